@@ -1,0 +1,46 @@
+# make demo       everything, from the corpus to a REST answer    CORPUS=path  MINUTES=10  RECIPE=name
+# make test       all tests but the slow ones                     CORPUS=path adds those that need the real corpus
+# make test-slow  the slow ones: models that must learn something
+# make lint       formatter, linter, type checker
+# make serve      the embedded server over saved_models           PORT=8501
+# Each creates the virtual environment it needs on a machine that has Python 3.11 to 3.13 and make.
+
+PYTHON ?= python3
+VENV ?= .venv
+PORT ?= 8501
+RUN = $(VENV)/bin/python
+
+.PHONY: demo test test-slow test-tf220 lint serve
+.DELETE_ON_ERROR:
+
+$(VENV)/.installed: requirements.txt
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(None if (3, 11) <= v < (3, 14) else \
+	    f"make: expected Python 3.11 to 3.13, $(PYTHON) is {v.major}.{v.minor}. Pass PYTHON=python3.12, say.")'
+	$(PYTHON) -m venv $(VENV)
+	$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	@touch $@
+
+$(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed
+	$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@touch $@
+
+demo: $(VENV)/.installed
+	$(RUN) -m nmt_keras demo $(if $(CORPUS),--corpus "$(CORPUS)") $(if $(MINUTES),--minutes $(MINUTES)) $(if $(RECIPE),--recipe $(RECIPE))
+
+test: $(VENV)/.installed
+	$(RUN) -m pytest
+
+test-slow: $(VENV)/.installed
+	$(RUN) -m pytest -m slow
+
+test-tf220: $(VENV)/.installed
+	$(RUN) -m pytest -m tf220
+
+lint: $(VENV)/.installed-dev
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+	$(RUN) -m mypy
+
+serve: $(VENV)/.installed
+	$(RUN) -m serve.server --model-dir saved_models --port $(PORT)
+

@@ -1,0 +1,44 @@
+"""Neural machine translation with attention, from the papers' equations to a served SavedModel.
+
+Shape comments and docstrings use one legend throughout the package:
+
+    B  sentences in a batch            V  entries of a vocabulary
+    K  hypotheses per sentence         U  units of a recurrent state
+    S  source positions                D  width of an encoder annotation
+    T  target positions                A  alignment units (the attention's hidden width)
+    Q  queries per sentence: 1 in training and greedy search, K in beam search
+    E  width of an embedding
+
+A sentence walks through the package as
+
+    string -> text (Tokens) -> Encoder -> Memory -> Decoder inside search -> ids + alignment -> text (string)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from nmt_keras.translator import Translator
+
+__version__ = "0.1.0"
+
+
+def load(path: str | PathLike[str]) -> Translator:
+    """Loads a translator from a run directory or from an exported version.
+
+    Args:
+        path: a run directory, an exported version, or the folder that holds an export's versions (the newest is taken).
+
+    Returns:
+        An object whose ``translate(list of strings)`` answers a list of ``Translation`` records.
+
+    Raises:
+        FileNotFoundError: ``path`` does not exist.
+        ValueError: ``path`` holds neither a run nor a SavedModel.
+    """
+    from nmt_keras.experiment import load_translator
+
+    return load_translator(path)

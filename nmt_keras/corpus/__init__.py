@@ -1,0 +1,35 @@
+"""Parallel corpora: fetched, read and checked, split without leaks.
+
+A corpus enters as a file and leaves as three lists of ``Pair``:
+
+    fetch_corpus -> read_pairs or read_parallel -> Corpus(pairs, report) -> split_pairs
+
+Nothing here needs TensorFlow.
+"""
+
+from nmt_keras.corpus.download import (
+    SPANISH_ENGLISH_SHA256,
+    SPANISH_ENGLISH_URL,
+    CorpusUnavailable,
+    fetch_corpus,
+)
+from nmt_keras.corpus.reading import Corpus, Fault, FaultyLine, Pair, ReadReport, read_pairs, read_parallel
+from nmt_keras.corpus.split import group_names, part_sha256, sentence_key, split_pairs
+
+__all__ = [
+    "SPANISH_ENGLISH_SHA256",
+    "SPANISH_ENGLISH_URL",
+    "Corpus",
+    "CorpusUnavailable",
+    "Fault",
+    "FaultyLine",
+    "Pair",
+    "ReadReport",
+    "fetch_corpus",
+    "group_names",
+    "part_sha256",
+    "read_pairs",
+    "read_parallel",
+    "sentence_key",
+    "split_pairs",
+]

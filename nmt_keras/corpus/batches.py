@@ -1,0 +1,164 @@
+"""Batches of few static shapes, in an order that is a pure function of (seed, epoch).
+
+An epoch permutes all sentence pairs, takes them in pools, sorts each pool by shape, cuts it into batches and permutes the
+batches (Bahdanau, Cho, Bengio 2014, appendix B.2, sort pools of 1600). Every pair is seen once per epoch: the last batch of a
+pool is filled with masked rows, and nothing is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+PAD, END = 0, 3
+
+
+class Shape(NamedTuple):
+    """The static lengths of a batch, in tokens."""
+
+    source: int  # S
+    target: int  # T
+
+
+class Batch(NamedTuple):
+    """Sentence pairs as token ids. A masked row has a source of END alone and a target of PAD alone."""
+
+    source: np.ndarray  # [B, S] int32
+    target: np.ndarray  # [B, T] int32, END included
+    pairs: int  # real rows
+
+
+class TokenLists:
+    """Many token lists in one flat array: sentence i is ``flat[offsets[i]:offsets[i + 1]]``."""
+
+    def __init__(self, flat: np.ndarray, lengths: np.ndarray):
+        self.flat = np.asarray(flat, np.int32)
+        self.lengths = np.asarray(lengths, np.int64)
+        self.offsets = np.concatenate([[0], np.cumsum(self.lengths)])
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def take(self, rows: np.ndarray) -> TokenLists:
+        """The sentences ``rows``, in that order."""
+        return TokenLists(np.concatenate([self[row] for row in rows] or [self.flat[:0]]), self.lengths[rows])
+
+    def __getitem__(self, row: int) -> np.ndarray:
+        return self.flat[self.offsets[row] : self.offsets[row + 1]]
+
+
+def choose_shapes(source_lengths: np.ndarray, target_lengths: np.ndarray, count: int) -> list[Shape]:
+    """At most ``count`` shapes, growing on both sides, that waste the fewest padded positions on these lengths.
+
+    A pair belongs to the first shape that holds its longer side. The boundaries are found exactly, by dynamic programming over the
+    longer side's length.
+
+    Args:
+        source_lengths, target_lengths: [N] int, tokens.
+        count: shapes; each is traced and compiled once.
+    """
+    longer = np.maximum(source_lengths, target_lengths)
+    sizes = np.unique(longer)
+    widest = np.array([[source_lengths[longer <= n].max(), target_lengths[longer <= n].max()] for n in sizes])
+    pairs = np.concatenate([[0], np.cumsum([(longer == n).sum() for n in sizes])])
+    best = np.full((count + 1, len(sizes) + 1), np.inf)  # padded positions of the first n sizes in k shapes
+    best[:, 0] = 0.0
+    previous = np.zeros(best.shape, int)
+    for k in range(1, count + 1):
+        for n in range(1, len(sizes) + 1):
+            cost = best[k - 1, :n] + (pairs[n] - pairs[:n]) * widest[n - 1].sum()
+            previous[k, n] = int(cost.argmin())
+            best[k, n] = cost.min()
+    shapes, n = [], len(sizes)
+    for k in range(count, 0, -1):
+        if n == 0:
+            break
+        shapes.append(Shape(*(int(x) for x in widest[n - 1])))
+        n = previous[k, n]
+    return shapes[::-1]
+
+
+class Batches:
+    """The training pairs as batches.
+
+    Args:
+        source, target: the two sides, of equal length.
+        batch_size: B, rows of every batch.
+        shapes: from :func:`choose_shapes`; the last must hold every pair.
+        pool_size: sentence pairs that are sorted together.
+        seed: of the order.
+
+    Raises:
+        ValueError: the sides differ in length, there is no pair, or a pair fits no shape.
+    """
+
+    def __init__(
+        self,
+        source: TokenLists,
+        target: TokenLists,
+        *,
+        batch_size: int,
+        shapes: Sequence[Shape],
+        pool_size: int,
+        seed: int,
+    ):
+        if len(source) != len(target) or not len(source):
+            raise ValueError(
+                f"source, target: expected two sides of one length, at least 1 pair; received {len(source)} and {len(target)}."
+            )
+        fits = [(source.lengths <= shape.source) & (target.lengths <= shape.target) for shape in shapes]
+        if not fits[-1].all():
+            row = int(np.argmin(fits[-1]))
+            raise ValueError(
+                f"shapes: expected the last to hold every pair, received {shapes[-1]} for a pair of "
+                f"{source.lengths[row]} and {target.lengths[row]} tokens. Filter the corpus or add a shape."
+            )
+        self.source, self.target, self.shapes = source, target, list(shapes)
+        self.batch_size, self.pool_size, self.seed = batch_size, pool_size, seed
+        self.shape_of = np.argmax(fits, axis=0)  # [N] the first shape that holds the pair
+
+    def __len__(self) -> int:
+        """Batches of an epoch."""
+        full, rest = divmod(len(self.source), self.pool_size)
+        return full * -(-self.pool_size // self.batch_size) + -(-rest // self.batch_size)
+
+    def order(self, epoch: int) -> list[np.ndarray]:
+        """The rows of each batch of an epoch, in order."""
+        random = np.random.default_rng([self.seed, epoch])
+        rows = random.permutation(len(self.source))
+        batches = []
+        for begin in range(0, len(rows), self.pool_size):
+            pool = rows[begin : begin + self.pool_size]
+            pool = pool[np.argsort(self.shape_of[pool], kind="stable")]
+            cuts = [pool[i : i + self.batch_size] for i in range(0, len(pool), self.batch_size)]
+            batches += [cuts[i] for i in random.permutation(len(cuts))]
+        return batches
+
+    def epoch(self, epoch: int, begin: int = 0) -> Iterator[Batch]:
+        """The batches of an epoch, from number ``begin``."""
+        for rows in self.order(epoch)[begin:]:
+            yield self.batch(rows)
+
+    def batch(self, rows: np.ndarray) -> Batch:
+        """The batch that holds ``rows``, at most ``batch_size`` of them."""
+        shape = self.shapes[self.shape_of[rows].max()] if len(rows) else self.shapes[0]
+        return self.filled(rows, shape)
+
+    def filled(self, rows: np.ndarray, shape: Shape) -> Batch:
+        """``rows`` in a batch of ``shape``; what is missing to ``batch_size`` is masked."""
+        source = np.full((self.batch_size, shape.source), PAD, np.int32)
+        target = np.full((self.batch_size, shape.target), PAD, np.int32)
+        source[len(rows) :, 0] = END
+        for i, row in enumerate(rows):
+            source[i, : self.source.lengths[row]] = self.source[row]
+            target[i, : self.target.lengths[row]] = self.target[row]
+        return Batch(source, target, len(rows))
+
+    def shape_counts(self, epoch: int) -> dict[Shape, int]:
+        """How many batches of each shape an epoch has."""
+        counts = dict.fromkeys(self.shapes, 0)
+        for rows in self.order(epoch):
+            counts[self.shapes[self.shape_of[rows].max()]] += 1
+        return counts

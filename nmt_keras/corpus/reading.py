@@ -1,0 +1,337 @@
+"""Reads sentence pairs from text files and counts what is wrong with them, line by line.
+
+A file is plain text, gzip or zip, told apart by its first bytes. Only "\\n" ends a line, with one "\\r" before it if
+there is one: U+2028, U+0085 and their like are characters of a sentence. A sentence keeps its spaces, case and accents.
+"""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import io
+import math
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from enum import Enum
+from itertools import repeat, zip_longest
+from os import PathLike
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple, cast
+
+from nmt_keras.config import require
+
+REPORTED_FAULTS = 10
+
+
+class Pair(NamedTuple):
+    """One sentence and its translation, as the file spells them."""
+
+    source: str
+    target: str
+
+
+class Fault(Enum):
+    """Why a line gives no pair."""
+
+    MISSING_COLUMN = "missing column"
+    EMPTY_SIDE = "empty side"
+    INVALID_UTF8 = "invalid UTF-8"
+    NUL = "NUL character"
+    TOO_LONG = "over-long side"
+
+
+class FaultyLine(NamedTuple):
+    """A line that gave no pair, and why."""
+
+    file: str
+    line: int
+    """Counted from 1."""
+    fault: Fault
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} {self.fault.value}"
+
+
+class ReadReport(NamedTuple):
+    """What became of the lines of a corpus."""
+
+    lines: int
+    """Lines read, malformed ones included, blank ones at the end not."""
+    faults: Mapping[Fault, int]
+    """Malformed lines by fault; a line with several counts once, under the first found."""
+    first_faults: tuple[FaultyLine, ...]
+    """The first ``REPORTED_FAULTS`` malformed lines."""
+
+    @property
+    def malformed(self) -> int:
+        """Lines that gave no pair."""
+        return sum(self.faults.values())
+
+    def __str__(self) -> str:
+        summary = f"{self.malformed:,} of {self.lines:,} lines malformed"
+        if not self.malformed:
+            return summary
+        counts = ", ".join(f"{count:,} {fault.value}" for fault, count in self.faults.items())
+        return f"{summary}: {counts}. First: {'; '.join(map(str, self.first_faults))}"
+
+
+class Corpus(NamedTuple):
+    """The pairs of a file in its order, and what was left out."""
+
+    pairs: list[Pair]
+    report: ReadReport
+
+
+def read_pairs(
+    path: str | PathLike[str],
+    *,
+    source_column: int,
+    target_column: int,
+    member: str | None = None,
+    max_characters: int = 2000,
+    max_malformed: float = 0.01,
+) -> Corpus:
+    """Reads pairs from tab-separated lines; columns beyond the two named ones are ignored.
+
+    The columns have no default, because nothing in a file tells its direction: manythings.org/anki writes
+    English<TAB>Spanish, so a Spanish-to-English corpus has ``source_column=1, target_column=0``.
+
+    Args:
+        path: plain, gzipped or zipped UTF-8 text; a byte order mark at its start is dropped.
+        source_column: the source sentence's column, counted from 0.
+        target_column: the target sentence's column, counted from 0.
+        member: the text file inside a zip; needed only where there are several (see ``open_text``).
+        max_characters: a side longer than this makes its line malformed.
+        max_malformed: the share of malformed lines, 0 to 1, up to which they are left out and reported.
+
+    Raises:
+        FileNotFoundError: nothing is at ``path``.
+        ValueError: an argument is out of its range, the file cannot be opened as text, it is empty, gives no pair, or
+            has a larger share of malformed lines than ``max_malformed``.
+    """
+    require(source_column >= 0, "source_column", "a column counted from 0", source_column)
+    require(target_column >= 0, "target_column", "a column counted from 0", target_column)
+    require(source_column != target_column, "target_column", "another column than source_column", target_column)
+    _require_limits(max_characters, max_malformed)
+    max_bytes = _max_line_bytes(max_characters)
+
+    def parse(line: bytes) -> Pair:
+        columns = _decode(line, max_bytes, path).split("\t")
+        if max(source_column, target_column) >= len(columns):
+            raise _Malformed(Fault.MISSING_COLUMN, path)
+        return Pair(
+            _checked_side(columns[source_column], max_characters, path),
+            _checked_side(columns[target_column], max_characters, path),
+        )
+
+    with open_text(path, member) as stream:
+        rows = ((line,) for line in _lines(stream, max_bytes))
+        return _collect(rows, parse, str(path), max_malformed)
+
+
+def read_parallel(
+    source_path: str | PathLike[str],
+    target_path: str | PathLike[str],
+    *,
+    max_characters: int = 2000,
+    max_malformed: float = 0.01,
+) -> Corpus:
+    """Reads pairs from two files whose lines correspond; arguments and errors as ``read_pairs``.
+
+    Raises:
+        ValueError: also when one file has more lines than the other (blank lines at the end do not count).
+    """
+    _require_limits(max_characters, max_malformed)
+    max_bytes = _max_line_bytes(max_characters)
+
+    def parse(source: bytes, target: bytes) -> Pair:
+        return Pair(
+            _checked_side(_decode(source, max_bytes, source_path), max_characters, source_path),
+            _checked_side(_decode(target, max_bytes, target_path), max_characters, target_path),
+        )
+
+    with open_text(source_path) as sources, open_text(target_path) as targets:
+        rows = _corresponding(_lines(sources, max_bytes), _lines(targets, max_bytes), source_path, target_path)
+        return _collect(rows, parse, f"{source_path} and {target_path}", max_malformed)
+
+
+@contextmanager
+def open_text(path: str | PathLike[str], member: str | None = None) -> Iterator[io.BufferedIOBase]:
+    """Opens a text file as a stream of bytes, unpacking gzip and zip as it is read; nothing is extracted to disk.
+
+    Args:
+        path: a file that is plain, gzipped or zipped; its first bytes tell which, not its name.
+        member: the file inside a zip. Without it the zip must hold exactly one .txt or .tsv file; names that
+            begin with "_" or "." (such as _about.txt) are notes and do not count.
+
+    Raises:
+        FileNotFoundError: nothing is at ``path``.
+        ValueError: ``path`` is a folder, the archive is damaged, or its text file cannot be told.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(
+            f"path: expected a text file of sentence pairs (plain, .gz or .zip), found nothing at {path}. "
+            "Pass the path of an existing file."
+        )
+    if path.is_dir():
+        raise ValueError(
+            f"path: expected a text file of sentence pairs, received the folder {path}. Pass a file in it."
+        )
+    with ExitStack() as resources:
+        raw = resources.enter_context(path.open("rb"))
+        magic = raw.peek(4)
+        is_zip = magic.startswith((b"PK\x03\x04", b"PK\x05\x06"))  # the second: a zip without members
+        if member is not None and not is_zip:
+            raise ValueError(f"member: {path} is no zip archive, received member={member!r}. Leave member out.")
+        try:
+            if magic.startswith(b"\x1f\x8b"):
+                yield resources.enter_context(gzip.GzipFile(fileobj=raw))
+            elif is_zip:
+                archive = resources.enter_context(zipfile.ZipFile(raw))
+                yield resources.enter_context(_open_member(archive, path, member))
+            else:
+                yield raw
+        except (zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError) as error:
+            raise ValueError(f"path: {path} is a damaged archive ({error}). Fetch or pack it again.") from error
+
+
+def _open_member(archive: zipfile.ZipFile, path: Path, member: str | None) -> io.BufferedIOBase:
+    names = [info.filename for info in archive.infolist() if not info.is_dir()]
+    if member is None:
+        texts = [name for name in names if _is_corpus_text(PurePosixPath(name))]
+        if len(texts) != 1:
+            raise ValueError(
+                f"path: expected one .txt or .tsv file in {path}, found {len(texts)} among its members {names}. "
+                "Name one: member=..."
+            )
+        member = texts[0]
+    elif member not in names:
+        raise ValueError(f"member: expected one of {names} in {path}, received {member!r}.")
+    try:
+        return io.BufferedReader(cast(zipfile.ZipExtFile, archive.open(member)))
+    except RuntimeError as error:  # zipfile's way to refuse passwords and unknown compressions
+        raise ValueError(f"path: {member} in {path} cannot be unpacked ({error}). Pack it as a plain zip.") from error
+
+
+def _is_corpus_text(name: PurePosixPath) -> bool:
+    return name.suffix.lower() in (".txt", ".tsv") and not name.name.startswith(("_", "."))
+
+
+def _max_line_bytes(max_characters: int) -> int:
+    """Bytes after which a line is cut: room for two longest sides in UTF-8, and for a megabyte of other columns."""
+    return 2 * 4 * max_characters + 2**20
+
+
+def _lines(stream: io.BufferedIOBase, max_bytes: int) -> Iterator[bytes]:
+    """Yields lines without their ends; one of ``max_bytes`` or more is cut there, so that any file fits memory."""
+    lines = iter(lambda: stream.readline(max_bytes), b"")
+    for number, line in enumerate(lines):
+        if len(line) == max_bytes and not line.endswith(b"\n"):
+            while (rest := stream.readline(max_bytes)) and not rest.endswith(b"\n"):
+                pass
+            yield line
+            continue
+        if number == 0:
+            line = line.removeprefix(codecs.BOM_UTF8)
+        yield line.removesuffix(b"\n").removesuffix(b"\r")
+
+
+def _corresponding(
+    sources: Iterable[bytes],
+    targets: Iterable[bytes],
+    source_path: str | PathLike[str],
+    target_path: str | PathLike[str],
+) -> Iterator[tuple[bytes, bytes]]:
+    """Yields the lines of two files side by side; raises ValueError where one has text after the other's end."""
+    source_lines = target_lines = 0
+    unequal = False
+    for source, target in zip_longest(sources, targets):
+        source_lines += source is not None
+        target_lines += target is not None
+        unequal = unequal or (source is None and target != b"") or (target is None and source != b"")
+        yield source or b"", target or b""
+    if unequal:
+        raise ValueError(
+            f"target_path: expected as many lines as source_path, received {target_lines:,} lines in {target_path} and "
+            f"{source_lines:,} in {source_path}. Pass two files whose lines correspond."
+        )
+
+
+class _Malformed(Exception):
+    def __init__(self, fault: Fault, path: str | PathLike[str]) -> None:
+        super().__init__(fault, path)
+        self.fault = fault
+        self.file = str(path)
+
+
+def _decode(line: bytes, max_bytes: int, path: str | PathLike[str]) -> str:
+    if len(line) >= max_bytes:
+        raise _Malformed(Fault.TOO_LONG, path)
+    if b"\0" in line:
+        raise _Malformed(Fault.NUL, path)
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise _Malformed(Fault.INVALID_UTF8, path) from error
+
+
+def _checked_side(sentence: str, max_characters: int, path: str | PathLike[str]) -> str:
+    if not sentence.strip():
+        raise _Malformed(Fault.EMPTY_SIDE, path)
+    if len(sentence) > max_characters:
+        raise _Malformed(Fault.TOO_LONG, path)
+    return sentence
+
+
+def _collect(rows: Iterable[tuple[bytes, ...]], parse: Callable[..., Pair], name: str, max_malformed: float) -> Corpus:
+    pairs: list[Pair] = []
+    faults: Counter[Fault] = Counter()
+    first_faults: list[FaultyLine] = []
+    for number, row in enumerate(_without_blank_end(rows), start=1):
+        try:
+            pairs.append(parse(*row))
+        except _Malformed as malformed:
+            faults[malformed.fault] += 1
+            if len(first_faults) < REPORTED_FAULTS:
+                first_faults.append(FaultyLine(malformed.file, number, malformed.fault))
+    report = ReadReport(len(pairs) + faults.total(), dict(faults), tuple(first_faults))
+    _require_usable(report, name, max_malformed)
+    return Corpus(pairs, report)
+
+
+def _without_blank_end(rows: Iterable[tuple[bytes, ...]]) -> Iterator[tuple[bytes, ...]]:
+    blank_rows = 0
+    for row in rows:
+        if any(row):
+            yield from repeat((b"",) * len(row), blank_rows)
+            yield row
+            blank_rows = 0
+        else:
+            blank_rows += 1
+
+
+def _require_usable(report: ReadReport, name: str, max_malformed: float) -> None:
+    if not report.lines:
+        raise ValueError(f"path: expected sentence pairs, {name} is empty. Pass a file with at least one pair.")
+    columns = (
+        " Check source_column and target_column, and that tabs part the columns."
+        if Fault.MISSING_COLUMN in report.faults
+        else ""
+    )
+    if report.malformed == report.lines:
+        raise ValueError(f"path: expected sentence pairs, {name} gives none ({report}).{columns}")
+    share = report.malformed / report.lines
+    if share > max_malformed:
+        raise ValueError(
+            f"path: expected at most {max_malformed:.2%} malformed lines in {name}, received {share:.2%} ({report})."
+            f"{columns} Repair the lines, or leave them out with max_malformed={math.ceil(100 * share) / 100}."
+        )
+
+
+def _require_limits(max_characters: int, max_malformed: float) -> None:
+    require(max_characters >= 1, "max_characters", "at least 1", max_characters)
+    require(0 <= max_malformed <= 1, "max_malformed", "a share from 0 to 1", max_malformed)

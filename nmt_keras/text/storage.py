@@ -1,0 +1,85 @@
+"""A text's folder: ``text.json``, which says what the text is, and the file that holds its vocabulary."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from nmt_keras.config import TextConfig
+
+RECORD_FILE = "text.json"
+_NEXT_STEP = "Restore the folder from a copy; a text fitted anew needs a model trained anew."
+
+
+def write_record(folder: Path, config: TextConfig, vocabulary_file: str, vocabulary: bytes) -> None:
+    """Writes ``vocabulary``, and ``text.json`` with the configuration and its checksum, into ``folder``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / vocabulary_file).write_bytes(vocabulary)
+    record = {"config": dataclasses.asdict(config), "sha256": {vocabulary_file: hashlib.sha256(vocabulary).hexdigest()}}
+    (folder / RECORD_FILE).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+
+
+def read_config(folder: str | PathLike[str]) -> TextConfig:
+    """The configuration of the text in ``folder``.
+
+    Raises:
+        FileNotFoundError: there is no ``text.json``.
+        ValueError: it cannot be read as one.
+    """
+    return _config_of(_read_json(Path(folder) / RECORD_FILE), Path(folder) / RECORD_FILE)
+
+
+def read_record(folder: str | PathLike[str], kind: str, vocabulary_file: str) -> tuple[TextConfig, bytes]:
+    """The configuration and the vocabulary's bytes of the text in ``folder``, checked against the stored checksum.
+
+    Raises:
+        FileNotFoundError: ``text.json`` or the vocabulary is missing.
+        ValueError: one of them is damaged, or the text is not of this ``kind``.
+    """
+    path = Path(folder) / RECORD_FILE
+    record = _read_json(path)
+    config = _config_of(record, path)
+    if config.kind != kind:
+        raise ValueError(
+            f"{path}: expected a {kind} text, received kind {config.kind!r}. Load it with load_text(folder)."
+        )
+    vocabulary = _read(Path(folder) / vocabulary_file)
+    expected, received = record["sha256"].get(vocabulary_file), hashlib.sha256(vocabulary).hexdigest()
+    if received != expected:
+        raise ValueError(
+            f"{Path(folder) / vocabulary_file}: expected the file that {RECORD_FILE} describes (sha256 {expected}), "
+            f"received {len(vocabulary)} bytes with sha256 {received}. {_NEXT_STEP}"
+        )
+    return config, vocabulary
+
+
+def _config_of(record: dict[str, Any], path: Path) -> TextConfig:
+    """The TextConfig that ``record`` holds."""
+    try:
+        return TextConfig(**record["config"])
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path}: expected the fields of a TextConfig under 'config'; {error} {_NEXT_STEP}") from error
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    """The object in the JSON file ``path``, with its two sections."""
+    try:
+        record = json.loads(_read(path))
+    except ValueError as error:
+        raise ValueError(f"{path}: expected JSON; {error}. {_NEXT_STEP}") from error
+    if not isinstance(record, dict) or not all(isinstance(record.get(key), dict) for key in ("config", "sha256")):
+        raise ValueError(
+            f"{path}: expected an object with 'config' and 'sha256', received {record!r:.80}. {_NEXT_STEP}"
+        )
+    return record
+
+
+def _read(path: Path) -> bytes:
+    """The bytes of ``path``."""
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: expected a file of a saved text, found none. {_NEXT_STEP}")
+    return path.read_bytes()

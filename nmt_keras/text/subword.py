@@ -1,0 +1,182 @@
+"""Subword text: a SentencePiece unigram model (Kudo 2018), cased and lossless.
+
+Nothing a user writes is lost, ``decode(encode(x)) == x``, because
+
+    normalisation "identity"    case, digits, inverted marks and every other sign stay as they are
+    white space kept            leading, trailing and double spaces are pieces too
+    character coverage 1        every character of the corpus is a piece
+    byte fallback               any other, an emoji say, is spelt in its UTF-8 bytes: UNK never occurs
+
+with two exceptions: text is taken in NFC, so that é means the same whether a keyboard sends one code point or two; and
+"▁" (U+2581), which SentencePiece writes for the space, comes back as a space.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+from collections.abc import Iterable, Iterator
+from os import PathLike
+from pathlib import Path
+from typing import Self
+
+import sentencepiece
+import tensorflow as tf
+import tensorflow_text as tf_text
+
+from nmt_keras.config import TextConfig
+from nmt_keras.text.storage import read_record, write_record
+from nmt_keras.text.tokens import END, PAD, SPECIAL_SURFACES, SPECIALS, START, UNK, Tokens, cut, spell, well_formed
+
+MODEL_FILE = "sentencepiece.model"
+VOCABULARY_FILE = "vocabulary.txt"
+
+_SPACE = "▁"
+_BYTE_PIECES = 256
+_LINES_AT_ONCE = 8192
+_MAX_LINES = 2_000_000  # the trainer holds its lines in memory, and more of them hardly move a vocabulary
+_MAX_LINE_BYTES = 1 << 20  # longer lines teach nothing; the trainer's own limit of 4192 loses paragraphs
+_THREADS = 4  # a constant: the order of floating-point sums, and with it the model, depends on the number of threads
+
+
+class SubwordText(tf.Module):
+    """Pieces of words to ids and back.
+
+    A piece is displayed as it stands in the text, with "▁" for the space in front of a word. A character spelt in bytes
+    is displayed at its first byte, its other bytes as "", on the source side and on the target side.
+    """
+
+    def __init__(self, model: bytes, config: TextConfig):
+        """Takes the bytes of a SentencePiece model that ``fit`` trained."""
+        super().__init__(name="subword_text")
+        self.config = config
+        self._model = model
+        self._tokenizer = tf_text.SentencepieceTokenizer(model)
+        self._size = int(self._tokenizer.vocab_size())
+        self._pieces = self._tokenizer.id_to_string(tf.range(self._size))  # [V]
+        spelt = [_bytes_of(piece) for piece in self._pieces.numpy().tolist()[len(SPECIALS) :]]
+        self._raw = tf.constant([*(sign.encode() for sign in SPECIAL_SURFACES), *spelt])  # [V]
+        # 10xxxxxx: a byte that goes on with a character
+        self._continues = tf.constant([len(raw) == 1 and raw[0] >> 6 == 0b10 for raw in self._raw.numpy().tolist()])
+        self._spelling = tf.strings.regex_replace(self._raw, _SPACE, " ")
+
+    @classmethod
+    def fit(cls, lines: Iterable[str], config: TextConfig) -> Self:
+        """A text whose pieces are learnt from ``lines``, of which the first two million are read.
+
+        The vocabulary is smaller than ``config.vocabulary_size`` if ``lines`` yield no more pieces. Equal lines in
+        equal order give an equal model.
+
+        Raises:
+            ValueError: ``lines`` are blank, or have more characters than the vocabulary can hold.
+        """
+        characters: set[str] = set()
+        model = io.BytesIO()
+        try:
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=_normalised(itertools.islice(lines, _MAX_LINES), characters),
+                model_writer=model,
+                model_type="unigram",
+                vocab_size=config.vocabulary_size,
+                hard_vocab_limit=False,
+                max_sentence_length=_MAX_LINE_BYTES,
+                character_coverage=1.0,
+                byte_fallback=True,
+                normalization_rule_name="identity",
+                remove_extra_whitespaces=False,
+                pad_id=PAD,
+                unk_id=UNK,
+                bos_id=START,
+                eos_id=END,
+                pad_piece=SPECIALS[PAD],
+                unk_piece=SPECIALS[UNK],
+                bos_piece=SPECIALS[START],
+                eos_piece=SPECIALS[END],
+                num_threads=_THREADS,
+                minloglevel=2,  # errors only
+            )
+        except RuntimeError as error:
+            raise ValueError(f"{_fault(characters, config)} SentencePiece says: {error}") from error
+        return cls(model.getvalue(), config)
+
+    @classmethod
+    def load(cls, folder: str | PathLike[str]) -> Self:
+        """The text that ``save`` wrote into ``folder``.
+
+        Raises:
+            FileNotFoundError: a file is missing.
+            ValueError: a file is damaged or holds another kind of text.
+        """
+        config, model = read_record(folder, "subword", MODEL_FILE)
+        return cls(model, config)
+
+    def save(self, folder: str | PathLike[str]) -> None:
+        """Writes ``sentencepiece.model``, ``text.json`` and, for reading only, ``vocabulary.txt`` in order of id."""
+        write_record(Path(folder), self.config, MODEL_FILE, self._model)
+        pieces = [piece.decode("utf-8") for piece in self._pieces.numpy().tolist()]
+        (Path(folder) / VOCABULARY_FILE).write_text("".join(f"{piece}\n" for piece in pieces), encoding="utf-8")
+
+    @property
+    def vocabulary_size(self) -> int:
+        """V: entries of the vocabulary, the four special ones included."""
+        return self._size
+
+    def encode(self, text: tf.Tensor) -> Tokens:
+        """Tokens of ``text`` [B] string; a batch of none gives ids [0,0]. See ``Text.encode``."""
+        pieces = self._tokenizer.tokenize(tf_text.normalize_utf8(well_formed(text), "NFC"))  # [B,(S)]
+        ids = cut(pieces, END, self.config.max_tokens)
+        # A sentence begins with a piece of its own, so no character reaches across two of them.
+        surface = ids.with_flat_values(self._displayed(ids.flat_values, tf.zeros_like(ids.flat_values, tf.bool)))
+        return Tokens(
+            ids.to_tensor(PAD),
+            surface.to_tensor(""),
+            tf.cast(ids.row_lengths(), tf.int32),
+            pieces.row_lengths() >= self.config.max_tokens,
+        )
+
+    def decode(self, ids: tf.Tensor, lengths: tf.Tensor | None = None) -> tf.Tensor:
+        """Sentences [B] string that ``ids`` [B,T] spell; bytes of no character give U+FFFD. See ``Text.decode``."""
+        return well_formed(spell(ids, lengths, self._spelling))
+
+    def surfaces(self, ids: tf.Tensor) -> tf.Tensor:
+        """What each token of ``ids`` [B,T] looks like, [B,T] string. See ``Text.surfaces``."""
+        first = tf.zeros_like(ids, tf.bool) | (tf.range(tf.shape(ids)[1]) == 0)  # [B,T]
+        return tf.reshape(self._displayed(tf.reshape(ids, [-1]), tf.reshape(first, [-1])), tf.shape(ids))
+
+    def _displayed(self, ids: tf.Tensor, first: tf.Tensor) -> tf.Tensor:
+        """What the tokens ``ids`` [N] of a row of sentences look like, [N] string; ``first`` [N]: where one begins."""
+        begins = first | ~tf.gather(self._continues, ids)  # [N], False at the later bytes of a character
+        character = tf.cumsum(tf.cast(begins, tf.int32)) - 1  # [N], counts pieces and characters
+        spelt = tf.strings.unsorted_segment_join(tf.gather(self._raw, ids), character, tf.size(ids))
+        return tf.where(begins, well_formed(tf.gather(spelt, character)), "")
+
+
+def _normalised(lines: Iterable[str], characters: set[str]) -> Iterator[str]:
+    """The lines in NFC, as ``encode`` will see them; collects their distinct characters in ``characters``."""
+    remaining = iter(lines)
+    while chunk := list(itertools.islice(remaining, _LINES_AT_ONCE)):
+        for line in tf_text.normalize_utf8(tf.constant(chunk), "NFC").numpy().tolist():
+            text = line.decode("utf-8")
+            if not text.isspace():
+                characters.update(text.replace(" ", _SPACE))
+                yield text
+
+
+def _fault(characters: set[str], config: TextConfig) -> str:
+    """Why no vocabulary could be learnt from lines with these ``characters``, and what to do."""
+    if not characters:
+        return "lines: expected at least one that is not blank, received none. Check the corpus file."
+    least = len(SPECIALS) + _BYTE_PIECES + len(characters)
+    if config.vocabulary_size < least:
+        return (
+            f"TextConfig.vocabulary_size: expected at least {least} for a subword text of these lines (4 specials, "
+            f"256 bytes, {len(characters)} characters), received {config.vocabulary_size}. Raise it or use a word text."
+        )
+    return "lines: expected lines that SentencePiece can learn from. Check the corpus file or use a word text."
+
+
+def _bytes_of(piece: bytes) -> bytes:
+    """The UTF-8 that ``piece`` stands for: its own, or for a byte piece such as <0xF0> that byte."""
+    if len(piece) == 6 and piece.startswith(b"<0x") and piece.endswith(b">"):
+        return bytes([int(piece[3:5], 16)])
+    return piece

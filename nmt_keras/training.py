@@ -1,0 +1,368 @@
+"""Training: one compiled step under teacher forcing, and the loop around it that can be stopped and resumed anywhere."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from nmt_keras.cells import Noise
+from nmt_keras.config import TrainConfig
+from nmt_keras.corpus.batches import Batch, Batches, Shape
+from nmt_keras.loss import Loss, masked_cross_entropy
+from nmt_keras.model import Seq2Seq
+from nmt_keras.optimization import build_optimizer, clip_by_global_norm, learning_rate
+
+PAD, START = 0, 2
+SHARE_OF_TIME_FOR_STEPS = 0.93  # of the minutes left after compiling; the rest is for validations, checkpoints and a slower machine
+
+
+class Metrics(NamedTuple):
+    """What one update reports."""
+
+    loss: Loss  # sums over the batch, nats
+    gradient_norm: tf.Tensor  # [] float32, before clipping
+
+
+class Interrupted(Exception):
+    """Training was asked to stop by a signal; the last checkpoint holds everything up to this step."""
+
+    def __init__(self, step: int, signal_number: int):
+        super().__init__(f"stopped at step {step} by {signal.Signals(signal_number).name}")
+        self.step, self.signal_number = step, signal_number
+
+
+def forward(model: Seq2Seq, source: tf.Tensor, target: tf.Tensor, smoothing: float, noise: Noise | None = None) -> Loss:
+    """The loss of targets [B, T] (END included, PAD after it) given sources [B, S], under teacher forcing."""
+    starts = tf.fill([tf.shape(target)[0], 1], tf.constant(START, target.dtype))
+    output = model((source, tf.concat([starts, target[:, :-1]], axis=1)), noise=noise)
+    return masked_cross_entropy(output.logits, target, tf.not_equal(target, PAD), smoothing)
+
+
+class Updater:
+    """One update of a model: forward and backward pass compiled once for each batch shape, the optimiser's once in all.
+
+    Args:
+        model: built.
+        config: rate, clipping, smoothing, denominator, XLA.
+    """
+
+    def __init__(self, model: Seq2Seq, config: TrainConfig):
+        self.model, self.config = model, config
+        self.variables = list(model.trainable_variables)
+        self.optimizer = build_optimizer(config, self.variables)
+        self.differentiate = tf.function(self._differentiate, jit_compile=config.xla, autograph=False)
+        self.apply = tf.function(self._apply, jit_compile=config.xla, autograph=False)
+
+    def _differentiate(self, source: tf.Tensor, target: tf.Tensor, step: tf.Tensor) -> tuple[list[tf.Tensor], Loss]:
+        """Gradients of the batch's summed loss, each dense; rows of an embedding that occur twice are summed."""
+        noise = Noise(tf.constant(self.config.seed, tf.int32), step)
+        with tf.GradientTape() as tape:
+            loss = forward(self.model, source, target, self.config.label_smoothing, noise)
+        gradients = tape.gradient(loss.total, [v.value for v in self.variables])
+        return [tf.convert_to_tensor(g) for g in gradients], loss
+
+    def _apply(self, gradients: list[tf.Tensor], denominator: tf.Tensor, rate: tf.Tensor) -> tf.Tensor:
+        """Divides by the global denominator, clips, updates; returns the norm before clipping."""
+        gradients, norm = clip_by_global_norm([g / denominator for g in gradients], self.config.clip_norm)
+        self.optimizer.learning_rate.assign(rate)
+        self.optimizer.apply(gradients, self.variables)
+        return norm
+
+    def __call__(self, batch: Batch, step: int, total_steps: int) -> Metrics:
+        """Makes update number ``step``, from 0."""
+        gradients, loss = self.differentiate(tf.constant(batch.source), tf.constant(batch.target), tf.constant(step))
+        denominator = loss.tokens if self.config.denominator == "tokens" else tf.constant(float(batch.pairs))
+        rate = learning_rate(self.config, step, total_steps)
+        return Metrics(loss, self.apply(gradients, denominator, tf.constant(rate)))
+
+    def rehearse(self, batches: Batches, report: Callable[[str], None]) -> dict[Shape, float]:
+        """Compiles everything on batches of masked rows, then puts weights and optimiser back as they were.
+
+        Returns:
+            Seconds that one update takes, by batch shape.
+        """
+        state = [*self.variables, *self.optimizer.variables]
+        before = [v.numpy() for v in state]
+        nothing = np.zeros([0], np.int64)
+        seconds, update = {}, 0.0
+        for shape in batches.shapes:
+            batch = batches.filled(nothing, shape)
+            arguments = tf.constant(batch.source), tf.constant(batch.target), tf.constant(0)
+            compiling = time.perf_counter()
+            gradients, _ = self.differentiate(*arguments)
+            if not update:
+                self.apply(gradients, tf.constant(1.0), tf.constant(0.0))
+                update = _median_seconds(lambda: self.apply(gradients, tf.constant(1.0), tf.constant(0.0)))  # noqa: B023
+            compiling = time.perf_counter() - compiling
+            seconds[shape] = update + _median_seconds(lambda: self.differentiate(*arguments)[1].total)  # noqa: B023
+            report(
+                f"compiled batches of {batches.batch_size} x ({shape.source} source, {shape.target} target tokens) "
+                f"in {compiling:.1f} s; {seconds[shape] * 1e3:.0f} ms an update"
+            )
+        for variable, value in zip(state, before, strict=True):
+            variable.assign(value)
+        return seconds
+
+
+def _median_seconds(call: Callable[[], tf.Tensor], runs: int = 3) -> float:
+    """Seconds until ``call``'s result is there, median of ``runs``."""
+    durations = []
+    for _ in range(runs):
+        began = time.perf_counter()
+        call().numpy()
+        durations.append(time.perf_counter() - began)
+    return statistics.median(durations)
+
+
+class Progress(tf.Module):
+    """Where training stands: all that a checkpoint must hold beside weights and optimiser."""
+
+    def __init__(self) -> None:
+        super().__init__(name="progress")
+        self.step = tf.Variable(0, dtype=tf.int64)  # updates made
+        self.epoch = tf.Variable(0, dtype=tf.int64)
+        self.batch = tf.Variable(0, dtype=tf.int64)  # batches of this epoch seen
+        self.total_steps = tf.Variable(0, dtype=tf.int64)  # 0 until it is known
+        self.seconds = tf.Variable(0.0, dtype=tf.float64)  # spent training
+        self.best = tf.Variable(math.inf, dtype=tf.float64)  # lowest validation loss, nats per token
+        self.stale = tf.Variable(0, dtype=tf.int64)  # validations since then
+        self.finished = tf.Variable(False)
+
+
+class Checkpoints:
+    """The last and the best state of a training, each written whole or not at all.
+
+    ``tf.train.Checkpoint`` writes data under a new number, renames it, and only then rewrites the small file that says which number
+    counts: a process killed at any moment leaves the previous checkpoint valid.
+
+    Args:
+        folder: holds ``last`` and ``best``.
+        updater: its model and optimiser are saved.
+        progress: saved beside them.
+    """
+
+    def __init__(self, folder: Path, updater: Updater, progress: Progress):
+        checkpoint = tf.train.Checkpoint(model=updater.model, optimizer=updater.optimizer, progress=progress)
+        self.last = tf.train.CheckpointManager(checkpoint, str(folder / "last"), max_to_keep=2)
+        self.best = tf.train.CheckpointManager(checkpoint, str(folder / "best"), max_to_keep=1)
+
+    def restore(self) -> bool:
+        """Restores the last checkpoint if there is one; every variable must be found in it.
+
+        Raises:
+            ValueError: the checkpoint does not fit the model.
+        """
+        path = self.last.latest_checkpoint
+        if path is None:
+            return False
+        try:
+            self.last.checkpoint.restore(path).assert_existing_objects_matched().assert_consumed()
+        except (AssertionError, tf.errors.OpError, ValueError) as error:
+            raise ValueError(
+                f"{path}: expected a checkpoint of this recipe's model; {error}. "
+                "Train in a new run directory, or restore the recipe that made it."
+            ) from error
+        return True
+
+
+def load_weights(model: Seq2Seq, folder: Path) -> int:
+    """Restores the model's weights alone from the best checkpoint under ``folder``, or the last where none is best.
+
+    Returns:
+        The step at which the checkpoint was written.
+
+    Raises:
+        FileNotFoundError: there is no checkpoint.
+        ValueError: it does not fit the model.
+    """
+    path = tf.train.latest_checkpoint(str(folder / "best")) or tf.train.latest_checkpoint(str(folder / "last"))
+    if path is None:
+        raise FileNotFoundError(f"{folder}: expected a checkpoint under best/ or last/, found none. Train the run first.")
+    progress = Progress()
+    try:
+        status = tf.train.Checkpoint(model=model, progress=progress).restore(path)
+        status.assert_existing_objects_matched().expect_partial()
+    except (AssertionError, tf.errors.OpError, ValueError) as error:
+        raise ValueError(f"{path}: expected a checkpoint of this recipe's model; {error}.") from error
+    return int(progress.step.numpy())
+
+
+class Log:
+    """``log.jsonl``: one row per line, appended; a resumed run drops the rows its checkpoint does not know of."""
+
+    def __init__(self, path: Path, step: int):
+        rows = [row for row in read_log(path) if row["step"] <= step]
+        temporary = path.with_suffix(".partial")
+        temporary.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        os.replace(temporary, path)
+        self.path = path
+
+    def append(self, row: Mapping[str, float]) -> None:
+        """Writes a row."""
+        with self.path.open("a") as file:
+            file.write(json.dumps(row) + "\n")
+
+
+def read_log(path: Path) -> list[dict[str, float]]:
+    """The rows of a log, in order; a last line that a kill cut short is left out. No file gives no rows."""
+    lines = path.read_text().split("\n")[:-1] if path.exists() else []
+    return [json.loads(line) for line in lines]
+
+
+@contextmanager
+def stop_signals() -> Iterator[Callable[[], int | None]]:
+    """Turns the first SIGINT or SIGTERM into a number that the yielded function returns; a second one acts at once."""
+    received: list[int] = []
+
+    def note(number: int, _frame: Any) -> None:
+        received.append(number)
+        for each, handler in previous.items():
+            signal.signal(each, handler)
+
+    previous = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: received[0] if received else None
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+class Interval:
+    """What is averaged between two rows of the log."""
+
+    def __init__(self) -> None:
+        self.metrics: list[Metrics] = []
+        self.positions = 0
+        self.began = time.perf_counter()
+
+    def add(self, batch: Batch, metrics: Metrics) -> None:
+        """Adds an update."""
+        self.metrics.append(metrics)
+        self.positions += batch.target.size
+
+    def row(self, step: int, epoch: int, rate: float) -> dict[str, float]:
+        """The log row: losses in nats per target token, speed in real target tokens per second, END included."""
+        sums = [float(tf.add_n(column)) for column in zip(*(m.loss for m in self.metrics), strict=True)]
+        total, cross_entropy, correct, tokens = sums
+        return {
+            "step": step,
+            "epoch": epoch,
+            "loss": total / tokens,
+            "cross_entropy": cross_entropy / tokens,
+            "accuracy": correct / tokens,
+            "gradient_norm": statistics.median(float(m.gradient_norm) for m in self.metrics),
+            "learning_rate": rate,
+            "tokens_per_s": tokens / (time.perf_counter() - self.began),
+            "padding": 1.0 - tokens / self.positions,
+        }
+
+
+def train(
+    model: Seq2Seq,
+    batches: Batches,
+    config: TrainConfig,
+    folder: Path,
+    validate: Callable[[], Mapping[str, float]],
+    report: Callable[[str], None],
+    show: Callable[[int, int, Mapping[str, float]], None],
+) -> None:
+    """Trains until the step count is reached, validation stops improving, or a signal comes; resumes where the last call stopped.
+
+    Args:
+        model: built; its weights are replaced by the last checkpoint's if there is one.
+        batches: the training part.
+        config: see :class:`~nmt_keras.config.TrainConfig`.
+        folder: the run directory; gets ``checkpoints/`` and ``log.jsonl``.
+        validate: measures the model as it is: at least ``valid_loss``, nats per token.
+        report: told, in sentences, what happens.
+        show: told (step, total steps, newest log row) after every update.
+
+    Raises:
+        Interrupted: SIGINT or SIGTERM came; the state is saved.
+        FloatingPointError: the loss is not finite; the last checkpoint is from before.
+        ValueError: the checkpoint in ``folder`` does not fit.
+    """
+    began = time.perf_counter()
+    updater, progress = Updater(model, config), Progress()
+    checkpoints = Checkpoints(folder / "checkpoints", updater, progress)
+    if checkpoints.restore():
+        report(f"resuming at step {int(progress.step)} of {int(progress.total_steps)}")
+    if progress.finished.numpy():
+        return
+    log = Log(folder / "log.jsonl", int(progress.step))
+    before = float(progress.seconds)
+
+    def save(manager: tf.train.CheckpointManager) -> None:
+        progress.seconds.assign(before + time.perf_counter() - began)
+        manager.save(checkpoint_number=int(progress.step))
+
+    seconds = updater.rehearse(batches, report)
+    if not progress.total_steps.numpy():
+        progress.total_steps.assign(_total_steps(config, batches, seconds, time.perf_counter() - began))
+    total_steps, step = int(progress.total_steps), int(progress.step)
+    report(f"training for {total_steps} steps, {total_steps / len(batches):.2f} epochs of {len(batches)} batches")
+    every = -(-total_steps // config.validations)
+    interval, row = Interval(), {"loss": math.nan, "tokens_per_s": math.nan}
+    with stop_signals() as stopped:
+        for batch in _from(batches, progress):
+            if step >= total_steps or progress.finished.numpy():
+                break
+            metrics = updater(batch, step, total_steps)
+            step += 1
+            progress.step.assign(step)
+            progress.batch.assign_add(1)
+            interval.add(batch, metrics)
+            if step % config.log_every == 0 or step == total_steps:
+                row = interval.row(step, int(progress.epoch), learning_rate(config, step - 1, total_steps))
+                if not math.isfinite(row["loss"]):
+                    raise FloatingPointError(
+                        f"step {step}: expected a finite loss, received {row['loss']}. The last checkpoint is from before; "
+                        f"lower TrainConfig.learning_rate (now {config.learning_rate}) or clip_norm ({config.clip_norm})."
+                    )
+                log.append(row)
+                interval = Interval()
+            show(step, total_steps, row)
+            if step % every == 0 or step == total_steps:
+                scores = validate()
+                log.append({"step": step, "epoch": int(progress.epoch), **scores})
+                report(f"step {step}: " + ", ".join(f"{name} {value:.3f}" for name, value in scores.items()))
+                better = scores["valid_loss"] < float(progress.best)
+                progress.best.assign(min(float(progress.best), scores["valid_loss"]))
+                progress.stale.assign(0 if better else progress.stale + 1)
+                progress.finished.assign(step == total_steps or int(progress.stale) >= config.patience)
+                if better:
+                    save(checkpoints.best)
+                save(checkpoints.last)
+                interval = Interval()
+            elif (number := stopped()) is not None:
+                save(checkpoints.last)
+                raise Interrupted(step, number)
+
+
+def _total_steps(config: TrainConfig, batches: Batches, seconds: Mapping[Shape, float], spent: float) -> int:
+    """The step count: the configured one, or how many updates fit into what is left of the minutes."""
+    if config.steps is not None:
+        return config.steps
+    assert config.minutes is not None
+    counts = batches.shape_counts(0)
+    mean = sum(seconds[shape] * count for shape, count in counts.items()) / sum(counts.values())
+    return max(1, int((60.0 * config.minutes - spent) * SHARE_OF_TIME_FOR_STEPS / mean))
+
+
+def _from(batches: Batches, progress: Progress) -> Iterator[Batch]:
+    """The batches from where ``progress`` stands, epoch after epoch."""
+    while True:
+        yield from batches.epoch(int(progress.epoch), int(progress.batch))
+        progress.epoch.assign_add(1)
+        progress.batch.assign(0)

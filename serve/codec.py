@@ -1,0 +1,294 @@
+"""Predict requests to tensors and tensors to answers: TensorFlow Serving's row and column formats and its messages.
+
+Row format:    {"instances": [ROW, ...]}          -> {"predictions": [ROW, ...]}
+Column format: {"inputs": VALUE or {NAME: VALUE}} -> {"outputs": VALUE or {NAME: VALUE}}
+
+Pure functions on NumPy arrays; strings are object arrays of bytes, as sessions take and return them.
+"""
+
+from __future__ import annotations
+
+import base64
+import enum
+import math
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from serve import json_text
+from serve.json_text import Json, echo
+from serve.status import StatusError, invalid
+from serve.values import INTEGERS, Tensors, TensorSpec, is_base64, to_array, value_reader
+
+
+class Layout(enum.Enum):
+    """How a request arranged its tensors, and so how the answer arranges its own."""
+
+    ROWS = "instances"
+    COLUMNS = "inputs"
+
+
+class PredictRequest(NamedTuple):
+    """A predict request of which only the outermost layer has been read: which signature it asks for."""
+
+    document: dict[str, Json]
+    signature_name: str
+    """Empty when the request names none."""
+
+
+class PredictInputs(NamedTuple):
+    """The tensors of a request and their layout."""
+
+    tensors: Tensors
+    layout: Layout
+
+
+# Reading
+
+
+def read_request(body: bytes) -> PredictRequest:
+    """The request in ``body``, which must be a JSON object whose ``signature_name``, if any, is a string."""
+    document = json_text.parse(body)
+    if not isinstance(document, dict):
+        raise invalid(f"JSON Value: {echo(document)} Is not object")
+    name = document.get("signature_name", "")
+    if not isinstance(name, str):
+        reason = "not formatted correctly. 'signature_name' key must be a string value."
+        raise invalid(f"JSON Value: {echo(document)} {reason}")
+    return PredictRequest(document, name)
+
+
+def read_inputs(request: PredictRequest, specs: Mapping[str, TensorSpec]) -> PredictInputs:
+    """The tensors of ``request``, typed by the signature's inputs ``specs``.
+
+    Raises:
+        StatusError: INVALID_ARGUMENT for whatever does not fit; UNIMPLEMENTED for a type JSON cannot express.
+    """
+    document = request.document
+    if not specs:
+        raise invalid(f"Failed to get input map for signature: {request.signature_name or 'DEFAULT'}")
+    if "instances" in document and "inputs" in document:
+        reason = "Not formatted correctly expecting only one of 'inputs' or 'instances' keys to exist "
+        raise invalid(f"JSON Value: {echo(document)} {reason}")
+    if "instances" in document:
+        instances = document["instances"]
+        if not isinstance(instances, list):
+            raise invalid(f"JSON Value: {echo(document)} Expecting 'instances' to be an list/array")
+        if not instances:
+            raise invalid(f"JSON Value: {echo(document)} No values in 'instances' array")
+        return PredictInputs(_read_rows(instances, specs), Layout.ROWS)
+    if "inputs" in document:
+        return PredictInputs(_read_columns(document["inputs"], specs), Layout.COLUMNS)
+    raise invalid("Missing 'inputs' or 'instances' key")
+
+
+class _Leaves(NamedTuple):
+    """The values of one tensor, flat, and its shape."""
+
+    values: list
+    shape: tuple[int, ...]
+
+
+def _read_columns(inputs: Json, specs: Mapping[str, TensorSpec]) -> Tensors:
+    if not isinstance(inputs, dict) or is_base64(inputs):
+        inputs = {_only_input(specs, "inputs is a plain value/list, but expecting an object"): inputs}
+    tensors = {}
+    for name, spec in sorted(specs.items()):
+        if name not in inputs:
+            raise invalid(f"Missing named input: {name} in 'inputs' object.")
+        tensors[name] = to_array(*_read_leaves(inputs[name], spec.dtype), spec.dtype)
+    return tensors
+
+
+def _read_rows(rows: list[Json], specs: Mapping[str, TensorSpec]) -> Tensors:
+    if not isinstance(rows[0], dict):
+        _only_input(specs, "instances is a plain list, but expecting list of objects")
+    if _is_named(rows[0]):
+        columns = _read_named_rows(rows, specs)
+    else:
+        name = min(specs)
+        columns = _read_plain_rows(rows, name, specs[name])
+    return {
+        name: to_array(leaves.values, (len(rows), *leaves.shape), specs[name].dtype) for name, leaves in columns.items()
+    }
+
+
+def _read_plain_rows(rows: list[Json], name: str, spec: TensorSpec) -> dict[str, _Leaves]:
+    columns: dict[str, _Leaves] = {}
+    for index, row in enumerate(rows):
+        if _is_named(row):
+            raise invalid(f"Expecting value/list but got object at item {index} of input list")
+        try:
+            _append_row(columns, name, _read_leaves(row, spec.dtype))
+        except StatusError as error:
+            raise invalid(f"Failed to process element: {index} of 'instances' list. Error: {error}") from error
+    return columns
+
+
+def _read_named_rows(rows: list[Json], specs: Mapping[str, TensorSpec]) -> dict[str, _Leaves]:
+    columns: dict[str, _Leaves] = {}
+    for index, row in enumerate(rows):
+        if not _is_named(row):
+            raise invalid(f"Expecting object but got list at item {index} of input list")
+        for name, value in row.items():
+            try:
+                if name not in specs:
+                    raise invalid(f"JSON object: does not have named input: {name}")
+                _append_row(columns, name, _read_leaves(value, specs[name].dtype))
+            except StatusError as error:
+                place = f"{index} key: {name} of 'instances' list"
+                raise invalid(f"Failed to process element: {place}. Error: {error}") from error
+        if row.keys() != specs.keys():
+            place = f"{index} of 'instances' list. JSON object: {echo(row)}"
+            raise invalid(f"Failed to process element: {place} keys must be equal to: {','.join(sorted(specs))}")
+    return columns
+
+
+def _append_row(columns: dict[str, _Leaves], name: str, row: _Leaves) -> None:
+    """Appends ``row`` to its column, whose first row says how many values, in which shape, every row must have."""
+    if name not in columns:
+        columns[name] = row
+        return
+    column = columns[name]
+    expected = math.prod(column.shape)
+    if len(row.values) != expected:
+        raise invalid(f"Expecting tensor size: {expected} but got: {len(row.values)}")
+    if row.shape != column.shape:
+        raise invalid(f"Expecting shape {_shape_text(column.shape)} but got: {_shape_text(row.shape)}")
+    column.values.extend(row.values)
+
+
+def _only_input(specs: Mapping[str, TensorSpec], complaint: str) -> str:
+    if len(specs) > 1:
+        raise invalid(f"{complaint} as multiple input tensors required as per tensorinfo_map")
+    return next(iter(specs))
+
+
+def _read_leaves(value: Json, dtype: str) -> _Leaves:
+    """The values of a nested list and its shape, which the first element of each level dictates."""
+    shape: list[int] = []
+    first = value
+    while isinstance(first, list):
+        shape.append(len(first))
+        if not first:
+            break
+        first = first[0]
+    leaves = _Leaves([], tuple(shape))
+    _collect(value, 0, leaves, value_reader(dtype))
+    return leaves
+
+
+def _collect(value: Json, level: int, leaves: _Leaves, read: Callable[[Json], object]) -> None:
+    rank = len(leaves.shape)
+    if not isinstance(value, list):
+        if level != rank:
+            place = f"level: {level + 1} in the JSON DOM. Expected at level: {rank}"
+            raise invalid(f"JSON Value: {echo(value)} found at incorrect {place}")
+        leaves.values.append(read(value))
+        return
+    if level >= rank:
+        raise invalid(f"Encountered list at unexpected level: {level} expected < {rank}")
+    if len(value) != leaves.shape[level]:
+        place = f"level: {level} expected size: {leaves.shape[level]}"
+        raise invalid(f"Encountered list at unexpected size: {len(value)} at {place}")
+    for element in value:
+        _collect(element, level + 1, leaves, read)
+
+
+def _is_named(row: Json) -> bool:
+    return isinstance(row, dict) and not is_base64(row)
+
+
+def _shape_text(shape: tuple[int, ...]) -> str:
+    return f"[{','.join(map(str, shape))}]"
+
+
+# Writing
+
+
+def write_outputs(outputs: Tensors, layout: Layout) -> bytes:
+    """The answer's JSON document: ``predictions`` for rows, ``outputs`` for columns; one output goes without its name.
+
+    Raises:
+        StatusError: INVALID_ARGUMENT for outputs that cannot be cut into rows, and for types JSON cannot express.
+    """
+    if not outputs:
+        raise invalid("Cannot convert empty tensor map to JSON")
+    write = _write_rows if layout is Layout.ROWS else _write_columns
+    return json_text.to_bytes(write(dict(sorted(outputs.items()))))
+
+
+def _write_rows(outputs: Tensors) -> str:
+    batch_size: int | None = None
+    for name, tensor in outputs.items():
+        if tensor.ndim == 0:
+            raise invalid(f"Tensor name: {name} has no shape information ")
+        if batch_size not in (None, len(tensor)):
+            raise invalid(f"Tensor name: {name} has inconsistent batch size: {len(tensor)} expecting: {batch_size}")
+        batch_size = len(tensor)
+    columns = {
+        name: _nested(_value_texts(name, tensor), tensor.shape, 1, _one_line) for name, tensor in outputs.items()
+    }
+    if not batch_size:
+        return _object(["predictions"], ["[]"], 0)
+    if len(columns) == 1:
+        rows = ", ".join(next(iter(columns.values())))
+    else:
+        pad = " " * 8
+        rows = f"\n{pad}" + f",\n{pad}".join(
+            _object(list(columns), row, 2) for row in zip(*columns.values(), strict=True)
+        )
+    return _object(["predictions"], [f"[{rows}\n    ]"], 0)
+
+
+def _write_columns(outputs: Tensors) -> str:
+    depth = 1 if len(outputs) == 1 else 2  # how far the arrays are indented
+
+    def text(name: str, tensor: np.ndarray) -> str:
+        return _nested(_value_texts(name, tensor), tensor.shape, 0, lambda t, level: _lines(t, depth + level))[0]
+
+    texts = [text(name, tensor) for name, tensor in outputs.items()]
+    return _object(["outputs"], texts if len(texts) == 1 else [_object(list(outputs), texts, 1)], 0)
+
+
+def _value_texts(name: str, tensor: np.ndarray) -> list[str]:
+    """The JSON text of each value of ``tensor``, flat."""
+    values = tensor.ravel()
+    if tensor.dtype in (np.float32, np.float64):
+        return json_text.decimals(values)
+    if tensor.dtype == object:
+        if name.endswith("_bytes"):
+            return [f'{{"b64": "{base64.b64encode(value).decode("ascii")}"}}' for value in values]
+        return [json_text.quoted(json_text.to_text(value)) for value in values]
+    if tensor.dtype == bool:
+        return ["true" if value else "false" for value in values]
+    if tensor.dtype.name in INTEGERS:
+        return [str(value) for value in values.tolist()]
+    type_text = "half" if tensor.dtype == np.float16 else tensor.dtype.name
+    raise invalid(f"Failed to write JSON value for tensor type: {type_text}")
+
+
+def _nested(
+    texts: list[str], shape: tuple[int, ...], first_axis: int, join: Callable[[list[str], int], str]
+) -> list[str]:
+    """``texts`` joined into arrays along every axis from the last to ``first_axis``."""
+    for axis in reversed(range(first_axis, len(shape))):
+        size = shape[axis]
+        texts = [join(texts[i * size : (i + 1) * size], axis) for i in range(math.prod(shape[:axis]))]
+    return texts
+
+
+def _one_line(texts: list[str], level: int) -> str:
+    return f"[{', '.join(texts)}]"
+
+
+def _lines(texts: list[str], depth: int) -> str:
+    pad = " " * 4 * depth
+    return f"[\n{pad}    " + f",\n{pad}    ".join(texts) + f"\n{pad}]" if texts else "[]"
+
+
+def _object(keys: list[str], texts: list[str] | tuple[str, ...], depth: int) -> str:
+    pad = " " * 4 * depth
+    members = (f"{json_text.quoted(key)}: {text}" for key, text in zip(keys, texts, strict=True))
+    return f"{{\n{pad}    " + f",\n{pad}    ".join(members) + f"\n{pad}}}"

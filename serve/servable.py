@@ -1,0 +1,133 @@
+"""One loaded version of a model: its signatures, run as TensorFlow Serving runs them."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+from google.protobuf.json_format import MessageToDict
+from google.protobuf.message import DecodeError
+
+from serve.status import Code, StatusError, invalid
+from serve.values import Tensors, TensorSpec
+
+SERVING_DEFAULT = "serving_default"
+
+_LOAD_FAILURES = (OSError, RuntimeError, ValueError, TypeError, KeyError, DecodeError)
+"""What TensorFlow's loader raises, beside its own errors, for files that are missing, cut short or of another kind."""
+
+
+class Signature(NamedTuple):
+    """One entry point of the graph: what is fed and fetched under which names."""
+
+    inputs: Mapping[str, TensorSpec]
+    outputs: Mapping[str, TensorSpec]
+    feeds: Mapping[str, str]
+    """Input name to the graph's tensor name."""
+    fetches: Mapping[str, str]
+    """Output name to the graph's tensor name."""
+
+
+class Servable:
+    """A SavedModel in a graph and session of its own; calls may come from several threads at once."""
+
+    def __init__(self, session: tf.compat.v1.Session, signature_defs: Mapping[str, Any]) -> None:
+        self._session = session
+        self._signature_defs = signature_defs
+        self._signatures = {name: _signature(definition) for name, definition in signature_defs.items()}
+
+    def signature(self, name: str) -> Signature:
+        """The signature called ``name``; the empty name stands for ``serving_default``."""
+        name = name or SERVING_DEFAULT
+        if name not in self._signatures:
+            raise invalid(f'Serving signature name: "{name}" not found in signature def')
+        return self._signatures[name]
+
+    def run(self, signature: Signature, inputs: Tensors, seconds: float) -> Tensors:
+        """The outputs of ``signature`` for ``inputs``, computed within ``seconds``.
+
+        Raises:
+            StatusError: INVALID_ARGUMENT for a shape the signature does not declare, which TensorFlow Serving would
+                feed to the graph; DEADLINE_EXCEEDED after ``seconds``; else what the graph itself reports.
+        """
+        for name, tensor in inputs.items():
+            _require_shape(name, tensor.shape, signature.inputs[name].shape)
+        feeds = {signature.feeds[name]: tensor for name, tensor in inputs.items()}
+        options = tf.compat.v1.RunOptions(timeout_in_ms=max(1, round(1000 * seconds)))
+        try:
+            outputs = self._session.run(dict(signature.fetches), feeds, options=options)
+        except tf.errors.OpError as error:
+            raise _status_error(error) from error
+        return {name: _array(value, signature.outputs[name].dtype) for name, value in outputs.items()}
+
+    def signature_definitions(self) -> dict[str, Any]:
+        """Every SignatureDef as protocol buffers' JSON mapping writes it: field names kept, defaults printed."""
+        return {
+            name: MessageToDict(definition, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
+            for name, definition in self._signature_defs.items()
+        }
+
+    def close(self) -> None:
+        """Frees the session; calls that run are finished first."""
+        self._session.close()
+
+
+def load_servable(folder: Path) -> Servable:
+    """Loads the SavedModel in ``folder`` under the tag ``serve`` into a new graph and session.
+
+    Raises:
+        StatusError: ``folder`` holds no SavedModel, a damaged one, or one whose operations are not known here.
+    """
+    importlib.import_module("tensorflow_text")  # registers the SentencePiece operations that exports contain
+    session = tf.compat.v1.Session(graph=tf.Graph())
+    try:
+        meta_graph = tf.compat.v1.saved_model.load(session, ["serve"], str(folder))
+        servable = Servable(session, meta_graph.signature_def)
+    except tf.errors.OpError as error:
+        session.close()
+        raise _status_error(error) from error
+    except _LOAD_FAILURES as error:
+        session.close()
+        code = Code.NOT_FOUND if isinstance(error, OSError) else Code.INTERNAL
+        raise StatusError(code, f"Could not load {folder}: {error}") from error
+    session.graph.finalize()
+    return servable
+
+
+def _signature(definition: Any) -> Signature:
+    return Signature(
+        inputs={name: _spec(info) for name, info in definition.inputs.items()},
+        outputs={name: _spec(info) for name, info in definition.outputs.items()},
+        feeds={name: info.name for name, info in definition.inputs.items()},
+        fetches={name: info.name for name, info in definition.outputs.items()},
+    )
+
+
+def _spec(info: Any) -> TensorSpec:
+    enum = info.DESCRIPTOR.fields_by_name["dtype"].enum_type
+    dtype = enum.values_by_number[info.dtype].name.removeprefix("DT_").lower()
+    if info.tensor_shape.unknown_rank:
+        return TensorSpec(dtype, None)
+    return TensorSpec(dtype, tuple(dim.size if dim.size >= 0 else None for dim in info.tensor_shape.dim))
+
+
+def _require_shape(name: str, shape: tuple[int, ...], declared: tuple[int | None, ...] | None) -> None:
+    """A kernel that is fed a rank it does not expect can end the process, and with it every other model."""
+    if declared is None:
+        return
+    if len(shape) != len(declared) or any(d not in (None, s) for s, d in zip(shape, declared, strict=True)):
+        expected = ",".join("?" if size is None else str(size) for size in declared)
+        received = ",".join(map(str, shape))
+        raise invalid(f"Shape of input {name}: expected [{expected}], received [{received}]")
+
+
+def _array(value: Any, dtype: str) -> np.ndarray:
+    return np.asarray(value, object) if dtype == "string" else np.asarray(value)
+
+
+def _status_error(error: tf.errors.OpError) -> StatusError:
+    return StatusError(Code(error.error_code), error.message.removeprefix("Graph execution error:\n\n"))

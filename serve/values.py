@@ -1,0 +1,113 @@
+"""JSON values to typed values and arrays: what TensorFlow Serving accepts for each of TensorFlow's types."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from serve.json_text import Json, echo, to_bytes, type_name
+from serve.status import Code, StatusError, invalid
+
+Tensors = dict[str, np.ndarray]
+"""Arrays by the name of the input or output they belong to; strings are object arrays of bytes."""
+
+
+class TensorSpec(NamedTuple):
+    """What a signature declares of one input or output."""
+
+    dtype: str
+    """TensorFlow's name of the type: string, float, double, int32, bool ..."""
+    shape: tuple[int | None, ...] | None
+    """None for an unknown dimension; None as a whole for an unknown rank."""
+
+
+INTEGERS = {
+    "int32": (-(2**31), 2**31),
+    "int16": (-(2**31), 2**31),  # narrower types wrap around, as they do in TensorFlow Serving
+    "int8": (-(2**31), 2**31),
+    "uint8": (-(2**31), 2**31),
+    "int64": (-(2**63), 2**63),
+    "uint32": (0, 2**32),
+    "uint64": (0, 2**64),
+}
+_DECIMALS: dict[str, np.dtype[Any]] = {"float": np.dtype(np.float32), "double": np.dtype(np.float64)}
+
+
+def value_reader(dtype: str) -> Callable[[Json], object]:
+    """The function that reads one JSON value as ``dtype``."""
+
+    def mismatch(value: Json) -> StatusError:
+        return invalid(f"JSON Value: {echo(value)} Type: {type_name(value)} is not of expected type: {dtype}")
+
+    def string(value: Json) -> bytes:
+        if isinstance(value, dict):
+            return _base64(value)
+        if not isinstance(value, str):
+            raise mismatch(value)
+        return to_bytes(value)
+
+    def boolean(value: Json) -> bool:
+        if not isinstance(value, bool):
+            raise mismatch(value)
+        return value
+
+    def integer(value: Json) -> int:
+        low, high = INTEGERS[dtype]
+        if type(value) is not int or not low <= value < high:
+            raise mismatch(value)
+        return value
+
+    def decimal(value: Json) -> float:
+        if type(value) not in (int, float):
+            raise mismatch(value)
+        if not _fits(value, _DECIMALS[dtype]):
+            raise invalid(f"Cannot convert JSON value: {echo(value)} to {dtype} without loss of precision.")
+        return value
+
+    def inexpressible(value: Json) -> object:
+        raise StatusError(Code.UNIMPLEMENTED, f"Conversion of JSON Value: {echo(value)} to type: {dtype}")
+
+    if dtype in INTEGERS:
+        return integer
+    if dtype in _DECIMALS:
+        return decimal
+    return {"string": string, "bool": boolean}.get(dtype, inexpressible)
+
+
+def _fits(value: float, dtype: np.dtype) -> bool:
+    """Whether ``dtype`` holds the integer exactly, or has the decimal within its range."""
+    limits = np.finfo(dtype)
+    if isinstance(value, int):
+        return abs(value) < 2 ** (limits.nmant + 1)
+    return not math.isfinite(value) or abs(value) <= float(limits.max)
+
+
+def is_base64(value: Json) -> bool:
+    """Whether ``value`` is ``{"b64": STRING}``, which stands for bytes wherever a string may stand."""
+    return isinstance(value, dict) and len(value) == 1 and isinstance(value.get("b64"), str)
+
+
+def _base64(value: dict[str, Json]) -> bytes:
+    if not is_base64(value):
+        raise invalid(f"JSON Value: {echo(value)} not formatted correctly for base64 data")
+    digits = to_bytes("".join(value["b64"].split())).rstrip(b"=")
+    try:
+        return base64.b64decode(digits + b"=" * (-len(digits) % 4), validate=True)
+    except binascii.Error as error:
+        raise invalid("Unable to base64 decode") from error
+
+
+def to_array(values: list[object], shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    """``values`` as read, flat, as an array of ``shape`` in the NumPy type a session takes for ``dtype``."""
+    if dtype == "string":
+        array = np.array(values, object)
+    elif dtype in ("int16", "int8", "uint8"):
+        array = np.array(values, np.int64).astype(dtype)
+    else:
+        array = np.array(values, _DECIMALS.get(dtype, dtype))
+    return array.reshape(shape)

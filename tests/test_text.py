@@ -1,0 +1,523 @@
+"""What a text must keep, cut, look up and give back, on sentences whose tokens can be counted by hand."""
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+import pytest
+import sentencepiece
+import tensorflow as tf
+
+from nmt_keras.config import TextConfig
+from nmt_keras.text import END, PAD, START, UNK, SubwordText, WordText, fit_text, load_text
+
+FAMILY = "👨‍👩‍👧"  # three emoji and two joiners, U+200D
+
+CORPUS = [
+    f"{opening}{subject} {verb} {thing}{closing}"
+    for subject, verb, thing, (opening, closing) in itertools.product(
+        ("Tom", "María", "el niño", "my sister", "nobody's dog"),
+        ("wants", "come", "didn't see", "has bought"),
+        ("3.50 apples", "una manzana", "the well-known house", "at 6:30"),
+        (("", "."), ("¿", "?"), ("¡", "!"), ('"', '."')),
+    )
+]
+AWKWARD = [
+    "",
+    " ",
+    " a",
+    "a ",
+    "a  b",
+    "  ¿¡Qué   tal?! ",
+    f"hola 😀 {FAMILY} 🇪🇸",
+    "日本語",
+    "1234567890",
+    "<start> </s> <pad> <0x41>",
+    "a\tb\nc\x00d",
+    "x\u00a0y\u2028z\ufeff",
+    "\ufffd",
+]
+KINDS = {
+    "word": TextConfig("word", 100),
+    "plain word": TextConfig("word", 100, lowercase=True, strip_accents=True),
+    "subword": TextConfig("subword", 400),
+}
+
+
+@pytest.fixture(scope="module")
+def texts():
+    return {name: fit_text(config, CORPUS) for name, config in KINDS.items()}
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def text(request, texts):
+    return texts[request.param]
+
+
+@pytest.fixture(scope="module")
+def subword(texts):
+    return texts["subword"]
+
+
+def strings(tensor):
+    """The strings of a tensor of rank 1 or 2, in lists."""
+    return [
+        [cell.decode() for cell in row] if isinstance(row, list) else row.decode() for row in tensor.numpy().tolist()
+    ]
+
+
+def written(text, sentence):
+    """The tokens of one sentence as the user wrote them, without END."""
+    return strings(text.encode(tf.constant([sentence])).surface)[0][:-1]
+
+
+def word_text(words, max_tokens=80, **rules):
+    return WordText(["<pad>", "<unk>", "<start>", "<end>", *words], TextConfig("word", max_tokens=max_tokens, **rules))
+
+
+def decoded(words):
+    """``words`` after a round of ids and back."""
+    text = word_text(sorted(set(words)))
+    return strings(text.decode(tf.constant([[4 + sorted(set(words)).index(word) for word in words]])))[0]
+
+
+# Every text
+
+
+def test_special_ids_are_the_same_everywhere(text, tmp_path):
+    assert (PAD, UNK, START, END) == (0, 1, 2, 3)
+    text.save(tmp_path)
+    entries = (tmp_path / "vocabulary.txt").read_text(encoding="utf-8").split("\n")
+    assert entries[:4] == ["<pad>", "<unk>", "<start>", "<end>"]
+    assert len(entries) - 1 == text.vocabulary_size
+
+
+def test_every_sentence_ends_in_one_end_and_is_padded_to_the_widest(text):
+    tokens = text.encode(tf.constant(["Tom", "Tom wants the well-known house."]))
+    assert tokens.ids.dtype == tokens.lengths.dtype == tf.int32
+    assert tokens.ids.shape == tokens.surface.shape == [2, max(tokens.lengths.numpy())]
+    for ids, surface, length in zip(tokens.ids.numpy(), strings(tokens.surface), tokens.lengths.numpy(), strict=True):
+        assert ids[length - 1] == END
+        assert END not in ids[: length - 1]
+        assert START not in ids
+        assert PAD not in ids[:length]
+        assert set(ids[length:]) <= {PAD}
+        assert set(surface[length - 1 :]) == {""}
+        assert "" not in surface[: length - 1]
+
+
+def test_the_empty_string_is_end_alone(text):
+    tokens = text.encode(tf.constant(["", "Tom"]))
+    assert tokens.ids.numpy()[0].tolist()[:2] == [END, PAD]
+    assert tokens.lengths.numpy()[0] == 1
+    assert strings(text.decode(tokens.ids))[0] == ""
+
+
+def test_a_batch_of_none_gives_no_rows_and_no_columns(text):
+    tokens = text.encode(tf.constant([], tf.string))
+    assert tokens.ids.shape == tokens.surface.shape == [0, 0]
+    assert tokens.lengths.shape == tokens.truncated.shape == [0]
+    assert text.decode(tokens.ids).shape == [0]
+    assert text.surfaces(tokens.ids).shape == [0, 0]
+
+
+def test_batch_mates_change_nothing(text):
+    together = text.encode(tf.constant(AWKWARD + CORPUS[:5]))
+    for row, sentence in enumerate(AWKWARD + CORPUS[:5]):
+        alone = text.encode(tf.constant([sentence]))
+        length = alone.lengths.numpy()[0]
+        assert together.lengths.numpy()[row] == length
+        assert together.ids.numpy()[row, :length].tolist() == alone.ids.numpy()[0].tolist()
+        assert strings(together.surface)[row][:length] == strings(alone.surface)[0]
+
+
+def test_a_sentence_is_cut_to_max_tokens_with_end_as_the_last():
+    text = word_text(["a", "b", "c"], max_tokens=3)
+    tokens = text.encode(tf.constant(["a", "a b", "a b c", "a b c a b c"]))
+    assert tokens.ids.numpy().tolist() == [[4, END, PAD], [4, 5, END], [4, 5, END], [4, 5, END]]
+    assert strings(tokens.surface)[3] == ["a", "b", ""]
+    assert tokens.lengths.numpy().tolist() == [2, 3, 3, 3]
+    assert tokens.truncated.numpy().tolist() == [False, False, True, True]
+
+
+def test_ten_thousand_characters_are_cut_and_reported(text):
+    long = ["x" * 10_000, "Tom wants " * 1_000]
+    tokens = text.encode(tf.constant(long))
+    assert tokens.ids.shape[1] <= text.config.max_tokens
+    assert tokens.truncated.numpy()[1]
+    assert tokens.ids.numpy()[1, -1] == END
+
+
+@pytest.mark.parametrize("damaged", [b"\xff\xfe", b"Tom \xc3", b"\xed\xa0\x80 Tom", b"\x80", b"a\xf0\x9f\x98"])
+def test_invalid_utf8_becomes_replacement_characters(text, damaged):
+    tokens = text.encode(tf.constant([damaged]))
+    assert "\ufffd" in "".join(strings(tokens.surface)[0])
+    assert tokens.ids.numpy()[0, -1] == END
+
+
+def test_a_scalar_is_refused_before_any_kernel_sees_it(text):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="not compatible"):
+        text.encode(tf.constant("Tom"))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="not compatible"):
+        tf.function(text.encode, input_signature=[tf.TensorSpec(None, tf.string)])(tf.constant("Tom"))
+    with pytest.raises(ValueError, match="rank"):
+        tf.function(text.encode)(tf.constant("Tom"))
+
+
+def test_decode_stops_at_the_first_end_and_passes_over_padding_and_start(text):
+    ids = text.encode(tf.constant(["Tom wants"])).ids[0].numpy().tolist()[:-1]
+    rows = tf.ragged.constant([[START, *ids, END, *ids], [PAD, *ids, PAD, END, *ids], [END, *ids]]).to_tensor(PAD)
+    expected = strings(text.decode(tf.constant([ids])))[0]
+    assert expected.lower() == "tom wants"
+    assert strings(text.decode(rows)) == [expected, expected, ""]
+
+
+def test_decode_reads_no_more_than_lengths():
+    text = word_text(["a", "b"])
+    ids = tf.constant([[4, 5, 4], [4, 5, 4], [4, 5, 4]], tf.int64)
+    assert strings(text.decode(ids, tf.constant([0, 2, 3]))) == ["", "a b", "a b a"]
+
+
+def test_unk_is_decoded_and_displayed_as_one_sign(text):
+    assert strings(text.decode(tf.constant([[UNK, END]]))) == ["⁇"]
+    assert strings(text.surfaces(tf.constant([[UNK, END, PAD, START]]))) == [["⁇", "", "", ""]]
+
+
+@pytest.mark.parametrize("sentence", ["<start>", "<end> a", "</s>", "<pad><pad>"])
+def test_nothing_a_user_writes_becomes_a_special_token(text, sentence):
+    ids = text.encode(tf.constant([sentence])).ids.numpy()[0]
+    assert START not in ids
+    assert PAD not in ids
+    assert list(ids).index(END) == len(ids) - 1
+
+
+def test_eager_graph_and_reloaded_saved_model_agree(text, tmp_path):
+    sentences = tf.constant(AWKWARD + CORPUS)
+
+    class Echo(tf.Module):
+        def __init__(self):
+            self.text = text
+
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+        def __call__(self, sentences):
+            tokens = self.text.encode(sentences)
+            return {
+                **tokens._asdict(),
+                "decoded": self.text.decode(tokens.ids, tokens.lengths),
+                "shown": self.text.surfaces(tokens.ids),
+            }
+
+    echo = Echo()
+    tf.saved_model.save(echo, str(tmp_path), signatures=echo.__call__)
+    served = tf.saved_model.load(str(tmp_path)).signatures["serving_default"]
+
+    tokens = text.encode(sentences)
+    eager = {**tokens._asdict(), "decoded": text.decode(tokens.ids), "shown": text.surfaces(tokens.ids)}
+    for name, value in eager.items():
+        assert echo(sentences)[name].numpy().tolist() == value.numpy().tolist(), name
+        assert served(sentences)[name].numpy().tolist() == value.numpy().tolist(), name
+    assert served(tf.constant([], tf.string))["ids"].shape == [0, 0]
+
+
+def test_one_trace_serves_every_batch(text):
+    encode = tf.function(text.encode, input_signature=[tf.TensorSpec([None], tf.string)])
+    decode = tf.function(text.decode, input_signature=[tf.TensorSpec([None, None], tf.int32)])
+    for batch in ([], ["Tom"], CORPUS[:7], ["x" * 500, ""]):
+        decode(encode(tf.constant(batch, tf.string)).ids)
+    assert encode.experimental_get_tracing_count() == decode.experimental_get_tracing_count() == 1
+
+
+def test_a_saved_text_loads_as_the_same_text(text, tmp_path):
+    text.save(tmp_path / "source")
+    loaded = load_text(tmp_path / "source")
+    assert type(loaded) is type(text)
+    assert loaded.config == text.config
+    assert loaded.vocabulary_size == text.vocabulary_size
+    sentences = tf.constant(AWKWARD + CORPUS)
+    assert loaded.encode(sentences).ids.numpy().tolist() == text.encode(sentences).ids.numpy().tolist()
+    assert strings(loaded.decode(text.encode(sentences).ids)) == strings(text.decode(text.encode(sentences).ids))
+
+
+@pytest.mark.parametrize("config", KINDS.values(), ids=KINDS)
+def test_fitting_twice_gives_the_same_files(config, tmp_path):
+    for name in ("once", "again"):
+        fit_text(config, (line for line in CORPUS)).save(tmp_path / name)
+    files = sorted(path.name for path in (tmp_path / "once").iterdir())
+    assert "text.json" in files
+    for name in files:
+        assert (tmp_path / "once" / name).read_bytes() == (tmp_path / "again" / name).read_bytes(), name
+
+
+@pytest.mark.parametrize("lines", [[], ["", "  ", "\u00a0"]], ids=["none", "blank"])
+@pytest.mark.parametrize("config", KINDS.values(), ids=KINDS)
+def test_lines_without_a_word_are_refused_with_a_reason(config, lines):
+    with pytest.raises(ValueError, match=r"lines: expected at least one .* received none"):
+        fit_text(config, lines)
+
+
+def vocabulary_file(folder):
+    """The file without which the text in ``folder`` cannot be loaded."""
+    return next(path for name in ("sentencepiece.model", "vocabulary.txt") if (path := folder / name).exists())
+
+
+def test_a_missing_file_is_named_with_what_to_do(text, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"text\.json: expected a file of a saved text, found none\. Restore"):
+        load_text(tmp_path)
+    text.save(tmp_path)
+    path = vocabulary_file(tmp_path)
+    path.unlink()
+    with pytest.raises(FileNotFoundError, match=rf"{path.name}: expected a file of a saved text, found none\. Restore"):
+        load_text(tmp_path)
+
+
+def test_a_damaged_vocabulary_is_named_and_not_loaded(text, tmp_path):
+    text.save(tmp_path)
+    path = vocabulary_file(tmp_path)
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(ValueError, match=rf"{path.name}: expected the file that text\.json describes .* Restore"):
+        load_text(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "{",
+        "[]",
+        '{"config": {}}',
+        '{"config": {"kind": "char"}, "sha256": {}}',
+        '{"config": {"k": 1}, "sha256": {}}',
+    ],
+)
+def test_a_damaged_record_is_named(tmp_path, content):
+    (tmp_path / "text.json").write_text(content)
+    with pytest.raises(ValueError, match=r"text\.json: expected"):
+        load_text(tmp_path)
+
+
+def test_a_record_that_is_not_text_at_all_is_named(tmp_path):
+    (tmp_path / "text.json").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ValueError, match=r"text\.json: expected JSON"):
+        load_text(tmp_path)
+
+
+def test_a_text_of_another_kind_is_refused(texts, tmp_path):
+    texts["word"].save(tmp_path)
+    with pytest.raises(ValueError, match=r"expected a subword text, received kind 'word'\. Load it with load_text"):
+        SubwordText.load(tmp_path)
+
+
+@pytest.mark.saved_model
+def test_a_plain_session_under_a_turkish_locale_gives_the_same_ids(texts, tmp_path):
+    text = texts["plain word"]
+    sentences = ["MY SISTER", "EL NIÑO", "MARÍA DIDN'T"]
+    assert UNK not in text.encode(tf.constant(sentences)).ids.numpy()  # each has an I to lower
+    module = tf.Module()
+    module.text = text
+    signature = tf.function(lambda text: {"ids": module.text.encode(text).ids}).get_concrete_function(
+        tf.TensorSpec([None], tf.string, name="text")
+    )
+    tf.saved_model.save(module, str(tmp_path), signatures=signature)
+    script = """
+import json, sys
+import tensorflow as tf
+import tensorflow_text
+with tf.compat.v1.Session(graph=tf.Graph()) as session:
+    signature = tf.compat.v1.saved_model.load(session, ["serve"], sys.argv[1]).signature_def["serving_default"]
+    ids = session.run(signature.outputs["ids"].name, {signature.inputs["text"].name: json.loads(sys.argv[2])})
+    print(json.dumps(ids.tolist()))
+"""
+    served = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path), json.dumps(sentences)],
+        env={**os.environ, "LC_ALL": "tr_TR.UTF-8", "LANG": "tr_TR.UTF-8", "TF_CPP_MIN_LOG_LEVEL": "2"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(served.stdout) == text.encode(tf.constant(sentences)).ids.numpy().tolist()
+
+
+# Words
+
+
+@pytest.mark.parametrize(
+    ("sentence", "tokens"),
+    [
+        ("Hello, world!", "Hello|,|world|!"),
+        ("¿Qué tal?", "¿|Qué|tal|?"),
+        ("¡No!", "¡|No|!"),
+        ('"Sí", dijo.', '"|Sí|"|,|dijo|.'),
+        ("It's 3.50, not 1,000.", "It's|3.50|,|not|1,000|."),
+        ("at 6:30pm on 1/2/2018", "at|6:30pm|on|1/2/2018"),
+        ("Don’t, o'clock, P'aquí", "Don’t|,|o'clock|,|P'aquí"),
+        ("my parents' well-known house", "my|parents|'|well-known|house"),
+        ("10:30 a.m. in the U.S. (EE.UU.)", "10:30|a.m.|in|the|U.S.|(|EE.UU.|)"),
+        ("the 3rd, 90% of $5", "the|3rd|,|90|%|of|$|5"),
+        ("wait... no--yes", "wait|.|.|.|no|-|-|yes"),
+        (f"hi😀👍🏽{FAMILY}🇪🇸❤️", f"hi|😀|👍🏽|{FAMILY}|🇪🇸|❤️"),
+        ("a\u00a0b\u2028c\td\ne\x00f\u200bg\ufeff\u3000h\x85i", "a|b|c|d|e|f|g|h|i"),
+        ("co\u00adoperate می‌خواهم", "co\u00adoperate|می‌خواهم"),
+        ("e\u0301l", "e\u0301l"),
+        ("a_b @home #1 <pad>", "a|_|b|@|home|#|1|<|pad|>"),
+        (" \u00a0\u200b ", ""),
+    ],
+)
+def test_words_are_cut_as_written(sentence, tokens):
+    assert "|".join(written(word_text(["a"]), sentence)) == tokens
+
+
+def test_nothing_but_white_space_and_controls_is_dropped():
+    text = word_text(["a"], max_tokens=3_000)
+    printable = [chr(code) for code in range(0x20, 0x3000) if chr(code).isprintable() and not chr(code).isspace()]
+    sentences = [" ".join(printable[start : start + 1_000]) for start in range(0, len(printable), 1_000)]
+    kept = {character for sentence in sentences for token in written(text, sentence) for character in token}
+    assert set(printable) - kept == set()
+
+
+def test_lower_casing_and_stripping_change_the_key_and_not_the_surface():
+    text = word_text(["el", "nino", "manana"], lowercase=True, strip_accents=True)
+    tokens = text.encode(tf.constant(["EL Niño MAN\u0303ANA"]))
+    assert tokens.ids.numpy().tolist() == [[4, 5, 6, END]]
+    assert strings(tokens.surface) == [["EL", "Niño", "MAN\u0303ANA", ""]]
+
+
+def test_each_rule_of_the_key_stands_alone():
+    words = ["niño", "Niño", "nino", "Nino"]
+    batch = tf.constant(["Niño"])
+    for rules, found in (
+        ({}, "Niño"),
+        ({"lowercase": True}, "niño"),
+        ({"strip_accents": True}, "Nino"),
+        ({"lowercase": True, "strip_accents": True}, "nino"),
+    ):
+        assert word_text(words, **rules).encode(batch).ids.numpy()[0, 0] == 4 + words.index(found)
+
+
+def test_composed_and_decomposed_accents_are_one_word():
+    text = word_text(["\u00e9l"])
+    assert text.encode(tf.constant(["\u00e9l", "e\u0301l"])).ids.numpy().tolist() == [[4, END], [4, END]]
+
+
+def test_lower_casing_keeps_what_is_not_a_capital():
+    # Case folding would give "ss" and "no" instead.
+    text = word_text(["straße", "nº", "οδος", "i\u0307"], lowercase=True)
+    assert text.encode(tf.constant(["STRAßE Nº ΟΔΟΣ İ"])).ids.numpy().tolist() == [[4, 5, 6, 7, END]]
+
+
+def test_an_unknown_word_is_unk_and_its_surface_stays():
+    tokens = word_text(["hola"]).encode(tf.constant(["hola Zaragoza 😀"]))
+    assert tokens.ids.numpy().tolist() == [[4, UNK, UNK, END]]
+    assert strings(tokens.surface) == [["hola", "Zaragoza", "😀", ""]]
+
+
+def test_the_vocabulary_is_ordered_by_count_then_code_point(tmp_path):
+    WordText.fit(["b a c ñ b", "z ñ b"], TextConfig("word", 8)).save(tmp_path)
+    words = (tmp_path / "vocabulary.txt").read_text(encoding="utf-8").splitlines()
+    assert words == ["<pad>", "<unk>", "<start>", "<end>", "b", "ñ", "a", "c"]
+
+
+def test_an_accent_alone_is_no_empty_entry_of_the_vocabulary():
+    text = WordText.fit(["a \u0301"], TextConfig("word", strip_accents=True))
+    assert text.vocabulary_size == 5
+    assert text.encode(tf.constant(["\u0301 a"])).ids.numpy().tolist() == [[UNK, 4, END]]
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Hello, world!",
+        "¿Qué tal? ¡Bien!",
+        '"Sí", dijo. "No."',
+        "He said: (wait); [no]...",
+        "«Ven», dijo “ella”.",
+        "my parents' house, o'clock",
+        "the words 'small' and 'big'",
+        "$5, 90%, 3.50 and/or 1,000 #1",
+        "at 10:30 a.m. in the U.S.",
+        '"Uno" "dos"',
+    ],
+)
+def test_decoded_words_read_as_written(sentence):
+    assert decoded(written(word_text(["a"]), sentence)) == sentence
+
+
+def test_a_lone_quote_keeps_its_spaces():
+    assert decoded(['"', "no"]) == '" no'
+
+
+# Pieces
+
+
+def test_pieces_give_back_every_line_exactly(subword):
+    sentences = tf.constant([*CORPUS, *AWKWARD])
+    tokens = subword.encode(sentences)
+    assert UNK not in tokens.ids.numpy()
+    assert strings(subword.decode(tokens.ids)) == [*CORPUS, *AWKWARD]
+
+
+def test_surfaces_of_pieces_join_to_the_sentence(subword):
+    sentences = [line for line in [*CORPUS, *AWKWARD] if line]
+    surface = strings(subword.encode(tf.constant(sentences)).surface)
+    assert ["".join(row) for row in surface] == ["▁" + sentence.replace(" ", "▁") for sentence in sentences]
+
+
+def test_a_character_in_bytes_is_displayed_at_its_first_byte_on_both_sides(subword):
+    tokens = subword.encode(tf.constant(["😀ü"]))
+    assert strings(tokens.surface) == [["▁", "😀", "", "", "", "ü", "", ""]]
+    assert strings(subword.surfaces(tokens.ids)) == strings(tokens.surface)
+
+
+def test_bytes_that_form_no_character_stay_in_their_sentence(subword):
+    smiley = subword.encode(tf.constant(["😀"])).ids.numpy()[0].tolist()  # ▁, four bytes, END
+    tom = subword.encode(tf.constant(["Tom"])).ids.numpy()[0].tolist()[:-1]
+    rows = [[*tom, smiley[1]], [smiley[2], *tom]]  # the second row begins in the middle of a character
+    shown = strings(subword.surfaces(tf.constant(rows)))
+    assert shown[0][-1] == "\ufffd"
+    assert shown[1][0] == "\ufffd"
+    assert strings(subword.decode(tf.constant(rows))) == ["Tom\ufffd", "\ufffd Tom"]
+
+
+def test_pieces_are_those_of_the_sentencepiece_package(subword, tmp_path):
+    subword.save(tmp_path)
+    reference = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "sentencepiece.model"))
+    sentences = [*CORPUS, *AWKWARD]
+    tokens = subword.encode(tf.constant(sentences))
+    rows = [row[: length - 1] for row, length in zip(tokens.ids.numpy().tolist(), tokens.lengths.numpy(), strict=True)]
+    assert rows == reference.encode(sentences)
+    assert subword.vocabulary_size == reference.get_piece_size()
+
+
+def test_decomposed_accents_come_back_composed(subword):
+    both = tf.constant(["Mari\u0301a", "Mar\u00eda"])
+    tokens = subword.encode(both)
+    assert tokens.ids.numpy()[0].tolist() == tokens.ids.numpy()[1].tolist()
+    assert strings(subword.decode(tokens.ids)) == ["Mar\u00eda", "Mar\u00eda"]
+
+
+def test_a_small_corpus_gives_a_smaller_vocabulary_and_not_an_error():
+    text = SubwordText.fit(["hi"], TextConfig("subword", 8000))
+    assert text.vocabulary_size == 4 + 256 + 3  # h, i and the space
+    assert strings(text.decode(text.encode(tf.constant(["hi Tom"])).ids)) == ["hi Tom"]
+
+
+def test_a_vocabulary_too_small_for_its_characters_is_refused_with_the_least_size():
+    lines = ["hello world"]  # h e l o w r d and the space
+    with pytest.raises(ValueError, match=r"TextConfig\.vocabulary_size: expected at least 268 .* received 267"):
+        SubwordText.fit(lines, TextConfig("subword", 267))
+    assert SubwordText.fit(lines, TextConfig("subword", 268)).vocabulary_size == 268
+
+
+def test_a_long_paragraph_is_learnt_from():
+    text = SubwordText.fit(["casa " * 2_000], TextConfig("subword", 300))
+    assert text.vocabulary_size == 4 + 256 + 4  # c, a, s and the space
+
+
+def test_training_is_quiet_and_leaves_no_files(monkeypatch, tmp_path, capfd):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    SubwordText.fit(CORPUS, KINDS["subword"])
+    assert list(tmp_path.iterdir()) == []
+    assert "trainer" not in capfd.readouterr().err
