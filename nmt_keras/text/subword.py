@@ -51,9 +51,9 @@ class SubwordText(tf.Module):
         super().__init__(name="subword_text")
         self.config = config
         self._model = model
-        self._tokenizer = tf_text.SentencepieceTokenizer(model)
-        self._size = int(self._tokenizer.vocab_size())
-        self._pieces = self._tokenizer.id_to_string(tf.range(self._size))  # [V]
+        tokenizer = self._tokenizer()
+        self._size = int(tokenizer.vocab_size())
+        self._pieces = tokenizer.id_to_string(tf.range(self._size))  # [V]
         spelt = [_bytes_of(piece) for piece in self._pieces.numpy().tolist()[len(SPECIALS) :]]
         self._raw = tf.constant([*(sign.encode() for sign in SPECIAL_SURFACES), *spelt])  # [V]
         # 10xxxxxx: a byte that goes on with a character
@@ -123,7 +123,7 @@ class SubwordText(tf.Module):
 
     def encode(self, text: tf.Tensor) -> Tokens:
         """Tokens of ``text`` [B] string; a batch of none gives ids [0,0]. See ``Text.encode``."""
-        pieces = self._tokenizer.tokenize(tf_text.normalize_utf8(well_formed(text), "NFC"))  # [B,(S)]
+        pieces = self._tokenizer().tokenize(tf_text.normalize_utf8(well_formed(text), "NFC"))  # [B,(S)]
         ids = cut(pieces, END, self.config.max_tokens)
         # A sentence begins with a piece of its own, so no character reaches across two of them.
         surface = ids.with_flat_values(self._displayed(ids.flat_values, tf.zeros_like(ids.flat_values, tf.bool)))
@@ -142,6 +142,14 @@ class SubwordText(tf.Module):
         """What each token of ``ids`` [B,T] looks like, [B,T] string. See ``Text.surfaces``."""
         first = tf.zeros_like(ids, tf.bool) | (tf.range(tf.shape(ids)[1]) == 0)  # [B,T]
         return tf.reshape(self._displayed(tf.reshape(ids, [-1]), tf.reshape(first, [-1])), tf.shape(ids))
+
+    def _tokenizer(self) -> tf_text.SentencepieceTokenizer:
+        """A tokenizer for one use; TensorFlow keeps the model that it reads and finds it again.
+
+        A tokenizer kept for good would lose it: the model belongs to a cached kernel, and ``tf.random.set_seed``
+        empties the cache.
+        """
+        return tf_text.SentencepieceTokenizer(self._model)
 
     def _displayed(self, ids: tf.Tensor, first: tf.Tensor) -> tf.Tensor:
         """What the tokens ``ids`` [N] of a row of sentences look like, [N] string; ``first`` [N]: where one begins."""
