@@ -39,6 +39,9 @@ from nmt_keras.sample_lexicon import (
     spaced,
 )
 
+SAMPLE_NAME = "sample"
+"""What the corpus is called on a command line, in run directories and as a served model."""
+
 SAMPLE_SHA256 = "c330491bd228149e03effb0fd1be35ffcd264cd208e2516c303e991fe56c40eb"
 """Of the sorted lines `English<TAB>Spanish`, joined and ended by a newline, UTF-8."""
 

@@ -14,7 +14,7 @@ from nmt_keras.corpus.download import (
     fetch_corpus,
 )
 from nmt_keras.corpus.reading import Corpus, Fault, FaultyLine, Pair, ReadReport, read_pairs, read_parallel
-from nmt_keras.corpus.split import group_names, part_sha256, sentence_key, split_pairs
+from nmt_keras.corpus.split import SplitCorpus, group_names, part_sha256, sentence_key, split_pairs
 
 __all__ = [
     "SPANISH_ENGLISH_SHA256",
@@ -25,6 +25,7 @@ __all__ = [
     "FaultyLine",
     "Pair",
     "ReadReport",
+    "SplitCorpus",
     "fetch_corpus",
     "group_names",
     "part_sha256",

@@ -1,8 +1,8 @@
 """Batches of few static shapes, in an order that is a pure function of (seed, epoch).
 
-An epoch permutes all sentence pairs, takes them in pools, sorts each pool by shape, cuts it into batches and permutes the
-batches (Bahdanau, Cho, Bengio 2014, appendix B.2, sort pools of 1600). Every pair is seen once per epoch: the last batch of a
-pool is filled with masked rows, and nothing is dropped.
+An epoch permutes all sentence pairs, takes them in pools, sorts each pool by shape, cuts it into batches and permutes
+the batches (Bahdanau, Cho, Bengio 2014, appendix B.2, sort pools of 1600). Every pair is seen once per epoch: the last
+batch of a pool is filled with masked rows, and nothing is dropped.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class TokenLists:
 def choose_shapes(source_lengths: np.ndarray, target_lengths: np.ndarray, count: int) -> list[Shape]:
     """At most ``count`` shapes, growing on both sides, that waste the fewest padded positions on these lengths.
 
-    A pair belongs to the first shape that holds its longer side. The boundaries are found exactly, by dynamic programming over the
-    longer side's length.
+    A pair belongs to the first shape that holds its longer side. The boundaries are found exactly, by dynamic
+    programming over the longer side's length.
 
     Args:
         source_lengths, target_lengths: [N] int, tokens.
@@ -106,7 +106,8 @@ class Batches:
     ):
         if len(source) != len(target) or not len(source):
             raise ValueError(
-                f"source, target: expected two sides of one length, at least 1 pair; received {len(source)} and {len(target)}."
+                f"source, target: expected two sides of one length, at least 1 pair; "
+                f"received {len(source)} and {len(target)}."
             )
         fits = [(source.lengths <= shape.source) & (target.lengths <= shape.target) for shape in shapes]
         if not fits[-1].all():

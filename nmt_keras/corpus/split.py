@@ -16,13 +16,23 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from nmt_keras.config import require_choice
 from nmt_keras.corpus.reading import Pair
 
 Part = Literal["train", "valid", "test"]
 Side = Literal["source", "target"]
+
+
+class SplitCorpus(NamedTuple):
+    """A corpus under the name that its runs carry, in three parts that share no sentence."""
+
+    name: str
+    train: Sequence[Pair]
+    valid: Sequence[Pair]
+    test: Sequence[Pair]
+
 
 TEST_BELOW = 0.03
 VALID_BELOW = 0.06
