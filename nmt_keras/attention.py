@@ -23,7 +23,8 @@ class Memory(NamedTuple):
 def masked_softmax(scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     """exp(e_j) / SUM_k exp(e_k) over the positions k where ``mask`` is True; exactly 0 elsewhere.
 
-    Computed in float32 whatever the dtype of ``scores`` [B, Q, S] is, and returned in that dtype. ``mask`` is [B, S]. Each row
+    Computed in float32 whatever the dtype of ``scores`` [B, Q, S] is, and returned in that dtype. ``mask`` is [B, S].
+    Each row
     of it holds at least one True: every sentence ends in END.
     """
     logits = tf.where(mask[:, tf.newaxis, :], tf.cast(scores, tf.float32), tf.float32.min)
@@ -38,7 +39,8 @@ class BahdanauAttention(Part):
         alpha_ij = exp(e_ij) / SUM_k exp(e_ik)                    over the source's tokens; padding gets 0
         c_i      = SUM_j alpha_ij h_j
 
-    Our names: query s_{i-1}, values h_j, keys U_a h_j, ``query_kernel`` W_a, ``key_kernel`` U_a, ``energy`` v_a, alignment alpha.
+    Our names: query s_{i-1}, values h_j, keys U_a h_j, ``query_kernel`` W_a, ``key_kernel`` U_a, ``energy`` v_a,
+        alignment alpha.
 
     Args:
         units: A, the alignment model's hidden units (n' in the paper).

@@ -47,7 +47,8 @@ def dropout(x: tf.Tensor, rate: float, noise: Noise | None, site: str) -> tf.Ten
 
 def product(x: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
     """x · kernel over the last axis, [..., I] and [I, O] giving [..., O], as one matrix product."""
-    return tf.tensordot(x, kernel, axes=1)
+    flat = tf.matmul(tf.reshape(x, [-1, x.shape[-1]]), kernel)
+    return tf.reshape(flat, tf.concat([tf.shape(x)[:-1], [kernel.shape[-1]]], axis=0))
 
 
 def scan(
@@ -76,7 +77,9 @@ def scan(
     _, emission = tf.function(advance, autograph=False).get_concrete_function(*signature).structured_outputs
     written = [_rows(e.dtype, steps, e.shape[:1] + e.shape[2:]) for e in tf.nest.flatten(emission)]
 
-    def body(count: tf.Tensor, carry: Any, written: list[tf.TensorArray]) -> tuple[tf.Tensor, Any, list[tf.TensorArray]]:
+    def body(
+        count: tf.Tensor, carry: Any, written: list[tf.TensorArray]
+    ) -> tuple[tf.Tensor, Any, list[tf.TensorArray]]:
         position = steps - 1 - count if reverse else count
         carry, emission = advance(at(position), carry)
         parts = [e[:, 0] for e in tf.nest.flatten(emission)]
@@ -129,8 +132,8 @@ class GRUCell(Part):
         s~_t = tanh(W x_t + U [r_t * s_{t-1}] + C c_t + b)            proposal
         s_t  = (1 - z_t) * s_{t-1} + z_t * s~_t
 
-    (Bahdanau et al. 2014, appendix A.1.1 and A.2.2.) Only a decoder's cell has a context c_t, which depends on the state and
-    so belongs into the loop. Keras's update gate is the complement of z: ``keras.layers.GRUCell`` with
+    (Bahdanau et al. 2014, appendix A.1.1 and A.2.2.) Only a decoder's cell has a context c_t, which depends on the
+    state and so belongs into the loop. Keras's update gate is the complement of z: ``keras.layers.GRUCell`` with
     ``reset_after=False``, fed [x_t ; c_t], equals this cell when all that makes z changes sign.
 
     Args:
@@ -144,7 +147,9 @@ class GRUCell(Part):
         self.units, self.input_size, self.context_size = units, input_size, context_size
         self.kernel = self.weight("kernel", (input_size, 3 * units), "glorot_uniform")  # W_z, W_r, W
         if context_size:
-            self.context_kernel = self.weight("context_kernel", (context_size, 3 * units), "glorot_uniform")  # C_z, C_r, C
+            self.context_kernel = self.weight(
+                "context_kernel", (context_size, 3 * units), "glorot_uniform"
+            )  # C_z, C_r, C
         self.gates_recurrent = self.weight("gates_recurrent", (units, 2 * units), "orthogonal")  # U_z, U_r
         self.recurrent = self.weight("recurrent", (units, units), "orthogonal")  # U
         self.bias = self.weight("bias", (3 * units,), "zeros")

@@ -1,7 +1,8 @@
 """The decoder: one contract for teacher forcing and search, and Bahdanau's order of attending, then updating.
 
-Teacher forcing and search are the same equations because they are made of the same parts. ``inputs`` and ``readout`` have
-no dependence on the previous step and so stand outside the loop; their middle axis is T in training and Q in search.
+Teacher forcing and search are the same equations because they are made of the same parts. ``inputs`` and ``readout``
+have no dependence on the previous step and so stand outside the loop; their middle axis is T in training and Q in
+search.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Step(NamedTuple):
 
 
 class Decoder(Part):
-    """The contract: a decoder gives ``remember``, ``start``, ``inputs``, ``advance`` and ``readout``; the rest follows."""
+    """The contract: a decoder gives ``remember``, ``start``, ``inputs``, ``advance``, ``readout``; the rest follows."""
 
     @abstractmethod
     def remember(self, encoding: Encoding) -> Memory:
@@ -49,7 +50,7 @@ class Decoder(Part):
 
     @abstractmethod
     def advance(self, x: Any, carry: Any, memory: Memory) -> tuple[Any, Any]:
-        """The sequential part and nothing else: one position's inputs and the carry give the next carry and an emission."""
+        """The sequential part, nothing else: one position's inputs and the carry give the next carry and emission."""
 
     @abstractmethod
     def readout(self, x: Any, emissions: Any, memory: Memory, noise: Noise | None = None) -> Output:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from nmt_keras.cells import GRUCell, Noise, Part, dropout, scan
+from nmt_keras.cells import GRUCell, Noise, Part, dropout, product, scan
 
 
 class Encoding(NamedTuple):
@@ -23,27 +23,38 @@ class Encoding(NamedTuple):
 class Encoder(Part):
     """The bidirectional encoder (Bahdanau, Cho, Bengio 2014, section 3.2).
 
-        h_j = [forward h_j ; backward h_j]
+        h_j = [forward h_j ; backward h_j]                       (+ W_r e(x_j) with ``residual``)
 
     Each direction is a :class:`~nmt_keras.cells.GRUCell` over the source embeddings. Padding holds the state still: the
-    forward state is the one at the sentence's last token however wide the batch is, and the backward state starts there.
+    forward state is the one at the sentence's last token however wide the batch is, and the backward state starts
+    there.
 
     Args:
         vocabulary_size: source vocabulary.
         embedding_size: E.
         units: U, of each direction; annotations have D = 2U.
+        residual: whether to add W_r e(x_j), a linear view of the word itself, to its annotation. The paper does not;
+            with it the decoder learns which word translates which before the recurrence has learnt to carry words.
         dropout: probability of dropping an entry of the embeddings, in training.
     """
 
     def __init__(
-        self, vocabulary_size: int, embedding_size: int, units: int, dropout: float = 0.0, **options: Any
+        self,
+        vocabulary_size: int,
+        embedding_size: int,
+        units: int,
+        residual: bool = False,
+        dropout: float = 0.0,
+        **options: Any,
     ) -> None:
         super().__init__(**options)
         self.vocabulary_size, self.embedding_size, self.units = vocabulary_size, embedding_size, units
-        self.dropout = dropout
+        self.residual, self.dropout = residual, dropout
         self.embedding = keras.layers.Embedding(vocabulary_size, embedding_size, name="embedding")
         self.forward_cell = GRUCell(units, embedding_size, name="forward")
         self.backward_cell = GRUCell(units, embedding_size, name="backward")
+        if residual:
+            self.residual_kernel = self.weight("residual_kernel", (embedding_size, 2 * units), "glorot_uniform")
 
     def build(self, input_shape: Any = None) -> None:
         """Builds the embedding."""
@@ -68,7 +79,10 @@ class Encoder(Part):
         first, backward = scan(
             advancing(self.backward_cell), (self.backward_cell.project(embedded), held), still, reverse=True
         )
-        values = tf.where(held, tf.concat([forward, backward], axis=-1), tf.zeros([], embedded.dtype))
+        values = tf.concat([forward, backward], axis=-1)
+        if self.residual:
+            values += product(embedded, self.cast(self.residual_kernel))
+        values = tf.where(held, values, tf.zeros([], values.dtype))
         lengths = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
         return Encoding(values, mask, lengths, (last[:, 0], first[:, 0]))
 
@@ -79,5 +93,6 @@ class Encoder(Part):
             "vocabulary_size": self.vocabulary_size,
             "embedding_size": self.embedding_size,
             "units": self.units,
+            "residual": self.residual,
             "dropout": self.dropout,
         }

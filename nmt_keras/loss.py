@@ -19,8 +19,8 @@ class Loss(NamedTuple):
 def masked_cross_entropy(logits: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor, smoothing: float = 0.0) -> Loss:
     """SUM over real tokens of -SUM_v q_v log p_v, where q = (1 - smoothing) · one-hot(label) + smoothing / V.
 
-    (Szegedy et al. 2016, section 7, for the smoothing.) Nothing is averaged here: the training step divides sums of gradients once by the
-    global denominator.
+    (Szegedy et al. 2016, section 7, for the smoothing.) Nothing is averaged here: the training step divides sums of
+    gradients once by the global denominator.
 
     Args:
         logits: [B, T, V] float; the loss is computed in float32.
@@ -30,7 +30,9 @@ def masked_cross_entropy(logits: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor, 
     """
     log_probs = tf.nn.log_softmax(tf.cast(logits, tf.float32))
     weights = tf.cast(mask, tf.float32)
-    wanted = tf.one_hot(labels, tf.shape(logits)[-1])  # a product with it is fused by XLA; gathering and its scatter are not
+    wanted = tf.one_hot(
+        labels, tf.shape(logits)[-1]
+    )  # a product with it is fused by XLA; gathering and its scatter are not
     cross_entropy = -tf.reduce_sum(wanted * log_probs, axis=-1)
     uniform = -tf.reduce_mean(log_probs, axis=-1)
     hits = tf.equal(tf.argmax(logits, axis=-1, output_type=labels.dtype), labels)

@@ -54,7 +54,9 @@ class Seq2Seq(keras.Model):
 
 def build_model(config: ModelConfig, source_size: int, target_size: int) -> Seq2Seq:
     """The model that ``config`` declares, built, for vocabularies of the given sizes."""
-    encoder = Encoder(source_size, config.embedding_size, config.encoder_units, config.dropout, name="encoder")
+    encoder = Encoder(
+        source_size, config.embedding_size, config.encoder_units, config.residual, config.dropout, name="encoder"
+    )
     decoder = BahdanauDecoder(
         target_size,
         config.embedding_size,
