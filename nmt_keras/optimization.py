@@ -13,8 +13,8 @@ from nmt_keras.config import TrainConfig
 def learning_rate(config: TrainConfig, step: int, total_steps: int) -> float:
     """The rate of update number ``step`` (from 0) of ``total_steps``.
 
-    Linear from 0 to the peak over the warm-up, then constant, or down to 0 along half a cosine (Loshchilov, Hutter 2017, equation 5,
-    without restarts) or a line.
+    Linear from 0 to the peak over the warm-up, then constant, or down to 0 along half a cosine (Loshchilov, Hutter
+    2017, equation 5, without restarts) or a line.
     """
     if step < config.warmup_steps:
         return config.learning_rate * (step + 1) / config.warmup_steps
@@ -36,7 +36,10 @@ def build_optimizer(config: TrainConfig, variables: list[keras.Variable]) -> ker
 
 
 def clip_by_global_norm(gradients: list[tf.Tensor], clip_norm: float) -> tuple[list[tf.Tensor], tf.Tensor]:
-    """Gradients scaled by min(1, clip_norm / norm), and their joint L2 norm before that (Pascanu et al. 2013, algorithm 1)."""
+    """Gradients scaled by min(1, clip_norm / norm), and that norm: their joint L2 norm.
+
+    (Pascanu, Mikolov, Bengio 2013, algorithm 1.)
+    """
     norm = tf.sqrt(tf.add_n([tf.reduce_sum(tf.square(tf.cast(g, tf.float32))) for g in gradients]))
     scale = tf.minimum(1.0, clip_norm / tf.maximum(norm, 1e-30))
     return [g * tf.cast(scale, g.dtype) for g in gradients], norm

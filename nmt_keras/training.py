@@ -1,4 +1,4 @@
-"""Training: one compiled step under teacher forcing, and the loop around it that can be stopped and resumed anywhere."""
+"""Training: one compiled step under teacher forcing, and the loop around it, which can be stopped and resumed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,12 @@ from nmt_keras.model import Seq2Seq
 from nmt_keras.optimization import build_optimizer, clip_by_global_norm, learning_rate
 
 PAD, START = 0, 2
-SHARE_OF_TIME_FOR_STEPS = 0.93  # of the minutes left after compiling; the rest is for validations, checkpoints and a slower machine
+SHARE_OF_TIME_FOR_STEPS = (
+    0.93  # of the minutes left after compiling; the rest is for validations, checkpoints and a slower machine
+)
+
+UNFIT = (AssertionError, IndexError, RuntimeError, ValueError, tf.errors.OpError)
+"""What TensorFlow raises when a checkpoint is damaged or belongs to another model."""
 
 
 class Metrics(NamedTuple):
@@ -34,7 +39,7 @@ class Metrics(NamedTuple):
     gradient_norm: tf.Tensor  # [] float32, before clipping
 
 
-class Interrupted(Exception):
+class Interrupted(KeyboardInterrupt):
     """Training was asked to stop by a signal; the last checkpoint holds everything up to this step."""
 
     def __init__(self, step: int, signal_number: int):
@@ -103,9 +108,9 @@ class Updater:
             gradients, _ = self.differentiate(*arguments)
             if not update:
                 self.apply(gradients, tf.constant(1.0), tf.constant(0.0))
-                update = _median_seconds(lambda: self.apply(gradients, tf.constant(1.0), tf.constant(0.0)))  # noqa: B023
+                update = _median_seconds(self.apply, gradients, tf.constant(1.0), tf.constant(0.0))
             compiling = time.perf_counter() - compiling
-            seconds[shape] = update + _median_seconds(lambda: self.differentiate(*arguments)[1].total)  # noqa: B023
+            seconds[shape] = update + _median_seconds(self.differentiate, *arguments)
             report(
                 f"compiled batches of {batches.batch_size} x ({shape.source} source, {shape.target} target tokens) "
                 f"in {compiling:.1f} s; {seconds[shape] * 1e3:.0f} ms an update"
@@ -115,12 +120,12 @@ class Updater:
         return seconds
 
 
-def _median_seconds(call: Callable[[], tf.Tensor], runs: int = 3) -> float:
-    """Seconds until ``call``'s result is there, median of ``runs``."""
+def _median_seconds(function: Callable[..., Any], *arguments: Any, runs: int = 3) -> float:
+    """Seconds until ``function(*arguments)`` is there, median of ``runs``."""
     durations = []
     for _ in range(runs):
         began = time.perf_counter()
-        call().numpy()
+        tf.nest.flatten(function(*arguments))[-1].numpy()
         durations.append(time.perf_counter() - began)
     return statistics.median(durations)
 
@@ -143,7 +148,8 @@ class Progress(tf.Module):
 class Checkpoints:
     """The last and the best state of a training, each written whole or not at all.
 
-    ``tf.train.Checkpoint`` writes data under a new number, renames it, and only then rewrites the small file that says which number
+    ``tf.train.Checkpoint`` writes data under a new number, renames it, and only then rewrites the small file that says
+    which number
     counts: a process killed at any moment leaves the previous checkpoint valid.
 
     Args:
@@ -168,7 +174,7 @@ class Checkpoints:
             return False
         try:
             self.last.checkpoint.restore(path).assert_existing_objects_matched().assert_consumed()
-        except (AssertionError, tf.errors.OpError, ValueError) as error:
+        except UNFIT as error:
             raise ValueError(
                 f"{path}: expected a checkpoint of this recipe's model; {error}. "
                 "Train in a new run directory, or restore the recipe that made it."
@@ -188,12 +194,14 @@ def load_weights(model: Seq2Seq, folder: Path) -> int:
     """
     path = tf.train.latest_checkpoint(str(folder / "best")) or tf.train.latest_checkpoint(str(folder / "last"))
     if path is None:
-        raise FileNotFoundError(f"{folder}: expected a checkpoint under best/ or last/, found none. Train the run first.")
+        raise FileNotFoundError(
+            f"{folder}: expected a checkpoint under best/ or last/, found none. Train the run first."
+        )
     progress = Progress()
     try:
         status = tf.train.Checkpoint(model=model, progress=progress).restore(path)
         status.assert_existing_objects_matched().expect_partial()
-    except (AssertionError, tf.errors.OpError, ValueError) as error:
+    except UNFIT as error:
         raise ValueError(f"{path}: expected a checkpoint of this recipe's model; {error}.") from error
     return int(progress.step.numpy())
 
@@ -244,15 +252,16 @@ class Interval:
     def __init__(self) -> None:
         self.metrics: list[Metrics] = []
         self.positions = 0
-        self.began = time.perf_counter()
+        self.began = time.perf_counter()  # moved on by what validations take: they are no training speed
 
     def add(self, batch: Batch, metrics: Metrics) -> None:
         """Adds an update."""
         self.metrics.append(metrics)
         self.positions += batch.target.size
 
-    def row(self, step: int, epoch: int, rate: float) -> dict[str, float]:
+    def row(self, step: int, epoch: int, rate: float, remaining: int) -> dict[str, float]:
         """The log row: losses in nats per target token, speed in real target tokens per second, END included."""
+        seconds = time.perf_counter() - self.began
         sums = [float(tf.add_n(column)) for column in zip(*(m.loss for m in self.metrics), strict=True)]
         total, cross_entropy, correct, tokens = sums
         return {
@@ -263,7 +272,8 @@ class Interval:
             "accuracy": correct / tokens,
             "gradient_norm": statistics.median(float(m.gradient_norm) for m in self.metrics),
             "learning_rate": rate,
-            "tokens_per_s": tokens / (time.perf_counter() - self.began),
+            "tokens_per_s": tokens / seconds,
+            "seconds_left": remaining * seconds / len(self.metrics),
             "padding": 1.0 - tokens / self.positions,
         }
 
@@ -277,7 +287,9 @@ def train(
     report: Callable[[str], None],
     show: Callable[[int, int, Mapping[str, float]], None],
 ) -> None:
-    """Trains until the step count is reached, validation stops improving, or a signal comes; resumes where the last call stopped.
+    """Trains until the steps are made, validation stops improving, or a signal comes.
+
+    Another call goes on where the last one stopped.
 
     Args:
         model: built; its weights are replaced by the last checkpoint's if there is one.
@@ -323,17 +335,20 @@ def train(
             progress.step.assign(step)
             progress.batch.assign_add(1)
             interval.add(batch, metrics)
-            if step % config.log_every == 0 or step == total_steps:
-                row = interval.row(step, int(progress.epoch), learning_rate(config, step - 1, total_steps))
-                if not math.isfinite(row["loss"]):
-                    raise FloatingPointError(
-                        f"step {step}: expected a finite loss, received {row['loss']}. The last checkpoint is from before; "
-                        f"lower TrainConfig.learning_rate (now {config.learning_rate}) or clip_norm ({config.clip_norm})."
-                    )
+            logging = step % config.log_every == 0 or step == total_steps
+            validating = step % every == 0 or step == total_steps
+            if logging:
+                _require_finite(step, metrics, config)
+                rate = learning_rate(config, step - 1, total_steps)
+                row = interval.row(step, int(progress.epoch), rate, total_steps - step)
                 log.append(row)
                 interval = Interval()
             show(step, total_steps, row)
-            if step % every == 0 or step == total_steps:
+            number = stopped()
+            if validating or number is not None:
+                _require_finite(step, metrics, config)
+            if validating:
+                paused = time.perf_counter()
                 scores = validate()
                 log.append({"step": step, "epoch": int(progress.epoch), **scores})
                 report(f"step {step}: " + ", ".join(f"{name} {value:.3f}" for name, value in scores.items()))
@@ -344,10 +359,20 @@ def train(
                 if better:
                     save(checkpoints.best)
                 save(checkpoints.last)
-                interval = Interval()
-            elif (number := stopped()) is not None:
+                interval.began += time.perf_counter() - paused
+            elif number is not None:
                 save(checkpoints.last)
                 raise Interrupted(step, number)
+
+
+def _require_finite(step: int, metrics: Metrics, config: TrainConfig) -> None:
+    """Raises FloatingPointError if the loss or its gradient is not finite: no checkpoint may hold such an update."""
+    for name, value in (("loss", metrics.loss.total), ("gradient", metrics.gradient_norm)):
+        if not math.isfinite(value):
+            raise FloatingPointError(
+                f"step {step}: expected a finite {name}, received {float(value)}. The last checkpoint is from "
+                f"before; lower TrainConfig.learning_rate, now {config.learning_rate}."
+            )
 
 
 def _total_steps(config: TrainConfig, batches: Batches, seconds: Mapping[Shape, float], spent: float) -> int:
