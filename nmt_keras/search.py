@@ -1,6 +1,7 @@
 """Search: from a step function to hypotheses. Nothing here knows a model.
 
-A step takes the last tokens [B, Q], a carry with leading [B, Q] and a memory, and gives logits, alignment and the next carry.
+A step takes the last tokens [B, Q], a carry with leading [B, Q] and a memory, and gives logits, alignment and the next
+carry.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ def sample(
 
     def draw(log_probs: tf.Tensor, time: tf.Tensor) -> tf.Tensor:
         seeds = tf.stack([tf.constant(seed, tf.int32), time])
-        return tf.random.stateless_categorical(log_probs / temperature, 1, seeds, dtype=tf.int32, alg="philox")[:, 0]
+        return tf.random.stateless_categorical(log_probs / temperature, 1, seeds, dtype=tf.int32)[:, 0]
 
     return _walk(step, carry, memory, limits, draw)
 

@@ -1,0 +1,236 @@
+"""Strings in, translations out: the same numbers however they are computed, and a clear refusal of anything else."""
+
+from dataclasses import replace
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import nmt_keras
+from nmt_keras.config import ModelConfig, SearchConfig, TextConfig
+from nmt_keras.export import export
+from nmt_keras.model import build_model
+from nmt_keras.text import END, START, fit_text
+from nmt_keras.translator import Decoded, ModelTranslator, ServedTranslator
+
+SENTENCES = ["¿Dónde está mi hermana?", "", "No.", "😀 🇪🇸", "  ", "palabra " * 1250, "¡Hola! ¿Qué tal?", "x" * 10_000]
+
+
+@pytest.fixture(scope="module")
+def version(translator, tmp_path_factory):
+    """The translator, exported."""
+    return export(translator, tmp_path_factory.mktemp("saved_models") / "tiny")
+
+
+@pytest.fixture(scope="module")
+def served(version):
+    return ServedTranslator(version)
+
+
+@pytest.fixture
+def eagerly():
+    """Every tf.function runs as plain Python."""
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
+
+
+def expect_equal(found, expected):
+    """Compares translations: strings exactly, numbers to 1e-5."""
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected, strict=True):
+        numbers = {"score", "log_prob", "alignment"}
+        exact = [field for field in one._fields if field not in numbers]
+        assert [getattr(one, field) for field in exact] == [getattr(other, field) for field in exact]
+        assert (one.score, one.log_prob) == pytest.approx((other.score, other.log_prob), abs=1e-5)
+        np.testing.assert_allclose(one.alignment, other.alignment, rtol=0, atol=1e-5)
+
+
+def test_eager_execution_gives_the_numbers_of_the_compiled_function(translator, eagerly):
+    eager = translator.translate(SENTENCES)
+    tf.config.run_functions_eagerly(False)
+    expect_equal(eager, translator.translate(SENTENCES))
+
+
+def test_a_reloaded_savedmodel_gives_the_numbers_of_the_translator(translator, served):
+    expect_equal(served.translate(SENTENCES), translator.translate(SENTENCES))
+
+
+def test_both_name_their_outputs_alike(translator, served):
+    text = tf.constant(["hola"])
+    assert served.decode(text)._fields == translator.decode(text)._fields == Decoded._fields
+
+
+def test_translations_come_in_the_order_of_the_sentences(translator):
+    alone = [translator.translate([sentence])[0] for sentence in SENTENCES]
+    expect_equal(translator.translate(SENTENCES), alone)
+    expect_equal(translator.translate(SENTENCES[::-1]), alone[::-1])
+    assert len({translation.text for translation in alone}) > 3  # so that an order can be seen
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 8, 1000])
+def test_batch_size_changes_no_translation(translator, batch_size):
+    expect_equal(translator.translate(SENTENCES, batch_size=batch_size), translator.translate(SENTENCES))
+
+
+def test_no_sentences_give_no_translations(translator, served):
+    assert translator.translate([]) == served.translate([]) == []
+
+
+def test_an_empty_batch_has_outputs_of_no_rows(translator):
+    for output in translator.decode(tf.zeros([0], tf.string)):
+        assert output.shape[0] == 0
+
+
+@pytest.mark.parametrize("sentence", ["", " ", "\t\n", "\u00a0\u2003"])
+def test_a_blank_sentence_is_its_end_alone(translator, sentence):
+    (found,) = translator.translate([sentence])
+    assert found.source_tokens == [""]
+    assert not found.truncated
+    np.testing.assert_allclose(found.alignment, np.ones([len(found.tokens), 1]), atol=1e-6)
+
+
+def test_source_tokens_are_what_the_user_wrote(translator):
+    (found,) = translator.translate(["¿Qué 😀, TOM?"])
+    assert found.source_tokens == ["¿", "Qué", "😀", ",", "TOM", "?", ""]
+
+
+def test_a_surrogate_without_its_partner_is_answered(translator):
+    (found,) = translator.translate(["hola \ud83d amigo"])
+    assert found.source_tokens[0] == "hola"
+    assert found.source_tokens[-2:] == ["amigo", ""]
+
+
+def test_long_input_is_cut_at_max_tokens_and_says_so(translator):
+    (found,) = translator.translate(["palabra " * 1250])
+    assert len(found.source_tokens) == translator.source_text.config.max_tokens
+    assert found.truncated
+
+
+def test_alignments_have_a_row_per_token_that_sums_to_one(translator):
+    for found in translator.translate(SENTENCES):
+        assert found.alignment.shape == (len(found.tokens), len(found.source_tokens))
+        np.testing.assert_allclose(found.alignment.sum(axis=1), 1.0, atol=1e-5)
+        assert (found.alignment >= 0).all()
+
+
+def test_score_is_log_prob_per_token(translator):
+    for found in translator.translate(SENTENCES):
+        assert found.score == pytest.approx(found.log_prob / len(found.tokens), abs=1e-5)
+        assert found.log_prob < 0
+
+
+def test_log_prob_is_that_of_teacher_forcing_over_the_translation(translator):
+    (found,) = translator.translate(["¿Dónde está mi hermana?"])
+    source = translator.source_text.encode(tf.constant(["¿Dónde está mi hermana?"])).ids
+    text = translator.target_text
+    surfaces = text.surfaces(tf.range(text.vocabulary_size)[tf.newaxis])[0].numpy().tolist()
+    ids = [END if token == "" else surfaces.index(token.encode()) for token in found.tokens]
+    output = translator.model((source, tf.constant([[START, *ids[:-1]]])))
+    log_probs = tf.nn.log_softmax(output.logits)[0].numpy()
+    assert found.log_prob == pytest.approx(sum(log_probs[i, token] for i, token in enumerate(ids)), abs=1e-4)
+    np.testing.assert_allclose(found.alignment, output.alignment[0].numpy(), atol=1e-5)
+
+
+def with_search(translator, **changes):
+    """The translator with another search."""
+    search = replace(translator.search, **changes)
+    return ModelTranslator(translator.source_text, translator.target_text, translator.model, search)
+
+
+def test_a_hypothesis_ends_at_max_tokens(translator):
+    assert max(len(found.tokens) for found in with_search(translator, max_tokens=3).translate(SENTENCES)) == 3
+
+
+def test_a_hypothesis_has_at_most_twice_the_source_tokens_and_ten(translator):
+    found = with_search(translator, max_tokens=80).translate(["", "No.", "¿Dónde está mi hermana?"])
+    limits = [2 * len(translation.source_tokens) + 10 for translation in found]
+    lengths = [len(translation.tokens) for translation in found]
+    assert all(length <= limit for length, limit in zip(lengths, limits, strict=True))
+    assert any(length == limit for length, limit in zip(lengths, limits, strict=True))  # so that the limit is seen
+
+
+def test_draws_are_those_of_the_seed(translator):
+    three, four = (with_search(translator, temperature=1.0, seed=seed) for seed in (3, 4))
+    first, again, other = (each.translate(SENTENCES[:4]) for each in (three, three, four))
+    expect_equal(first, again)
+    assert [found.tokens for found in first] != [found.tokens for found in other]
+
+
+def test_hardly_any_temperature_draws_the_most_probable_tokens(translator):
+    expect_equal(with_search(translator, temperature=1e-6).translate(SENTENCES), translator.translate(SENTENCES))
+
+
+def test_setting_the_random_seed_leaves_a_subword_translator_as_it_is(pairs):
+    config = TextConfig("subword", 367)
+    source = fit_text(config, [pair.source for pair in pairs])
+    target = fit_text(config, [pair.target for pair in pairs])
+    sizes = ModelConfig(embedding_size=3, encoder_units=5, decoder_units=7, attention_units=11, readout_units=13)
+    model = build_model(sizes, source.vocabulary_size, target.vocabulary_size)
+    translator = ModelTranslator(source, target, model, SearchConfig(max_tokens=5))
+    before = translator.translate(SENTENCES[:2])
+    keras.utils.set_random_seed(1)
+    expect_equal(translator.translate(SENTENCES[:2]), before)
+
+
+@pytest.mark.parametrize("sentences", ["hola", b"hola", ["hola", None], [b"hola"], [["hola"]], None, 7, iter(["hola"])])
+def test_what_is_no_list_of_strings_is_refused(translator, sentences):
+    with pytest.raises(TypeError, match=r"^sentences: expected a list of strings, received .*\. Pass \[sentence\]\.$"):
+        translator.translate(sentences)
+
+
+@pytest.mark.parametrize("batch_size", [0, -1])
+def test_a_batch_of_no_sentence_is_refused(translator, batch_size):
+    with pytest.raises(ValueError, match=rf"batch_size: expected at least 1, received {batch_size}"):
+        translator.translate(["hola"], batch_size=batch_size)
+
+
+def test_a_savedmodel_without_align_is_refused_by_name(tmp_path):
+    module = tf.Module()
+    module.shout = tf.function(tf.strings.upper, input_signature=[tf.TensorSpec([None], tf.string)])
+    tf.saved_model.save(module, str(tmp_path), signatures={"serving_default": module.shout})
+    with pytest.raises(ValueError, match=r"signature 'align', received one with \['serving_default'\]\. Export"):
+        ServedTranslator(tmp_path)
+
+
+def test_a_run_loads_in_one_call(run_folder, pairs):
+    found = nmt_keras.load(run_folder).translate([pairs[0].source, ""])
+    assert [type(translation.text) for translation in found] == [str, str]
+
+
+def test_an_exported_version_loads_in_one_call(version, translator):
+    expect_equal(nmt_keras.load(str(version)).translate(SENTENCES), translator.translate(SENTENCES))
+
+
+def test_a_folder_of_versions_loads_the_newest(translator, tmp_path):
+    (tmp_path / "9").mkdir()
+    assert export(translator, tmp_path).name == "10"
+    expect_equal(nmt_keras.load(tmp_path).translate(["hola"]), translator.translate(["hola"]))
+
+
+def test_a_path_that_does_not_exist_is_named(tmp_path):
+    with pytest.raises(
+        FileNotFoundError, match=r"path: expected a run or an exported version, .*nowhere does not exist"
+    ):
+        nmt_keras.load(tmp_path / "nowhere")
+
+
+def test_a_folder_that_holds_neither_says_what_it_holds(tmp_path):
+    (tmp_path / "notes.txt").write_text("")
+    with pytest.raises(ValueError, match=r"recipe\.json.*saved_model\.pb.*holds \['notes\.txt'\]"):
+        nmt_keras.load(tmp_path)
+
+
+def test_a_file_is_neither_run_nor_version(tmp_path):
+    (tmp_path / "notes.txt").write_text("")
+    with pytest.raises(ValueError, match="holds a file"):
+        nmt_keras.load(tmp_path / "notes.txt")
+
+
+def test_a_run_without_checkpoint_says_what_to_do(run_folder, tmp_path):
+    for name in ("source", "target"):
+        (tmp_path / name).symlink_to(run_folder / name)
+    (tmp_path / "recipe.json").write_text((run_folder / "recipe.json").read_text())
+    with pytest.raises(FileNotFoundError, match=r"expected a checkpoint under best/ or last/.*Train the run first"):
+        nmt_keras.load(tmp_path)
