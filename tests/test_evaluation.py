@@ -1,0 +1,132 @@
+"""Figures that can be worked out by hand, and the file they are kept in."""
+
+import json
+
+import pytest
+
+from nmt_keras.corpus import Pair
+from nmt_keras.evaluation import Report, evaluate, write_score
+from nmt_keras.translator import Translation, Translator
+
+PAIRS = [
+    Pair("El gato negro duerme aquí.", "The black cat sleeps here."),
+    Pair("¿Dónde vives tú ahora?", "Where do you live now?"),
+    Pair("Tom compró tres manzanas rojas.", "Tom bought three red apples."),
+    Pair("Nunca la he visto antes.", "I have never seen her before."),
+]
+
+
+class Phrasebook(Translator):
+    """Answers from a table, as a translator without a model."""
+
+    def __init__(self, pairs):
+        super().__init__(name="phrasebook")
+        self._answers = dict(pairs)
+
+    def translate(self, sentences, batch_size=64):
+        return [Translation(self._answers[s], [], 0.0, 0.0, None, [], False) for s in sentences]
+
+
+def test_a_perfect_translator_scores_100():
+    found = evaluate(Phrasebook(PAIRS), PAIRS)
+    assert found.bleu == pytest.approx(100.0)
+    assert found.chrf == pytest.approx(100.0)
+    assert found.exact == 100.0
+    assert found.sentences == 4
+    assert found.seconds > 0
+
+
+def test_a_translator_that_says_something_else_scores_0():
+    found = evaluate(Phrasebook((pair.source, "¡¿!") for pair in PAIRS), PAIRS)
+    assert found.bleu == pytest.approx(0.0, abs=1e-9)
+    assert found.chrf == 0.0
+    assert found.exact == 0.0
+
+
+def test_scores_are_cased_and_raw():
+    lowered = evaluate(Phrasebook((pair.source, pair.target.lower()) for pair in PAIRS), PAIRS)
+    assert lowered.bleu < 100.0
+    assert lowered.chrf < 100.0
+    assert lowered.exact == 0.0
+
+
+def test_exact_counts_sentences():
+    three_right = [*PAIRS[:3], Pair(PAIRS[3].source, "I never saw her.")]
+    assert evaluate(Phrasebook(three_right), PAIRS).exact == 75.0
+
+
+def test_the_report_holds_the_translations_in_order_and_the_signatures():
+    found = evaluate(Phrasebook(PAIRS), PAIRS)
+    assert [translation.text for translation in found.translations] == [pair.target for pair in PAIRS]
+    assert "case:mixed" in found.signature
+    assert "tok:13a" in found.signature
+    assert "nrefs:1" in found.signature
+    assert "nc:6" in found.chrf_signature
+
+
+def test_no_pairs_are_refused_by_name():
+    with pytest.raises(ValueError, match=r"pairs: expected at least one to evaluate, received none\. Choose"):
+        evaluate(Phrasebook(PAIRS), [])
+
+
+@pytest.fixture
+def report():
+    return Report(
+        bleu=12.3456,
+        chrf=34.567,
+        exact=25.0,
+        signature="nrefs:1|case:mixed",
+        chrf_signature="nrefs:1|nc:6",
+        sentences=30,
+        seconds=4.0,
+        translations=[],
+    )
+
+
+def test_scores_json_holds_each_part_under_its_name(tmp_path, report):
+    path = tmp_path / "scores.json"
+    write_score(path, "test", report, "greedy")
+    assert json.loads(path.read_text()) == {
+        "test": {
+            "bleu": 12.35,
+            "chrf": 34.57,
+            "exact": 25.0,
+            "signature": "nrefs:1|case:mixed",
+            "chrf_signature": "nrefs:1|nc:6",
+            "search": "greedy",
+            "sentences": 30,
+            "sentences_per_s": 7.5,
+        }
+    }
+
+
+def test_a_second_part_keeps_the_first(tmp_path, report):
+    path = tmp_path / "scores.json"
+    write_score(path, "test", report, "greedy")
+    first = json.loads(path.read_text())["test"]
+    write_score(path, "valid", report._replace(bleu=50.0), "greedy")
+    found = json.loads(path.read_text())
+    assert set(found) == {"test", "valid"}
+    assert found["test"] == first
+    assert found["valid"]["bleu"] == 50.0
+
+
+def test_a_part_scored_again_is_replaced(tmp_path, report):
+    path = tmp_path / "scores.json"
+    for bleu in (10.0, 20.0):
+        write_score(path, "test", report._replace(bleu=bleu), "greedy")
+    assert json.loads(path.read_text())["test"]["bleu"] == 20.0
+
+
+def test_an_interrupted_write_leaves_the_old_scores(tmp_path, report, monkeypatch):
+    path = tmp_path / "scores.json"
+    write_score(path, "test", report, "greedy")
+    before = path.read_text()
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("os.replace", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        write_score(path, "test", report._replace(bleu=0.0), "greedy")
+    assert path.read_text() == before
