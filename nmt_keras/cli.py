@@ -1,0 +1,262 @@
+"""The command line: ``nmt`` and ``python -m nmt_keras``. TensorFlow is imported only by commands that compute."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from nmt_keras.config import Recipe
+from nmt_keras.corpus import (
+    SPANISH_ENGLISH_SHA256,
+    SPANISH_ENGLISH_URL,
+    CorpusUnavailable,
+    Pair,
+    SplitCorpus,
+    fetch_corpus,
+    read_pairs,
+    split_pairs,
+)
+from nmt_keras.recipes import RECIPES, SAMPLE, SPANISH_ENGLISH, find_recipe
+from nmt_keras.sample import SAMPLE_NAME, sample_pairs
+
+SPANISH_ENGLISH_NAME = "spa-eng"
+
+
+def load_corpus(path: str | None, folder: Path, say: Callable[[str], None]) -> SplitCorpus:
+    """The corpus at ``path``, or the downloaded Spanish-English one, or, without a network, the built-in sample.
+
+    Columns are those of the Spanish-English file: English (the target), then Spanish (the source).
+
+    Args:
+        path: a TSV, plain, gzipped or zipped; "sample" for the built-in sample; None to download.
+        folder: where a download is kept.
+        say: told what happens.
+
+    Raises:
+        FileNotFoundError, ValueError: ``path`` cannot be read.
+    """
+    if path == SAMPLE_NAME:
+        return _sample()
+    if path:
+        pairs, report = read_pairs(path, source_column=1, target_column=0)
+        say(f"{path}: {len(pairs):,} pairs; {report}")
+        return _split(Path(path).name.split(".")[0], pairs)
+    try:
+        fetched = fetch_corpus(SPANISH_ENGLISH_URL, folder, SPANISH_ENGLISH_SHA256)
+    except CorpusUnavailable as unavailable:
+        say(str(unavailable))
+        say(
+            "Going on with the built-in sample: sentences that a small phrase grammar makes. It shows that everything "
+            "works; its translator knows some 400 words and measures nothing. For the real one, run again with "
+            "a network, or with CORPUS=path/to/spa-eng.zip."
+        )
+        return _sample()
+    pairs, report = read_pairs(fetched, source_column=1, target_column=0)
+    say(f"{fetched}: {len(pairs):,} pairs; {report}")
+    return _split(SPANISH_ENGLISH_NAME, pairs)
+
+
+def _sample() -> SplitCorpus:
+    return _split(SAMPLE_NAME, [Pair(source=spanish, target=english) for english, spanish in sample_pairs()])
+
+
+def _split(name: str, pairs: Sequence[Pair]) -> SplitCorpus:
+    parts = split_pairs(pairs, key_side="target")
+    for part in ("train", "valid", "test"):
+        if not parts[part]:
+            raise ValueError(
+                f"{name}: expected pairs for every part, the split gives none for {part}. Use a larger corpus."
+            )
+    return SplitCorpus(name, parts["train"], parts["valid"], parts["test"])
+
+
+def choose_recipe(name: str | None, corpus: str, minutes: float | None) -> Recipe:
+    """The recipe called ``name``, or the corpus's own; trained for ``minutes`` if given."""
+    recipe = find_recipe(name) if name else SAMPLE if corpus == SAMPLE_NAME else SPANISH_ENGLISH
+    if minutes is None:
+        return recipe
+    return replace(recipe, train=replace(recipe.train, minutes=minutes, steps=None))
+
+
+class Console:
+    """Says on standard error what happens; progress is a bar on a terminal, a line now and then elsewhere."""
+
+    def __init__(self) -> None:
+        from tqdm import tqdm
+
+        self._bar = tqdm(disable=not sys.stderr.isatty(), unit="step", dynamic_ncols=True)
+        self._tqdm = tqdm
+
+    def say(self, sentence: str) -> None:
+        """Prints a sentence without disturbing the bar."""
+        self._tqdm.write(sentence, file=sys.stderr)
+        sys.stderr.flush()
+
+    def show(self, step: int, total: int, row: Mapping[str, float]) -> None:
+        """Shows where training stands."""
+        loss, speed = row["loss"], row["tokens_per_s"]
+        self._bar.total = total
+        self._bar.update(step - self._bar.n)
+        self._bar.set_postfix_str(f"loss {loss:.3f} nats/token, {speed:,.0f} target tokens/s", refresh=False)
+        if not sys.stderr.isatty() and row.get("step") == step:
+            left = row["seconds_left"] / 60
+            self.say(
+                f"step {step:,} of {total:,}: loss {loss:.3f} nats/token, {speed:,.0f} target tokens/s, "
+                f"{left:.1f} min left"
+            )
+
+    def close(self) -> None:
+        """Ends the bar."""
+        self._bar.close()
+
+
+@dataclass(frozen=True)
+class Train:
+    """Train a translator in a run directory, or go on where it stopped."""
+
+    run: Path | None = None
+    """The run directory; runs/CORPUS-RECIPE by default."""
+    corpus: str | None = None
+    """TSV of English, tab, Spanish: plain, .gz or .zip; "sample" for the built-in one; downloaded by default."""
+    recipe: str | None = None
+    """A recipe's name; by default the corpus's own."""
+    minutes: float | None = None
+    """Training time, compilation included; the recipe's own by default."""
+
+    def __call__(self, console: Console) -> Path:
+        """Trains and evaluates; returns the run directory."""
+        return self.train(console, load_corpus(self.corpus, Path("data"), console.say))
+
+    def train(self, console: Console, corpus: SplitCorpus) -> Path:
+        """Trains and evaluates on a corpus that is loaded already."""
+        from nmt_keras.experiment import Experiment
+
+        recipe = choose_recipe(self.recipe, corpus.name, self.minutes)
+        default = corpus.name if self.recipe is None else f"{corpus.name}-{recipe.name}"
+        folder = self.run or Path("runs") / default
+        experiment = Experiment(folder, recipe)
+        console.say(
+            f"{corpus.name}: {len(corpus.train):,} pairs to train on, {len(corpus.valid):,} to validate, "
+            f"{len(corpus.test):,} to test. Run directory: {folder}"
+        )
+        experiment.train(corpus, console.say, console.show)
+        console.close()
+        scores = experiment.scores()
+        for part, pairs in (("valid", corpus.valid), ("test", corpus.test)):
+            if part not in scores:
+                console.say(f"translating {part}, {len(pairs):,} sentences")
+                experiment.evaluate(experiment.translator(), part, pairs)
+        for part, score in experiment.scores().items():
+            console.say(
+                f"{part}: BLEU {score['bleu']}, chrF {score['chrf']}, exact {score['exact']} % "
+                f"({score['search']}, {score['sentences_per_s']} sentences/s; {score['signature']})"
+            )
+        return folder
+
+
+@dataclass(frozen=True)
+class Translate:
+    """Translate sentences, or the lines of standard input."""
+
+    path: Annotated[Path, tyro.conf.Positional]
+    """A run directory, or an exported version."""
+    sentences: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
+    """What to translate; none reads lines from standard input."""
+    json: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Print one JSON object per sentence, with tokens, score and alignment."""
+
+    def __call__(self, console: Console) -> None:
+        """Prints one line per sentence."""
+        import nmt_keras
+
+        sentences = list(self.sentences) or [line.rstrip("\r\n") for line in sys.stdin]
+        for translation in nmt_keras.load(self.path).translate(sentences):
+            if self.json:
+                row = {**translation._asdict(), "alignment": translation.alignment.round(4).tolist()}
+                print(json.dumps(row, ensure_ascii=False))
+            else:
+                print(translation.text)
+
+
+@dataclass(frozen=True)
+class Export:
+    """Export a run's best model as the next SavedModel version."""
+
+    run: Annotated[Path, tyro.conf.Positional]
+    """The run directory."""
+    to: Path | None = None
+    """The model's folder; saved_models/RUN by default."""
+
+    def __call__(self, console: Console) -> None:
+        """Prints the version's folder."""
+        from nmt_keras.experiment import Experiment
+
+        experiment = Experiment(self.run)
+        print(experiment.export(experiment.translator(), self.to or Path("saved_models") / self.run.name))
+
+
+@dataclass(frozen=True)
+class Recipes:
+    """List the recipes."""
+
+    def __call__(self, console: Console) -> None:
+        """Prints a line per recipe."""
+        for recipe in RECIPES.values():
+            print(f"{recipe.name:20} {recipe.source.kind} to {recipe.target.kind}, {recipe.model.decoder_units} units")
+
+
+@dataclass(frozen=True)
+class Demo:
+    """Everything, from the corpus to a REST answer: train, evaluate, translate, draw, export, serve, ask."""
+
+    corpus: str | None = None
+    """TSV of English, tab, Spanish: plain, .gz or .zip; "sample" for the built-in one; downloaded by default."""
+    minutes: float | None = None
+    """Training time, compilation included; the recipe's own by default."""
+    recipe: str | None = None
+    """A recipe's name; by default the corpus's own."""
+
+    def __call__(self, console: Console) -> None:
+        """Runs the demo."""
+        from nmt_keras.demo import Announcer, demonstrate
+
+        announcer = Announcer(console.say)
+        announcer.next_step()
+        corpus = load_corpus(self.corpus, Path("data"), console.say)
+        announcer.next_step()
+        run = Train(recipe=self.recipe, minutes=self.minutes).train(console, corpus)
+        demonstrate(corpus, run, announcer)
+
+
+Command = (
+    Annotated[Demo, tyro.conf.subcommand("demo")]
+    | Annotated[Train, tyro.conf.subcommand("train")]
+    | Annotated[Translate, tyro.conf.subcommand("translate")]
+    | Annotated[Export, tyro.conf.subcommand("export")]
+    | Annotated[Recipes, tyro.conf.subcommand("recipes")]
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs one command. Exit code 0; 1 after an error, told in one line; 128 + N after signal N."""
+    command = tyro.cli(Command, prog="nmt", description="Neural machine translation with attention.", args=arguments)
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    console = Console()
+    try:
+        command(console)
+    except (OSError, ValueError, FloatingPointError) as error:
+        console.close()
+        raise SystemExit(f"nmt: {error}") from error
+    except KeyboardInterrupt as error:
+        console.close()
+        number = getattr(error, "signal_number", signal.SIGINT)
+        console.say(f"nmt: {error or 'interrupted'}. The same command goes on from the last checkpoint.")
+        raise SystemExit(128 + number) from error

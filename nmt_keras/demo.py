@@ -1,0 +1,140 @@
+"""The demo: one sentence all the way, from the corpus to the answer of a REST server."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import httpx
+
+from nmt_keras.corpus import SplitCorpus
+from nmt_keras.experiment import Experiment
+from nmt_keras.plotting import alignment_heatmap, save_figure
+from nmt_keras.sample import SAMPLE_NAME
+from nmt_keras.translator import ModelTranslator
+
+QUESTIONS = {
+    "spa-eng": [
+        "¿Todavía están en casa?",
+        "Hace mucho frío aquí.",
+        "Esta es mi vida.",
+        "No creo que Tom sepa nadar.",
+        "Mi hermana mayor trabaja en un hospital.",
+    ],
+    SAMPLE_NAME: [
+        "¿Están cansados los médicos?",
+        "No tengo hambre.",
+        "Lava mi coche, por favor.",
+        "Mi hermano compró tres libros viejos.",
+        "¿Te gusta leer libros?",
+    ],
+}
+"""Five sentences that the demo translates; a corpus of one's own gives its own first ones."""
+
+
+STEPS = (
+    "corpus",
+    "training, then evaluation on the test part",
+    "five sentences",
+    "the alignment of the last one, as a picture",
+    "export",
+    "the embedded server, and a request",
+)
+
+
+class Announcer:
+    """Says which of the demo's steps begins, and when.
+
+    Args:
+        say: told a sentence.
+    """
+
+    def __init__(self, say: Callable[[str], None]):
+        self.say, self.began, self.count = say, time.perf_counter(), 0
+
+    @property
+    def seconds(self) -> float:
+        """Since the demo began."""
+        return time.perf_counter() - self.began
+
+    def next_step(self) -> None:
+        """Announces the next step."""
+        self.say(f"\n[{self.count + 1}/{len(STEPS)}] {STEPS[self.count]}   (after {self.seconds:.0f} s)")
+        self.count += 1
+
+
+def demonstrate(corpus: SplitCorpus, run: Path, announcer: Announcer) -> None:
+    """Runs the steps after training; what an earlier demo made is used again.
+
+    Args:
+        corpus: what ``run`` was trained on.
+        run: a finished run directory.
+        announcer: two steps further already.
+
+    Raises:
+        OSError, ValueError: a step failed; the message says what to do.
+    """
+    say = announcer.say
+    experiment = Experiment(run)
+    translator = experiment.translator()
+    questions = QUESTIONS.get(corpus.name) or [pair.source for pair in corpus.test[:5]]
+    announcer.next_step()
+    for question, translation in zip(questions, translator.translate(questions), strict=True):
+        say(f"  {question}  ->  {translation.text}   ({translation.score:.2f} nats/token)")
+    announcer.next_step()
+    say(f"  {draw(translator, questions[-1], run / 'alignment.png')}")
+    announcer.next_step()
+    version = experiment.export(translator, Path("saved_models") / run.name)
+    say(f"  {version}")
+    announcer.next_step()
+    say(ask(version, questions[0]))
+    say(f"\nDone in {announcer.seconds:.0f} s. Next:")
+    for line in _next_commands(corpus.name == SAMPLE_NAME, run.name, questions[0]):
+        say(f"  {line}")
+
+
+def draw(translator: ModelTranslator, sentence: str, path: Path) -> Path:
+    """Writes the heatmap of one sentence's alignment."""
+    (translation,) = translator.translate([sentence])
+    save_figure(alignment_heatmap(translation.alignment, translation.source_tokens, translation.tokens), path)
+    return path
+
+
+def ask(version: Path, sentence: str) -> str:
+    """Starts the embedded server on a free port, sends it one request, stops it; returns request and answer as text.
+
+    Raises:
+        OSError: the server did not start, or its answer is an error.
+    """
+    command = [sys.executable, "-m", "serve.server", "--model-dir", str(version.parent.parent), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            line = server.stdout.readline()
+            if not line.startswith("Listening on "):
+                _, errors = server.communicate(timeout=30)
+                raise OSError(f"the embedded server did not start: {errors.strip()[-500:]}")
+            address = line.split()[-1]
+            path = f"/v1/models/{version.parent.name}:predict"
+            answer = httpx.post(address + path, json={"instances": [sentence]}, timeout=60, trust_env=False)
+            if answer.is_error:
+                raise OSError(f"{address}{path} answered {answer.status_code}: {answer.text}")
+        finally:
+            server.terminate()
+            server.communicate(timeout=30)
+    return f'  POST {address}{path}\n  {{"instances": ["{sentence}"]}}\n{answer.text}'
+
+
+def _next_commands(sample: bool, model: str, sentence: str) -> Sequence[str]:
+    """What to run after the demo, a line each."""
+    lines = [
+        "make serve                       the server, on http://127.0.0.1:8501; then, elsewhere:",
+        f'.venv/bin/python -m serve.client --model {model} "{sentence}"',
+        "notebooks/translate.ipynb        translations and heatmaps in Jupyter or Colab",
+    ]
+    if sample:
+        lines.insert(0, "make demo CORPUS=spa-eng.zip     the real corpus; this was the built-in sample")
+    return lines

@@ -1,0 +1,247 @@
+"""A run directory: everything that makes, continues and rebuilds one trained translator.
+
+runs/NAME/
+  recipe.json      what was asked for
+  corpus.json      what it was trained on: name, pairs of each part, sha256 of the training part
+  source/ target/  the two texts
+  checkpoints/     last/ and best/
+  log.jsonl        a row per interval of training and per validation
+  scores.json      BLEU and chrF of valid and test
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from nmt_keras.config import Recipe
+from nmt_keras.corpus import Pair, SplitCorpus, part_sha256
+from nmt_keras.corpus.batches import Batches, TokenLists, choose_shapes
+from nmt_keras.evaluation import Report, evaluate, write_score
+from nmt_keras.export import export, read_manifest, versions
+from nmt_keras.metrics import bleu
+from nmt_keras.model import build_model
+from nmt_keras.text import Text, fit_text, load_text
+from nmt_keras.training import forward, load_weights, train
+from nmt_keras.translator import ModelTranslator, ServedTranslator, Translator
+
+LINES_AT_ONCE = 4096
+
+
+class Experiment:
+    """One run directory, opened or made.
+
+    Args:
+        folder: the run directory.
+        recipe: what to train; None takes the stored one.
+
+    Raises:
+        FileNotFoundError: no recipe is given and none is stored.
+        ValueError: the stored recipe differs, and in what.
+    """
+
+    def __init__(self, folder: str | PathLike[str], recipe: Recipe | None = None):
+        self.folder = Path(folder)
+        stored_at = self.folder / "recipe.json"
+        if stored_at.exists():
+            stored = Recipe.from_json(stored_at.read_text(encoding="utf-8"), str(stored_at))
+            _refuse_changes(stored_at, stored, recipe or stored)
+            self.recipe = stored
+        elif recipe is not None:
+            self.recipe = recipe
+        else:
+            raise FileNotFoundError(f"{stored_at}: expected a run's recipe, found none. Train a run there first.")
+
+    def train(
+        self,
+        corpus: SplitCorpus,
+        report: Callable[[str], None],
+        show: Callable[[int, int, Mapping[str, float]], None],
+    ) -> None:
+        """Trains, or goes on where the run stopped; returns at once if it is finished. See ``training.train``."""
+        self._prepare(corpus, report)
+        tf.keras.utils.set_random_seed(self.recipe.train.seed)
+        source_text, target_text = self._texts()
+        config, limit = self.recipe.train, self.recipe.train.max_tokens
+        source, source_cut = encode_lines(source_text, [pair.source for pair in corpus.train])
+        target, target_cut = encode_lines(target_text, [pair.target for pair in corpus.train])
+        long = source_cut | target_cut | (source.lengths > limit) | (target.lengths > limit)
+        kept = np.flatnonzero(~long)
+        if not len(kept):
+            raise ValueError(
+                f"TrainConfig.max_tokens: expected some pair of at most {limit} tokens a side, found none."
+            )
+        report(
+            f"{len(kept):,} pairs to train on; {len(source) - len(kept):,} left out: more than {limit} tokens a side"
+        )
+        source, target = source.take(kept), target.take(kept)
+        batches = Batches(
+            source,
+            target,
+            batch_size=config.batch_size,
+            shapes=choose_shapes(source.lengths, target.lengths, config.shapes),
+            pool_size=config.pool_size,
+            seed=config.seed,
+        )
+        model = build_model(self.recipe.model, source_text.vocabulary_size, target_text.vocabulary_size)
+        translator = ModelTranslator(source_text, target_text, model, self.recipe.search)
+        validate = validation(translator, corpus.valid, config.validation_sentences)
+        train(model, batches, config, self.folder, validate, report, show)
+
+    def translator(self) -> ModelTranslator:
+        """The run's best model, ready to translate."""
+        source_text, target_text = self._texts()
+        model = build_model(self.recipe.model, source_text.vocabulary_size, target_text.vocabulary_size)
+        load_weights(model, self.folder / "checkpoints")
+        return ModelTranslator(source_text, target_text, model, self.recipe.search)
+
+    def evaluate(self, translator: Translator, part: str, pairs: Sequence[Pair]) -> Report:
+        """Evaluates a part and writes its scores into ``scores.json``."""
+        found = evaluate(translator, pairs)
+        temperature = self.recipe.search.temperature
+        search = f"sampling, temperature {temperature}" if temperature else "greedy"
+        write_score(self.folder / "scores.json", part, found, search)
+        return found
+
+    def scores(self) -> dict[str, Any]:
+        """What ``scores.json`` holds; {} before the first evaluation."""
+        path = self.folder / "scores.json"
+        return json.loads(path.read_text()) if path.exists() else {}
+
+    def export(self, translator: ModelTranslator, model_folder: Path) -> Path:
+        """Exports the best model as the next version; the newest, if it is of the same checkpoint, serves as it is."""
+        best = self._checkpoint()
+        manifest = {
+            "recipe": dataclasses.asdict(self.recipe),
+            "corpus": json.loads((self.folder / "corpus.json").read_text(encoding="utf-8")),
+            "checkpoint": {"name": best.name, "bytes_and_time": _stamp(best.with_name(f"{best.name}.index"))},
+            "scores": self.scores(),
+        }
+        for version in versions(model_folder)[-1:]:
+            newest = model_folder / str(version)
+            if read_manifest(newest).get("checkpoint") == manifest["checkpoint"]:
+                return newest
+        return export(translator, model_folder, manifest)
+
+    def _checkpoint(self) -> Path:
+        """The checkpoint that ``translator`` loads: the best, or the last of a run that has no best yet."""
+        for name in ("best", "last"):
+            if found := tf.train.latest_checkpoint(str(self.folder / "checkpoints" / name)):
+                return Path(found)
+        raise FileNotFoundError(f"{self.folder}: expected a checkpoint to export, found none. Train the run first.")
+
+    def _texts(self) -> tuple[Text, Text]:
+        return load_text(self.folder / "source"), load_text(self.folder / "target")
+
+    def _prepare(self, corpus: SplitCorpus, report: Callable[[str], None]) -> None:
+        """Fits the texts and writes what the run is made of; the recipe last, so that a run that has one has all."""
+        facts = {
+            "name": corpus.name,
+            "pairs": {"train": len(corpus.train), "valid": len(corpus.valid), "test": len(corpus.test)},
+            "train_sha256": part_sha256(corpus.train, key_side="target"),
+        }
+        recorded = self.folder / "corpus.json"
+        if (self.folder / "recipe.json").exists():
+            before = json.loads(recorded.read_text(encoding="utf-8"))
+            if before != facts:
+                raise ValueError(
+                    f"{recorded}: the run was trained on {before}, received {facts}. Train in a new run directory."
+                )
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        report("learning the vocabularies from the training part")
+        fit_text(self.recipe.source, [pair.source for pair in corpus.train]).save(self.folder / "source")
+        fit_text(self.recipe.target, [pair.target for pair in corpus.train]).save(self.folder / "target")
+        recorded.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+        partial = self.folder / "recipe.partial"
+        partial.write_text(self.recipe.to_json(), encoding="utf-8")
+        os.replace(partial, self.folder / "recipe.json")
+
+
+def encode_lines(text: Text, lines: Sequence[str]) -> tuple[TokenLists, np.ndarray]:
+    """All lines as token ids, cut at ``max_tokens`` of the text's configuration, and which were cut, [N] bool."""
+    ids, lengths, truncated = [np.zeros([0], np.int32)], [np.zeros([0], np.int32)], [np.zeros([0], bool)]
+    for begin in range(0, len(lines), LINES_AT_ONCE):
+        tokens = text.encode(tf.constant(lines[begin : begin + LINES_AT_ONCE]))
+        lengths.append(tokens.lengths.numpy())
+        truncated.append(tokens.truncated.numpy())
+        real = np.arange(tokens.ids.shape[1]) < lengths[-1][:, np.newaxis]
+        ids.append(tokens.ids.numpy()[real])
+    return TokenLists(np.concatenate(ids), np.concatenate(lengths)), np.concatenate(truncated)
+
+
+def validation(
+    translator: ModelTranslator, pairs: Sequence[Pair], sentences: int, batch_size: int = 128
+) -> Callable[[], dict[str, float]]:
+    """A function that measures the model as it is on ``pairs``.
+
+    It answers ``valid_loss``, the cross-entropy of all pairs in nats per token without smoothing or dropout, and
+    ``valid_bleu``, of an evenly spaced sample of ``sentences`` of them.
+    """
+    source, _ = encode_lines(translator.source_text, [pair.source for pair in pairs])
+    target, _ = encode_lines(translator.target_text, [pair.target for pair in pairs])
+    shapes = choose_shapes(source.lengths, target.lengths, count=8)
+    batches = Batches(source, target, batch_size=batch_size, shapes=shapes, pool_size=len(pairs), seed=0)
+    ids = tf.TensorSpec([None, None], tf.int32)
+    measure = tf.function(
+        lambda source, target: forward(translator.model, source, target, smoothing=0.0),
+        input_signature=[ids, ids],
+        autograph=False,
+    )
+    shown = [pairs[i] for i in np.unique(np.linspace(0, len(pairs) - 1, sentences).astype(int))]
+
+    def validate() -> dict[str, float]:
+        losses = [measure(batch.source, batch.target) for batch in batches.epoch(0)]
+        total = sum(float(loss.cross_entropy) for loss in losses)
+        hypotheses = [t.text for t in translator.translate([pair.source for pair in shown])]
+        return {
+            "valid_loss": total / sum(float(loss.tokens) for loss in losses),
+            "valid_bleu": bleu(hypotheses, [pair.target for pair in shown]).value,
+        }
+
+    return validate
+
+
+def load_translator(path: str | PathLike[str]) -> Translator:
+    """See :func:`nmt_keras.load`."""
+    folder = Path(path)
+    if not folder.exists():
+        raise FileNotFoundError(f"path: expected a run or an exported version, {folder} does not exist.")
+    if (folder / "recipe.json").exists():
+        return Experiment(folder).translator()
+    if (folder / "saved_model.pb").exists():
+        return ServedTranslator(folder)
+    if found := versions(folder):
+        return ServedTranslator(folder / str(found[-1]))
+    raise ValueError(
+        f"path: expected a run (with recipe.json), an exported version (with saved_model.pb) or a folder of versions; "
+        f"{folder} holds {sorted(child.name for child in folder.iterdir())[:8] if folder.is_dir() else 'a file'}."
+    )
+
+
+def _refuse_changes(where: Path, stored: Recipe, asked: Recipe) -> None:
+    """Raises ValueError naming every field in which ``asked`` differs from the stored recipe."""
+    before, now = (_flat(dataclasses.asdict(recipe)) for recipe in (stored, asked))
+    changed = [f"{field} {before[field]!r} -> {now[field]!r}" for field in before if before[field] != now[field]]
+    if changed:
+        raise ValueError(f"{where}: the run has another recipe: {', '.join(changed)}. Train in a new run directory.")
+
+
+def _flat(record: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in record.items():
+        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
+    return flat
+
+
+def _stamp(path: Path) -> list[int]:
+    status = path.stat()
+    return [status.st_size, status.st_mtime_ns]
