@@ -62,7 +62,8 @@ class BahdanauAttention(Part):
     def align(self, query: tf.Tensor, memory: Memory) -> tf.Tensor:
         """alpha_ij: the alignment [B, Q, S] of queries [B, Q, U] with a memory."""
         hidden = tf.tanh(product(query, self.cast(self.query_kernel))[:, :, tf.newaxis] + memory.keys[:, tf.newaxis])
-        scores = tf.reduce_sum(hidden * self.cast(self.energy), axis=-1)  # [B, Q, S]
+        # a product, not a sum over the last axis: XLA may not reorder a float sum, so on a CPU it adds one by one
+        scores = product(hidden, self.cast(self.energy)[:, tf.newaxis])[..., 0]  # [B, Q, S]
         return masked_softmax(scores, memory.mask)
 
     def get_config(self) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -249,6 +250,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Runs one command. Exit code 0; 1 after an error, told in one line; 128 + N after signal N."""
     command = tyro.cli(Command, prog="nmt", description="Neural machine translation with attention.", args=arguments)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    if arguments is None and isinstance(command, Train | Demo):
+        _take_huge_pages()
     console = Console()
     try:
         command(console)
@@ -260,3 +263,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         number = getattr(error, "signal_number", signal.SIGINT)
         console.say(f"nmt: {error or 'interrupted'}. The same command goes on from the last checkpoint.")
         raise SystemExit(128 + number) from error
+
+
+def _take_huge_pages() -> None:
+    """Starts this process anew with its memory in huge pages, which glibc can be told only before it starts.
+
+    A training step takes and frees hundreds of megabytes: in pages of 4 KiB a third of its time goes into page faults.
+    Whoever has set GLIBC_TUNABLES already is left alone, and so is every other C library.
+    """
+    if platform.libc_ver()[0] == "glibc" and "GLIBC_TUNABLES" not in os.environ:
+        os.environ["GLIBC_TUNABLES"] = "glibc.malloc.hugetlb=1"
+        sys.stdout.flush()
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -28,17 +28,35 @@ def masked_cross_entropy(logits: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor, 
         mask: [B, T] bool, True at real tokens; padding adds nothing, whatever stands there.
         smoothing: probability mass spread evenly over the vocabulary, in [0, 1).
     """
-    log_probs = tf.nn.log_softmax(tf.cast(logits, tf.float32))
+    cross_entropy, uniform, hits = _token_losses(tf.cast(logits, tf.float32), labels)
     weights = tf.cast(mask, tf.float32)
-    wanted = tf.one_hot(
-        labels, tf.shape(logits)[-1]
-    )  # a product with it is fused by XLA; gathering and its scatter are not
-    cross_entropy = -tf.reduce_sum(wanted * log_probs, axis=-1)
-    uniform = -tf.reduce_mean(log_probs, axis=-1)
-    hits = tf.equal(tf.argmax(logits, axis=-1, output_type=labels.dtype), labels)
     return Loss(
         total=tf.reduce_sum(weights * ((1.0 - smoothing) * cross_entropy + smoothing * uniform)),
         cross_entropy=tf.reduce_sum(weights * cross_entropy),
         correct=tf.reduce_sum(weights * tf.cast(hits, tf.float32)),
         tokens=tf.reduce_sum(weights),
     )
+
+
+@tf.custom_gradient
+def _token_losses(logits: tf.Tensor, labels: tf.Tensor) -> Any:
+    """-log p_label, -mean_v log p_v and whether the label is the most probable: [B, T] each, of logits [B, T, V].
+
+    Sums over the vocabulary are matrix products: XLA may not reorder a float sum, so on a CPU it adds one by one. The
+    gradients, p - one-hot(label) and p - 1 / V, are a single pass.
+    """
+    size = tf.shape(logits)[-1]
+    ones = tf.ones([size], logits.dtype)
+    peak = tf.reduce_max(logits, axis=-1)
+    total = tf.tensordot(tf.exp(logits - peak[..., tf.newaxis]), ones, axes=1)
+    log_total = peak + tf.math.log(total)
+    label_logits = tf.gather(logits, labels, batch_dims=2)
+    mean = tf.tensordot(logits, ones, axes=1) / tf.cast(size, logits.dtype)
+
+    def gradient(d_label: tf.Tensor, d_uniform: tf.Tensor, _: tf.Tensor) -> tuple[tf.Tensor, None]:
+        probs = tf.exp(logits - log_total[..., tf.newaxis])
+        wanted = tf.one_hot(labels, size, dtype=logits.dtype)
+        even = (d_uniform / tf.cast(size, logits.dtype))[..., tf.newaxis]
+        return (d_label + d_uniform)[..., tf.newaxis] * probs - d_label[..., tf.newaxis] * wanted - even, None
+
+    return (log_total - label_logits, log_total - mean, label_logits >= peak), gradient

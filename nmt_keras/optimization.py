@@ -40,6 +40,8 @@ def clip_by_global_norm(gradients: list[tf.Tensor], clip_norm: float) -> tuple[l
 
     (Pascanu, Mikolov, Bengio 2013, algorithm 1.)
     """
-    norm = tf.sqrt(tf.add_n([tf.reduce_sum(tf.square(tf.cast(g, tf.float32))) for g in gradients]))
+    flat = [tf.reshape(tf.cast(g, tf.float32), [-1]) for g in gradients]
+    # products, not sums of squares: XLA may not reorder a float sum, so on a CPU it adds one by one
+    norm = tf.sqrt(tf.add_n([tf.tensordot(g, g, axes=1) for g in flat]))
     scale = tf.minimum(1.0, clip_norm / tf.maximum(norm, 1e-30))
     return [g * tf.cast(scale, g.dtype) for g in gradients], norm
