@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
+import re
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from os import PathLike
 from pathlib import Path
 from typing import Annotated
 
@@ -24,48 +27,76 @@ from nmt_keras.corpus import (
     fetch_corpus,
     read_pairs,
     split_pairs,
+    text_sha256,
 )
 from nmt_keras.recipes import RECIPES, SAMPLE, SPANISH_ENGLISH, find_recipe
 from nmt_keras.sample import SAMPLE_NAME, sample_pairs
 
 SPANISH_ENGLISH_NAME = "spa-eng"
+FALLING_BACK = (
+    "Going on with the built-in sample: sentences that a small phrase grammar makes. It shows that everything works; "
+    "its translator knows some 400 words and measures nothing. For the real one, run again with a network, or with "
+    "CORPUS=path/to/spa-eng.zip."
+)
 
 
-def load_corpus(path: str | None, folder: Path, say: Callable[[str], None]) -> SplitCorpus:
-    """The corpus at ``path``, or the downloaded Spanish-English one, or, without a network, the built-in sample.
+@dataclass(frozen=True)
+class CorpusOptions:
+    """Which corpus, and how its file is read."""
 
-    Columns are those of the Spanish-English file: English (the target), then Spanish (the source).
+    corpus: str | None = None
+    """TSV, plain, .gz or .zip; "sample" for the built-in corpus; Spanish-English is downloaded by default."""
+    source_column: int = 1
+    """The column to translate from, counted from 0; by default as in the Spanish-English file."""
+    target_column: int = 0
+    """The column to translate to, counted from 0."""
+    max_malformed: float = 0.01
+    """The share of malformed lines, which are left out, that is allowed."""
 
-    Args:
-        path: a TSV, plain, gzipped or zipped; "sample" for the built-in sample; None to download.
-        folder: where a download is kept.
-        say: told what happens.
+    def load(self, folder: Path, say: Callable[[str], None]) -> SplitCorpus:
+        """Reads and splits the corpus.
+
+        Args:
+            folder: where a download is kept.
+            say: told what happens.
+
+        Raises:
+            CorpusUnavailable: nothing could be downloaded.
+            FileNotFoundError, ValueError: the file cannot be read.
+        """
+        if self.corpus == SAMPLE_NAME:
+            return built_in_sample()
+        file = self.corpus or fetch_corpus(SPANISH_ENGLISH_URL, folder, SPANISH_ENGLISH_SHA256)
+        name = corpus_name(file)
+        pairs, report = read_pairs(
+            file,
+            source_column=self.source_column,
+            target_column=self.target_column,
+            max_malformed=self.max_malformed,
+        )
+        say(f"{file}: {len(pairs):,} pairs; {report}")
+        if self.corpus and name == SPANISH_ENGLISH_NAME and text_sha256(file) != SPANISH_ENGLISH_SHA256:
+            say(f"{file} is another version of the Spanish-English corpus: scores may not compare with published ones.")
+        return _split(name, pairs)
+
+
+def corpus_name(path: str | PathLike[str]) -> str:
+    """What a corpus file's runs and models are called: its name without .tsv, .txt, .gz and .zip, fit for a URL.
 
     Raises:
-        FileNotFoundError, ValueError: ``path`` cannot be read.
+        ValueError: nothing is left of the name.
     """
-    if path == SAMPLE_NAME:
-        return _sample()
-    if path:
-        pairs, report = read_pairs(path, source_column=1, target_column=0)
-        say(f"{path}: {len(pairs):,} pairs; {report}")
-        return _split(Path(path).name.split(".")[0], pairs)
-    try:
-        fetched = fetch_corpus(SPANISH_ENGLISH_URL, folder, SPANISH_ENGLISH_SHA256)
-    except CorpusUnavailable as unavailable:
-        say(str(unavailable))
-        say(
-            "Going on with the built-in sample: sentences that a small phrase grammar makes. It shows that everything "
-            "works; its translator knows some 400 words and measures nothing. For the real one, run again with "
-            "a network, or with CORPUS=path/to/spa-eng.zip."
-        )
-        return _sample()
-    pairs, report = read_pairs(fetched, source_column=1, target_column=0)
-    say(f"{fetched}: {len(pairs):,} pairs; {report}")
-    return _split(SPANISH_ENGLISH_NAME, pairs)
+    name = Path(path).name
+    while name.lower().endswith((".gz", ".zip", ".tsv", ".txt")):
+        name = name[: name.rindex(".")]
+    name = re.sub(r"[^A-Za-z0-9.-]+", "_", name).strip("._-")
+    if not name:
+        raise ValueError(f"corpus: expected a file with a name for its run and model, received {path}. Rename it.")
+    return "sample-file" if name == SAMPLE_NAME else name  # the built-in sample's name is its own
 
 
-def _sample() -> SplitCorpus:
+def built_in_sample() -> SplitCorpus:
+    """The sample corpus, Spanish to English."""
     return _split(SAMPLE_NAME, [Pair(source=spanish, target=english) for english, spanish in sample_pairs()])
 
 
@@ -93,8 +124,8 @@ class Console:
     def __init__(self) -> None:
         from tqdm import tqdm
 
-        self._bar = tqdm(disable=not sys.stderr.isatty(), unit="step", dynamic_ncols=True)
         self._tqdm = tqdm
+        self._bar: tqdm | None = None
 
     def say(self, sentence: str) -> None:
         """Prints a sentence without disturbing the bar."""
@@ -103,11 +134,14 @@ class Console:
 
     def show(self, step: int, total: int, row: Mapping[str, float]) -> None:
         """Shows where training stands."""
+        terminal = sys.stderr.isatty()
+        if self._bar is None:
+            self._bar = self._tqdm(disable=not terminal, initial=step - 1, total=total, unit="step", dynamic_ncols=True)
         loss, speed = row["loss"], row["tokens_per_s"]
-        self._bar.total = total
-        self._bar.update(step - self._bar.n)
-        self._bar.set_postfix_str(f"loss {loss:.3f} nats/token, {speed:,.0f} target tokens/s", refresh=False)
-        if not sys.stderr.isatty() and row.get("step") == step:
+        if math.isfinite(loss):
+            self._bar.set_postfix_str(f"loss {loss:.3f} nats/token, {speed:,.0f} target tokens/s", refresh=False)
+        self._bar.update()
+        if not terminal and row.get("step") == step:
             left = row["seconds_left"] / 60
             self.say(
                 f"step {step:,} of {total:,}: loss {loss:.3f} nats/token, {speed:,.0f} target tokens/s, "
@@ -116,7 +150,8 @@ class Console:
 
     def close(self) -> None:
         """Ends the bar."""
-        self._bar.close()
+        if self._bar is not None:
+            self._bar.close()
 
 
 @dataclass(frozen=True)
@@ -124,17 +159,16 @@ class Train:
     """Train a translator in a run directory, or go on where it stopped."""
 
     run: Path | None = None
-    """The run directory; runs/CORPUS-RECIPE by default."""
-    corpus: str | None = None
-    """TSV of English, tab, Spanish: plain, .gz or .zip; "sample" for the built-in one; downloaded by default."""
+    """The run directory; runs/CORPUS by default, runs/CORPUS-RECIPE if a recipe is named."""
+    data: Annotated[CorpusOptions, tyro.conf.arg(name="")] = CorpusOptions()
     recipe: str | None = None
     """A recipe's name; by default the corpus's own."""
     minutes: float | None = None
     """Training time, compilation included; the recipe's own by default."""
 
-    def __call__(self, console: Console) -> Path:
-        """Trains and evaluates; returns the run directory."""
-        return self.train(console, load_corpus(self.corpus, Path("data"), console.say))
+    def __call__(self, console: Console) -> None:
+        """Trains and evaluates."""
+        self.train(console, self.data.load(Path("data"), console.say))
 
     def train(self, console: Console, corpus: SplitCorpus) -> Path:
         """Trains and evaluates on a corpus that is loaded already."""
@@ -143,6 +177,9 @@ class Train:
         recipe = choose_recipe(self.recipe, corpus.name, self.minutes)
         default = corpus.name if self.recipe is None else f"{corpus.name}-{recipe.name}"
         folder = self.run or Path("runs") / default
+        if self.minutes is None and (folder / "recipe.json").exists():
+            stored = Experiment(folder).recipe.train  # how long it is trained was said when it was begun
+            recipe = replace(recipe, train=replace(recipe.train, minutes=stored.minutes, steps=stored.steps))
         experiment = Experiment(folder, recipe)
         console.say(
             f"{corpus.name}: {len(corpus.train):,} pairs to train on, {len(corpus.valid):,} to validate, "
@@ -201,7 +238,7 @@ class Export:
         from nmt_keras.experiment import Experiment
 
         experiment = Experiment(self.run)
-        print(experiment.export(experiment.translator(), self.to or Path("saved_models") / self.run.name))
+        print(experiment.export(experiment.translator(), self.to or Path("saved_models") / self.run.resolve().name))
 
 
 @dataclass(frozen=True)
@@ -218,8 +255,7 @@ class Recipes:
 class Demo:
     """Everything, from the corpus to a REST answer: train, evaluate, translate, draw, export, serve, ask."""
 
-    corpus: str | None = None
-    """TSV of English, tab, Spanish: plain, .gz or .zip; "sample" for the built-in one; downloaded by default."""
+    data: Annotated[CorpusOptions, tyro.conf.arg(name="")] = CorpusOptions()
     minutes: float | None = None
     """Training time, compilation included; the recipe's own by default."""
     recipe: str | None = None
@@ -231,7 +267,11 @@ class Demo:
 
         announcer = Announcer(console.say)
         announcer.next_step()
-        corpus = load_corpus(self.corpus, Path("data"), console.say)
+        try:
+            corpus = self.data.load(Path("data"), console.say)
+        except CorpusUnavailable as unavailable:
+            console.say(f"{unavailable}\n{FALLING_BACK}")
+            corpus = built_in_sample()
         announcer.next_step()
         run = Train(recipe=self.recipe, minutes=self.minutes).train(console, corpus)
         demonstrate(corpus, run, announcer)
@@ -261,7 +301,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt as error:
         console.close()
         number = getattr(error, "signal_number", signal.SIGINT)
-        console.say(f"nmt: {error or 'interrupted'}. The same command goes on from the last checkpoint.")
+        console.say(f"nmt: {str(error) or 'interrupted'}. The same command goes on from what is saved.")
         raise SystemExit(128 + number) from error
 
 

@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Literal, TypeVar
 
+PAD, UNK, START, END = 0, 1, 2, 3
+"""The special ids of every vocabulary: padding, unknown word, the decoder's first input, a sentence's last token."""
+
 Record = TypeVar("Record")
 
 
@@ -67,7 +70,8 @@ class ModelConfig:
     attention_units: int = 512
     readout_units: int = 256
     """Maxout units, l in Bahdanau et al.; the layer below the softmax."""
-    readout_state: Literal["previous", "current"] = "current"
+    readout_state: Literal["previous", "current"] = "previous"
+    """Which decoder state the readout sees: s_{i-1}, as in the paper's appendix, or s_i, as in its main text."""
     residual: bool = False
     """Add a linear view of each source word's embedding to its annotation."""
     dropout: float = 0.2

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shlex
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from urllib.parse import quote
 
 import httpx
 
@@ -110,29 +115,35 @@ def ask(version: Path, sentence: str) -> str:
         OSError: the server did not start, or its answer is an error.
     """
     command = [sys.executable, "-m", "serve.server", "--model-dir", str(version.parent.parent), "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
+    request = json.dumps({"instances": [sentence]}, ensure_ascii=False)
+    with (
+        tempfile.TemporaryFile("w+") as errors,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as server,
+    ):
         try:
             assert server.stdout is not None
             line = server.stdout.readline()
             if not line.startswith("Listening on "):
-                _, errors = server.communicate(timeout=30)
-                raise OSError(f"the embedded server did not start: {errors.strip()[-500:]}")
+                errors.seek(0)
+                raise OSError(f"the embedded server did not start: {errors.read().strip()[-500:]}")
             address = line.split()[-1]
-            path = f"/v1/models/{version.parent.name}:predict"
-            answer = httpx.post(address + path, json={"instances": [sentence]}, timeout=60, trust_env=False)
-            if answer.is_error:
-                raise OSError(f"{address}{path} answered {answer.status_code}: {answer.text}")
+            path = f"/v1/models/{quote(version.parent.name)}:predict"
+            answer = httpx.post(address + path, content=request.encode(), timeout=60, trust_env=False)
+            answer.raise_for_status()
+        except httpx.HTTPError as error:
+            raise OSError(f"the embedded server did not answer {request}: {error}") from error
         finally:
             server.terminate()
-            server.communicate(timeout=30)
-    return f'  POST {address}{path}\n  {{"instances": ["{sentence}"]}}\n{answer.text}'
+            server.wait(timeout=30)
+    return f"  POST {address}{path}\n  {request}\n{answer.text}"
 
 
 def _next_commands(sample: bool, model: str, sentence: str) -> Sequence[str]:
     """What to run after the demo, a line each."""
+    python = os.path.relpath(sys.executable)
     lines = [
         "make serve                       the server, on http://127.0.0.1:8501; then, elsewhere:",
-        f'.venv/bin/python -m serve.client --model {model} "{sentence}"',
+        f"{python} -m serve.client --model {model} {shlex.quote(sentence)}",
         "notebooks/translate.ipynb        translations and heatmaps in Jupyter or Colab",
     ]
     if sample:

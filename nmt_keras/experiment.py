@@ -232,7 +232,10 @@ def _refuse_changes(where: Path, stored: Recipe, asked: Recipe) -> None:
     before, now = (_flat(dataclasses.asdict(recipe)) for recipe in (stored, asked))
     changed = [f"{field} {before[field]!r} -> {now[field]!r}" for field in before if before[field] != now[field]]
     if changed:
-        raise ValueError(f"{where}: the run has another recipe: {', '.join(changed)}. Train in a new run directory.")
+        raise ValueError(
+            f"{where}: the run has another recipe: {', '.join(changed)}. "
+            f"Ask for the recipe it has, train in a new run directory, or remove {where.parent}."
+        )
 
 
 def _flat(record: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -8,11 +8,9 @@ import keras
 import tensorflow as tf
 
 from nmt_keras.cells import Noise
-from nmt_keras.config import ModelConfig
+from nmt_keras.config import PAD, ModelConfig
 from nmt_keras.decoder import BahdanauDecoder, Decoder, Output
 from nmt_keras.encoder import Encoder
-
-PAD = 0
 
 
 @keras.saving.register_keras_serializable("nmt_keras")

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 import tensorflow as tf
 
-PAD, START, END = 0, 2, 3
+from nmt_keras.config import END, PAD, START
 
 
 class Hypotheses(NamedTuple):

@@ -17,13 +17,12 @@ import numpy as np
 import tensorflow as tf
 
 from nmt_keras.cells import Noise
-from nmt_keras.config import TrainConfig
+from nmt_keras.config import PAD, START, TrainConfig
 from nmt_keras.corpus.batches import Batch, Batches, Shape
 from nmt_keras.loss import Loss, masked_cross_entropy
 from nmt_keras.model import Seq2Seq
 from nmt_keras.optimization import build_optimizer, clip_by_global_norm, learning_rate
 
-PAD, START = 0, 2
 SHARE_OF_TIME_FOR_STEPS = (
     0.93  # of the minutes left after compiling; the rest is for validations, checkpoints and a slower machine
 )
@@ -308,10 +307,11 @@ def train(
     began = time.perf_counter()
     updater, progress = Updater(model, config), Progress()
     checkpoints = Checkpoints(folder / "checkpoints", updater, progress)
-    if checkpoints.restore():
-        report(f"resuming at step {int(progress.step)} of {int(progress.total_steps)}")
+    resumed = checkpoints.restore()
     if progress.finished.numpy():
         return
+    if resumed:
+        report(f"resuming at step {int(progress.step)} of {int(progress.total_steps)}")
     log = Log(folder / "log.jsonl", int(progress.step))
     before = float(progress.seconds)
 
@@ -362,6 +362,7 @@ def train(
                 interval.began += time.perf_counter() - paused
             elif number is not None:
                 save(checkpoints.last)
+            if (number := stopped()) is not None:
                 raise Interrupted(step, number)
 
 
@@ -382,7 +383,13 @@ def _total_steps(config: TrainConfig, batches: Batches, seconds: Mapping[Shape, 
     assert config.minutes is not None
     counts = batches.shape_counts(0)
     mean = sum(seconds[shape] * count for shape, count in counts.items()) / sum(counts.values())
-    return max(1, int((60.0 * config.minutes - spent) * SHARE_OF_TIME_FOR_STEPS / mean))
+    steps = int((60.0 * config.minutes - spent) * SHARE_OF_TIME_FOR_STEPS / mean)
+    if steps < 1:
+        raise ValueError(
+            f"minutes: expected more than the {(spent + mean) / 60.0:.1f} that compiling and one update take here, "
+            f"received {config.minutes}. Give more time, or fewer TrainConfig.shapes."
+        )
+    return steps
 
 
 def _from(batches: Batches, progress: Progress) -> Iterator[Batch]:

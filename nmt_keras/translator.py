@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from nmt_keras.config import SearchConfig
-from nmt_keras.model import PAD, Seq2Seq
+from nmt_keras.config import PAD, SearchConfig
+from nmt_keras.model import Seq2Seq
 from nmt_keras.search import Hypotheses, greedy, sample
 from nmt_keras.text import Text
 

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import httpx
 import tyro
@@ -93,7 +93,8 @@ class Client:
         self._path = f"{self.url}/v1/models/{quote(model, safe='')}" + (
             "" if version is None else f"/versions/{version}"
         )
-        self._http = httpx.Client(timeout=timeout, transport=transport)
+        through_proxy = urlsplit(url).hostname not in ("localhost", "127.0.0.1", "::1")
+        self._http = httpx.Client(timeout=timeout, transport=transport, trust_env=through_proxy)
 
     def __enter__(self) -> Client:
         return self

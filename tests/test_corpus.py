@@ -149,7 +149,7 @@ def test_one_malformed_line_in_a_hundred_is_left_out_and_two_are_an_error(write)
     message = str(caught.value)
     assert "2 of 100 lines malformed: 1 missing column, 1 empty side." in message
     assert f"First: {path}:99 missing column; {path}:100 empty side" in message
-    assert message.endswith("leave them out with max_malformed=0.02.")
+    assert message.endswith("leave them out with max_malformed=0.02 (--max-malformed).")
     assert len(read(path, max_malformed=0.02).pairs) == 98
 
 

@@ -22,8 +22,7 @@ NEIGHBOURS = {
     ("attention", "cells"),
     ("decoder", "encoder"),
     ("sample", "sample_lexicon"),
-    ("demo", "cli"),  # it goes through the commands that it shows,
-    ("cli", "demo"),  # and is one of them: imported when it is called
+    ("cli", "demo"),
 }
 TENSORFLOW_FREE = [
     "config",

@@ -318,6 +318,15 @@ def test_patience_is_counted_across_a_stop(batches, tmp_path):
     assert Run(batches, tmp_path, settings, losses=[2.5])().steps == [8]
 
 
+@pytest.fixture
+def _python_s_own_interrupt_handler():
+    """What a terminal gives; a shell starts background jobs with SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_python_s_own_interrupt_handler")
 def test_a_second_signal_acts_at_once_and_the_handlers_come_back():
     handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     with stop_signals() as stopped:

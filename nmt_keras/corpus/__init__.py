@@ -13,7 +13,7 @@ from nmt_keras.corpus.download import (
     CorpusUnavailable,
     fetch_corpus,
 )
-from nmt_keras.corpus.reading import Corpus, Fault, FaultyLine, Pair, ReadReport, read_pairs, read_parallel
+from nmt_keras.corpus.reading import Corpus, Fault, FaultyLine, Pair, ReadReport, read_pairs, read_parallel, text_sha256
 from nmt_keras.corpus.split import SplitCorpus, group_names, part_sha256, sentence_key, split_pairs
 
 __all__ = [
@@ -33,4 +33,5 @@ __all__ = [
     "read_parallel",
     "sentence_key",
     "split_pairs",
+    "text_sha256",
 ]

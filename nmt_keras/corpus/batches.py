@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-PAD, END = 0, 3
+from nmt_keras.config import END, PAD
 
 
 class Shape(NamedTuple):

@@ -194,7 +194,10 @@ def _open_http_url(url: str, answer_within: float, stalled_after: float) -> Iter
     # Half the time for each of a host's addresses, so that a dead IPv6 route leaves time for the IPv4 one.
     timeout = httpx.Timeout(stalled_after, connect=answer_within / 2)
     through_proxy = urlsplit(url).hostname not in ("localhost", "127.0.0.1", "::1")
-    client = httpx.Client(timeout=timeout, follow_redirects=True, trust_env=through_proxy)
+    try:
+        client = httpx.Client(timeout=timeout, follow_redirects=True, trust_env=through_proxy)
+    except (ImportError, ValueError, httpx.InvalidURL) as error:
+        raise _Failure(f"the proxy that the environment names cannot be used ({error})") from error
     try:
         response = _answer(client, url, answer_within)
         with closing(client), closing(response):

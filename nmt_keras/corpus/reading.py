@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import hashlib
 import io
 import math
 import zipfile
@@ -156,6 +157,19 @@ def read_parallel(
     with open_text(source_path) as sources, open_text(target_path) as targets:
         rows = _corresponding(_lines(sources, max_bytes), _lines(targets, max_bytes), source_path, target_path)
         return _collect(rows, parse, f"{source_path} and {target_path}", max_malformed)
+
+
+def text_sha256(path: str | PathLike[str], member: str | None = None) -> str:
+    """The sha256 of a corpus file's text, unpacked: a zip's own bytes differ from copy to copy, its text does not.
+
+    Raises:
+        FileNotFoundError, ValueError: as for :func:`open_text`.
+    """
+    digest = hashlib.sha256()
+    with open_text(path, member) as text:
+        while chunk := text.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()
 
 
 @contextmanager
@@ -318,7 +332,7 @@ def _require_usable(report: ReadReport, name: str, max_malformed: float) -> None
     if not report.lines:
         raise ValueError(f"path: expected sentence pairs, {name} is empty. Pass a file with at least one pair.")
     columns = (
-        " Check source_column and target_column, and that tabs part the columns."
+        " Check source_column and target_column (--source-column, --target-column), and that tabs part the columns."
         if Fault.MISSING_COLUMN in report.faults
         else ""
     )
@@ -328,7 +342,8 @@ def _require_usable(report: ReadReport, name: str, max_malformed: float) -> None
     if share > max_malformed:
         raise ValueError(
             f"path: expected at most {max_malformed:.2%} malformed lines in {name}, received {share:.2%} ({report})."
-            f"{columns} Repair the lines, or leave them out with max_malformed={math.ceil(100 * share) / 100}."
+            f"{columns} Repair the lines, "
+            f"or leave them out with max_malformed={math.ceil(100 * share) / 100} (--max-malformed)."
         )
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from os import PathLike
 
-from nmt_keras.config import TextConfig
+from nmt_keras.config import END, PAD, START, UNK, TextConfig
 from nmt_keras.text.storage import read_config
 from nmt_keras.text.subword import SubwordText
-from nmt_keras.text.tokens import END, PAD, START, UNK, Text, Tokens
+from nmt_keras.text.tokens import Text, Tokens
 from nmt_keras.text.word import WordText
 
 __all__ = ["END", "PAD", "START", "UNK", "SubwordText", "Text", "Tokens", "WordText", "fit_text", "load_text"]

@@ -10,9 +10,8 @@ from typing import NamedTuple, Protocol
 
 import tensorflow as tf
 
-from nmt_keras.config import TextConfig
+from nmt_keras.config import END, PAD, START, TextConfig
 
-PAD, UNK, START, END = 0, 1, 2, 3
 SPECIALS = ("<pad>", "<unk>", "<start>", "<end>")
 """The special entries as a vocabulary file writes them; no text a user writes can become one of them."""
 

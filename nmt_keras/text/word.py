@@ -22,9 +22,9 @@ from typing import Self
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from nmt_keras.config import TextConfig
+from nmt_keras.config import END, PAD, UNK, TextConfig
 from nmt_keras.text.storage import read_record, write_record
-from nmt_keras.text.tokens import END, PAD, SPECIAL_SURFACES, SPECIALS, UNK, Tokens, cut, spell, well_formed
+from nmt_keras.text.tokens import SPECIAL_SURFACES, SPECIALS, Tokens, cut, spell, well_formed
 
 VOCABULARY_FILE = "vocabulary.txt"
 
