@@ -23,9 +23,8 @@ from nmt_keras.loss import Loss, masked_cross_entropy
 from nmt_keras.model import Seq2Seq
 from nmt_keras.optimization import build_optimizer, clip_by_global_norm, learning_rate
 
-SHARE_OF_TIME_FOR_STEPS = (
-    0.93  # of the minutes left after compiling; the rest is for validations, checkpoints and a slower machine
-)
+SHARE_OF_TIME_FOR_STEPS = 0.9
+"""Of the minutes left after compiling; the rest is for validations, checkpoints and a machine that slows down."""
 
 UNFIT = (AssertionError, IndexError, RuntimeError, ValueError, tf.errors.OpError)
 """What TensorFlow raises when a checkpoint is damaged or belongs to another model."""

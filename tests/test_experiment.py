@@ -95,7 +95,7 @@ def test_a_changed_recipe_is_refused_field_by_field(run_folder):
     message = str(refusal.value)
     assert "model.encoder_units 7 -> 8" in message
     assert "train.learning_rate 0.02 -> 0.5" in message
-    assert message.endswith("Train in a new run directory.")
+    assert message.endswith(f"train in a new run directory, or remove {run_folder}.")
     assert "decoder_units" not in message
 
 
