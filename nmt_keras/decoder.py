@@ -153,7 +153,7 @@ class MaxoutReadout(Part):
 class BahdanauDecoder(Decoder):
     """Attends with s_{i-1}, then updates (Bahdanau, Cho, Bengio 2014, appendix A.1.2 and A.2.2).
 
-        s_0     = tanh(W_s · backward h_1)
+        s_0     = tanh(W_s · backward h_1 + b_s)
         alpha_i = attention(s_{i-1}, h)         c_i = SUM_j alpha_ij h_j
         s_i     = GRU(e(y_{i-1}), s_{i-1}, c_i)
 
@@ -205,7 +205,7 @@ class BahdanauDecoder(Decoder):
         return Memory(encoding.values, self.attention.keys(encoding.values), *encoding[1:])
 
     def start(self, memory: Memory) -> Carry:
-        """s_0 = tanh(W_s · backward h_1)."""
+        """s_0 = tanh(W_s · backward h_1 + b_s); the paper leaves biases out of its formulas."""
         _, backward = memory.states
         state = tf.tanh(product(backward, self.cast(self.start_kernel)) + self.cast(self.start_bias))
         return Carry(state[:, tf.newaxis], tf.zeros([tf.shape(state)[0], 1], tf.int32))

@@ -33,7 +33,7 @@ def export(translator: ModelTranslator, model_folder: Path, manifest: Mapping[st
     numbered directory.
 
     Args:
-        translator: what to export. Its graph is traced anew, without XLA.
+        translator: what to export. Its graph holds neither XLA nor cuDNN.
         model_folder: ``saved_models/NAME``; made if need be.
         manifest: facts about the model, stored as JSON beside it together with the library versions.
 
