@@ -1,16 +1,20 @@
 # make demo       everything, from the corpus to a REST answer    CORPUS=path  MINUTES=10  RECIPE=name
 # make test       all tests but the slow ones                     CORPUS=path adds those that need the real corpus
 # make test-slow  the slow ones: models that must learn something
-# make lint       formatter, linter, type checker
+# make test-beam  the Apache Beam pipelines, in an environment of their own
+# make lint       formatter, linter, type checker, schemas of the container, Kubernetes and workflow files
 # make serve      the embedded server over saved_models           PORT=8501
+# make conformance   the checks of serve/conformance against a server   URL=http://127.0.0.1:8501  MODEL=spa-eng
 # Each creates the virtual environment it needs on a machine that has Python 3.11 to 3.13 and make.
 
 PYTHON ?= python3
 VENV ?= .venv
 PORT ?= 8501
+URL ?= http://127.0.0.1:8501
+MODEL ?= spa-eng
 RUN = $(VENV)/bin/python
 
-.PHONY: demo test test-slow test-tf220 lint serve
+.PHONY: demo test test-slow test-tf220 test-beam lint serve conformance
 .DELETE_ON_ERROR:
 
 $(VENV)/.installed: requirements.txt
@@ -36,11 +40,25 @@ test-slow: $(VENV)/.installed
 test-tf220: $(VENV)/.installed
 	$(RUN) -m pytest -m tf220
 
+# Beside TensorFlow, but in an environment of its own: Apache Beam brings forty packages that nothing else needs.
+.venv-beam/.installed: requirements.txt requirements-beam.txt
+	$(PYTHON) -m venv .venv-beam
+	.venv-beam/bin/python -m pip install --quiet --disable-pip-version-check -r requirements.txt -r requirements-beam.txt
+	@touch $@
+
+test-beam: .venv-beam/.installed
+	.venv-beam/bin/python -m pytest -m beam
+
 lint: $(VENV)/.installed-dev
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
 	$(RUN) -m mypy
+	$(VENV)/bin/check-jsonschema --quiet --builtin-schema vendor.compose-spec serve/compose.yaml
+	$(VENV)/bin/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(VENV)/bin/kubernetes-validate --quiet --strict serve/k8s/*.yaml
 
 serve: $(VENV)/.installed
 	$(RUN) -m serve.server --model-dir saved_models --port $(PORT)
 
+conformance: $(VENV)/.installed
+	$(RUN) -m serve.conformance --url $(URL) --model $(MODEL)

@@ -1,66 +1,44 @@
-"""The routes: TensorFlow Serving's REST API over a repository, with every resource a request can claim bounded."""
+"""The routes: TensorFlow Serving's REST API over the core, its metrics, and the page in ``serve/web``."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
-import time
 import zlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import anyio
-import anyio.to_thread
-import numpy as np
-from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware.errors import ServerErrorMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from serve import codec
+from serve import codec, examples
+from serve.core import Core, Ticket
 from serve.json_text import quoted, to_bytes, to_text
-from serve.repository import Repository, VersionStatus
-from serve.status import Code, StatusError, invalid
+from serve.limits import Limits, require_within
+from serve.metrics import METRICS_PATH, Call, Metrics
+from serve.repository import VersionStatus
+from serve.status import BodyError, Code, StatusError, invalid
+from serve.values import SERVING_DEFAULT
 
 _NAME = r"/v1/models/(?P<name>[^/:]+)"
 _VERSION = r"(?:/versions/(?P<version>[0-9]+)|/labels/(?P<label>[^/:]+))?"
-_PREDICTION = re.compile(rf"(?i:{_NAME}{_VERSION}:(?P<method>predict|classify|regress))")
+_INFERENCE = re.compile(rf"(?i:{_NAME}{_VERSION}:(?P<method>predict|classify|regress))")
 _STATUS = re.compile(rf"(?i:{_NAME}{_VERSION}(?P<metadata>/metadata)?)")
 _NAMELESS = re.compile(r"(?i:/v1/models(?:/versions/[0-9]+|/labels/[^/:]+)?(?:/metadata)?)")
+_AUTHORITY = re.compile(r"(?i:https?://[^/?]*)")
 
-
-@dataclass(frozen=True)
-class Limits:
-    """What one request, and all of them together, may take."""
-
-    max_body_bytes: int = 16 * 1024 * 1024
-    """Bytes of a request's body, as sent and again once unpacked from gzip; beyond them: 413."""
-    max_batch_rows: int = 256
-    """Rows (sentences) of one request; beyond them: 400."""
-    max_text_bytes: int = 65536
-    """UTF-8 bytes of one string; beyond them: 400."""
-    request_seconds: float = 30.0
-    """Seconds a request may take from its first byte to its answer, waiting included; beyond them: 504."""
-    concurrency: int = 2
-    """Requests that are computed at once."""
-    queue: int = 128
-    """Further requests that may wait for their turn; beyond them: 503."""
-
-    def __post_init__(self) -> None:
-        for name in ("max_body_bytes", "max_batch_rows", "max_text_bytes", "concurrency"):
-            _require(getattr(self, name) >= 1, name, "1 or more", getattr(self, name))
-        _require(self.queue >= 0, "queue", "0 or more", self.queue)
-        _require(0 < self.request_seconds < 1e6, "request_seconds", "a positive number", self.request_seconds)
-
-
-def _require(ok: bool, name: str, expected: str, received: float) -> None:
-    if not ok:
-        raise ValueError(f"--{name.replace('_', '-')}: expected {expected}, received {received}.")
+_CORS = {
+    "Access-Control-Allow-Origin": "*",
+    "Access-Control-Allow-Methods": "POST, GET",
+    "Access-Control-Allow-Headers": "Content-Type",
+}
 
 
 class Target(NamedTuple):
@@ -71,41 +49,73 @@ class Target(NamedTuple):
     label: str | None
 
 
-def create_app(repository: Repository, limits: Limits) -> Starlette:
-    """The ASGI application that serves ``repository`` within ``limits``."""
-    return Starlette(
-        routes=[Route("/{path:path}", RestApi(repository, limits))],
-        exception_handlers={
-            StatusError: _answer_status_error,
-            HTTPException: _answer_http_exception,
-            ClientDisconnect: _answer_nobody,
-            Exception: _answer_defect,
-        },
+def create_app(
+    core: Core, *, with_cors: bool = False, with_monitoring: bool = False, web: Path | None = None
+) -> ASGIApp:
+    """The ASGI application that serves ``core``.
+
+    Args:
+        core: the models and the limits.
+        with_cors: whether pages from other hosts may read the answers.
+        with_monitoring: whether the metrics are served.
+        web: a folder whose files are served outside /v1/, where TensorFlow Serving answers 404.
+    """
+    front = Front(
+        RestApi(core, _CORS if with_cors else {}),
+        core.metrics if with_monitoring else None,
+        None if web is None else StaticFiles(directory=web, html=True),
     )
+    return ServerErrorMiddleware(front, handler=_answer_defect)
+
+
+class Front:
+    """Sends a request to the REST API, the metrics or the files."""
+
+    def __init__(self, api: RestApi, metrics: Metrics | None, files: StaticFiles | None) -> None:
+        self._api = api
+        self._metrics = metrics
+        self._files = files
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one request."""
+        path = _path_and_query(scope)
+        if path.lower().startswith("/v1/"):
+            await self._api(scope, receive, send)
+        elif self._metrics and path.split("?")[0] == METRICS_PATH:
+            await _metrics_page(self._metrics, path)(scope, receive, send)
+        elif self._files:
+            await self._send_file(self._files, scope, receive, send)
+        else:
+            await _error("Not Found", 404)(scope, receive, send)
+
+    async def _send_file(self, files: StaticFiles, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await files(scope, receive, send)
+        except HTTPException as error:
+            await _error(error.detail, error.status_code)(scope, receive, send)
 
 
 class RestApi:
     """Answers everything under /v1/, whatever its method: TensorFlow Serving has a reply for each."""
 
-    def __init__(self, repository: Repository, limits: Limits) -> None:
-        self._repository = repository
-        self._limits = limits
-        self._turns = anyio.CapacityLimiter(limits.concurrency)
-        self._admitted = 0
+    def __init__(self, core: Core, headers: Mapping[str, str]) -> None:
+        self._core = core
+        self._limits = core.limits
+        self._headers = headers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one request."""
-        response = await self._answer(Request(scope, receive))
+        try:
+            response = await self._answer(Request(scope, receive))
+        except StatusError as error:
+            response = _error(error.message, error.http)
+        response.headers.update(self._headers)
         await response(scope, receive, send)
 
     async def _answer(self, request: Request) -> Response:
-        path = _path_and_query(request)
-        if not path.lower().startswith("/v1/"):
-            raise HTTPException(404, "Not Found")
-        if request.method == "POST" and (match := _PREDICTION.fullmatch(path)):
-            if match["method"].lower() != "predict":
-                raise StatusError(Code.UNIMPLEMENTED, f"{match['method'].lower()} is not served here, only predict")
-            return await self._predict(request, _target(match))
+        path = _path_and_query(request.scope)
+        if request.method == "POST" and (match := _INFERENCE.fullmatch(path)):
+            return _json(await self._infer(request, _target(match), match["method"].lower()))
         if request.method == "GET" and (match := _STATUS.fullmatch(path)):
             target = _target(match)
             return _json(self._metadata(target) if match["metadata"] else self._status(target))
@@ -116,58 +126,69 @@ class RestApi:
         raise invalid(f"Malformed request: {request.method} {path}")
 
     def _status(self, target: Target) -> bytes:
-        statuses = [_status_document(status) for status in self._repository.status(*target)]
+        statuses = [_status_document(status) for status in self._core.repository.status(*target)]
         return _indented({"model_version_status": statuses})
 
     def _metadata(self, target: Target) -> bytes:
-        loaded = self._repository.find(*target)
-        model_spec = {"name": loaded.name, "signature_name": "", "version": str(loaded.version)}
-        definitions = {"signature_def": loaded.servable.signature_definitions()}
+        with self._core.repository.using(*target) as loaded:
+            model_spec = {"name": loaded.name, "signature_name": "", "version": str(loaded.version)}
+            definitions = {"signature_def": loaded.servable.signature_definitions()}
         return _indented({"model_spec": model_spec, "metadata": {"signature_def": definitions}})
 
-    async def _predict(self, request: Request, target: Target) -> Response:
-        deadline = time.monotonic() + self._limits.request_seconds
-        with self._admission():
-            try:
-                with anyio.fail_after(self._limits.request_seconds):
-                    body = await _read_body(request, self._limits.max_body_bytes)
-                    is_packed = "gzip" in request.headers.get("content-encoding", "").lower()
-                    work = (target, body, is_packed, deadline)
-                    answer = await anyio.to_thread.run_sync(self._compute, *work, limiter=self._turns)
-            except TimeoutError as error:
-                seconds = self._limits.request_seconds
-                raise StatusError(Code.DEADLINE_EXCEEDED, f"Timed out after {seconds:g} seconds") from error
-        return _json(answer)
+    async def _infer(self, request: Request, target: Target, method: str) -> bytes:
+        """The answer to a predict, classify or regress request."""
+        work = {"predict": self._predict, "classify": self._classify, "regress": self._regress}[method]
+        async with self._core.admit(Call(method, "REST"), self._limits.seconds) as ticket:
+            body = await _read_body(request, self._limits, ticket)
+            is_packed = "gzip" in request.headers.get("content-encoding", "").lower()
+            return await ticket.take_turn(lambda: work(_unpacked(body, self._limits, is_packed), target, ticket))
 
-    @contextlib.contextmanager
-    def _admission(self) -> Iterator[None]:
-        """Counts a request in and out; one too many is turned away before its body is read."""
-        if self._admitted >= self._limits.concurrency + self._limits.queue:
-            raise StatusError(Code.UNAVAILABLE, f"{self._admitted} requests are waiting already: try again later")
-        self._admitted += 1
-        try:
-            yield
-        finally:
-            self._admitted -= 1
-
-    def _compute(self, target: Target, body: bytes, is_packed: bool, deadline: float) -> bytes:
-        """The answer to a predict request, from bytes to bytes; runs in a worker thread."""
-        request = codec.read_request(_unpack(body, self._limits.max_body_bytes) if is_packed else body)
-        servable = self._repository.find(*target).servable
-        signature = servable.signature(request.signature_name)
-        inputs = codec.read_inputs(request, signature.inputs)
-        for name, tensor in inputs.tensors.items():
-            _require_within(self._limits, name, tensor)
-        outputs = servable.run(signature, inputs.tensors, deadline - time.monotonic())
+    def _predict(self, body: bytes, target: Target, ticket: Ticket) -> bytes:
+        request = codec.read_request(body, self._limits.max_values)
+        with self._core.repository.using(*target) as loaded:
+            signature = loaded.servable.signature(request.signature_name)
+            ticket.found(loaded, request.signature_name or SERVING_DEFAULT)
+            inputs = codec.read_inputs(request, signature.inputs, self._limits)
+            with ticket.running() as seconds:
+                outputs = loaded.servable.run(signature, inputs.tensors, seconds)
         return codec.write_outputs(outputs, inputs.layout)
+
+    def _classify(self, body: bytes, target: Target, ticket: Ticket) -> bytes:
+        from serve import classifier  # imports TensorFlow, which is there once a model is
+
+        request = examples.read_examples(body, self._limits.max_values)
+        with self._core.repository.using(*target) as loaded:
+            signature = classifier.find_signature(loaded.servable, request.signature_name)
+            ticket.found(loaded, request.signature_name or SERVING_DEFAULT)
+            classifier.classification_outputs(signature)
+            records = classifier.serialized(request.context, request.examples)
+            require_within(self._limits, "examples", records)
+            with ticket.running() as seconds:
+                result = classifier.classify(loaded.servable, signature, records, seconds)
+        return examples.write_classifications(result)
+
+    def _regress(self, body: bytes, target: Target, ticket: Ticket) -> bytes:
+        from serve import classifier
+
+        request = examples.read_examples(body, self._limits.max_values)
+        with self._core.repository.using(*target) as loaded:
+            signature = classifier.find_signature(loaded.servable, request.signature_name)
+            ticket.found(loaded, request.signature_name or SERVING_DEFAULT)
+            classifier.require_regression(signature)
+            records = classifier.serialized(request.context, request.examples)
+            require_within(self._limits, "examples", records)
+            with ticket.running() as seconds:
+                values = classifier.regress(loaded.servable, signature, records, seconds)
+        return examples.write_regressions(values)
 
 
 # Paths
 
 
-def _path_and_query(request: Request) -> str:
-    path, query = request.scope["raw_path"], request.scope["query_string"]
-    return to_text(path + b"?" + query if query else path)
+def _path_and_query(scope: Scope) -> str:
+    path, query = scope["raw_path"], scope["query_string"]
+    target = to_text(path + b"?" + query if query else path)
+    return _AUTHORITY.sub("", target, 1) if target[:1] != "/" else target
 
 
 def _target(match: re.Match[str]) -> Target:
@@ -189,43 +210,40 @@ def _version(digits: str) -> int:
 # Bodies
 
 
-async def _read_body(request: Request, max_bytes: int) -> bytes:
+async def _read_body(request: Request, limits: Limits, ticket: Ticket) -> bytes:
     body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > max_bytes:
-            raise _too_large(max_bytes)
+    try:
+        with anyio.fail_after(ticket.seconds_left):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > limits.max_body_bytes:
+                    raise _too_large(limits.max_body_bytes, "--max-body-bytes")
+    except TimeoutError as error:
+        slowness = f"The body did not come within {limits.seconds:g} seconds (--rest-api-timeout-in-ms)"
+        raise BodyError(408, Code.DEADLINE_EXCEEDED, slowness) from error
+    except ClientDisconnect as error:
+        raise StatusError(Code.CANCELLED, "Client closed request") from error
     return bytes(body)
 
 
-def _unpack(body: bytes, max_bytes: int) -> bytes:
+def _unpacked(body: bytes, limits: Limits, is_packed: bool) -> bytes:
+    if not is_packed:
+        return body
     stream = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
     try:
-        unpacked = stream.decompress(body, max_bytes + 1)
+        unpacked = stream.decompress(body, limits.max_unpacked_bytes + 1)
     except zlib.error as error:
         raise invalid(f"Failed to uncompress the gzipped body: {error}") from error
-    if len(unpacked) > max_bytes:
-        raise _too_large(max_bytes)
+    if len(unpacked) > limits.max_unpacked_bytes:
+        raise _too_large(limits.max_unpacked_bytes, "--max-unpacked-bytes")
     if not stream.eof:
         raise invalid("Failed to uncompress the gzipped body: it is cut short")
     return unpacked
 
 
-def _too_large(max_bytes: int) -> HTTPException:
-    return HTTPException(
-        413, f"The body is larger than {max_bytes} bytes (--max-body-bytes): send fewer rows at a time"
-    )
-
-
-def _require_within(limits: Limits, name: str, tensor: np.ndarray) -> None:
-    if tensor.ndim and len(tensor) > limits.max_batch_rows:
-        rows = f"{len(tensor)} rows, more than {limits.max_batch_rows}"
-        raise invalid(f"Input {name} has {rows} (--max-batch-rows): send fewer at a time")
-    if tensor.dtype == object:
-        longest = max(map(len, tensor.flat), default=0)
-        if longest > limits.max_text_bytes:
-            size = f"{longest} bytes, more than {limits.max_text_bytes}"
-            raise invalid(f"Input {name} has a string of {size} (--max-text-bytes): split it into sentences")
+def _too_large(max_bytes: int, option: str) -> BodyError:
+    message = f"The body is larger than {max_bytes} bytes ({option}): send fewer rows at a time"
+    return BodyError(413, Code.RESOURCE_EXHAUSTED, message)
 
 
 # Answers
@@ -248,24 +266,14 @@ def _status_document(status: VersionStatus) -> dict[str, Any]:
     }
 
 
+def _metrics_page(metrics: Metrics, path: str) -> Response:
+    if path != METRICS_PATH:
+        return Response(f"Unexpected path: {path}. Should be {METRICS_PATH}", 400, media_type="text/plain")
+    return Response(metrics.page(), media_type="text/plain")
+
+
 def _error(message: str, status: int) -> Response:
     return _json(to_bytes(f'{{\n    "error": {quoted(message)}\n}}'), status)
-
-
-async def _answer_status_error(request: Request, error: Exception) -> Response:
-    if not isinstance(error, StatusError):
-        raise error
-    return _error(error.message, error.code.http)
-
-
-async def _answer_http_exception(request: Request, error: Exception) -> Response:
-    if not isinstance(error, HTTPException):
-        raise error
-    return _error(error.detail, error.status_code)
-
-
-async def _answer_nobody(request: Request, error: Exception) -> Response:
-    return _error("Client closed request", Code.CANCELLED.http)
 
 
 async def _answer_defect(request: Request, error: Exception) -> Response:

@@ -18,6 +18,7 @@ import numpy as np
 
 from serve import json_text
 from serve.json_text import Json, echo
+from serve.limits import Limits, require_few_rows, require_within
 from serve.status import StatusError, invalid
 from serve.values import INTEGERS, Tensors, TensorSpec, is_base64, to_array, value_reader
 
@@ -29,16 +30,16 @@ class Layout(enum.Enum):
     COLUMNS = "inputs"
 
 
-class PredictRequest(NamedTuple):
-    """A predict request of which only the outermost layer has been read: which signature it asks for."""
+class Request(NamedTuple):
+    """A request of which only the outermost layer has been read: which signature it asks for."""
 
     document: dict[str, Json]
     signature_name: str
     """Empty when the request names none."""
 
 
-class PredictInputs(NamedTuple):
-    """The tensors of a request and their layout."""
+class Inputs(NamedTuple):
+    """The tensors of a predict request and their layout."""
 
     tensors: Tensors
     layout: Layout
@@ -47,20 +48,20 @@ class PredictInputs(NamedTuple):
 # Reading
 
 
-def read_request(body: bytes) -> PredictRequest:
+def read_request(body: bytes, max_values: int) -> Request:
     """The request in ``body``, which must be a JSON object whose ``signature_name``, if any, is a string."""
-    document = json_text.parse(body)
+    document = json_text.parse(body, max_values)
     if not isinstance(document, dict):
         raise invalid(f"JSON Value: {echo(document)} Is not object")
     name = document.get("signature_name", "")
     if not isinstance(name, str):
         reason = "not formatted correctly. 'signature_name' key must be a string value."
         raise invalid(f"JSON Value: {echo(document)} {reason}")
-    return PredictRequest(document, name)
+    return Request(document, name)
 
 
-def read_inputs(request: PredictRequest, specs: Mapping[str, TensorSpec]) -> PredictInputs:
-    """The tensors of ``request``, typed by the signature's inputs ``specs``.
+def read_inputs(request: Request, specs: Mapping[str, TensorSpec], limits: Limits) -> Inputs:
+    """The tensors of ``request``, typed by the signature's inputs ``specs`` and within ``limits``.
 
     Raises:
         StatusError: INVALID_ARGUMENT for whatever does not fit; UNIMPLEMENTED for a type JSON cannot express.
@@ -77,10 +78,17 @@ def read_inputs(request: PredictRequest, specs: Mapping[str, TensorSpec]) -> Pre
             raise invalid(f"JSON Value: {echo(document)} Expecting 'instances' to be an list/array")
         if not instances:
             raise invalid(f"JSON Value: {echo(document)} No values in 'instances' array")
-        return PredictInputs(_read_rows(instances, specs), Layout.ROWS)
+        require_few_rows(limits, min(specs), len(instances))
+        return _within(limits, Inputs(_read_rows(instances, specs), Layout.ROWS))
     if "inputs" in document:
-        return PredictInputs(_read_columns(document["inputs"], specs), Layout.COLUMNS)
+        return _within(limits, Inputs(_read_columns(document["inputs"], specs, limits), Layout.COLUMNS))
     raise invalid("Missing 'inputs' or 'instances' key")
+
+
+def _within(limits: Limits, inputs: Inputs) -> Inputs:
+    for name, tensor in inputs.tensors.items():
+        require_within(limits, name, tensor)
+    return inputs
 
 
 class _Leaves(NamedTuple):
@@ -90,13 +98,15 @@ class _Leaves(NamedTuple):
     shape: tuple[int, ...]
 
 
-def _read_columns(inputs: Json, specs: Mapping[str, TensorSpec]) -> Tensors:
+def _read_columns(inputs: Json, specs: Mapping[str, TensorSpec], limits: Limits) -> Tensors:
     if not isinstance(inputs, dict) or is_base64(inputs):
         inputs = {_only_input(specs, "inputs is a plain value/list, but expecting an object"): inputs}
     tensors = {}
     for name, spec in sorted(specs.items()):
         if name not in inputs:
             raise invalid(f"Missing named input: {name} in 'inputs' object.")
+        if isinstance(inputs[name], list):
+            require_few_rows(limits, name, len(inputs[name]))
         tensors[name] = to_array(*_read_leaves(inputs[name], spec.dtype), spec.dtype)
     return tensors
 

@@ -57,14 +57,17 @@ def to_text(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
-def parse(document: bytes) -> Json:
-    """The value of a JSON document.
+def parse(document: bytes, max_values: int) -> Json:
+    """The value of a JSON document of at most ``max_values`` values.
 
     Raises:
         StatusError: INVALID_ARGUMENT, ``JSON Parse error: REASON at offset: BYTES``.
     """
     if not document:
         raise invalid("JSON Parse error: The document is empty")
+    values = sum(document.count(mark) for mark in b",[{")
+    if values > max_values:
+        raise invalid(f"The body has about {values} values, more than {max_values} (--max-values)")
     text = to_text(document.removeprefix(b"\xef\xbb\xbf"))
     if _WHITESPACE.fullmatch(text):
         raise _parse_error(text, "The document is empty.", len(text))

@@ -1,24 +1,33 @@
-"""What is served: the newest version of every model in a folder, and the state of each.
+"""What is served: the versions that each model's policy asks for, the state of each, and the labels that point to them.
 
-The folder is TensorFlow Serving's: NAME/VERSION/saved_model.pb. A child of NAME whose name is a number is a version,
-anything else is none of the server's business (exports are written under other names until they are complete).
+The folders are TensorFlow Serving's: BASE_PATH/VERSION/saved_model.pb. Each poll compares them with what is loaded. A
+new version is loaded, and warmed up, before an old one is let go; an old one is let go only once another of the
+versions asked for answers, and is closed when the last request that uses it is done.
 """
 
 from __future__ import annotations
 
+import contextlib
 import enum
+import gc
 import logging
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from serve.model_config import ModelConfig, version_folders
 from serve.status import Code, StatusError, invalid
 
 if TYPE_CHECKING:
     from serve.servable import Servable
 
 logger = logging.getLogger(__name__)
+
+Fingerprint = frozenset[tuple[str, int, int]]
+"""Path, bytes and time of change (ns) of every file of a version: equal when nobody has touched it."""
 
 
 class State(enum.Enum):
@@ -40,59 +49,63 @@ class VersionStatus(NamedTuple):
     message: str
 
 
-class LoadedVersion(NamedTuple):
+class LoadedVersion:
     """A version that answers requests."""
 
-    name: str
-    version: int
-    servable: Servable
+    def __init__(self, name: str, version: int, servable: Servable) -> None:
+        self.name = name
+        self.version = version
+        self.servable = servable
+        self.users = 0
+        """Requests under way."""
+        self.is_retired = False
+        """Whether no further request will find it."""
 
 
 class Repository:
-    """The models in a folder.
+    """The models that are served.
 
     Args:
-        folder: holds NAME/VERSION/ for each model.
+        configs: says which models there are; asked anew at every poll.
         load: makes a servable of a version's folder, or raises StatusError.
     """
 
-    def __init__(self, folder: Path, load: Callable[[Path], Servable]) -> None:
-        self._folder = folder
+    def __init__(self, configs: Callable[[], list[ModelConfig]], load: Callable[[Path], Servable]) -> None:
+        self._configs = configs
         self._load = load
+        self._changing = threading.Lock()  # held while versions are loaded, which takes seconds
+        self._lock = threading.Lock()  # held for moments, around everything below
         self._statuses: dict[str, dict[int, VersionStatus]] = {}
         self._loaded: dict[str, dict[int, LoadedVersion]] = {}
+        self._labels: dict[str, dict[str, int]] = {}
+        self._failed: dict[tuple[str, int], Fingerprint] = {}
 
-    def load_latest(self) -> None:
-        """Loads the newest version of every model; one that fails is logged, keeps its reason, and stops no other."""
-        for name, folders in versions_on_disk(self._folder).items():
-            version = max(folders)
-            self._set_state(name, version, State.LOADING)
-            started = time.perf_counter()
-            try:
-                servable = self._load(folders[version])
-            except StatusError as error:
-                logger.error("Model %s version %d could not be loaded: %s", name, version, error)
-                self._set_state(name, version, State.END, error.code, error.message)
-                continue
-            self._loaded.setdefault(name, {})[version] = LoadedVersion(name, version, servable)
-            self._set_state(name, version, State.AVAILABLE)
-            logger.info("Model %s version %d loaded in %.1f s", name, version, time.perf_counter() - started)
+    # What requests ask
 
-    def _set_state(self, name: str, version: int, state: State, code: Code = Code.OK, message: str = "") -> None:
-        self._statuses.setdefault(name, {})[version] = VersionStatus(version, state, code, message)
-
-    def available(self) -> list[LoadedVersion]:
-        """Every version that answers requests, by name and number."""
-        return [loaded for _, versions in sorted(self._loaded.items()) for _, loaded in sorted(versions.items())]
-
-    def find(self, name: str, version: int | None = None, label: str | None = None) -> LoadedVersion:
+    @contextlib.contextmanager
+    def using(self, name: str, version: int | None = None, label: str | None = None) -> Iterator[LoadedVersion]:
         """The version of model ``name`` that answers a request for ``version``, for ``label``, or for the newest.
 
+        It stays loaded for as long as it is used, whatever is published meanwhile.
+
         Raises:
-            StatusError: NOT_FOUND if it is not loaded; INVALID_ARGUMENT for a label, as none is assigned.
+            StatusError: NOT_FOUND if it is not loaded; INVALID_ARGUMENT for a label that is not assigned.
         """
+        with self._lock:
+            loaded = self._find(name, version, label)
+            loaded.users += 1
+        try:
+            yield loaded
+        finally:
+            with self._lock:
+                loaded.users -= 1
+                is_last = loaded.is_retired and not loaded.users
+            if is_last:
+                self._close(loaded)
+
+    def _find(self, name: str, version: int | None, label: str | None) -> LoadedVersion:
         if label is not None:
-            raise _unknown_label(label)
+            version = self._labelled(name, label)
         versions = self._loaded.get(name, {})
         if version is None:
             if not versions:
@@ -106,38 +119,174 @@ class Repository:
         """The states of model ``name``'s versions, newest first, or of the one that is asked for.
 
         Raises:
-            StatusError: NOT_FOUND if there is none; INVALID_ARGUMENT for a label, as none is assigned.
+            StatusError: NOT_FOUND if there is none; INVALID_ARGUMENT for a label that is not assigned.
         """
-        if label is not None:
-            raise _unknown_label(label)
-        statuses = self._statuses.get(name, {})
-        if version is not None:
-            if version not in statuses:
-                raise StatusError(Code.NOT_FOUND, f"Could not find version {version} of model {name}")
-            return [statuses[version]]
-        if not statuses:
-            raise StatusError(Code.NOT_FOUND, f"Could not find any versions of model {name}")
-        return [statuses[number] for number in sorted(statuses, reverse=True)]
+        with self._lock:
+            if label is not None:
+                version = self._labelled(name, label)
+            statuses = self._statuses.get(name, {})
+            if version is not None:
+                if version not in statuses:
+                    raise StatusError(Code.NOT_FOUND, f"Could not find version {version} of model {name}")
+                return [statuses[version]]
+            if not statuses:
+                raise StatusError(Code.NOT_FOUND, f"Could not find any versions of model {name}")
+            return [statuses[number] for number in sorted(statuses, reverse=True)]
+
+    def _labelled(self, name: str, label: str) -> int:
+        if label not in self._labels.get(name, {}):
+            raise invalid(f"Unrecognized servable version label: {label}")
+        return self._labels[name][label]
+
+    def available(self) -> list[tuple[str, int]]:
+        """Every version that answers requests, by name and number."""
+        with self._lock:
+            return sorted((name, version) for name, versions in self._loaded.items() for version in versions)
+
+    # What changes
+
+    def start(self) -> None:
+        """Loads every version that is asked for, then assigns the labels.
+
+        Raises:
+            StatusError: FAILED_PRECONDITION for a label of a version that could not be loaded.
+        """
+        self.poll()
+        with self._changing:
+            self._assign_labels(self._configs())
+
+    def poll(self) -> None:
+        """Loads the versions that have come and lets go of those that have gone; a model that fails stops no other."""
+        with self._changing:
+            self._update(self._configs())
+
+    def reload(self, configs: list[ModelConfig]) -> None:
+        """Serves ``configs`` from now on, and returns once they are loaded.
+
+        Raises:
+            StatusError: FAILED_PRECONDITION for a label of a version that is not loaded now; nothing has changed then.
+                UNKNOWN for a new model of which no version could be loaded; the others are served.
+        """
+        with self._changing:
+            self._assign_labels(configs)
+            known = {name for name, _ in self.available()}
+            self._configs = lambda: configs
+            self._update(configs)
+            missing = {config.name for config in configs} - known - {name for name, _ in self.available()}
+        if missing:
+            raise StatusError(Code.UNKNOWN, f"Some models did not become available: {{{', '.join(sorted(missing))}}}")
 
     def close(self) -> None:
-        """Frees every session."""
-        for loaded in self.available():
-            loaded.servable.close()
+        """Lets go of every version."""
+        with self._changing:
+            for name, version in self.available():
+                self._let_go(name, version)
+
+    def _assign_labels(self, configs: list[ModelConfig]) -> None:
+        available = set(self.available())
+        for config in configs:
+            for version in config.labels.values():
+                if (config.name, version) not in available:
+                    reason = f"version {version} of model {config.name}, which is not currently available for inference"
+                    raise StatusError(Code.FAILED_PRECONDITION, f"Request to assign label to {reason}")
+        with self._lock:
+            self._labels = {config.name: dict(config.labels) for config in configs}
+
+    def _update(self, configs: list[ModelConfig]) -> None:
+        for config in configs:
+            try:
+                folders = version_folders(config.base_path)
+            except OSError as error:  # perhaps a file system that is away for a moment: what is loaded stays
+                logger.warning("Model %s: cannot read %s: %s", config.name, config.base_path, error)
+                continue
+            self._update_model(config.name, folders, config.policy.choose(folders))
+        for name, version in self.available():
+            if name not in {config.name for config in configs}:
+                self._let_go(name, version)
+
+    def _update_model(self, name: str, folders: dict[int, Path], wanted: set[int]) -> None:
+        for version in sorted(wanted, reverse=True):
+            if (name, version) not in self.available():
+                self._try_to_load(name, version, folders[version])
+        serving = {version for model, version in self.available() if model == name}
+        if serving & wanted or not wanted:
+            for version in serving - wanted:
+                self._let_go(name, version)
+        with self._lock:
+            for failed in [key for key in self._failed if key[0] == name and key[1] not in wanted]:
+                del self._failed[failed]
+
+    def _try_to_load(self, name: str, version: int, folder: Path) -> None:
+        """Loads a version; one that failed is tried again when its files have changed, as a copy in progress does."""
+        fingerprint = _fingerprint(folder)
+        if self._failed.get((name, version)) == fingerprint:
+            return
+        self._set_state(name, version, State.LOADING)
+        started = time.perf_counter()
+        try:
+            servable = self._load(folder)
+        except StatusError as error:
+            logger.error("Model %s version %d could not be loaded: %s", name, version, error)
+            self._failed[name, version] = fingerprint
+            self._set_state(name, version, State.END, error.code, error.message)
+            return
+        self._failed.pop((name, version), None)
+        with self._lock:
+            self._loaded.setdefault(name, {})[version] = LoadedVersion(name, version, servable)
+        self._set_state(name, version, State.AVAILABLE)
+        logger.info("Model %s version %d loaded in %.1f s", name, version, time.perf_counter() - started)
+
+    def _let_go(self, name: str, version: int) -> None:
+        """Hides a version from new requests; the last of those under way closes it."""
+        self._set_state(name, version, State.UNLOADING)
+        with self._lock:
+            loaded = self._loaded[name].pop(version)
+            loaded.is_retired = True
+            is_idle = not loaded.users
+        if is_idle:
+            self._close(loaded)
+
+    def _close(self, loaded: LoadedVersion) -> None:
+        loaded.servable.close()
+        gc.collect()  # graphs refer to themselves: several would stay in memory until chance collects them
+        with self._lock:
+            is_reloaded = loaded.version in self._loaded.get(loaded.name, {})
+        if not is_reloaded:
+            self._set_state(loaded.name, loaded.version, State.END)
+        logger.info("Model %s version %d unloaded", loaded.name, loaded.version)
+
+    def _set_state(self, name: str, version: int, state: State, code: Code = Code.OK, message: str = "") -> None:
+        with self._lock:
+            self._statuses.setdefault(name, {})[version] = VersionStatus(version, state, code, message)
 
 
-def versions_on_disk(folder: Path) -> dict[str, dict[int, Path]]:
-    """The version folders of every model in ``folder``, by name and number; models without any version are left out."""
-    models = {}
-    for model in sorted(path for path in folder.iterdir() if path.is_dir()):
-        versions = {int(path.name): path for path in sorted(model.iterdir()) if path.is_dir() and _is_number(path.name)}
-        if versions:
-            models[model.name] = versions
-    return models
+@contextlib.contextmanager
+def kept_up_to_date(repository: Repository, seconds: float) -> Iterator[None]:
+    """Polls ``repository`` every ``seconds`` in a thread of its own while the context lasts; 0 polls never."""
+    stopped = threading.Event()
+
+    def keep_polling() -> None:
+        with ThreadPoolExecutor(1, "poll") as thread:
+            while not stopped.wait(seconds):
+                if error := thread.submit(repository.poll).exception():  # a defect there is no reason to poll no more
+                    logger.error("Polling failed", exc_info=error)
+
+    poller = threading.Thread(target=keep_polling, name="poller")
+    if seconds:
+        poller.start()
+    try:
+        yield
+    finally:
+        stopped.set()
+        if seconds:
+            poller.join()
 
 
-def _is_number(name: str) -> bool:
-    return name.isascii() and name.isdigit() and int(name) < 2**63
-
-
-def _unknown_label(label: str) -> StatusError:
-    return invalid(f"Unrecognized servable version label: {label}")
+def _fingerprint(folder: Path) -> Fingerprint:
+    """What changes when a file in ``folder`` does; incomplete while they come and go."""
+    facts = set()
+    with contextlib.suppress(OSError):
+        for path in folder.rglob("*"):
+            stat = path.stat()
+            facts.add((str(path.relative_to(folder)), stat.st_size, stat.st_mtime_ns))
+    return frozenset(facts)

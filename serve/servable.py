@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,11 +13,9 @@ from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import DecodeError
 
 from serve.status import Code, StatusError, invalid
-from serve.values import Tensors, TensorSpec
+from serve.values import SERVING_DEFAULT, Tensors, TensorSpec
 
-SERVING_DEFAULT = "serving_default"
-
-_LOAD_FAILURES = (OSError, RuntimeError, ValueError, TypeError, KeyError, DecodeError)
+_LOAD_FAILURES = (OSError, RuntimeError, ValueError, TypeError, LookupError, AttributeError, DecodeError)
 """What TensorFlow's loader raises, beside its own errors, for files that are missing, cut short or of another kind."""
 
 
@@ -30,6 +28,8 @@ class Signature(NamedTuple):
     """Input name to the graph's tensor name."""
     fetches: Mapping[str, str]
     """Output name to the graph's tensor name."""
+    method_name: str
+    """tensorflow/serving/predict, classify or regress."""
 
 
 class Servable:
@@ -37,18 +37,24 @@ class Servable:
 
     def __init__(self, session: tf.compat.v1.Session, signature_defs: Mapping[str, Any]) -> None:
         self._session = session
-        self._signature_defs = signature_defs
-        self._signatures = {name: _signature(definition) for name, definition in signature_defs.items()}
+        self.signature_defs = signature_defs
+        self.signatures = {name: _signature(definition) for name, definition in signature_defs.items()}
 
     def signature(self, name: str) -> Signature:
         """The signature called ``name``; the empty name stands for ``serving_default``."""
         name = name or SERVING_DEFAULT
-        if name not in self._signatures:
+        if name not in self.signatures:
             raise invalid(f'Serving signature name: "{name}" not found in signature def')
-        return self._signatures[name]
+        return self.signatures[name]
 
-    def run(self, signature: Signature, inputs: Tensors, seconds: float) -> Tensors:
+    def run(self, signature: Signature, inputs: Tensors, seconds: float, outputs: Sequence[str] = ()) -> Tensors:
         """The outputs of ``signature`` for ``inputs``, computed within ``seconds``.
+
+        Args:
+            signature: one of this servable's.
+            inputs: an array for each of the signature's inputs.
+            seconds: until the graph is stopped.
+            outputs: the names of those that are wanted; all of them by default.
 
         Raises:
             StatusError: INVALID_ARGUMENT for a shape the signature does not declare, which TensorFlow Serving would
@@ -57,36 +63,46 @@ class Servable:
         for name, tensor in inputs.items():
             _require_shape(name, tensor.shape, signature.inputs[name].shape)
         feeds = {signature.feeds[name]: tensor for name, tensor in inputs.items()}
+        fetches = {name: signature.fetches[name] for name in outputs or signature.fetches}
         options = tf.compat.v1.RunOptions(timeout_in_ms=max(1, round(1000 * seconds)))
         try:
-            outputs = self._session.run(dict(signature.fetches), feeds, options=options)
+            values = self._session.run(fetches, feeds, options=options)
         except tf.errors.OpError as error:
             raise _status_error(error) from error
-        return {name: _array(value, signature.outputs[name].dtype) for name, value in outputs.items()}
+        return {name: _array(value, signature.outputs[name].dtype) for name, value in values.items()}
 
     def signature_definitions(self) -> dict[str, Any]:
         """Every SignatureDef as protocol buffers' JSON mapping writes it: field names kept, defaults printed."""
         return {
             name: MessageToDict(definition, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
-            for name, definition in self._signature_defs.items()
+            for name, definition in self.signature_defs.items()
         }
 
     def close(self) -> None:
-        """Frees the session; calls that run are finished first."""
+        """Frees the session; no call may run or come."""
         self._session.close()
 
 
+# Loading
+
+
 def load_servable(folder: Path) -> Servable:
-    """Loads the SavedModel in ``folder`` under the tag ``serve`` into a new graph and session.
+    """Loads the SavedModel in ``folder`` under the tag ``serve`` into a new graph and session, and warms it up.
 
     Raises:
-        StatusError: ``folder`` holds no SavedModel, a damaged one, or one whose operations are not known here.
+        StatusError: ``folder`` holds no SavedModel, a damaged one, or one whose operations are not known here; or a
+            warm-up request failed.
     """
     importlib.import_module("tensorflow_text")  # registers the SentencePiece operations that exports contain
     session = tf.compat.v1.Session(graph=tf.Graph())
     try:
         meta_graph = tf.compat.v1.saved_model.load(session, ["serve"], str(folder))
         servable = Servable(session, meta_graph.signature_def)
+        session.graph.finalize()
+        _warm_up(servable, folder)
+    except StatusError:
+        session.close()
+        raise
     except tf.errors.OpError as error:
         session.close()
         raise _status_error(error) from error
@@ -94,8 +110,15 @@ def load_servable(folder: Path) -> Servable:
         session.close()
         code = Code.NOT_FOUND if isinstance(error, OSError) else Code.INTERNAL
         raise StatusError(code, f"Could not load {folder}: {error}") from error
-    session.graph.finalize()
     return servable
+
+
+def _warm_up(servable: Servable, folder: Path) -> None:
+    requests = folder / "assets.extra" / "tf_serving_warmup_requests"
+    if requests.exists():
+        from serve.warmup import warm_up  # the one reason for a REST server to need tensorflow-serving-api
+
+        warm_up(servable, requests)
 
 
 def _signature(definition: Any) -> Signature:
@@ -104,6 +127,7 @@ def _signature(definition: Any) -> Signature:
         outputs={name: _spec(info) for name, info in definition.outputs.items()},
         feeds={name: info.name for name, info in definition.inputs.items()},
         fetches={name: info.name for name, info in definition.outputs.items()},
+        method_name=definition.method_name,
     )
 
 
@@ -115,14 +139,21 @@ def _spec(info: Any) -> TensorSpec:
     return TensorSpec(dtype, tuple(dim.size if dim.size >= 0 else None for dim in info.tensor_shape.dim))
 
 
+# Arrays and errors
+
+
 def _require_shape(name: str, shape: tuple[int, ...], declared: tuple[int | None, ...] | None) -> None:
     """A kernel that is fed a rank it does not expect can end the process, and with it every other model."""
     if declared is None:
         return
     if len(shape) != len(declared) or any(d not in (None, s) for s, d in zip(shape, declared, strict=True)):
         expected = ",".join("?" if size is None else str(size) for size in declared)
-        received = ",".join(map(str, shape))
-        raise invalid(f"Shape of input {name}: expected [{expected}], received [{received}]")
+        raise invalid(f"Shape of input {name}: expected [{expected}], received {shape_text(shape)}")
+
+
+def shape_text(shape: tuple[int, ...]) -> str:
+    """``shape`` as a message names it: [2,3]."""
+    return f"[{','.join(map(str, shape))}]"
 
 
 def _array(value: Any, dtype: str) -> np.ndarray:
@@ -130,4 +161,7 @@ def _array(value: Any, dtype: str) -> np.ndarray:
 
 
 def _status_error(error: tf.errors.OpError) -> StatusError:
-    return StatusError(Code(error.error_code), error.message.removeprefix("Graph execution error:\n\n"))
+    """``error`` in the runtime's own words, to which Python's session adds where in the source the node was made."""
+    original = error.__context__
+    message = original.message if isinstance(original, tf.errors.OpError) else error.message
+    return StatusError(Code(error.error_code), message)

@@ -1,89 +1,163 @@
 """The embedded server: ``python -m serve.server --model-dir saved_models --port 8501``.
 
-It answers TensorFlow Serving's REST API where no container runs: the newest version of every model in a folder
-NAME/VERSION/, on the loopback interface unless told otherwise. Once every model is loaded it prints one line,
-``Listening on http://HOST:PORT``; SIGTERM and SIGINT let the requests under way finish and end it with exit code 0.
+It answers TensorFlow Serving's REST and gRPC APIs where no container runs: the newest version of every model in a
+folder NAME/VERSION/, or what a file in TensorFlow Serving's format lists, on the loopback interface unless told
+otherwise. Once every model is loaded it prints ``Listening on http://HOST:PORT``, and with --grpc-port a second line,
+``Listening on grpc://HOST:PORT``. It then looks for new versions every second. SIGTERM and SIGINT let the requests
+under way finish and end it with exit code 0.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import os
 import signal
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import tyro
 import uvicorn
+from starlette.types import ASGIApp
 
-from serve.app import Limits, create_app
-from serve.repository import Repository, versions_on_disk
+from serve.app import create_app
+from serve.core import Core
+from serve.http_protocol import timed_protocol
+from serve.limits import Limits
+from serve.model_config import ModelConfig, models_in, read_model_configs, version_folders
+from serve.repository import Repository, kept_up_to_date
+from serve.status import StatusError
+
+if TYPE_CHECKING:
+    import grpc
+
+WEB = Path(__file__).parent / "web"
 
 
 @dataclass(frozen=True)
 class Options:
-    """Serves the newest version of every model in a folder over TensorFlow Serving's REST API."""
+    """Serves models over TensorFlow Serving's REST API, and its gRPC API if asked to."""
 
-    model_dir: Path
-    """Folder that holds NAME/VERSION/saved_model.pb for each model."""
+    model_dir: Path | None = None
+    """Folder that holds NAME/VERSION/saved_model.pb for each model: its newest version is served."""
+    model_config_file: Path | None = None
+    """Instead: a file in TensorFlow Serving's format (models.config) that lists models, their folders, version policies
+    and labels."""
     port: int = 8501
-    """TCP port; 0 takes a free one, which the line on standard output names."""
+    """TCP port of REST; 0 takes a free one, which the line on standard output names."""
+    grpc_port: int | None = None
+    """TCP port of gRPC, which is not served by default; 0 takes a free one."""
     host: str = "127.0.0.1"
     """Address to listen on; 0.0.0.0 opens the server, which knows neither passwords nor TLS, to the network."""
+    poll_seconds: float = 1.0
+    """Seconds between two looks for new and removed versions; 0 looks once, at the start."""
+    enable_cors_support: bool = False
+    """Whether web pages from other hosts may read the answers."""
+    enable_monitoring: bool = False
+    """Whether Prometheus metrics are served at /monitoring/prometheus/metrics."""
     shutdown_seconds: int = 30
     """Seconds that requests under way are given to finish once the server is told to stop."""
     limits: Annotated[Limits, tyro.conf.arg(name="")] = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
-        if not 0 <= self.port < 65536:
-            raise ValueError(f"--port: expected 0 to 65535, received {self.port}.")
+        for name, port in (("--port", self.port), ("--grpc-port", self.grpc_port)):
+            if port is not None and not 0 <= port < 65536:
+                raise ValueError(f"{name}: expected 0 to 65535, received {port}.")
+        if self.port == self.grpc_port != 0:
+            raise ValueError(f"--grpc-port: expected another port than REST's, received {self.grpc_port}.")
         if self.shutdown_seconds < 1:
             raise ValueError(f"--shutdown-seconds: expected 1 or more, received {self.shutdown_seconds}.")
+        if not 0 <= self.poll_seconds < 1e6:
+            raise ValueError(f"--poll-seconds: expected 0 or more, received {self.poll_seconds}.")
+        if (self.model_dir is None) == (self.model_config_file is None):
+            raise ValueError("--model-dir, --model-config-file: expected one of the two.")
 
 
 class Server(uvicorn.Server):
-    """Says on standard output where it listens, as soon as it does."""
+    """Serves gRPC beside REST, and says on standard output where it listens, as soon as it does."""
 
-    def __init__(self, config: uvicorn.Config, url: str) -> None:
+    def __init__(self, config: uvicorn.Config, core: Core, options: Options, url: str) -> None:
         super().__init__(config)
+        self._core = core
+        self._options = options
         self._url = url
+        self._grpc: grpc.aio.Server | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Starts to listen, then prints the one line that programs wait for."""
+        """Starts to listen, then prints the lines that programs wait for."""
         await super().startup(sockets)
-        if self.started:
-            print(f"Listening on {self._url}", flush=True)
+        if not self.started:
+            return
+        lines = [f"Listening on {self._url}"]
+        if self._options.grpc_port is not None:
+            from serve.grpc_server import start_grpc
+
+            host = self._options.host
+            address = f"[{host}]" if ":" in host else host
+            self._grpc, port = await start_grpc(self._core, f"{address}:{self._options.grpc_port}")
+            lines.append(f"Listening on grpc://{address}:{port}")
+        print("\n".join(lines), flush=True)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Lets the requests under way finish, within the time that they are given."""
+        rest = super().shutdown(sockets)
+        if self._grpc is None:
+            await rest
+        else:
+            await asyncio.gather(rest, self._grpc.stop(self._options.shutdown_seconds))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Reads the command line, loads the models and serves them until a signal comes."""
     try:
-        options = tyro.cli(Options, prog="python -m serve.server", args=arguments)
+        options = tyro.cli(
+            Options, prog="python -m serve.server", args=arguments, config=(tyro.conf.FlagCreatePairsOff,)
+        )
+        configs = _configs(options)
     except ValueError as error:
         _give_up(str(error))
-    _require_models(options.model_dir)
     listener = _bind(options.host, options.port)
+    if options.grpc_port:
+        _bind(options.host, options.grpc_port).close()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _leave)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
-    repository = _load(options.model_dir)
-    config = uvicorn.Config(
-        create_app(repository, options.limits),
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # else each malformed request writes a line
+    repository = _load(configs)
+    core = Core(repository, options.limits)
+    app = create_app(
+        core,
+        with_cors=options.enable_cors_support,
+        with_monitoring=options.enable_monitoring,
+        web=WEB if WEB.is_dir() else None,
+    )
+    config = http_config(app, options.limits, options.shutdown_seconds)
+    try:
+        with kept_up_to_date(repository, options.poll_seconds):
+            Server(config, core, options, _url(listener)).run(sockets=[listener])
+    finally:
+        repository.close()
+
+
+def http_config(app: ASGIApp, limits: Limits, shutdown_seconds: int) -> uvicorn.Config:
+    """How ``app`` is served over HTTP."""
+    return uvicorn.Config(
+        app,
+        http=timed_protocol(limits.seconds),
+        ws="none",
+        lifespan="off",
         log_config=None,
         access_log=False,
         server_header=False,
-        timeout_graceful_shutdown=options.shutdown_seconds,
+        limit_concurrency=limits.connections + 1,  # uvicorn turns away the request that reaches its limit
+        timeout_graceful_shutdown=shutdown_seconds,
     )
-    try:
-        Server(config, _url(listener)).run(sockets=[listener])
-    finally:
-        repository.close()
 
 
 def _leave(number: int, frame: FrameType | None) -> NoReturn:
@@ -91,11 +165,23 @@ def _leave(number: int, frame: FrameType | None) -> NoReturn:
     raise SystemExit(0)
 
 
-def _require_models(folder: Path) -> None:
+def _configs(options: Options) -> Callable[[], list[ModelConfig]]:
+    """Says which models there are, as the options want it, after a look whether there are any.
+
+    Raises:
+        ValueError: there are none, or the file cannot be read.
+    """
+    if options.model_config_file is not None:
+        configs = read_model_configs(options.model_config_file)
+        return lambda: configs
+    folder = options.model_dir
+    assert folder is not None
     if not folder.is_dir():
-        _give_up(f"--model-dir: expected a folder, received {folder}. Export a model into it first.")
-    if not versions_on_disk(folder):
-        _give_up(f"--model-dir: expected NAME/VERSION/saved_model.pb in {folder}, VERSION a number; found no version.")
+        raise ValueError(f"--model-dir: expected a folder, received {folder}. Export a model into it first.")
+    if not any(version_folders(model.base_path) for model in models_in(folder)):
+        expected = f"expected NAME/VERSION/saved_model.pb in {folder}, VERSION a number; found no version"
+        raise ValueError(f"--model-dir: {expected}.")
+    return lambda: models_in(folder)
 
 
 def _bind(host: str, port: int) -> socket.socket:
@@ -109,7 +195,8 @@ def _bind(host: str, port: int) -> socket.socket:
             on_failure.pop_all()
     except OSError as error:
         _give_up(
-            f"--host, --port: cannot listen on {host} port {port}: {error}. Choose another port, or 0 for a free one."
+            f"--host, --port, --grpc-port: cannot listen on {host} port {port}: {error}. "
+            "Choose another port, or 0 for a free one."
         )
     return listener
 
@@ -119,15 +206,18 @@ def _url(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _load(folder: Path) -> Repository:
+def _load(configs: Callable[[], list[ModelConfig]]) -> Repository:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     from serve.servable import load_servable  # imports TensorFlow, which takes seconds: not for --help or a busy port
 
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
-    repository = Repository(folder, load_servable)
-    repository.load_latest()
+    repository = Repository(configs, load_servable)
+    try:
+        repository.start()
+    except StatusError as error:
+        _give_up(f"--model-config-file: {error.message}.")
     if not repository.available():
-        _give_up(f"--model-dir: no model in {folder} could be loaded; the log above says why.")
+        _give_up("--model-dir, --model-config-file: no model could be loaded; the log above says why.")
     return repository
 
 

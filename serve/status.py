@@ -61,8 +61,26 @@ class StatusError(Exception):
         self.code = code
         self.message = message
 
+    @property
+    def http(self) -> int:
+        """The HTTP status of the answer."""
+        return self.code.http
+
     def __str__(self) -> str:
         return f"{self.code.name}: {self.message}"
+
+
+class BodyError(StatusError):
+    """A body that HTTP itself has a status for: one that is too large, or too slow in coming."""
+
+    def __init__(self, http: int, code: Code, message: str) -> None:
+        super().__init__(code, message)
+        self._http = http
+
+    @property
+    def http(self) -> int:
+        """The HTTP status of the answer."""
+        return self._http
 
 
 def invalid(message: str) -> StatusError:

@@ -17,6 +17,10 @@ Tensors = dict[str, np.ndarray]
 """Arrays by the name of the input or output they belong to; strings are object arrays of bytes."""
 
 
+SERVING_DEFAULT = "serving_default"
+"""The signature that a request means when it names none."""
+
+
 class TensorSpec(NamedTuple):
     """What a signature declares of one input or output."""
 
@@ -46,7 +50,7 @@ def value_reader(dtype: str) -> Callable[[Json], object]:
 
     def string(value: Json) -> bytes:
         if isinstance(value, dict):
-            return _base64(value)
+            return read_base64(value)
         if not isinstance(value, str):
             raise mismatch(value)
         return to_bytes(value)
@@ -92,7 +96,8 @@ def is_base64(value: Json) -> bool:
     return isinstance(value, dict) and len(value) == 1 and isinstance(value.get("b64"), str)
 
 
-def _base64(value: dict[str, Json]) -> bytes:
+def read_base64(value: dict[str, Json]) -> bytes:
+    """The bytes that ``{"b64": STRING}`` stands for; padding and white space may be missing or there."""
     if not is_base64(value):
         raise invalid(f"JSON Value: {echo(value)} not formatted correctly for base64 data")
     digits = to_bytes("".join(value["b64"].split())).rstrip(b"=")

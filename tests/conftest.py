@@ -1,6 +1,11 @@
 """What tests share: an environment without surprises, and a few small things that are costly to make."""
 
 import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # figures are compared across machines; a GPU rounds otherwise
@@ -8,6 +13,7 @@ os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # figures are compared across machine
 import keras
 import numpy as np
 import pytest
+from reverser import export_reverser
 
 from nmt_keras.config import ModelConfig, Recipe, SearchConfig, TextConfig, TrainConfig
 from nmt_keras.corpus import Pair, SplitCorpus
@@ -16,6 +22,9 @@ from nmt_keras.model import Seq2Seq, build_model
 from nmt_keras.sample import sample_pairs
 from nmt_keras.text import fit_text
 from nmt_keras.translator import ModelTranslator
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chromium-browser"))), None)
+"""The browser that opens the page, or None."""
 
 TINY_MODEL = ModelConfig(
     embedding_size=5, encoder_units=7, decoder_units=11, attention_units=13, readout_units=17, dropout=0.1
@@ -43,10 +52,9 @@ TINY_RECIPE = Recipe(
 
 
 def pytest_collection_modifyitems(config, items):
-    """Deselects what needs the real corpus where the environment variable CORPUS does not name it."""
-    if os.environ.get("CORPUS"):
-        return
-    without = [item for item in items if item.get_closest_marker("corpus")]
+    """Deselects what needs the real corpus where the environment variable CORPUS does not name it, and Chromium."""
+    present = {"corpus": os.environ.get("CORPUS"), "browser": CHROMIUM}
+    without = [i for i in items if any(i.get_closest_marker(need) and not found for need, found in present.items())]
     config.hook.pytest_deselected(items=without)
     items[:] = [item for item in items if item not in without]
 
@@ -97,3 +105,37 @@ def run_folder(pairs, tmp_path_factory):
     parts = SplitCorpus("sample", pairs[:80], pairs[80:100], pairs[100:])
     Experiment(folder, TINY_RECIPE).train(parts, report=lambda _: None, show=lambda *_: None)
     return folder
+
+
+class Served(NamedTuple):
+    """Where a server listens."""
+
+    rest: str
+    rpc: str
+
+
+@pytest.fixture(scope="session")
+def serving(tmp_path_factory):
+    """An embedded server, a process of its own, over the reversing model: spa-eng, version 3."""
+    models = tmp_path_factory.mktemp("served")
+    export_reverser(models / "spa-eng" / "3")
+    command = [sys.executable, "-m", "serve.server", "--model-dir", str(models), "--port", "0", "--grpc-port", "0"]
+    with (
+        (models / "server.log").open("w+") as log,
+        subprocess.Popen(
+            command, cwd=Path(__file__).parents[1], stdout=subprocess.PIPE, stderr=log, text=True
+        ) as server,
+    ):
+        try:
+            lines = [server.stdout.readline() for _ in range(2)]
+            assert all(line.startswith("Listening on ") for line in lines), (models / "server.log").read_text()
+            yield Served(*(line.split()[-1] for line in lines))
+        finally:
+            server.terminate()
+            server.wait(30)
+
+
+@pytest.fixture(scope="session")
+def served(serving):
+    """The URL of the embedded server's REST API."""
+    return serving.rest

@@ -1,166 +1,145 @@
-"""The REST client: against the routes over a real connection, and against servers that misbehave."""
+"""The client over REST: against the embedded server, and against servers that misbehave; its command line."""
 
 from __future__ import annotations
 
 import io
 import json
+import random
 import socket
-import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
 
 import httpx
-import numpy as np
 import pytest
-import uvicorn
 
-from serve import client as client_module
-from serve.app import Limits, create_app
-from serve.client import Alignment, Client, ClientError, Translation, VersionStatus
-from serve.repository import Repository
-from serve.status import invalid
-from serve.values import TensorSpec
+from serve.client import (
+    Alignment,
+    Client,
+    ClientError,
+    Hypotheses,
+    Hypothesis,
+    Retry,
+    TranslatedText,
+    Translation,
+    Unavailable,
+    VersionStatus,
+)
+from serve.client.__main__ import main
+
+ROOT = Path(__file__).parents[1]
+THIRD = pytest.approx(-1 / 3)
 
 
-class FakeSignature(NamedTuple):
-    name: str
-    inputs: Mapping[str, TensorSpec]
-
-
-class Reverser:
-    """Stands in for a translation model: reverses the words, in the shapes of the export's two signatures."""
+class Counting(httpx.HTTPTransport):
+    """Remembers how many texts each request carried."""
 
     def __init__(self) -> None:
-        self.batches: list[int] = []
+        super().__init__()
+        self.sizes: list[int] = []
 
-    def signature(self, name: str) -> FakeSignature:
-        if name not in ("", "serving_default", "align"):
-            raise invalid(f'Serving signature name: "{name}" not found in signature def')
-        return FakeSignature(name, {"text": TensorSpec("string", (None,))})
-
-    def run(self, signature: FakeSignature, inputs: dict[str, np.ndarray], seconds: float) -> dict[str, np.ndarray]:
-        texts = inputs["text"].tolist()
-        self.batches.append(len(texts))
-        sources = [text.split() for text in texts]
-        outputs = {
-            "translation": np.array([b" ".join(reversed(source)) for source in sources], object),
-            "score": np.array([-0.5 * len(source) for source in sources], np.float32),
-            "truncated": np.array([len(source) > 3 for source in sources]),
-        }
-        return outputs if signature.name != "align" else {**outputs, **aligned(sources)}
-
-    def close(self) -> None:
-        pass
-
-
-def aligned(sources: list[list[bytes]]) -> dict[str, np.ndarray]:
-    """Anti-diagonal alignments, padded to the batch's widest sentence as a server pads them."""
-    width = max(map(len, sources))
-    alignment = np.zeros((len(sources), width, width), np.float32)
-    for row, source in enumerate(sources):
-        for position in range(len(source)):
-            alignment[row, position, len(source) - 1 - position] = 1
-    padded = [source + [b""] * (width - len(source)) for source in sources]
-    back = [source[::-1] + [b""] * (width - len(source)) for source in sources]
-    lengths = np.array([len(source) for source in sources], np.int32)
-    return {
-        "source_tokens": np.array(padded, object),
-        "source_lengths": lengths,
-        "target_tokens": np.array(back, object),
-        "target_lengths": lengths,
-        "alignment": alignment,
-    }
-
-
-class Running(NamedTuple):
-    """A server on a loopback port and the model behind it."""
-
-    url: str
-    model: Reverser
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    folder = tmp_path_factory.mktemp("models")
-    (folder / "spa-eng" / "3").mkdir(parents=True)
-    model = Reverser()
-    repository = Repository(folder, lambda path: model)
-    repository.load_latest()
-    listener = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(create_app(repository, Limits()), log_config=None))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-    thread.start()
-    deadline = time.monotonic() + 20
-    while not server.started and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert server.started
-    yield Running(f"http://127.0.0.1:{listener.getsockname()[1]}", model)
-    server.should_exit = True
-    thread.join(20)
-    listener.close()
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        self.sizes.append(len(json.loads(request.content)["inputs"]["text"]))
+        return super().handle_request(request)
 
 
 @pytest.mark.server
-def test_sentences_are_translated_in_order(running):
-    with Client(running.url) as client:
+def test_sentences_are_translated_in_order(served):
+    with Client(served) as client:
         assert client.translate(["uno dos", "¿qué?"]) == ["dos uno", "¿qué?"]
-        assert client.translate_with_scores(["a b c d"]) == [Translation("d c b a", -2.0, True)]
+        assert client.translate_with_scores(["a b c d"]) == [Translation("d c b a", pytest.approx(-4 / 3), True)]
 
 
 @pytest.mark.server
-def test_no_sentence_is_no_request(running):
-    running.model.batches.clear()
-    with Client(running.url) as client:
+def test_another_signature_answers_the_same_record(served):
+    with Client(served) as client:
+        assert client.translate_with_scores(["uno"], "greedy") == [Translation("uno", THIRD, False)]
+
+
+def test_no_sentence_is_no_request():
+    with against(lambda request: pytest.fail("asked")) as client:
         assert client.translate([]) == []
-    assert running.model.batches == []
+        assert client.translate_texts(["", " \n"]) == [TranslatedText("", []), TranslatedText(" \n", [])]
 
 
 @pytest.mark.server
-def test_many_sentences_are_sent_in_batches(running):
-    running.model.batches.clear()
+def test_many_sentences_are_sent_in_batches(served):
+    counting = Counting()
     texts = [f"frase {number}" for number in range(5)]
-    with Client(running.url, batch_size=2) as client:
+    with Client(served, batch_size=2, transport=counting) as client:
         assert client.translate(texts) == [f"{number} frase" for number in range(5)]
-    assert running.model.batches == [2, 2, 1]
+    assert counting.sizes == [2, 2, 1]
 
 
 @pytest.mark.server
-def test_alignments_come_without_padding(running):
-    with Client(running.url) as client:
+def test_texts_are_split_into_sentences_which_travel_together_and_come_back_in_their_places(served):
+    counting = Counting()
+    with Client(served, transport=counting) as client:
+        first, second = client.translate_texts(["Uno dos.\n\nTres  cuatro. A b c d.", "¡Ya! "])
+    assert first.translation == "dos. Uno\n\ncuatro. Tres d. c b A"
+    assert [sentence.translation for sentence in first.sentences] == ["dos. Uno", "cuatro. Tres", "d. c b A"]
+    assert first.truncated
+    assert second == TranslatedText("¡Ya! ", [Translation("¡Ya!", THIRD, False)])
+    assert not second.truncated
+    assert counting.sizes == [4]
+
+
+@pytest.mark.server
+def test_alignments_come_without_padding(served):
+    with Client(served) as client:
         one, two = client.align(["a", "b c"])
-    assert one == Alignment("a", -0.5, False, ["a"], ["a"], [[1.0]])
-    assert two == Alignment("c b", -1.0, False, ["b", "c"], ["c", "b"], [[0.0, 1.0], [1.0, 0.0]])
+    assert one == Alignment("a", THIRD, False, ["a"], ["a"], [[1.0]])
+    assert two == Alignment("c b", pytest.approx(-2 / 3), False, ["b", "c"], ["c", "b"], [[0.0, 1.0], [1.0, 0.0]])
 
 
 @pytest.mark.server
-def test_the_status_lists_the_versions(running):
-    with Client(running.url, version=3) as client:
+def test_hypotheses_come_best_first_and_without_padding(served):
+    with Client(served) as client:
+        one, _ = client.beam(["a b", "c d e"])
+    assert one == Hypotheses(
+        ["a", "b"],
+        False,
+        [
+            Hypothesis("b a", pytest.approx(-2 / 3), -2.0, ["b", "a"], [[0.0, 1.0], [1.0, 0.0]]),
+            Hypothesis("a b", pytest.approx(-5 / 3), -3.0, ["a", "b"], [[1.0, 0.0], [0.0, 1.0]]),
+        ],
+    )
+
+
+@pytest.mark.server
+def test_half_a_surrogate_pair_becomes_a_question_mark(served):
+    with Client(served) as client:
+        assert client.translate(["a\ud800 b"]) == ["b a?"]
+
+
+@pytest.mark.server
+def test_the_status_lists_the_versions(served):
+    with Client(served, version=3) as client:
         assert client.status() == [VersionStatus(3, "AVAILABLE", "OK", "")]
 
 
 @pytest.mark.server
-def test_a_model_that_is_not_served_is_named_with_what_to_do(running):
-    with Client(running.url, model="ita eng") as client, pytest.raises(ClientError) as caught:
+def test_a_model_that_is_not_served_is_named_with_what_to_do(served):
+    with Client(served, model="ita eng") as client, pytest.raises(ClientError) as caught:
         client.translate(["uno"])
     assert str(caught.value) == (
-        f"{running.url} does not serve model 'ita eng' (Servable not found for request: Latest(ita eng)). "
+        f"{served} does not serve model 'ita eng' (Servable not found for request: Latest(ita eng)). "
         "Name a folder under the server's --model-dir that holds a version; its log says what it loaded."
     )
 
 
 @pytest.mark.server
-def test_an_error_of_the_server_is_shown_in_its_own_words(running):
-    with Client(running.url) as client, pytest.raises(ClientError) as caught:
+def test_an_error_of_the_server_is_shown_in_its_own_words(served):
+    with Client(served) as client, pytest.raises(ClientError) as caught:
         client.predict("nope", {"text": ["uno"]})
     reason = 'Serving signature name: "nope" not found in signature def'
-    assert str(caught.value) == f"{running.url} answered HTTP 400: {reason}"
+    assert str(caught.value) == f"{served} answered HTTP 400: {reason}"
 
 
 def test_a_server_that_is_down_is_named_with_the_command_that_starts_one():
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        url = f"http://127.0.0.1:{closed.getsockname()[1]}"
-    with Client(url) as client, pytest.raises(ClientError) as caught:
+    url = closed_port()
+    with Client(url, retry=Retry(1)) as client, pytest.raises(ClientError) as caught:
         client.translate(["uno"])
     assert str(caught.value) == (
         f"No server answers at {url}: start one with `python -m serve.server --model-dir saved_models`, "
@@ -168,14 +147,21 @@ def test_a_server_that_is_down_is_named_with_the_command_that_starts_one():
     )
 
 
-def against(handler: Callable[[httpx.Request], httpx.Response]) -> Client:
-    return Client("http://server:1", transport=httpx.MockTransport(handler))
+def closed_port() -> str:
+    """A URL on which nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        return f"http://127.0.0.1:{closed.getsockname()[1]}"
+
+
+def against(handler: Callable[[httpx.Request], httpx.Response], retry: Retry | None = None) -> Client:
+    return Client("http://server:1", retry=retry or Retry(1), transport=httpx.MockTransport(handler))
 
 
 @pytest.mark.parametrize(
     ("response", "message"),
     [
-        (httpx.Response(502, text="<h1>Bad\n Gateway</h1>"), "http://server:1 answered HTTP 502: <h1>Bad Gateway</h1>"),
+        (httpx.Response(500, json={"error": "two\nlines"}), "http://server:1 answered HTTP 500: two lines"),
+        (httpx.Response(502, text="<h1>Bad Gateway</h1>"), "http://server:1 answered HTTP 502: <h1>Bad Gateway</h1>"),
         (httpx.Response(200, text="hello"), "http://server:1 answered HTTP 200: hello"),
         (httpx.Response(404, text="no such page"), "http://server:1 answered HTTP 404: no such page"),
         (
@@ -194,82 +180,188 @@ def test_an_answer_of_something_else_is_told_in_one_line(response, message):
     assert str(caught.value) == message
 
 
-def test_an_answer_that_does_not_come_in_time_says_so():
-    def sleep(request: httpx.Request) -> httpx.Response:
-        raise httpx.ReadTimeout("slow", request=request)
-
-    with against(sleep) as client, pytest.raises(ClientError, match="gave no answer in time: send less at a time"):
-        client.translate(["uno"])
+ANSWER = {"outputs": {"translation": ["one"], "score": [-1.0], "truncated": [False]}}
 
 
-def test_the_request_is_the_one_tensorflow_serving_documents():
+@pytest.mark.parametrize(
+    ("model", "path"),
+    [
+        ({"model": "a/b", "version": 4}, "/v1/models/a%2Fb/versions/4:predict"),
+        ({"model": "a b", "label": "stable"}, "/v1/models/a%20b/labels/stable:predict"),
+        ({"model": "a"}, "/v1/models/a:predict"),
+    ],
+)
+def test_the_request_is_the_one_tensorflow_serving_documents(model, path):
     seen: list[httpx.Request] = []
 
     def answer(request: httpx.Request) -> httpx.Response:
         seen.append(request)
-        outputs = {"translation": ["one"], "score": [-1.0], "truncated": [False]}
-        return httpx.Response(200, json={"outputs": outputs})
+        return httpx.Response(200, json=ANSWER)
 
-    transport = httpx.MockTransport(answer)
-    with Client("http://server:1/", "a/b", version=4, transport=transport) as client:
+    with Client("http://server:1/", **model, transport=httpx.MockTransport(answer)) as client:
         client.translate(["uno"])
-    assert str(seen[0].url) == "http://server:1/v1/models/a%2Fb/versions/4:predict"
+    assert str(seen[0].url) == f"http://server:1{path}"
     assert json.loads(seen[0].content) == {"signature_name": "serving_default", "inputs": {"text": ["uno"]}}
 
 
 @pytest.mark.parametrize("texts", ["uno", [b"uno"], [None]])
 def test_texts_that_are_not_a_list_of_strings_are_refused(texts):
-    with Client() as client, pytest.raises(ValueError, match="texts: expected a list of strings, received"):
-        client.translate(texts)
+    with Client() as client:
+        for ask in (client.translate, client.translate_texts):
+            with pytest.raises(ValueError, match="texts: expected a list of strings, received"):
+                ask(texts)
 
 
-def test_a_url_without_a_scheme_is_refused():
-    with pytest.raises(ValueError, match="url: expected http://HOST:PORT or https://HOST:PORT, received 'localhost'"):
-        Client("localhost")
+@pytest.mark.parametrize("url", ["localhost", "ftp://server", "http://", "grpc:"])
+def test_a_url_of_another_scheme_or_without_a_host_is_refused(url):
+    with pytest.raises(ValueError, match="url: expected http://HOST:PORT or https://HOST:PORT, or grpc:// or grpcs://"):
+        Client(url)
+
+
+def test_a_version_and_a_label_together_are_refused():
+    with pytest.raises(ValueError, match="label: expected None beside version 3, received 'stable'"):
+        Client(version=3, label="stable")
+
+
+# Patience
+
+
+class Flaky:
+    """Answers with each of ``failures`` first, then as it should; notes how long it was left alone."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *failures: httpx.Response | httpx.TransportError) -> None:
+        self.failures = list(failures)
+        self.waits: list[float] = []
+        monkeypatch.setattr("time.sleep", self.waits.append)
+        monkeypatch.setattr(random, "uniform", lambda low, high: high)
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        failure = self.failures.pop(0) if self.failures else httpx.Response(200, json=ANSWER)
+        if isinstance(failure, httpx.TransportError):
+            raise failure
+        return failure
+
+
+@pytest.mark.parametrize("status", [429, 502, 503])
+def test_a_busy_server_is_asked_again_after_waits_that_double(monkeypatch, status):
+    flaky = Flaky(monkeypatch, *[httpx.Response(status, json={"error": "busy"}) for _ in range(3)])
+    with against(flaky, Retry(attempts=4, first_seconds=0.5)) as client:
+        assert client.translate(["uno"]) == ["one"]
+    assert flaky.waits == [0.5, 1.0, 2.0]
+
+
+def test_the_last_attempts_error_is_the_one_that_is_raised(monkeypatch):
+    flaky = Flaky(monkeypatch, *[httpx.Response(503, json={"error": f"busy {number}"}) for number in range(9)])
+    with against(flaky, Retry(attempts=3)) as client, pytest.raises(Unavailable, match="HTTP 503: busy 2"):
+        client.translate(["uno"])
+    assert len(flaky.waits) == 2
+
+
+def test_no_wait_is_longer_than_the_longest_nor_shorter_than_the_server_asks_for(monkeypatch):
+    asked = [httpx.Response(429, headers={"Retry-After": seconds}) for seconds in ("3", "3600", "Fri, 31 Dec 1999")]
+    flaky = Flaky(monkeypatch, *asked, *[httpx.Response(503) for _ in range(3)])
+    with against(flaky, Retry(attempts=9, first_seconds=1.0, longest_seconds=5.0)) as client:
+        client.translate(["uno"])
+    assert flaky.waits == [3.0, 5.0, 4.0, 5.0, 5.0, 5.0]
+
+
+def test_waits_are_spread_over_the_upper_half_of_their_range():
+    waits = [Retry(first_seconds=1.0)._wait(2, 0.0) for _ in range(500)]
+    assert 1.0 <= min(waits) < 1.1
+    assert 1.9 < max(waits) <= 2.0
+
+
+@pytest.mark.parametrize(
+    "error", [httpx.ConnectError("refused"), httpx.ReadError("reset"), httpx.RemoteProtocolError("")]
+)
+def test_a_connection_that_breaks_is_tried_again(monkeypatch, error):
+    with against(Flaky(monkeypatch, error), Retry(2)) as client:
+        assert client.translate(["uno"]) == ["one"]
+
+
+@pytest.mark.parametrize("status", [400, 404, 413, 500, 504])
+def test_an_error_that_would_come_again_is_not_tried_again(monkeypatch, status):
+    flaky = Flaky(monkeypatch, httpx.Response(status, json={"error": "no"}))
+    with against(flaky, Retry(5)) as client, pytest.raises(ClientError):
+        client.translate(["uno"])
+    assert flaky.waits == []
+
+
+def test_an_answer_that_does_not_come_in_time_says_so_and_is_not_asked_for_again(monkeypatch):
+    flaky = Flaky(monkeypatch, httpx.ReadTimeout("slow"))
+    with against(flaky, Retry(5)) as client, pytest.raises(ClientError, match="no answer in time: send less at a time"):
+        client.translate(["uno"])
+    assert flaky.waits == []
+
+
+def test_the_timeout_is_the_one_that_is_given():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with Client(url, timeout=0.05) as client, pytest.raises(ClientError, match="gave no answer in time"):
+            client.translate(["uno"])
+
+
+@pytest.mark.parametrize(("field", "value"), [("attempts", 0), ("first_seconds", -1.0), ("first_seconds", 11.0)])
+def test_impossible_patience_is_refused(field, value):
+    with pytest.raises(ValueError, match=f"Retry.{field}: expected"):
+        Retry(**{field: value})
 
 
 # Command line
 
 
 @pytest.mark.server
-def test_the_command_prints_a_translation_per_sentence(running, capsys):
-    client_module.main(["Una frase.", "otra", "--url", running.url])
-    assert capsys.readouterr().out == "frase. Una\notra\n"
+def test_the_command_prints_a_translation_per_text(served, capsys):
+    main(["Una frase.", "otra. Y otra.", "--url", served])
+    assert capsys.readouterr().out == "frase. Una\notra. otra. Y\n"
 
 
 @pytest.mark.server
-def test_the_command_reads_lines_from_standard_input(running, capsys, monkeypatch):
-    monkeypatch.setattr("sys.stdin", io.StringIO("uno dos\ntres\n"))
-    client_module.main(["-", "--url", running.url])
-    assert capsys.readouterr().out == "dos uno\ntres\n"
+def test_the_command_reads_lines_from_standard_input(served, capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO("uno dos\n\ntres\n"))
+    main(["-", "--url", served])
+    assert capsys.readouterr().out == "dos uno\n\ntres\n"
 
 
 @pytest.mark.server
-def test_the_command_prints_each_target_words_strongest_source_word(running, capsys):
-    client_module.main(["uno dos", "--signature", "align", "--url", running.url])
+def test_the_command_prints_each_target_words_strongest_source_word(served, capsys):
+    main(["uno dos", "--signature", "align", "--url", served])
     assert capsys.readouterr().out == "dos uno\n    dos  <-  dos (1.00)\n    uno  <-  uno (1.00)\n"
 
 
 @pytest.mark.server
-def test_the_command_prints_json_lines(running, capsys):
-    client_module.main(["¡ya!", "--json", "--url", running.url])
-    answer = {"text": "¡ya!", "translation": "¡ya!", "score": -0.5, "truncated": False}
-    assert capsys.readouterr().out == json.dumps(answer, ensure_ascii=False) + "\n"
+def test_the_command_prints_a_json_line_per_sentence(served, capsys):
+    main(["¡ya! Sí.", "--json", "--url", served])
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert lines == [
+        {"text": "¡ya!", "translation": "¡ya!", "score": THIRD, "truncated": False},
+        {"text": "Sí.", "translation": "Sí.", "score": THIRD, "truncated": False},
+    ]
 
 
 @pytest.mark.server
-def test_the_command_warns_of_a_sentence_that_was_cut(running, capsys):
-    client_module.main(["a b c d", "--url", running.url])
+def test_the_command_warns_of_a_sentence_that_was_cut(served, capsys):
+    main(["a b c d", "--url", served])
     assert "cut, as it is longer than the model reads: a b c d" in capsys.readouterr().err
 
 
 def test_the_command_fails_in_one_line_without_a_server():
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        url = f"http://127.0.0.1:{closed.getsockname()[1]}"
+    url = closed_port()
     with pytest.raises(SystemExit, match=f"serve.client: No server answers at {url}: start one with"):
-        client_module.main(["uno", "--url", url])
+        main(["uno", "--attempts", "1", "--url", url])
 
 
-def test_the_command_wants_a_sentence():
-    with pytest.raises(SystemExit, match="texts: expected a sentence, or - to read standard input; received none"):
-        client_module.main([])
+def test_the_command_wants_a_text():
+    with pytest.raises(SystemExit, match="texts: expected a text, or - to read standard input; received none"):
+        main([])
+
+
+def test_neither_the_command_nor_the_grpc_connection_imports_tensorflow():
+    code = """
+import sys
+import serve.client.__main__
+assert "grpc" not in sys.modules and "numpy" not in sys.modules
+import serve.client.rpc
+sys.exit("tensorflow" in sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=60)

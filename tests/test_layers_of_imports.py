@@ -13,7 +13,7 @@ ROWS = [
     ["encoder", "decoder", "corpus", "recipes"],
     ["model"],
     ["translator", "training"],
-    ["evaluation", "export"],
+    ["evaluation", "export", "pipelines"],
     ["experiment"],
     ["cli", "demo"],
     ["__main__"],

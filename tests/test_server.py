@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 import gzip
 import http.client
 import json
@@ -11,23 +13,28 @@ import socket
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import numpy as np
 import pytest
-from starlette.types import ASGIApp
+import uvicorn
+from browser import Browser
 
 from serve import codec, json_text, server
-from serve.app import Limits, create_app
+from serve.app import create_app
 from serve.codec import Layout
-from serve.repository import Repository, versions_on_disk
+from serve.core import Core
+from serve.limits import Limits
+from serve.model_config import models_in, version_folders
+from serve.repository import Repository
 from serve.status import Code, StatusError
 from serve.values import TensorSpec
 
 ROOT = Path(__file__).parents[1]
+MANY = 1_000_000
 TEXT = {"text": TensorSpec("string", (None,))}
 PAIR = {"a": TensorSpec("float", (None,)), "b": TensorSpec("int32", (None,))}
 
@@ -37,7 +44,7 @@ PAIR = {"a": TensorSpec("float", (None,)), "b": TensorSpec("int32", (None,))}
 
 def parse_error(document: bytes) -> str:
     with pytest.raises(StatusError) as caught:
-        json_text.parse(document)
+        json_text.parse(document, MANY)
     assert caught.value.code is Code.INVALID_ARGUMENT
     return caught.value.message.removeprefix("JSON Parse error: ")
 
@@ -78,31 +85,31 @@ def test_offsets_count_bytes_not_characters():
 
 
 def test_nan_and_infinity_are_read():
-    nan, infinity, negative = json_text.parse(b"[NaN, Infinity, -Infinity]")
+    nan, infinity, negative = json_text.parse(b"[NaN, Infinity, -Infinity]", MANY)
     assert nan != nan
     assert infinity == -negative == float("inf")
 
 
 def test_integers_beyond_64_bits_become_doubles():
     document = f"[{2**64 - 1}, {2**64}, {-(2**63)}, {-(2**63) - 1}]".encode()
-    assert [type(value) for value in json_text.parse(document)] == [int, float, int, float]
+    assert [type(value) for value in json_text.parse(document, MANY)] == [int, float, int, float]
 
 
 def test_the_first_of_two_equal_keys_counts():
-    assert json_text.parse(b'{"a": 1, "a": 2}') == {"a": 1}
+    assert json_text.parse(b'{"a": 1, "a": 2}', MANY) == {"a": 1}
 
 
 def test_brackets_inside_strings_do_not_count_as_nesting():
-    assert json_text.parse(b'["' + b"[" * 1000 + b'\\"{"]') == ["[" * 1000 + '"{']
+    assert json_text.parse(b'["' + b"[" * 1000 + b'\\"{"]', MANY) == ["[" * 1000 + '"{']
 
 
 def test_a_byte_order_mark_is_skipped():
-    assert json_text.parse(b"\xef\xbb\xbf[1]") == [1]
+    assert json_text.parse(b"\xef\xbb\xbf[1]", MANY) == [1]
 
 
 def test_bytes_that_are_not_utf_8_pass_through_unchanged():
-    request = codec.read_request(b'{"instances": ["a\xff\xc3\xb1"]}')
-    tensor = codec.read_inputs(request, TEXT).tensors["text"]
+    request = codec.read_request(b'{"instances": ["a\xff\xc3\xb1"]}', MANY)
+    tensor = codec.read_inputs(request, TEXT, Limits()).tensors["text"]
     assert tensor.tolist() == [b"a\xff\xc3\xb1"]
     assert (
         codec.write_outputs({"text": tensor}, Layout.COLUMNS)
@@ -150,8 +157,8 @@ def test_an_echoed_value_is_cut_before_it_fills_the_answer():
 # Codec
 
 
-def read(document: object, specs: dict[str, TensorSpec]) -> codec.PredictInputs:
-    return codec.read_inputs(codec.read_request(json.dumps(document).encode()), specs)
+def read(document: object, specs: dict[str, TensorSpec]) -> codec.Inputs:
+    return codec.read_inputs(codec.read_request(json.dumps(document).encode(), MANY), specs, Limits())
 
 
 def read_error(document: object, specs: dict[str, TensorSpec]) -> str:
@@ -422,37 +429,6 @@ class Counted:
         pass
 
 
-class Browser:
-    """Sends requests to an application without a network, all on one event loop."""
-
-    def __init__(self, app: ASGIApp, raise_app_exceptions: bool = True) -> None:
-        self._runner = asyncio.Runner()
-        transport = httpx.ASGITransport(app, raise_app_exceptions=raise_app_exceptions)
-        self._http = httpx.AsyncClient(transport=transport, base_url="http://server")
-
-    def send(self, method: str, path: str, **content: Any) -> Awaitable[httpx.Response]:
-        return self._http.request(method, path, **content)
-
-    def together(self, *requests: Awaitable[httpx.Response]) -> list[httpx.Response]:
-        async def gather() -> list[httpx.Response]:
-            return await asyncio.gather(*requests)
-
-        return self._runner.run(gather())
-
-    def request(self, method: str, path: str, **content: Any) -> httpx.Response:
-        return self.together(self.send(method, path, **content))[0]
-
-    def get(self, path: str) -> httpx.Response:
-        return self.request("GET", path)
-
-    def post(self, path: str, **content: Any) -> httpx.Response:
-        return self.request("POST", path, **content)
-
-    def close(self) -> None:
-        self._runner.run(self._http.aclose())
-        self._runner.close()
-
-
 @pytest.fixture
 def counted(tmp_path: Path) -> Iterator[Callable[..., Browser]]:
     """Makes a browser before an application whose only model, ``count``, is the servable it is given."""
@@ -460,9 +436,9 @@ def counted(tmp_path: Path) -> Iterator[Callable[..., Browser]]:
 
     def make(servable: Counted, limits: Limits, raise_app_exceptions: bool = True) -> Browser:
         (tmp_path / "count" / "1").mkdir(parents=True)
-        repository = Repository(tmp_path, lambda path: servable)
-        repository.load_latest()
-        browsers.append(Browser(create_app(repository, limits), raise_app_exceptions))
+        repository = Repository(lambda: models_in(tmp_path), lambda path: servable)
+        repository.start()
+        browsers.append(Browser(create_app(Core(repository, limits)), raise_app_exceptions))
         return browsers[-1]
 
     yield make
@@ -497,7 +473,7 @@ def test_a_request_beyond_the_queue_is_turned_away_and_those_before_it_are_answe
 
 def test_a_request_that_waits_too_long_for_its_turn_is_answered_504(counted):
     servable = Counted()
-    browser = counted(servable, Limits(concurrency=1, queue=1, request_seconds=0.2))
+    browser = counted(servable, Limits(concurrency=1, queue=1, rest_api_timeout_in_ms=200))
 
     async def wait_in_vain() -> httpx.Response:
         refused = await count(browser, "abcd")
@@ -541,11 +517,55 @@ def test_a_request_beyond_a_limit_is_refused_with_the_option_that_sets_it(counte
 
 
 def test_a_small_body_that_unpacks_beyond_the_limit_is_refused(counted):
-    browser = counted(Counted(), Limits(max_body_bytes=10_000))
+    browser = counted(Counted(), Limits(max_unpacked_bytes=10_000))
     bomb = gzip.compress(b" " * 1_000_000)
     assert len(bomb) < 10_000
     response = browser.post("/v1/models/count:predict", content=bomb, headers={"Content-Encoding": "gzip"})
     assert response.status_code == 413
+
+
+def test_a_connection_beyond_the_limit_is_told_that_the_server_is_busy(page):
+    uvicorn_server = uvicorn.Server(server.http_config(page.app, Limits(connections=1), shutdown_seconds=1))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=uvicorn_server.run, args=([listener],))
+        thread.start()
+        try:
+            address = listener.getsockname()
+            first, second = (http.client.HTTPConnection(*address, timeout=20) for _ in range(2))
+            with contextlib.closing(first), contextlib.closing(second):
+                for connection, status in ((first, 200), (second, 503), (first, 200)):
+                    connection.request("GET", "/")
+                    response = connection.getresponse()
+                    assert (response.status, bool(response.read())) == (status, True)
+        finally:
+            uvicorn_server.should_exit = True
+            thread.join(20)
+
+
+def test_a_body_of_too_many_values_is_refused_before_it_is_read(counted):
+    browser = counted(Counted(), Limits(max_values=50))
+    response = browser.post("/v1/models/count:predict", content=b'{"x": [' + b"[]," * 1000 + b"]")
+    assert response.status_code == 400
+    assert response.json() == {"error": "The body has about 2002 values, more than 50 (--max-values)"}
+
+
+def test_a_refused_request_leaves_nothing_behind_for_the_garbage_collector(counted):
+    class Refusing(Counted):
+        held: weakref.ref
+
+        def signature(self, name: str) -> Counted:
+            large = np.zeros(1)
+            self.held = weakref.ref(large)
+            raise StatusError(Code.INVALID_ARGUMENT, "refused")
+
+    servable = Refusing()
+    browser = counted(servable, Limits())
+    gc.disable()
+    try:
+        assert browser.post("/v1/models/count:predict", json={}).json() == {"error": "refused"}
+        assert servable.held() is None
+    finally:
+        gc.enable()
 
 
 def test_a_defect_of_the_server_is_answered_in_json_without_its_details(counted):
@@ -559,11 +579,56 @@ def test_a_defect_of_the_server_is_answered_in_json_without_its_details(counted)
 
 
 @pytest.mark.parametrize(
-    "field", ["max_body_bytes", "max_batch_rows", "max_text_bytes", "request_seconds", "concurrency"]
+    "field", ["max_body_bytes", "max_batch_rows", "max_text_bytes", "rest_api_timeout_in_ms", "concurrency"]
 )
 def test_a_limit_that_would_let_nothing_through_is_refused(field):
     with pytest.raises(ValueError, match=f"--{field.replace('_', '-')}: expected"):
         Limits(**{field: 0})
+
+
+# The page
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Iterator[Browser]:
+    """A browser before a server of no model, with a folder of files beside a secret one."""
+    web = tmp_path / "web"
+    (web / "assets").mkdir(parents=True)
+    (web / "index.html").write_text("<title>page</title>")
+    (web / "assets" / "page.js").write_text("1")
+    (tmp_path / "secret").write_text("secret")
+    repository = Repository(list, lambda path: Counted())
+    browser = Browser(create_app(Core(repository, Limits()), web=web))
+    yield browser
+    browser.close()
+
+
+def test_files_are_served_outside_v1(page):
+    assert page.get("/").text == "<title>page</title>"
+    assert page.get("/").headers["content-type"].startswith("text/html")
+    assert page.get("/assets/page.js").text == "1"
+    assert page.request("HEAD", "/").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "message"),
+    [
+        ("GET", "/nothing", 404, "Not Found"),
+        ("GET", "/%2e%2e/secret", 404, "Not Found"),
+        ("GET", "/..%2fsecret", 404, "Not Found"),
+        ("GET", "/%00", 404, "Not Found"),
+        ("GET", f"/{'a' * 5000}", 404, "Not Found"),
+        ("POST", "/", 405, "Method Not Allowed"),
+        ("GET", "/v1/", 400, "Malformed request: GET /v1/"),
+        ("GET", "/v1/index.html", 400, "Malformed request: GET /v1/index.html"),
+        ("GET", "/V1/models/toy", 404, "Could not find any versions of model toy"),
+        ("GET", "/monitoring/prometheus/metrics", 404, "Not Found"),
+    ],
+)
+def test_files_change_nothing_else(page, method, path, status, message):
+    response = page.request(method, path)
+    assert response.status_code == status
+    assert response.json() == {"error": message}
 
 
 # Repository
@@ -574,7 +639,8 @@ def test_versions_are_the_folders_whose_names_are_numbers(tmp_path):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "spa/12").write_text("a file")
     (tmp_path / "file").write_text("a file")
-    assert versions_on_disk(tmp_path) == {"spa": {1: tmp_path / "spa/1", 10: tmp_path / "spa/0010"}}
+    assert version_folders(tmp_path / "spa") == {1: tmp_path / "spa/1", 10: tmp_path / "spa/0010"}
+    assert [model.name for model in models_in(tmp_path)] == ["draft", "empty", "spa"]
 
 
 # A real SavedModel
@@ -642,9 +708,9 @@ def model_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def client(model_dir: Path) -> Iterator[Browser]:
     from serve.servable import load_servable
 
-    repository = Repository(model_dir, load_servable)
-    repository.load_latest()
-    browser = Browser(create_app(repository, Limits(request_seconds=5)))
+    repository = Repository(lambda: models_in(model_dir), load_servable)
+    repository.start()
+    browser = Browser(create_app(Core(repository, Limits(rest_api_timeout_in_ms=5000))))
     yield browser
     browser.close()
     repository.close()
@@ -792,7 +858,6 @@ def test_a_gzipped_request_is_unpacked(client):
             400,
             f"Failed to convert version: {2**63} to numeric.",
         ),
-        ("POST", "/v1/models/toy:classify", "{}", 501, "classify is not served here, only predict"),
         ("OPTIONS", "/v1/models/toy", "", 400, "Malformed request: OPTIONS /v1/models/toy"),
         ("GET", "/", "", 404, "Not Found"),
         ("GET", "/v2/models/toy", "", 404, "Not Found"),
@@ -925,6 +990,27 @@ def test_a_folder_that_is_missing_or_holds_no_version_is_refused(tmp_path):
         server.main(["--model-dir", str(tmp_path)])
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "--model-dir, --model-config-file: expected one of the two"),
+        (["--model-dir", "a", "--model-config-file", "b"], "--model-dir, --model-config-file: expected one of the two"),
+        (["--model-config-file", "nowhere"], "nowhere: expected a text file with a ModelServerConfig"),
+        (["--model-dir", "a", "--port", "65536"], "--port: expected 0 to 65535, received 65536"),
+        (["--model-dir", "a", "--grpc-port", "-1"], "--grpc-port: expected 0 to 65535, received -1"),
+        (["--model-dir", "a", "--grpc-port", "8501"], "--grpc-port: expected another port than REST's, received 8501"),
+        (["--model-dir", "a", "--poll-seconds", "-1"], "--poll-seconds: expected 0 or more, received -1"),
+        (["--model-dir", "a", "--queue", "-1"], "--queue: expected 0 or more, received -1"),
+    ],
+)
+def test_an_option_that_cannot_be_is_refused_with_what_was_expected(arguments, message, capsys):
+    with pytest.raises(SystemExit) as caught:
+        server.main(arguments)
+    assert caught.value.code
+    said = f"{caught.value} {capsys.readouterr().err}"
+    assert message in " ".join(said.replace("│", " ").split())
+
+
 def test_a_busy_port_is_refused_before_any_model_is_loaded(tmp_path):
     (tmp_path / "toy" / "1").mkdir(parents=True)
     with socket.create_server(("127.0.0.1", 0)) as busy:
@@ -937,7 +1023,11 @@ def test_a_busy_port_is_refused_before_any_model_is_loaded(tmp_path):
 def test_the_process_listens_when_ready_finishes_what_is_under_way_and_exits_with_0_on_sigterm(model_dir):
     command = [sys.executable, "-m", "serve.server", "--model-dir", str(model_dir), "--port", "0"]
     with subprocess.Popen(
-        [*command, "--request-seconds", "3"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*command, "--rest-api-timeout-in-ms", "3000"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     ) as process:
         try:
             assert process.stdout is not None

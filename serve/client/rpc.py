@@ -1,0 +1,145 @@
+"""Requests over gRPC: TensorFlow Serving's PredictionService and ModelService."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import grpc
+import numpy as np
+
+from serve.client.answers import ClientError, Columns, ModelSpec, Unavailable, VersionStatus
+from serve.client.messages import MESSAGES, STATES
+from serve.status import Code
+
+BUSY = (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE)
+MAX_MESSAGE_BYTES = 256 * 1024 * 1024
+"""An answer of alignments is far larger than the 4 MB that gRPC allows by default."""
+
+STRING = 7  # DT_STRING
+_STORES = {
+    1: ("float_val", np.float32),
+    3: ("int_val", np.int32),
+    STRING: ("string_val", object),
+    9: ("int64_val", np.int64),
+    10: ("bool_val", np.bool_),
+}
+"""DataType to the field that holds its values and to NumPy's type."""
+
+
+class GrpcConnection:
+    """A channel to one model; threads may share it.
+
+    Args:
+        url: ``grpc://HOST:PORT``, or ``grpcs://HOST:PORT`` through TLS.
+        model: whom to ask.
+        timeout: seconds to wait for an answer.
+        ca_file: certificates, in PEM, of whoever signed the server's; None trusts those that are commonly trusted.
+    """
+
+    def __init__(self, url: str, model: ModelSpec, timeout: float, ca_file: Path | None = None) -> None:
+        self._url = url
+        self._model = model
+        self._timeout = timeout
+        parts = urlsplit(url)
+        options = [("grpc.max_receive_message_length", MAX_MESSAGE_BYTES)]
+        if parts.hostname in ("localhost", "127.0.0.1", "::1"):
+            options.append(("grpc.enable_http_proxy", 0))
+        if parts.scheme == "grpcs":
+            roots = None if ca_file is None else ca_file.read_bytes()
+            self._channel = grpc.secure_channel(parts.netloc, grpc.ssl_channel_credentials(roots), options)
+        else:
+            self._channel = grpc.insecure_channel(parts.netloc, options)
+        self._predict = self._method("PredictionService", "Predict", "PredictResponse")
+        self._get_status = self._method("ModelService", "GetModelStatus", "GetModelStatusResponse")
+
+    def predict(self, signature: str, inputs: Mapping[str, list[str]]) -> Columns:
+        """The outputs of ``signature`` for ``inputs``, which are columns: one list of values for each input."""
+        request = MESSAGES["PredictRequest"](model_spec=_model_spec(self._model, signature))
+        for name, texts in inputs.items():
+            request.inputs.add(key=name, value=string_tensor(texts))
+        answer = self._call(self._predict, request)
+        return {entry.key: values(entry.value) for entry in answer.outputs}
+
+    def status(self) -> list[VersionStatus]:
+        """The state of each of the model's versions, newest first."""
+        request = MESSAGES["GetModelStatusRequest"](model_spec=_model_spec(self._model))
+        answer = self._call(self._get_status, request)
+        found = [
+            VersionStatus(
+                status.version,
+                STATES.get(status.state, str(status.state)),
+                Code(status.status.error_code).name,
+                status.status.error_message,
+            )
+            for status in answer.model_version_status
+        ]
+        return sorted(found, reverse=True)
+
+    def close(self) -> None:
+        """Closes the channel."""
+        self._channel.close()
+
+    def _method(self, service: str, name: str, answer: str) -> grpc.UnaryUnaryMultiCallable:
+        return self._channel.unary_unary(
+            f"/tensorflow.serving.{service}/{name}",
+            request_serializer=lambda message: message.SerializeToString(),
+            response_deserializer=MESSAGES[answer].FromString,
+        )
+
+    def _call(self, method: grpc.UnaryUnaryMultiCallable, request: Any) -> Any:
+        try:
+            return method(request, timeout=self._timeout)
+        except grpc.RpcError as error:
+            code, details = error.code(), " ".join((error.details() or "").split())
+            message = f"{self._url} answered {code.name}: {details}"
+            if code in BUSY:
+                raise Unavailable(message) from error
+            if code is grpc.StatusCode.NOT_FOUND:
+                raise ClientError(f"{self._url} does not serve model {self._model.name!r} ({details}).") from error
+            if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+                raise ClientError(f"{self._url} gave no answer in time: send less at a time or wait longer.") from error
+            raise ClientError(message) from error
+
+
+def string_tensor(texts: list[str]) -> Any:
+    """A TensorProto [len(texts)] of strings."""
+    shape = MESSAGES["TensorShapeProto"](dim=[{"size": len(texts)}])
+    return MESSAGES["TensorProto"](dtype=STRING, tensor_shape=shape, string_val=[text.encode() for text in texts])
+
+
+def values(tensor: Any) -> Any:
+    """The values of a TensorProto as nested lists; strings are decoded.
+
+    They stand in ``tensor_content`` as raw little-endian bytes, or in the field of their type; there the last one
+    stands for all that are missing.
+
+    Raises:
+        ClientError: a type that no output of a translation model has.
+    """
+    if tensor.dtype not in _STORES:
+        raise ClientError(
+            f"The answer holds a tensor of DataType {tensor.dtype}: is this a translation model's export?"
+        )
+    field, dtype = _STORES[tensor.dtype]
+    shape = [dim.size for dim in tensor.tensor_shape.dim]
+    size = int(np.prod(shape))
+    if tensor.tensor_content:
+        flat = np.frombuffer(tensor.tensor_content, np.dtype(dtype).newbyteorder("<"))
+    else:
+        stored = list(getattr(tensor, field))
+        if tensor.dtype == STRING:
+            stored = [value.decode("utf-8", "replace") for value in stored]
+        flat = np.array(stored + stored[-1:] * (size - len(stored)), dtype)
+    return flat.reshape(shape).tolist()
+
+
+def _model_spec(model: ModelSpec, signature: str = "") -> Any:
+    message = MESSAGES["ModelSpec"](name=model.name, signature_name=signature)
+    if model.version is not None:
+        message.version.value = model.version
+    elif model.label is not None:
+        message.version_label = model.label
+    return message

@@ -1,0 +1,94 @@
+"""The command: runs every check, prints a line for each, exits with 1 if one failed."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import httpx
+import tyro
+
+from serve.conformance.refusals import check_refusal, refusals
+from serve.conformance.server import Mismatch, Server, connect
+from serve.conformance.successes import SUCCESSES, labelled
+
+
+@dataclass(frozen=True)
+class Options:
+    """Checks that a server answers as TensorFlow Serving does; exit code 1 if it does not."""
+
+    url: str
+    """Where it listens, without a path."""
+    model: str = "spa-eng"
+    """A model it serves."""
+    label: str | None = None
+    """A label that is assigned to one of the model's versions; checks labels too."""
+    ca_file: Path | None = None
+    """Certificates, in PEM, of whoever signed the server's."""
+    timeout: float = 60.0
+    """Seconds to wait for an answer."""
+    json: Path | None = None
+    """File to write the results into."""
+
+
+class Outcome(NamedTuple):
+    """The result of one check."""
+
+    check: str
+    failure: str | None
+    """None when the server did as it should."""
+    milliseconds: float
+
+
+def examine(server: Server, label: str | None = None) -> list[Outcome]:
+    """The outcome of every check, in order."""
+    checks: list[tuple[str, Callable[[], None]]] = [
+        (check.__name__.replace("_", " "), functools.partial(check, server)) for check in SUCCESSES
+    ]
+    if label is not None:
+        checks.append((f"label {label}", functools.partial(labelled, server, label)))
+    checks += [(each.check, functools.partial(check_refusal, server, each)) for each in refusals(server)]
+    return [_outcome(name, check) for name, check in checks]
+
+
+def _outcome(name: str, check: Callable[[], None]) -> Outcome:
+    started = time.perf_counter()
+    failure = None
+    try:
+        check()
+    except Mismatch as mismatch:
+        failure = " ".join(str(mismatch).split())
+    except (httpx.HTTPError, ValueError, KeyError, TypeError, AttributeError) as error:
+        failure = " ".join(f"{type(error).__name__}: {error}".split())  # no answer, or one of quite another shape
+    return Outcome(name, failure, round(1000 * (time.perf_counter() - started), 1))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs every check and prints a line for each; exits with 1 if one failed."""
+    options = tyro.cli(Options, prog="python -m serve.conformance", args=arguments)
+    try:
+        server = connect(options.url, options.model, options.timeout, options.ca_file)
+    except (ValueError, httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+        raise SystemExit(f"serve.conformance: {options.url}: {error}") from error
+    with contextlib.closing(server.http):
+        outcomes = examine(server, options.label)
+    for outcome in outcomes:
+        print(f"FAIL  {outcome.check}: {outcome.failure}" if outcome.failure else f"ok    {outcome.check}")
+    failed = sum(outcome.failure is not None for outcome in outcomes)
+    print(f"{len(outcomes) - failed} of {len(outcomes)} checks passed, model {server.model} version {server.version}")
+    if options.json:
+        report = {"url": options.url, "model": server.model, "version": server.version, "failed": failed}
+        checks = [outcome._asdict() for outcome in outcomes]
+        options.json.write_text(json.dumps({**report, "checks": checks}, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    sys.exit(failed > 0)
+
+
+if __name__ == "__main__":
+    main()

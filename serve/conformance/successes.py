@@ -1,0 +1,185 @@
+"""Requests that succeed, and what they answer: a function a check, whose docstring says what it checks."""
+
+from __future__ import annotations
+
+import base64
+import concurrent.futures
+import gzip
+import re
+import struct
+from typing import Any
+
+from serve.conformance.server import Mismatch, Server, expect, to_json
+
+SENTENCE = "¿Dónde está mi libro?"
+SENTENCES = [SENTENCE, "Hola.", "No sé nada de eso.", "¡Ya!"]
+
+
+def rows(server: Server) -> None:
+    """A row per sentence, each with every output; a row may be a value or an object."""
+    predictions = server.answer({"instances": SENTENCES})["predictions"]
+    expect("rows", len(SENTENCES), len(predictions))
+    for prediction in predictions:
+        types = {name: type(value) for name, value in prediction.items()}
+        expect("types", {"translation": str, "score": float, "truncated": bool}, types)
+    named = server.answer({"instances": [{"text": text} for text in SENTENCES]})["predictions"]
+    expect("rows of objects", texts(predictions), texts(named))
+    explicit = server.answer({"signature_name": "serving_default", "instances": SENTENCES})["predictions"]
+    expect("rows of the named signature", texts(predictions), texts(explicit))
+
+
+def columns(server: Server) -> None:
+    """A column per output, in the order of the sentences; the only input needs no name, further ones are ignored."""
+    predictions = server.answer({"instances": SENTENCES})["predictions"]
+    for inputs in ({"text": SENTENCES}, SENTENCES, {"text": SENTENCES, "more": 1}):
+        outputs = server.answer({"inputs": inputs})["outputs"]
+        expect("outputs", {"translation", "score", "truncated"}, set(outputs))
+        expect("translations", texts(predictions), outputs["translation"])
+
+
+def empty_batch(server: Server) -> None:
+    """No sentence in, none out."""
+    outputs = server.answer({"inputs": {"text": []}})["outputs"]
+    expect("outputs", {"translation": [], "score": [], "truncated": []}, outputs)
+
+
+def base64_in(server: Server) -> None:
+    """A string may come as base64, in both formats."""
+    value = {"b64": base64.b64encode(SENTENCE.encode()).decode()}
+    plain = texts(server.answer({"instances": [SENTENCE]})["predictions"])
+    expect("row", plain, texts(server.answer({"instances": [value]})["predictions"]))
+    expect("column", plain, server.answer({"inputs": {"text": [value]}})["outputs"]["translation"])
+
+
+def gzip_in(server: Server) -> None:
+    """A body may be packed."""
+    document = {"instances": [SENTENCE]}
+    content = gzip.compress(to_json(document))
+    response = server.http.post(f"{server.path}:predict", content=content, headers={"Content-Encoding": "gzip"})
+    plain = texts(server.answer(document)["predictions"])
+    expect("translation", plain, texts(server.read(response)["predictions"]))
+
+
+def spellings(server: Server) -> None:
+    """Paths do not mind case, names may be percent-encoded, versions may have leading zeros."""
+    encoded = "".join(f"%{byte:02X}" for byte in server.model.encode())
+    for path in (
+        f"/V1/Models/{server.model}:PREDICT",
+        f"/v1/models/{encoded}:predict",
+        f"{server.path}/versions/{server.version}:predict",
+        f"{server.path}/versions/00{server.version}:predict",
+    ):
+        expect(path, 1, len(server.answer({"instances": ["a"]}, path)["predictions"]))
+
+
+def status(server: Server) -> None:
+    """A version's state, numbers as strings."""
+    expected = {
+        "version": str(server.version),
+        "state": "AVAILABLE",
+        "status": {"error_code": "OK", "error_message": ""},
+    }
+    for path in (server.path, f"{server.path}/versions/{server.version}"):
+        found = server.read(server.http.get(path))
+        if expected not in found.get("model_version_status", []):
+            raise Mismatch(f"{path}: expected {expected} among its versions, received {found}")
+    numbers = [int(each["version"]) for each in server.read(server.http.get(server.path))["model_version_status"]]
+    expect("order of versions", sorted(numbers, reverse=True), numbers)
+
+
+def metadata(server: Server) -> None:
+    """The model's signatures, as protocol buffers write them in JSON."""
+    for path in (f"{server.path}/metadata", f"{server.path}/versions/{server.version}/metadata"):
+        document = server.read(server.http.get(path))
+        spec = {"name": server.model, "signature_name": "", "version": str(server.version)}
+        expect("model_spec", spec, document["model_spec"])
+        signature = document["metadata"]["signature_def"]["signature_def"]["serving_default"]
+        expect("method_name", "tensorflow/serving/predict", signature["method_name"])
+        expect("inputs", {"text"}, set(signature["inputs"]))
+        text = signature["inputs"]["text"]
+        expect("dtype", "DT_STRING", text["dtype"])
+        shape = {"dim": [{"size": "-1", "name": ""}], "unknown_rank": False}
+        expect("tensor_shape", shape, text["tensor_shape"])
+        expect("outputs", {"translation", "score", "truncated"}, set(signature["outputs"]))
+
+
+def decimals(server: Server) -> None:
+    """Singles are written with six digits where those read back as the same, else with nine, and never as integers."""
+    response = server.http.post(f"{server.path}:predict", content=to_json({"instances": SENTENCES}))
+    server.read(response)
+    found = re.findall(r'"score": ([^\s,}]+)', response.text)
+    expect("scores", len(SENTENCES), len(found))
+    expect("decimals", [decimal_text(float(text)) for text in found], found)
+
+
+def alignment(server: Server) -> None:
+    """The second signature: tokens as they were written, lengths, and rows that sum to one."""
+    request = {"signature_name": "align", "inputs": {"text": SENTENCES}}
+    response = server.http.post(f"{server.path}:predict", content=to_json(request))
+    outputs = server.read(response)["outputs"]
+    if "ó".encode() not in response.content:
+        raise Mismatch("strings: expected UTF-8 as it is, received none: are they escaped?")
+    sizes = zip(outputs["alignment"], outputs["source_lengths"], outputs["target_lengths"], strict=True)
+    for weights, source, target in sizes:
+        if not source or not target:
+            raise Mismatch(f"lengths: expected 1 or more, received {source} and {target}")
+        for weight in weights[:target]:
+            if abs(sum(weight[:source]) - 1) > 1e-3:
+                raise Mismatch(f"alignment: expected rows that sum to 1, received {sum(weight[:source])}")
+
+
+def together(server: Server) -> None:
+    """Requests at the same time, which a server may merge into batches, get their own answers."""
+    alone = [texts(server.answer({"instances": [text]})["predictions"]) for text in SENTENCES]
+    with concurrent.futures.ThreadPoolExecutor(4 * len(SENTENCES)) as threads:
+        documents = [{"instances": [text]} for text in SENTENCES * 4]
+        answers = [texts(answer["predictions"]) for answer in threads.map(server.answer, documents)]
+    expect("translations", alone * 4, answers)
+
+
+def preflight(server: Server) -> None:
+    """OPTIONS from a web page: an empty success."""
+    for origin in ("http://example.org", "https://example.org"):
+        response = server.http.options(f"{server.path}:predict", headers={"Origin": origin})
+        expect("status", 200, response.status_code, response.text)
+        expect("body", "", response.text)
+
+
+def labelled(server: Server, label: str) -> None:
+    """A version under its label."""
+    path = f"{server.path}/labels/{label}"
+    expect("predictions", 1, len(server.answer({"instances": ["a"]}, f"{path}:predict")["predictions"]))
+    (found,) = server.read(server.http.get(path))["model_version_status"]
+    expect("state", "AVAILABLE", found["state"])
+    spec = server.read(server.http.get(f"{path}/metadata"))["model_spec"]
+    expect("version", found["version"], spec["version"])
+
+
+SUCCESSES = (
+    rows,
+    columns,
+    empty_batch,
+    base64_in,
+    gzip_in,
+    spellings,
+    status,
+    metadata,
+    decimals,
+    alignment,
+    together,
+    preflight,
+)
+
+
+def texts(predictions: list[dict[str, Any]]) -> list[str]:
+    """The translations in rows."""
+    return [prediction["translation"] for prediction in predictions]
+
+
+def decimal_text(value: float) -> str:
+    """``value``, a single, as TensorFlow Serving writes it."""
+    (single,) = struct.unpack("f", struct.pack("f", value))
+    text = f"{single:.6g}"
+    if struct.pack("f", float(text)) != struct.pack("f", single):
+        text = f"{single:.9g}"
+    return text if re.search(r"[.en]", text) else f"{text}.0"

@@ -1,0 +1,132 @@
+"""What REST and gRPC share: the models, a place in the queue, a turn to compute, a deadline, and the counts."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import TypeVar
+
+import anyio
+import anyio.to_thread
+
+from serve.limits import Limits
+from serve.metrics import Call, Metrics
+from serve.repository import LoadedVersion, Repository
+from serve.status import Code, StatusError
+
+Result = TypeVar("Result")
+
+
+class Core:
+    """The server without a protocol; all of it runs on one event loop, and graphs in worker threads.
+
+    Args:
+        repository: the models.
+        limits: what a request may take.
+    """
+
+    def __init__(self, repository: Repository, limits: Limits) -> None:
+        self.repository = repository
+        self.limits = limits
+        self.metrics = Metrics()
+        self.turns = anyio.CapacityLimiter(limits.concurrency)
+        self._admitted = 0
+
+    @contextlib.asynccontextmanager
+    async def admit(self, call: Call, seconds: float) -> AsyncIterator[Ticket]:
+        """Counts a request in and out; one too many is turned away before its body is read.
+
+        Args:
+            call: what it asks.
+            seconds: how long it may take.
+
+        Raises:
+            StatusError: UNAVAILABLE if the queue is full.
+        """
+        ticket = Ticket(call, seconds, self)
+        code = Code.INTERNAL
+        try:
+            with self._place():
+                yield ticket
+            code = Code.OK
+        except StatusError as error:
+            code = error.code
+            raise
+        except anyio.get_cancelled_exc_class():
+            code = Code.CANCELLED
+            raise
+        finally:
+            ticket.count(code)
+
+    @contextlib.contextmanager
+    def _place(self) -> Iterator[None]:
+        if self._admitted >= self.limits.concurrency + self.limits.queue:
+            raise StatusError(Code.UNAVAILABLE, f"{self._admitted} requests are waiting already: try again later")
+        self._admitted += 1
+        try:
+            yield
+        finally:
+            self._admitted -= 1
+
+
+class Ticket:
+    """A request's leave to be computed: its deadline, and what is counted of it."""
+
+    def __init__(self, call: Call, seconds: float, core: Core) -> None:
+        self._call = call
+        self._seconds = seconds
+        self._core = core
+        self._began = time.monotonic()
+        self._model_name = ""
+        self._signature_name = ""
+
+    @property
+    def seconds_left(self) -> float:
+        """Until the deadline; never less than a millisecond, as 0 often means no deadline at all."""
+        return max(0.001, self._began + self._seconds - time.monotonic())
+
+    async def take_turn(self, work: Callable[[], Result]) -> Result:
+        """What ``work`` returns; it runs in a worker thread once a turn is free, and has to end by itself in time.
+
+        Raises:
+            StatusError: DEADLINE_EXCEEDED; and what ``work`` raises.
+        """
+        try:
+            with anyio.fail_after(self.seconds_left):
+                outcome = await anyio.to_thread.run_sync(_settled, work, limiter=self._core.turns)
+        except TimeoutError as error:
+            raise StatusError(Code.DEADLINE_EXCEEDED, f"Timed out after {self._seconds:g} seconds") from error
+        if isinstance(outcome, StatusError):
+            raise outcome
+        return outcome
+
+    def found(self, loaded: LoadedVersion, signature_name: str) -> None:
+        """Notes the model and the signature, now that they are known to exist."""
+        self._model_name = loaded.name
+        self._signature_name = signature_name
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[float]:
+        """Times the graph; gives the seconds it may take."""
+        began = time.monotonic()
+        yield self.seconds_left
+        self._core.metrics.record_run(self._call, self._model_name, time.monotonic() - began)
+
+    def count(self, code: Code) -> None:
+        """Counts the request, which ended with ``code``, under the names that were found."""
+        names = self._model_name, self._signature_name
+        self._core.metrics.record_request(self._call, *names, code, time.monotonic() - self._began)
+
+
+def _settled(work: Callable[[], Result]) -> Result | StatusError:
+    """What ``work`` returns or raises.
+
+    A thread that raises makes a cycle of the error, its traceback and the future it is handed over in. The frames of
+    the traceback hold bodies and documents, up to hundreds of megabytes, until the garbage collector happens to come.
+    """
+    try:
+        return work()
+    except StatusError as error:
+        error.__cause__ = error.__context__ = None
+        return error.with_traceback(None)

@@ -1,0 +1,268 @@
+"""PredictionService's messages answered by one loaded version: what gRPC and warm-up have in common."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.framework import types_pb2
+from tensorflow.core.framework.tensor_pb2 import TensorProto
+from tensorflow_serving.apis.classification_pb2 import (
+    ClassificationRequest,
+    ClassificationResponse,
+    ClassificationResult,
+)
+from tensorflow_serving.apis.inference_pb2 import MultiInferenceRequest, MultiInferenceResponse
+from tensorflow_serving.apis.input_pb2 import Input
+from tensorflow_serving.apis.model_pb2 import ModelSpec
+from tensorflow_serving.apis.predict_pb2 import PredictRequest, PredictResponse
+from tensorflow_serving.apis.regression_pb2 import RegressionRequest, RegressionResponse, RegressionResult
+
+from serve import classifier
+from serve.examples import Classifications
+from serve.limits import Limits, require_within
+from serve.repository import LoadedVersion
+from serve.servable import Servable, Signature
+from serve.status import Code, StatusError, invalid
+from serve.values import SERVING_DEFAULT, Tensors
+
+PREDICT = "tensorflow/serving/predict"
+
+Running = Callable[[], AbstractContextManager[float]]
+"""Entered around the graph; gives the seconds that it may take."""
+
+_FIELDS = {
+    "float32": "float_val",
+    "float64": "double_val",
+    "int32": "int_val",
+    "int16": "int_val",
+    "int8": "int_val",
+    "uint8": "int_val",
+    "int64": "int64_val",
+    "bool": "bool_val",
+    "uint32": "uint32_val",
+    "uint64": "uint64_val",
+    "object": "string_val",
+}
+"""NumPy type to the field of a TensorProto in which TensorFlow Serving answers it, and not in tensor_content."""
+
+
+def predict(loaded: LoadedVersion, request: PredictRequest, limits: Limits, running: Running) -> PredictResponse:
+    """The outputs that ``request`` asks for.
+
+    Raises:
+        StatusError: FAILED_PRECONDITION for an unknown signature; INVALID_ARGUMENT for inputs and outputs that do not
+            fit it; INTERNAL for a signature that is not meant to be called; and what the graph raises.
+    """
+    name = request.model_spec.signature_name or SERVING_DEFAULT
+    if name not in loaded.servable.signatures:
+        raise StatusError(Code.FAILED_PRECONDITION, f'Serving signature key "{name}" not found.')
+    signature = loaded.servable.signatures[name]
+    _require_callable(signature)
+    inputs = _read_inputs(request.inputs, signature, limits)
+    wanted = _wanted_outputs(request.output_filter, signature)
+    with running() as seconds:
+        outputs = loaded.servable.run(signature, inputs, seconds, wanted)
+    response = PredictResponse(model_spec=_model_spec(loaded, name))
+    for alias, tensor in outputs.items():
+        response.outputs[alias].CopyFrom(tensor_proto(tensor))
+    return response
+
+
+def classify(
+    loaded: LoadedVersion, request: ClassificationRequest, limits: Limits, running: Running
+) -> ClassificationResponse:
+    """The classes of each example in ``request``; raises as ``classifier.classify`` does."""
+    signature = classifier.find_signature(loaded.servable, request.model_spec.signature_name)
+    classifier.classification_outputs(signature)
+    examples = _examples(request.input, limits)
+    with running() as seconds:
+        result = classifier.classify(loaded.servable, signature, examples, seconds)
+    name = request.model_spec.signature_name or SERVING_DEFAULT
+    return ClassificationResponse(result=_classification_result(result), model_spec=_model_spec(loaded, name))
+
+
+def regress(loaded: LoadedVersion, request: RegressionRequest, limits: Limits, running: Running) -> RegressionResponse:
+    """The value of each example in ``request``; raises as ``classifier.regress`` does."""
+    signature = classifier.find_signature(loaded.servable, request.model_spec.signature_name)
+    classifier.require_regression(signature)
+    examples = _examples(request.input, limits)
+    with running() as seconds:
+        values = classifier.regress(loaded.servable, signature, examples, seconds)
+    name = request.model_spec.signature_name or SERVING_DEFAULT
+    return RegressionResponse(result=_regression_result(values), model_spec=_model_spec(loaded, name))
+
+
+def multi_infer(
+    loaded: LoadedVersion, request: MultiInferenceRequest, limits: Limits, running: Running
+) -> MultiInferenceResponse:
+    """Several classifications and regressions of the same examples.
+
+    Raises:
+        StatusError: INVALID_ARGUMENT for tasks that do not go together; UNIMPLEMENTED for other methods than these two.
+    """
+    tasks = [_task(loaded.servable, task.model_spec, task.method_name, request) for task in request.tasks]
+    names = [task.model_spec.signature_name or SERVING_DEFAULT for task in request.tasks]
+    for name in names:
+        if names.count(name) > 1:
+            raise invalid(f"Duplicate evaluation of signature: {name}")
+    if len({signature.feeds[classifier.INPUT] for signature in tasks}) > 1:
+        raise invalid("Input tensor must be the same for all Signatures.")
+    examples = _examples(request.input, limits)
+    response = MultiInferenceResponse()
+    for name, signature in zip(names, tasks, strict=True):
+        result = response.results.add(model_spec=_model_spec(loaded, name))
+        with running() as seconds:
+            if signature.method_name == classifier.CLASSIFY:
+                classes = classifier.classify(loaded.servable, signature, examples, seconds)
+                result.classification_result.CopyFrom(_classification_result(classes))
+            else:
+                values = classifier.regress(loaded.servable, signature, examples, seconds)
+                result.regression_result.CopyFrom(_regression_result(values))
+    return response
+
+
+def _task(servable: Servable, spec: ModelSpec, method: str, request: MultiInferenceRequest) -> Signature:
+    """The signature of one task, once it is known to be of the kind that the task says."""
+    if not spec.name:
+        raise invalid("Found ModelSpec with an empty model name.")
+    if spec.name != request.tasks[0].model_spec.name:
+        raise invalid("All ModelSpecs in a MultiInferenceRequest must access the same model name.")
+    name = spec.signature_name or SERVING_DEFAULT
+    if name not in servable.signatures:
+        raise invalid(f"Requested signature not found in model graph: {name}")
+    signature = servable.signatures[name]
+    if method == classifier.CLASSIFY:
+        classifier.classification_outputs(signature)
+    elif method == classifier.REGRESS:
+        classifier.require_regression(signature)
+    else:
+        raise StatusError(Code.UNIMPLEMENTED, f"Unsupported signature method_name: {method}")
+    return signature
+
+
+# Messages to arrays
+
+
+def _require_callable(signature: Signature) -> None:
+    """Every SavedModel has a signature that initialises it, which has no method name."""
+    methods = (PREDICT, classifier.CLASSIFY, classifier.REGRESS)
+    if signature.method_name not in methods:
+        expected = f"to be one of {{{', '.join(methods)}}}. Was: {signature.method_name}"
+        raise StatusError(Code.INTERNAL, f"Expected prediction signature method_name {expected}")
+
+
+def _read_inputs(protos: Mapping[str, TensorProto], signature: Signature, limits: Limits) -> Tensors:
+    expected = signature.inputs.keys()
+    if len(protos) != len(expected):
+        sizes = f"{len(protos)}!={len(expected)} len({_set(protos)}) != len({_set(expected)})"
+        difference = (
+            f"Sent extra: {_set(protos.keys() - expected)}. Missing but required: {_set(expected - protos.keys())}"
+        )
+        raise invalid(f"input size does not match signature: {sizes}. {difference}.")
+    tensors = {}
+    for index, (alias, proto) in enumerate(sorted(protos.items())):
+        if alias not in expected:
+            choices = f"Inputs expected to be in the set {_set(expected)}."
+            raise invalid(f"input tensor alias not found in signature: {alias}. {choices}")
+        tensors[alias] = read_tensor(alias, proto, limits)
+        declared, received = signature.inputs[alias].dtype, _type_name(proto.dtype)
+        if received != declared:
+            raise invalid(f"Expects arg[{index}] to be {declared} but {received} is provided")
+        require_within(limits, alias, tensors[alias])
+    return tensors
+
+
+def read_tensor(alias: str, proto: TensorProto, limits: Limits) -> np.ndarray:
+    """The array in ``proto``, by TensorFlow's own reader.
+
+    Raises:
+        StatusError: INVALID_ARGUMENT for a proto that contradicts itself, or of a shape beyond ``limits``: a short
+            message can claim a shape that would fill the memory.
+    """
+    elements = math.prod(dim.size for dim in proto.tensor_shape.dim)
+    if elements > limits.max_values:
+        raise invalid(f"Input {alias} has {elements} values, more than {limits.max_values} (--max-values)")
+    if proto.dtype not in types_pb2.DataType.values():
+        raise invalid(f"tensor parsing error: {alias}")
+    try:
+        value = tf.io.parse_tensor(proto.SerializeToString(), proto.dtype).numpy()
+    except (tf.errors.OpError, TypeError, ValueError) as error:
+        raise invalid(f"tensor parsing error: {alias}") from error
+    return np.asarray(value, object) if isinstance(value, bytes) else np.asarray(value)
+
+
+def _wanted_outputs(aliases: Sequence[str], signature: Signature) -> list[str]:
+    for alias in aliases:
+        if alias not in signature.outputs:
+            expected = f"Outputs expected to be in the set {_set(signature.outputs)}."
+            raise invalid(f"output tensor alias not found in signature: {alias} {expected}")
+        if list(aliases).count(alias) > 1:
+            raise invalid(f"duplicate output tensor alias: {alias}")
+    return list(aliases)
+
+
+def _examples(message: Input, limits: Limits) -> np.ndarray:
+    """Each example as it is serialized, that of the context before it."""
+    if message.WhichOneof("kind") == "example_list_with_context":
+        context = message.example_list_with_context.context.SerializeToString()
+        records = [context + example.SerializeToString() for example in message.example_list_with_context.examples]
+    else:
+        records = [example.SerializeToString() for example in message.example_list.examples]
+    examples = classifier.as_inputs(records)
+    require_within(limits, classifier.INPUT, examples)
+    return examples
+
+
+def _set(names: Iterable[str]) -> str:
+    return f"{{{','.join(sorted(names))}}}"
+
+
+def _type_name(dtype: int) -> str:
+    return types_pb2.DataType.Name(dtype).removeprefix("DT_").lower()
+
+
+# Arrays to messages
+
+
+def tensor_proto(array: np.ndarray) -> TensorProto:
+    """``array`` in the fields in which TensorFlow Serving answers it; clients in some languages read no others."""
+    field = _FIELDS.get(array.dtype.name)
+    if field is None:
+        return tf.make_tensor_proto(array)
+    proto = TensorProto(dtype=tf.as_dtype(array.dtype).as_datatype_enum)
+    for size in array.shape:
+        proto.tensor_shape.dim.add(size=size)
+    getattr(proto, field).extend(array.ravel().tolist())
+    return proto
+
+
+def _classification_result(result: Classifications) -> ClassificationResult:
+    message = ClassificationResult()
+    given = result.labels if result.labels is not None else result.scores
+    assert given is not None
+    for row in range(given.shape[0]):
+        classes = message.classifications.add().classes
+        for column in range(given.shape[1]):
+            class_ = classes.add()
+            if result.labels is not None:
+                class_.label = result.labels[row, column].decode("utf-8", "replace")
+            if result.scores is not None:
+                class_.score = result.scores[row, column]
+    return message
+
+
+def _regression_result(values: np.ndarray) -> RegressionResult:
+    message = RegressionResult()
+    for value in values.tolist():
+        message.regressions.add(value=value)
+    return message
+
+
+def _model_spec(loaded: LoadedVersion, signature_name: str) -> ModelSpec:
+    spec = ModelSpec(name=loaded.name, signature_name=signature_name)
+    spec.version.value = loaded.version
+    return spec

@@ -1,0 +1,171 @@
+"""Which models are served from where, in which versions, under which labels.
+
+Either every child of a folder is a model in its newest version, or a file in TensorFlow Serving's text format says it:
+
+    model_config_list { config {
+      name: "spa-eng" base_path: "/models/spa-eng" model_platform: "tensorflow"
+      model_version_policy { latest { num_versions: 2 } }      # or all { }, or specific { versions: 3 versions: 5 }
+      version_labels { key: "stable" value: 3 }
+    } }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from serve.status import Code, StatusError, invalid
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+    from tensorflow_serving.config.model_server_config_pb2 import ModelServerConfig
+
+PLATFORM = "tensorflow"
+
+
+@dataclass(frozen=True)
+class Latest:
+    """The ``number`` highest versions."""
+
+    number: int = 1
+
+    def choose(self, versions: Iterable[int]) -> set[int]:
+        """Those of ``versions`` that are to be served."""
+        return set(sorted(versions)[-self.number :])
+
+
+@dataclass(frozen=True)
+class All:
+    """Every version."""
+
+    def choose(self, versions: Iterable[int]) -> set[int]:
+        """Those of ``versions`` that are to be served."""
+        return set(versions)
+
+
+@dataclass(frozen=True)
+class Specific:
+    """The versions named, as far as they exist."""
+
+    numbers: frozenset[int]
+
+    def choose(self, versions: Iterable[int]) -> set[int]:
+        """Those of ``versions`` that are to be served."""
+        return set(versions) & self.numbers
+
+
+class ModelConfig(NamedTuple):
+    """One model: its folder of versions, which of them are served, and the labels that point to some."""
+
+    name: str
+    base_path: Path
+    policy: Latest | All | Specific = Latest()
+    labels: Mapping[str, int] = {}
+
+
+def models_in(folder: Path) -> list[ModelConfig]:
+    """A model in its newest version for every child of ``folder``.
+
+    Raises:
+        OSError: ``folder`` cannot be read.
+    """
+    children = sorted(path for path in folder.iterdir() if path.is_dir())
+    return [ModelConfig(path.name, path) for path in children]
+
+
+def version_folders(base_path: Path) -> dict[int, Path]:
+    """The folders in ``base_path`` whose names are numbers, by that number.
+
+    Anything else is none of the server's business: exports are written under other names until they are complete.
+
+    Raises:
+        OSError: ``base_path`` cannot be read.
+    """
+    children = sorted(path for path in base_path.iterdir() if _is_number(path.name) and path.is_dir())
+    return {int(path.name): path for path in children}
+
+
+def _is_number(name: str) -> bool:
+    return name.isascii() and name.isdigit() and len(name) < 100 and int(name) < 2**63
+
+
+def read_model_configs(path: Path) -> list[ModelConfig]:
+    """The models that a file names, a ``ModelServerConfig`` in protocol buffers' text format.
+
+    Raises:
+        ValueError: it cannot be read, or says something that cannot be served.
+    """
+    from tensorflow_serving.config.model_server_config_pb2 import ModelServerConfig
+
+    config = read_text_proto(path, ModelServerConfig())
+    try:
+        return model_configs(config)
+    except StatusError as error:
+        raise ValueError(f"{path}: {error.message}") from error
+
+
+def read_text_proto(path: Path, message: Message) -> Message:
+    """``message`` filled from a file in protocol buffers' text format.
+
+    Raises:
+        ValueError: the file cannot be read, or is no such message; says where it goes wrong.
+    """
+    from google.protobuf import text_format
+
+    try:
+        return text_format.Parse(path.read_text("utf-8"), message)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: expected a text file with a {message.DESCRIPTOR.name}: {error}") from error
+    except text_format.ParseError as error:
+        raise ValueError(
+            f"{path}:{error}: expected a {message.DESCRIPTOR.name} in protocol buffers' text format."
+        ) from error
+
+
+def model_configs(config: ModelServerConfig) -> list[ModelConfig]:
+    """The models that ``config`` lists.
+
+    Raises:
+        StatusError: INVALID_ARGUMENT, in TensorFlow Serving's words where it has some.
+    """
+    if config.WhichOneof("config") != "model_config_list":
+        reason = "type not supported by HandleReloadConfigRequest. Only ModelConfigList is currently supported"
+        raise invalid(f"ServerModelConfig {reason}")
+    configs: dict[str, ModelConfig] = {}
+    for model in config.model_config_list.config:
+        if not model.name:
+            raise invalid("Illegal to list a model without a name in config list")
+        if model.name in configs:
+            raise invalid(f"Illegal to list model {model.name} multiple times in config list")
+        if not model.base_path.startswith("/"):
+            raise invalid(
+                f"Expected model {model.name} to have an absolute path or URI; got base_path()={model.base_path}"
+            )
+        _require_platform(model)
+        configs[model.name] = ModelConfig(
+            model.name, Path(model.base_path), _policy(model.model_version_policy), dict(model.version_labels)
+        )
+    return list(configs.values())
+
+
+def _require_platform(model: Message) -> None:
+    platform = PLATFORM if model.model_type == 1 else model.model_platform
+    if not platform:
+        raise invalid(
+            "Illegal setting neither ModelServerConfig::model_type (deprecated) nor ModelServerConfig::model_platform."
+        )
+    if platform != PLATFORM:
+        raise invalid(f"Model {model.name} requests unsupported platform {platform}")
+
+
+def _policy(policy: Message) -> Latest | All | Specific:
+    choice = policy.WhichOneof("policy_choice")
+    if choice in (None, "latest"):
+        return Latest(max(1, policy.latest.num_versions))
+    if choice == "all":
+        return All()
+    if choice == "specific":
+        return Specific(frozenset(policy.specific.versions))
+    raise StatusError(Code.UNIMPLEMENTED, f"Version policy {choice} is not served here: use latest, all or specific")

@@ -1,0 +1,70 @@
+"""A SavedModel in the shape of a translator's export, which reverses the words of a sentence: easy to make and check.
+
+serving_default, greedy, align, beam, as the exports have them; more than three words are "truncated".
+"""
+
+from pathlib import Path
+
+import tensorflow as tf
+
+TEXT = tf.TensorSpec([None], tf.string, name="text")
+
+
+class Reverser(tf.Module):
+    """Stands in for a translation model."""
+
+    @tf.function(input_signature=[TEXT])
+    def serving_default(self, text):
+        text = tf.ensure_shape(text, [None])
+        words = tf.strings.split(text)
+        lengths = tf.cast(words.row_lengths(), tf.int32)
+        return {
+            "translation": tf.strings.reduce_join(tf.reverse(words, [1]), axis=1, separator=" "),
+            "score": -tf.cast(lengths, tf.float32) / 3.0,
+            "truncated": lengths > 3,
+        }
+
+    @tf.function(input_signature=[TEXT])
+    def align(self, text):
+        text = tf.ensure_shape(text, [None])
+        words = tf.strings.split(text)
+        lengths = tf.cast(words.row_lengths(), tf.int32)
+        source = words.to_tensor("")
+        width = tf.shape(source)[1]
+        steps = tf.range(width)
+        mirrored = lengths[:, None, None] - 1 - steps[None, :, None] == steps[None, None, :]
+        return {
+            **self.serving_default(text),
+            "log_prob": -tf.cast(lengths, tf.float32),
+            "source_tokens": source,
+            "source_lengths": lengths,
+            "target_tokens": tf.reverse(words, [1]).to_tensor(""),
+            "target_lengths": lengths,
+            "alignment": tf.cast(mirrored, tf.float32),
+        }
+
+    @tf.function(input_signature=[TEXT])
+    def beam(self, text):
+        """Two hypotheses: the words reversed, and the words as they are."""
+        found = self.align(text)
+        order = tf.stack([found["target_tokens"], found["source_tokens"]], axis=1)
+        straight = tf.eye(tf.shape(order)[2], batch_shape=[tf.shape(order)[0]])
+        return {
+            "translations": tf.strings.strip(tf.strings.reduce_join(order, axis=2, separator=" ")),
+            "scores": tf.stack([found["score"], found["score"] - 1.0], axis=1),
+            "log_probs": tf.stack([found["log_prob"], found["log_prob"] - 1.0], axis=1),
+            "lengths": tf.stack([found["target_lengths"]] * 2, axis=1),
+            "tokens": order,
+            "source_tokens": found["source_tokens"],
+            "source_lengths": found["source_lengths"],
+            "alignment": tf.stack([found["alignment"], straight], axis=1),
+            "truncated": found["truncated"],
+        }
+
+
+def export_reverser(version_folder: Path) -> None:
+    """Writes the model as one version."""
+    model = Reverser()
+    signatures = {name: getattr(model, name) for name in ("serving_default", "align", "beam")}
+    signatures["greedy"] = model.serving_default
+    tf.saved_model.save(model, str(version_folder), signatures=signatures)

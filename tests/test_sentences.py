@@ -1,0 +1,91 @@
+"""Splitting text into sentences: the rule, its known limits, and that nothing is lost."""
+
+import random
+
+import pytest
+
+from serve.client.sentences import Piece, rejoin, split
+
+
+def sentences(text):
+    return [piece.sentence for piece in split(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Hola. Vete.", ["Hola.", "Vete."]),
+        ("¿Qué tal? ¡Muy bien!", ["¿Qué tal?", "¡Muy bien!"]),
+        ("Espera... Ya… ¿Sí?", ["Espera...", "Ya…", "¿Sí?"]),
+        ("¡¿Qué?! Nada.", ["¡¿Qué?!", "Nada."]),
+        ("Son tres. 4 no.", ["Son tres.", "4 no."]),
+        ("«Ya voy.» Y se fue.", ["«Ya voy.»", "Y se fue."]),
+        ("Dijo: “No.” “Sí.”", ["Dijo: “No.”", "“Sí.”"]),
+        ("(Es tarde.) Ven.", ["(Es tarde.)", "Ven."]),
+        ("Se fue. —¿Quién?", ["Se fue.", "—¿Quién?"]),
+        ("Éste no. Ñandúes.", ["Éste no.", "Ñandúes."]),
+        ("No. Vete.", ["No.", "Vete."]),
+    ],
+)
+def test_a_sentence_ends_at_its_mark_before_a_capital_a_digit_or_an_opening_mark(text, expected):
+    assert sentences(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Hola",
+        "Cuesta 3.50 hoy",
+        "Dijo ¡ya! y se fue",
+        "etc. y más",
+        "www.example.org es suyo",
+        "uno.Dos",
+        "El Sr. López y la Dra. Ruiz llegan",
+        "J. R. R. Tolkien escribe",
+        "Vive en los EE. UU. desde 1990",
+        "Está en la pág. 7 del vol. 2",
+        "Ask Mr. Smith",
+    ],
+)
+def test_a_stop_inside_a_sentence_ends_none(text):
+    assert sentences(text) == [text]
+
+
+def test_a_line_break_ends_a_sentence_without_any_mark():
+    assert split("Título\n\n  uno\r\ndos") == [Piece("Título", "\n\n  "), Piece("uno", "\r\n"), Piece("dos", "")]
+
+
+def test_white_space_around_a_text_belongs_to_no_sentence():
+    assert split(" Hola. ") == [Piece("", " "), Piece("Hola.", " ")]
+    assert split(" \n ") == [Piece("", " \n ")]
+    assert split("") == []
+
+
+def test_an_unlisted_abbreviation_before_a_capital_is_taken_for_an_end():
+    assert sentences("Pan, vino, etc. Luego nada.") == ["Pan, vino, etc.", "Luego nada."]
+
+
+def test_two_sentences_joined_by_a_listed_abbreviation_stay_together():
+    assert sentences("Gracias a Uds. Los esperamos.") == ["Gracias a Uds. Los esperamos."]
+
+
+def test_joining_sentences_and_gaps_gives_any_text_again():
+    choose = random.Random(5).choices
+    for _ in range(5000):
+        text = "".join(choose(' \n\r\t.!?…AaSr¿1")—\u2028', k=12))
+        pieces = split(text)
+        assert "".join(piece.sentence + piece.gap for piece in pieces) == text
+        assert all(piece.sentence == piece.sentence.strip() and not piece.gap.strip() for piece in pieces)
+        assert all(piece.sentence for piece in pieces[1:])
+
+
+def test_translations_stand_where_their_sentences_stood():
+    pieces = split("  Uno.  Dos.\n\n¿Tres?\n")
+    assert rejoin(pieces, ["One.", "Two.", "Three?"]) == "  One.  Two.\n\nThree?\n"
+
+
+@pytest.mark.parametrize(
+    "text", ["." * 200_000, " " * 200_000 + "x", "\n" * 200_000, " ." * 100_000, ".)" + ")" * 200_000]
+)
+def test_the_time_it_takes_grows_no_faster_than_the_text(text):
+    assert "".join(piece.sentence + piece.gap for piece in split(text)) == text
