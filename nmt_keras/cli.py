@@ -208,15 +208,25 @@ class Translate:
     """A run directory, or an exported version."""
     sentences: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
     """What to translate; none reads lines from standard input."""
+    beam: int | None = None
+    """Hypotheses to keep of a sentence, for a run; by default its recipe's. An exported version keeps its own."""
     json: tyro.conf.FlagCreatePairsOff[bool] = False
     """Print one JSON object per sentence, with tokens, score and alignment."""
 
     def __call__(self, console: Console) -> None:
         """Prints one line per sentence."""
         import nmt_keras
+        from nmt_keras.translator import ModelTranslator
 
+        translator = nmt_keras.load(self.path)
+        if self.beam is not None:
+            if not isinstance(translator, ModelTranslator):
+                raise ValueError(
+                    f"--beam: expected a run, received {self.path}. An exported version keeps its own search."
+                )
+            translator = translator.with_search(replace(translator.search, beam_size=self.beam))
         sentences = list(self.sentences) or [line.rstrip("\r\n") for line in sys.stdin]
-        for translation in nmt_keras.load(self.path).translate(sentences):
+        for translation in translator.translate(sentences):
             if self.json:
                 row = {**translation._asdict(), "alignment": translation.alignment.round(4).tolist()}
                 print(json.dumps(row, ensure_ascii=False))

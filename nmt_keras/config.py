@@ -157,18 +157,77 @@ class TrainConfig:
 
 @dataclass(frozen=True)
 class SearchConfig:
-    """How a translation is searched for."""
+    """How a translation is searched for: greedily, by beam search, or by drawing tokens."""
 
+    beam_size: int = 1
+    """Hypotheses that are kept of a sentence; 1 takes the most probable token at every step."""
+    n_best: int | None = None
+    """Hypotheses that an n-best list holds, ``beam_size`` at the most; None for all of them."""
+    length_normalisation: Literal["plain", "gnmt"] = "plain"
+    """What log-probabilities are divided by: |Y|^alpha, or ((5 + |Y|) / 6)^alpha (Wu et al. 2016)."""
+    length_alpha: float = 1.0
+    """0 does not normalise and favours short translations; plain and 1 ranks by the mean of a token."""
+    coverage_beta: float = 0.0
+    """Weight of the coverage penalty (Wu et al. 2016, equation 14), against words that are left out; 0 has none."""
+    min_tokens: int = 1
+    """Tokens of a translation, END included, at the least."""
     max_tokens: int = 80
     """Tokens of a translation, END included, at the most."""
+    unk_allowed: bool = True
+    """Whether a translation may contain the unknown word."""
     temperature: float = 0.0
     """0 takes the most probable token; above, tokens are drawn from softmax(logits / temperature)."""
+    top_k: int | None = None
+    """Draw among this many most probable tokens only; None for all."""
+    top_p: float = 1.0
+    """Draw among the fewest most probable tokens whose probabilities sum to this only; 1 for all."""
     seed: int = 1
     """Of the draws."""
 
     def __post_init__(self) -> None:
-        require(self.max_tokens >= 1, "SearchConfig.max_tokens", "at least 1", self.max_tokens)
-        require(self.temperature >= 0.0, "SearchConfig.temperature", "0 or more", self.temperature)
+        for name in ("beam_size", "min_tokens", "max_tokens"):
+            require(getattr(self, name) >= 1, f"SearchConfig.{name}", "at least 1", getattr(self, name))
+        require(
+            self.min_tokens <= self.max_tokens,
+            "SearchConfig.min_tokens",
+            f"max_tokens ({self.max_tokens}) at the most",
+            self.min_tokens,
+        )
+        require(
+            self.n_best is None or 1 <= self.n_best <= self.beam_size,
+            "SearchConfig.n_best",
+            f"None, or 1 to beam_size ({self.beam_size})",
+            self.n_best,
+        )
+        require_choice("SearchConfig.length_normalisation", ("plain", "gnmt"), self.length_normalisation)
+        for name in ("length_alpha", "coverage_beta", "temperature"):
+            require(getattr(self, name) >= 0.0, f"SearchConfig.{name}", "0 or more", getattr(self, name))
+        require(self.top_k is None or self.top_k >= 1, "SearchConfig.top_k", "None, or a positive number", self.top_k)
+        require(0.0 < self.top_p <= 1.0, "SearchConfig.top_p", "a probability in (0, 1]", self.top_p)
+        if self.temperature > 0.0:
+            require(
+                self.beam_size == 1,
+                "SearchConfig.beam_size",
+                "1 where temperature draws tokens (temperature 0 searches with a beam)",
+                self.beam_size,
+            )
+        else:
+            require(
+                self.top_k is None and self.top_p == 1.0,
+                "SearchConfig.top_k, SearchConfig.top_p",
+                "None and 1.0 where temperature 0 draws nothing (temperature 1.0 draws)",
+                (self.top_k, self.top_p),
+            )
+
+    def __str__(self) -> str:
+        """The search in a few words, as reports name it."""
+        if self.temperature > 0.0:
+            among = [f"top {self.top_k}"] * (self.top_k is not None) + [f"nucleus {self.top_p}"] * (self.top_p < 1.0)
+            return ", ".join(["sampling", f"temperature {self.temperature}", *among])
+        if self.beam_size == 1:
+            return "greedy"
+        coverage = f", coverage {self.coverage_beta}" if self.coverage_beta else ""
+        return f"beam {self.beam_size}, {self.length_normalisation} length {self.length_alpha}{coverage}"
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ def write_score(path: Path, part: str, report: Report, search: str) -> None:
         path: the file.
         part: "test" or "valid".
         report: its figures are rounded to two decimals, sacreBLEU's own habit.
-        search: how translations were searched for, e.g. "greedy".
+        search: how translations were searched for, as ``str(SearchConfig)`` says it.
     """
     scores = json.loads(path.read_text()) if path.exists() else {}
     scores[part] = {

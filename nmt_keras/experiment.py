@@ -106,9 +106,7 @@ class Experiment:
     def evaluate(self, translator: Translator, part: str, pairs: Sequence[Pair]) -> Report:
         """Evaluates a part and writes its scores into ``scores.json``."""
         found = evaluate(translator, pairs)
-        temperature = self.recipe.search.temperature
-        search = f"sampling, temperature {temperature}" if temperature else "greedy"
-        write_score(self.folder / "scores.json", part, found, search)
+        write_score(self.folder / "scores.json", part, found, str(self.recipe.search))
         return found
 
     def scores(self) -> dict[str, Any]:

@@ -3,37 +3,65 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from os import PathLike
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import tensorflow as tf
 
-from nmt_keras.config import PAD, SearchConfig
+from nmt_keras.config import END, PAD, SearchConfig
+from nmt_keras.encoder import Encoding
 from nmt_keras.model import Seq2Seq
-from nmt_keras.search import Hypotheses, greedy, sample
-from nmt_keras.text import Text
+from nmt_keras.search import (
+    Constraints,
+    Coverage,
+    Hypotheses,
+    Ranking,
+    beam_search,
+    force,
+    gnmt_length,
+    greedy,
+    plain_length,
+    sample,
+    uniform,
+)
+from nmt_keras.text import Text, Tokens
+
+Answer = TypeVar("Answer")
+
+BATCHES_AT_ONCE = 2
+"""Batches that are worked on side by side: where one waits for a small operation, the other has the processors."""
 
 
 class Translation(NamedTuple):
-    """One translated sentence."""
+    """One translation of a sentence."""
 
     text: str
     tokens: list[str]  # T target tokens as they are displayed; the last is END's "" unless the length limit came first
-    score: float  # nats per token: what hypotheses are ranked by, higher is better
+    score: float  # what hypotheses are ranked by, higher is better: log_prob, normalised as the search says
     log_prob: float  # nats: log p(tokens | source), END included
     alignment: np.ndarray  # [T, S] float32; row i says where target token i looked, and sums to 1
     source_tokens: list[str]  # S source tokens as the user wrote them; the last is END's ""
     truncated: bool  # whether the source was longer than the model reads, so that its rest is not translated
 
 
+class Score(NamedTuple):
+    """What the model says of a given translation."""
+
+    log_prob: float  # nats: log p(tokens | source), END included
+    tokens: list[str]  # T target tokens as they are displayed; the last is END's ""
+    token_log_probs: list[float]  # T, nats; their sum is log_prob
+    truncated: bool  # whether source or target was longer than the model reads, so that its rest is not scored
+
+
 class Decoded(NamedTuple):
     """A batch of translations as tensors: the outputs of an export's ``align`` signature, by name."""
 
     translation: tf.Tensor  # [B] string
-    score: tf.Tensor  # [B] float32, nats per token
+    score: tf.Tensor  # [B] float32
     log_prob: tf.Tensor  # [B] float32, nats
     truncated: tf.Tensor  # [B] bool
     source_tokens: tf.Tensor  # [B, S] string
@@ -43,134 +71,327 @@ class Decoded(NamedTuple):
     alignment: tf.Tensor  # [B, T, S] float32
 
 
+class NBest(NamedTuple):
+    """A batch of n-best lists as tensors, best first; where fewer than K translations exist, the last have length 0."""
+
+    translations: tf.Tensor  # [B, K] string
+    scores: tf.Tensor  # [B, K] float32; -infinity where there is none
+    log_probs: tf.Tensor  # [B, K] float32, nats; -infinity where there is none
+    lengths: tf.Tensor  # [B, K] int32 target tokens, END included
+    tokens: tf.Tensor  # [B, K, T] string
+    alignment: tf.Tensor  # [B, K, T, S] float32
+    source_tokens: tf.Tensor  # [B, S] string
+    source_lengths: tf.Tensor  # [B] int32, END included
+    truncated: tf.Tensor  # [B] bool
+
+
+class Scored(NamedTuple):
+    """A batch of given translations with their probabilities, as tensors."""
+
+    log_prob: tf.Tensor  # [B] float32, nats
+    token_log_probs: tf.Tensor  # [B, T] float32, nats; 0 at padding
+    tokens: tf.Tensor  # [B, T] string
+    lengths: tf.Tensor  # [B] int32 target tokens, END included
+    truncated: tf.Tensor  # [B] bool: source or target
+
+
 TEXT = tf.TensorSpec([None], tf.string, name="text")
+SOURCE = tf.TensorSpec([None], tf.string, name="source")
+TARGET = tf.TensorSpec([None], tf.string, name="target")
 
 
 class Translator(tf.Module):
-    """Translates sentences. Subclasses give ``decode``; ``translate`` is what people call."""
+    """Translates sentences. Subclasses work on tensors; the methods on lists are what people call.
+
+    Those take any number of sentences and answer in the order given. Sentences of similar length are worked on
+    together, ``batch_size`` at a time, which changes speed and nothing else. They raise TypeError where a list of
+    strings is expected and something else comes, ValueError where ``batch_size`` is not positive.
+    """
 
     @abstractmethod
     def decode(self, text: tf.Tensor) -> Decoded:
-        """Translates a batch: text [B] string."""
+        """The best translations of a batch: text [B] string."""
+
+    @abstractmethod
+    def decode_nbest(self, text: tf.Tensor) -> NBest:
+        """The n-best lists of a batch: text [B] string."""
+
+    @abstractmethod
+    def decode_forced(self, source: tf.Tensor, target: tf.Tensor) -> Scored:
+        """The probabilities of given translations: source [B] string, target [B] string."""
 
     def translate(self, sentences: Sequence[str], batch_size: int = 64) -> list[Translation]:
-        """Translates sentences, any number of them, in the order given.
+        """The best translation of each sentence; none is too long or too strange: see ``Translation.truncated``."""
+        return _in_batches(lambda text: _translations(self.decode(text)), [sentences], ["sentences"], batch_size)
 
-        Args:
-            sentences: a list of strings; none is too long or too strange: see ``Translation.truncated``.
-            batch_size: sentences of similar length that are translated together. It changes speed, not translations,
-                except those that are drawn at a temperature: a draw depends on the sentence's place in its batch.
+    def translate_nbest(self, sentences: Sequence[str], batch_size: int = 64) -> list[list[Translation]]:
+        """The best translations of each sentence, best first: ``SearchConfig.n_best`` of them if there are so many."""
+        return _in_batches(lambda text: _nbest_lists(self.decode_nbest(text)), [sentences], ["sentences"], batch_size)
+
+    def score(self, sources: Sequence[str], targets: Sequence[str], batch_size: int = 64) -> list[Score]:
+        """How probable each target is as the translation of its source.
 
         Raises:
-            TypeError: ``sentences`` is no list, or holds something else than strings.
-            ValueError: ``batch_size`` is not positive.
+            ValueError: there are more of the one than of the other.
         """
-        is_list = isinstance(sentences, Sequence) and not isinstance(sentences, str | bytes)
-        if not is_list or not all(isinstance(s, str) for s in sentences):
-            raise TypeError(f"sentences: expected a list of strings, received {sentences!r:.80}. Pass [sentence].")
-        if batch_size < 1:
-            raise ValueError(f"batch_size: expected at least 1, received {batch_size}.")
-        order = sorted(range(len(sentences)), key=lambda i: len(sentences[i]))
-        found: dict[int, Translation] = {}
-        for begin in range(0, len(order), batch_size):
-            rows = order[begin : begin + batch_size]
-            texts = [sentences[i].encode("utf-8", "replace") for i in rows]
-            found |= zip(rows, _translations(self.decode(tf.constant(texts))), strict=True)
-        return [found[i] for i in range(len(sentences))]
+        return _in_batches(
+            lambda source, target: _scores(self.decode_forced(source, target)),
+            [sources, targets],
+            ["sources", "targets"],
+            batch_size,
+        )
+
+
+def _in_batches(
+    answer: Callable[..., list[Answer]], columns: Sequence[Sequence[str]], names: Sequence[str], batch_size: int
+) -> list[Answer]:
+    """What ``answer`` says of each row of ``columns`` (lists of sentences), which it is given as [B] string tensors."""
+    for name, column in zip(names, columns, strict=True):
+        is_list = isinstance(column, Sequence) and not isinstance(column, str | bytes)
+        if not is_list or not all(isinstance(s, str) for s in column):
+            raise TypeError(f"{name}: expected a list of strings, received {column!r:.80}. Pass [sentence].")
+    if batch_size < 1:
+        raise ValueError(f"batch_size: expected at least 1, received {batch_size}.")
+    counts = [len(column) for column in columns]
+    if len(set(counts)) > 1:
+        raise ValueError(f"{', '.join(names)}: expected one of each for a pair, received {counts}. Pair them.")
+    order = sorted(range(counts[0]), key=lambda i: [len(column[i]) for column in columns])
+    batches = [order[begin : begin + batch_size] for begin in range(0, len(order), batch_size)]
+
+    def answer_rows(rows: Sequence[int]) -> list[Answer]:
+        texts = [tf.constant([column[i].encode("utf-8", "replace") for i in rows]) for column in columns]
+        return answer(*texts)
+
+    pool = ThreadPoolExecutor(BATCHES_AT_ONCE)
+    try:
+        answers = [one for batch in pool.map(answer_rows, batches) for one in batch]
+    finally:
+        pool.shutdown(cancel_futures=True)  # so that an interruption need not wait for the rest
+    found = dict(zip(order, answers, strict=True))
+    return [found[i] for i in range(len(order))]
 
 
 def _translations(decoded: Decoded) -> list[Translation]:
     """The rows of a batch, without their padding."""
     columns = Decoded(*(column.numpy() for column in decoded))
+    return [_translation(Decoded(*row)) for row in zip(*columns, strict=True)]
+
+
+def _translation(one: Decoded) -> Translation:
+    """One row of a batch, as arrays, without its padding."""
+    source, target = int(one.source_lengths), int(one.target_lengths)
+    return Translation(
+        text=one.translation.decode(),
+        tokens=[token.decode() for token in one.target_tokens[:target]],
+        score=float(one.score),
+        log_prob=float(one.log_prob),
+        alignment=one.alignment[:target, :source],
+        source_tokens=[token.decode() for token in one.source_tokens[:source]],
+        truncated=bool(one.truncated),
+    )
+
+
+def _nbest_lists(nbest: NBest) -> list[list[Translation]]:
+    """The rows of a batch, without their padding and without the hypotheses that do not exist."""
+    columns = NBest(*(column.numpy() for column in nbest))
     result = []
     for row in zip(*columns, strict=True):
-        one = Decoded(*row)
-        source, target = int(one.source_lengths), int(one.target_lengths)
+        one = NBest(*row)
+        whole = (one.truncated, one.source_tokens, one.source_lengths)
+        hypotheses = zip(
+            one.translations, one.scores, one.log_probs, one.tokens, one.lengths, one.alignment, strict=True
+        )
         result.append(
-            Translation(
-                text=one.translation.decode(),
-                tokens=[token.decode() for token in one.target_tokens[:target]],
-                score=float(one.score),
-                log_prob=float(one.log_prob),
-                alignment=one.alignment[:target, :source],
-                source_tokens=[token.decode() for token in one.source_tokens[:source]],
-                truncated=bool(one.truncated),
-            )
+            [
+                _translation(Decoded(text, score, log_prob, *whole, tokens, length, alignment))
+                for text, score, log_prob, tokens, length, alignment in hypotheses
+                if length > 0
+            ]
         )
     return result
+
+
+def _scores(scored: Scored) -> list[Score]:
+    """The rows of a batch, without their padding."""
+    columns = Scored(*(column.numpy() for column in scored))
+    return [
+        Score(
+            log_prob=float(log_prob),
+            tokens=[token.decode() for token in tokens[:length]],
+            token_log_probs=token_log_probs[:length].tolist(),
+            truncated=bool(truncated),
+        )
+        for log_prob, token_log_probs, tokens, length, truncated in zip(*columns, strict=True)
+    ]
 
 
 class ModelTranslator(Translator):
     """Translates with a model and the texts of its two sides.
 
-    A hypothesis ends at END, at ``search.max_tokens``, or at 2 x source tokens + 10, whichever comes first: a limit
-    that depends on the sentence alone, never on its batch-mates.
+    What comes out depends on the sentence alone, never on its batch-mates: its ``limits``, and, where tokens are drawn,
+    each draw, which is a function of the sentence, the position and the seed.
     """
 
     def __init__(self, source_text: Text, target_text: Text, model: Seq2Seq, search: SearchConfig):
         super().__init__(name="translator")
         self.source_text, self.target_text, self.model, self.search = source_text, target_text, model, search
 
+    def with_search(self, search: SearchConfig) -> ModelTranslator:
+        """A translator with the same weights and texts that searches otherwise."""
+        return type(self)(self.source_text, self.target_text, self.model, search)
+
+    def limits(self, source_lengths: tf.Tensor) -> tf.Tensor:
+        """Tokens of a translation at the most, END included, [B] int32: 2 x source tokens + 10, within the search's."""
+        return tf.clip_by_value(2 * source_lengths + 10, self.search.min_tokens, self.search.max_tokens)
+
+    def complete(self, sentences: Sequence[str], beginnings: Sequence[str], batch_size: int = 64) -> list[Translation]:
+        """The best translation of each sentence among those that begin with the tokens of its beginning.
+
+        Raises:
+            ValueError: there are more of the one than of the other.
+        """
+        return _in_batches(
+            lambda text, beginning: _translations(self.decode_completed(text, beginning)),
+            [sentences, beginnings],
+            ["sentences", "beginnings"],
+            batch_size,
+        )
+
     @tf.function(input_signature=[TEXT], autograph=False)
     def decode(self, text: tf.Tensor) -> Decoded:
-        """Translates a batch: text [B] string."""
-        source = self.source_text.encode(text)
-        ids = _at_least_one_column(source.ids, PAD)
-        encoding = self.model.encoder(ids, tf.not_equal(ids, PAD))
-        hypotheses = self._search(encoding)
+        """The best translations of a batch: text [B] string."""
+        source, encoding = self._encode(text)
+        return self._decoded(source, self._search(encoding, text))
+
+    @tf.function(input_signature=[TEXT, tf.TensorSpec([None], tf.string, name="beginning")], autograph=False)
+    def decode_completed(self, text: tf.Tensor, beginning: tf.Tensor) -> Decoded:
+        """The best translations of a batch, text [B] string, that begin with ``beginning`` [B] string."""
+        source, encoding = self._encode(text)
+        ids = self.target_text.encode(beginning).ids
+        return self._decoded(source, self._search(encoding, text, prefix=tf.where(tf.equal(ids, END), PAD, ids)))
+
+    @tf.function(input_signature=[TEXT], autograph=False)
+    def decode_nbest(self, text: tf.Tensor) -> NBest:
+        """The n-best lists of a batch: text [B] string."""
+        source, encoding = self._encode(text)
+        found = self._search(encoding, text, n_best=self.search.n_best or self.search.beam_size)
+        shape = tf.shape(found.ids)
+        ids = tf.reshape(found.ids, [-1, shape[2]])  # [B * K, T]
+        return NBest(
+            translations=tf.reshape(self.target_text.decode(ids, tf.reshape(found.lengths, [-1])), shape[:2]),
+            scores=found.scores,
+            log_probs=found.log_probs,
+            lengths=found.lengths,
+            tokens=tf.reshape(self.target_text.surfaces(ids), shape),
+            alignment=found.alignments,
+            source_tokens=source.surface,
+            source_lengths=source.lengths,
+            truncated=source.truncated,
+        )
+
+    @tf.function(input_signature=[SOURCE, TARGET], autograph=False)
+    def decode_forced(self, source: tf.Tensor, target: tf.Tensor) -> Scored:
+        """The probabilities of given translations: source [B] string, target [B] string."""
+        tokens, encoding = self._encode(source)
+        wanted = _at_least_one_column(self.target_text.encode(target))
+        decoder = self.model.decoder
+        memory = decoder.remember(encoding)
+        found = force(decoder.step, decoder.start(memory), memory, wanted.ids, wanted.lengths)
+        return Scored(
+            log_prob=found.log_probs,
+            token_log_probs=found.token_log_probs,
+            tokens=self.target_text.surfaces(wanted.ids),
+            lengths=wanted.lengths,
+            truncated=tokens.truncated | wanted.truncated,
+        )
+
+    def _encode(self, text: tf.Tensor) -> tuple[Tokens, Encoding]:
+        source = _at_least_one_column(self.source_text.encode(text))
+        return source, self.model.encoder(source.ids, tf.not_equal(source.ids, PAD))
+
+    def _decoded(self, source: Tokens, hypotheses: Hypotheses) -> Decoded:
         target, lengths = hypotheses.ids[:, 0], hypotheses.lengths[:, 0]
         return Decoded(
             translation=self.target_text.decode(target, lengths),
             score=hypotheses.scores[:, 0],
             log_prob=hypotheses.log_probs[:, 0],
             truncated=source.truncated,
-            source_tokens=_at_least_one_column(source.surface, ""),
+            source_tokens=source.surface,
             source_lengths=source.lengths,
             target_tokens=self.target_text.surfaces(target),
             target_lengths=lengths,
             alignment=hypotheses.alignments[:, 0],
         )
 
-    def _search(self, encoding: tf.Tensor) -> Hypotheses:
-        decoder = self.model.decoder
+    def _search(
+        self, encoding: Encoding, text: tf.Tensor, n_best: int = 1, prefix: tf.Tensor | None = None
+    ) -> Hypotheses:
+        """The search that ``SearchConfig`` declares."""
+        config, decoder = self.search, self.model.decoder
         memory = decoder.remember(encoding)
-        limits = tf.minimum(self.search.max_tokens, 2 * encoding.lengths + 10)
-        if self.search.temperature > 0.0:
+        normaliser = {"plain": plain_length, "gnmt": gnmt_length}[config.length_normalisation]
+        coverage = Coverage(config.coverage_beta, encoding.mask) if config.coverage_beta else None
+        ranking = Ranking(normaliser(config.length_alpha), coverage)
+        constraints = Constraints(config.min_tokens, config.unk_allowed, prefix)
+        given = (decoder.step, decoder.start(memory), memory, self.limits(encoding.lengths))
+        if config.temperature > 0.0:
             return sample(
-                decoder.step,
-                decoder.start(memory),
-                memory,
-                limits,
-                temperature=self.search.temperature,
-                seed=self.search.seed,
+                *given,
+                noise=uniform(text, config.max_tokens, config.seed),
+                temperature=config.temperature,
+                top_k=config.top_k,
+                top_p=config.top_p,
+                ranking=ranking,
+                constraints=constraints,
             )
-        return greedy(decoder.step, decoder.start(memory), memory, limits)
+        if config.beam_size == 1:
+            return greedy(*given, ranking=ranking, constraints=constraints)
+        return beam_search(*given, width=config.beam_size, n_best=n_best, ranking=ranking, constraints=constraints)
 
 
-def _at_least_one_column(x: tf.Tensor, filler: int | str) -> tf.Tensor:
-    """``x`` [B, S]; an empty batch, which has no column, gets one, so that loops over S have a step to take."""
-    return tf.pad(x, [[0, 0], [0, tf.maximum(0, 1 - tf.shape(x)[1])]], constant_values=filler)
+def _at_least_one_column(tokens: Tokens) -> Tokens:
+    """``tokens`` [B, S]; an empty batch, which has no column, gets one, so that loops over S have a step to take."""
+    missing = [[0, 0], [0, tf.maximum(0, 1 - tf.shape(tokens.ids)[1])]]
+    return tokens._replace(
+        ids=tf.pad(tokens.ids, missing, constant_values=PAD),
+        surface=tf.pad(tokens.surface, missing, constant_values=""),
+    )
 
 
 class ServedTranslator(Translator):
-    """Translates with an exported version, through its ``align`` signature; needs none of the code that made it.
+    """Translates with an exported version, through its signatures; needs none of the code that made it.
+
+    ``decode`` asks ``align``, ``decode_nbest`` asks ``nbest``, ``decode_forced`` asks ``score``.
 
     Args:
         path: saved_models/NAME/VERSION.
 
     Raises:
-        ValueError: the SavedModel has no ``align`` signature.
+        ValueError: the SavedModel has no ``align`` signature; later, it has none for what is asked.
     """
 
     def __init__(self, path: str | PathLike[str]):
         super().__init__(name="translator")
-        self.loaded = tf.saved_model.load(str(Path(path)))
-        if "align" not in self.loaded.signatures:
-            raise ValueError(
-                f"{path}: expected a SavedModel with the signature 'align', received one with "
-                f"{sorted(self.loaded.signatures)}. Export a translator with nmt_keras.export."
-            )
+        self.path = Path(path)
+        self.loaded = tf.saved_model.load(str(self.path))
+        self._ask("align")
 
     def decode(self, text: tf.Tensor) -> Decoded:
-        """Translates a batch: text [B] string."""
-        return Decoded(**self.loaded.signatures["align"](text=text))
+        """The best translations of a batch: text [B] string."""
+        return Decoded(**self._ask("align")(text=text))
+
+    def decode_nbest(self, text: tf.Tensor) -> NBest:
+        """The n-best lists of a batch: text [B] string."""
+        return NBest(**self._ask("nbest")(text=text))
+
+    def decode_forced(self, source: tf.Tensor, target: tf.Tensor) -> Scored:
+        """The probabilities of given translations: source [B] string, target [B] string."""
+        return Scored(**self._ask("score")(source=source, target=target))
+
+    def _ask(self, signature: str) -> Callable[..., dict[str, tf.Tensor]]:
+        if signature not in self.loaded.signatures:
+            raise ValueError(
+                f"{self.path}: expected a SavedModel with the signature {signature!r}, received one with "
+                f"{sorted(self.loaded.signatures)}. Export a translator with nmt_keras.export."
+            )
+        return self.loaded.signatures[signature]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-START, END = 2, 3
+PAD, START, END = 0, 2, 3
 
 
 def sigma(x):
@@ -152,7 +152,7 @@ def greedy(p: Weights, source, limit):
     s, tokens, log_prob = begin(p, first_backward), [], 0.0
     while len(tokens) < limit and (not tokens or tokens[-1] != END):
         logits, _, s = next_logits(p, tokens[-1] if tokens else START, s, h)
-        tokens.append(int(np.argmax(logits)))
+        tokens.append(int(np.argmax([-np.inf if i in (PAD, START) else x for i, x in enumerate(logits)])))
         log_prob += np.log(softmax(logits)[tokens[-1]])
     return tokens, log_prob
 

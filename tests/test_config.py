@@ -43,6 +43,23 @@ WRONG = [
     (TrainConfig, {"denominator": "batches"}, "TrainConfig.denominator: expected one of tokens, sentences"),
     (SearchConfig, {"max_tokens": 0}, "SearchConfig.max_tokens"),
     (SearchConfig, {"temperature": -1.0}, "SearchConfig.temperature: expected 0 or more, received -1.0."),
+    (SearchConfig, {"beam_size": 0}, "SearchConfig.beam_size: expected at least 1, received 0."),
+    (
+        SearchConfig,
+        {"beam_size": 5, "n_best": 6},
+        "SearchConfig.n_best: expected None, or 1 to beam_size (5), received 6",
+    ),
+    (SearchConfig, {"n_best": 0}, "SearchConfig.n_best"),
+    (SearchConfig, {"length_normalisation": "gmnt"}, "Did you mean 'gnmt'?"),
+    (SearchConfig, {"length_alpha": -0.1}, "SearchConfig.length_alpha: expected 0 or more"),
+    (SearchConfig, {"coverage_beta": -0.1}, "SearchConfig.coverage_beta: expected 0 or more"),
+    (SearchConfig, {"min_tokens": 0}, "SearchConfig.min_tokens: expected at least 1"),
+    (SearchConfig, {"min_tokens": 9, "max_tokens": 8}, "SearchConfig.min_tokens: expected max_tokens (8) at the most"),
+    (SearchConfig, {"temperature": 1.0, "beam_size": 5}, "SearchConfig.beam_size: expected 1 where temperature draws"),
+    (SearchConfig, {"temperature": 1.0, "top_k": 0}, "SearchConfig.top_k: expected None, or a positive number"),
+    (SearchConfig, {"temperature": 1.0, "top_p": 0.0}, "SearchConfig.top_p: expected a probability in (0, 1]"),
+    (SearchConfig, {"top_k": 5}, "SearchConfig.top_k, SearchConfig.top_p: expected None and 1.0 where temperature 0"),
+    (SearchConfig, {"top_p": 0.9}, "SearchConfig.top_k, SearchConfig.top_p: expected None and 1.0 where temperature 0"),
 ]
 
 
@@ -67,6 +84,23 @@ def test_a_recipe_survives_json():
     )
     assert Recipe.from_json(recipe.to_json()) == recipe
     assert "ñandú" in recipe.to_json()
+
+
+@pytest.mark.parametrize(
+    ("search", "words"),
+    [
+        (SearchConfig(), "greedy"),
+        (SearchConfig(beam_size=5), "beam 5, plain length 1.0"),
+        (
+            SearchConfig(beam_size=4, length_normalisation="gnmt", length_alpha=0.6, coverage_beta=0.2),
+            "beam 4, gnmt length 0.6, coverage 0.2",
+        ),
+        (SearchConfig(temperature=0.7), "sampling, temperature 0.7"),
+        (SearchConfig(temperature=1.0, top_k=40, top_p=0.9), "sampling, temperature 1.0, top 40, nucleus 0.9"),
+    ],
+)
+def test_a_search_says_what_it_is(search, words):
+    assert str(search) == words
 
 
 def test_a_field_that_is_left_out_has_its_default():

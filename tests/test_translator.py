@@ -134,9 +134,8 @@ def test_log_prob_is_that_of_teacher_forcing_over_the_translation(translator):
 
 
 def with_search(translator, **changes):
-    """The translator with another search."""
-    search = replace(translator.search, **changes)
-    return ModelTranslator(translator.source_text, translator.target_text, translator.model, search)
+    """The translator with some other settings of its search."""
+    return translator.with_search(replace(translator.search, **changes))
 
 
 def test_a_hypothesis_ends_at_max_tokens(translator):
@@ -160,6 +159,141 @@ def test_draws_are_those_of_the_seed(translator):
 
 def test_hardly_any_temperature_draws_the_most_probable_tokens(translator):
     expect_equal(with_search(translator, temperature=1e-6).translate(SENTENCES), translator.translate(SENTENCES))
+
+
+def test_draws_depend_on_the_sentence_and_not_on_its_batch_mates(translator):
+    drawing = with_search(translator, temperature=1.0, top_k=20, top_p=0.9)
+    together = drawing.translate(SENTENCES)
+    expect_equal(drawing.translate(SENTENCES[::-1], batch_size=3), together[::-1])
+
+
+# Beam search and n-best lists
+
+
+def test_another_search_is_another_translator_on_the_same_weights(translator):
+    beam = translator.with_search(SearchConfig(beam_size=3))
+    assert beam.model is translator.model
+    assert (beam.search.beam_size, translator.search.beam_size) == (3, 1)
+
+
+@pytest.fixture(scope="module")
+def beam(translator):
+    """The translator with a beam and all that ranks it."""
+    return with_search(
+        translator, beam_size=4, coverage_beta=0.05, length_normalisation="gnmt", length_alpha=0.7, unk_allowed=False
+    )
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 1000])
+def test_batch_size_changes_no_translation_of_a_beam(beam, batch_size):
+    expect_equal(beam.translate(SENTENCES, batch_size), [beam.translate([sentence])[0] for sentence in SENTENCES])
+
+
+def test_eager_beam_search_gives_the_numbers_of_the_compiled_function(beam, eagerly):
+    eager = beam.translate_nbest(SENTENCES[:4])
+    tf.config.run_functions_eagerly(False)
+    for one, other in zip(eager, beam.translate_nbest(SENTENCES[:4]), strict=True):
+        expect_equal(one, other)
+
+
+def test_the_first_of_an_n_best_list_is_the_translation(beam):
+    lists = beam.translate_nbest(SENTENCES)
+    assert [len(each) for each in lists] == [4] * len(SENTENCES)
+    best = beam.translate(SENTENCES)
+    found = [each[0].score for each in lists]
+    np.testing.assert_allclose(found, [translation.score for translation in best], atol=1e-5)
+    assert [each[0].text for each in lists] == [translation.text for translation in best]
+
+
+def test_an_n_best_list_is_ordered_and_holds_no_translation_twice(beam):
+    for each in beam.translate_nbest(SENTENCES):
+        ended = [translation.score for translation in each if translation.tokens[-1] == ""]
+        cut = [translation.score for translation in each if translation.tokens[-1] != ""]
+        assert [translation.score for translation in each] == sorted(ended, reverse=True) + sorted(cut, reverse=True)
+        assert len({tuple(translation.tokens) for translation in each}) == len(each)
+
+
+def test_n_best_bounds_the_list(translator):
+    (found,) = with_search(translator, beam_size=4, n_best=2).translate_nbest(["No."])
+    assert len(found) == 2
+
+
+@pytest.mark.parametrize("unk_allowed", [True, False])
+def test_a_list_is_shorter_where_there_are_no_more_translations(translator, unk_allowed):
+    wide = with_search(translator, beam_size=300, max_tokens=1, unk_allowed=unk_allowed)
+    (found,) = wide.translate_nbest(["No."])
+    # one token each: all but PAD and START, and UNK where it is not allowed
+    assert len(found) == translator.target_text.vocabulary_size - 2 - (not unk_allowed)
+    assert ("⁇" in [translation.tokens[0] for translation in found]) == unk_allowed
+    assert wide.decode_nbest(tf.constant(["No."])).lengths.shape == (1, 300)
+
+
+def test_n_best_outputs_are_as_wide_as_the_request_needs(beam):
+    found = beam.decode_nbest(tf.constant(SENTENCES[:3]))
+    b, k, t = found.tokens.shape
+    assert (b, k, t) == (3, 4, int(tf.reduce_max(found.lengths)))
+    assert found.alignment.shape == (3, 4, t, int(tf.reduce_max(found.source_lengths)))
+    assert found.translations.shape == found.scores.shape == found.log_probs.shape == found.lengths.shape == (3, 4)
+
+
+def test_a_translation_has_at_least_min_tokens(translator):
+    found = with_search(translator, beam_size=3, min_tokens=9, max_tokens=11, length_alpha=0.0).translate_nbest(
+        ["", "No."]
+    )
+    assert {len(translation.tokens) for each in found for translation in each} <= {9, 10, 11}
+
+
+# Forced scoring
+
+
+def test_a_score_is_the_log_probability_under_teacher_forcing(translator):
+    sources, targets = SENTENCES[:4], ["Where is my sister?", "No.", "", "Tom"]
+    for source, target, found in zip(sources, targets, translator.score(sources, targets), strict=True):
+        ids = translator.target_text.encode(tf.constant([target])).ids
+        previous = tf.concat([[[START]], ids[:, :-1]], axis=1)
+        output = translator.model((translator.source_text.encode(tf.constant([source])).ids, previous))
+        wanted = tf.gather(tf.nn.log_softmax(output.logits), ids, batch_dims=2)[0].numpy()
+        np.testing.assert_allclose(found.token_log_probs, wanted, atol=1e-4)
+        assert found.log_prob == pytest.approx(wanted.sum(), abs=1e-4)
+        assert len(found.tokens) == len(wanted)
+        assert not found.truncated
+
+
+def test_batch_size_and_order_change_no_score(translator):
+    sources, targets = SENTENCES, ["No.", "", "Where?", "my sister", "x " * 100, "Hello!", "a b c", "?"]
+    together = translator.score(sources, targets)
+    alone = [translator.score([source], [target])[0] for source, target in zip(sources, targets, strict=True)]
+    for one, other in zip(together, alone, strict=True):
+        assert one.tokens == other.tokens
+        np.testing.assert_allclose(one.token_log_probs, other.token_log_probs, atol=1e-5)
+    assert [found.truncated for found in together] == [False] * 4 + [True, True] + [False] * 2
+    assert translator.score([], []) == []
+
+
+def test_an_empty_translation_is_scored_by_its_end(translator):
+    (found,) = translator.score(["No."], [""])
+    assert found.tokens == [""]
+    assert found.token_log_probs == pytest.approx([found.log_prob])
+
+
+def test_a_source_without_a_target_is_refused(translator):
+    with pytest.raises(ValueError, match=r"sources, targets: expected one of each for a pair, received \[2, 1\]"):
+        translator.score(["hola", "adiós"], ["hello"])
+    with pytest.raises(TypeError, match=r"targets: expected a list of strings"):
+        translator.score(["hola"], "hello")
+
+
+# Completion
+
+
+def test_a_translation_goes_on_from_its_beginning(beam, pairs):
+    begun = " ".join(pairs[0].target.split()[:2])
+    first, free = beam.complete(SENTENCES[:2], [begun, ""])
+    wanted = [token for token in beam.score(["x"], [begun])[0].tokens if token]
+    assert len(wanted) > 1
+    assert first.tokens[: len(wanted)] == wanted
+    assert first.tokens != beam.translate(SENTENCES[:1])[0].tokens
+    expect_equal([free], beam.translate([SENTENCES[1]]))
 
 
 def test_setting_the_random_seed_leaves_a_subword_translator_as_it_is(pairs):
@@ -192,6 +326,16 @@ def test_a_savedmodel_without_align_is_refused_by_name(tmp_path):
     tf.saved_model.save(module, str(tmp_path), signatures={"serving_default": module.shout})
     with pytest.raises(ValueError, match=r"signature 'align', received one with \['serving_default'\]\. Export"):
         ServedTranslator(tmp_path)
+
+
+def test_what_an_export_lacks_is_refused_by_name(served):
+    for ask, name in (
+        (lambda: served.translate_nbest(["hola"]), "nbest"),
+        (lambda: served.score(["a"], ["b"]), "score"),
+    ):
+        if name not in served.loaded.signatures:
+            with pytest.raises(ValueError, match=rf"signature '{name}', received one with \['align'"):
+                ask()
 
 
 def test_a_run_loads_in_one_call(run_folder, pairs):

@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+"""How fast sentences are translated: sentences per second in batches, and the time of a single one from a SavedModel.
+
+    decode_speed.py                                   an untrained model of 256 units, vocabularies of 8,000 words
+    decode_speed.py --units 512 --sentences test.es   on the lines of a file
+    decode_speed.py --run runs/spa-eng                a trained model
+
+An untrained model does not end its sentences: its translations are cut at the source's tokens + 1, which resembles real
+ones, and the result says so. Single sentences are run as TensorFlow Serving does, by the names of feeds and fetches in
+a session. One JSON object is printed last; of each figure it holds the median and all repetitions.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+LINES = 1000  # of the built-in sample, unless a file of sentences is given
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What to measure."""
+
+    run: Path | None = None
+    """A run directory; without one an untrained model is built."""
+    units: int = 256
+    """Of the untrained model: decoder, attention, readout, embedding; half as many in each direction of the encoder."""
+    vocabulary: int = 8000
+    """Of the untrained model: words on either side."""
+    sentences: Path | None = None
+    """A file with a source sentence per line; without one, sentences of the built-in sample."""
+    batch_size: int = 64
+    """Sentences that are translated together."""
+    beams: tuple[int, ...] = (1, 5)
+    """Widths to measure; 1 is greedy."""
+    single: int = 200
+    """Sentences that are translated one by one, per repetition."""
+    repeats: int = 3
+    """Repetitions of every measurement, after one to warm up."""
+
+
+def main(settings: Settings) -> None:
+    """Measures, and prints the result."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+    sentences = read_sentences(settings)
+    translator = load_run(settings.run) if settings.run else untrained(settings, sentences)
+    results = []
+    for width in settings.beams:
+        search = replace(translator.search, beam_size=width, n_best=None, temperature=0.0, top_k=None, top_p=1.0)
+        results.append({"beam": width, **measure(translator.with_search(search), sentences, settings)})
+    model = {
+        "run": str(settings.run) if settings.run else None,
+        "decoder_units": translator.model.decoder.units,
+        "target_vocabulary": translator.target_text.vocabulary_size,
+        "parameters": sum(variable.shape.num_elements() for variable in translator.model.trainable_variables),
+        "lengths": "the model's own" if settings.run else "untrained: cut at source tokens + 1",
+    }
+    print(json.dumps({**machine(), "model": model, "sentences": len(sentences), "results": results}, indent=2))
+
+
+def machine() -> dict[str, Any]:
+    """Where and when, and how busy the machine was already."""
+    cpu = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
+    return {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "cpu": cpu[0].split(":")[1].strip() if cpu else platform.processor(),
+        "cores": len(os.sched_getaffinity(0)),
+        "load_before": os.getloadavg()[0],
+        "python": platform.python_version(),
+        "libraries": {name: version(name) for name in ("tensorflow", "tensorflow-text", "keras")},
+    }
+
+
+def read_sentences(settings: Settings) -> list[str]:
+    """The sentences to translate."""
+    if settings.sentences:
+        return settings.sentences.read_text(encoding="utf-8").splitlines()
+    from nmt_keras.sample import sample_pairs
+
+    return [spanish for _, spanish in sample_pairs()[:LINES]]
+
+
+def load_run(folder: Path) -> Any:
+    """A run's best model."""
+    from nmt_keras.experiment import Experiment
+
+    return Experiment(folder).translator()
+
+
+def untrained(settings: Settings, sentences: Sequence[str]) -> Any:
+    """A model with random weights, over the sentences' own words and as many invented ones as make the vocabulary."""
+    import tensorflow as tf
+
+    from nmt_keras.config import ModelConfig, SearchConfig, TextConfig
+    from nmt_keras.model import build_model
+    from nmt_keras.text import WordText, fit_text
+    from nmt_keras.text.tokens import SPECIALS
+    from nmt_keras.translator import ModelTranslator
+
+    class CutTranslator(ModelTranslator):
+        """Ends translations where those of a trained model would about end."""
+
+        def limits(self, source_lengths: tf.Tensor) -> tf.Tensor:
+            return source_lengths + 1
+
+    size, units = settings.vocabulary, settings.units
+    config = TextConfig(kind="word", vocabulary_size=size)
+    known = fit_text(config, sentences)
+    words = [word.decode() for word in known.surfaces(tf.range(known.vocabulary_size)[tf.newaxis])[0].numpy()][4:]
+    invented = [f"word{i}" for i in range(size - len(SPECIALS) - len(words))]
+    text = WordText([*SPECIALS, *words, *invented], config)
+    sizes = ModelConfig(
+        embedding_size=units,
+        encoder_units=units // 2,
+        decoder_units=units,
+        attention_units=units,
+        readout_units=units,
+        dropout=0.0,
+    )
+    tf.keras.utils.set_random_seed(1)
+    return CutTranslator(text, text, build_model(sizes, size, size), SearchConfig())
+
+
+def measure(translator: Any, sentences: Sequence[str], settings: Settings) -> dict[str, Any]:
+    """Sentences per second in batches, and milliseconds of a sentence alone."""
+    found = translator.translate(sentences, settings.batch_size)
+    rates = [
+        len(sentences) / seconds(lambda: translator.translate(sentences, settings.batch_size))
+        for _ in range(settings.repeats)
+    ]
+    alone = singly(translator, sentences[:: max(1, len(sentences) // settings.single)][: settings.single])
+    milliseconds = [alone() for _ in range(settings.repeats + 1)][1:]
+    return {
+        "target_tokens_per_sentence": round(statistics.mean(len(translation.tokens) for translation in found), 2),
+        "sentences_per_s": {"median": round(statistics.median(rates), 1), "all": [round(rate, 1) for rate in rates]},
+        "single_sentence_ms": {
+            "median": round(statistics.median(statistics.median(each) for each in milliseconds), 2),
+            "all_medians": [round(statistics.median(each), 2) for each in milliseconds],
+            "p95": round(statistics.median(statistics.quantiles(each, n=20)[-1] for each in milliseconds), 2),
+        },
+    }
+
+
+def seconds(action: Callable[[], Any]) -> float:
+    """How long an action takes."""
+    began = time.perf_counter()
+    action()
+    return time.perf_counter() - began
+
+
+def singly(translator: Any, sentences: Sequence[str]) -> Callable[[], list[float]]:
+    """A function that translates each sentence alone with the exported model and says how many milliseconds it took."""
+    import tensorflow as tf
+
+    from nmt_keras.export import export
+
+    with tempfile.TemporaryDirectory() as folder:
+        exported = export(translator, Path(folder))
+        session = tf.compat.v1.Session(graph=tf.Graph())
+        with session.graph.as_default():
+            loaded = tf.compat.v1.saved_model.load(session, ["serve"], str(exported))
+    signature = loaded.signature_def["serving_default"]
+    feed, fetches = signature.inputs["text"].name, [output.name for output in signature.outputs.values()]
+    run = session.make_callable(fetches, [feed])
+    return lambda: [1000.0 * seconds(lambda sentence=sentence: run([sentence])) for sentence in sentences]
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Settings, description=__doc__))
