@@ -64,7 +64,7 @@ def main(settings: Settings) -> None:
         results.append({"beam": width, **measure(translator.with_search(search), sentences, settings)})
     model = {
         "run": str(settings.run) if settings.run else None,
-        "decoder_units": translator.model.decoder.units,
+        "decoder_units": translator.model.config.decoder.units,
         "target_vocabulary": translator.target_text.vocabulary_size,
         "parameters": sum(variable.shape.num_elements() for variable in translator.model.trainable_variables),
         "lengths": "the model's own" if settings.run else "untrained: cut at source tokens + 1",
@@ -105,7 +105,7 @@ def untrained(settings: Settings, sentences: Sequence[str]) -> Any:
     """A model with random weights, over the sentences' own words and as many invented ones as make the vocabulary."""
     import tensorflow as tf
 
-    from nmt_keras.config import ModelConfig, SearchConfig, TextConfig
+    from nmt_keras.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig, SearchConfig, TextConfig
     from nmt_keras.model import build_model
     from nmt_keras.text import WordText, fit_text
     from nmt_keras.text.tokens import SPECIALS
@@ -125,10 +125,9 @@ def untrained(settings: Settings, sentences: Sequence[str]) -> Any:
     text = WordText([*SPECIALS, *words, *invented], config)
     sizes = ModelConfig(
         embedding_size=units,
-        encoder_units=units // 2,
-        decoder_units=units,
-        attention_units=units,
-        readout_units=units,
+        encoder=EncoderConfig(units=units // 2),
+        attention=AttentionConfig(units=units),
+        decoder=DecoderConfig(units=units, readout_units=units),
         dropout=0.0,
     )
     tf.keras.utils.set_random_seed(1)

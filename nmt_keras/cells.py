@@ -6,11 +6,14 @@ positions; ``advance`` is what does, and nothing else stays in the loop.
 
 from __future__ import annotations
 
+import inspect
 import zlib
+from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 
@@ -19,30 +22,38 @@ class Noise(NamedTuple):
 
     seed: tf.Tensor  # [] int32
     step: tf.Tensor  # [] int32
+    position: Any = ()  # [] int32: within a sentence, where positions draw one by one; else ()
+
+
+def uniform(shape: tf.Tensor, noise: Noise, site: str) -> tf.Tensor:
+    """Numbers in [0, 1), float32, multiples of 2^-24: a pure function of ``noise`` and of ``site``.
+
+    The generator is named because it matters: Philox draws the same bits with and without XLA, on every device, and
+    XLA's own default takes some twenty times as long on a CPU.
+
+    Args:
+        shape: [N] int32.
+        noise: the step's randomness.
+        site: name of the place that draws, so that no two places of a model share their numbers.
+    """
+    place = tf.constant(zlib.crc32(site.encode()) & 0x7FFFFFFF, tf.int32)
+    position = noise.position if tf.is_tensor(noise.position) else 0
+    seed = tf.stack([tf.bitwise.bitwise_xor(noise.seed, place) + position, noise.step])
+    bits = tf.random.stateless_uniform(shape, seed, minval=None, maxval=None, dtype=tf.uint32, alg="philox")
+    return tf.cast(tf.bitwise.right_shift(bits, tf.constant(8, tf.uint32)), tf.float32) * 2.0**-24
+
+
+def keep_mask(shape: tf.Tensor, rate: float, noise: Noise, site: str, dtype: tf.DType) -> tf.Tensor:
+    """Numbers to multiply with: 0 with probability ``rate``, else 1 / (1 - rate); ``dtype``. See ``uniform``."""
+    keep = uniform(shape, noise, site) >= rate
+    return tf.where(keep, tf.constant(1.0 / (1.0 - rate), dtype), tf.zeros([], dtype))
 
 
 def dropout(x: tf.Tensor, rate: float, noise: Noise | None, site: str) -> tf.Tensor:
-    """Zeroes entries of ``x`` with probability ``rate`` and scales the rest by 1 / (1 - rate).
-
-    The generator is named because it matters: Philox draws the same numbers with and without XLA, on every device,
-    and XLA's own default takes some twenty times as long on a CPU.
-
-    Args:
-        x: floats of any shape.
-        rate: probability of a zero, in [0, 1).
-        noise: the step's randomness; None outside training, when ``x`` comes back as it is.
-        site: name of the place that drops, so that no two places of a model share a mask.
-
-    Returns:
-        A tensor like ``x``.
-    """
+    """``x`` times a mask of its shape; ``x`` itself where ``noise`` is None, outside training. See ``keep_mask``."""
     if noise is None or rate == 0.0:
         return x
-    place = tf.constant(zlib.crc32(site.encode()) & 0x7FFFFFFF, tf.int32)
-    seed = tf.stack([tf.bitwise.bitwise_xor(noise.seed, place), noise.step])
-    bits = tf.random.stateless_uniform(tf.shape(x), seed, minval=None, maxval=None, dtype=tf.uint32, alg="philox")
-    keep = bits >= tf.constant(round(rate * 2**32), tf.uint32)
-    return tf.where(keep, x / tf.cast(1.0 - rate, x.dtype), tf.zeros([], x.dtype))
+    return x * keep_mask(tf.shape(x), rate, noise, site, x.dtype)
 
 
 def product(x: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
@@ -73,8 +84,11 @@ def scan(
     def at(position: tf.Tensor | int) -> Any:
         return tf.nest.pack_sequence_as(inputs, [row.read(position)[:, tf.newaxis] for row in rows])
 
-    signature = tf.nest.map_structure(tf.TensorSpec.from_tensor, (at(0), carry))
-    _, emission = tf.function(advance, autograph=False).get_concrete_function(*signature).structured_outputs
+    if tf.executing_eagerly():  # where a step is cheaper than its trace
+        _, emission = advance(at(0), carry)
+    else:
+        signature = tf.nest.map_structure(tf.TensorSpec.from_tensor, (at(0), carry))
+        _, emission = tf.function(advance, autograph=False).get_concrete_function(*signature).structured_outputs
     written = [_rows(e.dtype, steps, e.shape[:1] + e.shape[2:]) for e in tf.nest.flatten(emission)]
 
     def body(
@@ -103,7 +117,8 @@ class Part(keras.layers.Layer):
     """A layer whose methods are called one by one, past ``__call__``.
 
     So it casts its own variables to the compute dtype, and it declares them when it is constructed: a part knows all
-    its sizes, and nothing is created inside a loop.
+    its sizes, and nothing is created inside a loop. Each argument of a constructor is an attribute of the same name,
+    and so the configuration.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -122,9 +137,119 @@ class Part(keras.layers.Layer):
         """``x`` (a variable or a tensor) in the dtype that this part computes in."""
         return tf.cast(x, self.compute_dtype)
 
+    def get_config(self) -> dict[str, Any]:
+        """The constructor's arguments; layers among them serialised."""
+        names = [name for name in inspect.signature(type(self).__init__).parameters if name not in ("self", "options")]
+        own = {name: keras.saving.serialize_keras_object(getattr(self, name)) for name in names}
+        return {**super().get_config(), **own}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """The inverse of ``get_config``."""
+        return cls(**{name: keras.saving.deserialize_keras_object(value) for name, value in config.items()})
+
+
+class Cell(Part):
+    """A recurrent cell: s_t from x_t, s_{t-1} and, in a decoder, a context c_t that depends on the state.
+
+    A cell multiplies its inputs in three places. ``project`` is W x_t + b, which waits for nothing and is taken for all
+    positions at once; ``contextualise`` adds C c_t; ``advance`` does what needs the last state. The state is a nest of
+    [B, Q, U]; ``output`` is what the layer above sees of it.
+
+    Args:
+        units: U, the state's size.
+        input_size: I, the width of x_t; 0 for a cell that runs on its state alone.
+        context_size: the width of c_t; 0 for a cell without context.
+    """
+
+    parts: ClassVar[int]
+    """Vectors of U numbers that the inputs give: the gates and the proposal."""
+
+    def __init__(self, units: int, input_size: int, context_size: int = 0, **options: Any) -> None:
+        super().__init__(**options)
+        self.units, self.input_size, self.context_size = units, input_size, context_size
+        if input_size:
+            self.kernel = self.weight("kernel", (input_size, self.parts * units), "glorot_uniform")
+        if context_size:
+            self.context_kernel = self.weight("context_kernel", (context_size, self.parts * units), "glorot_uniform")
+        self.bias = self.weight("bias", (self.parts * units,), "zeros")
+
+    def project(self, x: tf.Tensor) -> tf.Tensor:
+        """W x + b: [..., I] -> [..., parts · U]."""
+        if not self.input_size:
+            return tf.broadcast_to(self.cast(self.bias), tf.concat([tf.shape(x)[:-1], [self.parts * self.units]], 0))
+        return product(x, self.cast(self.kernel)) + self.cast(self.bias)
+
+    def contextualise(self, projected: tf.Tensor, context: tf.Tensor) -> tf.Tensor:
+        """W x_t + b + C c_t from W x_t + b [..., parts · U] and c_t."""
+        return projected + product(context, self.cast(self.context_kernel))
+
+    @abstractmethod
+    def advance(self, projected: tf.Tensor, state: Any, keep: tf.Tensor | None = None) -> Any:
+        """The next state.
+
+        Args:
+            projected: W x_t + b (+ C c_t), [..., parts · U].
+            state: s_{t-1}, a nest of [..., U].
+            keep: mask [..., U] on s_{t-1} wherever a product reads it (variational dropout: Gal, Ghahramani 2016,
+                section 4); None keeps all.
+        """
+
+    def zero_state(self, batch: tf.Tensor) -> Any:
+        """The state 0 of ``batch`` sentences: a nest of [B, 1, U]."""
+        return self.state_of(tf.zeros([batch, 1, self.units], self.compute_dtype))
+
+    def state_of(self, output: tf.Tensor) -> Any:
+        """The state whose output is ``output`` [..., U], and which is 0 elsewhere."""
+        return output
+
+    def output(self, state: Any) -> tf.Tensor:
+        """What a layer above, an attention or a readout sees of a state: [..., U]."""
+        return state
+
+
+def _kept(state: tf.Tensor, keep: tf.Tensor | None) -> tf.Tensor:
+    return state if keep is None else state * keep
+
 
 @keras.saving.register_keras_serializable("nmt_keras")
-class GRUCell(Part):
+class TanhCell(Cell):
+    """The plain recurrent unit (Elman 1990).
+
+        s_t = tanh(W x_t + U s_{t-1} + C c_t + b)
+
+    Args:
+        units, input_size, context_size: see :class:`Cell`.
+        recurrence_of: another cell whose U this one uses; None for its own.
+    """
+
+    parts = 1
+
+    def __init__(
+        self,
+        units: int,
+        input_size: int,
+        context_size: int = 0,
+        recurrence_of: TanhCell | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(units, input_size, context_size, **options)
+        self.recurrence_of = recurrence_of
+        if recurrence_of is None:
+            self.own_recurrent = self.weight("recurrent", (units, units), "orthogonal")
+
+    @property
+    def recurrent(self) -> keras.Variable:
+        """U."""
+        return self.own_recurrent if self.recurrence_of is None else self.recurrence_of.recurrent
+
+    def advance(self, projected: tf.Tensor, state: tf.Tensor, keep: tf.Tensor | None = None) -> tf.Tensor:
+        """s_t."""
+        return tf.tanh(projected + product(_kept(state, keep), self.cast(self.recurrent)))
+
+
+@keras.saving.register_keras_serializable("nmt_keras")
+class GRUCell(Cell):
     """The gated unit of Cho et al. 2014: the reset gate acts on the state, before its product.
 
         z_t  = sigma(W_z x_t + U_z s_{t-1} + C_z c_t + b_z)           update gate
@@ -132,46 +257,184 @@ class GRUCell(Part):
         s~_t = tanh(W x_t + U [r_t * s_{t-1}] + C c_t + b)            proposal
         s_t  = (1 - z_t) * s_{t-1} + z_t * s~_t
 
-    (Bahdanau et al. 2014, appendix A.1.1 and A.2.2.) Only a decoder's cell has a context c_t, which depends on the
-    state and so belongs into the loop. Keras's update gate is the complement of z: ``keras.layers.GRUCell`` with
-    ``reset_after=False``, fed [x_t ; c_t], equals this cell when all that makes z changes sign.
-
-    Args:
-        units: U, the state's size.
-        input_size: I, the width of x_t.
-        context_size: D, the width of c_t; 0 for a cell without context.
+    (Bahdanau et al. 2014, appendix A.1.1 and A.2.2.) Keras's update gate is the complement of z:
+    ``keras.layers.GRUCell`` with ``reset_after=False``, fed [x_t ; c_t], equals this cell when all that makes z changes
+    sign.
     """
 
+    parts = 3  # z, r, proposal
+
     def __init__(self, units: int, input_size: int, context_size: int = 0, **options: Any) -> None:
-        super().__init__(**options)
-        self.units, self.input_size, self.context_size = units, input_size, context_size
-        self.kernel = self.weight("kernel", (input_size, 3 * units), "glorot_uniform")  # W_z, W_r, W
-        if context_size:
-            self.context_kernel = self.weight(
-                "context_kernel", (context_size, 3 * units), "glorot_uniform"
-            )  # C_z, C_r, C
+        super().__init__(units, input_size, context_size, **options)
         self.gates_recurrent = self.weight("gates_recurrent", (units, 2 * units), "orthogonal")  # U_z, U_r
         self.recurrent = self.weight("recurrent", (units, units), "orthogonal")  # U
-        self.bias = self.weight("bias", (3 * units,), "zeros")
 
-    def project(self, x: tf.Tensor) -> tf.Tensor:
-        """W x + b for the update gate, the reset gate and the proposal: [..., I] -> [..., 3U]."""
-        return product(x, self.cast(self.kernel)) + self.cast(self.bias)
-
-    def contextualise(self, projected: tf.Tensor, context: tf.Tensor) -> tf.Tensor:
-        """W x_t + b + C c_t from W x_t + b [..., 3U] and c_t [..., D]."""
-        return projected + product(context, self.cast(self.context_kernel))
-
-    def advance(self, projected: tf.Tensor, state: tf.Tensor) -> tf.Tensor:
-        """s_t from W x_t + b (+ C c_t) [..., 3U] and s_{t-1} [..., U]."""
+    def advance(self, projected: tf.Tensor, state: tf.Tensor, keep: tf.Tensor | None = None) -> tf.Tensor:
+        """s_t."""
         update, reset, proposal = tf.split(projected, 3, axis=-1)
-        gates = product(state, self.cast(self.gates_recurrent))
+        seen = _kept(state, keep)
+        gates = product(seen, self.cast(self.gates_recurrent))
         update = tf.sigmoid(update + gates[..., : self.units])
         reset = tf.sigmoid(reset + gates[..., self.units :])
-        proposal = tf.tanh(proposal + product(reset * state, self.cast(self.recurrent)))
+        proposal = tf.tanh(proposal + product(reset * seen, self.cast(self.recurrent)))
         return state + update * (proposal - state)
 
-    def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments."""
-        sizes = {"units": self.units, "input_size": self.input_size, "context_size": self.context_size}
-        return {**super().get_config(), **sizes}
+
+@keras.saving.register_keras_serializable("nmt_keras")
+class ResetAfterGRUCell(Cell):
+    """The gated unit of the lecture and of cuDNN: the reset gate acts on the product with the state.
+
+        z_t  = sigma(W_z x_t + U_z s_{t-1} + C_z c_t + b_z + b'_z)
+        r_t  = sigma(W_r x_t + U_r s_{t-1} + C_r c_t + b_r + b'_r)
+        s~_t = tanh(W x_t + r_t * (U s_{t-1} + b') + C c_t + b)
+        s_t  = z_t * s_{t-1} + (1 - z_t) * s~_t
+
+    (cs224d, lecture 9, which has no biases; b' is cuDNN's.) One product reads the state instead of Cho's two. Here z
+    keeps the old state, as in the lecture and in Keras, whose ``GRUCell(reset_after=True)`` this is.
+    """
+
+    parts = 3  # z, r, proposal
+
+    def __init__(self, units: int, input_size: int, context_size: int = 0, **options: Any) -> None:
+        super().__init__(units, input_size, context_size, **options)
+        self.recurrent = self.weight("recurrent", (units, 3 * units), "orthogonal")  # U_z, U_r, U
+        self.recurrent_bias = self.weight("recurrent_bias", (3 * units,), "zeros")
+
+    def advance(self, projected: tf.Tensor, state: tf.Tensor, keep: tf.Tensor | None = None) -> tf.Tensor:
+        """s_t."""
+        update, reset, proposal = tf.split(projected, 3, axis=-1)
+        read = product(_kept(state, keep), self.cast(self.recurrent)) + self.cast(self.recurrent_bias)
+        read_update, read_reset, read_proposal = tf.split(read, 3, axis=-1)
+        update, reset = tf.sigmoid(update + read_update), tf.sigmoid(reset + read_reset)
+        proposal = tf.tanh(proposal + reset * read_proposal)
+        return proposal + update * (state - proposal)
+
+
+class LSTMState(NamedTuple):
+    """What an LSTM carries."""
+
+    hidden: tf.Tensor  # [..., U] float: h_t, what others see
+    memory: tf.Tensor  # [..., U] float: c_t
+
+
+@keras.saving.register_keras_serializable("nmt_keras")
+class LSTMCell(Cell):
+    """The long short-term memory (Hochreiter, Schmidhuber 1997, with the forget gate of Gers et al. 2000).
+
+        i_t = sigma(W_i x_t + U_i h_{t-1} + b_i)          f_t, o_t likewise
+        c_t = f_t * c_{t-1} + i_t * tanh(W_c x_t + U_c h_{t-1} + b_c)
+        h_t = o_t * tanh(c_t)
+
+    A context adds C c to each sum. ``keras.layers.LSTMCell`` is the same cell. The forget gate's bias begins at 1
+    (Jozefowicz et al. 2015), as there.
+    """
+
+    parts = 4  # i, f, proposal, o
+
+    def __init__(self, units: int, input_size: int, context_size: int = 0, **options: Any) -> None:
+        super().__init__(units, input_size, context_size, **options)
+        self.recurrent = self.weight("recurrent", (units, 4 * units), "orthogonal")
+        self.bias.assign(np.repeat([0.0, 1.0, 0.0, 0.0], units))
+
+    def advance(self, projected: tf.Tensor, state: LSTMState, keep: tf.Tensor | None = None) -> LSTMState:
+        """h_t and c_t."""
+        sums = projected + product(_kept(state.hidden, keep), self.cast(self.recurrent))
+        enter, forget, proposal, leave = tf.split(sums, 4, axis=-1)
+        memory = tf.sigmoid(forget) * state.memory + tf.sigmoid(enter) * tf.tanh(proposal)
+        return LSTMState(tf.sigmoid(leave) * tf.tanh(memory), memory)
+
+    def state_of(self, output: tf.Tensor) -> LSTMState:
+        """h = ``output``, c = 0."""
+        return LSTMState(output, tf.zeros_like(output))
+
+    def output(self, state: LSTMState) -> tf.Tensor:
+        """h_t."""
+        return state.hidden
+
+
+CELL_CLASSES: dict[str, type[Cell]] = {
+    "tanh": TanhCell,
+    "gru": GRUCell,
+    "gru-reset-after": ResetAfterGRUCell,
+    "lstm": LSTMCell,
+}
+"""By the name that a configuration gives them."""
+
+
+class Masks(NamedTuple):
+    """Dropout masks of a stack for a stretch of positions; empty where nothing is dropped."""
+
+    handed: tuple[tf.Tensor, ...]  # [B, T, U] for each cell but the first: on what it gets from below
+    read: tuple[tf.Tensor, ...]  # [B, T, U] for each cell, the same at all T: on the state that it reads
+
+
+@keras.saving.register_keras_serializable("nmt_keras")
+class Stack(Part):
+    """Cells one upon the other; at every step each reads the output of the one below.
+
+    The first has the context, if any. With ``residual``, each cell but the first adds its input to its output (Wu et
+    al. 2016, section 3.1).
+
+    Args:
+        cells: from the bottom up.
+        residual: see above.
+        dropout: probability of dropping an entry of what one cell hands to the next, in training.
+        recurrent_dropout: probability of dropping an entry of a state where its cell reads it, in training; one mask
+            for all steps.
+    """
+
+    def __init__(
+        self,
+        cells: list[Cell],
+        residual: bool = False,
+        dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        **options: Any,
+    ) -> None:
+        super().__init__(**options)
+        self.cells, self.residual = cells, residual
+        self.dropout, self.recurrent_dropout = dropout, recurrent_dropout
+
+    def zero_state(self, batch: tf.Tensor) -> tuple[Any, ...]:
+        """Every cell's state 0."""
+        return tuple(cell.zero_state(batch) for cell in self.cells)
+
+    def output(self, states: tuple[Any, ...]) -> tf.Tensor:
+        """The top cell's output without what ``residual`` adds: [..., U]."""
+        return self.cells[-1].output(states[-1])
+
+    def masks(self, like: tf.Tensor, noise: Noise | None) -> Masks:
+        """One training step's dropout masks for the positions of ``like`` [B, T, ...]."""
+        if noise is None:
+            return Masks((), ())
+        batch, steps = tf.shape(like)[0], like.shape[1] or tf.shape(like)[1]
+        handed, read = [], []
+        for number, cell in enumerate(self.cells):
+            if self.dropout and number:
+                shape = tf.stack([batch, steps, self.cells[number - 1].units])
+                handed.append(keep_mask(shape, self.dropout, noise, f"{self.name} layer {number}", like.dtype))
+            if self.recurrent_dropout:
+                shape, site = tf.stack([batch, 1, cell.units]), f"{self.name} state {number}"
+                once = keep_mask(shape, self.recurrent_dropout, noise._replace(position=()), site, like.dtype)
+                read.append(tf.repeat(once, steps, axis=1))
+        return Masks(tuple(handed), tuple(read))
+
+    def advance(self, projected: tf.Tensor, states: tuple[Any, ...], masks: Masks) -> tuple[tuple[Any, ...], tf.Tensor]:
+        """The next states, and the top cell's output [B, Q, U].
+
+        Args:
+            projected: what the first cell's ``project`` and ``contextualise`` gave.
+            states: one per cell.
+            masks: this position's.
+        """
+        advanced = []
+        output = None
+        for number, (cell, state) in enumerate(zip(self.cells, states, strict=True)):
+            if number:
+                below = output * masks.handed[number - 1] if masks.handed else output
+                projected = cell.project(below)
+            state = cell.advance(projected, state, masks.read[number] if masks.read else None)
+            above = cell.output(state)
+            output = above + below if number and self.residual else above
+            advanced.append(state)
+        return tuple(advanced), output

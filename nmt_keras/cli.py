@@ -17,7 +17,7 @@ from typing import Annotated
 
 import tyro
 
-from nmt_keras.config import Recipe
+from nmt_keras.config import CorpusConfig, Recipe
 from nmt_keras.corpus import (
     SPANISH_ENGLISH_SHA256,
     SPANISH_ENGLISH_URL,
@@ -26,6 +26,7 @@ from nmt_keras.corpus import (
     SplitCorpus,
     fetch_corpus,
     read_pairs,
+    shuffle_pairs,
     split_pairs,
     text_sha256,
 )
@@ -33,6 +34,7 @@ from nmt_keras.recipes import RECIPES, SAMPLE, SPANISH_ENGLISH, find_recipe
 from nmt_keras.sample import SAMPLE_NAME, sample_pairs
 
 SPANISH_ENGLISH_NAME = "spa-eng"
+WHOLE = CorpusConfig()
 FALLING_BACK = (
     "Going on with the built-in sample: sentences that a small phrase grammar makes. It shows that everything works; "
     "its translator knows some 400 words and measures nothing. For the real one, run again with a network, or with "
@@ -53,10 +55,11 @@ class CorpusOptions:
     max_malformed: float = 0.01
     """The share of malformed lines, which are left out, that is allowed."""
 
-    def load(self, folder: Path, say: Callable[[str], None]) -> SplitCorpus:
+    def load(self, config: CorpusConfig, folder: Path, say: Callable[[str], None]) -> SplitCorpus:
         """Reads and splits the corpus.
 
         Args:
+            config: what of it is taken, and how it is split.
             folder: where a download is kept.
             say: told what happens.
 
@@ -65,7 +68,7 @@ class CorpusOptions:
             FileNotFoundError, ValueError: the file cannot be read.
         """
         if self.corpus == SAMPLE_NAME:
-            return built_in_sample()
+            return built_in_sample(config)
         file = self.corpus or fetch_corpus(SPANISH_ENGLISH_URL, folder, SPANISH_ENGLISH_SHA256)
         name = corpus_name(file)
         pairs, report = read_pairs(
@@ -77,7 +80,7 @@ class CorpusOptions:
         say(f"{file}: {len(pairs):,} pairs; {report}")
         if self.corpus and name == SPANISH_ENGLISH_NAME and text_sha256(file) != SPANISH_ENGLISH_SHA256:
             say(f"{file} is another version of the Spanish-English corpus: scores may not compare with published ones.")
-        return _split(name, pairs)
+        return _split(name, pairs, config)
 
 
 def corpus_name(path: str | PathLike[str]) -> str:
@@ -95,13 +98,15 @@ def corpus_name(path: str | PathLike[str]) -> str:
     return "sample-file" if name == SAMPLE_NAME else name  # the built-in sample's name is its own
 
 
-def built_in_sample() -> SplitCorpus:
+def built_in_sample(config: CorpusConfig = WHOLE) -> SplitCorpus:
     """The sample corpus, Spanish to English."""
-    return _split(SAMPLE_NAME, [Pair(source=spanish, target=english) for english, spanish in sample_pairs()])
+    return _split(SAMPLE_NAME, [Pair(source=spanish, target=english) for english, spanish in sample_pairs()], config)
 
 
-def _split(name: str, pairs: Sequence[Pair]) -> SplitCorpus:
-    parts = split_pairs(pairs, key_side="target")
+def _split(name: str, pairs: Sequence[Pair], config: CorpusConfig) -> SplitCorpus:
+    taken = pairs[: config.first]
+    by_hash = config.split == "hashed-groups"
+    parts = split_pairs(taken, key_side="target") if by_hash else shuffle_pairs(taken, seed=config.seed)
     for part in ("train", "valid", "test"):
         if not parts[part]:
             raise ValueError(
@@ -110,12 +115,19 @@ def _split(name: str, pairs: Sequence[Pair]) -> SplitCorpus:
     return SplitCorpus(name, parts["train"], parts["valid"], parts["test"])
 
 
-def choose_recipe(name: str | None, corpus: str, minutes: float | None) -> Recipe:
-    """The recipe called ``name``, or the corpus's own; trained for ``minutes`` if given."""
+def named_corpus(recipe: str | None) -> CorpusConfig:
+    """What the recipe called ``recipe`` takes of a corpus; all of it if none is named."""
+    return find_recipe(recipe).corpus if recipe else WHOLE
+
+
+def choose_recipe(name: str | None, corpus: str, minutes: float | None, width: float = 1.0) -> Recipe:
+    """The recipe called ``name``, or the corpus's own, ``width`` times as wide; trained for ``minutes`` if given."""
     recipe = find_recipe(name) if name else SAMPLE if corpus == SAMPLE_NAME else SPANISH_ENGLISH
+    if width != 1.0:
+        recipe = recipe.scaled(width)
     if minutes is None:
         return recipe
-    return replace(recipe, train=replace(recipe.train, minutes=minutes, steps=None))
+    return replace(recipe, train=replace(recipe.train, minutes=minutes, steps=None, epochs=None))
 
 
 class Console:
@@ -165,21 +177,26 @@ class Train:
     """A recipe's name; by default the corpus's own."""
     minutes: float | None = None
     """Training time, compilation included; the recipe's own by default."""
+    width: float = 1.0
+    """Times the recipe's size in every layer: 0.25 brings a paper's model onto a laptop."""
 
     def __call__(self, console: Console) -> None:
         """Trains and evaluates."""
-        self.train(console, self.data.load(Path("data"), console.say))
+        self.train(console, self.data.load(named_corpus(self.recipe), Path("data"), console.say))
 
     def train(self, console: Console, corpus: SplitCorpus) -> Path:
         """Trains and evaluates on a corpus that is loaded already."""
         from nmt_keras.experiment import Experiment
 
-        recipe = choose_recipe(self.recipe, corpus.name, self.minutes)
-        default = corpus.name if self.recipe is None else f"{corpus.name}-{recipe.name}"
+        recipe = choose_recipe(self.recipe, corpus.name, self.minutes, self.width)
+        own = self.recipe is None and self.width == 1.0
+        default = corpus.name if own else f"{corpus.name}-{recipe.name}"
         folder = self.run or Path("runs") / default
         if self.minutes is None and (folder / "recipe.json").exists():
             stored = Experiment(folder).recipe.train  # how long it is trained was said when it was begun
-            recipe = replace(recipe, train=replace(recipe.train, minutes=stored.minutes, steps=stored.steps))
+            recipe = replace(
+                recipe, train=replace(recipe.train, minutes=stored.minutes, steps=stored.steps, epochs=stored.epochs)
+            )
         experiment = Experiment(folder, recipe)
         console.say(
             f"{corpus.name}: {len(corpus.train):,} pairs to train on, {len(corpus.valid):,} to validate, "
@@ -242,13 +259,18 @@ class Export:
     """The run directory."""
     to: Path | None = None
     """The model's folder; saved_models/RUN by default."""
+    beam: int | None = None
+    """Hypotheses that serving_default and align keep of a sentence; by default the recipe's."""
 
     def __call__(self, console: Console) -> None:
         """Prints the version's folder."""
         from nmt_keras.experiment import Experiment
 
         experiment = Experiment(self.run)
-        print(experiment.export(experiment.translator(), self.to or Path("saved_models") / self.run.resolve().name))
+        translator = experiment.translator()
+        if self.beam is not None:
+            translator = translator.with_search(replace(translator.search, beam_size=self.beam))
+        print(experiment.export(translator, self.to or Path("saved_models") / self.run.resolve().name))
 
 
 @dataclass(frozen=True)
@@ -258,7 +280,7 @@ class Recipes:
     def __call__(self, console: Console) -> None:
         """Prints a line per recipe."""
         for recipe in RECIPES.values():
-            print(f"{recipe.name:20} {recipe.source.kind} to {recipe.target.kind}, {recipe.model.decoder_units} units")
+            print(f"{recipe.name:20} {recipe.source.kind} to {recipe.target.kind}, {recipe.model.decoder.units} units")
 
 
 @dataclass(frozen=True)
@@ -278,10 +300,10 @@ class Demo:
         announcer = Announcer(console.say)
         announcer.next_step()
         try:
-            corpus = self.data.load(Path("data"), console.say)
+            corpus = self.data.load(named_corpus(self.recipe), Path("data"), console.say)
         except CorpusUnavailable as unavailable:
             console.say(f"{unavailable}\n{FALLING_BACK}")
-            corpus = built_in_sample()
+            corpus = built_in_sample(named_corpus(self.recipe))
         announcer.next_step()
         run = Train(recipe=self.recipe, minutes=self.minutes).train(console, corpus)
         demonstrate(corpus, run, announcer)
@@ -301,7 +323,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     command = tyro.cli(Command, prog="nmt", description="Neural machine translation with attention.", args=arguments)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     if arguments is None and isinstance(command, Train | Demo):
-        _take_huge_pages()
+        _keep_memory()
     console = Console()
     try:
         command(console)
@@ -315,13 +337,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise SystemExit(128 + number) from error
 
 
-def _take_huge_pages() -> None:
-    """Starts this process anew with its memory in huge pages, which glibc can be told only before it starts.
+MALLOC = (
+    "glibc.malloc.hugetlb=1:"  # pages of 2 MiB
+    "glibc.malloc.mmap_threshold=1073741824:"  # large blocks from the heap too ...
+    "glibc.malloc.trim_threshold=8589934592:"  # ... which is kept ...
+    "glibc.malloc.arena_max=1"  # ... and of which there is one
+)
 
-    A training step takes and frees hundreds of megabytes: in pages of 4 KiB a third of its time goes into page faults.
-    Whoever has set GLIBC_TUNABLES already is left alone, and so is every other C library.
+
+def _keep_memory() -> None:
+    """Starts this process anew with a malloc that keeps what is freed, which glibc can be told only before it starts.
+
+    A training step takes and frees hundreds of megabytes: given back to the system each time, and in pages of 4 KiB,
+    a third of its time goes into page faults. Whoever has set GLIBC_TUNABLES already is left alone, and so is every
+    other C library.
     """
     if platform.libc_ver()[0] == "glibc" and "GLIBC_TUNABLES" not in os.environ:
-        os.environ["GLIBC_TUNABLES"] = "glibc.malloc.hugetlb=1"
+        os.environ["GLIBC_TUNABLES"] = MALLOC
         sys.stdout.flush()
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import typing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any, Literal, TypeVar
 
@@ -27,6 +27,14 @@ def require_choice(where: str, choices: typing.Sequence[str], received: str) -> 
         nearest = get_close_matches(str(received), choices, n=1)
         hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
         raise ValueError(f"{where}: expected one of {', '.join(choices)}; received {received!r}.{hint}")
+
+
+def require_positive(record: Any, *names: str) -> None:
+    """Raises ValueError unless each named field of a configuration is a whole number of at least 1."""
+    for name in names:
+        value = getattr(record, name)
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        require(whole and value >= 1, f"{type(record).__name__}.{name}", "a whole number of at least 1", value)
 
 
 @dataclass(frozen=True)
@@ -59,28 +67,324 @@ class TextConfig:
             require(not self.strip_accents, "TextConfig.strip_accents", "False for subword texts", self.strip_accents)
 
 
-@dataclass(frozen=True)
-class ModelConfig:
-    """Sizes of an encoder with attention and its decoder."""
+Cell = Literal["tanh", "gru", "gru-reset-after", "lstm"]
+CELLS = typing.get_args(Cell)
 
-    embedding_size: int = 256
-    encoder_units: int = 256
-    """Units of each direction; the annotations are twice as wide."""
-    decoder_units: int = 512
-    attention_units: int = 512
-    readout_units: int = 256
-    """Maxout units, l in Bahdanau et al.; the layer below the softmax."""
-    readout_state: Literal["previous", "current"] = "previous"
-    """Which decoder state the readout sees: s_{i-1}, as in the paper's appendix, or s_i, as in its main text."""
+
+@dataclass(frozen=True)
+class EncoderConfig:
+    """How source tokens become annotations."""
+
+    kind: Literal["recurrent", "self-attention"] = "recurrent"
+    cell: Cell = "gru"
+    """Recurrent encoders: tanh, GRU with the reset gate before its product (Cho) or after it (cuDNN), LSTM."""
+    direction: Literal["bidirectional", "forward", "backward"] = "bidirectional"
+    """Recurrent encoders: "backward" reads the source reversed; annotations keep the order of the source."""
+    merge: Literal["concatenate", "sum"] = "concatenate"
+    """Of the two directions' states."""
+    units: int = 256
+    """Of each direction; of each position in a self-attention encoder."""
+    layers: int = 1
     residual: bool = False
+    """Add each layer's input to its output, from the second layer on."""
+    word_view: bool = False
     """Add a linear view of each source word's embedding to its annotation."""
-    dropout: float = 0.2
+    heads: int = 4
+    """Of each self-attention layer."""
 
     def __post_init__(self) -> None:
-        for name in ("embedding_size", "encoder_units", "decoder_units", "attention_units", "readout_units"):
-            require(getattr(self, name) >= 1, f"ModelConfig.{name}", "a positive number", getattr(self, name))
-        require_choice("ModelConfig.readout_state", ("previous", "current"), self.readout_state)
-        require(0.0 <= self.dropout < 1.0, "ModelConfig.dropout", "a probability in [0, 1)", self.dropout)
+        require_choice("EncoderConfig.kind", ("recurrent", "self-attention"), self.kind)
+        require_choice("EncoderConfig.cell", CELLS, self.cell)
+        require_choice("EncoderConfig.direction", ("bidirectional", "forward", "backward"), self.direction)
+        require_choice("EncoderConfig.merge", ("concatenate", "sum"), self.merge)
+        require_positive(self, "units", "layers", "heads")
+        if self.kind == "self-attention":
+            require(
+                self.units % (2 * self.heads) == 0,
+                "EncoderConfig.units",
+                f"a multiple of twice EncoderConfig.heads ({2 * self.heads}), such as "
+                f"{nearest_multiple(self.units, 2 * self.heads)}",
+                self.units,
+            )
+            require(not self.word_view, "EncoderConfig.word_view", "False in a self-attention encoder", self.word_view)
+
+    @property
+    def annotation_size(self) -> int:
+        """D, the width of an annotation."""
+        both = self.kind == "recurrent" and self.direction == "bidirectional" and self.merge == "concatenate"
+        return 2 * self.units if both else self.units
+
+
+@dataclass(frozen=True)
+class AttentionConfig:
+    """What each target position sees of the source."""
+
+    kind: Literal["additive", "dot", "general", "concat", "location", "fixed", "none"] = "additive"
+    """A score function, or "fixed": the same context at every step, or "none": nothing but the decoder's start."""
+    span: Literal["global", "local-m", "local-p"] = "global"
+    """All of the source, or a window around the target's own position, or around a predicted one."""
+    units: int = 512
+    """Hidden units of the additive and concat scores, and of local-p's prediction."""
+    window: int = 10
+    """D of Luong et al.: a local span reaches from p_t - D to p_t + D."""
+    max_source_positions: int = 50
+    """Rows of the location score; positions beyond get weight 0."""
+
+    def __post_init__(self) -> None:
+        require_choice("AttentionConfig.kind", typing.get_args(typing.get_type_hints(type(self))["kind"]), self.kind)
+        require_choice("AttentionConfig.span", ("global", "local-m", "local-p"), self.span)
+        require_positive(self, "units", "window", "max_source_positions")
+        if self.kind in ("location", "fixed", "none"):
+            require(
+                self.span == "global",
+                "AttentionConfig.span",
+                f"'global' with AttentionConfig.kind {self.kind!r}; local spans go with additive, dot, general, concat",
+                self.span,
+            )
+
+
+@dataclass(frozen=True)
+class DecoderConfig:
+    """How target tokens are written."""
+
+    order: Literal["attend-then-update", "update-then-attend", "self-attention"] = "attend-then-update"
+    """Bahdanau's order, Luong's order, or layers that attend to the decoder's own earlier states."""
+    cell: Cell = "gru"
+    units: int = 512
+    layers: int = 1
+    residual: bool = False
+    """Add each layer's input to its output, from the second layer on."""
+    start: Literal["backward", "forward", "both", "last", "mean", "zero"] = "backward"
+    """s_0: tanh of a product with the encoder's first backward state, its last forward state, both, or the mean of its
+    annotations; the encoder's last states as they are, layer by layer; or 0."""
+    reads_words: bool = True
+    """Feed y_{i-1} to the state; False for the lecture's plain decoder, which runs on its state alone."""
+    feeds_attention: bool = False
+    """Update-then-attend only: feed the last attentional vector beside the word (input feeding)."""
+    shares_recurrence: bool = False
+    """Use the encoder's recurrent matrix (tanh cells, one layer, one direction): the lecture's W^(hh)."""
+    readout: Literal["maxout", "linear", "state", "attentional"] = "maxout"
+    """Below the softmax: maxout units over state, context and word; a linear layer over these; the state alone; or
+    tanh(W_c [c ; h])."""
+    readout_state: Literal["previous", "current"] = "previous"
+    """Maxout and linear: s_{i-1}, as in the appendix of Bahdanau et al., or s_i, as in its main text."""
+    readout_units: int = 256
+    """Maxout units, l in Bahdanau et al.; width of the attentional vector."""
+    tied: bool = False
+    """The softmax's matrix is the target embedding."""
+    heads: int = 4
+    """Self-attention order: of each layer."""
+    max_positions: int = 100
+    """Self-attention order: target tokens, END included, that can be written."""
+
+    def __post_init__(self) -> None:
+        for name in ("order", "start", "readout", "readout_state"):
+            choices = typing.get_args(typing.get_type_hints(type(self))[name])
+            require_choice(f"DecoderConfig.{name}", choices, getattr(self, name))
+        require_choice("DecoderConfig.cell", CELLS, self.cell)
+        require_positive(self, "units", "layers", "readout_units", "heads", "max_positions")
+        luong = self.order == "update-then-attend"
+        require(
+            luong or not self.feeds_attention,
+            "DecoderConfig.feeds_attention",
+            "False unless DecoderConfig.order is 'update-then-attend'",
+            self.feeds_attention,
+        )
+        allowed = {
+            "attend-then-update": ("maxout", "linear", "state"),
+            "update-then-attend": ("attentional", "state", "linear"),
+            "self-attention": ("state",),
+        }[self.order]
+        require(
+            self.readout in allowed,
+            "DecoderConfig.readout",
+            f"one of {', '.join(allowed)} with DecoderConfig.order {self.order!r}",
+            self.readout,
+        )
+        if luong and self.readout == "linear":
+            require(
+                self.readout_state == "current",
+                "DecoderConfig.readout_state",
+                "'current' with DecoderConfig.order 'update-then-attend'",
+                self.readout_state,
+            )
+        require(
+            not self.feeds_attention or self.readout == "attentional",
+            "DecoderConfig.feeds_attention",
+            "False unless DecoderConfig.readout is 'attentional': it is that vector which is fed",
+            self.feeds_attention,
+        )
+        if self.order == "self-attention":
+            require(
+                self.reads_words,
+                "DecoderConfig.reads_words",
+                "True with DecoderConfig.order 'self-attention', whose states are made of words",
+                self.reads_words,
+            )
+            require(
+                not self.shares_recurrence,
+                "DecoderConfig.shares_recurrence",
+                "False with DecoderConfig.order 'self-attention', which has no recurrent matrix",
+                self.shares_recurrence,
+            )
+            require(
+                self.units % (2 * self.heads) == 0,
+                "DecoderConfig.units",
+                f"a multiple of twice DecoderConfig.heads ({2 * self.heads}), such as "
+                f"{nearest_multiple(self.units, 2 * self.heads)}",
+                self.units,
+            )
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """An encoder, an attention and a decoder."""
+
+    embedding_size: int = 256
+    encoder: EncoderConfig = field(default_factory=EncoderConfig)
+    attention: AttentionConfig = field(default_factory=AttentionConfig)
+    decoder: DecoderConfig = field(default_factory=DecoderConfig)
+    dropout: float = 0.2
+    """Probability of dropping an entry of the embeddings, of what one layer hands to the next, and of what the softmax
+    sees; in training."""
+    recurrent_dropout: float = 0.0
+    """Probability of dropping an entry of the state where a cell reads it, one mask for a whole sentence."""
+    initializer: Literal["glorot", "bahdanau", "uniform"] = "glorot"
+    """Glorot and orthogonal matrices; the normal and orthogonal ones of Bahdanau et al.; all uniform in +-0.1."""
+
+    def __post_init__(self) -> None:
+        require_positive(self, "embedding_size")
+        for name in ("dropout", "recurrent_dropout"):
+            value = getattr(self, name)
+            require(0.0 <= value < 1.0, f"ModelConfig.{name}", "a probability in [0, 1)", value)
+        require_choice("ModelConfig.initializer", ("glorot", "bahdanau", "uniform"), self.initializer)
+        _check_parts_fit(self)
+
+    def scaled(self, width: float) -> ModelConfig:
+        """The same model with every width times ``width``: to the nearest number that heads divide.
+
+        A decoder scored by dot products stays as wide as the annotations, and a tied embedding as wide as the readout.
+        """
+        require(width > 0.0, "width", "a positive number", width)
+
+        def times(size: int, multiple: int = 1) -> int:
+            return nearest_multiple(width * size, multiple)
+
+        encoder, attention, decoder = self.encoder, self.attention, self.decoder
+        attentive = decoder.order == "self-attention"
+        encoder = replace(
+            encoder, units=times(encoder.units, 2 * encoder.heads if encoder.kind == "self-attention" else 1)
+        )
+        units = times(decoder.units, 2 * decoder.heads if attentive else 1)
+        if attention.kind == "dot" and not attentive:
+            units = encoder.annotation_size
+        decoder = replace(decoder, units=units, readout_units=times(decoder.readout_units))
+        embedding_size = times(self.embedding_size)
+        if decoder.tied:
+            embedding_size = decoder.units if decoder.readout == "state" else decoder.readout_units
+        attention = replace(attention, units=times(attention.units))
+        return replace(self, embedding_size=embedding_size, encoder=encoder, attention=attention, decoder=decoder)
+
+
+def nearest_multiple(size: float, of: int) -> int:
+    """The multiple of ``of`` nearest to ``size``, at least ``of`` itself."""
+    return max(of, of * round(size / of))
+
+
+def _check_parts_fit(model: ModelConfig) -> None:
+    """Raises ValueError where encoder, attention and decoder cannot work together, with the nearest that can."""
+    encoder, attention, decoder = model.encoder, model.attention, model.decoder
+    recurrent = encoder.kind == "recurrent"
+    directions = {"bidirectional": ("backward", "forward", "both"), "forward": ("forward", "last")}
+    starts = (
+        (*directions.get(encoder.direction, ("backward", "last")), "mean", "zero") if recurrent else ("mean", "zero")
+    )
+    if decoder.order == "self-attention":
+        require(
+            attention.kind == "dot" and attention.span == "global",
+            "AttentionConfig.kind, AttentionConfig.span",
+            "'dot' and 'global' with DecoderConfig.order 'self-attention', whose heads attend by scaled dot products",
+            (attention.kind, attention.span),
+        )
+    else:
+        require(
+            decoder.start in starts,
+            "DecoderConfig.start",
+            f"one of {', '.join(starts)}, which this encoder ({encoder.kind}, {encoder.direction}) has",
+            decoder.start,
+        )
+    if decoder.start == "last" and decoder.order != "self-attention":
+        here, there = (decoder.cell, decoder.units, decoder.layers), (encoder.cell, encoder.units, encoder.layers)
+        require(
+            here == there,
+            "DecoderConfig.cell, DecoderConfig.units, DecoderConfig.layers",
+            f"the encoder's, {there}, with DecoderConfig.start 'last'",
+            here,
+        )
+    if attention.kind == "dot" and decoder.order != "self-attention":
+        require(
+            decoder.units == encoder.annotation_size,
+            "DecoderConfig.units",
+            f"the annotations' width, {encoder.annotation_size}, with AttentionConfig.kind 'dot' ('general' takes any)",
+            decoder.units,
+        )
+    if attention.kind in ("fixed", "none"):
+        require(
+            recurrent,
+            "AttentionConfig.kind",
+            "a score with a self-attention encoder, which has no last state",
+            attention.kind,
+        )
+    if decoder.order == "update-then-attend" and decoder.readout == "state":
+        require(
+            attention.kind == "none",
+            "DecoderConfig.readout",
+            "'attentional' or 'linear' with DecoderConfig.order 'update-then-attend', unless AttentionConfig.kind is "
+            "'none': else nothing would read the context",
+            decoder.readout,
+        )
+    if attention.kind == "none":
+        require(
+            decoder.start != "zero",
+            "DecoderConfig.start",
+            "another with AttentionConfig.kind 'none': the decoder would see nothing of the source",
+            decoder.start,
+        )
+        require(
+            decoder.readout == "state",
+            "DecoderConfig.readout",
+            "'state' with AttentionConfig.kind 'none': there is no context to read",
+            decoder.readout,
+        )
+    if decoder.tied:
+        require(
+            decoder.readout != "linear",
+            "DecoderConfig.readout",
+            "'maxout', 'state' or 'attentional' with DecoderConfig.tied: a linear readout has no embedding's width",
+            decoder.readout,
+        )
+        name = "units" if decoder.readout == "state" else "readout_units"
+        require(
+            getattr(decoder, name) == model.embedding_size,
+            f"DecoderConfig.{name}",
+            f"ModelConfig.embedding_size, {model.embedding_size}, with DecoderConfig.tied",
+            getattr(decoder, name),
+        )
+    if decoder.shares_recurrence:
+        sides = (
+            (encoder.kind, encoder.cell, encoder.direction, encoder.layers, encoder.units),
+            (decoder.cell, decoder.layers, decoder.units),
+        )
+        require(
+            encoder.kind == "recurrent"
+            and encoder.cell == decoder.cell == "tanh"
+            and encoder.layers == decoder.layers == 1
+            and encoder.direction != "bidirectional"
+            and encoder.units == decoder.units,
+            "DecoderConfig.shares_recurrence",
+            "False unless encoder and decoder are one tanh layer of one direction and equal units",
+            sides,
+        )
 
 
 @dataclass(frozen=True)
@@ -88,7 +392,9 @@ class TrainConfig:
     """How a model is trained."""
 
     steps: int | None = None
-    """Updates to make; None when ``minutes`` says how long."""
+    """Updates to make. How long to train is said by exactly one of steps, epochs and minutes."""
+    epochs: float | None = None
+    """Times that every training pair is seen."""
     minutes: float | None = 10.0
     """Training time, compilation and validation included; becomes a number of steps once, before the first update."""
     batch_size: int = 64
@@ -99,23 +405,39 @@ class TrainConfig:
     """Pairs with a side of more tokens, END included, are left out of training, and counted."""
     pool_size: int = 16384
     """Pairs that are permuted, sorted by length and cut into batches together."""
+    optimizer: Literal["adam", "adadelta", "sgd"] = "adam"
     learning_rate: float = 2e-3
-    """Adam's peak rate."""
+    """The peak rate."""
     warmup_steps: int = 200
     """Steps over which the rate grows linearly from 0 to its peak."""
-    decay: Literal["constant", "cosine", "linear"] = "cosine"
-    """How the rate goes on after warming up; all but "constant" reach 0 at the last step."""
+    decay: Literal["constant", "cosine", "linear", "halving"] = "cosine"
+    """How the rate goes on after warming up; "cosine" and "linear" reach 0 at the last step."""
+    halve_from: float = 0.5
+    """Halving only: the share of the run after which the rate is halved for the first time."""
+    halve_every: float = 0.1
+    """Halving only: the share of the run between two halvings."""
     beta_2: float = 0.98
     """Adam's decay of the second moment."""
-    clip_norm: float = 1.0
-    """Gradients whose global L2 norm exceeds this are scaled down to it."""
+    rho: float = 0.95
+    """Adadelta's decay of both its averages."""
+    epsilon: float = 1e-8
+    """What Adam and Adadelta add below the fraction."""
+    clip_norm: float | None = 1.0
+    """Gradients whose global L2 norm exceeds this are scaled down to it; None leaves them."""
     label_smoothing: float = 0.1
+    sampling_from: float = 0.0
+    """Scheduled sampling: the probability, at the first step, that the decoder reads a token of its own rather than the
+    reference's. 0 at both ends is teacher forcing, 1 at both ends free running."""
+    sampling_to: float = 0.0
+    """The same at the last step; between them, a line."""
     denominator: Literal["tokens", "sentences"] = "tokens"
     """What the summed loss and its gradient are divided by."""
     validations: int = 4
     """Validations in a run, evenly spaced: the loss of ``valid``, the BLEU of a sample of it, a checkpoint."""
     validation_sentences: int = 500
     """Sentences of the BLEU sample."""
+    checkpoint_every: int = 500
+    """Steps between two checkpoints; each validation and each interruption writes one as well."""
     patience: int = 4
     """Validations without a better loss after which training stops early."""
     log_every: int = 50
@@ -126,14 +448,17 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         require(
-            (self.steps is None) != (self.minutes is None),
-            "TrainConfig.steps, TrainConfig.minutes",
+            [self.steps, self.epochs, self.minutes].count(None) == 2,
+            "TrainConfig.steps, TrainConfig.epochs, TrainConfig.minutes",
             "exactly one of them",
-            (self.steps, self.minutes),
+            (self.steps, self.epochs, self.minutes),
         )
         for name in (
             "steps",
+            "epochs",
             "minutes",
+            "halve_every",
+            "epsilon",
             "batch_size",
             "shapes",
             "pool_size",
@@ -143,7 +468,7 @@ class TrainConfig:
         ):
             value = getattr(self, name)
             require(value is None or value > 0, f"TrainConfig.{name}", "a positive number", value)
-        for name in ("patience", "log_every", "validation_sentences"):
+        for name in ("patience", "log_every", "checkpoint_every", "validation_sentences"):
             require(getattr(self, name) >= 1, f"TrainConfig.{name}", "at least 1", getattr(self, name))
         require(self.max_tokens >= 2, "TrainConfig.max_tokens", "at least 2 (one token and END)", self.max_tokens)
         require(self.warmup_steps >= 0, "TrainConfig.warmup_steps", "0 or more", self.warmup_steps)
@@ -151,7 +476,13 @@ class TrainConfig:
         require(
             0.0 <= self.label_smoothing < 1.0, "TrainConfig.label_smoothing", "a share in [0, 1)", self.label_smoothing
         )
-        require_choice("TrainConfig.decay", ("constant", "cosine", "linear"), self.decay)
+        for name in ("sampling_from", "sampling_to"):
+            value = getattr(self, name)
+            require(0.0 <= value <= 1.0, f"TrainConfig.{name}", "a probability in [0, 1]", value)
+        require(0.0 <= self.rho < 1.0, "TrainConfig.rho", "a decay in [0, 1)", self.rho)
+        require(0.0 <= self.halve_from <= 1.0, "TrainConfig.halve_from", "a share in [0, 1]", self.halve_from)
+        require_choice("TrainConfig.optimizer", ("adam", "adadelta", "sgd"), self.optimizer)
+        require_choice("TrainConfig.decay", ("constant", "cosine", "linear", "halving"), self.decay)
         require_choice("TrainConfig.denominator", ("tokens", "sentences"), self.denominator)
 
 
@@ -231,15 +562,47 @@ class SearchConfig:
 
 
 @dataclass(frozen=True)
+class CorpusConfig:
+    """What of a corpus a recipe takes, and how it is split."""
+
+    first: int | None = None
+    """Pairs from the beginning of the file; None takes all."""
+    split: Literal["hashed-groups", "shuffled-groups"] = "hashed-groups"
+    """The benchmark's split, or 80 % to train on and 20 % to validate and test on, drawn by target sentence."""
+    seed: int = 1
+    """Of the draw."""
+
+    def __post_init__(self) -> None:
+        if self.first is not None:
+            require_positive(self, "first")
+        require_choice("CorpusConfig.split", ("hashed-groups", "shuffled-groups"), self.split)
+        require(self.seed >= 0, "CorpusConfig.seed", "0 or more", self.seed)
+
+
+@dataclass(frozen=True)
 class Recipe:
     """A system: everything that makes a run, except the corpus and the time."""
 
     name: str
+    corpus: CorpusConfig = field(default_factory=CorpusConfig)
     source: TextConfig = field(default_factory=TextConfig)
     target: TextConfig = field(default_factory=TextConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
     search: SearchConfig = field(default_factory=SearchConfig)
+
+    def __post_init__(self) -> None:
+        decoder = self.model.decoder
+        require(
+            decoder.order != "self-attention" or self.search.max_tokens <= decoder.max_positions,
+            "SearchConfig.max_tokens",
+            f"DecoderConfig.max_positions ({decoder.max_positions}), all that the decoder can write, at the most",
+            self.search.max_tokens,
+        )
+
+    def scaled(self, width: float) -> Recipe:
+        """The same system with a model of ``width`` times the size in every layer, under a name that says so."""
+        return replace(self, name=f"{self.name}-x{width:g}", model=self.model.scaled(width))
 
     def to_json(self) -> str:
         """The recipe as a JSON object, one key per field."""
@@ -249,17 +612,17 @@ class Recipe:
     def from_json(cls, text: str, where: str = "recipe") -> Recipe:
         """The inverse of ``to_json``. Raises ValueError naming ``where`` and the unknown or missing field."""
         try:
-            return _record(cls, json.loads(text))
+            return record_from(cls, json.loads(text))
         except (TypeError, json.JSONDecodeError) as error:
             raise ValueError(
                 f"{where}: expected a recipe as JSON with the fields of {cls.__name__}; {error}."
             ) from error
 
 
-def _record(kind: type[Record], fields: dict[str, Any]) -> Record:
+def record_from(kind: type[Record], fields: dict[str, Any]) -> Record:
     """``kind`` with ``fields``, where nested objects become the dataclasses that its annotations name."""
     if not isinstance(fields, dict):
         raise TypeError(f"{kind.__name__} is an object, received {fields!r:.40}")
     hints = typing.get_type_hints(kind)
-    nested = {k: _record(hints[k], v) if dataclasses.is_dataclass(hints.get(k)) else v for k, v in fields.items()}
+    nested = {k: record_from(hints[k], v) if dataclasses.is_dataclass(hints.get(k)) else v for k, v in fields.items()}
     return kind(**nested)

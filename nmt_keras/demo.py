@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
@@ -17,6 +18,7 @@ import httpx
 
 from nmt_keras.corpus import SplitCorpus
 from nmt_keras.experiment import Experiment
+from nmt_keras.export import BEAM_SIZE
 from nmt_keras.plotting import alignment_heatmap, save_figure
 from nmt_keras.sample import SAMPLE_NAME
 from nmt_keras.translator import ModelTranslator
@@ -92,7 +94,8 @@ def demonstrate(corpus: SplitCorpus, run: Path, announcer: Announcer) -> None:
     announcer.next_step()
     say(f"  {draw(translator, questions[-1], run / 'alignment.png')}")
     announcer.next_step()
-    version = experiment.export(translator, Path("saved_models") / run.name)
+    beam = translator.with_search(replace(translator.search, beam_size=BEAM_SIZE))
+    version = experiment.export(beam, Path("saved_models") / run.name)
     say(f"  {version}")
     announcer.next_step()
     say(ask(version, questions[0]))

@@ -52,7 +52,7 @@ def evaluate(translator: Translator, pairs: Sequence[Pair]) -> Report:
     )
 
 
-def write_score(path: Path, part: str, report: Report, search: str) -> None:
+def write_score(path: Path, part: str, report: Report, search: str, step: int) -> None:
     """Puts a report under ``part`` into ``scores.json``, whole or not at all; other parts stay.
 
     Args:
@@ -60,6 +60,7 @@ def write_score(path: Path, part: str, report: Report, search: str) -> None:
         part: "test" or "valid".
         report: its figures are rounded to two decimals, sacreBLEU's own habit.
         search: how translations were searched for, as ``str(SearchConfig)`` says it.
+        step: at which the model's checkpoint was written.
     """
     scores = json.loads(path.read_text()) if path.exists() else {}
     scores[part] = {
@@ -69,6 +70,7 @@ def write_score(path: Path, part: str, report: Report, search: str) -> None:
         "signature": report.signature,
         "chrf_signature": report.chrf_signature,
         "search": search,
+        "step": step,
         "sentences": report.sentences,
         "sentences_per_s": round(report.sentences / report.seconds, 1),
     }

@@ -2,7 +2,7 @@
 
 runs/NAME/
   recipe.json      what was asked for
-  corpus.json      what it was trained on: name, pairs of each part, sha256 of the training part
+  corpus.json      what it was trained on: name, pairs of each part, sha256 of each
   source/ target/  the two texts
   checkpoints/     last/ and best/
   log.jsonl        a row per interval of training and per validation
@@ -28,9 +28,9 @@ from nmt_keras.corpus.batches import Batches, TokenLists, choose_shapes
 from nmt_keras.evaluation import Report, evaluate, write_score
 from nmt_keras.export import export, read_manifest, versions
 from nmt_keras.metrics import bleu
-from nmt_keras.model import build_model
+from nmt_keras.model import Seq2Seq, build_model
 from nmt_keras.text import Text, fit_text, load_text
-from nmt_keras.training import forward, load_weights, train
+from nmt_keras.training import forward, is_finished, load_weights, train
 from nmt_keras.translator import ModelTranslator, ServedTranslator, Translator
 
 LINES_AT_ONCE = 4096
@@ -68,6 +68,8 @@ class Experiment:
     ) -> None:
         """Trains, or goes on where the run stopped; returns at once if it is finished. See ``training.train``."""
         self._prepare(corpus, report)
+        if is_finished(self.folder):
+            return
         tf.keras.utils.set_random_seed(self.recipe.train.seed)
         source_text, target_text = self._texts()
         config, limit = self.recipe.train, self.recipe.train.max_tokens
@@ -93,7 +95,7 @@ class Experiment:
         )
         model = build_model(self.recipe.model, source_text.vocabulary_size, target_text.vocabulary_size)
         translator = ModelTranslator(source_text, target_text, model, self.recipe.search)
-        validate = validation(translator, corpus.valid, config.validation_sentences)
+        validate = validation(model, translator, corpus.valid, config.validation_sentences)
         train(model, batches, config, self.folder, validate, report, show)
 
     def translator(self) -> ModelTranslator:
@@ -106,18 +108,24 @@ class Experiment:
     def evaluate(self, translator: Translator, part: str, pairs: Sequence[Pair]) -> Report:
         """Evaluates a part and writes its scores into ``scores.json``."""
         found = evaluate(translator, pairs)
-        write_score(self.folder / "scores.json", part, found, str(self.recipe.search))
+        write_score(self.folder / "scores.json", part, found, str(self.recipe.search), self.step())
         return found
 
     def scores(self) -> dict[str, Any]:
-        """What ``scores.json`` holds; {} before the first evaluation."""
+        """What ``scores.json`` holds of the model that ``translator`` loads; {} before its first evaluation."""
         path = self.folder / "scores.json"
-        return json.loads(path.read_text()) if path.exists() else {}
+        found = json.loads(path.read_text()) if path.exists() else {}
+        return {part: score for part, score in found.items() if score["step"] == self.step()}
+
+    def step(self) -> int:
+        """The step at which the checkpoint that ``translator`` loads was written."""
+        return int(self._checkpoint().name.rpartition("-")[2])
 
     def export(self, translator: ModelTranslator, model_folder: Path) -> Path:
         """Exports the best model as the next version; the newest, if it is of the same checkpoint, serves as it is."""
         best = self._checkpoint()
         manifest = {
+            "search": str(translator.search),
             "recipe": dataclasses.asdict(self.recipe),
             "corpus": json.loads((self.folder / "corpus.json").read_text(encoding="utf-8")),
             "checkpoint": {"name": best.name, "bytes_and_time": _stamp(best.with_name(f"{best.name}.index"))},
@@ -125,7 +133,8 @@ class Experiment:
         }
         for version in versions(model_folder)[-1:]:
             newest = model_folder / str(version)
-            if read_manifest(newest).get("checkpoint") == manifest["checkpoint"]:
+            known = read_manifest(newest)
+            if all(known.get(name) == manifest[name] for name in ("checkpoint", "search")):
                 return newest
         return export(translator, model_folder, manifest)
 
@@ -144,7 +153,11 @@ class Experiment:
         facts = {
             "name": corpus.name,
             "pairs": {"train": len(corpus.train), "valid": len(corpus.valid), "test": len(corpus.test)},
-            "train_sha256": part_sha256(corpus.train, key_side="target"),
+            "sha256": {
+                "train": part_sha256(corpus.train, key_side="target"),
+                "valid": part_sha256(corpus.valid, key_side="target"),
+                "test": part_sha256(corpus.test, key_side="target"),
+            },
         }
         recorded = self.folder / "corpus.json"
         if (self.folder / "recipe.json").exists():
@@ -177,9 +190,9 @@ def encode_lines(text: Text, lines: Sequence[str]) -> tuple[TokenLists, np.ndarr
 
 
 def validation(
-    translator: ModelTranslator, pairs: Sequence[Pair], sentences: int, batch_size: int = 128
+    model: Seq2Seq, translator: ModelTranslator, pairs: Sequence[Pair], sentences: int, batch_size: int = 128
 ) -> Callable[[], dict[str, float]]:
-    """A function that measures the model as it is on ``pairs``.
+    """A function that measures the model, which ``translator`` translates with, as it is on ``pairs``.
 
     It answers ``valid_loss``, the cross-entropy of all pairs in nats per token without smoothing or dropout, and
     ``valid_bleu``, of an evenly spaced sample of ``sentences`` of them.
@@ -190,7 +203,7 @@ def validation(
     batches = Batches(source, target, batch_size=batch_size, shapes=shapes, pool_size=len(pairs), seed=0)
     ids = tf.TensorSpec([None, None], tf.int32)
     measure = tf.function(
-        lambda source, target: forward(translator.model, source, target, smoothing=0.0),
+        lambda source, target: forward(model, source, target, smoothing=0.0),
         input_signature=[ids, ids],
         autograph=False,
     )

@@ -6,16 +6,23 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
-from nmt_keras.translator import TEXT, ModelTranslator
+from nmt_keras.translator import SOURCE, TARGET, TEXT, Decoded, ModelTranslator
 
 MANIFEST = Path("assets.extra") / "manifest.json"
+
+BEAM_SIZE = 5
+"""Hypotheses of the signature ``beam`` where the translator's own search keeps one."""
+
+BRIEF = ("translation", "score", "truncated")
+"""Outputs of the signatures that answer in short."""
 
 
 def versions(model_folder: Path) -> list[int]:
@@ -26,7 +33,7 @@ def versions(model_folder: Path) -> list[int]:
 
 
 def export(translator: ModelTranslator, model_folder: Path, manifest: Mapping[str, Any] | None = None) -> Path:
-    """Writes the next version of a model, with the signatures ``serving_default`` and ``align``.
+    """Writes the next version of a model, with the signatures of ``signatures``.
 
     Everything, ``assets.extra`` included, is written into a sibling whose name is no number, flushed to the disk, and
     then renamed: a server that watches the folder sees the whole version or none, and an interrupted export leaves no
@@ -83,18 +90,43 @@ class Resources(tf.Module):
 
 
 def signatures(translator: ModelTranslator) -> dict[str, Any]:
-    """The exported functions, by signature name; each takes ``text`` [B] string and answers a dict of named outputs."""
+    """The exported functions, by signature name; each answers a dict of named outputs.
+
+    serving_default   text [B]               the best translation by the translator's own search
+    align             text [B]               the same, with tokens, log-probability and alignment
+    greedy            text [B]               the greedy translation
+    beam              text [B]               the n-best list, of BEAM_SIZE where the translator's search has no beam
+    score             source [B], target [B] the log-probability of a given translation, and of its tokens
+    """
+    search = translator.search
+    one = replace(search, beam_size=1, n_best=None, temperature=0.0, top_k=None, top_p=1.0)
+    greedy = translator.with_search(one)
+    beam = translator if search.beam_size > 1 else translator.with_search(replace(one, beam_size=BEAM_SIZE))
+
+    def answering_best(best: ModelTranslator, names: Sequence[str]) -> Any:
+        @tf.function(input_signature=[TEXT], autograph=False)
+        def answer(text: tf.Tensor) -> dict[str, tf.Tensor]:
+            decoded = best.decode(tf.ensure_shape(text, [None]))
+            return {name: getattr(decoded, name) for name in names}
+
+        return answer
 
     @tf.function(input_signature=[TEXT], autograph=False)
-    def align(text: tf.Tensor) -> dict[str, tf.Tensor]:
-        return translator.decode(tf.ensure_shape(text, [None]))._asdict()
+    def answer_nbest(text: tf.Tensor) -> dict[str, tf.Tensor]:
+        return beam.decode_nbest(tf.ensure_shape(text, [None]))._asdict()
 
-    @tf.function(input_signature=[TEXT], autograph=False)
-    def serving_default(text: tf.Tensor) -> dict[str, tf.Tensor]:
-        decoded = translator.decode(tf.ensure_shape(text, [None]))
-        return {name: getattr(decoded, name) for name in ("translation", "score", "truncated")}
+    @tf.function(input_signature=[SOURCE, TARGET], autograph=False)
+    def answer_score(source: tf.Tensor, target: tf.Tensor) -> dict[str, tf.Tensor]:
+        source, target = (tf.ensure_shape(side, [None]) for side in (source, target))
+        return translator.decode_forced(source, target)._asdict()
 
-    return {"serving_default": serving_default, "align": align}
+    return {
+        "serving_default": answering_best(translator, BRIEF),
+        "align": answering_best(translator, Decoded._fields),
+        "greedy": answering_best(greedy, BRIEF),
+        "beam": answer_nbest,
+        "score": answer_score,
+    }
 
 
 def read_manifest(version_folder: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Optimisers and learning rates; a rate depends on the step alone."""
+"""Initial weights, optimisers and learning rates as the papers state them; a rate depends on the step alone."""
 
 from __future__ import annotations
 
@@ -10,38 +10,92 @@ import tensorflow as tf
 from nmt_keras.config import TrainConfig
 
 
+def initialize(scheme: str, variables: list[keras.Variable]) -> None:
+    """Gives variables the initial weights of a paper; they are told apart by their names.
+
+    Args:
+        scheme: "glorot" leaves them as the layers made them: Glorot uniform, orthogonal recurrent matrices, biases 0.
+            "bahdanau": recurrent matrices random orthogonal, each gate's by itself; W_a and U_a N(0, 0.001^2); v_a and
+            every bias 0; all others N(0, 0.01^2) (Bahdanau, Cho, Bengio 2014, appendix B.1).
+            "uniform": all uniform in [-0.1, 0.1] (Luong, Pham, Manning 2015, section 4.1).
+            The scales of layer normalisations, which neither paper has, stay 1.
+        variables: of a built model; changed in place. Draws come from Keras's global seed.
+    """
+    for variable in variables:
+        if variable.name in ("scale", "scales"):
+            continue
+        if scheme == "uniform":
+            variable.assign(keras.random.uniform(variable.shape, -0.1, 0.1, variable.dtype))
+        elif scheme == "bahdanau":
+            variable.assign(_bahdanau(variable))
+
+
+def _bahdanau(variable: keras.Variable) -> tf.Tensor:
+    name, shape = variable.name, variable.shape
+    if "bias" in name or name in ("energy", "position_energy"):
+        return tf.zeros(shape, variable.dtype)
+    if name.endswith("recurrent"):
+        square = (shape[0], shape[0])
+        # an initializer of Keras answers the same matrix whenever it is asked: each gate has its own
+        gates = [keras.initializers.Orthogonal()(square, variable.dtype) for _ in range(shape[1] // shape[0])]
+        return tf.concat(gates, axis=1)
+    deviation = 0.001 if name in ("query_kernel", "key_kernel") else 0.01
+    return keras.random.normal(shape, 0.0, deviation, variable.dtype)
+
+
 def learning_rate(config: TrainConfig, step: int, total_steps: int) -> float:
     """The rate of update number ``step`` (from 0) of ``total_steps``.
 
-    Linear from 0 to the peak over the warm-up, then constant, or down to 0 along half a cosine (Loshchilov, Hutter
-    2017, equation 5, without restarts) or a line.
+    Linear from 0 to the peak over the warm-up; then constant, down to 0 along half a cosine (Loshchilov, Hutter 2017,
+    equation 5, without restarts) or a line, or halved again and again (Luong et al. 2015, section 4.1).
     """
     if step < config.warmup_steps:
         return config.learning_rate * (step + 1) / config.warmup_steps
-    done = (step - config.warmup_steps) / max(1, total_steps - config.warmup_steps)
+    done = min(1.0, (step - config.warmup_steps) / max(1, total_steps - config.warmup_steps))
     match config.decay:
         case "cosine":
-            return config.learning_rate * 0.5 * (1.0 + math.cos(math.pi * min(1.0, done)))
+            return config.learning_rate * 0.5 * (1.0 + math.cos(math.pi * done))
         case "linear":
-            return config.learning_rate * max(0.0, 1.0 - done)
+            return config.learning_rate * (1.0 - done)
+        case "halving":
+            # a hair's breadth forgiven: 0.6 - 0.5 is less than 0.1 in floating point
+            times = math.floor((done - config.halve_from) / config.halve_every + 1e-9) + 1
+            return config.learning_rate * 0.5 ** max(0, times)
         case _:
             return config.learning_rate
 
 
+def sampling_probability(config: TrainConfig, step: int, total_steps: int) -> float:
+    """The probability that the decoder reads a token of its own at update ``step``: a line over the run.
+
+    (Bengio et al. 2015, section 2.4, linear decay.)
+    """
+    done = step / max(1, total_steps - 1)
+    return config.sampling_from + done * (config.sampling_to - config.sampling_from)
+
+
 def build_optimizer(config: TrainConfig, variables: list[keras.Variable]) -> keras.optimizers.Optimizer:
-    """Adam (Kingma, Ba 2015) with its slots made, so that a checkpoint can be restored into it."""
-    optimizer = keras.optimizers.Adam(config.learning_rate, beta_2=config.beta_2, epsilon=1e-8)
+    """Adam (Kingma, Ba 2015), Adadelta (Zeiler 2012) or plain SGD; its slots are made, for a checkpoint to fill."""
+    match config.optimizer:
+        case "adadelta":
+            optimizer = keras.optimizers.Adadelta(config.learning_rate, rho=config.rho, epsilon=config.epsilon)
+        case "sgd":
+            optimizer = keras.optimizers.SGD(config.learning_rate)
+        case _:
+            optimizer = keras.optimizers.Adam(config.learning_rate, beta_2=config.beta_2, epsilon=config.epsilon)
     optimizer.build(variables)
     return optimizer
 
 
-def clip_by_global_norm(gradients: list[tf.Tensor], clip_norm: float) -> tuple[list[tf.Tensor], tf.Tensor]:
+def clip_by_global_norm(gradients: list[tf.Tensor], clip_norm: float | None) -> tuple[list[tf.Tensor], tf.Tensor]:
     """Gradients scaled by min(1, clip_norm / norm), and that norm: their joint L2 norm.
 
-    (Pascanu, Mikolov, Bengio 2013, algorithm 1.)
+    (Pascanu, Mikolov, Bengio 2013, algorithm 1.) With None for ``clip_norm``, gradients as they are.
     """
     flat = [tf.reshape(tf.cast(g, tf.float32), [-1]) for g in gradients]
     # products, not sums of squares: XLA may not reorder a float sum, so on a CPU it adds one by one
     norm = tf.sqrt(tf.add_n([tf.tensordot(g, g, axes=1) for g in flat]))
+    if clip_norm is None:
+        return gradients, norm
     scale = tf.minimum(1.0, clip_norm / tf.maximum(norm, 1e-30))
     return [g * tf.cast(scale, g.dtype) for g in gradients], norm

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -21,7 +22,7 @@ from nmt_keras.config import PAD, START, TrainConfig
 from nmt_keras.corpus.batches import Batch, Batches, Shape
 from nmt_keras.loss import Loss, masked_cross_entropy
 from nmt_keras.model import Seq2Seq
-from nmt_keras.optimization import build_optimizer, clip_by_global_norm, learning_rate
+from nmt_keras.optimization import build_optimizer, clip_by_global_norm, learning_rate, sampling_probability
 
 SHARE_OF_TIME_FOR_STEPS = 0.9
 """Of the minutes left after compiling; the rest is for validations, checkpoints and a machine that slows down."""
@@ -45,10 +46,20 @@ class Interrupted(KeyboardInterrupt):
         self.step, self.signal_number = step, signal_number
 
 
-def forward(model: Seq2Seq, source: tf.Tensor, target: tf.Tensor, smoothing: float, noise: Noise | None = None) -> Loss:
-    """The loss of targets [B, T] (END included, PAD after it) given sources [B, S], under teacher forcing."""
+def forward(
+    model: Seq2Seq,
+    source: tf.Tensor,
+    target: tf.Tensor,
+    smoothing: float,
+    noise: Noise | None = None,
+    sampling: tf.Tensor | None = None,
+) -> Loss:
+    """The loss of targets [B, T] (END included, PAD after it) given sources [B, S].
+
+    Under teacher forcing, or with ``sampling`` [], the probability that the decoder reads a token of its own instead.
+    """
     starts = tf.fill([tf.shape(target)[0], 1], tf.constant(START, target.dtype))
-    output = model((source, tf.concat([starts, target[:, :-1]], axis=1)), noise=noise)
+    output = model((source, tf.concat([starts, target[:, :-1]], axis=1)), noise=noise, sampling=sampling)
     return masked_cross_entropy(output.logits, target, tf.not_equal(target, PAD), smoothing)
 
 
@@ -67,12 +78,16 @@ class Updater:
         self.differentiate = tf.function(self._differentiate, jit_compile=config.xla, autograph=False)
         self.apply = tf.function(self._apply, jit_compile=config.xla, autograph=False)
 
-    def _differentiate(self, source: tf.Tensor, target: tf.Tensor, step: tf.Tensor) -> tuple[list[tf.Tensor], Loss]:
+    def _differentiate(
+        self, source: tf.Tensor, target: tf.Tensor, step: tf.Tensor, sampling: tf.Tensor | None
+    ) -> tuple[list[tf.Tensor], Loss]:
         """Gradients of the batch's summed loss, each dense; rows of an embedding that occur twice are summed."""
         noise = Noise(tf.constant(self.config.seed, tf.int32), step)
         with tf.GradientTape() as tape:
-            loss = forward(self.model, source, target, self.config.label_smoothing, noise)
-        gradients = tape.gradient(loss.total, [v.value for v in self.variables])
+            loss = forward(self.model, source, target, self.config.label_smoothing, noise, sampling)
+        # a variable that the loss does not reach, such as the embedding of a decoder that reads no words, gets zeros
+        unreached = tf.UnconnectedGradients.ZERO
+        gradients = tape.gradient(loss.total, [v.value for v in self.variables], unconnected_gradients=unreached)
         return [tf.convert_to_tensor(g) for g in gradients], loss
 
     def _apply(self, gradients: list[tf.Tensor], denominator: tf.Tensor, rate: tf.Tensor) -> tf.Tensor:
@@ -84,10 +99,17 @@ class Updater:
 
     def __call__(self, batch: Batch, step: int, total_steps: int) -> Metrics:
         """Makes update number ``step``, from 0."""
-        gradients, loss = self.differentiate(tf.constant(batch.source), tf.constant(batch.target), tf.constant(step))
+        source, target = tf.constant(batch.source), tf.constant(batch.target)
+        gradients, loss = self.differentiate(source, target, tf.constant(step), self._sampling(step, total_steps))
         denominator = loss.tokens if self.config.denominator == "tokens" else tf.constant(float(batch.pairs))
         rate = learning_rate(self.config, step, total_steps)
         return Metrics(loss, self.apply(gradients, denominator, tf.constant(rate)))
+
+    def _sampling(self, step: int, total_steps: int) -> tf.Tensor | None:
+        """The probability of reading an own token at a step; None where a run never does."""
+        if self.config.sampling_to == self.config.sampling_from == 0.0:
+            return None
+        return tf.constant(sampling_probability(self.config, step, total_steps), tf.float32)
 
     def rehearse(self, batches: Batches, report: Callable[[str], None]) -> dict[Shape, float]:
         """Compiles everything on batches of masked rows, then puts weights and optimiser back as they were.
@@ -101,7 +123,7 @@ class Updater:
         seconds, update = {}, 0.0
         for shape in batches.shapes:
             batch = batches.filled(nothing, shape)
-            arguments = tf.constant(batch.source), tf.constant(batch.target), tf.constant(0)
+            arguments = tf.constant(batch.source), tf.constant(batch.target), tf.constant(0), self._sampling(0, 1)
             compiling = time.perf_counter()
             gradients, _ = self.differentiate(*arguments)
             if not update:
@@ -143,6 +165,17 @@ class Progress(tf.Module):
         self.finished = tf.Variable(False)
 
 
+class Weights(tf.Module):
+    """A model's variables, in order, as a checkpoint holds them.
+
+    TensorFlow would look for them by the attributes of the layers, and passes over layers that Keras keeps in lists.
+    """
+
+    def __init__(self, model: keras.Model):
+        super().__init__(name="weights")
+        self.all = [variable.value for variable in model.variables]
+
+
 class Checkpoints:
     """The last and the best state of a training, each written whole or not at all.
 
@@ -157,7 +190,7 @@ class Checkpoints:
     """
 
     def __init__(self, folder: Path, updater: Updater, progress: Progress):
-        checkpoint = tf.train.Checkpoint(model=updater.model, optimizer=updater.optimizer, progress=progress)
+        checkpoint = tf.train.Checkpoint(weights=Weights(updater.model), optimizer=updater.optimizer, progress=progress)
         self.last = tf.train.CheckpointManager(checkpoint, str(folder / "last"), max_to_keep=2)
         self.best = tf.train.CheckpointManager(checkpoint, str(folder / "best"), max_to_keep=1)
 
@@ -180,6 +213,14 @@ class Checkpoints:
         return True
 
 
+def is_finished(folder: Path) -> bool:
+    """Whether the training in the run directory ``folder`` has come to its end."""
+    path = tf.train.latest_checkpoint(str(folder / "checkpoints" / "last"))
+    if path is None:
+        return False
+    return bool(tf.train.load_checkpoint(path).get_tensor("progress/finished/.ATTRIBUTES/VARIABLE_VALUE"))
+
+
 def load_weights(model: Seq2Seq, folder: Path) -> int:
     """Restores the model's weights alone from the best checkpoint under ``folder``, or the last where none is best.
 
@@ -197,7 +238,7 @@ def load_weights(model: Seq2Seq, folder: Path) -> int:
         )
     progress = Progress()
     try:
-        status = tf.train.Checkpoint(model=model, progress=progress).restore(path)
+        status = tf.train.Checkpoint(weights=Weights(model), progress=progress).restore(path)
         status.assert_existing_objects_matched().expect_partial()
     except UNFIT as error:
         raise ValueError(f"{path}: expected a checkpoint of this recipe's model; {error}.") from error
@@ -344,7 +385,8 @@ def train(
                 interval = Interval()
             show(step, total_steps, row)
             number = stopped()
-            if validating or number is not None:
+            saving = step % config.checkpoint_every == 0 or number is not None
+            if validating or saving:
                 _require_finite(step, metrics, config)
             if validating:
                 paused = time.perf_counter()
@@ -359,7 +401,7 @@ def train(
                     save(checkpoints.best)
                 save(checkpoints.last)
                 interval.began += time.perf_counter() - paused
-            elif number is not None:
+            elif saving:
                 save(checkpoints.last)
             if (number := stopped()) is not None:
                 raise Interrupted(step, number)
@@ -379,6 +421,8 @@ def _total_steps(config: TrainConfig, batches: Batches, seconds: Mapping[Shape, 
     """The step count: the configured one, or how many updates fit into what is left of the minutes."""
     if config.steps is not None:
         return config.steps
+    if config.epochs is not None:
+        return max(1, round(config.epochs * len(batches)))
     assert config.minutes is not None
     counts = batches.shape_counts(0)
     mean = sum(seconds[shape] * count for shape, count in counts.items()) / sum(counts.values())

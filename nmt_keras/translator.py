@@ -13,8 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from nmt_keras.config import END, PAD, SearchConfig
-from nmt_keras.encoder import Encoding
-from nmt_keras.model import Seq2Seq
+from nmt_keras.ensemble import Predictor
 from nmt_keras.search import (
     Constraints,
     Coverage,
@@ -232,7 +231,7 @@ class ModelTranslator(Translator):
     each draw, which is a function of the sentence, the position and the seed.
     """
 
-    def __init__(self, source_text: Text, target_text: Text, model: Seq2Seq, search: SearchConfig):
+    def __init__(self, source_text: Text, target_text: Text, model: Predictor, search: SearchConfig):
         super().__init__(name="translator")
         self.source_text, self.target_text, self.model, self.search = source_text, target_text, model, search
 
@@ -260,21 +259,21 @@ class ModelTranslator(Translator):
     @tf.function(input_signature=[TEXT], autograph=False)
     def decode(self, text: tf.Tensor) -> Decoded:
         """The best translations of a batch: text [B] string."""
-        source, encoding = self._encode(text)
-        return self._decoded(source, self._search(encoding, text))
+        source = _at_least_one_column(self.source_text.encode(text))
+        return self._decoded(source, self._search(source.ids, text))
 
     @tf.function(input_signature=[TEXT, tf.TensorSpec([None], tf.string, name="beginning")], autograph=False)
     def decode_completed(self, text: tf.Tensor, beginning: tf.Tensor) -> Decoded:
         """The best translations of a batch, text [B] string, that begin with ``beginning`` [B] string."""
-        source, encoding = self._encode(text)
+        source = _at_least_one_column(self.source_text.encode(text))
         ids = self.target_text.encode(beginning).ids
-        return self._decoded(source, self._search(encoding, text, prefix=tf.where(tf.equal(ids, END), PAD, ids)))
+        return self._decoded(source, self._search(source.ids, text, prefix=tf.where(tf.equal(ids, END), PAD, ids)))
 
     @tf.function(input_signature=[TEXT], autograph=False)
     def decode_nbest(self, text: tf.Tensor) -> NBest:
         """The n-best lists of a batch: text [B] string."""
-        source, encoding = self._encode(text)
-        found = self._search(encoding, text, n_best=self.search.n_best or self.search.beam_size)
+        source = _at_least_one_column(self.source_text.encode(text))
+        found = self._search(source.ids, text, n_best=self.search.n_best or self.search.beam_size)
         shape = tf.shape(found.ids)
         ids = tf.reshape(found.ids, [-1, shape[2]])  # [B * K, T]
         return NBest(
@@ -292,11 +291,10 @@ class ModelTranslator(Translator):
     @tf.function(input_signature=[SOURCE, TARGET], autograph=False)
     def decode_forced(self, source: tf.Tensor, target: tf.Tensor) -> Scored:
         """The probabilities of given translations: source [B] string, target [B] string."""
-        tokens, encoding = self._encode(source)
+        tokens = _at_least_one_column(self.source_text.encode(source))
         wanted = _at_least_one_column(self.target_text.encode(target))
-        decoder = self.model.decoder
-        memory = decoder.remember(encoding)
-        found = force(decoder.step, decoder.start(memory), memory, wanted.ids, wanted.lengths)
+        memory = self.model.remember(tokens.ids)
+        found = force(self.model.step, self.model.start(memory), memory, wanted.ids, wanted.lengths)
         return Scored(
             log_prob=found.log_probs,
             token_log_probs=found.token_log_probs,
@@ -304,10 +302,6 @@ class ModelTranslator(Translator):
             lengths=wanted.lengths,
             truncated=tokens.truncated | wanted.truncated,
         )
-
-    def _encode(self, text: tf.Tensor) -> tuple[Tokens, Encoding]:
-        source = _at_least_one_column(self.source_text.encode(text))
-        return source, self.model.encoder(source.ids, tf.not_equal(source.ids, PAD))
 
     def _decoded(self, source: Tokens, hypotheses: Hypotheses) -> Decoded:
         target, lengths = hypotheses.ids[:, 0], hypotheses.lengths[:, 0]
@@ -323,17 +317,15 @@ class ModelTranslator(Translator):
             alignment=hypotheses.alignments[:, 0],
         )
 
-    def _search(
-        self, encoding: Encoding, text: tf.Tensor, n_best: int = 1, prefix: tf.Tensor | None = None
-    ) -> Hypotheses:
+    def _search(self, ids: tf.Tensor, text: tf.Tensor, n_best: int = 1, prefix: tf.Tensor | None = None) -> Hypotheses:
         """The search that ``SearchConfig`` declares."""
-        config, decoder = self.search, self.model.decoder
-        memory = decoder.remember(encoding)
+        config, model = self.search, self.model
+        memory = model.remember(ids)
         normaliser = {"plain": plain_length, "gnmt": gnmt_length}[config.length_normalisation]
-        coverage = Coverage(config.coverage_beta, encoding.mask) if config.coverage_beta else None
+        coverage = Coverage(config.coverage_beta, memory.mask) if config.coverage_beta else None
         ranking = Ranking(normaliser(config.length_alpha), coverage)
         constraints = Constraints(config.min_tokens, config.unk_allowed, prefix)
-        given = (decoder.step, decoder.start(memory), memory, self.limits(encoding.lengths))
+        given = (model.step, model.start(memory), memory, self.limits(memory.lengths))
         if config.temperature > 0.0:
             return sample(
                 *given,
@@ -361,7 +353,7 @@ def _at_least_one_column(tokens: Tokens) -> Tokens:
 class ServedTranslator(Translator):
     """Translates with an exported version, through its signatures; needs none of the code that made it.
 
-    ``decode`` asks ``align``, ``decode_nbest`` asks ``nbest``, ``decode_forced`` asks ``score``.
+    ``decode`` asks ``align``, ``decode_nbest`` asks ``beam``, ``decode_forced`` asks ``score``.
 
     Args:
         path: saved_models/NAME/VERSION.
@@ -382,7 +374,7 @@ class ServedTranslator(Translator):
 
     def decode_nbest(self, text: tf.Tensor) -> NBest:
         """The n-best lists of a batch: text [B] string."""
-        return NBest(**self._ask("nbest")(text=text))
+        return NBest(**self._ask("beam")(text=text))
 
     def decode_forced(self, source: tf.Tensor, target: tf.Tensor) -> Scored:
         """The probabilities of given translations: source [B] string, target [B] string."""

@@ -15,7 +15,16 @@ import numpy as np
 import pytest
 from reverser import export_reverser
 
-from nmt_keras.config import ModelConfig, Recipe, SearchConfig, TextConfig, TrainConfig
+from nmt_keras.config import (
+    AttentionConfig,
+    DecoderConfig,
+    EncoderConfig,
+    ModelConfig,
+    Recipe,
+    SearchConfig,
+    TextConfig,
+    TrainConfig,
+)
 from nmt_keras.corpus import Pair, SplitCorpus
 from nmt_keras.experiment import Experiment
 from nmt_keras.model import Seq2Seq, build_model
@@ -27,7 +36,11 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "ch
 """The browser that opens the page, or None."""
 
 TINY_MODEL = ModelConfig(
-    embedding_size=5, encoder_units=7, decoder_units=11, attention_units=13, readout_units=17, dropout=0.1
+    embedding_size=5,
+    encoder=EncoderConfig(units=7),
+    attention=AttentionConfig(units=13),
+    decoder=DecoderConfig(units=11, readout_units=17),
+    dropout=0.1,
 )
 TINY_TEXT = TextConfig(kind="word", vocabulary_size=200, max_tokens=30)
 TINY_RECIPE = Recipe(
@@ -70,6 +83,14 @@ def randomise(part: keras.layers.Layer, seed: int) -> None:
 def _seeds():
     """The same random numbers in every test, whatever ran before."""
     keras.utils.set_random_seed(20)
+
+
+@pytest.fixture
+def dtype_policy():
+    """Sets Keras's dtype policy for one test."""
+    before = keras.config.dtype_policy()
+    yield keras.config.set_dtype_policy
+    keras.config.set_dtype_policy(before)
 
 
 @pytest.fixture(scope="session")

@@ -1,14 +1,17 @@
 """The papers' equations in plain NumPy, one sentence and one position at a time, in float64.
 
 Nothing here knows about batches, padding or masks: a sentence is a list of token ids, so that whatever a layer does
-about padding is compared with sentences that have none. Names are the papers' symbols (Bahdanau, Cho, Bengio 2014,
-appendix A; Cho et al. 2014 for the gated unit; Kingma, Ba 2015 for Adam); matrices act on column vectors, as there.
+about padding is compared with sentences that have none. Names are the papers' symbols, matrices act on column vectors
+as there: Bahdanau, Cho, Bengio 2014, appendix A, where nothing else is said; Cho et al. 2014 for the gated unit and
+cs224d, lecture 9, for the other one; Gers et al. 2000 for the LSTM; Luong, Pham, Manning 2015; Vaswani et al. 2017;
+Kingma, Ba 2015 for Adam; Zeiler 2012 for Adadelta.
 The last section says which variable of a layer is which symbol.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,6 +25,22 @@ def sigma(x):
 def softmax(e):
     powers = np.exp(e - np.max(e))
     return powers / powers.sum()
+
+
+# Cells. Each takes p, x_t, the last state, a context c_t (of width 0 where there is none) and a mask ``keep`` on the
+# last state wherever a matrix reads it.
+
+
+class TanhRNN(NamedTuple):
+    W: np.ndarray
+    U: np.ndarray
+    C: np.ndarray
+    b: np.ndarray
+
+
+def tanh_rnn(p: TanhRNN, x, s, c, keep=1.0):
+    """s_t of the plain recurrent unit, unit by unit."""
+    return np.array([np.tanh(p.W[u] @ x + p.U[u] @ (keep * s) + p.C[u] @ c + p.b[u]) for u in range(len(s))])
 
 
 class GRU(NamedTuple):
@@ -39,26 +58,296 @@ class GRU(NamedTuple):
     b: np.ndarray
 
 
-def gru(p: GRU, x, s, c):
-    """s_t from x_t, s_{t-1} and c_t, unit by unit."""
+def gru(p: GRU, x, s, c, keep=1.0):
+    """s_t of Cho et al. 2014 from x_t, s_{t-1} and c_t, unit by unit: the reset gate acts before U."""
+    seen = keep * s
     z, r, proposed = np.zeros_like(s), np.zeros_like(s), np.zeros_like(s)
     for u in range(len(s)):
-        z[u] = sigma(p.W_z[u] @ x + p.U_z[u] @ s + p.C_z[u] @ c + p.b_z[u])
-        r[u] = sigma(p.W_r[u] @ x + p.U_r[u] @ s + p.C_r[u] @ c + p.b_r[u])
+        z[u] = sigma(p.W_z[u] @ x + p.U_z[u] @ seen + p.C_z[u] @ c + p.b_z[u])
+        r[u] = sigma(p.W_r[u] @ x + p.U_r[u] @ seen + p.C_r[u] @ c + p.b_r[u])
     for u in range(len(s)):
-        proposed[u] = np.tanh(p.W[u] @ x + p.U[u] @ (r * s) + p.C[u] @ c + p.b[u])
+        proposed[u] = np.tanh(p.W[u] @ x + p.U[u] @ (r * seen) + p.C[u] @ c + p.b[u])
     return (1.0 - z) * s + z * proposed
 
 
-class Attention(NamedTuple):
-    W_a: np.ndarray
-    U_a: np.ndarray
-    v_a: np.ndarray
+class ResetAfterGRU(NamedTuple):
+    W_z: np.ndarray
+    W_r: np.ndarray
+    W: np.ndarray
+    U_z: np.ndarray
+    U_r: np.ndarray
+    U: np.ndarray
+    C_z: np.ndarray
+    C_r: np.ndarray
+    C: np.ndarray
+    b_z: np.ndarray
+    b_r: np.ndarray
+    b: np.ndarray
+    d_z: np.ndarray  # cuDNN's second biases, inside the products with the state
+    d_r: np.ndarray
+    d: np.ndarray
 
 
-def align(p: Attention, s, h):
-    """alpha_i over the annotations h of one sentence, for the state s_{i-1}."""
-    return softmax(np.array([p.v_a @ np.tanh(p.W_a @ s + p.U_a @ h_j) for h_j in h]))
+def reset_after_gru(p: ResetAfterGRU, x, s, c, keep=1.0):
+    """h_t of cs224d's lecture 9, unit by unit: the reset gate acts after U, and z keeps the old state."""
+    seen, h = keep * s, np.zeros_like(s)
+    for u in range(len(s)):
+        z = sigma(p.W_z[u] @ x + p.U_z[u] @ seen + p.C_z[u] @ c + p.b_z[u] + p.d_z[u])
+        r = sigma(p.W_r[u] @ x + p.U_r[u] @ seen + p.C_r[u] @ c + p.b_r[u] + p.d_r[u])
+        proposed = np.tanh(p.W[u] @ x + r * (p.U[u] @ seen + p.d[u]) + p.C[u] @ c + p.b[u])
+        h[u] = z * s[u] + (1.0 - z) * proposed
+    return h
+
+
+class LSTM(NamedTuple):
+    W_i: np.ndarray
+    W_f: np.ndarray
+    W_c: np.ndarray
+    W_o: np.ndarray
+    U_i: np.ndarray
+    U_f: np.ndarray
+    U_c: np.ndarray
+    U_o: np.ndarray
+    C_i: np.ndarray
+    C_f: np.ndarray
+    C_c: np.ndarray
+    C_o: np.ndarray
+    b_i: np.ndarray
+    b_f: np.ndarray
+    b_c: np.ndarray
+    b_o: np.ndarray
+
+
+def lstm(p: LSTM, x, state, context, keep=1.0):
+    """(h_t, c_t) from x_t and (h_{t-1}, c_{t-1}), unit by unit; ``context`` is the attention's, c the memory."""
+    h, c = state
+    seen, new_h, new_c = keep * h, np.zeros_like(h), np.zeros_like(c)
+    for u in range(len(h)):
+        i = sigma(p.W_i[u] @ x + p.U_i[u] @ seen + p.C_i[u] @ context + p.b_i[u])
+        f = sigma(p.W_f[u] @ x + p.U_f[u] @ seen + p.C_f[u] @ context + p.b_f[u])
+        o = sigma(p.W_o[u] @ x + p.U_o[u] @ seen + p.C_o[u] @ context + p.b_o[u])
+        new_c[u] = f * c[u] + i * np.tanh(p.W_c[u] @ x + p.U_c[u] @ seen + p.C_c[u] @ context + p.b_c[u])
+        new_h[u] = o * np.tanh(new_c[u])
+    return new_h, new_c
+
+
+def advance(p, x, state, c=None, keep=1.0):
+    """The next state of a cell of any kind; without ``c`` there is no context."""
+    equation = {TanhRNN: tanh_rnn, GRU: gru, ResetAfterGRU: reset_after_gru, LSTM: lstm}[type(p)]
+    return equation(p, x, state, np.zeros(0) if c is None else c, keep)
+
+
+def state_of(p, output):
+    """The state of a cell whose output is ``output``, and 0 elsewhere."""
+    return (output, np.zeros_like(output)) if isinstance(p, LSTM) else output
+
+
+def zero_state(p):
+    return state_of(p, np.zeros(len(p.b_i if isinstance(p, LSTM) else p.b)))
+
+
+def output_of(p, state):
+    """What others see of a cell's state."""
+    return state[0] if isinstance(p, LSTM) else state
+
+
+class Stack(NamedTuple):
+    cells: list
+    residual: bool
+
+
+def advance_stack(p: Stack, x, states, c=None, handed=None, read=None):
+    """Every cell's next state, and the top output. A residual adds a cell's input to its output, from the second on.
+
+    ``handed`` masks what each cell but the first gets from below, ``read`` what each cell reads of its state.
+    """
+    after, below = [], None
+    for number, cell in enumerate(p.cells):
+        keep = 1.0 if read is None else read[number]
+        if number == 0:
+            after.append(advance(cell, x, states[0], c, keep))
+            below = output_of(cell, after[0])
+            continue
+        entering = below if handed is None else below * handed[number - 1]
+        after.append(advance(cell, entering, states[number], None, keep))
+        below = output_of(cell, after[-1]) + (entering if p.residual else 0.0)
+    return after, below
+
+
+# Encoders
+
+
+class Layer(NamedTuple):
+    forward: Any  # a cell, or None in a layer that does not read in this direction
+    backward: Any
+
+
+class RecurrentEncoder(NamedTuple):
+    embedding: np.ndarray  # a row per word
+    layers: list[Layer]
+    sums: bool  # whether two directions are summed rather than put side by side
+    residual: bool
+    W_r: np.ndarray | None  # of the view of each word itself
+
+
+class Encoded(NamedTuple):
+    h: list[np.ndarray]
+    forward: list  # of each layer, the state after the last word; None where it does not read that way
+    backward: list  # of each layer, the state after the first word
+
+
+def read(cell, xs, keep=1.0):
+    """States of one direction, one per input in reading order; ``keep`` masks all reads of the state alike."""
+    states, state = [], zero_state(cell)
+    for x in xs:
+        state = advance(cell, x, state, None, keep)
+        states.append(state)
+    return states
+
+
+def encode(p: RecurrentEncoder, source) -> Encoded:
+    """Annotations h_j = [forward h_j ; backward h_j] (or their sum) of the top layer (+ W_r e(x_j)), and last states.
+
+    A backward layer reads the sentence from its last word to its first.
+    """
+    embedded = [p.embedding[token] for token in source]
+    below, forward_ends, backward_ends = embedded, [], []
+    for number, layer in enumerate(p.layers):
+        directions = []
+        forward_ends.append(None)
+        backward_ends.append(None)
+        if layer.forward is not None:
+            states = read(layer.forward, below)
+            forward_ends[-1] = states[-1]
+            directions.append([output_of(layer.forward, state) for state in states])
+        if layer.backward is not None:
+            states = read(layer.backward, below[::-1])
+            backward_ends[-1] = states[-1]
+            directions.append([output_of(layer.backward, state) for state in states][::-1])
+        merged = [sum(parts) if p.sums else np.concatenate(parts) for parts in zip(*directions, strict=True)]
+        if number and p.residual:
+            merged = [h + x for h, x in zip(merged, below, strict=True)]
+        below = merged
+    if p.W_r is not None:
+        below = [h + p.W_r @ e for h, e in zip(below, embedded, strict=True)]
+    return Encoded(below, forward_ends, backward_ends)
+
+
+def summary(p: RecurrentEncoder, encoded: Encoded):
+    """What the top layer has seen when it has read everything: [forward h_S ; backward h_1], or the one there is."""
+    top = p.layers[-1]
+    ends = [(top.forward, encoded.forward[-1]), (top.backward, encoded.backward[-1])]
+    return np.concatenate([output_of(cell, state) for cell, state in ends if cell is not None])
+
+
+# Self-attention (Vaswani et al. 2017)
+
+
+def sinusoid(position, units):
+    """PE of one position (section 3.5), sines and cosines interleaved as there."""
+    pe = np.zeros(units)
+    for i in range(units // 2):
+        pe[2 * i] = np.sin(position / 10000.0 ** (2 * i / units))
+        pe[2 * i + 1] = np.cos(position / 10000.0 ** (2 * i / units))
+    return pe
+
+
+class Norm(NamedTuple):
+    scale: np.ndarray
+    bias: np.ndarray
+
+
+def layer_norm(p: Norm, x):
+    """Ba, Kiros, Hinton 2016, equation 4, with 1e-5 below the root."""
+    mean = sum(x) / len(x)
+    variance = sum((x_i - mean) ** 2 for x_i in x) / len(x)
+    return p.scale * (x - mean) / np.sqrt(variance + 1e-5) + p.bias
+
+
+class MultiHead(NamedTuple):
+    W_Q: list[np.ndarray]  # one per head
+    W_K: list[np.ndarray]
+    W_V: list[np.ndarray]
+    W_O: np.ndarray
+
+
+def multi_head(p: MultiHead, x, values):
+    """What one query x finds among ``values`` (section 3.2), and its weights, the mean over the heads."""
+    heads, all_weights = [], []
+    for W_Q, W_K, W_V in zip(p.W_Q, p.W_K, p.W_V, strict=True):
+        query = W_Q @ x
+        weights = softmax(np.array([query @ (W_K @ v) / np.sqrt(len(query)) for v in values]))
+        heads.append(sum(weight * (W_V @ v) for weight, v in zip(weights, values, strict=True)))
+        all_weights.append(weights)
+    return p.W_O @ np.concatenate(heads), sum(all_weights) / len(all_weights)
+
+
+class SelfAttentionLayer(NamedTuple):
+    norms: list[Norm]  # before each sublayer
+    own: MultiHead
+    source: MultiHead | None
+    W_1: np.ndarray
+    b_1: np.ndarray
+    W_2: np.ndarray
+    b_2: np.ndarray
+
+
+def feed_forward(p: SelfAttentionLayer, x):
+    """x + W_2 relu(W_1 norm(x) + b_1) + b_2 (section 3.3)."""
+    return x + p.W_2 @ np.maximum(0.0, p.W_1 @ layer_norm(p.norms[-1], x) + p.b_1) + p.b_2
+
+
+class SelfAttentionEncoder(NamedTuple):
+    embedding: np.ndarray
+    entry: np.ndarray | None  # brings an embedding to the layers' width
+    layers: list[SelfAttentionLayer]
+    norm: Norm
+
+
+def enter(embedding, entry, token, position, units):
+    """sqrt(units) · e + PE(position) (sections 3.4 and 3.5), with the sines first: a permutation of the units."""
+    e = embedding[token] if entry is None else entry @ embedding[token]
+    pe = sinusoid(position, units)
+    return np.sqrt(units) * e + np.concatenate([pe[0::2], pe[1::2]])
+
+
+def self_encode(p: SelfAttentionEncoder, source):
+    """Annotations of a sentence whose words all see each other, each sublayer behind its normalisation."""
+    units = len(p.norm.scale)
+    xs = [enter(p.embedding, p.entry, token, position, units) for position, token in enumerate(source)]
+    for layer in p.layers:
+        normed = [layer_norm(layer.norms[0], x) for x in xs]
+        xs = [x + multi_head(layer.own, n, normed)[0] for x, n in zip(xs, normed, strict=True)]
+        xs = [feed_forward(layer, x) for x in xs]
+    return [layer_norm(p.norm, x) for x in xs]
+
+
+# Attention: a score is a function of a state and an annotation, an attention of a state, its position and the source
+
+
+def additive(W_a, U_a, v_a):
+    """e_ij = v_a · tanh(W_a s + U_a h_j) (Bahdanau et al. 2014, appendix A.1.2)."""
+    return lambda s, h_j: v_a @ np.tanh(W_a @ s + U_a @ h_j)
+
+
+def dot():
+    """e_ts = h_t · h_s (Luong et al. 2015, section 3.1)."""
+    return lambda s, h_j: sum(s[u] * h_j[u] for u in range(len(s)))
+
+
+def general(W_a):
+    """e_ts = h_t · W_a h_s (Luong et al. 2015, section 3.1)."""
+    return lambda s, h_j: s @ (W_a @ h_j)
+
+
+def concat(W_a, v_a):
+    """e_ts = v_a · tanh(W_a [h_t ; h_s]) (Luong et al. 2015, section 3.1)."""
+    return lambda s, h_j: v_a @ np.tanh(W_a @ np.concatenate([s, h_j]))
+
+
+def align(score, s, h):
+    """alpha_i over the annotations h of one sentence, for the state s."""
+    return softmax(np.array([score(s, h_j) for h_j in h]))
 
 
 def attend(alpha, h):
@@ -69,78 +358,258 @@ def attend(alpha, h):
     return c
 
 
+def location(W_a, s, S):
+    """a_t = softmax(W_a h_t), the first S rows of W_a (Luong et al. 2015, equation 8); positions beyond them get 0."""
+    known = W_a[: min(S, len(W_a))]
+    return np.concatenate([softmax(known @ s), np.zeros(S - len(known))])
+
+
+def align_within(score, s, h, p_t, D):
+    """a_t over a whole sentence, of which the positions outside [p_t - D, p_t + D] take no part."""
+    inside = [abs(j - p_t) <= D for j in range(len(h))]
+    total = sum(np.exp(score(s, h_j)) for h_j, near in zip(h, inside, strict=True) if near)
+    return np.array([np.exp(score(s, h_j)) / total if near else 0.0 for h_j, near in zip(h, inside, strict=True)])
+
+
+def predicted_position(W_p, v_p, s, S):
+    """p_t = S · sigma(v_p · tanh(W_p h_t)) (Luong et al. 2015, equation 9)."""
+    return S * sigma(v_p @ np.tanh(W_p @ s))
+
+
+def prefer_near(alpha, p_t, D):
+    """a_t(s) exp(-(s - p_t)^2 / (2 sigma^2)), sigma = D / 2 (Luong et al. 2015, equation 10)."""
+    return np.array([a * np.exp(-((j - p_t) ** 2) / (2.0 * (D / 2.0) ** 2)) for j, a in enumerate(alpha)])
+
+
+# Of a decoder's state s at position t (from 0) and an encoded source, each gives alpha over its words, and a context
+
+
+def global_attention(score):
+    def answer(s, t, encoded: Encoded):
+        alpha = align(score, s, encoded.h)
+        return alpha, attend(alpha, encoded.h)
+
+    return answer
+
+
+def location_attention(W_a):
+    def answer(s, t, encoded: Encoded):
+        alpha = location(W_a, s, len(encoded.h))
+        return alpha, attend(alpha, encoded.h)
+
+    return answer
+
+
+def local_m(score, D):
+    """p_t = t; past the source's end, its last word."""
+
+    def answer(s, t, encoded: Encoded):
+        alpha = align_within(score, s, encoded.h, min(t, len(encoded.h) - 1), D)
+        return alpha, attend(alpha, encoded.h)
+
+    return answer
+
+
+def local_p(score, D, W_p, v_p):
+    def answer(s, t, encoded: Encoded):
+        p_t = predicted_position(W_p, v_p, s, len(encoded.h))
+        alpha = prefer_near(align_within(score, s, encoded.h, p_t, D), p_t, D)
+        return alpha, attend(alpha, encoded.h)
+
+    return answer
+
+
+def where_read(encoded: Encoded):
+    """Where an encoder ends that has read a whole sentence: at its last word, at its first, or half and half."""
+    alpha, ends = np.zeros(len(encoded.h)), []
+    if encoded.forward[-1] is not None:
+        ends.append(len(alpha) - 1)
+    if encoded.backward[-1] is not None:
+        ends.append(0)
+    for end in ends:
+        alpha[end] += 1.0 / len(ends)
+    return alpha
+
+
+def fixed_context(encoder: RecurrentEncoder):
+    """c = what the encoder has read at its end, at every step (Cho et al. 2014)."""
+    return lambda s, t, encoded: (where_read(encoded), summary(encoder, encoded))
+
+
+def no_attention():
+    return lambda s, t, encoded: (where_read(encoded), np.zeros(0))
+
+
+# Readouts: what stands below the softmax is a function of state, context and the last word's embedding
+
+
 class Readout(NamedTuple):
-    U_o: np.ndarray
-    V_o: np.ndarray
-    C_o: np.ndarray
-    b_t: np.ndarray
+    hidden: Callable
     W_o: np.ndarray
     b_o: np.ndarray
 
 
-def readout(p: Readout, s, e, c):
-    """The softmax's logits from a state, the last token's embedding and a context."""
-    t_tilde = p.U_o @ s + p.V_o @ e + p.C_o @ c + p.b_t
-    t = np.array([max(t_tilde[2 * j], t_tilde[2 * j + 1]) for j in range(len(t_tilde) // 2)])
-    return p.W_o @ t + p.b_o
+def readout(p: Readout, s, c, e):
+    """The softmax's logits."""
+    return p.W_o @ p.hidden(s, c, e) + p.b_o
 
 
-class Weights(NamedTuple):
-    """A whole RNNsearch."""
+def maxout(U_o, V_o, C_o, b):
+    """t_i = max of neighbouring pairs of U_o s + V_o E y_{i-1} + C_o c_i (Bahdanau et al. 2014, appendix A.2.2)."""
 
-    source_embedding: np.ndarray  # a row per word
-    forward: GRU
-    backward: GRU
-    W_r: np.ndarray  # of the residual; zeros where there is none
-    target_embedding: np.ndarray
-    W_s: np.ndarray
-    b_s: np.ndarray
-    attention: Attention
-    cell: GRU
+    def hidden(s, c, e):
+        t_tilde = U_o @ s + V_o @ e + C_o @ c + b
+        return np.array([max(t_tilde[2 * j], t_tilde[2 * j + 1]) for j in range(len(t_tilde) // 2)])
+
+    return hidden
+
+
+def joined():
+    """[s_i ; c_i ; e(y_{i-1})]."""
+    return lambda s, c, e: np.concatenate([s, c, e])
+
+
+def state_alone():
+    """s_i."""
+    return lambda s, c, e: s
+
+
+def attentional(W_c, b_c):
+    """h~_t = tanh(W_c [c_t ; h_t]) (Luong et al. 2015, equation 5)."""
+    return lambda s, c, e: np.tanh(W_c @ np.concatenate([c, s]) + b_c)
+
+
+# Starts: an encoded source gives each cell's first state
+
+
+def last_states():
+    """The encoder's, layer by layer."""
+    return lambda encoded: [
+        backward if forward is None else forward
+        for forward, backward in zip(encoded.forward, encoded.backward, strict=True)
+    ]
+
+
+def zero_states(stack: Stack):
+    return lambda encoded: [zero_state(cell) for cell in stack.cells]
+
+
+def projected_states(stack: Stack, W_s, b_s, what, encoder):
+    """tanh(W_s · x + b_s), cut into one part per cell.
+
+    ``what``: x is the encoder's first "backward" state (Bahdanau et al. 2014, appendix A.2.2), its last "forward" one,
+    "both", or the "mean" of its annotations.
+    """
+
+    def start(encoded: Encoded):
+        if what == "mean":
+            x = sum(encoded.h) / len(encoded.h)
+        else:
+            top = encoder.layers[-1]
+            ends = {"forward": (top.forward, encoded.forward[-1]), "backward": (top.backward, encoded.backward[-1])}
+            names = ["forward", "backward"] if what == "both" else [what]
+            x = np.concatenate([output_of(*ends[name]) for name in names])
+        parts = np.split(np.tanh(W_s @ x + b_s), len(stack.cells))
+        return [state_of(cell, part) for cell, part in zip(stack.cells, parts, strict=True)]
+
+    return start
+
+
+# Decoders
+
+
+class BahdanauDecoder(NamedTuple):
+    embedding: np.ndarray
+    reads_words: bool
+    start: Callable
+    stack: Stack
+    attention: Callable
     readout: Readout
     readout_state: str
 
 
-def encode(p: Weights, source):
-    """Annotations h_j = [forward h_j ; backward h_j] (+ W_r e(x_j)), the last forward and the first backward state."""
-    nothing = np.zeros(p.forward.C.shape[1])
-    forward, backward = [], []
-    state = np.zeros(len(p.forward.b))
-    for token in source:
-        state = gru(p.forward, p.source_embedding[token], state, nothing)
-        forward.append(state)
-    state = np.zeros(len(p.backward.b))
-    for token in reversed(source):
-        state = gru(p.backward, p.source_embedding[token], state, nothing)
-        backward.insert(0, state)
-    h = [
-        np.concatenate([f, b]) + p.W_r @ p.source_embedding[token]
-        for f, b, token in zip(forward, backward, source, strict=True)
-    ]
-    return h, forward[-1], backward[0]
+def bahdanau_step(p: BahdanauDecoder, last_token, t, states, encoded: Encoded):
+    """Logits of y_i, alpha_i and the states s_i: attends with s_{i-1}, then updates."""
+    e = p.embedding[last_token]
+    s = output_of(p.stack.cells[-1], states[-1])
+    alpha, c = p.attention(s, t, encoded)
+    states, s_next = advance_stack(p.stack, e if p.reads_words else np.zeros(0), states, c)
+    return readout(p.readout, s if p.readout_state == "previous" else s_next, c, e), alpha, states
 
 
-def begin(p: Weights, first_backward):
-    """s_0 = tanh(W_s · backward h_1 + b_s)."""
-    return np.tanh(p.W_s @ first_backward + p.b_s)
+class LuongDecoder(NamedTuple):
+    embedding: np.ndarray
+    reads_words: bool
+    start: Callable
+    stack: Stack
+    attention: Callable
+    readout: Readout
+    feeds: bool  # h~_{t-1} beside the word
 
 
-def next_logits(p: Weights, last_token, s, h):
-    """Logits of y_i, alpha_i and s_i from y_{i-1}, s_{i-1} and the annotations."""
-    e = p.target_embedding[last_token]
-    alpha = align(p.attention, s, h)
-    c = attend(alpha, h)
-    s_next = gru(p.cell, e, s, c)
-    return readout(p.readout, s if p.readout_state == "previous" else s_next, e, c), alpha, s_next
+def luong_step(p: LuongDecoder, last_token, t, carry, encoded: Encoded):
+    """Logits of y_t, a_t, and the carry (states, h~_t): updates, then attends with h_t."""
+    states, fed = carry
+    e = p.embedding[last_token]
+    states, h_t = advance_stack(p.stack, e if p.reads_words else np.zeros(0), states, fed if p.feeds else None)
+    alpha, c = p.attention(h_t, t, encoded)
+    return readout(p.readout, h_t, c, e), alpha, (states, p.readout.hidden(h_t, c, e))
+
+
+class SelfAttentionDecoder(NamedTuple):
+    embedding: np.ndarray
+    entry: np.ndarray | None
+    layers: list[SelfAttentionLayer]
+    norm: Norm
+    readout: Readout
+
+
+def self_attention_step(p: SelfAttentionDecoder, last_token, t, earlier, encoded: Encoded):
+    """Logits of the next token, the mean of the last layer's alignments, and the tokens so far: all of it anew."""
+    tokens = [*earlier, last_token]
+    xs = [enter(p.embedding, p.entry, token, position, len(p.norm.scale)) for position, token in enumerate(tokens)]
+    for layer in p.layers:
+        normed = [layer_norm(layer.norms[0], x) for x in xs]
+        xs = [x + multi_head(layer.own, normed[i], normed[: i + 1])[0] for i, x in enumerate(xs)]
+        found = [multi_head(layer.source, layer_norm(layer.norms[1], x), encoded.h) for x in xs]
+        xs = [feed_forward(layer, x + added) for x, (added, _) in zip(xs, found, strict=True)]
+    return readout(p.readout, layer_norm(p.norm, xs[-1]), np.zeros(0), p.embedding[last_token]), found[-1][1], tokens
+
+
+class Weights(NamedTuple):
+    """A whole model."""
+
+    encoder: RecurrentEncoder | SelfAttentionEncoder
+    decoder: BahdanauDecoder | LuongDecoder | SelfAttentionDecoder
+
+
+def encode_any(p: RecurrentEncoder | SelfAttentionEncoder, source) -> Encoded:
+    return encode(p, source) if isinstance(p, RecurrentEncoder) else Encoded(self_encode(p, source), [], [])
+
+
+def begin(p, encoded: Encoded):
+    """What a decoder carries before the first token."""
+    if isinstance(p, SelfAttentionDecoder):
+        return []
+    return (p.start(encoded), np.zeros(p.readout.W_o.shape[1])) if isinstance(p, LuongDecoder) else p.start(encoded)
+
+
+def next_logits(p, last_token, t, carry, encoded: Encoded):
+    """Logits of token number ``t``, alpha and the next carry, of a decoder of any kind."""
+    step = {
+        BahdanauDecoder: bahdanau_step,
+        LuongDecoder: luong_step,
+        SelfAttentionDecoder: self_attention_step,
+    }[type(p)]
+    return step(p, last_token, t, carry, encoded)
 
 
 def decode(p: Weights, source, target):
     """Logits [T, V] and alignments [T, S] of one pair under teacher forcing; the target ends in END."""
-    h, _, first_backward = encode(p, source)
-    s = begin(p, first_backward)
-    logits, alignments = [], []
-    for last_token in [START, *target[:-1]]:
-        scores, alpha, s = next_logits(p, last_token, s, h)
+    encoded = encode_any(p.encoder, source)
+    carry, logits, alignments = begin(p.decoder, encoded), [], []
+    for t, last_token in enumerate([START, *target[:-1]]):
+        scores, alpha, carry = next_logits(p.decoder, last_token, t, carry, encoded)
         logits.append(scores)
         alignments.append(alpha)
     return np.array(logits), np.array(alignments)
@@ -148,10 +617,10 @@ def decode(p: Weights, source, target):
 
 def greedy(p: Weights, source, limit):
     """The most probable token at every step: the tokens, END included if it came, and their log-probability in nats."""
-    h, _, first_backward = encode(p, source)
-    s, tokens, log_prob = begin(p, first_backward), [], 0.0
+    encoded = encode_any(p.encoder, source)
+    carry, tokens, log_prob = begin(p.decoder, encoded), [], 0.0
     while len(tokens) < limit and (not tokens or tokens[-1] != END):
-        logits, _, s = next_logits(p, tokens[-1] if tokens else START, s, h)
+        logits, _, carry = next_logits(p.decoder, tokens[-1] if tokens else START, len(tokens), carry, encoded)
         tokens.append(int(np.argmax([-np.inf if i in (PAD, START) else x for i, x in enumerate(logits)])))
         log_prob += np.log(softmax(logits)[tokens[-1]])
     return tokens, log_prob
@@ -193,6 +662,36 @@ def adam(theta, gradients, alpha, beta_1, beta_2, epsilon):
     return theta
 
 
+def adadelta(theta, gradients, rho, epsilon, rate=1.0):
+    """Theta after one update per gradient: algorithm 1 of Zeiler 2012; ``rate`` multiplies its steps."""
+    mean_g, mean_x = np.zeros_like(theta), np.zeros_like(theta)
+    for g in gradients:
+        mean_g = rho * mean_g + (1.0 - rho) * g**2
+        move = -np.sqrt(mean_x + epsilon) / np.sqrt(mean_g + epsilon) * g
+        mean_x = rho * mean_x + (1.0 - rho) * move**2
+        theta = theta + rate * move
+    return theta
+
+
+def sgd(theta, gradients, rates):
+    """Theta after one update per gradient, each against its slope."""
+    for g, rate in zip(gradients, rates, strict=True):
+        theta = theta - rate * g
+    return theta
+
+
+def halving(epoch, after):
+    """The rate of an epoch, counted from 1: 1, and half the last epoch's "every epoch after" number ``after``.
+
+    (Luong, Pham, Manning 2015, section 4.1.)
+    """
+    rate = 1.0
+    for e in range(1, epoch + 1):
+        if e > after:
+            rate = rate / 2.0
+    return rate
+
+
 # Which variable of a layer is which symbol
 
 
@@ -201,36 +700,151 @@ def matrix(kernel):
     return np.asarray(kernel, np.float64).T
 
 
-def gru_of(cell) -> GRU:
-    W = np.split(matrix(cell.kernel), 3)
-    U = [*np.split(matrix(cell.gates_recurrent), 2), matrix(cell.recurrent)]
-    C = np.split(matrix(cell.context_kernel), 3) if cell.context_size else [np.zeros([cell.units, 0])] * 3
-    return GRU(*W, *U, *C, *np.split(np.asarray(cell.bias, np.float64), 3))
+def rows(bias, parts):
+    return np.split(np.asarray(bias, np.float64), parts)
 
 
-def attention_of(attention) -> Attention:
-    return Attention(matrix(attention.query_kernel), matrix(attention.key_kernel), np.asarray(attention.energy, float))
+def cell_of(cell):
+    """The reference's cell of a layer's, of whichever kind."""
+    parts, nothing = cell.parts, np.zeros([cell.units, 0])
+    W = np.split(matrix(cell.kernel), parts) if cell.input_size else [nothing] * parts
+    C = np.split(matrix(cell.context_kernel), parts) if cell.context_size else [nothing] * parts
+    b = rows(cell.bias, parts)
+    match type(cell).__name__:
+        case "TanhCell":
+            return TanhRNN(*W, matrix(cell.recurrent), *C, *b)
+        case "GRUCell":
+            return GRU(*W, *np.split(matrix(cell.gates_recurrent), 2), matrix(cell.recurrent), *C, *b)
+        case "ResetAfterGRUCell":
+            return ResetAfterGRU(*W, *np.split(matrix(cell.recurrent), 3), *C, *b, *rows(cell.recurrent_bias, 3))
+        case "LSTMCell":
+            return LSTM(*W, *np.split(matrix(cell.recurrent), 4), *C, *b)
+
+
+def stack_of(stack) -> Stack:
+    return Stack([cell_of(cell) for cell in stack.cells], stack.residual)
+
+
+def recurrent_encoder_of(encoder) -> RecurrentEncoder:
+    forward = [cell_of(cell) for cell in encoder.forward_cells] or [None] * encoder.layers
+    backward = [cell_of(cell) for cell in encoder.backward_cells] or [None] * encoder.layers
+    return RecurrentEncoder(
+        embedding=np.asarray(encoder.embedding.embeddings, np.float64),
+        layers=[Layer(*pair) for pair in zip(forward, backward, strict=True)],
+        sums=encoder.merge == "sum",
+        residual=encoder.residual,
+        W_r=matrix(encoder.word_kernel) if encoder.word_view else None,
+    )
+
+
+def norm_of(scale, bias) -> Norm:
+    return Norm(np.asarray(scale, np.float64), np.asarray(bias, np.float64))
+
+
+def multi_head_of(layer) -> MultiHead:
+    W_K, W_V = np.split(matrix(layer.pair_kernel), 2)
+    each = [np.split(W, layer.heads) for W in (matrix(layer.query_kernel), W_K, W_V)]
+    return MultiHead(*each, matrix(layer.kernel))
+
+
+def self_attention_layer_of(layer) -> SelfAttentionLayer:
+    return SelfAttentionLayer(
+        norms=[norm_of(*pair) for pair in zip(layer.scales.numpy(), layer.shifts.numpy(), strict=True)],
+        own=multi_head_of(layer.own),
+        source=multi_head_of(layer.source) if layer.memory_size else None,
+        W_1=matrix(layer.widen),
+        b_1=np.asarray(layer.widen_bias, np.float64),
+        W_2=matrix(layer.narrow),
+        b_2=np.asarray(layer.narrow_bias, np.float64),
+    )
+
+
+def self_attention_encoder_of(encoder) -> SelfAttentionEncoder:
+    return SelfAttentionEncoder(
+        embedding=np.asarray(encoder.embedding.embeddings, np.float64),
+        entry=matrix(encoder.entry) if encoder.embedding_size != encoder.units else None,
+        layers=[self_attention_layer_of(block) for block in encoder.blocks],
+        norm=norm_of(encoder.scale, encoder.bias),
+    )
+
+
+def score_of(score):
+    match type(score).__name__:
+        case "AdditiveScore":
+            return additive(matrix(score.query_kernel), matrix(score.key_kernel), np.asarray(score.energy, np.float64))
+        case "GeneralScore":
+            return general(matrix(score.kernel))
+        case "DotScore":
+            return dot()
+
+
+def attention_of(attention, encoder: RecurrentEncoder | None = None):
+    """The reference's attention of a layer's; a fixed context needs the encoder whose states it is."""
+    match type(attention).__name__:
+        case "FixedContext":
+            return fixed_context(encoder)
+        case "NoAttention":
+            return no_attention()
+        case "MonotonicLocalAttention":
+            return local_m(score_of(attention.score), attention.window)
+        case "PredictiveLocalAttention":
+            W_p, v_p = matrix(attention.position_kernel), np.asarray(attention.position_energy, np.float64)
+            return local_p(score_of(attention.score), attention.window, W_p, v_p)
+    if type(attention.score).__name__ == "LocationScore":
+        return location_attention(matrix(attention.score.kernel))
+    return global_attention(score_of(attention.score))
 
 
 def readout_of(layer) -> Readout:
-    U_o, C_o, V_o = np.split(matrix(layer.kernel), [layer.state_size, layer.state_size + layer.context_size], axis=1)
-    biases = np.asarray(layer.bias, np.float64), np.asarray(layer.output_bias, np.float64)
-    return Readout(U_o, V_o, C_o, biases[0], matrix(layer.output_kernel), biases[1])
+    W_o = matrix(layer.output_kernel) if layer.tied_to is None else np.asarray(layer.tied_to.embeddings, np.float64)
+    return Readout(hidden_of(layer), W_o, np.asarray(layer.output_bias, np.float64))
+
+
+def hidden_of(layer):
+    match type(layer).__name__:
+        case "MaxoutReadout":
+            ends = [layer.state_size, layer.state_size + layer.context_size]
+            U_o, C_o, V_o = np.split(matrix(layer.kernel), ends, axis=1)
+            return maxout(U_o, V_o, C_o, np.asarray(layer.bias, np.float64))
+        case "LinearReadout":
+            return joined()
+        case "AttentionalReadout":
+            return attentional(matrix(layer.kernel), np.asarray(layer.bias, np.float64))
+        case "StateReadout":
+            return state_alone()
+
+
+def start_of(start, stack: Stack, encoder):
+    match type(start).__name__:
+        case "LastStateStart":
+            return last_states()
+        case "ZeroStart":
+            return zero_states(stack)
+        case "ProjectedStart":
+            b_s = np.asarray(start.bias, np.float64)
+            return projected_states(stack, matrix(start.kernel), b_s, start.source, encoder)
+
+
+def decoder_of(decoder, encoder):
+    """The reference's decoder of a layer's, behind the reference's ``encoder``."""
+    embedding = np.asarray(decoder.embedding.embeddings, np.float64)
+    if type(decoder).__name__ == "SelfAttentionDecoder":
+        return SelfAttentionDecoder(
+            embedding=embedding,
+            entry=matrix(decoder.entry) if embedding.shape[1] != decoder.units else None,
+            layers=[self_attention_layer_of(block) for block in decoder.blocks],
+            norm=norm_of(decoder.scale, decoder.bias),
+            readout=readout_of(decoder.output_layer),
+        )
+    stack = stack_of(decoder.stack)
+    start = start_of(decoder.start_states, stack, encoder)
+    attention, below = attention_of(decoder.attention, encoder), readout_of(decoder.output_layer)
+    if type(decoder).__name__ == "BahdanauDecoder":
+        return BahdanauDecoder(embedding, decoder.reads_words, start, stack, attention, below, decoder.readout_state)
+    return LuongDecoder(embedding, decoder.reads_words, start, stack, attention, below, decoder.feeds_attention)
 
 
 def weights_of(model) -> Weights:
-    encoder, decoder = model.encoder, model.decoder
-    no_residual = np.zeros([encoder.embedding_size, 2 * encoder.units])
-    return Weights(
-        source_embedding=np.asarray(encoder.embedding.embeddings, np.float64),
-        forward=gru_of(encoder.forward_cell),
-        backward=gru_of(encoder.backward_cell),
-        W_r=matrix(encoder.residual_kernel if encoder.residual else no_residual),
-        target_embedding=np.asarray(decoder.embedding.embeddings, np.float64),
-        W_s=matrix(decoder.start_kernel),
-        b_s=np.asarray(decoder.start_bias, np.float64),
-        attention=attention_of(decoder.attention),
-        cell=gru_of(decoder.cell),
-        readout=readout_of(decoder.output_layer),
-        readout_state=decoder.readout_state,
-    )
+    recurrent = type(model.encoder).__name__ == "RecurrentEncoder"
+    encoder = recurrent_encoder_of(model.encoder) if recurrent else self_attention_encoder_of(model.encoder)
+    return Weights(encoder, decoder_of(model.decoder, encoder))

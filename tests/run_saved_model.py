@@ -1,7 +1,7 @@
 """Answers requests from SavedModels as TensorFlow Serving does, with TensorFlow alone.
 
-stdin     a JSON list of {"folder": ..., "requests": [{"signature": ..., "text": ..., "dtype": "string"}]}; a character
-          U+DC80 to U+DCFF of a text is one raw byte (Python's surrogateescape)
+stdin     a JSON list of {"folder": ..., "requests": [{"signature": ..., "text": ..., "dtype": "string"}]}; every input
+          of the signature is fed the text; a character U+DC80 to U+DCFF of it is one raw byte (surrogateescape)
 stdout    a JSON object: the libraries' versions, and for each folder a list of replies, either {"outputs": {name:
           {"shape": ..., "values": ...}}} or {"error": the exception's class, "message": ...}
 """
@@ -44,7 +44,7 @@ def answer(session, signatures, signature, text, dtype):
     try:
         # Session.run would compare the feed with its placeholder first; the C API that it calls feeds whatever came,
         # and so does TensorFlow Serving.
-        feeds, fetches = {end(inputs["text"]): fed}, [end(info) for info in outputs.values()]
+        feeds, fetches = {end(info): fed for info in inputs.values()}, [end(info) for info in outputs.values()]
         values = session._call_tf_sessionrun(None, feeds, fetches, [], None)
     except tf.errors.OpError as error:
         return {"error": type(error).__name__, "message": error.message}

@@ -9,6 +9,7 @@ import pytest
 from conftest import TINY_RECIPE
 
 from nmt_keras import cli, demo
+from nmt_keras.config import CorpusConfig
 from nmt_keras.corpus import CorpusUnavailable, Pair, SplitCorpus
 
 ROOT = Path(__file__).parents[1]
@@ -38,7 +39,7 @@ def test_columns_can_be_in_either_order(tmp_path):
     lines = [f"{pair.source}\t{pair.target}" for pair in (*pairs.train[:300], *pairs.valid[:30], *pairs.test[:30])]
     (tmp_path / "es-en.tsv").write_text("\n".join(lines), encoding="utf-8")
     options = cli.CorpusOptions(str(tmp_path / "es-en.tsv"), source_column=0, target_column=1)
-    corpus = options.load(tmp_path, lambda _: None)
+    corpus = options.load(cli.WHOLE, tmp_path, lambda _: None)
     assert corpus.train[0] == pairs.train[0]
     assert len(corpus.test) == 30
 
@@ -48,7 +49,7 @@ def test_another_version_of_the_spanish_english_corpus_is_told(tmp_path):
     lines = [f"{pair.target}\t{pair.source}" for pair in (*pairs.train[:300], *pairs.valid[:30], *pairs.test[:30])]
     (tmp_path / "spa-eng.tsv").write_text("\n".join(lines), encoding="utf-8")
     told: list[str] = []
-    cli.CorpusOptions(str(tmp_path / "spa-eng.tsv")).load(tmp_path, told.append)
+    cli.CorpusOptions(str(tmp_path / "spa-eng.tsv")).load(cli.WHOLE, tmp_path, told.append)
     assert any("another version" in sentence for sentence in told)
 
 
@@ -89,7 +90,7 @@ def test_an_interruption_before_the_first_checkpoint_has_its_own_words(offline, 
 @pytest.mark.server
 def test_the_demo_without_a_network_does_its_whole_job_on_the_sample_and_then_reuses_it(offline, monkeypatch, capfd):
     small = built_in_beginning(160)
-    monkeypatch.setattr(cli, "built_in_sample", lambda: small)
+    monkeypatch.setattr(cli, "built_in_sample", lambda *_: small)
     monkeypatch.setattr(cli, "SAMPLE", replace(TINY_RECIPE, name="sample"))
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     cli.main(["demo"])
@@ -119,3 +120,22 @@ def built_in_beginning(pairs: int) -> SplitCorpus:
 def test_the_readme_shows_the_very_request_that_the_demo_sends():
     request = json.dumps({"instances": [demo.QUESTIONS["spa-eng"][0]]}, ensure_ascii=False)
     assert f"curl -d '{request}' http://127.0.0.1:8501/v1/models/spa-eng:predict" in (ROOT / "README.md").read_text()
+
+
+def test_a_recipe_says_what_it_takes_of_the_corpus(tmp_path):
+    pairs = cli.built_in_sample()
+    lines = [f"{pair.target}\t{pair.source}" for pair in pairs.train[:400]]
+    (tmp_path / "pairs.tsv").write_text("\n".join(lines), encoding="utf-8")
+    wanted = CorpusConfig(first=200, split="shuffled-groups")
+    corpus = cli.CorpusOptions(str(tmp_path / "pairs.tsv")).load(wanted, tmp_path, lambda _: None)
+    parts = (corpus.train, corpus.valid, corpus.test)
+    assert sum(len(part) for part in parts) == 200
+    assert {pair for part in parts for pair in part} == set(pairs.train[:200])
+    assert cli.named_corpus("tutorial") == CorpusConfig(first=30_000, split="shuffled-groups")
+    assert cli.named_corpus(None) == cli.WHOLE
+
+
+def test_a_width_scales_the_recipe_and_minutes_replace_its_epochs():
+    recipe = cli.choose_recipe("luong-base", "pairs", minutes=5.0, width=0.1)
+    assert (recipe.name, recipe.model.decoder.units) == ("luong-base-x0.1", 100)
+    assert (recipe.train.minutes, recipe.train.epochs, recipe.train.steps) == (5.0, None, None)

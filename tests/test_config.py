@@ -6,7 +6,17 @@ import re
 
 import pytest
 
-from nmt_keras.config import ModelConfig, Recipe, SearchConfig, TextConfig, TrainConfig
+from nmt_keras.config import (
+    AttentionConfig,
+    CorpusConfig,
+    DecoderConfig,
+    EncoderConfig,
+    ModelConfig,
+    Recipe,
+    SearchConfig,
+    TextConfig,
+    TrainConfig,
+)
 from nmt_keras.recipes import RECIPES, find_recipe
 
 WRONG = [
@@ -16,15 +26,134 @@ WRONG = [
     (TextConfig, {"max_tokens": 1}, "TextConfig.max_tokens: expected at least 2"),
     (TextConfig, {"kind": "subword", "lowercase": True}, "TextConfig.lowercase: expected False"),
     (TextConfig, {"kind": "subword", "strip_accents": True}, "TextConfig.strip_accents: expected False"),
-    (ModelConfig, {"embedding_size": 0}, "ModelConfig.embedding_size: expected a positive number, received 0."),
-    (ModelConfig, {"encoder_units": -1}, "ModelConfig.encoder_units"),
-    (ModelConfig, {"decoder_units": 0}, "ModelConfig.decoder_units"),
-    (ModelConfig, {"attention_units": 0}, "ModelConfig.attention_units"),
-    (ModelConfig, {"readout_units": 0}, "ModelConfig.readout_units"),
-    (ModelConfig, {"readout_state": "next"}, "ModelConfig.readout_state: expected one of previous, current"),
+    (
+        EncoderConfig,
+        {"kind": "self-atention"},
+        "EncoderConfig.kind: expected one of recurrent, self-attention; received",
+    ),
+    (EncoderConfig, {"kind": "self-atention"}, "Did you mean 'self-attention'?"),
+    (EncoderConfig, {"cell": "LSTM"}, "EncoderConfig.cell: expected one of tanh, gru, gru-reset-after, lstm; received"),
+    (EncoderConfig, {"direction": "forwards"}, "Did you mean 'forward'?"),
+    (EncoderConfig, {"merge": "add"}, "EncoderConfig.merge: expected one of concatenate, sum; received 'add'"),
+    (EncoderConfig, {"units": -1}, "EncoderConfig.units: expected a whole number of at least 1, received -1."),
+    (EncoderConfig, {"units": 2.5}, "EncoderConfig.units: expected a whole number of at least 1, received 2.5."),
+    (EncoderConfig, {"units": True}, "EncoderConfig.units: expected a whole number of at least 1, received True."),
+    (EncoderConfig, {"layers": 0}, "EncoderConfig.layers"),
+    (EncoderConfig, {"heads": 0}, "EncoderConfig.heads"),
+    (
+        EncoderConfig,
+        {"kind": "self-attention", "units": 27, "heads": 3},
+        "EncoderConfig.units: expected a multiple of twice EncoderConfig.heads (6), such as 24, received 27.",
+    ),
+    (
+        EncoderConfig,
+        {"kind": "self-attention", "units": 1, "heads": 3},
+        "EncoderConfig.units: expected a multiple of twice EncoderConfig.heads (6), such as 6, received 1.",
+    ),
+    (
+        EncoderConfig,
+        {"kind": "self-attention", "word_view": True},
+        "EncoderConfig.word_view: expected False in a self-attention encoder, received True.",
+    ),
+    (
+        AttentionConfig,
+        {"kind": "bahdanau"},
+        "AttentionConfig.kind: expected one of additive, dot, general, concat, loc",
+    ),
+    (AttentionConfig, {"kind": "generall"}, "Did you mean 'general'?"),
+    (
+        AttentionConfig,
+        {"span": "local"},
+        "AttentionConfig.span: expected one of global, local-m, local-p; received 'lo",
+    ),
+    (AttentionConfig, {"units": 0}, "AttentionConfig.units: expected a whole number of at least 1, received 0."),
+    (AttentionConfig, {"window": 0}, "AttentionConfig.window"),
+    (AttentionConfig, {"max_source_positions": 0}, "AttentionConfig.max_source_positions"),
+    *(
+        (
+            AttentionConfig,
+            {"kind": kind, "span": "local-p"},
+            f"AttentionConfig.span: expected 'global' with AttentionConfig.kind {kind!r}; local spans go with "
+            "additive, dot, general, concat, received 'local-p'.",
+        )
+        for kind in ("location", "fixed", "none")
+    ),
+    (DecoderConfig, {"order": "luong"}, "DecoderConfig.order: expected one of attend-then-update, update-then-attend,"),
+    (DecoderConfig, {"cell": "gru-reset-before"}, "Did you mean 'gru-reset-after'?"),
+    (DecoderConfig, {"start": "lastt"}, "Did you mean 'last'?"),
+    (
+        DecoderConfig,
+        {"readout": "softmax"},
+        "DecoderConfig.readout: expected one of maxout, linear, state, attentional;",
+    ),
+    (DecoderConfig, {"readout_state": "next"}, "DecoderConfig.readout_state: expected one of previous, current"),
+    (DecoderConfig, {"units": 0}, "DecoderConfig.units"),
+    (DecoderConfig, {"layers": 0}, "DecoderConfig.layers"),
+    (DecoderConfig, {"readout_units": 0}, "DecoderConfig.readout_units"),
+    (DecoderConfig, {"heads": 0}, "DecoderConfig.heads"),
+    (DecoderConfig, {"max_positions": 0}, "DecoderConfig.max_positions"),
+    (
+        DecoderConfig,
+        {"feeds_attention": True},
+        "DecoderConfig.feeds_attention: expected False unless DecoderConfig.order is 'update-then-attend', rec",
+    ),
+    (
+        DecoderConfig,
+        {"order": "update-then-attend", "readout": "state", "feeds_attention": True},
+        "DecoderConfig.feeds_attention: expected False unless DecoderConfig.readout is 'attentional'",
+    ),
+    (
+        DecoderConfig,
+        {"readout": "attentional"},
+        "DecoderConfig.readout: expected one of maxout, linear, state with DecoderConfig.order 'attend-then-update'",
+    ),
+    (
+        DecoderConfig,
+        {"order": "update-then-attend"},
+        "DecoderConfig.readout: expected one of attentional, state, linear with DecoderConfig.order 'update-then",
+    ),
+    (
+        DecoderConfig,
+        {"order": "self-attention", "readout": "linear"},
+        "DecoderConfig.readout: expected one of state with DecoderConfig.order 'self-attention', received 'linear'.",
+    ),
+    (
+        DecoderConfig,
+        {"order": "update-then-attend", "readout": "linear"},
+        "DecoderConfig.readout_state: expected 'current' with DecoderConfig.order 'update-then-attend', rec",
+    ),
+    (
+        DecoderConfig,
+        {"order": "self-attention", "readout": "state", "units": 100, "heads": 8},
+        "DecoderConfig.units: expected a multiple of twice DecoderConfig.heads (16), such as 96, received 100.",
+    ),
+    (
+        DecoderConfig,
+        {"order": "self-attention", "readout": "state", "reads_words": False},
+        "DecoderConfig.reads_words: expected True with DecoderConfig.order 'self-attention'",
+    ),
+    (
+        DecoderConfig,
+        {"order": "self-attention", "readout": "state", "shares_recurrence": True},
+        "DecoderConfig.shares_recurrence: expected False with DecoderConfig.order 'self-attention'",
+    ),
+    (
+        ModelConfig,
+        {"embedding_size": 0},
+        "ModelConfig.embedding_size: expected a whole number of at least 1, received 0.",
+    ),
     (ModelConfig, {"dropout": 1.0}, "ModelConfig.dropout: expected a probability in [0, 1), received 1.0."),
-    (TrainConfig, {"steps": 5, "minutes": 5.0}, "TrainConfig.steps, TrainConfig.minutes: expected exactly one of them"),
-    (TrainConfig, {"minutes": None}, "TrainConfig.steps, TrainConfig.minutes: expected exactly one of them"),
+    (ModelConfig, {"recurrent_dropout": -0.1}, "ModelConfig.recurrent_dropout: expected a probability in [0, 1), rec"),
+    (ModelConfig, {"initializer": "xavier"}, "ModelConfig.initializer: expected one of glorot, bahdanau, uniform; rec"),
+    *(
+        (
+            TrainConfig,
+            fields,
+            "TrainConfig.steps, TrainConfig.epochs, TrainConfig.minutes: expected exactly one of them, received",
+        )
+        for fields in ({"steps": 5}, {"epochs": 5.0}, {"minutes": None}, {"steps": 5, "epochs": 5.0, "minutes": None})
+    ),
+    (TrainConfig, {"epochs": 0.0, "minutes": None}, "TrainConfig.epochs: expected a positive number"),
     (TrainConfig, {"minutes": 0.0}, "TrainConfig.minutes: expected a positive number"),
     (TrainConfig, {"batch_size": 0}, "TrainConfig.batch_size"),
     (TrainConfig, {"shapes": 0}, "TrainConfig.shapes"),
@@ -38,9 +167,24 @@ WRONG = [
     (TrainConfig, {"max_tokens": 1}, "TrainConfig.max_tokens"),
     (TrainConfig, {"warmup_steps": -1}, "TrainConfig.warmup_steps"),
     (TrainConfig, {"beta_2": 1.0}, "TrainConfig.beta_2"),
+    (TrainConfig, {"rho": 1.0}, "TrainConfig.rho: expected a decay in [0, 1), received 1.0."),
+    (TrainConfig, {"epsilon": 0.0}, "TrainConfig.epsilon: expected a positive number, received 0.0."),
+    (TrainConfig, {"halve_from": 1.5}, "TrainConfig.halve_from: expected a share in [0, 1], received 1.5."),
+    (TrainConfig, {"halve_every": 0.0}, "TrainConfig.halve_every: expected a positive number, received 0.0."),
+    (TrainConfig, {"checkpoint_every": 0}, "TrainConfig.checkpoint_every: expected at least 1, received 0."),
+    (TrainConfig, {"sampling_from": 1.1}, "TrainConfig.sampling_from: expected a probability in [0, 1], received 1.1."),
+    (TrainConfig, {"sampling_to": -0.1}, "TrainConfig.sampling_to"),
+    (
+        TrainConfig,
+        {"optimizer": "adamw"},
+        "TrainConfig.optimizer: expected one of adam, adadelta, sgd; received 'adamw'",
+    ),
     (TrainConfig, {"label_smoothing": -0.1}, "TrainConfig.label_smoothing"),
     (TrainConfig, {"decay": "cosines"}, "Did you mean 'cosine'?"),
     (TrainConfig, {"denominator": "batches"}, "TrainConfig.denominator: expected one of tokens, sentences"),
+    (CorpusConfig, {"first": 0}, "CorpusConfig.first: expected a whole number of at least 1, received 0."),
+    (CorpusConfig, {"split": "hashed-group"}, "Did you mean 'hashed-groups'?"),
+    (CorpusConfig, {"seed": -1}, "CorpusConfig.seed: expected 0 or more, received -1."),
     (SearchConfig, {"max_tokens": 0}, "SearchConfig.max_tokens"),
     (SearchConfig, {"temperature": -1.0}, "SearchConfig.temperature: expected 0 or more, received -1.0."),
     (SearchConfig, {"beam_size": 0}, "SearchConfig.beam_size: expected at least 1, received 0."),
@@ -69,6 +213,279 @@ def test_a_wrong_value_is_refused_by_the_name_of_its_field(kind, fields, message
         kind(**fields)
 
 
+# Parts that do not fit each other
+
+LUONG = {"order": "update-then-attend", "readout": "attentional"}
+ATTENTIVE = {"order": "self-attention", "readout": "state"}
+ONE_WAY_TANH = {"encoder": {"cell": "tanh", "direction": "forward", "units": 8}, "attention": {"kind": "none"}}
+LECTURE = {"cell": "tanh", "units": 8, "start": "last", "readout": "state", "shares_recurrence": True}
+
+
+def composed(embedding_size=256, encoder=None, attention=None, decoder=None):
+    return ModelConfig(
+        embedding_size,
+        EncoderConfig(**encoder or {}),
+        AttentionConfig(**attention or {}),
+        DecoderConfig(**decoder or {}),
+    )
+
+
+UNFIT = {
+    "a start that the encoder lacks": (
+        {"encoder": {"direction": "forward"}},
+        "DecoderConfig.start: expected one of forward, last, mean, zero, which this encoder (recurrent, forward) has, "
+        "received 'backward'.",
+    ),
+    "a forward start of a backward encoder": (
+        {"encoder": {"direction": "backward"}, "decoder": {"start": "forward"}},
+        "DecoderConfig.start: expected one of backward, last, mean, zero, which this encoder (recurrent, backward) has",
+    ),
+    "the last state of two directions": (
+        {"decoder": {"start": "last"}},
+        "DecoderConfig.start: expected one of backward, forward, both, mean, zero, which this encoder (recurrent, bid",
+    ),
+    "the last state of a self-attention encoder": (
+        {"encoder": {"kind": "self-attention"}, "decoder": {"start": "last"}},
+        "DecoderConfig.start: expected one of mean, zero, which this encoder (self-attention, bidirectional) has",
+    ),
+    "last states of another width": (
+        {"encoder": {"direction": "forward", "units": 8}, "decoder": {"start": "last", "units": 9}},
+        "DecoderConfig.cell, DecoderConfig.units, DecoderConfig.layers: expected the encoder's, ('gru', 8, 1), with "
+        "DecoderConfig.start 'last', received ('gru', 9, 1).",
+    ),
+    "last states of fewer layers": (
+        {"encoder": {"direction": "forward", "units": 8}, "decoder": {"start": "last", "units": 8, "layers": 2}},
+        "expected the encoder's, ('gru', 8, 1), with DecoderConfig.start 'last', received ('gru', 8, 2).",
+    ),
+    "last states of another cell": (
+        {"encoder": {"direction": "forward", "units": 8}, "decoder": {"start": "last", "units": 8, "cell": "lstm"}},
+        "expected the encoder's, ('gru', 8, 1), with DecoderConfig.start 'last', received ('lstm', 8, 1).",
+    ),
+    "dot products of different widths": (
+        {"encoder": {"units": 8}, "attention": {"kind": "dot"}, "decoder": {"units": 8}},
+        "DecoderConfig.units: expected the annotations' width, 16, with AttentionConfig.kind 'dot' ('general' takes "
+        "any), received 8.",
+    ),
+    "self-attention that scores otherwise": (
+        {"decoder": ATTENTIVE},
+        "AttentionConfig.kind, AttentionConfig.span: expected 'dot' and 'global' with DecoderConfig.order "
+        "'self-attention', whose heads attend by scaled dot products, received ('additive', 'global').",
+    ),
+    "self-attention over a window": (
+        {"attention": {"kind": "dot", "span": "local-m"}, "decoder": ATTENTIVE},
+        "AttentionConfig.kind, AttentionConfig.span: expected 'dot' and 'global' with DecoderConfig.order 'self-att",
+    ),
+    "a fixed context of a self-attention encoder": (
+        {"encoder": {"kind": "self-attention"}, "attention": {"kind": "fixed"}, "decoder": {"start": "mean"}},
+        "AttentionConfig.kind: expected a score with a self-attention encoder, which has no last state, "
+        "received 'fixed'.",
+    ),
+    "no attention to a self-attention encoder": (
+        {
+            "encoder": {"kind": "self-attention"},
+            "attention": {"kind": "none"},
+            "decoder": {"start": "mean", "readout": "state"},
+        },
+        "AttentionConfig.kind: expected a score with a self-attention encoder, which has no last state, "
+        "received 'none'.",
+    ),
+    "a readout of a context that is not there": (
+        {"attention": {"kind": "none"}},
+        "DecoderConfig.readout: expected 'state' with AttentionConfig.kind 'none': there is no context to read, "
+        "received 'maxout'.",
+    ),
+    "no attention and no start": (
+        {"attention": {"kind": "none"}, "decoder": {"start": "zero", "readout": "state"}},
+        "DecoderConfig.start: expected another with AttentionConfig.kind 'none': the decoder would see nothing of the",
+    ),
+    "a context that nothing reads": (
+        {"decoder": {**LUONG, "readout": "state"}},
+        "DecoderConfig.readout: expected 'attentional' or 'linear' with DecoderConfig.order 'update-then-attend', "
+        "unless AttentionConfig.kind is 'none': else nothing would read the context, received 'state'.",
+    ),
+    "a tied linear readout": (
+        {"decoder": {"readout": "linear", "tied": True}},
+        "DecoderConfig.readout: expected 'maxout', 'state' or 'attentional' with DecoderConfig.tied",
+    ),
+    "a tied maxout readout of another width": (
+        {"decoder": {"readout_units": 255, "tied": True}},
+        "DecoderConfig.readout_units: expected ModelConfig.embedding_size, 256, with DecoderConfig.tied, received 255.",
+    ),
+    "a tied state of another width": (
+        {"decoder": {"units": 512, "readout": "state", "tied": True}},
+        "DecoderConfig.units: expected ModelConfig.embedding_size, 256, with DecoderConfig.tied, received 512.",
+    ),
+    "a shared matrix of gates": (
+        {
+            "encoder": {"direction": "forward", "units": 8},
+            "decoder": {"start": "last", "units": 8, "shares_recurrence": True},
+        },
+        "DecoderConfig.shares_recurrence: expected False unless encoder and decoder are one tanh layer of one "
+        "direction and equal units, received (('recurrent', 'gru', 'forward', 1, 8), ('gru', 1, 8)).",
+    ),
+    "a shared matrix of two directions": (
+        {
+            "encoder": {"cell": "tanh", "units": 8},
+            "attention": {"kind": "none"},
+            "decoder": {**LECTURE, "start": "both"},
+        },
+        "received (('recurrent', 'tanh', 'bidirectional', 1, 8), ('tanh', 1, 8)).",
+    ),
+    "a shared matrix of two layers": (
+        {
+            "encoder": {"cell": "tanh", "direction": "forward", "units": 8, "layers": 2},
+            "attention": {"kind": "none"},
+            "decoder": {**LECTURE, "layers": 2},
+        },
+        "received (('recurrent', 'tanh', 'forward', 2, 8), ('tanh', 2, 8)).",
+    ),
+    "a shared matrix of two widths": (
+        {**ONE_WAY_TANH, "decoder": {**LECTURE, "units": 9, "start": "forward"}},
+        "received (('recurrent', 'tanh', 'forward', 1, 8), ('tanh', 1, 9)).",
+    ),
+}
+
+
+@pytest.mark.parametrize(("parts", "message"), UNFIT.values(), ids=UNFIT.keys())
+def test_parts_that_do_not_fit_are_refused_with_what_would(parts, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        composed(**parts)
+
+
+FIT = {
+    "rnnsearch": {},
+    "rnnencdec": {
+        "encoder": {"direction": "forward"},
+        "attention": {"kind": "fixed"},
+        "decoder": {"start": "forward"},
+    },
+    "a start from both directions": {"decoder": {"start": "both", "readout": "linear", "readout_state": "current"}},
+    "luong": {
+        "encoder": {"cell": "lstm", "direction": "backward", "units": 50, "layers": 4},
+        "attention": {"kind": "dot", "span": "local-p"},
+        "decoder": {**LUONG, "cell": "lstm", "units": 50, "layers": 4, "start": "last", "feeds_attention": True},
+    },
+    "dot scores over two directions": {
+        "encoder": {"units": 25},
+        "attention": {"kind": "dot"},
+        "decoder": {**LUONG, "units": 50},
+    },
+    "dot scores over a sum of them": {
+        "encoder": {"units": 25, "merge": "sum"},
+        "attention": {"kind": "dot"},
+        "decoder": {**LUONG, "units": 25},
+    },
+    "the tutorial": {
+        "encoder": {"direction": "forward", "units": 50},
+        "decoder": {"units": 50, "start": "last", "readout": "state"},
+    },
+    "the lecture": {**ONE_WAY_TANH, "decoder": {**LECTURE, "reads_words": False}},
+    "no attention in luong's order": {
+        "encoder": {"direction": "forward", "units": 50},
+        "attention": {"kind": "none"},
+        "decoder": {**LUONG, "units": 50, "start": "last", "readout": "state"},
+    },
+    "tied to maxout units": {"embedding_size": 30, "decoder": {"readout_units": 30, "tied": True}},
+    "tied to dot-scored states": {
+        "embedding_size": 50,
+        "encoder": {"units": 25},
+        "attention": {"kind": "dot"},
+        "decoder": {"units": 50, "readout": "state", "tied": True},
+    },
+    "self-attention on both sides": {
+        "embedding_size": 40,
+        "encoder": {"kind": "self-attention", "units": 24, "heads": 3},
+        "attention": {"kind": "dot"},
+        "decoder": {**ATTENTIVE, "units": 40, "heads": 4, "tied": True},
+    },
+    "self-attention into a recurrent decoder": {
+        "encoder": {"kind": "self-attention", "units": 24, "heads": 3},
+        "attention": {"kind": "dot"},
+        "decoder": {**LUONG, "units": 24, "start": "mean"},
+    },
+    "a recurrent encoder into self-attention": {
+        "encoder": {"units": 7},
+        "attention": {"kind": "dot"},
+        "decoder": {**ATTENTIVE, "units": 40, "heads": 4},
+    },
+}
+each_fit = pytest.mark.parametrize("parts", FIT.values(), ids=FIT.keys())
+
+
+@each_fit
+def test_a_model_scaled_by_1_is_the_same_and_every_other_scale_fits_too(parts):
+    config = composed(**parts)
+    assert config.scaled(1.0) == config
+    for percent in range(1, 300, 7):  # each construction checks that the parts fit
+        scaled = config.scaled(percent / 100.0)
+        kept = dataclasses.replace(
+            scaled,
+            embedding_size=config.embedding_size,
+            encoder=dataclasses.replace(scaled.encoder, units=config.encoder.units),
+            attention=dataclasses.replace(scaled.attention, units=config.attention.units),
+            decoder=dataclasses.replace(
+                scaled.decoder, units=config.decoder.units, readout_units=config.decoder.readout_units
+            ),
+        )
+        assert kept == config, "nothing but widths changes"
+
+
+def test_scaling_multiplies_every_width():
+    config = ModelConfig(
+        100, EncoderConfig(units=50), AttentionConfig(units=70), DecoderConfig(units=120, readout_units=40)
+    )
+    wanted = ModelConfig(
+        25, EncoderConfig(units=12), AttentionConfig(units=18), DecoderConfig(units=30, readout_units=10)
+    )
+    assert config.scaled(0.25) == wanted  # of 12.5 and 17.5 the even neighbours
+    smallest = config.scaled(1e-6)
+    assert smallest.embedding_size == smallest.encoder.units == smallest.decoder.units == 1
+
+
+def test_scaling_rounds_to_what_heads_divide():
+    config = composed(**FIT["self-attention on both sides"]).scaled(0.8)
+    assert (config.encoder.units, config.decoder.units, config.embedding_size) == (18, 32, 32)
+
+
+def test_dot_scores_and_tied_embeddings_keep_their_widths_together():
+    both = composed(**FIT["dot scores over two directions"]).scaled(0.3)
+    assert both.decoder.units == both.encoder.annotation_size == 16  # 2 · round(7.5)
+    tied = composed(**FIT["tied to dot-scored states"]).scaled(0.3)
+    assert tied.embedding_size == tied.decoder.units == tied.encoder.annotation_size == 16
+
+
+@pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES.keys())
+def test_every_recipe_can_be_scaled_and_its_name_says_so(recipe):
+    for width in (0.1, 0.25, 0.5):
+        scaled = recipe.scaled(width)
+        assert scaled.name == f"{recipe.name}-x{width}"
+        assert dataclasses.replace(scaled, name=recipe.name, model=recipe.model) == recipe
+        assert scaled.model == recipe.model.scaled(width)
+
+
+@pytest.mark.parametrize("width", [0.0, -1.0])
+def test_a_scale_is_positive(width):
+    with pytest.raises(ValueError, match=re.escape(f"width: expected a positive number, received {width}.")):
+        ModelConfig().scaled(width)
+
+
+@pytest.mark.parametrize(
+    ("fields", "size"),
+    [
+        ({"units": 7}, 14),
+        ({"units": 7, "merge": "sum"}, 7),
+        ({"units": 7, "direction": "forward"}, 7),
+        ({"units": 7, "direction": "backward"}, 7),
+        ({"units": 8, "kind": "self-attention"}, 8),
+    ],
+)
+def test_annotations_are_as_wide_as_the_states_side_by_side(fields, size):
+    assert EncoderConfig(**fields).annotation_size == size
+
+
+# Records
+
+
 def test_a_configuration_cannot_be_changed():
     with pytest.raises(dataclasses.FrozenInstanceError):
         ModelConfig().dropout = 0.5
@@ -78,7 +495,14 @@ def test_a_recipe_survives_json():
     recipe = Recipe(
         "ñandú",
         source=TextConfig(kind="word", strip_accents=True),
-        model=ModelConfig(readout_state="previous"),
+        model=ModelConfig(
+            300,
+            EncoderConfig(cell="lstm", merge="sum", units=7),
+            AttentionConfig("general", "local-p", window=3),
+            DecoderConfig("update-then-attend", readout="attentional", feeds_attention=True),
+            recurrent_dropout=0.25,
+            initializer="uniform",
+        ),
         train=TrainConfig(steps=7, minutes=None),
         search=SearchConfig(temperature=0.5),
     )
@@ -105,6 +529,8 @@ def test_a_search_says_what_it_is(search, words):
 
 def test_a_field_that_is_left_out_has_its_default():
     assert Recipe.from_json('{"name": "x", "model": {"dropout": 0.5}}') == Recipe("x", model=ModelConfig(dropout=0.5))
+    nested = Recipe.from_json('{"name": "x", "model": {"decoder": {"units": 7}}}')
+    assert nested == Recipe("x", model=ModelConfig(decoder=DecoderConfig(units=7)))
 
 
 @pytest.mark.parametrize(
@@ -117,6 +543,13 @@ def test_a_field_that_is_left_out_has_its_default():
         ('{"name": "x", "model": 5}', "runs/x/recipe.json: expected a recipe as JSON"),
         ('{"name": "x", "train": {"steps": "ten", "minutes": null}}', "runs/x/recipe.json"),
         ('{"name": "x", "model": {"dropout": 1.5}}', "ModelConfig.dropout: expected a probability"),
+        ('{"name": "x", "model": {"encoder": {"unit": 5}}}', "unit"),
+        ('{"name": "x", "model": {"encoder": 5}}', "EncoderConfig is an object, received 5"),
+        ('{"name": "x", "model": {"encoder": {"units": "ten"}}}', "EncoderConfig.units: expected a whole number"),
+        (
+            '{"name": "x", "model": {"encoder": {"direction": "forward"}}}',
+            "DecoderConfig.start: expected one of forward",
+        ),
     ],
 )
 def test_a_damaged_recipe_is_refused_by_the_name_of_its_file(text, message):
@@ -137,3 +570,4 @@ def test_a_stored_recipe_has_a_key_for_each_field():
     stored = json.loads(Recipe("x").to_json())
     assert set(stored) == {field.name for field in dataclasses.fields(Recipe)}
     assert set(stored["train"]) == {field.name for field in dataclasses.fields(TrainConfig)}
+    assert set(stored["model"]["decoder"]) == {field.name for field in dataclasses.fields(DecoderConfig)}

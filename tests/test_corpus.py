@@ -16,6 +16,7 @@ from nmt_keras.corpus import (
     read_pairs,
     read_parallel,
     sentence_key,
+    shuffle_pairs,
     split_pairs,
 )
 
@@ -422,3 +423,21 @@ def test_no_sentence_of_the_corpus_stands_in_two_parts(parts):
     for side in (0, 1):
         keys = [{sentence_key(pair[side]) for pair in pairs} for pairs in parts.values()]
         assert sum(map(len, keys)) == len(set.union(*keys))
+
+
+def test_shuffled_groups_keep_a_target_sentence_on_one_side_and_are_seeded():
+    pairs = [Pair(f"fuente {i}", f"target {i // 3}") for i in range(300)]
+    parts = shuffle_pairs(pairs, seed=1)
+    assert {part: len(found) for part, found in parts.items()} == {"train": 240, "valid": 30, "test": 30}
+    targets = {part: {pair.target for pair in found} for part, found in parts.items()}
+    assert not targets["train"] & targets["valid"]
+    assert not targets["train"] & targets["test"]
+    assert not targets["valid"] & targets["test"]
+    assert sorted(pair for found in parts.values() for pair in found) == sorted(pairs)
+    assert shuffle_pairs(pairs, seed=1) == parts
+    assert shuffle_pairs(pairs, seed=2) != parts
+
+
+def test_too_few_target_sentences_are_not_shuffled():
+    with pytest.raises(ValueError, match="at least 3 different target sentences to split, received 2"):
+        shuffle_pairs([Pair("a", "b"), Pair("c", "d")], seed=1)

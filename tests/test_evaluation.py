@@ -85,7 +85,7 @@ def report():
 
 def test_scores_json_holds_each_part_under_its_name(tmp_path, report):
     path = tmp_path / "scores.json"
-    write_score(path, "test", report, "greedy")
+    write_score(path, "test", report, "greedy", 7)
     assert json.loads(path.read_text()) == {
         "test": {
             "bleu": 12.35,
@@ -94,6 +94,7 @@ def test_scores_json_holds_each_part_under_its_name(tmp_path, report):
             "signature": "nrefs:1|case:mixed",
             "chrf_signature": "nrefs:1|nc:6",
             "search": "greedy",
+            "step": 7,
             "sentences": 30,
             "sentences_per_s": 7.5,
         }
@@ -102,9 +103,9 @@ def test_scores_json_holds_each_part_under_its_name(tmp_path, report):
 
 def test_a_second_part_keeps_the_first(tmp_path, report):
     path = tmp_path / "scores.json"
-    write_score(path, "test", report, "greedy")
+    write_score(path, "test", report, "greedy", 7)
     first = json.loads(path.read_text())["test"]
-    write_score(path, "valid", report._replace(bleu=50.0), "greedy")
+    write_score(path, "valid", report._replace(bleu=50.0), "greedy", 7)
     found = json.loads(path.read_text())
     assert set(found) == {"test", "valid"}
     assert found["test"] == first
@@ -114,13 +115,13 @@ def test_a_second_part_keeps_the_first(tmp_path, report):
 def test_a_part_scored_again_is_replaced(tmp_path, report):
     path = tmp_path / "scores.json"
     for bleu in (10.0, 20.0):
-        write_score(path, "test", report._replace(bleu=bleu), "greedy")
+        write_score(path, "test", report._replace(bleu=bleu), "greedy", 7)
     assert json.loads(path.read_text())["test"]["bleu"] == 20.0
 
 
 def test_an_interrupted_write_leaves_the_old_scores(tmp_path, report, monkeypatch):
     path = tmp_path / "scores.json"
-    write_score(path, "test", report, "greedy")
+    write_score(path, "test", report, "greedy", 7)
     before = path.read_text()
 
     def interrupt(*_):
@@ -128,5 +129,5 @@ def test_an_interrupted_write_leaves_the_old_scores(tmp_path, report, monkeypatc
 
     monkeypatch.setattr("os.replace", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        write_score(path, "test", report._replace(bleu=0.0), "greedy")
+        write_score(path, "test", report._replace(bleu=0.0), "greedy", 7)
     assert path.read_text() == before

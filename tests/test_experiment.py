@@ -12,13 +12,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
+from conftest import TINY_RECIPE
 
 import nmt_keras
 from nmt_keras.config import Recipe, TextConfig
 from nmt_keras.corpus import Pair, SplitCorpus
 from nmt_keras.experiment import Experiment, encode_lines
 from nmt_keras.export import read_manifest
+from nmt_keras.model import build_model
 from nmt_keras.text import WordText
+from nmt_keras.training import Updater
 
 TRAIN_UNTIL_KILLED = Path(__file__).with_name("train_until_killed.py")
 
@@ -50,7 +53,7 @@ def files(folder):
 def weights(folder):
     """The variables of a run's last checkpoint, by name."""
     reader = tf.train.load_checkpoint(str(folder / "checkpoints" / "last"))
-    names = [name for name in reader.get_variable_to_shape_map() if name.startswith(("model/", "optimizer/"))]
+    names = [name for name in reader.get_variable_to_shape_map() if name.startswith(("weights/", "optimizer/"))]
     return {name: reader.get_tensor(name) for name in names}
 
 
@@ -70,7 +73,7 @@ def test_a_run_records_its_corpus(run_folder):
     found = json.loads((run_folder / "corpus.json").read_text())
     assert found["name"] == "sample"
     assert found["pairs"] == {"train": 80, "valid": 20, "test": 20}
-    assert len(found["train_sha256"]) == 64
+    assert {part: len(digest) for part, digest in found["sha256"].items()} == {"train": 64, "valid": 64, "test": 64}
 
 
 def test_a_finished_run_is_left_as_it_is(run, corpus):
@@ -88,15 +91,17 @@ def test_a_run_opens_with_its_own_recipe_or_with_none(run_folder):
 def test_a_changed_recipe_is_refused_field_by_field(run_folder):
     stored = Experiment(run_folder).recipe
     asked = replace(
-        stored, model=replace(stored.model, encoder_units=8), train=replace(stored.train, learning_rate=0.5)
+        stored,
+        model=replace(stored.model, encoder=replace(stored.model.encoder, units=8)),
+        train=replace(stored.train, learning_rate=0.5),
     )
     with pytest.raises(ValueError, match="the run has another recipe") as refusal:
         Experiment(run_folder, asked)
     message = str(refusal.value)
-    assert "model.encoder_units 7 -> 8" in message
+    assert "model.encoder.units 7 -> 8" in message
     assert "train.learning_rate 0.02 -> 0.5" in message
     assert message.endswith(f"train in a new run directory, or remove {run_folder}.")
-    assert "decoder_units" not in message
+    assert "model.decoder" not in message
 
 
 def test_a_changed_corpus_is_refused(run_folder, corpus):
@@ -199,6 +204,17 @@ def test_scores_of_each_part_gather_in_scores_json(run, corpus):
     assert {"bleu", "chrf", "signature", "search"} <= set(scores["valid"])
 
 
+def test_scores_of_an_earlier_checkpoint_are_not_taken_for_this_one_s(run, corpus):
+    experiment = Experiment(run)
+    experiment.evaluate(experiment.translator(), "test", corpus.test)
+    path = run / "scores.json"
+    scores = json.loads(path.read_text())
+    assert scores["test"]["step"] == experiment.step()
+    scores["test"]["step"] -= 1
+    path.write_text(json.dumps(scores))
+    assert experiment.scores() == {}
+
+
 def test_a_run_is_exported_once_per_checkpoint_with_its_facts(run, tmp_path):
     experiment, model = Experiment(run), tmp_path / "saved_models" / "tiny"
     first = experiment.export(experiment.translator(), model)
@@ -217,6 +233,16 @@ def test_a_run_stopped_before_its_best_checkpoint_translates_and_exports_its_las
     shutil.rmtree(run / "checkpoints" / "best")
     experiment = Experiment(run)
     assert experiment.export(experiment.translator(), tmp_path / "model").name == "1"
+
+
+def test_a_translator_has_every_weight_that_was_trained(run_folder):
+    """The weights after the last step, told by the optimiser, which has its own references to them."""
+    model = Experiment(run_folder).translator().model
+    checkpoint = tf.train.latest_checkpoint(str(run_folder / "checkpoints" / "best"))
+    updater = Updater(build_model(TINY_RECIPE.model, model.source_size, model.target_size), TINY_RECIPE.train)
+    tf.train.Checkpoint(optimizer=updater.optimizer).restore(checkpoint).expect_partial()
+    for found, wanted in zip(model.trainable_variables, updater.variables, strict=True):
+        np.testing.assert_array_equal(found, wanted, err_msg=found.path)
 
 
 def test_a_run_without_checkpoint_cannot_be_exported(run, tmp_path):

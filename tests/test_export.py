@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import venv
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +14,18 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
-from nmt_keras.config import ModelConfig, SearchConfig, TextConfig
-from nmt_keras.export import export, read_manifest, versions
+from nmt_keras.config import (
+    AttentionConfig,
+    DecoderConfig,
+    EncoderConfig,
+    ModelConfig,
+    SearchConfig,
+    TextConfig,
+)
+from nmt_keras.export import BEAM_SIZE, export, read_manifest, versions
 from nmt_keras.model import build_model
 from nmt_keras.text import fit_text
-from nmt_keras.translator import Decoded, ModelTranslator
+from nmt_keras.translator import Decoded, ModelTranslator, NBest, Scored, ServedTranslator
 
 pytestmark = pytest.mark.saved_model
 
@@ -29,8 +37,16 @@ WITHOUT_KERAS = (
 RUNNER = Path(__file__).with_name("run_saved_model.py")
 ROOT = RUNNER.parents[1]
 
-SERVING_DEFAULT = {"translation", "score", "truncated"}
+BRIEF = {"translation", "score", "truncated"}
 ALIGN = set(Decoded._fields)
+OUTPUTS = {
+    "serving_default": BRIEF,
+    "align": ALIGN,
+    "greedy": BRIEF,
+    "beam": set(NBest._fields),
+    "score": set(Scored._fields),
+}
+"""The outputs of each signature."""
 
 # Kernels of tensorflow_text that every TensorFlow Serving since 2.12 links.
 TEXT_OPERATIONS = {
@@ -61,7 +77,7 @@ REFUSED = {"a scalar", "rows of rows", "integers"}
 
 def run_fresh(python, folders):
     """What ``run_saved_model.py`` says under an interpreter; its replies by folder, signature and name of the feed."""
-    named = [(signature, name) for signature in ("serving_default", "align") for name in FEEDS]
+    named = [(signature, name) for signature in OUTPUTS for name in FEEDS]
     requests = [
         {"signature": signature, "text": FEEDS[name], "dtype": "int64" if name == "integers" else "string"}
         for signature, name in named
@@ -90,7 +106,7 @@ def translators(translator, pairs):
     config = TextConfig("subword", 367, max_tokens=61)
     source = fit_text(config, [pair.source for pair in pairs])
     target = fit_text(config, [pair.target for pair in pairs])
-    sizes = ModelConfig(embedding_size=3, encoder_units=5, decoder_units=7, attention_units=11, readout_units=13)
+    sizes = ModelConfig(3, EncoderConfig(units=5), AttentionConfig(units=11), DecoderConfig(units=7, readout_units=13))
     model = build_model(sizes, source.vocabulary_size, target.vocabulary_size)
     random = np.random.default_rng(5)
     for variable in model.trainable_variables:
@@ -107,11 +123,18 @@ def folders(translators, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def expected(translators):
-    """What each translator itself answers to the feeds that are lists of sentences."""
-    named = [name for name, feed in FEEDS.items() if name not in REFUSED]
-    return {
-        kind: {name: translator.decode(raw(FEEDS[name])) for name in named} for kind, translator in translators.items()
-    }
+    """What each translator itself answers to the feeds that are lists of sentences, by signature and name."""
+    found = {}
+    for kind, translator in translators.items():
+        beam = translator.with_search(replace(translator.search, beam_size=BEAM_SIZE))
+        found[kind] = {}
+        for name in FEEDS.keys() - REFUSED:
+            text = raw(FEEDS[name])
+            best = translator.decode(text)  # both translators search greedily
+            found[kind] |= {(signature, name): best for signature in ("serving_default", "align", "greedy")}
+            found[kind]["beam", name] = beam.decode_nbest(text)
+            found[kind]["score", name] = translator.decode_forced(text, text)
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -149,16 +172,16 @@ def expect_equal(reply, decoded, tolerance=1e-5):
             np.testing.assert_array_equal(values, expected, err_msg=output)
 
 
-@pytest.mark.parametrize("signature", ["serving_default", "align"])
+@pytest.mark.parametrize("signature", OUTPUTS)
 @pytest.mark.parametrize("name", ["alone", "mixed", "none", "one word of 10,000 letters"])
 def test_a_fresh_process_without_keras_replies_what_the_translator_says(replies, expected, kind, signature, name):
     reply = replies[kind][signature, name]
     assert reply.get("error") is None
-    assert set(reply["outputs"]) == {"serving_default": SERVING_DEFAULT, "align": ALIGN}[signature]
-    expect_equal(reply, expected[kind][name])
+    assert set(reply["outputs"]) == OUTPUTS[signature]
+    expect_equal(reply, expected[kind][signature, name])
 
 
-@pytest.mark.parametrize("signature", ["serving_default", "align"])
+@pytest.mark.parametrize("signature", OUTPUTS)
 @pytest.mark.parametrize("name", sorted(REFUSED))
 def test_a_feed_of_wrong_rank_or_dtype_is_refused_and_the_process_lives(replies, kind, signature, name):
     reply = replies[kind][signature, name]
@@ -168,7 +191,7 @@ def test_a_feed_of_wrong_rank_or_dtype_is_refused_and_the_process_lives(replies,
 
 
 def test_an_empty_batch_is_answered_empty(replies, kind):
-    for signature in ("serving_default", "align"):
+    for signature in OUTPUTS:
         for output in replies[kind][signature, "none"]["outputs"].values():
             assert output["shape"][0] == 0
 
@@ -244,13 +267,44 @@ def test_every_input_and_output_is_batched(folders, kind):
             assert info.tensor_shape.dim[0].size == -1
 
 
-def test_signatures_are_serving_default_and_align_of_text(folders, kind):
+def test_signatures_take_texts_or_pairs_of_texts(folders, kind):
     signatures = dict(meta_graph(folders[kind]).signature_def)
     signatures.pop("__saved_model_init_op")
+    inputs = {name: {"source", "target"} if name == "score" else {"text"} for name in OUTPUTS}
     assert {name: (set(s.inputs), set(s.outputs)) for name, s in signatures.items()} == {
-        "serving_default": ({"text"}, SERVING_DEFAULT),
-        "align": ({"text"}, ALIGN),
+        name: (inputs[name], outputs) for name, outputs in OUTPUTS.items()
     }
+
+
+def test_the_beam_of_a_greedy_translator_has_its_greedy_translation_or_a_better_one(replies, kind):
+    """At equal normalisation: a beam keeps more than the greedy path, and ranks by the same score."""
+    beam, greedy = replies[kind]["beam", "alone"], replies[kind]["greedy", "alone"]
+    assert array(beam, "scores").shape == (1, BEAM_SIZE)
+    assert (np.diff(array(beam, "scores").astype(float)) <= 1e-6).all()
+    if array(greedy, "translation")[0] in array(beam, "translations")[0]:
+        assert array(beam, "scores")[0, 0] >= array(greedy, "score")[0] - 1e-5
+
+
+def test_the_score_of_a_translation_is_its_log_probability(folders, translators, kind):
+    """Through the reloaded export: what ``align`` says it found is what ``score`` says of it."""
+    served, sentence = ServedTranslator(folders[kind]), MIXED[0]
+    (found,) = served.translate([sentence])
+    (scored,) = served.score([sentence], [found.text])
+    if scored.tokens == found.tokens:  # a text may be cut into other tokens than it was written in
+        assert scored.log_prob == pytest.approx(found.log_prob, abs=1e-4)
+    (again,) = translators[kind].score([sentence], [found.text])
+    assert scored.log_prob == pytest.approx(again.log_prob, abs=1e-4)
+    assert scored.tokens == again.tokens
+
+
+def test_an_export_with_a_beam_of_its_own_serves_its_best_by_default(translators, tmp_path):
+    beam = translators["word"].with_search(replace(translators["word"].search, beam_size=3))
+    served, sentences = ServedTranslator(export(beam, tmp_path / "model")), ["Mi casa es roja.", "No."]
+    lists = served.translate_nbest(sentences)
+    assert [len(one) for one in lists] == [3, 3]
+    best = served.translate(sentences)
+    assert [one.text for one in best] == [one[0].text for one in lists]
+    assert [one.text for one in best] == [one.text for one in beam.translate(sentences)]
 
 
 def test_every_operation_is_one_that_tensorflow_serving_links(folders, kind):
@@ -414,8 +468,8 @@ def test_tensorflow_2_20_loads_the_export_and_replies_the_same(python_of_serving
     libraries, replies = run_fresh(python_of_serving, folders)
     assert libraries == {"tensorflow": "2.20.0", "tensorflow-text": "2.20.0"}
     for kind, each in replies.items():
-        for (_, name), reply in each.items():
+        for (signature, name), reply in each.items():
             if name in REFUSED:
                 assert reply["error"] == "InvalidArgumentError"
             else:
-                expect_equal(reply, expected[kind][name], tolerance=1e-4)
+                expect_equal(reply, expected[kind][signature, name], tolerance=1e-4)

@@ -9,8 +9,20 @@ ROOT = Path(__file__).parent.parent
 
 ROWS = [
     ["config"],
-    ["text", "cells", "attention", "loss", "search", "metrics", "plotting", "sample", "sample_lexicon", "optimization"],
-    ["encoder", "decoder", "corpus", "recipes"],
+    [
+        "text",
+        "cells",
+        "attention",
+        "loss",
+        "search",
+        "metrics",
+        "plotting",
+        "sample",
+        "sample_lexicon",
+        "optimization",
+        "lexicon",
+    ],
+    ["self_attention", "encoder", "decoder", "readout", "corpus", "ensemble", "recipes"],
     ["model"],
     ["translator", "training"],
     ["evaluation", "export", "pipelines"],
@@ -21,6 +33,9 @@ ROWS = [
 NEIGHBOURS = {
     ("attention", "cells"),
     ("decoder", "encoder"),
+    ("decoder", "readout"),
+    ("decoder", "self_attention"),
+    ("encoder", "self_attention"),
     ("sample", "sample_lexicon"),
     ("cli", "demo"),
 }

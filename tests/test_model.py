@@ -2,17 +2,19 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from conftest import TINY_MODEL
+from combinations import COMBINATIONS, luong
+from conftest import TINY_MODEL, randomise
 from reference import loss as reference_loss
 from reference import weights_of
 
 from nmt_keras.cells import Noise
-from nmt_keras.config import ModelConfig
+from nmt_keras.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig
 from nmt_keras.model import Seq2Seq, build_model
 from nmt_keras.training import forward
 
@@ -32,7 +34,9 @@ def batch(pairs, source_width, target_width):
 def loss_and_gradient(model, source, target, noise=None):
     with tf.GradientTape() as tape:
         loss = forward(model, source, target, SMOOTHING, noise)
-    gradients = tape.gradient(loss.total, [v.value for v in model.trainable_variables])
+    unread = tf.UnconnectedGradients.ZERO  # the lecture's decoder has an embedding that nothing reads
+    variables = [v.value for v in model.trainable_variables]
+    gradients = tape.gradient(loss.total, variables, unconnected_gradients=unread)
     return loss, [tf.convert_to_tensor(g) for g in gradients]
 
 
@@ -48,13 +52,16 @@ def wanted(model):
 
 @pytest.fixture
 def in_precision(model):
-    """The tiny model again, under another dtype policy."""
+    """Builds a model under another dtype policy: the tiny one again, or one of a combination with random weights."""
     before = keras.config.dtype_policy()
 
-    def build(policy):
+    def build(policy, name=None):
         keras.config.set_dtype_policy(policy)
-        copy = build_model(TINY_MODEL, model.encoder.vocabulary_size, model.decoder.vocabulary_size)
-        copy.set_weights(model.get_weights())
+        copy = build_model(COMBINATIONS[name] if name else TINY_MODEL, model.source_size, model.target_size)
+        if name:
+            randomise(copy, 3)
+        else:
+            copy.set_weights(model.get_weights())
         return copy
 
     yield build
@@ -71,10 +78,9 @@ def test_the_loss_is_the_paper_s(model, wanted):
     assert loss.tokens.numpy() == 9.0
 
 
-def test_the_gradient_is_the_slope_of_the_reference(in_precision):
+def assert_gradient_is_the_slope_of_the_reference(model, pairs):
     """Central differences of the NumPy loss in float64, along a random direction of each variable."""
-    model = in_precision("float64")
-    _, gradients = loss_and_gradient(model, *batch(PAIRS, 7, 5))
+    _, gradients = loss_and_gradient(model, *batch(pairs, 7, 5))
     random, h = np.random.default_rng(4), 1e-5
 
     for variable, gradient in zip(model.trainable_variables, gradients, strict=True):
@@ -82,11 +88,36 @@ def test_the_gradient_is_the_slope_of_the_reference(in_precision):
 
         def loss_at(move, variable=variable, origin=origin, direction=direction):
             variable.assign(origin + move * direction)
-            return reference_loss(weights_of(model), PAIRS, SMOOTHING)
+            return reference_loss(weights_of(model), pairs, SMOOTHING)
 
         slope = (loss_at(h) - loss_at(-h)) / (2.0 * h)
         variable.assign(origin)
         assert np.sum(gradient * direction) == pytest.approx(slope, rel=1e-4, abs=1e-4), variable.path
+
+
+def test_the_gradient_is_the_slope_of_the_reference(in_precision):
+    assert_gradient_is_the_slope_of_the_reference(in_precision("float64"), PAIRS)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "rnnsearch-deep",  # reset after, LSTM; stacks, residuals; s_0 from both directions; s_i in the readout
+        "rnnsearch-linear",  # tanh; sum of directions, word view; general; s_0 from the mean; linear readout
+        "lecture-fed",  # fixed context
+        "luong-location",  # location, attentional readout, LSTM, the source reversed
+        "luong-feed",  # dot, input feeding, tied
+        "luong-local-m",  # concat local-m inside the loop
+        "luong-local-p",  # general local-p outside it
+        "lecture",  # one recurrent matrix for both halves
+        "self-attention",
+    ],
+)
+def test_every_part_s_gradient_is_the_slope_of_the_reference(name, in_precision):
+    model = in_precision("float64", name)
+    assert_gradient_is_the_slope_of_the_reference(
+        model, [([4, 5, 6, 7, END], [8, 9, END]), ([16, END], [4, 10, 8, END])]
+    )
 
 
 # Laws
@@ -112,7 +143,16 @@ def test_a_batch_of_masked_rows_has_no_loss_and_no_gradient(model):
     assert not any(np.any(gradient) for gradient in gradients)
 
 
-def test_graph_and_xla_give_the_same_loss_and_gradient_as_eager_also_under_dropout(model):
+def shallow(config):
+    """The same with a layer on each side: a layer more costs seconds of compilation."""
+    return replace(config, encoder=replace(config.encoder, layers=1), decoder=replace(config.decoder, layers=1))
+
+
+@pytest.mark.parametrize("name", ["rnnsearch", "luong-local-m", "self-attention"])
+def test_graph_and_xla_give_the_same_loss_and_gradient_as_eager_also_under_dropout(name):
+    model = build_model(shallow(COMBINATIONS[name]), 19, 23)
+    randomise(model, 3)
+
     def noisy(source, target, step):
         return loss_and_gradient(model, source, target, Noise(tf.constant(1), step))
 
@@ -132,15 +172,31 @@ def test_double_precision_agrees_with_single(model, in_precision):
     assert_same(double, single, atol=2e-5)
 
 
-def test_mixed_half_precision_is_finite_and_near(model, wanted, in_precision):
-    half = in_precision("mixed_bfloat16")
+def test_mixed_half_precision_is_finite_and_near(in_precision):
+    """With weights under which rounding turns over no maxout pair: where it does, a gradient takes another way."""
+    full, half = in_precision("float32"), in_precision("mixed_bfloat16")
+    randomise(full, 4)
+    half.set_weights(full.get_weights())
     assert {v.dtype for v in half.trainable_variables} == {"float32"}
     assert half(batch(PAIRS, 7, 5)).logits.dtype == tf.bfloat16
-    loss, gradients = loss_and_gradient(half, *batch(PAIRS, 7, 5))
-    assert loss.total.dtype == tf.float32
-    assert float(loss.total) == pytest.approx(float(wanted[0].total), rel=0.02)
-    for found, exact in zip(gradients, wanted[1], strict=True):
-        assert np.linalg.norm(found - exact) < 0.05 * np.linalg.norm(exact) + 1e-3
+    wanted, found = (loss_and_gradient(each, *batch(PAIRS, 7, 5)) for each in (full, half))
+    assert found[0].total.dtype == tf.float32
+    assert float(found[0].total) == pytest.approx(float(wanted[0].total), rel=0.02)
+    for near, exact in zip(found[1], wanted[1], strict=True):
+        assert np.linalg.norm(near - exact) < 0.05 * np.linalg.norm(exact) + 1e-3
+
+
+@pytest.mark.parametrize("name", ["rnnsearch-local-p", "luong-location", "self-attention"])
+def test_every_part_computes_in_half_precision_and_stays_finite(name, in_precision):
+    half = in_precision("mixed_bfloat16", name)
+    source, target = batch(PAIRS, 7, 5)
+    with tf.GradientTape() as tape:
+        output = half((source, target), noise=Noise(tf.constant(1), tf.constant(2)))
+        loss = tf.reduce_sum(output.logits)
+    gradients = tape.gradient(loss, [v.value for v in half.trainable_variables])
+    assert output.logits.dtype == output.alignment.dtype == tf.bfloat16
+    for x in (*output, *gradients):
+        assert np.isfinite(tf.cast(tf.convert_to_tensor(x), tf.float32)).all()
 
 
 # As a Keras model
@@ -164,14 +220,89 @@ def test_the_summary_counts_the_parameters_of_both_halves(model):
     assert f"Total params: {encoder + decoder:,}" in text
 
 
+class Unallocated:
+    """A variable of which there is nothing but its shape."""
+
+    def __init__(self, shape):
+        self.shape = shape
+
+    def assign(self, value):
+        assert np.shape(value) == self.shape
+
+
+@pytest.fixture
+def count_parameters(monkeypatch):
+    """Counts the parameters of a configuration's model without making them: a gigabyte stays unallocated."""
+
+    def count(config, vocabulary_size):
+        shapes = []
+
+        def note(layer, shape=None, **_):
+            shapes.append(shape)
+            return Unallocated(shape)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(keras.layers.Layer, "add_weight", note)
+            Seq2Seq(config, vocabulary_size, vocabulary_size).build()
+        return sum(int(np.prod(shape)) for shape in shapes)
+
+    return count
+
+
+@pytest.mark.parametrize("name", ["rnnsearch-deep", "luong-feed", "lecture", "self-attention"])
+def test_parameters_are_counted_alike_with_and_without_making_them(name, count_parameters):
+    made = build_model(COMBINATIONS[name], 19, 19)
+    assert count_parameters(COMBINATIONS[name], 19) == made.count_params()
+
+
+def test_rnnsearch_has_the_paper_s_size(count_parameters):
+    """n = 1000, m = 620, l = 500, n' = 1000, 30,000 words: Bahdanau et al. 2014, appendix A.2.3. Biases added."""
+    config = ModelConfig(
+        620, EncoderConfig(units=1000), AttentionConfig(units=1000), DecoderConfig(units=1000, readout_units=500)
+    )
+    embeddings = 2 * 30_000 * 620  # 37,200,000
+    encoder = 2 * (3 * 1000 * (620 + 1000) + 3 * 1000)  # W, U, b of two gates and the proposal, each way: 9,726,000
+    start = 1000 * 1000 + 1000  # W_s
+    attention = 1000 * 1000 + 1000 * 2000 + 1000  # W_a, U_a, v_a: 3,001,000
+    decoder = 3 * 1000 * (620 + 1000 + 2000) + 3 * 1000  # W, U, C, b: 10,863,000
+    maxout = 2 * 500 * (1000 + 620 + 2000) + 2 * 500  # U_o, V_o, C_o: 3,621,000
+    softmax = 30_000 * 500 + 30_000  # W_o: 15,030,000
+    assert embeddings + encoder + start + attention + decoder + maxout + softmax == 80_442_000
+    assert count_parameters(config, 30_000) == 80_442_000
+
+
+def test_luong_s_model_has_the_paper_s_size(count_parameters):
+    """Four layers of 1000 cells, 1000-dimensional embeddings, 50,000 words: Luong et al. 2015, section 4.1.
+
+    With input feeding and the general score; biases added to W_c, W_s and, as everywhere, to the cells.
+    """
+    lstm = {"units": 1000, "layers": 4}
+    config = replace(
+        luong(lstm, {"kind": "general"}, {**lstm, "readout_units": 1000, "feeds_attention": True}), embedding_size=1000
+    )
+    embeddings = 2 * 50_000 * 1000
+    layer = 4 * 1000 * (1000 + 1000) + 4 * 1000  # W, U, b of three gates and the proposal: 8,004,000
+    fed = 4 * 1000 * 1000  # what the first decoder layer reads of h~_{t-1}
+    attention = 1000 * 1000  # W_a
+    attentional = 1000 * (1000 + 1000) + 1000  # W_c
+    softmax = 50_000 * 1000 + 50_000  # W_s
+    assert embeddings + 8 * layer + fed + attention + attentional + softmax == 221_083_000
+    assert count_parameters(config, 50_000) == 221_083_000
+
+
 def test_a_configuration_gives_the_model_its_sizes():
-    config = ModelConfig(embedding_size=2, encoder_units=3, decoder_units=5, attention_units=7, readout_units=11)
+    config = ModelConfig(
+        2, EncoderConfig(units=3), AttentionConfig(units=7), DecoderConfig(units=5, readout_units=11), dropout=0.25
+    )
     model = build_model(config, 13, 17)
     assert model((tf.constant([[4, END]]), tf.constant([[START]]))).logits.shape == (1, 1, 17)
-    assert model.encoder.units == 3
-    assert model.decoder.annotation_size == 6
-    assert model.decoder.readout_state == config.readout_state
-    assert model.encoder.dropout == model.decoder.dropout == config.dropout
+    encoder, decoder = model.encoder, model.decoder
+    assert (encoder.embedding.input_dim, encoder.embedding.output_dim, encoder.units) == (13, 2, 3)
+    assert (decoder.embedding.input_dim, decoder.embedding.output_dim) == (17, 2)
+    assert decoder.attention.context_size == encoder.annotation_size == 6
+    assert (decoder.stack.cells[0].units, decoder.attention.score.units, decoder.output_layer.units) == (5, 7, 11)
+    assert decoder.readout_state == config.decoder.readout_state
+    assert encoder.dropout == decoder.dropout == decoder.stack.dropout == decoder.output_layer.dropout == 0.25
 
 
 def test_a_model_comes_back_from_its_configuration(model):
@@ -185,20 +316,29 @@ def test_a_model_comes_back_from_its_configuration(model):
 
 @pytest.mark.saved_model
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # Keras 3.15 saving, NumPy 2.4
-def test_a_keras_file_gives_the_same_output_in_another_process(model, tmp_path):
+def test_keras_files_give_the_same_output_in_another_process(model, tmp_path):
+    """One plain, one whose halves share a matrix, one whose softmax is its embedding."""
     source, target = batch(PAIRS, 7, 5)
-    model.save(tmp_path / "model.keras")
+    saved = {"plain": model, **{name: build_model(COMBINATIONS[name], 19, 23) for name in ("lecture", "luong-feed")}}
     np.savez(tmp_path / "inputs.npz", source=source, target=target)
+    for name, each in saved.items():
+        if each is not model:
+            randomise(each, 3)
+        each.save(tmp_path / f"{name}.keras")
     program = """
 import sys, keras, numpy as np, nmt_keras.model
-folder = sys.argv[1]
+folder, *names = sys.argv[1:]
 ids = np.load(f"{folder}/inputs.npz")
-output = keras.models.load_model(f"{folder}/model.keras")((ids["source"], ids["target"]))
-np.savez(f"{folder}/outputs.npz", logits=output.logits, alignment=output.alignment)
+for name in names:
+    model = keras.models.load_model(f"{folder}/{name}.keras")
+    output = model((ids["source"], ids["target"]))
+    parameters = model.count_params()
+    np.savez(f"{folder}/{name}.npz", logits=output.logits, alignment=output.alignment, parameters=parameters)
 """
-    command = [sys.executable, "-c", program, str(tmp_path)]
+    command = [sys.executable, "-c", program, str(tmp_path), *saved]
     subprocess.run(command, check=True, timeout=300, capture_output=True)
-    outputs = np.load(tmp_path / "outputs.npz")
-    wanted = model((source, target))
-    np.testing.assert_allclose(outputs["logits"], wanted.logits, atol=1e-6)
-    np.testing.assert_allclose(outputs["alignment"], wanted.alignment, atol=1e-6)
+    for name, each in saved.items():
+        outputs, wanted = np.load(tmp_path / f"{name}.npz"), each((source, target))
+        np.testing.assert_allclose(outputs["logits"], wanted.logits, atol=1e-6)
+        np.testing.assert_allclose(outputs["alignment"], wanted.alignment, atol=1e-6)
+        assert outputs["parameters"] == each.count_params()

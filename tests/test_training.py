@@ -42,7 +42,7 @@ class Bigram(keras.Model):
         self.embedding = self.add_weight(name="embedding", shape=(V, units), initializer="random_normal")
         self.kernel = self.add_weight(name="kernel", shape=(units, V), initializer="random_normal")
 
-    def call(self, inputs, noise=None):
+    def call(self, inputs, noise=None, sampling=None):
         source, target = inputs
         rows = tf.convert_to_tensor(self.embedding)
         bag = tf.reduce_sum(tf.gather(rows, source) * tf.cast(source != PAD, tf.float32)[:, :, None], axis=1)
@@ -264,6 +264,19 @@ def test_a_run_of_minutes_becomes_a_number_of_steps_once(batches, tmp_path):
 # Stopping and resuming
 
 
+def test_a_run_of_epochs_sees_every_pair_as_often(batches, tmp_path):
+    run = Run(batches, tmp_path, config(steps=None, epochs=1.5, warmup_steps=0, validations=1))()
+    assert run.steps[-1] == round(1.5 * len(batches))
+
+
+def test_a_variable_that_the_loss_does_not_reach_stays_as_it_is(batches):
+    model = Bigram()
+    idle = model.add_weight(name="idle", shape=(2, 3), initializer="random_normal")
+    before, updater = idle.numpy(), Updater(model, config())
+    updater(next(batches.epoch(0)), 0, STEPS)
+    np.testing.assert_array_equal(idle, before)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_a_run_after_its_step_and_the_next_call_goes_on_there(whole, batches, tmp_path, number):
     first = Run(batches, tmp_path, at={7: lambda: os.kill(os.getpid(), number)})
@@ -285,6 +298,15 @@ def test_a_run_that_is_killed_goes_on_from_its_last_checkpoint_and_drops_what_it
     steps = [row["step"] for row in read_log(tmp_path / "log.jsonl")]
     assert steps == sorted(steps)
     assert [steps.count(step) for step in (3, 5, 10, 20)] == [1, 1, 1, 2]
+    assert_same_weights(second, whole)
+
+
+def test_checkpoints_between_validations_save_their_steps_from_a_kill(whole, batches, tmp_path):
+    settings = config(checkpoint_every=4)
+    with pytest.raises(Killed):
+        Run(batches, tmp_path, settings, at={9: kill})()
+    second = Run(batches, tmp_path, settings)()
+    assert second.steps == list(range(9, STEPS + 1))
     assert_same_weights(second, whole)
 
 

@@ -8,7 +8,14 @@ import pytest
 import tensorflow as tf
 
 import nmt_keras
-from nmt_keras.config import ModelConfig, SearchConfig, TextConfig
+from nmt_keras.config import (
+    AttentionConfig,
+    DecoderConfig,
+    EncoderConfig,
+    ModelConfig,
+    SearchConfig,
+    TextConfig,
+)
 from nmt_keras.export import export
 from nmt_keras.model import build_model
 from nmt_keras.text import END, START, fit_text
@@ -300,7 +307,7 @@ def test_setting_the_random_seed_leaves_a_subword_translator_as_it_is(pairs):
     config = TextConfig("subword", 367)
     source = fit_text(config, [pair.source for pair in pairs])
     target = fit_text(config, [pair.target for pair in pairs])
-    sizes = ModelConfig(embedding_size=3, encoder_units=5, decoder_units=7, attention_units=11, readout_units=13)
+    sizes = ModelConfig(3, EncoderConfig(units=5), AttentionConfig(units=11), DecoderConfig(units=7, readout_units=13))
     model = build_model(sizes, source.vocabulary_size, target.vocabulary_size)
     translator = ModelTranslator(source, target, model, SearchConfig(max_tokens=5))
     before = translator.translate(SENTENCES[:2])
@@ -330,7 +337,7 @@ def test_a_savedmodel_without_align_is_refused_by_name(tmp_path):
 
 def test_what_an_export_lacks_is_refused_by_name(served):
     for ask, name in (
-        (lambda: served.translate_nbest(["hola"]), "nbest"),
+        (lambda: served.translate_nbest(["hola"]), "beam"),
         (lambda: served.score(["a"], ["b"]), "score"),
     ):
         if name not in served.loaded.signatures:

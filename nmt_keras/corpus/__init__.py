@@ -14,7 +14,7 @@ from nmt_keras.corpus.download import (
     fetch_corpus,
 )
 from nmt_keras.corpus.reading import Corpus, Fault, FaultyLine, Pair, ReadReport, read_pairs, read_parallel, text_sha256
-from nmt_keras.corpus.split import SplitCorpus, group_names, part_sha256, sentence_key, split_pairs
+from nmt_keras.corpus.split import SplitCorpus, group_names, part_sha256, sentence_key, shuffle_pairs, split_pairs
 
 __all__ = [
     "SPANISH_ENGLISH_SHA256",
@@ -32,6 +32,7 @@ __all__ = [
     "read_pairs",
     "read_parallel",
     "sentence_key",
+    "shuffle_pairs",
     "split_pairs",
     "text_sha256",
 ]

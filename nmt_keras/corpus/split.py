@@ -59,6 +59,39 @@ def split_pairs(pairs: Sequence[Pair], *, key_side: Side) -> dict[Part, list[Pai
     return parts
 
 
+def shuffle_pairs(pairs: Sequence[Pair], *, seed: int) -> dict[Part, list[Pair]]:
+    """Draws 80 % of the pairs to train on; of the rest, by turns, one to validate and one to test on.
+
+    Pairs with the same target sentence stay together (scikit-learn's GroupShuffleSplit), so that no target stands on
+    both sides; a source may. For figures that others can compare with, use ``split_pairs``.
+
+    Args:
+        pairs: at least two target sentences.
+        seed: of the draw; the same one gives the same parts.
+
+    Returns:
+        All three parts, each in the order of the corpus.
+
+    Raises:
+        ValueError: there are fewer than three target sentences.
+    """
+    from sklearn.model_selection import GroupShuffleSplit
+
+    targets = [pair.target for pair in pairs]
+    if len(set(targets)) < 3:
+        raise ValueError(
+            f"pairs: expected at least 3 different target sentences to split, received {len(set(targets))}."
+        )
+    drawn = GroupShuffleSplit(n_splits=1, test_size=0.2, random_state=seed)
+    train, rest = next(drawn.split(targets, groups=targets))
+    held = list(dict.fromkeys(targets[i] for i in sorted(rest)))
+    valid = set(held[::2])
+    parts: dict[Part, list[Pair]] = {"train": [pairs[i] for i in sorted(train)], "valid": [], "test": []}
+    for i in sorted(rest):
+        parts["valid" if targets[i] in valid else "test"].append(pairs[i])
+    return parts
+
+
 def part_sha256(pairs: Sequence[Pair], *, key_side: Side) -> str:
     """Computes the sha256 of the pairs' sorted lines: key side<TAB>other side, each ended by "\\n", in UTF-8.
 

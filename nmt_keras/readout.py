@@ -1,0 +1,189 @@
+"""Readouts: from the decoder's state, the context and the last word to logits."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from nmt_keras.cells import Noise, Part, dropout, product
+
+
+class Readout(Part):
+    """The contract: states, contexts and embeddings give logits; ``hidden`` is what stands below the softmax.
+
+    Args:
+        vocabulary_size: V.
+        hidden_size: width below the softmax.
+        dropout: probability of dropping an entry there, in training.
+        tied_to: an embedding of V rows and ``hidden_size`` columns, which is then the softmax's matrix (Press, Wolf
+            2017); None for a matrix of its own.
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        hidden_size: int,
+        dropout: float = 0.0,
+        tied_to: keras.layers.Embedding | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(**options)
+        self.vocabulary_size, self.hidden_size, self.dropout, self.tied_to = (
+            vocabulary_size,
+            hidden_size,
+            dropout,
+            tied_to,
+        )
+        if tied_to is None:
+            self.output_kernel = self.weight("output_kernel", (hidden_size, vocabulary_size), "glorot_uniform")
+        self.output_bias = self.weight("output_bias", (vocabulary_size,), "zeros")
+
+    @abstractmethod
+    def hidden(self, state: tf.Tensor, context: tf.Tensor, embedded: tf.Tensor) -> tf.Tensor:
+        """What the softmax sees, [B, T, hidden_size], of states [B, T, U], contexts [B, T, D], embeddings [B, T, E]."""
+
+    def call(self, state: tf.Tensor, context: tf.Tensor, embedded: tf.Tensor, noise: Noise | None = None) -> tf.Tensor:
+        """Logits [B, T, V] from states [B, T, U], contexts [B, T, D] and embeddings [B, T, E]."""
+        return self.logits(self.hidden(state, context, embedded), noise)
+
+    def logits(self, hidden: tf.Tensor, noise: Noise | None = None) -> tf.Tensor:
+        """Logits [B, T, V] from what the softmax sees."""
+        hidden = dropout(hidden, self.dropout, noise, "readout")
+        if self.tied_to is None:
+            return product(hidden, self.cast(self.output_kernel)) + self.cast(self.output_bias)
+        rows = self.cast(self.tied_to.embeddings)
+        flat = tf.matmul(tf.reshape(hidden, [-1, self.hidden_size]), rows, transpose_b=True)
+        shape = tf.concat([tf.shape(hidden)[:-1], [self.vocabulary_size]], axis=0)
+        return tf.reshape(flat, shape) + self.cast(self.output_bias)
+
+
+@keras.saving.register_keras_serializable("nmt_keras")
+class MaxoutReadout(Readout):
+    """The deep output with one maxout layer (Bahdanau, Cho, Bengio 2014, appendix A.2.2).
+
+        t~_i = U_o s + V_o e(y_{i-1}) + C_o c_i          2l numbers
+        t_i  = max of each neighbouring pair of t~_i     l numbers
+        p(y_i | ...) = softmax(W_o t_i)
+
+    The appendix reads s as s_{i-1}, the main text (equation 4) as s_i: the caller passes the one it means.
+
+    Args:
+        vocabulary_size: V.
+        units: l, maxout units.
+        state_size, context_size, embedding_size: U, D, E.
+        dropout: probability of dropping an entry of t_i, in training.
+        tied_to: see :class:`Readout`.
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        units: int,
+        state_size: int,
+        context_size: int,
+        embedding_size: int,
+        dropout: float = 0.0,
+        tied_to: keras.layers.Embedding | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(vocabulary_size, units, dropout, tied_to, **options)
+        self.units = units
+        self.state_size, self.context_size, self.embedding_size = state_size, context_size, embedding_size
+        self.kernel = self.weight("kernel", (state_size + context_size + embedding_size, 2 * units), "glorot_uniform")
+        self.bias = self.weight("bias", (2 * units,), "zeros")
+
+    def hidden(self, state: tf.Tensor, context: tf.Tensor, embedded: tf.Tensor) -> tf.Tensor:
+        """t_i."""
+        joined = product(tf.concat([state, context, embedded], axis=-1), self.cast(self.kernel)) + self.cast(self.bias)
+        return tf.maximum(joined[..., 0::2], joined[..., 1::2])
+
+
+@keras.saving.register_keras_serializable("nmt_keras")
+class LinearReadout(Readout):
+    """p(y_i | ...) = softmax(W_o [s_i ; c_i ; e(y_{i-1})] + b): one linear layer over all three.
+
+    Args:
+        vocabulary_size: V.
+        state_size, context_size, embedding_size: U, D, E.
+        dropout: probability of dropping an entry of what the layer sees, in training.
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        state_size: int,
+        context_size: int,
+        embedding_size: int,
+        dropout: float = 0.0,
+        **options: Any,
+    ) -> None:
+        super().__init__(vocabulary_size, state_size + context_size + embedding_size, dropout, **options)
+        self.state_size, self.context_size, self.embedding_size = state_size, context_size, embedding_size
+
+    def hidden(self, state: tf.Tensor, context: tf.Tensor, embedded: tf.Tensor) -> tf.Tensor:
+        """[s_i ; c_i ; e(y_{i-1})]."""
+        return tf.concat([state, context, embedded], axis=-1)
+
+
+@keras.saving.register_keras_serializable("nmt_keras")
+class StateReadout(Readout):
+    """p(y_i | ...) = softmax(W s_i + b): the state alone (the TensorFlow tutorial; cs224d, lecture 9; Luong's base).
+
+    Args:
+        vocabulary_size: V.
+        state_size: U.
+        dropout: probability of dropping an entry of s_i, in training.
+        tied_to: see :class:`Readout`.
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        state_size: int,
+        dropout: float = 0.0,
+        tied_to: keras.layers.Embedding | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(vocabulary_size, state_size, dropout, tied_to, **options)
+        self.state_size = state_size
+
+    def hidden(self, state: tf.Tensor, context: tf.Tensor, embedded: tf.Tensor) -> tf.Tensor:
+        """s_i."""
+        return state
+
+
+@keras.saving.register_keras_serializable("nmt_keras")
+class AttentionalReadout(Readout):
+    """h~_t = tanh(W_c [c_t ; h_t]), p(y_t | ...) = softmax(W_s h~_t) (Luong et al. 2015, equations 5 and 6).
+
+    Both products have a bias, which the paper leaves out of its formulas.
+
+    Args:
+        vocabulary_size: V.
+        units: of h~.
+        state_size, context_size: U, D.
+        dropout: probability of dropping an entry of h~_t, in training.
+        tied_to: see :class:`Readout`.
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        units: int,
+        state_size: int,
+        context_size: int,
+        dropout: float = 0.0,
+        tied_to: keras.layers.Embedding | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(vocabulary_size, units, dropout, tied_to, **options)
+        self.units, self.state_size, self.context_size = units, state_size, context_size
+        self.kernel = self.weight("kernel", (context_size + state_size, units), "glorot_uniform")
+        self.bias = self.weight("bias", (units,), "zeros")
+
+    def hidden(self, state: tf.Tensor, context: tf.Tensor, embedded: tf.Tensor) -> tf.Tensor:
+        """h~_t."""
+        return tf.tanh(product(tf.concat([context, state], axis=-1), self.cast(self.kernel)) + self.cast(self.bias))

@@ -1,0 +1,99 @@
+"""The translation models of cs224d, lecture 9: a plain recurrent encoder-decoder, and its five extensions.
+
+    python -m nmt_keras train --recipe lecture-fed
+
+The lecture gives equations and no sizes: tanh cells, 500 units, embeddings of 256, 8,000 words and Adam are ours. Each
+extension is built on the ones before it; reversing goes with one direction only, and so is built on the stacked one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from nmt_keras.config import (
+    AttentionConfig,
+    DecoderConfig,
+    EncoderConfig,
+    ModelConfig,
+    Recipe,
+    TextConfig,
+    TrainConfig,
+)
+
+_WORDS = TextConfig(kind="word", vocabulary_size=8_000)
+
+LECTURE_RNN = Recipe(
+    name="lecture-rnn",
+    source=_WORDS,
+    target=_WORDS,
+    model=ModelConfig(
+        embedding_size=256,
+        encoder=EncoderConfig(cell="tanh", units=500, direction="forward"),
+        attention=AttentionConfig(kind="none"),
+        decoder=DecoderConfig(
+            order="attend-then-update",
+            cell="tanh",
+            units=500,
+            start="last",
+            reads_words=False,
+            shares_recurrence=True,
+            readout="state",
+            readout_state="current",
+        ),
+        dropout=0.0,
+    ),
+    train=TrainConfig(minutes=10.0, learning_rate=1e-3, label_smoothing=0.0),
+)
+"""h_t = f(W^(hh) h_{t-1} + W^(hx) x_t), then h_t = f(W^(hh) h_{t-1}) and y = softmax(W^(S) h_t), with one W^(hh)."""
+
+
+def _on(base: Recipe, name: str, model: ModelConfig) -> Recipe:
+    return replace(base, name=name, model=model)
+
+
+LECTURE_SEPARATE = _on(
+    LECTURE_RNN,
+    "lecture-separate",
+    replace(LECTURE_RNN.model, decoder=replace(LECTURE_RNN.model.decoder, shares_recurrence=False)),
+)
+"""Extension 1: weights of its own for the decoder."""
+
+LECTURE_FED = _on(
+    LECTURE_SEPARATE,
+    "lecture-fed",
+    replace(
+        LECTURE_SEPARATE.model,
+        attention=AttentionConfig(kind="fixed"),
+        decoder=replace(LECTURE_SEPARATE.model.decoder, reads_words=True),
+    ),
+)
+"""Extension 2: each state sees h_{t-1}, c = h_T and y_{t-1}."""
+
+LECTURE_DEEP = _on(
+    LECTURE_FED,
+    "lecture-deep",
+    replace(
+        LECTURE_FED.model,
+        encoder=replace(LECTURE_FED.model.encoder, layers=2),
+        decoder=replace(LECTURE_FED.model.decoder, layers=2),
+    ),
+)
+"""Extension 3: stacked layers."""
+
+LECTURE_BIDIRECTIONAL = _on(
+    LECTURE_DEEP,
+    "lecture-bidirectional",
+    replace(
+        LECTURE_DEEP.model,
+        encoder=replace(LECTURE_DEEP.model.encoder, direction="bidirectional"),
+        decoder=replace(LECTURE_DEEP.model.decoder, start="both"),
+    ),
+)
+"""Extension 4: an encoder in both directions."""
+
+LECTURE_REVERSED = _on(
+    LECTURE_DEEP,
+    "lecture-reversed",
+    replace(LECTURE_DEEP.model, encoder=replace(LECTURE_DEEP.model.encoder, direction="backward")),
+)
+"""Extension 5: the source reversed."""

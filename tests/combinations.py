@@ -1,0 +1,104 @@
+"""Models that between them hold every part and every way to join them. Widths are distinct primes where parts allow."""
+
+from nmt_keras.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig
+
+
+def luong(encoder=None, attention=None, decoder=None, **whole):
+    """Luong's model in small: two LSTM layers on each side, the source reversed, states handed over as they are."""
+    return ModelConfig(
+        5,
+        EncoderConfig(**{"units": 7, "direction": "backward", "cell": "lstm", "layers": 2, **(encoder or {})}),
+        AttentionConfig(**{"units": 13, **(attention or {})}),
+        DecoderConfig(
+            **{
+                "order": "update-then-attend",
+                "cell": "lstm",
+                "units": 7,
+                "layers": 2,
+                "start": "last",
+                "readout": "attentional",
+                "readout_units": 17,
+                **(decoder or {}),
+            }
+        ),
+        **whole,
+    )
+
+
+COMBINATIONS = {
+    "rnnsearch": ModelConfig(
+        5, EncoderConfig(units=7), AttentionConfig(units=13), DecoderConfig(units=11, readout_units=17)
+    ),
+    "rnnsearch-deep": ModelConfig(
+        5,
+        EncoderConfig(units=7, layers=2, residual=True, cell="gru-reset-after"),
+        AttentionConfig(units=13),
+        DecoderConfig(
+            units=11, readout_units=17, layers=3, residual=True, readout_state="current", cell="lstm", start="both"
+        ),
+        recurrent_dropout=0.3,
+    ),
+    "rnnsearch-linear": ModelConfig(
+        5,
+        EncoderConfig(units=7, merge="sum", cell="tanh", word_view=True),
+        AttentionConfig("general"),
+        DecoderConfig(units=11, readout="linear", readout_state="current", start="mean", cell="tanh"),
+    ),
+    "rnnsearch-local-p": ModelConfig(
+        5,
+        EncoderConfig(units=7, cell="lstm"),
+        AttentionConfig("additive", "local-p", units=13, window=2),
+        DecoderConfig(units=11, readout_units=5, tied=True, start="zero", cell="gru-reset-after"),
+    ),
+    "rnnencdec": ModelConfig(
+        5,
+        EncoderConfig(units=7, direction="forward"),
+        AttentionConfig("fixed"),
+        DecoderConfig(units=11, readout_units=17, start="forward"),
+    ),
+    "rnnencdec-both": ModelConfig(
+        5,
+        EncoderConfig(units=7, cell="lstm"),
+        AttentionConfig("fixed"),
+        DecoderConfig(units=11, readout_units=17, start="backward", layers=2, readout_state="current"),
+    ),
+    "luong-base": luong({"direction": "forward"}, {"kind": "none"}, {"readout": "state"}, recurrent_dropout=0.3),
+    "luong-location": luong(attention={"kind": "location", "max_source_positions": 3}),
+    "luong-feed": luong(attention={"kind": "dot"}, decoder={"readout_units": 5, "feeds_attention": True, "tied": True}),
+    "luong-local-m": luong(
+        attention={"kind": "concat", "span": "local-m", "window": 1}, decoder={"feeds_attention": True}
+    ),
+    "luong-local-p": luong(attention={"kind": "general", "span": "local-p", "window": 1}),
+    "luong-linear": luong(
+        {"cell": "gru", "layers": 1},
+        {"kind": "additive"},
+        {"cell": "gru", "layers": 1, "readout": "linear", "readout_state": "current"},
+    ),
+    "lecture": ModelConfig(
+        5,
+        EncoderConfig(units=7, direction="forward", cell="tanh"),
+        AttentionConfig("none"),
+        DecoderConfig(
+            "update-then-attend", "tanh", 7, start="last", readout="state", reads_words=False, shares_recurrence=True
+        ),
+    ),
+    "lecture-fed": ModelConfig(
+        5,
+        EncoderConfig(units=7, direction="forward", cell="tanh"),
+        AttentionConfig("fixed"),
+        DecoderConfig("attend-then-update", "tanh", 7, start="last", readout="state", readout_state="current"),
+    ),
+    "self-attention": ModelConfig(
+        5,
+        EncoderConfig("self-attention", units=12, heads=3, layers=2),
+        AttentionConfig("dot"),
+        DecoderConfig("self-attention", units=8, heads=2, layers=2, readout="state", max_positions=11),
+    ),
+    "self-attention-recurrent": ModelConfig(
+        5,
+        EncoderConfig("self-attention", units=12, heads=3, layers=1),
+        AttentionConfig("additive", units=13),
+        DecoderConfig(units=11, readout_units=17, start="mean"),
+    ),
+}
+"""By name. Bahdanau's order and Luong's, the papers' recipes, and what each switch of a recipe adds."""
