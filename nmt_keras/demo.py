@@ -33,8 +33,8 @@ QUESTIONS = {
     ],
     SAMPLE_NAME: [
         "¿Están cansados los médicos?",
-        "No tengo hambre.",
-        "Lava mi coche, por favor.",
+        "Estoy en la cocina.",
+        "Compra la caja nueva de tu madre, por favor.",
         "Mi hermano compró tres libros viejos.",
         "¿Te gusta leer libros?",
     ],

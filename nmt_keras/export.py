@@ -93,8 +93,8 @@ def signatures(translator: ModelTranslator) -> dict[str, Any]:
     """The exported functions, by signature name; each answers a dict of named outputs.
 
     serving_default   text [B]               the best translation by the translator's own search
-    align             text [B]               the same, with tokens, log-probability and alignment
     greedy            text [B]               the greedy translation
+    align             text [B]               the same, with tokens, log-probability and alignment
     beam              text [B]               the n-best list, of BEAM_SIZE where the translator's search has no beam
     score             source [B], target [B] the log-probability of a given translation, and of its tokens
     """
@@ -122,7 +122,7 @@ def signatures(translator: ModelTranslator) -> dict[str, Any]:
 
     return {
         "serving_default": answering_best(translator, BRIEF),
-        "align": answering_best(translator, Decoded._fields),
+        "align": answering_best(greedy, Decoded._fields),
         "greedy": answering_best(greedy, BRIEF),
         "beam": answer_nbest,
         "score": answer_score,

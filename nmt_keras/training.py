@@ -405,6 +405,7 @@ def train(
                 save(checkpoints.last)
             if (number := stopped()) is not None:
                 raise Interrupted(step, number)
+    report(f"trained for {float(progress.seconds) / 60.0:.1f} minutes, {step} steps")
 
 
 def _require_finite(step: int, metrics: Metrics, config: TrainConfig) -> None:

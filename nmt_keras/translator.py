@@ -353,7 +353,7 @@ def _at_least_one_column(tokens: Tokens) -> Tokens:
 class ServedTranslator(Translator):
     """Translates with an exported version, through its signatures; needs none of the code that made it.
 
-    ``decode`` asks ``align``, ``decode_nbest`` asks ``beam``, ``decode_forced`` asks ``score``.
+    ``decode`` asks ``align``, a greedy search; ``decode_nbest`` asks ``beam``; ``decode_forced`` asks ``score``.
 
     Args:
         path: saved_models/NAME/VERSION.

@@ -302,9 +302,12 @@ def test_an_export_with_a_beam_of_its_own_serves_its_best_by_default(translators
     served, sentences = ServedTranslator(export(beam, tmp_path / "model")), ["Mi casa es roja.", "No."]
     lists = served.translate_nbest(sentences)
     assert [len(one) for one in lists] == [3, 3]
-    best = served.translate(sentences)
-    assert [one.text for one in best] == [one[0].text for one in lists]
-    assert [one.text for one in best] == [one.text for one in beam.translate(sentences)]
+    default = served.loaded.signatures["serving_default"](text=tf.constant(sentences))["translation"].numpy()
+    assert [text.decode() for text in default] == [one[0].text for one in lists]
+    assert [one[0].text for one in lists] == [one.text for one in beam.translate(sentences)]
+    assert [one.text for one in served.translate(sentences)] == [
+        one.text for one in translators["word"].translate(sentences)
+    ]
 
 
 def test_every_operation_is_one_that_tensorflow_serving_links(folders, kind):

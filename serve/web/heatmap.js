@@ -1,0 +1,46 @@
+/** An alignment as a table: a row per word of the translation, a column per word of the sentence, in percent. */
+
+import { percent } from "./sentences.js";
+
+const CAPTION = "Attention of the translation’s words (rows) to the sentence’s (columns), in percent";
+const SENTENCE_END = "end";
+const NOTABLE = 0.05;
+
+/**
+ * @param {{source: string[], target: string[], weights: number[][]}} aligned as `alignWords` answers it
+ * @returns {HTMLTableElement}
+ */
+export function createHeatmap({ source, target, weights }) {
+  const table = document.createElement("table");
+  table.createCaption().textContent = CAPTION;
+  const head = table.createTHead().insertRow();
+  head.append(document.createElement("td"), ...source.map((word) => header(word, "col")));
+  const body = table.createTBody();
+  target.forEach((word, t) => {
+    const row = body.insertRow();
+    row.append(header(word, "row"), ...weights[t].map(cell));
+  });
+  return table;
+}
+
+function header(word, scope) {
+  const element = document.createElement("th");
+  const label = document.createElement("span");
+  element.scope = scope;
+  label.textContent = word || SENTENCE_END;
+  label.className = word ? "" : "end";
+  if (word) Object.assign(label, { dir: "auto", lang: "", translate: false });
+  element.append(label);
+  return element;
+}
+
+function cell(weight) {
+  const element = document.createElement("td");
+  const number = document.createElement("span");
+  number.textContent = Math.round(100 * weight);
+  number.className = weight < NOTABLE ? "spoken-only" : "";
+  element.title = percent(weight);
+  element.style.setProperty("--weight", weight.toFixed(3));
+  element.append(number);
+  return element;
+}

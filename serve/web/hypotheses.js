@@ -1,0 +1,36 @@
+/** An n-best list as a table: what beam search found, best first; the one chosen is shown with its alignment. */
+
+/**
+ * @param {import("./service.js").Hypothesis[]} hypotheses
+ * @param {(hypothesis: import("./service.js").Hypothesis) => void} choose
+ * @returns {HTMLTableElement}
+ */
+export function createHypotheses(hypotheses, choose) {
+  const table = document.createElement("table");
+  const count = hypotheses.length;
+  table.createCaption().textContent = count > 1 ? `The ${count} best, by score` : "The only one found";
+  const head = table.createTHead().insertRow();
+  for (const title of ["Translation", "Score", "Log-probability"]) {
+    head.append(Object.assign(document.createElement("th"), { scope: "col", textContent: title }));
+  }
+  const body = table.createTBody();
+  hypotheses.forEach((hypothesis, rank) => {
+    const row = body.insertRow();
+    const button = document.createElement("button");
+    Object.assign(button, { type: "button", dir: "auto", lang: "", translate: false, textContent: hypothesis.text });
+    button.ariaPressed = String(rank === 0);
+    button.addEventListener("click", () => {
+      for (const one of body.querySelectorAll("button")) one.ariaPressed = String(one === button);
+      choose(hypothesis);
+    });
+    row.insertCell().append(button);
+    row.insertCell().textContent = number(hypothesis.score);
+    row.insertCell().textContent = number(hypothesis.logProb);
+  });
+  return table;
+}
+
+/** Two decimals and a true minus sign; a dash for what is no number. */
+export function number(value) {
+  return value === null ? "–" : value.toFixed(2).replace("-", "−");
+}

@@ -1,0 +1,159 @@
+/** The page: asks for a translation as soon as typing pauses, and shows it, or what went wrong. */
+
+import { createHeatmap } from "./heatmap.js";
+import { createHypotheses, number } from "./hypotheses.js";
+import { describe, PASSING } from "./problems.js";
+import { createSentences } from "./sentences.js";
+import { Service, ServiceError } from "./service.js";
+import { alignWords } from "./words.js";
+
+const PAUSE = 350; // milliseconds without a key that end a thought
+const FIRST_WAIT = 1000; // milliseconds until a passing trouble is met again; they double up to
+const LONGEST_WAIT = 30000;
+
+const element = (id) => document.getElementById(id);
+const [form, field, result, problem] = ["request", "sentence", "result", "problem"].map(element);
+
+const config = await readConfig();
+const name = new URLSearchParams(location.search).get("model")?.trim() || config.model;
+const service = new Service(name, config.timeout_seconds);
+const showSentences = createSentences(
+  { source: element("source"), target: element("target"), attended: element("attended") },
+  () => field.focus(),
+);
+
+let request = new AbortController();
+let timer = 0;
+let wait = FIRST_WAIT;
+
+form.addEventListener("submit", (event) => event.preventDefault()); // Enter on a choice would reload the page
+if (name) {
+  form.addEventListener("input", ({ target }) => {
+    if (target === field || target.name === "search") ask(target === field ? PAUSE : 0);
+  });
+  field.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    ask(0);
+  });
+  element("with-heatmap").addEventListener("input", ({ target }) => (element("heatmap").hidden = !target.checked));
+  element("heatmap").hidden = !element("with-heatmap").checked; // a reload keeps what was ticked
+  addEventListener("online", () => ask(0));
+  ask(0);
+} else {
+  showProblem(new ServiceError("unnamed"));
+}
+
+/** What the file beside this page sets; whatever it leaves out, and {} if there is none, has a default. */
+async function readConfig() {
+  const defaults = { model: "", timeout_seconds: 20 };
+  try {
+    const response = await fetch("config.json");
+    return response.ok ? { ...defaults, ...(await response.json()) } : defaults;
+  } catch (error) {
+    console.error("config.json:", error.message);
+    return defaults;
+  }
+}
+
+/** Translates what the field holds, after `milliseconds` in which nothing else is asked for. */
+function ask(milliseconds) {
+  clearTimeout(timer);
+  request.abort();
+  request = new AbortController();
+  const { signal } = request;
+  timer = setTimeout(() => answer(signal), milliseconds);
+  if (sentence() === "") showNothing();
+}
+
+/** Asks the server and shows what comes, unless `signal` says that nobody waits for it any more. */
+async function answer(signal) {
+  const text = sentence();
+  try {
+    if (text === "") {
+      if (service.model === null) await service.find();
+      showModel();
+    } else {
+      result.ariaBusy = "true";
+      const signature = form.elements.search.value;
+      const began = performance.now();
+      const found = await service.translate(signature, text, signal);
+      const milliseconds = performance.now() - began;
+      if (signal.aborted) return;
+      showModel();
+      showAnswer(text, found, signature, milliseconds);
+    }
+    wait = FIRST_WAIT;
+    showProblem(null);
+  } catch (error) {
+    if (signal.aborted) return;
+    if (!(error instanceof ServiceError)) throw error;
+    showNothing();
+    showProblem(error);
+    if (PASSING.has(error.kind)) {
+      timer = setTimeout(() => answer(signal), wait);
+      wait = Math.min(2 * wait, LONGEST_WAIT);
+    }
+  }
+}
+
+/** The sentence as the model gets it: composed characters, and one space wherever there is white space. */
+function sentence() {
+  return field.value.normalize("NFC").replace(/\s+/gu, " ").trim();
+}
+
+function showModel() {
+  element("model").replaceChildren(bdi(name), ` · version ${service.model.version}`);
+  element("searches").hidden = !service.model.hasBeam;
+}
+
+function showAnswer(text, { sourceTokens, truncated, hypotheses }, signature, milliseconds) {
+  const show = (hypothesis) => {
+    const aligned = alignWords(sourceTokens, hypothesis.tokens, hypothesis.weights);
+    showSentences(aligned, text, hypothesis.text);
+    element("heatmap").replaceChildren(createHeatmap(aligned));
+    element("spoken").textContent = hypothesis.text;
+  };
+  const [best] = hypotheses;
+  show(best);
+  element("truncated").hidden = !truncated;
+  const isBeam = signature === "beam";
+  element("hypotheses").replaceChildren(...(isBeam ? [createHypotheses(hypotheses, show)] : []));
+  const scores = isBeam ? "" : ` · score ${number(best.score)} · log-probability ${number(best.logProb)}`;
+  element("facts").textContent = `${Math.round(milliseconds)} ms${scores}`;
+  result.hidden = false;
+  result.ariaBusy = "false";
+}
+
+function showNothing() {
+  result.hidden = true;
+  result.ariaBusy = "false";
+  element("spoken").textContent = "";
+}
+
+/** Says what went wrong, once; null takes it back. */
+function showProblem(error) {
+  const asksForName = error?.kind === "missing" || error?.kind === "unnamed";
+  element("another-model").hidden = !asksForName;
+  if (error === null) {
+    problem.replaceChildren();
+    return;
+  }
+  const { title, advice } = describe(error, name, config.timeout_seconds);
+  const heading = Object.assign(document.createElement("strong"), { textContent: title });
+  const paragraph = Object.assign(document.createElement("p"), { textContent: advice });
+  if (problem.textContent === title + advice) return; // put there again, the alert would be read out again
+  problem.replaceChildren(heading, paragraph);
+  if (!asksForName && !PASSING.has(error.kind)) {
+    const again = Object.assign(document.createElement("button"), { type: "button", textContent: "Try again" });
+    again.addEventListener("click", () => {
+      field.focus(); // the button goes away with the trouble
+      ask(0);
+    });
+    problem.append(again);
+  }
+}
+
+function bdi(text) {
+  return Object.assign(document.createElement("bdi"), { textContent: text });
+}

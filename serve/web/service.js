@@ -1,0 +1,184 @@
+/**
+ * A translation model behind TensorFlow Serving's REST API.
+ *
+ * Paths are relative to the page, which is served from the same host. Requests name the version that the page shows,
+ * so that no answer comes from another one; when it is unloaded, the newest takes its place.
+ */
+
+/**
+ * A request without an answer.
+ *
+ * Its `kind` says what happened: "offline", "unreachable", "busy", "loading" (which pass), "timeout", "missing" (no
+ * such model), "unfit" (a model that does not align), "refused" (the server found fault with the request) or "failed".
+ * Its `message` is the server's own, if it sent one.
+ */
+export class ServiceError extends Error {
+  constructor(kind, message = "") {
+    super(message);
+    this.kind = kind;
+  }
+}
+
+/**
+ * @typedef {object} Model
+ * @property {string} version the newest one that is available
+ * @property {boolean} hasBeam whether it searches with a beam too
+ *
+ * @typedef {object} Hypothesis
+ * @property {string} text
+ * @property {number} score what hypotheses are ranked by, higher is better
+ * @property {number} logProb nats
+ * @property {string[]} tokens
+ * @property {number[][]} weights [tokens][source tokens]
+ *
+ * @typedef {object} Answer
+ * @property {string[]} sourceTokens
+ * @property {boolean} truncated whether the sentence was longer than the model reads
+ * @property {Hypothesis[]} hypotheses best first; there is at least one
+ */
+
+const OUTPUTS = {
+  align: [
+    ...["translation", "score", "log_prob", "truncated", "source_tokens", "source_lengths"],
+    ...["target_tokens", "target_lengths", "alignment"],
+  ],
+  beam: [
+    ...["translations", "scores", "log_probs", "truncated", "source_tokens", "source_lengths"],
+    ...["tokens", "lengths", "alignment"],
+  ],
+};
+
+export class Service {
+  #path;
+  #timeout;
+
+  /**
+   * @param {string} name the model's
+   * @param {number} seconds to wait for each answer
+   */
+  constructor(name, seconds) {
+    this.#path = `v1/models/${encodeURIComponent(name)}`;
+    this.#timeout = seconds * 1000;
+    /** @type {Model | null} the model as it was found last */
+    this.model = null;
+  }
+
+  /** Asks for the model's newest version and what it can do. */
+  async find() {
+    this.model = null;
+    const { model_version_status: statuses } = await this.#ask(this.#path);
+    if (!Array.isArray(statuses)) throw new ServiceError("failed", "This is not TensorFlow Serving.");
+    const available = statuses.filter(({ state }) => state === "AVAILABLE").map(({ version }) => BigInt(version));
+    if (available.length === 0) throw unavailable(statuses);
+    const version = available.reduce((newest, other) => (other > newest ? other : newest)).toString();
+    const { metadata } = await this.#ask(`${this.#path}/versions/${version}/metadata`);
+    const definitions = metadata.signature_def.signature_def;
+    const has = (signature) => OUTPUTS[signature].every((name) => name in (definitions[signature]?.outputs ?? {}));
+    if (!has("align")) throw new ServiceError("unfit");
+    this.model = { version, hasBeam: has("beam") };
+  }
+
+  /**
+   * Translates one sentence, greedily ("align") or by beam search ("beam").
+   *
+   * @param {"align" | "beam"} signature
+   * @param {string} text
+   * @param {AbortSignal} signal
+   * @returns {Promise<Answer>}
+   */
+  async translate(signature, text, signal) {
+    if (this.model === null) await this.find();
+    try {
+      return await this.#predict(signature, text, signal);
+    } catch (error) {
+      if (error.kind !== "missing") throw error;
+      await this.find();
+      return this.#predict(signature, text, signal);
+    }
+  }
+
+  async #predict(signature, text, signal) {
+    const body = JSON.stringify({ signature_name: signature, inputs: { text: [text] } });
+    const path = `${this.#path}/versions/${this.model.version}:predict`;
+    const { outputs } = await this.#ask(path, { method: "POST", body, signal });
+    return signature === "beam" ? readNBest(outputs) : readTranslation(outputs);
+  }
+
+  /** The JSON that a path answers. */
+  async #ask(path, { signal, ...request } = {}) {
+    const timeout = AbortSignal.timeout(this.#timeout);
+    let response, content;
+    try {
+      response = await fetch(path, { ...request, signal: signal ? AbortSignal.any([signal, timeout]) : timeout });
+      content = readJson(await response.text());
+    } catch (error) {
+      if (timeout.aborted && !signal?.aborted) throw new ServiceError("timeout");
+      if (error instanceof TypeError) throw new ServiceError(navigator.onLine ? "unreachable" : "offline");
+      throw error;
+    }
+    if (!response.ok) throw new ServiceError(KIND_OF_STATUS[response.status] ?? "failed", content?.error ?? "");
+    if (content === null) throw new ServiceError("failed", "The answer is no JSON.");
+    return content;
+  }
+}
+
+const KIND_OF_STATUS = {
+  400: "refused",
+  404: "missing",
+  408: "timeout",
+  413: "refused",
+  429: "busy",
+  502: "unreachable",
+  503: "busy",
+  504: "timeout",
+};
+
+/** Why no version of a model is available. */
+function unavailable(statuses) {
+  const failed = statuses.find(({ state, status }) => state === "END" && status.error_code !== "OK");
+  return failed ? new ServiceError("failed", failed.status.error_message) : new ServiceError("loading");
+}
+
+/** TensorFlow Serving's JSON, which writes NaN and Infinity; null in their place, and for what is no JSON. */
+function readJson(text) {
+  const strict = text.replace(/"(?:[^"\\]|\\.)*"|-?\b(?:Infinity|NaN)\b/gsu, (found) =>
+    found.startsWith('"') ? found : "null",
+  );
+  try {
+    return JSON.parse(strict);
+  } catch {
+    return null;
+  }
+}
+
+/** The answer in the outputs of `align` for one sentence. */
+function readTranslation(outputs) {
+  const sourceTokens = outputs.source_tokens[0].slice(0, outputs.source_lengths[0]);
+  const hypothesis = {
+    text: outputs.translation[0],
+    score: outputs.score[0],
+    logProb: outputs.log_prob[0],
+    ...withoutPadding(outputs.target_tokens[0], outputs.alignment[0], outputs.target_lengths[0], sourceTokens.length),
+  };
+  return { sourceTokens, truncated: outputs.truncated[0], hypotheses: [hypothesis] };
+}
+
+/** The answer in the outputs of `beam` for one sentence; a hypothesis of length 0 is one that does not exist. */
+function readNBest(outputs) {
+  const sourceTokens = outputs.source_tokens[0].slice(0, outputs.source_lengths[0]);
+  const hypotheses = outputs.translations[0].map((text, k) => ({
+    text,
+    score: outputs.scores[0][k],
+    logProb: outputs.log_probs[0][k],
+    ...withoutPadding(outputs.tokens[0][k], outputs.alignment[0][k], outputs.lengths[0][k], sourceTokens.length),
+  }));
+  const found = hypotheses.filter(({ tokens }) => tokens.length > 0);
+  return { sourceTokens, truncated: outputs.truncated[0], hypotheses: found };
+}
+
+function withoutPadding(tokens, weights, targetLength, sourceLength) {
+  return {
+    tokens: tokens.slice(0, targetLength),
+    weights: weights.slice(0, targetLength).map((row) => row.slice(0, sourceLength)),
+  };
+}
