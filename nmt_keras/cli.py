@@ -205,10 +205,12 @@ class Train:
         experiment.train(corpus, console.say, console.show)
         console.close()
         scores = experiment.scores()
-        for part, pairs in (("valid", corpus.valid), ("test", corpus.test)):
-            if part not in scores:
-                console.say(f"translating {part}, {len(pairs):,} sentences")
-                experiment.evaluate(experiment.translator(), part, pairs)
+        parts = {"valid": corpus.valid, "test": corpus.test}
+        if wanting := [part for part in parts if part not in scores]:
+            translator = experiment.translator()
+            for part in wanting:
+                console.say(f"translating {part}, {len(parts[part]):,} sentences")
+                experiment.evaluate(translator, part, parts[part])
         for part, score in experiment.scores().items():
             console.say(
                 f"{part}: BLEU {score['bleu']}, chrF {score['chrf']}, exact {score['exact']} % "
