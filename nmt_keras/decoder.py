@@ -198,11 +198,11 @@ class RecurrentDecoder(Decoder):
     Args:
         vocabulary_size: V.
         embedding_size: E.
-        stack: the cells; the first has the size of the context, or of the fed vector, as its context.
+        stack: the cells; the first has the size of the context, or of the fed vector, as its context, and none as its
+            input if it reads no words.
         start_states: gives s_0.
         attention: see ``attention.Attention``.
         output_layer: the readout; one that is tied gets this decoder's embedding.
-        reads_words: whether the first cell sees e(y_{i-1}).
         dropout: probability of dropping an entry of the embeddings, in training.
     """
 
@@ -214,7 +214,6 @@ class RecurrentDecoder(Decoder):
         start_states: Start,
         attention: Attention,
         output_layer: Readout,
-        reads_words: bool = True,
         dropout: float = 0.0,
         **options: Any,
     ) -> None:
@@ -222,7 +221,7 @@ class RecurrentDecoder(Decoder):
         self.vocabulary_size, self.embedding = vocabulary_size, embedding
         self.stack, self.start_states = stack, start_states
         self.attention, self.output_layer = attention, output_layer
-        self.reads_words, self.dropout = reads_words, dropout
+        self.dropout = dropout
         self.embedding_size = embedding.output_dim
 
     def build(self, input_shape: Any = None) -> None:
@@ -269,13 +268,10 @@ class BahdanauDecoder(RecurrentDecoder):
         attention: Attention,
         output_layer: Readout,
         readout_state: str = "previous",
-        reads_words: bool = True,
         dropout: float = 0.0,
         **options: Any,
     ) -> None:
-        super().__init__(
-            vocabulary_size, embedding, stack, start_states, attention, output_layer, reads_words, dropout, **options
-        )
+        super().__init__(vocabulary_size, embedding, stack, start_states, attention, output_layer, dropout, **options)
         self.readout_state = readout_state
 
     def advance(self, x: Inputs, carry: Carry, memory: Memory) -> tuple[Carry, Emission]:
@@ -321,13 +317,10 @@ class LuongDecoder(RecurrentDecoder):
         attention: Attention,
         output_layer: Readout,
         feeds_attention: bool = False,
-        reads_words: bool = True,
         dropout: float = 0.0,
         **options: Any,
     ) -> None:
-        super().__init__(
-            vocabulary_size, embedding, stack, start_states, attention, output_layer, reads_words, dropout, **options
-        )
+        super().__init__(vocabulary_size, embedding, stack, start_states, attention, output_layer, dropout, **options)
         self.feeds_attention = feeds_attention
 
     def start(self, memory: Memory) -> Carry:

@@ -11,6 +11,7 @@ import tensorflow as tf
 from nmt_keras.attention import (
     AdditiveScore,
     Attention,
+    BahdanauAttention,
     DotScore,
     FixedContext,
     GeneralScore,
@@ -167,7 +168,6 @@ def build_decoder(config: ModelConfig, target_size: int, encoder: Encoder) -> De
         "start_states": _start(decoder, encoder),
         "attention": attention,
         "output_layer": _readout(config, target_size, attention.context_size, embedding),
-        "reads_words": decoder.reads_words,
         "dropout": config.dropout,
         "name": "decoder",
     }
@@ -218,6 +218,8 @@ def _attention(config: ModelConfig, encoder: Encoder) -> Attention:
     if attention.kind == "none":
         read = {"last": direction, "both": "bidirectional"}.get(config.decoder.start, config.decoder.start)
         return NoAttention(read, name="attention")
+    if (attention.kind, attention.span) == ("additive", "global"):
+        return BahdanauAttention(attention.units, states, annotations, name="attention")
     score = _score(attention, states, annotations)
     match attention.span:
         case "local-m":

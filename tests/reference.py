@@ -839,9 +839,10 @@ def decoder_of(decoder, encoder):
     stack = stack_of(decoder.stack)
     start = start_of(decoder.start_states, stack, encoder)
     attention, below = attention_of(decoder.attention, encoder), readout_of(decoder.output_layer)
+    reads_words = decoder.stack.cells[0].input_size > 0
     if type(decoder).__name__ == "BahdanauDecoder":
-        return BahdanauDecoder(embedding, decoder.reads_words, start, stack, attention, below, decoder.readout_state)
-    return LuongDecoder(embedding, decoder.reads_words, start, stack, attention, below, decoder.feeds_attention)
+        return BahdanauDecoder(embedding, reads_words, start, stack, attention, below, decoder.readout_state)
+    return LuongDecoder(embedding, reads_words, start, stack, attention, below, decoder.feeds_attention)
 
 
 def weights_of(model) -> Weights:
