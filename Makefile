@@ -1,5 +1,6 @@
 # make demo       everything, from the corpus to a REST answer    CORPUS=path  MINUTES=10  RECIPE=name
 # make test       all tests but the slow ones                     CORPUS=path adds those that need the real corpus
+# make test-unit  the quick ones: nothing exported, served, or opened in a browser
 # make test-slow  the slow ones: models that must learn something
 # make test-beam  the Apache Beam pipelines, in an environment of their own
 # make lint       formatter, linter, type checker, schemas of the container, Kubernetes and workflow files
@@ -14,7 +15,7 @@ URL ?= http://127.0.0.1:8501
 MODEL ?= spa-eng
 RUN = $(VENV)/bin/python
 
-.PHONY: demo test test-slow test-tf220 test-beam lint serve conformance
+.PHONY: demo test test-unit test-slow test-tf220 test-beam lint serve conformance
 .DELETE_ON_ERROR:
 
 $(VENV)/.installed: requirements.txt
@@ -24,6 +25,10 @@ $(VENV)/.installed: requirements.txt
 	$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements.txt
 	@touch $@
 
+$(VENV)/.installed-test: requirements-test.txt $(VENV)/.installed
+	$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements-test.txt
+	@touch $@
+
 $(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed
 	$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	@touch $@
@@ -31,19 +36,23 @@ $(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed
 demo: $(VENV)/.installed
 	$(RUN) -m nmt_keras demo $(if $(CORPUS),--corpus "$(CORPUS)") $(if $(MINUTES),--minutes $(MINUTES)) $(if $(RECIPE),--recipe $(RECIPE))
 
-test: $(VENV)/.installed
-	$(RUN) -m pytest
+# Two workers, each with whole files: TensorFlow traces on one core.
+test: $(VENV)/.installed-test
+	$(RUN) -m pytest -n 2 --dist loadfile
 
-test-slow: $(VENV)/.installed
-	$(RUN) -m pytest -m slow
+test-unit: $(VENV)/.installed-test
+	$(RUN) -m pytest -n 2 --dist loadfile -m "not slow and not tf220 and not beam and not saved_model and not server and not browser"
 
-test-tf220: $(VENV)/.installed
+test-slow: $(VENV)/.installed-test
+	$(RUN) -m pytest -n 2 -m slow
+
+test-tf220: $(VENV)/.installed-test
 	$(RUN) -m pytest -m tf220
 
 # Beside TensorFlow, but in an environment of its own: Apache Beam brings forty packages that nothing else needs.
-.venv-beam/.installed: requirements.txt requirements-beam.txt
+.venv-beam/.installed: requirements.txt requirements-test.txt requirements-beam.txt
 	$(PYTHON) -m venv .venv-beam
-	.venv-beam/bin/python -m pip install --quiet --disable-pip-version-check -r requirements.txt -r requirements-beam.txt
+	.venv-beam/bin/python -m pip install --quiet --disable-pip-version-check -r requirements.txt -r requirements-test.txt -r requirements-beam.txt
 	@touch $@
 
 test-beam: .venv-beam/.installed

@@ -122,6 +122,7 @@ def test_a_run_moved_elsewhere_translates_the_same(run_folder, run, corpus):
     assert [found.score for found in here] == [found.score for found in there]
 
 
+@pytest.mark.saved_model
 def test_a_killed_run_goes_on_from_its_checkpoint_to_the_same_weights(run_folder, corpus, tmp_path):
     recipe = Experiment(run_folder).recipe
     recipe = replace(recipe, train=replace(recipe.train, validations=2))  # checkpoints after steps 10 and 20
@@ -215,6 +216,7 @@ def test_scores_of_an_earlier_checkpoint_are_not_taken_for_this_one_s(run, corpu
     assert experiment.scores() == {}
 
 
+@pytest.mark.saved_model
 def test_a_run_is_exported_once_per_checkpoint_with_its_facts(run, tmp_path):
     experiment, model = Experiment(run), tmp_path / "saved_models" / "tiny"
     first = experiment.export(experiment.translator(), model)
@@ -229,6 +231,7 @@ def test_a_run_is_exported_once_per_checkpoint_with_its_facts(run, tmp_path):
     assert experiment.export(experiment.translator(), model) == model / "2"
 
 
+@pytest.mark.saved_model
 def test_a_run_stopped_before_its_best_checkpoint_translates_and_exports_its_last(run, tmp_path):
     shutil.rmtree(run / "checkpoints" / "best")
     experiment = Experiment(run)

@@ -60,10 +60,12 @@ def test_eager_execution_gives_the_numbers_of_the_compiled_function(translator, 
     expect_equal(eager, translator.translate(SENTENCES))
 
 
+@pytest.mark.saved_model
 def test_a_reloaded_savedmodel_gives_the_numbers_of_the_translator(translator, served):
     expect_equal(served.translate(SENTENCES), translator.translate(SENTENCES))
 
 
+@pytest.mark.saved_model
 def test_both_name_their_outputs_alike(translator, served):
     text = tf.constant(["hola"])
     assert served.decode(text)._fields == translator.decode(text)._fields == Decoded._fields
@@ -81,6 +83,7 @@ def test_batch_size_changes_no_translation(translator, batch_size):
     expect_equal(translator.translate(SENTENCES, batch_size=batch_size), translator.translate(SENTENCES))
 
 
+@pytest.mark.saved_model
 def test_no_sentences_give_no_translations(translator, served):
     assert translator.translate([]) == served.translate([]) == []
 
@@ -335,6 +338,7 @@ def test_a_savedmodel_without_align_is_refused_by_name(tmp_path):
         ServedTranslator(tmp_path)
 
 
+@pytest.mark.saved_model
 def test_what_an_export_lacks_is_refused_by_name(served):
     for ask, name in (
         (lambda: served.translate_nbest(["hola"]), "beam"),
@@ -350,10 +354,12 @@ def test_a_run_loads_in_one_call(run_folder, pairs):
     assert [type(translation.text) for translation in found] == [str, str]
 
 
+@pytest.mark.saved_model
 def test_an_exported_version_loads_in_one_call(version, translator):
     expect_equal(nmt_keras.load(str(version)).translate(SENTENCES), translator.translate(SENTENCES))
 
 
+@pytest.mark.saved_model
 def test_a_folder_of_versions_loads_the_newest(translator, tmp_path):
     (tmp_path / "9").mkdir()
     assert export(translator, tmp_path).name == "10"
