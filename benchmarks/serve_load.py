@@ -2,7 +2,8 @@
 
     python benchmarks/serve_load.py latency --model-dir saved_models --model spa-eng
         latency and sentences per second for 1, 8 and 32 clients, per signature; --url measures a running server
-        instead, TensorFlow Serving's container for one
+        instead, TensorFlow Serving's container for one; --run runs/spa-eng measures two exports of a run, without and
+        with micro-batching, and how many times as many sentences the second answers
     python benchmarks/serve_load.py swap --model-dir saved_models --model spa-eng --seconds 600
         32 clients while a new version is published twice: failed requests, the server's memory
     python benchmarks/serve_load.py hostile --model-dir saved_models --model spa-eng --requests 100000
@@ -215,21 +216,55 @@ class Latency:
     sentences: Path | None = None
     """A file with a sentence per line; eight Spanish ones by default."""
     concurrency: int = 2
-    """The server's --concurrency."""
+    """The server's --concurrency; with micro-batching, whose requests merge inside the graph, the most clients."""
+    run: Path | None = None
+    """A run directory, of which exports are made for the occasion, without and with micro-batching."""
+    max_batch_size: int = 32
+    """Sentences that micro-batching merges at the most."""
+    wait_ms: float = 0.0
+    """Milliseconds that micro-batching waits for a batch to fill."""
 
-    def run(self) -> Report:
+    def measure(self) -> Report:
         """Every signature with every number of clients."""
+        if self.run is None:
+            with reached(self.model_dir, self.url, ["--concurrency", str(self.concurrency)]) as server:
+                rows = self._rows(server)
+            return self._report({"measurements": rows}, rows)
+        with tempfile.TemporaryDirectory(prefix="serve-load-") as scratch:
+            models = Path(scratch)
+            export_twice(self.run, models, self.model, self.max_batch_size, self.wait_ms)
+            with started(models / "plain", ["--concurrency", str(self.concurrency)]) as server:
+                plain = self._rows(server)
+            with started(models / "merged", ["--concurrency", str(max(self.clients))]) as server:
+                merged = self._rows(server)
+        ratios = [
+            {
+                "signature": one["signature"],
+                "clients": one["clients"],
+                "times_as_many_sentences": round(other["sentences_per_second"] / one["sentences_per_second"], 2),
+            }
+            for one, other in zip(plain, merged, strict=True)
+            if one["sentences_per_second"]
+        ]
+        result = {"measurements": plain, "with_micro_batching": merged, "ratios": ratios}
+        return self._report(result, [*plain, *merged])
+
+    @staticmethod
+    def _report(result: dict[str, Any], rows: Sequence[dict[str, Any]]) -> Report:
+        return Report(result, [f"{row['failures']}" for row in rows if row["failures"]])
+
+    def _rows(self, server: Server) -> list[dict[str, Any]]:
+        """A row for each signature and number of clients."""
         sentences = self.sentences.read_text("utf-8").splitlines() if self.sentences else SENTENCES
         rows = []
-        with reached(self.model_dir, self.url, ["--concurrency", str(self.concurrency)]) as server:
-            for signature in self.signatures:
-                requests = bodies(signature, sentences, self.batch_size)
-                for clients in self.clients:
-                    drive(server, predict_path(self.model), requests, clients, after(self.seconds / 10))
-                    began = time.perf_counter()
-                    tally = drive(server, predict_path(self.model), requests, clients, after(self.seconds))
-                    rows.append(self._row(signature, clients, tally, time.perf_counter() - began))
-        return Report({"measurements": rows}, [f"{row['failures']}" for row in rows if row["failures"]])
+        for signature in self.signatures:
+            requests = bodies(signature, sentences, self.batch_size)
+            for clients in self.clients:
+                drive(server, predict_path(self.model), requests, clients, after(self.seconds / 10))
+                began = time.perf_counter()
+                tally = drive(server, predict_path(self.model), requests, clients, after(self.seconds))
+                rows.append(self._row(signature, clients, tally, time.perf_counter() - began))
+        return rows
 
     def _row(self, signature: str, clients: int, tally: Tally, elapsed: float) -> dict[str, Any]:
         return {
@@ -242,6 +277,18 @@ class Latency:
             **percentiles(tally.seconds),
             "failures": dict(tally.failures),
         }
+
+
+def export_twice(run: Path, models: Path, name: str, max_batch_size: int, wait_ms: float) -> None:
+    """Exports a run as version 1 of ``name`` below ``models``: in ``plain`` as it is, in ``merged`` micro-batched."""
+    from nmt_keras.config import ExportConfig, MicroBatchingConfig  # TensorFlow: not for those who ask for help
+    from nmt_keras.experiment import Experiment
+    from nmt_keras.export import export
+
+    translator = Experiment(run).translator()
+    merging = MicroBatchingConfig(max_batch_size=max_batch_size, wait_ms=wait_ms, queue=1024)
+    export(translator, models / "plain" / name)
+    export(translator, models / "merged" / name, config=ExportConfig(micro_batching=merging))
 
 
 def percentiles(seconds: Sequence[float]) -> dict[str, float]:
@@ -271,7 +318,7 @@ class Swap:
     tolerance: float = 0.1
     """How much more memory the server may hold in the last tenth than once the first new version had settled."""
 
-    def run(self) -> Report:
+    def measure(self) -> Report:
         """Failed requests, and the server's memory from second to second."""
         with tempfile.TemporaryDirectory(prefix="serve-load-") as scratch:
             models = Path(scratch)
@@ -348,7 +395,7 @@ class Hostile:
     slow_share: float = 0.002
     """Share of the requests that are sent byte by byte or left unfinished for seconds."""
 
-    def run(self) -> Report:
+    def measure(self) -> Report:
         """Which kinds of requests got which answers, and whether an honest request gets the same answer as before."""
         with started(self.model_dir, ["--rest-api-timeout-in-ms", "10000"]) as server:
             honest = bodies("serving_default", SENTENCES[:1], 1)[0]
@@ -653,7 +700,7 @@ Commands = (
 def main() -> None:
     """Reads the command line, measures, prints."""
     options: Latency | Swap | Hostile = tyro.cli(Commands, prog="python benchmarks/serve_load.py", description=__doc__)
-    report = options.run()
+    report = options.measure()
     print(json.dumps(document(type(options).__name__.lower(), report), indent=1, ensure_ascii=False))
     if report.broken:
         raise SystemExit(1)

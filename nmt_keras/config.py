@@ -506,6 +506,9 @@ class SearchConfig:
     """Tokens of a translation, END included, at the most."""
     unk_allowed: bool = True
     """Whether a translation may contain the unknown word."""
+    replaces_unknown: bool = False
+    """Write, in place of the unknown word, what the run's lexicon has for the source word that it looked at most, or
+    that word itself (Luong et al. 2015)."""
     temperature: float = 0.0
     """0 takes the most probable token; above, tokens are drawn from softmax(logits / temperature)."""
     top_k: int | None = None
@@ -555,10 +558,11 @@ class SearchConfig:
         if self.temperature > 0.0:
             among = [f"top {self.top_k}"] * (self.top_k is not None) + [f"nucleus {self.top_p}"] * (self.top_p < 1.0)
             return ", ".join(["sampling", f"temperature {self.temperature}", *among])
+        replaced = ", unknown words replaced" if self.replaces_unknown else ""
         if self.beam_size == 1:
-            return "greedy"
+            return f"greedy{replaced}"
         coverage = f", coverage {self.coverage_beta}" if self.coverage_beta else ""
-        return f"beam {self.beam_size}, {self.length_normalisation} length {self.length_alpha}{coverage}"
+        return f"beam {self.beam_size}, {self.length_normalisation} length {self.length_alpha}{coverage}{replaced}"
 
 
 @dataclass(frozen=True)
@@ -580,6 +584,34 @@ class CorpusConfig:
 
 
 @dataclass(frozen=True)
+class MicroBatchingConfig:
+    """How an export merges the requests that come at the same time into one search."""
+
+    max_batch_size: int = 32
+    """Sentences that are merged at the most; a request of more is searched by itself."""
+    wait_ms: float = 0.0
+    """Milliseconds that a batch which is not full waits for more; 0 merges what comes while all threads are busy."""
+    threads: int = 2
+    """Batches that are searched at once."""
+    queue: int = 16
+    """Batches that may wait; beyond them a request is refused (UNAVAILABLE, 503) and may be tried again."""
+
+    def __post_init__(self) -> None:
+        require_positive(self, "max_batch_size", "threads", "queue")
+        require(self.wait_ms >= 0.0, "MicroBatchingConfig.wait_ms", "0 or more", self.wait_ms)
+
+
+@dataclass(frozen=True)
+class ExportConfig:
+    """How a model is written as a SavedModel."""
+
+    half_precision: bool = False
+    """Store weights in float16, in half the bytes; they are float32 again once loaded."""
+    micro_batching: MicroBatchingConfig | None = None
+    """Merge concurrent requests inside the graph; None answers each by itself."""
+
+
+@dataclass(frozen=True)
 class Recipe:
     """A system: everything that makes a run, except the corpus and the time."""
 
@@ -598,6 +630,13 @@ class Recipe:
             "SearchConfig.max_tokens",
             f"DecoderConfig.max_positions ({decoder.max_positions}), all that the decoder can write, at the most",
             self.search.max_tokens,
+        )
+        attention = self.model.attention.kind
+        require(
+            not self.search.replaces_unknown or attention not in ("fixed", "none"),
+            "SearchConfig.replaces_unknown",
+            f"False with AttentionConfig.kind {attention!r}, which looks at no word in particular",
+            self.search.replaces_unknown,
         )
 
     def scaled(self, width: float) -> Recipe:

@@ -1,0 +1,77 @@
+"""Writes a translator as a SavedModel version."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Collection, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from nmt_keras.config import ExportConfig
+from nmt_keras.export.card import CARD, model_card
+from nmt_keras.export.resources import Resources
+from nmt_keras.export.signatures import signatures
+from nmt_keras.export.versions import MANIFEST, prune, publish
+from nmt_keras.export.warmup import write_warmup_requests
+from nmt_keras.translator import ModelTranslator
+
+PLAIN = ExportConfig()
+"""Full precision, each request by itself."""
+
+
+def export(
+    translator: ModelTranslator,
+    model_folder: Path,
+    manifest: Mapping[str, Any] | None = None,
+    config: ExportConfig = PLAIN,
+    *,
+    keep: int | None = None,
+    labelled: Collection[int] = (),
+) -> Path:
+    """Writes the next version of a model, with the signatures of ``CONTRACT``; see ``publish``.
+
+    In ``assets.extra`` beside the graph lie ``manifest.json``, ``README.md``, which is the model's card, and
+    ``tf_serving_warmup_requests``.
+
+    Args:
+        translator: what to export. Its graph holds neither XLA nor cuDNN.
+        model_folder: ``saved_models/NAME``; made if need be.
+        manifest: facts about the model, stored as JSON together with the library versions and ``config``. The card
+            knows ``recipe``, ``corpus`` and ``scores`` as a run has them, and ``languages``, of ``source`` and
+            ``target``.
+        config: precision and micro-batching.
+        keep: how many versions stay, this one included; None leaves all. See ``prune``.
+        labelled: versions that stay whatever their age.
+
+    Returns:
+        ``saved_models/NAME/VERSION``.
+
+    Raises:
+        OSError: the folder cannot be written.
+        ValueError: ``keep`` is not positive; weights do not fit half precision.
+    """
+    if keep is not None and keep < 1:
+        raise ValueError(f"keep: expected at least 1 version to stay, or None for all, received {keep}.")
+    facts = {
+        **(manifest or {}),
+        "export": dataclasses.asdict(config),
+        "libraries": {name: version(name) for name in ("tensorflow", "tensorflow-text", "keras")},
+    }
+
+    def write(folder: Path) -> None:
+        functions = signatures(translator, config.micro_batching)
+        tf.saved_model.save(Resources(translator, config.half_precision), str(folder), signatures=functions)
+        (folder / MANIFEST).parent.mkdir()
+        content = json.dumps(facts, indent=2, ensure_ascii=False)
+        (folder / MANIFEST).write_text(content + "\n", encoding="utf-8")
+        (folder / CARD).write_text(model_card(model_folder.name, translator, facts), encoding="utf-8")
+        write_warmup_requests(folder, translator.source_text, model_folder.name)
+
+    written = publish(model_folder, write)
+    if keep is not None:
+        prune(model_folder, keep, {*labelled, int(written.name)})
+    return written
