@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -22,12 +23,13 @@ from nmt_keras.export import BEAM_SIZE
 from nmt_keras.plotting import alignment_heatmap, save_figure
 from nmt_keras.sample import SAMPLE_NAME
 from nmt_keras.translator import ModelTranslator
+from nmt_keras.words import align_words
 
 QUESTIONS = {
     "spa-eng": [
         "¿Todavía están en casa?",
-        "Hace mucho frío aquí.",
-        "Esta es mi vida.",
+        "El artículo estaba escrito en francés.",
+        "Me gustaría verte antes de marcharme.",
         "No creo que Tom sepa nadar.",
         "Mi hermana mayor trabaja en un hospital.",
     ],
@@ -39,8 +41,12 @@ QUESTIONS = {
         "¿Te gusta leer libros?",
     ],
 }
-"""Five sentences that the demo translates; a corpus of one's own gives its own first ones."""
+"""Five sentences that the demo translates; a corpus of one's own gives the first ones of its test part. No training
+part holds one of them, but for the first: it is the TensorFlow tutorial's, and everybody's."""
 
+
+START_SECONDS = 300.0
+"""That the embedded server may take to load the models."""
 
 STEPS = (
     "corpus",
@@ -107,7 +113,8 @@ def demonstrate(corpus: SplitCorpus, run: Path, announcer: Announcer) -> None:
 def draw(translator: ModelTranslator, sentence: str, path: Path) -> Path:
     """Writes the heatmap of one sentence's alignment."""
     (translation,) = translator.translate([sentence])
-    save_figure(alignment_heatmap(translation.alignment, translation.source_tokens, translation.tokens), path)
+    words = align_words(translation.source_tokens, translation.tokens, translation.alignment)
+    save_figure(alignment_heatmap(words.weights, words.source, words.target), path)
     return path
 
 
@@ -124,8 +131,7 @@ def ask(version: Path, sentence: str) -> str:
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as server,
     ):
         try:
-            assert server.stdout is not None
-            line = server.stdout.readline()
+            line = _first_line(server)
             if not line.startswith("Listening on "):
                 errors.seek(0)
                 raise OSError(f"the embedded server did not start: {errors.read().strip()[-500:]}")
@@ -136,9 +142,28 @@ def ask(version: Path, sentence: str) -> str:
         except httpx.HTTPError as error:
             raise OSError(f"the embedded server did not answer {request}: {error}") from error
         finally:
-            server.terminate()
-            server.wait(timeout=30)
+            _stop(server)
     return f"  POST {address}{path}\n  {request}\n{answer.text}"
+
+
+def _first_line(server: subprocess.Popen[str]) -> str:
+    """What a server prints first, or "" if it ends before, or has not within START_SECONDS."""
+    assert server.stdout is not None
+    patience = threading.Timer(START_SECONDS, server.kill)
+    patience.start()
+    try:
+        return server.stdout.readline()
+    finally:
+        patience.cancel()
+
+
+def _stop(server: subprocess.Popen[str]) -> None:
+    """Ends a server, gently if it lets itself be ended so."""
+    server.terminate()
+    try:
+        server.wait(timeout=30)
+    except subprocess.TimeoutExpired:
+        server.kill()
 
 
 def _next_commands(sample: bool, model: str, sentence: str) -> Sequence[str]:
@@ -147,7 +172,7 @@ def _next_commands(sample: bool, model: str, sentence: str) -> Sequence[str]:
     lines = [
         "make serve                       the server, on http://127.0.0.1:8501; then, elsewhere:",
         f"{python} -m serve.client --model {model} {shlex.quote(sentence)}",
-        "notebooks/translate.ipynb        translations and heatmaps in Jupyter or Colab",
+        "notebooks/                       from one sentence's walk to a server, in Jupyter or Colab",
     ]
     if sample:
         lines.insert(0, "make demo CORPUS=spa-eng.zip     the real corpus; this was the built-in sample")

@@ -9,9 +9,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from nmt_keras.config import UNK
 from nmt_keras.corpus import Pair
-from nmt_keras.metrics import bleu, chrf, exact_match
-from nmt_keras.translator import Translation, Translator
+from nmt_keras.metrics import AlignmentError, alignment_error, bleu, chrf, exact_match
+from nmt_keras.text.tokens import SPECIAL_SURFACES
+from nmt_keras.translator import ModelTranslator, Translation, Translator
+from nmt_keras.words import GoldLinks, align_words, links, written_words
+
+UNKNOWN = SPECIAL_SURFACES[UNK]
+"""The sign that stands for an unknown word."""
 
 
 class Report(NamedTuple):
@@ -26,9 +32,25 @@ class Report(NamedTuple):
     seconds: float
     translations: list[Translation]
 
+    @property
+    def tokens(self) -> int:
+        """Target tokens that were written, END not counted."""
+        return sum(token != "" for translation in self.translations for token in translation.tokens)
 
-def evaluate(translator: Translator, pairs: Sequence[Pair]) -> Report:
+    @property
+    def unknown(self) -> float:
+        """The percentage (0 to 100) of these that are the unknown word's sign."""
+        signs = sum(token == UNKNOWN for translation in self.translations for token in translation.tokens)
+        return 100 * signs / max(1, self.tokens)
+
+
+def evaluate(translator: Translator, pairs: Sequence[Pair], language: str | None = None) -> Report:
     """Translates the sources of ``pairs`` and compares with their targets.
+
+    Args:
+        translator: what is measured.
+        pairs: sentences and their references.
+        language: the code of the target language; see ``metrics.bleu``.
 
     Raises:
         ValueError: there is no pair.
@@ -39,7 +61,7 @@ def evaluate(translator: Translator, pairs: Sequence[Pair]) -> Report:
     translations = translator.translate([pair.source for pair in pairs])
     seconds = time.perf_counter() - began
     hypotheses, references = [t.text for t in translations], [pair.target for pair in pairs]
-    bleu_score, chrf_score = bleu(hypotheses, references), chrf(hypotheses, references)
+    bleu_score, chrf_score = bleu(hypotheses, references, language), chrf(hypotheses, references)
     return Report(
         bleu=bleu_score.value,
         chrf=chrf_score.value,
@@ -50,6 +72,30 @@ def evaluate(translator: Translator, pairs: Sequence[Pair]) -> Report:
         seconds=seconds,
         translations=translations,
     )
+
+
+def gold_error(
+    translator: ModelTranslator, pairs: Sequence[Pair], gold: Sequence[GoldLinks], batch_size: int = 64
+) -> AlignmentError:
+    """How well what each reference word looked at most agrees with what annotators linked it to.
+
+    The model reads each pair's source and is made to write its target; words are what spaces separate.
+
+    Args:
+        translator: what is measured.
+        pairs: sentences and their references.
+        gold: the links of each pair.
+        batch_size: pairs that are worked on together.
+
+    Raises:
+        ValueError: there are more of the one than of the other.
+    """
+    sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
+    found = [
+        set(links(written_words(align_words(*aligned), *pair)))
+        for aligned, pair in zip(translator.align(sources, targets, batch_size), pairs, strict=True)
+    ]
+    return alignment_error(found, [one.sure for one in gold], [one.possible for one in gold])
 
 
 def write_score(path: Path, part: str, report: Report, search: str, step: int) -> None:

@@ -1,18 +1,352 @@
-"""The command line and the demo: what a newcomer types first."""
+"""The command line: what newcomers type first, what pipes carry, and what is said when something is wrong."""
 
+import functools
+import io
 import json
+import os
 import re
+import shlex
+import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from conftest import TINY_RECIPE
 
+import nmt_keras
 from nmt_keras import cli, demo
-from nmt_keras.config import CorpusConfig
+from nmt_keras.cli import corpora, lines
+from nmt_keras.config import CorpusConfig, Recipe, SearchConfig
 from nmt_keras.corpus import CorpusUnavailable, Pair, SplitCorpus
+from nmt_keras.recipes import RECIPES
+from nmt_keras.words import align_words, links, to_pharaoh, written_words
 
 ROOT = Path(__file__).parents[1]
+SENTENCES = ["Estoy en la cocina.", "¿Te gusta leer libros?"]
+
+
+def fails(arguments, capsys):
+    """Runs a command that must fail; answers the exit code and what was said on standard error."""
+    with pytest.raises(SystemExit) as stop:
+        cli.main(arguments)
+    return stop.value.code, capsys.readouterr().err
+
+
+def answers(arguments, capsys):
+    """Runs a command; answers the lines of its standard output."""
+    cli.main(arguments)
+    return capsys.readouterr().out.splitlines()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _loaded_once():
+    """Every command gets the same translator of a run, so that it is traced once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nmt_keras, "load", functools.cache(nmt_keras.load))
+        yield
+
+
+@pytest.fixture
+def type_in(monkeypatch, tmp_path):
+    """Puts bytes on standard input."""
+    with (tmp_path / "standard-input").open("w+b") as file:
+
+        def put(content):
+            file.write(content)
+            file.seek(0)
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(file, encoding="utf-8"))
+
+        yield put
+
+
+# --- reading the command line
+
+
+def test_help_needs_no_tensorflow_no_network_library_and_no_matplotlib():
+    heavy = "{'tensorflow', 'keras', 'httpx', 'matplotlib', 'sacrebleu', 'uvicorn', 'sklearn'}"
+    code = (
+        f"import sys, nmt_keras.cli as cli; cli.parse(['train', '--minutes', '3']); print({heavy} & set(sys.modules))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert found.stdout == "set()\n"
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_every_command_has_a_help_that_names_it(name, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    with pytest.raises(SystemExit) as stop:
+        cli.main([name, "--help"])
+    assert stop.value.code == 0
+    assert "usage: " in capsys.readouterr().out
+
+
+def test_a_mistyped_command_names_the_nearest(capsys):
+    code, told = fails(["trian", "--minutes", "3"], capsys)
+    assert code == 2
+    assert "Did you mean 'train'?" in told
+    assert told.count("\n") == 1
+
+
+def test_a_mistyped_recipe_names_the_nearest(capsys):
+    code, told = fails(["train", "rnnserch-small", "--corpus", "sample"], capsys)
+    assert code == 2
+    assert "Did you mean 'rnnsearch-small'?" in told
+
+
+def test_a_mistyped_option_names_the_nearest(capsys):
+    code, told = fails(["train", "lecture-rnn", "--modl.dropout", "0.3"], capsys)
+    assert code == 2
+    assert "--model.dropout" in told
+
+
+def test_shells_can_complete_commands_and_options(capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["--tyro-print-completion", "bash"])
+    assert not stop.value.code
+    script = capsys.readouterr().out
+    assert "complete " in script
+    for word in ("translate", "model.dropout", "search.beam-size"):
+        assert word in script
+
+
+def test_single_fields_of_a_recipe_are_changed_on_the_command_line():
+    command = cli.parse(
+        ["train", "luong-base", "--model.dropout", "0.3", "--train.learning-rate", "0.5", "--minutes", "5"]
+    )
+    base, changed = RECIPES["luong-base"], command.chosen()
+    assert (changed.model.dropout, changed.train.learning_rate) == (0.3, 0.5)
+    assert (changed.train.minutes, changed.train.epochs, changed.train.steps) == (5.0, None, None)
+    assert changed.model.encoder == base.model.encoder
+    assert changed.name == "luong-base"
+
+
+def test_a_recipe_after_the_options_is_refused_rather_than_ignored(capsys):
+    code, told = fails(["train", "--minutes", "5", "luong-base"], capsys)
+    assert code == 2
+    assert "RECIPE: expected right after train" in told
+
+
+def test_a_value_that_cannot_be_is_told_with_its_name(capsys):
+    code, told = fails(["train", "--model.dropout", "1.5"], capsys)
+    assert code == 2
+    assert "ModelConfig.dropout" in told
+    assert "1.5" in told
+    assert "Traceback" not in told
+
+
+def test_how_long_to_train_is_said_once():
+    with pytest.raises(ValueError, match="--steps, --epochs, --minutes: expected one of them"):
+        cli.parse(["train", "--minutes", "5", "--epochs", "1"]).chosen()
+
+
+def test_a_width_scales_the_recipe():
+    recipe = cli.parse(["train", "luong-base", "--width", "0.1"]).chosen()
+    assert (recipe.name, recipe.model.decoder.units) == ("luong-base-x0.1", 100)
+
+
+def test_the_sample_and_other_corpora_have_recipes_of_their_own():
+    assert cli.parse(["train", "--corpus", "sample"]).chosen() == RECIPES["sample"]
+    assert cli.parse(["train", "--corpus=sample"]).chosen() == RECIPES["sample"]
+    assert cli.parse(["train", "--corpus", "my.tsv"]).chosen() == RECIPES["rnnsearch-small"]
+
+
+def test_options_start_from_what_the_run_says(run_folder):
+    recipe = json.loads((run_folder / "recipe.json").read_text())
+    assert cli.parse(["translate", str(run_folder), "--search.beam-size", "3"]).search == SearchConfig(
+        beam_size=3, max_tokens=recipe["search"]["max_tokens"]
+    )
+    assert cli.parse(["train", "--run", str(run_folder)]).chosen() == Recipe.from_json(json.dumps(recipe))
+    assert cli.parse(["evaluate", str(run_folder)]).data.corpus == ("sample",)
+
+
+# --- lines in, lines out
+
+
+def test_lines_come_in_blocks_of_what_is_there():
+    reading, writing = os.pipe()
+    with open(reading, "rb") as stream, open(writing, "wb", buffering=0) as keyboard:
+        found = lines.blocks(stream)
+        keyboard.write(b"uno\ndos\r\ntr")
+        assert next(found) == ["uno", "dos"]
+        keyboard.write(b"es\n")
+        assert next(found) == ["tres"]
+        keyboard.write(b"cuatro")
+        keyboard.close()
+        assert list(found) == [["cuatro"]]
+
+
+def test_only_line_feeds_end_lines_and_what_is_no_utf_8_stays_a_line():
+    stream = io.BytesIO("\ufeffuno\u2028dos\n\n".encode() + b"\xff\n")
+    assert [line for block in lines.blocks(stream) for line in block] == ["uno\u2028dos", "", "\ufffd"]
+
+
+def test_a_line_without_end_does_not_fill_memory(monkeypatch):
+    monkeypatch.setattr(lines, "READ_AT_ONCE", 1000)
+    monkeypatch.setattr(lines, "LONGEST_LINE", 5000)
+    found = [line for block in lines.blocks(io.BytesIO(b"x" * 50_000 + b"\nnext")) for line in block]
+    assert len(found[0]) <= 6000
+    assert found[1] == "next"
+
+
+def test_pairs_come_from_one_file_or_from_two(tmp_path):
+    (tmp_path / "pairs.tsv").write_text("uno\tone\ndos\ttwo\n")
+    (tmp_path / "es").write_text("uno\ndos\n")
+    (tmp_path / "en").write_text("one\ntwo\n")
+    expected = [Pair("uno", "one"), Pair("dos", "two")]
+    for files in (["pairs.tsv"], ["es", "en"]):
+        assert [
+            pair for block in lines.pair_blocks([str(tmp_path / file) for file in files]) for pair in block
+        ] == expected
+
+
+def test_a_line_that_is_no_pair_is_named(tmp_path):
+    (tmp_path / "pairs.tsv").write_text("uno\tone\ndos two\n")
+    with pytest.raises(ValueError, match=r"pairs\.tsv:2: expected source<TAB>target, received 'dos two'"):
+        list(lines.pair_blocks([str(tmp_path / "pairs.tsv")]))
+
+
+def test_files_of_different_length_are_refused(tmp_path):
+    (tmp_path / "es").write_text("uno\ndos\n")
+    (tmp_path / "en").write_text("one\n")
+    with pytest.raises(ValueError, match=r"en ends before line 2"):
+        list(lines.pair_blocks([str(tmp_path / "es"), str(tmp_path / "en")]))
+
+
+def test_standard_input_is_translated_line_by_line(run_folder, type_in, capsys):
+    expected = [found.text for found in nmt_keras.load(run_folder).translate(SENTENCES)]
+    type_in("\n\n".join(SENTENCES).encode())
+    assert answers(["translate", str(run_folder)], capsys) == [expected[0], "", expected[1]]
+    type_in(SENTENCES[0].encode())
+    assert answers(["translate", str(run_folder), "-"], capsys)[0] == expected[0]
+
+
+def test_a_line_is_translated_sentence_by_sentence_unless_told_otherwise(run_folder, capsys):
+    translator, text = nmt_keras.load(run_folder), " ".join(SENTENCES)
+    by_sentence = " ".join(found.text for found in translator.translate(SENTENCES))
+    assert answers(["translate", str(run_folder), text], capsys) == [by_sentence]
+    (whole,) = translator.translate([text])
+    assert answers(["translate", str(run_folder), text, "--no-split"], capsys) == [whole.text]
+
+
+def test_json_has_a_row_for_every_line_and_a_record_for_every_sentence(run_folder, capsys):
+    (line,) = answers(["translate", str(run_folder), " ".join(SENTENCES), "--json"], capsys)
+    row = json.loads(line)
+    assert [part["source"] for part in row["sentences"]] == SENTENCES
+    first = row["sentences"][0]
+    assert set(first) == {
+        "source", "translation", "tokens", "score", "log_prob", "alignment", "source_tokens", "truncated",
+    }  # fmt: skip
+    assert len(first["alignment"]) == len(first["tokens"])
+    assert row["translation"] == " ".join(part["translation"] for part in row["sentences"])
+
+
+def test_n_best_lists_are_numbered_by_line_and_ranked(run_folder, capsys):
+    found = answers(["translate", str(run_folder), *SENTENCES, "--n-best", "3"], capsys)
+    rows = [re.fullmatch(r"(\d) \|\|\| (.*) \|\|\| (-?\d+\.\d{4})", line).groups() for line in found]
+    assert [row[0] for row in rows] == ["0"] * 3 + ["1"] * 3
+    scores = [float(row[2]) for row in rows[:3]]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_search_options_change_the_search(run_folder, capsys):
+    (line,) = answers(["translate", str(run_folder), SENTENCES[0], "--search.max-tokens", "2", "--json"], capsys)
+    assert len(json.loads(line)["sentences"][0]["tokens"]) <= 2
+    (line,) = answers(["translate", str(run_folder), SENTENCES[0], "--json"], capsys)
+    assert len(json.loads(line)["sentences"][0]["tokens"]) > 2
+
+
+def test_scores_are_the_log_probabilities_of_given_pairs(run_folder, pairs, type_in, capsys):
+    expected = nmt_keras.load(run_folder).score(
+        [pair.source for pair in pairs[:5]], [pair.target for pair in pairs[:5]]
+    )
+    type_in("".join(f"{pair.source}\t{pair.target}\n" for pair in pairs[:5]).encode())
+    found = answers(["score", str(run_folder)], capsys)
+    assert [float(line) for line in found] == pytest.approx([score.log_prob for score in expected], abs=1e-3)
+
+
+def test_given_pairs_are_aligned_in_the_pharaoh_format(run_folder, pairs, tmp_path, capsys):
+    sources, targets = [pair.source for pair in pairs[:5]], [pair.target for pair in pairs[:5]]
+    found = nmt_keras.load(run_folder).align(sources, targets)
+    expected = [
+        to_pharaoh(links(written_words(align_words(*one), *pair))) for one, pair in zip(found, pairs, strict=False)
+    ]
+    (tmp_path / "es").write_text("".join(f"{source}\n" for source in sources), encoding="utf-8")
+    (tmp_path / "en").write_text("".join(f"{target}\n" for target in targets), encoding="utf-8")
+    lines_out = answers(["align", str(run_folder), str(tmp_path / "es"), str(tmp_path / "en")], capsys)
+    assert lines_out == expected
+    for line, pair in zip(lines_out, pairs, strict=False):
+        for source, target in (map(int, link.split("-")) for link in line.split()):
+            assert source < len(pair.source.split())
+            assert target < len(pair.target.split())
+
+
+def test_translations_are_printed_beside_their_alignment(run_folder, type_in, capsys):
+    type_in(SENTENCES[0].encode())
+    (line,) = answers(["align", str(run_folder), "--translations"], capsys)
+    translation, alignment = line.split("\t")
+    assert translation == nmt_keras.load(run_folder).translate(SENTENCES[:1])[0].text
+    assert re.fullmatch(r"(\d+-\d+( \d+-\d+)*)?", alignment)
+
+
+# --- what goes wrong
+
+
+def test_an_error_is_one_line_without_a_traceback_unless_asked_for(tmp_path, capsys):
+    code, told = fails(["translate", str(tmp_path / "none"), "Hola."], capsys)
+    assert code == 1
+    assert re.fullmatch(r"nmt: .*none does not exist.*\n", told)
+    with pytest.raises(FileNotFoundError):
+        cli.main(["translate", str(tmp_path / "none"), "Hola.", "--debug"])
+
+
+def test_tensorflow_adds_nothing_to_what_is_said(tmp_path):
+    command = [sys.executable, "-m", "nmt_keras", "plot", "curves", str(tmp_path)]
+    environment = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
+    found = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert found.returncode == 1
+    assert re.fullmatch(r"nmt: RUN: expected a run's log in .*, found none\..*\n", found.stderr)
+
+
+def test_a_reader_that_goes_away_ends_a_command_quietly():
+    command = [sys.executable, "-m", "nmt_keras", "recipes", "--json"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(60) == 141
+
+
+def test_an_interruption_before_the_first_checkpoint_has_its_own_words(monkeypatch, capsys):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(corpora.CorpusOptions, "load", interrupted)
+    code, told = fails(["train"], capsys)
+    assert code == 130
+    assert "nmt: interrupted. The same command goes on" in told
+
+
+@pytest.fixture
+def offline(monkeypatch, tmp_path):
+    """An empty folder to work in, without a network."""
+
+    def unavailable(*_):
+        raise CorpusUnavailable("http://127.0.0.1/none.zip", "the server cannot be reached")
+
+    monkeypatch.setattr("nmt_keras.corpus.fetch_corpus", unavailable)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_training_without_a_network_stops_rather_than_train_on_the_sample(offline, capsys):
+    code, told = fails(["train", "--run", "runs/spa-eng"], capsys)
+    assert code == 1
+    assert "nmt: The corpus could not be fetched" in told
+    assert list(offline.iterdir()) == []
+
+
+# --- corpora
 
 
 @pytest.mark.parametrize(
@@ -26,72 +360,188 @@ ROOT = Path(__file__).parents[1]
     ],
 )
 def test_a_corpus_is_called_after_its_file_and_never_like_the_sample(file, name):
-    assert cli.corpus_name(file) == name
+    assert corpora.corpus_name(file) == name
 
 
 def test_a_corpus_file_without_a_name_is_refused():
     with pytest.raises(ValueError, match=r"corpus: expected a file with a name .* received \.tsv\."):
-        cli.corpus_name(".tsv")
+        corpora.corpus_name(".tsv")
 
 
-def test_columns_can_be_in_either_order(tmp_path):
-    pairs = cli.built_in_sample()
-    lines = [f"{pair.source}\t{pair.target}" for pair in (*pairs.train[:300], *pairs.valid[:30], *pairs.test[:30])]
-    (tmp_path / "es-en.tsv").write_text("\n".join(lines), encoding="utf-8")
-    options = cli.CorpusOptions(str(tmp_path / "es-en.tsv"), source_column=0, target_column=1)
-    corpus = options.load(cli.WHOLE, tmp_path, lambda _: None)
-    assert corpus.train[0] == pairs.train[0]
-    assert len(corpus.test) == 30
+def test_two_files_are_called_by_what_they_share():
+    assert corpora.CorpusOptions(("data/europarl.es", "data/europarl.en")).name == "europarl"
+    assert corpora.CorpusOptions(("train.es.gz", "train.en.gz")).name == "train"
+    assert corpora.CorpusOptions(("spanish.txt", "english.txt")).name == "spanish"
+
+
+def sample_file(path: Path, pairs: int = 360) -> list[Pair]:
+    """Writes a TSV of sample sentences, target first; answers its pairs."""
+    whole = corpora.built_in_sample()
+    taken = [*whole.train[: pairs - 60], *whole.valid[:30], *whole.test[:30]]
+    path.write_text("".join(f"{pair.target}\t{pair.source}\n" for pair in taken), encoding="utf-8")
+    return taken
+
+
+def test_columns_can_be_in_either_order_and_sides_in_two_files(tmp_path):
+    pairs = sample_file(tmp_path / "en-es.tsv")
+    (tmp_path / "es-en.tsv").write_text("".join(f"{p.source}\t{p.target}\n" for p in pairs), encoding="utf-8")
+    (tmp_path / "both.es").write_text("".join(f"{p.source}\n" for p in pairs), encoding="utf-8")
+    (tmp_path / "both.en").write_text("".join(f"{p.target}\n" for p in pairs), encoding="utf-8")
+    for options in (
+        corpora.CorpusOptions((str(tmp_path / "en-es.tsv"),)),
+        corpora.CorpusOptions((str(tmp_path / "es-en.tsv"),), source_column=0, target_column=1),
+        corpora.CorpusOptions((str(tmp_path / "both.es"), str(tmp_path / "both.en"))),
+    ):
+        corpus = options.load(CorpusConfig(), tmp_path, lambda _: None)
+        assert [*corpus.train[:3], len(corpus.test)] == [*pairs[:3], 30]
 
 
 def test_another_version_of_the_spanish_english_corpus_is_told(tmp_path):
-    pairs = cli.built_in_sample()
-    lines = [f"{pair.target}\t{pair.source}" for pair in (*pairs.train[:300], *pairs.valid[:30], *pairs.test[:30])]
-    (tmp_path / "spa-eng.tsv").write_text("\n".join(lines), encoding="utf-8")
+    sample_file(tmp_path / "spa-eng.tsv")
     told: list[str] = []
-    cli.CorpusOptions(str(tmp_path / "spa-eng.tsv")).load(cli.WHOLE, tmp_path, told.append)
+    corpora.CorpusOptions((str(tmp_path / "spa-eng.tsv"),)).load(CorpusConfig(), tmp_path, told.append)
     assert any("another version" in sentence for sentence in told)
 
 
-@pytest.fixture
-def offline(monkeypatch, tmp_path):
-    """An empty folder to work in, without a network."""
+def test_a_recipe_says_what_it_takes_of_the_corpus(tmp_path):
+    pairs = sample_file(tmp_path / "pairs.tsv", pairs=400)
+    wanted = CorpusConfig(first=200, split="shuffled-groups")
+    corpus = corpora.CorpusOptions((str(tmp_path / "pairs.tsv"),)).load(wanted, tmp_path, lambda _: None)
+    parts = (corpus.train, corpus.valid, corpus.test)
+    assert sum(len(part) for part in parts) == 200
+    assert {pair for part in parts for pair in part} == set(pairs[:200])
 
-    def unavailable(*_):
-        raise CorpusUnavailable("http://127.0.0.1/none.zip", "the server cannot be reached")
 
-    monkeypatch.setattr(cli, "fetch_corpus", unavailable)
+def test_languages_are_codes_and_known_where_the_corpus_is():
+    assert corpora.CorpusOptions().languages == ("es", "en")
+    assert corpora.CorpusOptions(("sample",)).languages == ("es", "en")
+    assert corpora.CorpusOptions(("a.tsv",), target_language="zh-TW").languages == (None, "zh-TW")
+    with pytest.raises(ValueError, match=r"--target-language: expected a language code such as es"):
+        corpora.CorpusOptions(target_language="Chinese (simplified)")
+
+
+def test_a_run_keeps_how_its_corpus_was_read(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    return tmp_path
+    options = corpora.CorpusOptions(("a.ja", "a.en"), source_language="ja", target_language="en", max_malformed=0.5)
+    options.keep(tmp_path / "run")
+    kept = corpora.corpus_of(tmp_path / "run")
+    assert kept == replace(options, corpus=(str(tmp_path / "a.ja"), str(tmp_path / "a.en")))
+    corpora.CorpusOptions(("sample",)).keep(tmp_path / "run")
+    assert corpora.corpus_of(tmp_path / "run").corpus == ("sample",)
 
 
-def test_training_without_a_network_stops_rather_than_train_on_the_sample(offline):
-    with pytest.raises(SystemExit, match=r"nmt: The corpus could not be fetched"):
-        cli.main(["train", "--run", "runs/spa-eng"])
-    assert list(offline.iterdir()) == []
+# --- whole ways
 
 
-def test_an_unknown_recipe_names_the_nearest(offline):
-    with pytest.raises(SystemExit, match="Did you mean 'rnnsearch-small'"):
-        cli.main(["train", "--corpus", "sample", "--recipe", "rnnserch-small"])
+@pytest.mark.saved_model
+def test_any_two_files_become_a_run_which_is_evaluated_on_what_it_has_not_seen(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    pairs = sample_file(tmp_path / "unused.tsv")
+    Path("home.es").write_text("".join(f"{pair.source}\n" for pair in pairs), encoding="utf-8")
+    Path("home.en").write_text("".join(f"{pair.target}\n" for pair in pairs), encoding="utf-8")
+    small = shlex.split(
+        "--steps 6 --train.shapes 1 --train.batch-size 32 --train.no-xla --train.validation-sentences 4 "
+        "--train.validations 1 --model.embedding-size 8 --model.encoder.units 8 --model.attention.units 8 "
+        "--model.decoder.units 8 --model.decoder.readout-units 8 --search.max-tokens 8"
+    )
+    files = ["--corpus", "home.es", "home.en", "--source-language", "es", "--target-language", "en"]
+    cli.main(["train", "sample", *files, *small])
+    run = Path("runs/home-sample")
+    assert json.loads((run / "origin.json").read_text())["target_language"] == "en"
+    told = capsys.readouterr().err
+    assert "home: 300 pairs to train on" in told
+    scores = json.loads((run / "scores.json").read_text())
+
+    cli.main(["evaluate", str(run), "--to", "report", "--json"])
+    report = json.loads(capsys.readouterr().out)
+    assert report["systems"][0]["bleu"]["value"] == pytest.approx(scores["test"]["bleu"], abs=0.01)
+    assert (report["title"], report["sentences"]) == ("home, test", 30)
+    assert Path("report/report.md").read_text(encoding="utf-8").startswith("# home, test: 30 sentences")
+    assert json.loads(Path("report/report.json").read_text(encoding="utf-8")) == report
+
+    for kind in ("lengths", "scores"):
+        assert answers(["plot", kind, "report/report.json", "--to", f"{kind}.svg"], capsys) == [f"{kind}.svg"]
+        assert Path(f"{kind}.svg").read_bytes().startswith(b"<?xml")
+    assert answers(["plot", "curves", str(run), "--to", "curves.png"], capsys) == ["curves.png"]
+
+    log = (run / "log.jsonl").read_bytes()
+    cli.main(["train", "--run", str(run)])  # begins from what the run says, and finds that it is finished
+    assert (run / "log.jsonl").read_bytes() == log
+    code, told = fails(["train", "--run", str(run), "--model.dropout", "0.4"], capsys)
+    assert code == 1
+    assert "model.dropout 0.1 -> 0.4" in told
 
 
-def test_an_interruption_before_the_first_checkpoint_has_its_own_words(offline, monkeypatch, capsys):
-    def interrupted(*_):
-        raise KeyboardInterrupt
+def test_runs_are_compared_on_pairs_of_ones_own_with_gold_links(run_folder, pairs, tmp_path, capsys):
+    chosen = pairs[100:110]
+    (tmp_path / "own.tsv").write_text("".join(f"{pair.target}\t{pair.source}\n" for pair in chosen), encoding="utf-8")
+    (tmp_path / "gold").write_text("0-0\n" * 10)
+    given = ["--pairs", str(tmp_path / "own.tsv"), "--gold", str(tmp_path / "gold"), "--json"]
+    other = shutil.copytree(run_folder, tmp_path / "other")
+    cli.main(["evaluate", str(run_folder), str(other), "--pairs", given[1], "--json", "--worst", "0"])
+    first, second = json.loads(capsys.readouterr().out)["systems"]
+    assert [first["name"], second["name"]] == ["tiny", "other"]
+    assert first["bleu"]["value"] == second["bleu"]["value"]
+    assert first["bleu"]["p"] is None
+    assert second["bleu"]["p"] == 1.0  # the same weights
+    cli.main(["evaluate", str(run_folder), *given])
+    (system,) = json.loads(capsys.readouterr().out)["systems"]
+    found = nmt_keras.load(run_folder).align([pair.source for pair in chosen], [pair.target for pair in chosen])
+    linked = [set(links(written_words(align_words(*one), *pair))) for one, pair in zip(found, chosen, strict=True)]
+    hits = sum((0, 0) in each for each in linked)
+    assert system["alignment"]["error_rate"] == pytest.approx(1 - 2 * hits / (sum(map(len, linked)) + 10))
 
-    monkeypatch.setattr(cli.CorpusOptions, "load", interrupted)
-    with pytest.raises(SystemExit) as stop:
-        cli.main(["train"])
-    assert stop.value.code == 130
-    assert "nmt: interrupted. The same command goes on" in capsys.readouterr().err
+
+def test_gold_links_need_a_line_for_every_pair(run_folder, pairs, tmp_path, capsys):
+    (tmp_path / "own.tsv").write_text(
+        "".join(f"{pair.target}\t{pair.source}\n" for pair in pairs[:3]), encoding="utf-8"
+    )
+    (tmp_path / "gold").write_text("0-0\n")
+    files = ["--pairs", str(tmp_path / "own.tsv"), "--gold", str(tmp_path / "gold")]
+    code, told = fails(["evaluate", str(run_folder), *files], capsys)
+    assert code == 1
+    assert "--gold: expected 3 lines, one a pair, received 1" in told
+
+
+def test_a_run_is_not_evaluated_on_another_corpus_by_mistake(run_folder, capsys):
+    code, told = fails(["evaluate", str(run_folder)], capsys)  # trained on a piece of the sample, not on the sample
+    assert code == 1
+    assert "the test part of sample is not the one that" in told
+
+
+def test_heatmaps_of_sentences_and_of_n_best_lists_are_drawn(run_folder, tmp_path, capsys):
+    one, grid = str(tmp_path / "one.svg"), str(tmp_path / "grid.png")
+    assert answers(["plot", "heatmap", str(run_folder), SENTENCES[0], "--to", one], capsys) == [one]
+    assert answers(["plot", "heatmap", str(run_folder), *SENTENCES, "--n-best", "2", "--to", grid], capsys) == [grid]
+    assert Path(one).read_bytes().startswith(b"<?xml")
+    assert Path(grid).read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_picture_of_another_kind_is_refused_before_anything_is_computed(run_folder, capsys):
+    code, told = fails(["plot", "heatmap", str(run_folder), "Hola.", "--to", "a.pdf"], capsys)
+    assert code == 1
+    assert "--to: expected a file name that ends in .svg or .png, received 'a.pdf'" in told
+
+
+def test_recipes_are_listed_and_printed(capsys):
+    assert [line.split()[0] for line in answers(["recipes"], capsys)] == list(RECIPES)
+    cli.main(["recipes", "tutorial"])
+    assert Recipe.from_json(capsys.readouterr().out) == RECIPES["tutorial"]
+
+
+def test_serving_is_left_to_the_embedded_server(monkeypatch):
+    given = []
+    monkeypatch.setattr("serve.server.main", given.append)
+    cli.main(["serve", "--port", "0"])
+    cli.main(["serve", "--model-dir", "elsewhere"])
+    assert given == [["--model-dir", "saved_models", "--port", "0"], ["--model-dir", "elsewhere"]]
 
 
 @pytest.mark.server
 def test_the_demo_without_a_network_does_its_whole_job_on_the_sample_and_then_reuses_it(offline, monkeypatch, capfd):
     small = built_in_beginning(160)
-    monkeypatch.setattr(cli, "built_in_sample", lambda *_: small)
-    monkeypatch.setattr(cli, "SAMPLE", replace(TINY_RECIPE, name="sample"))
+    monkeypatch.setattr("nmt_keras.cli.demo.built_in_sample", lambda *_: small)
+    monkeypatch.setattr("nmt_keras.cli.demo.SAMPLE", replace(TINY_RECIPE, name="sample"))
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     cli.main(["demo"])
     told = capfd.readouterr().err
@@ -106,13 +556,14 @@ def test_the_demo_without_a_network_does_its_whole_job_on_the_sample_and_then_re
     cli.main(["demo"])
     assert Path("runs/sample/log.jsonl").read_bytes() == log
     assert [version.name for version in Path("saved_models/sample").iterdir()] == ["1"]
-    with pytest.raises(SystemExit, match=r"train.minutes None -> 7.0.*remove runs/sample"):
-        cli.main(["demo", "--minutes", "7"])
+    code, told = fails(["demo", "--minutes", "7"], capfd)
+    assert code == 1
+    assert re.search(r"train.minutes None -> 7.0.*remove runs/sample", told)
 
 
 def built_in_beginning(pairs: int) -> SplitCorpus:
     """The sample's first pairs of each part."""
-    whole = cli.built_in_sample()
+    whole = corpora.built_in_sample()
     parts: list[list[Pair]] = [list(part[:pairs]) for part in whole[1:]]
     return SplitCorpus(whole.name, parts[0], parts[1][:20], parts[2][:20])
 
@@ -120,22 +571,3 @@ def built_in_beginning(pairs: int) -> SplitCorpus:
 def test_the_readme_shows_the_very_request_that_the_demo_sends():
     request = json.dumps({"instances": [demo.QUESTIONS["spa-eng"][0]]}, ensure_ascii=False)
     assert f"curl -d '{request}' http://127.0.0.1:8501/v1/models/spa-eng:predict" in (ROOT / "README.md").read_text()
-
-
-def test_a_recipe_says_what_it_takes_of_the_corpus(tmp_path):
-    pairs = cli.built_in_sample()
-    lines = [f"{pair.target}\t{pair.source}" for pair in pairs.train[:400]]
-    (tmp_path / "pairs.tsv").write_text("\n".join(lines), encoding="utf-8")
-    wanted = CorpusConfig(first=200, split="shuffled-groups")
-    corpus = cli.CorpusOptions(str(tmp_path / "pairs.tsv")).load(wanted, tmp_path, lambda _: None)
-    parts = (corpus.train, corpus.valid, corpus.test)
-    assert sum(len(part) for part in parts) == 200
-    assert {pair for part in parts for pair in part} == set(pairs.train[:200])
-    assert cli.named_corpus("tutorial") == CorpusConfig(first=30_000, split="shuffled-groups")
-    assert cli.named_corpus(None) == cli.WHOLE
-
-
-def test_a_width_scales_the_recipe_and_minutes_replace_its_epochs():
-    recipe = cli.choose_recipe("luong-base", "pairs", minutes=5.0, width=0.1)
-    assert (recipe.name, recipe.model.decoder.units) == ("luong-base-x0.1", 100)
-    assert (recipe.train.minutes, recipe.train.epochs, recipe.train.steps) == (5.0, None, None)

@@ -2,11 +2,14 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from nmt_keras.corpus import Pair
-from nmt_keras.evaluation import Report, evaluate, write_score
+from nmt_keras.evaluation import Report, evaluate, gold_error, write_score
+from nmt_keras.lexicon import AlignedPair
 from nmt_keras.translator import Translation, Translator
+from nmt_keras.words import GoldLinks
 
 PAIRS = [
     Pair("El gato negro duerme aquí.", "The black cat sleeps here."),
@@ -131,3 +134,35 @@ def test_an_interrupted_write_leaves_the_old_scores(tmp_path, report, monkeypatc
     with pytest.raises(KeyboardInterrupt):
         write_score(path, "test", report._replace(bleu=0.0), "greedy", 7)
     assert path.read_text() == before
+
+
+def test_unknown_words_are_a_share_of_the_tokens_written(report):
+    def translation(tokens):
+        return Translation(" ".join(tokens), tokens, 0.0, 0.0, None, [], False)
+
+    found = report._replace(translations=[translation(["a", "⁇", ""]), translation(["b", "c"])])
+    assert found.tokens == 4
+    assert found.unknown == pytest.approx(25.0)
+    assert report.unknown == 0.0
+
+
+def test_a_language_is_scored_by_its_own_tokenizer():
+    chinese = [Pair("I like red apples.", "我喜欢红苹果")]
+    assert "tok:zh" in evaluate(Phrasebook(chinese), chinese, "zh").signature
+
+
+class Diagonal(Phrasebook):
+    """Each target token looks at the source token of its own position."""
+
+    def align(self, sources, targets, batch_size=64):
+        sides = [
+            ([*source.split(), ""], [*target.split(), ""]) for source, target in zip(sources, targets, strict=True)
+        ]
+        return [AlignedPair(source, target, np.eye(len(target), len(source))) for source, target in sides]
+
+
+def test_the_alignment_error_is_that_of_the_references_words():
+    pairs = [Pair("la casa azul", "the blue house")]
+    gold = [GoldLinks(sure=frozenset({(0, 0)}), possible=frozenset({(0, 0), (1, 1)}))]
+    # found 0-0, 1-1, 2-2: one is sure, two are possible: 1 - (1 + 2) / (3 + 1)
+    assert gold_error(Diagonal(pairs), pairs, gold).error_rate == pytest.approx(1 / 4)

@@ -14,7 +14,18 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.ticker import FixedLocator
 
-from nmt_keras.plotting import alignment_heatmap, save_figure, training_curves
+from nmt_keras.plotting import (
+    Interval,
+    Panel,
+    alignment_grid,
+    alignment_heatmap,
+    bleu_by_length,
+    compare_training,
+    save_figure,
+    score_intervals,
+    training_curves,
+)
+from nmt_keras.plotting.style import COLOURS, MARKERS
 
 SOURCE = ["¿", "cuánto", "cuesta", "el", "piñón", "?", ""]  # S = 7
 TARGET = ["how", "much", "is", "it", "?"]  # T = 5
@@ -104,7 +115,8 @@ def test_a_dollar_takes_its_room_in_the_picture():
         text = page.text(0, 0, "$x^2$", fontsize=11, parse_math=parse_math)
         return text.get_window_extent(FigureCanvasAgg(page).get_renderer()).width
 
-    assert figure.axes[0].title.get_window_extent().width == width(parse_math=False) > 2 * width(parse_math=True)
+    assert figure.axes[0].title.get_window_extent().width == pytest.approx(width(parse_math=False))
+    assert width(parse_math=False) > 2 * width(parse_math=True)
     label = source_labels(figure)[0].get_window_extent()
     assert label.height == pytest.approx(width(parse_math=False), abs=1)  # rotated: its length stands upright
 
@@ -116,7 +128,7 @@ def test_a_token_of_mathematics_raises_nothing_when_it_is_no_valid_mathematics()
 def test_a_style_that_typesets_with_tex_leaves_tokens_and_titles_alone(monkeypatch):
     monkeypatch.setitem(matplotlib.rcParams, "text.usetex", True)
     # The colour bar's numbers follow the style; measuring them would need an installed TeX.
-    monkeypatch.setattr("nmt_keras.plotting._fit_canvas", lambda figure, frames: None)
+    monkeypatch.setattr("nmt_keras.plotting.heatmaps._arrange", lambda *_: None)
     figure = one_by_one("a_b", title="a_b")
     assert not source_labels(figure)[0].get_usetex()
     assert not figure.axes[0].title.get_usetex()
@@ -288,6 +300,87 @@ def test_a_log_with_nothing_to_draw_is_refused(log):
 def test_a_row_without_its_step_is_named():
     with pytest.raises(ValueError, match=r"log\[1\]: expected a row with a 'step', received {'loss': 2.0}"):
         training_curves([{"step": 1, "loss": 3.0}, {"loss": 2.0}])
+
+
+def test_sentences_stand_beside_each_other_without_touching_and_share_one_scale():
+    panels = [
+        Panel(uniform(5, 7), SOURCE, TARGET, "first"),
+        Panel(uniform(3, 2), ["extraordinariamente", ""], ["a", "b", "c"], "second"),
+        Panel(uniform(1, 4), ["w", "x", "y", "z"], ["internationalisation"], None),
+    ]
+    figure = alignment_grid(panels)
+    drawn(figure)
+    *grids, bar = figure.axes
+    assert [grid.get_title() for grid in grids] == ["first", "second", ""]
+    assert bar.get_ylim() == (0.0, 1.0)
+    boxes = [axes.get_tightbbox(FigureCanvasAgg(figure).get_renderer()) for axes in figure.axes]
+    for number, box in enumerate(boxes):
+        assert not any(box.overlaps(other) for other in boxes[number + 1 :])
+        assert box.x0 >= 0
+        assert box.y0 >= 0
+    width, height = figure.get_size_inches() * figure.dpi
+    assert max(box.x1 for box in boxes) <= width
+    assert max(box.y1 for box in boxes) <= height
+    first, second, third = (grid.get_window_extent() for grid in grids)
+    assert second.x0 > first.x1  # two in a row
+    assert third.y1 < min(first.y0, second.y0)
+
+
+def test_a_grid_has_as_many_columns_as_asked_for():
+    figure = alignment_grid([Panel(uniform(1, 1), ["a"], ["b"])] * 3, columns=3)
+    tops = {round(grid.get_window_extent().y1) for grid in figure.axes[:-1]}
+    assert len(tops) == 1
+    with pytest.raises(ValueError, match="columns: expected a positive number, received 0"):
+        alignment_grid([Panel(uniform(1, 1), ["a"], ["b"])], columns=0)
+    with pytest.raises(ValueError, match="panels: expected at least one sentence pair"):
+        alignment_grid([])
+
+
+def test_runs_are_told_apart_by_colour_and_by_marker():
+    other = [{"step": 100, "valid_loss": 3.0}, {"step": 200, "valid_loss": 2.0}]
+    figure = compare_training({"first": LOG, "other": other})
+    assert lines(figure, 0) == {"first": [[300, 2.4]], "other": [[100, 3.0], [200, 2.0]]}
+    assert lines(figure, 1) == {"first": [[300, 30.2]]}
+    looks = [(line.get_color(), line.get_marker()) for line in figure.axes[0].get_lines()]
+    assert looks == list(zip(COLOURS[:2], MARKERS[:2], strict=True))
+    with pytest.raises(ValueError, match="logs: expected at least one run"):
+        compare_training({})
+    with pytest.raises(ValueError, match=r"logs\['x'\]: expected a finite 'valid_loss' or 'valid_bleu'"):
+        compare_training({"x": LOG[:3]})
+
+
+def test_a_name_that_no_font_can_write_is_warned_of():
+    with pytest.warns(UserWarning, match="Neither DejaVu Sans nor") as caught:
+        figure = compare_training({"run \U000e0041": LOG})
+    assert caught[0].filename == __file__
+    assert figure.axes[0].get_legend().get_texts()[0].get_text() == "run \ufffd"
+
+
+def test_bleu_by_length_has_a_line_and_a_band_for_every_system():
+    scores = {"a": [Interval(50, 45, 55), Interval(30, 20, 40)], "b_1": [Interval(40, 35, 45), Interval(10, 5, 15)]}
+    figure = bleu_by_length(["1-5", "6-10"], [1200, 30], scores)
+    drawn(figure)
+    (axes,) = figure.axes
+    assert lines(figure, 0) == {"a": [[0, 50], [1, 30]], "b_1": [[0, 40], [1, 10]]}
+    band = axes.collections[0].get_paths()[0].vertices
+    assert {tuple(point) for point in band.tolist()} >= {(0, 45), (0, 55), (1, 20), (1, 40)}
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["1-5\n1,200", "6-10\n30"]
+    assert axes.get_ylim()[0] == 0
+    with pytest.raises(ValueError, match=r"systems\['a'\]: expected 2 scores, one a bin, received 1"):
+        bleu_by_length(["1-5", "6-10"], [1, 2], {"a": [Interval(1, 1, 1)]})
+
+
+def test_scores_stand_side_by_side_with_their_intervals():
+    systems = {"a": Interval(50, 45, 55), "b": Interval(40, 35, 45)}
+    figure = score_intervals({"BLEU": systems, "chrF": systems})
+    drawn(figure)
+    first, second = figure.axes
+    assert [label.get_text() for label in first.get_yticklabels()] == ["a", "b"]
+    bars = [line.get_xydata().tolist() for line in first.get_lines()]
+    assert bars == [[[45, 0], [55, 0]], [[50, 0]], [[35, 1], [45, 1]], [[40, 1]]]
+    assert [text.get_text() for text in second.texts] == ["50.0", "40.0"]
+    with pytest.raises(ValueError, match="scores: expected at least one metric"):
+        score_intervals({})
 
 
 @pytest.mark.parametrize(("name", "signature"), [("a.png", b"\x89PNG"), ("a.SVG", b"<?xml")])

@@ -1,0 +1,180 @@
+"""Which corpus a run is trained and evaluated on: a file, two files, the built-in sample, or a download."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nmt_keras.config import CorpusConfig, record_from, require
+from nmt_keras.sample import SAMPLE_NAME, sample_pairs
+
+if TYPE_CHECKING:  # what reads and downloads is imported where that is done: --help need not wait for it
+    from nmt_keras.corpus import Corpus, Pair, SplitCorpus
+
+SPANISH_ENGLISH_NAME = "spa-eng"
+WHOLE = CorpusConfig()
+ORIGIN = "origin.json"
+"""Where a run keeps the options its corpus was read with."""
+
+
+@dataclass(frozen=True)
+class CorpusOptions:
+    """Which corpus, and how its file is read."""
+
+    corpus: tuple[str, ...] = ()
+    """TSV, or two files whose lines correspond, source and target; each plain, .gz or .zip. "sample" is the built-in
+    corpus; Spanish-English is downloaded by default."""
+    source_column: int = 1
+    """Of a TSV: the column to translate from, counted from 0; by default as in the Spanish-English file."""
+    target_column: int = 0
+    """Of a TSV: the column to translate to, counted from 0."""
+    max_malformed: float = 0.01
+    """The share of malformed lines, which are left out, that is allowed."""
+    source_language: str | None = None
+    """Code of the language to translate from, such as es; kept with the run. Length is counted in words or characters
+    by it."""
+    target_language: str | None = None
+    """Code of the language to translate to; Chinese, Japanese and Korean (zh, ja, ko) are scored by tokenizers of their
+    own."""
+
+    def __post_init__(self) -> None:
+        require(len(self.corpus) <= 2, "--corpus", "one file, or two: source and target", self.corpus)
+        for name, code in (("--source-language", self.source_language), ("--target-language", self.target_language)):
+            ok = code is None or re.fullmatch(r"[A-Za-z]{2,3}(-[A-Za-z0-9]+)*", code) is not None
+            require(ok, name, "a language code such as es or zh-TW", code)
+
+    @property
+    def name(self) -> str:
+        """What the corpus's runs and models are called."""
+        if self.corpus == (SAMPLE_NAME,):
+            return SAMPLE_NAME
+        if len(self.corpus) == 2:
+            source, target = map(corpus_name, self.corpus)
+            return Path(source).stem if Path(source).stem == Path(target).stem else source
+        return corpus_name(self.corpus[0]) if self.corpus else SPANISH_ENGLISH_NAME
+
+    @property
+    def languages(self) -> tuple[str | None, str | None]:
+        """The codes of source and target language; None where nobody said."""
+        known = self.name in (SAMPLE_NAME, SPANISH_ENGLISH_NAME) and (self.source_column, self.target_column) == (1, 0)
+        spanish, english = ("es", "en") if known else (None, None)
+        return self.source_language or spanish, self.target_language or english
+
+    def load(self, config: CorpusConfig, folder: Path, say: Callable[[str], None]) -> SplitCorpus:
+        """Reads and splits the corpus.
+
+        Args:
+            config: what of it is taken, and how it is split.
+            folder: where a download is kept.
+            say: told what happens.
+
+        Raises:
+            CorpusUnavailable: nothing could be downloaded.
+            FileNotFoundError, ValueError: a file cannot be read.
+        """
+        from nmt_keras.corpus import SPANISH_ENGLISH_SHA256, SPANISH_ENGLISH_URL, fetch_corpus, text_sha256
+
+        if self.corpus == (SAMPLE_NAME,):
+            return built_in_sample(config)
+        files = self.corpus or (str(fetch_corpus(SPANISH_ENGLISH_URL, folder, SPANISH_ENGLISH_SHA256)),)
+        pairs = self.read(files, say)
+        if (
+            self.name == SPANISH_ENGLISH_NAME
+            and len(self.corpus) == 1
+            and text_sha256(*files) != SPANISH_ENGLISH_SHA256
+        ):
+            say(f"{files[0]} is another version of the Spanish-English corpus: scores may not compare with others'.")
+        return _split(self.name, pairs, config)
+
+    def read(self, files: Sequence[str], say: Callable[[str], None]) -> list[Pair]:
+        """All pairs of one TSV, or of two files whose lines correspond.
+
+        Raises:
+            FileNotFoundError, ValueError: a file cannot be read.
+        """
+        pairs, report = self._read(files)
+        say(f"{' and '.join(files)}: {len(pairs):,} pairs; {report}")
+        return pairs
+
+    def _read(self, files: Sequence[str]) -> Corpus:
+        from nmt_keras.corpus import read_pairs, read_parallel
+
+        if len(files) == 2:
+            return read_parallel(files[0], files[1], max_malformed=self.max_malformed)
+        return read_pairs(
+            files[0],
+            source_column=self.source_column,
+            target_column=self.target_column,
+            max_malformed=self.max_malformed,
+        )
+
+    def keep(self, run: Path) -> None:
+        """Writes these options beside a run, whole or not at all: what evaluates it later finds its corpus by them."""
+        run.mkdir(parents=True, exist_ok=True)
+        found = [each if each == SAMPLE_NAME else str(Path(each).resolve()) for each in self.corpus]
+        partial = run / f"{ORIGIN}.partial"
+        partial.write_text(json.dumps({**asdict(self), "corpus": found}, indent=2) + "\n", encoding="utf-8")
+        os.replace(partial, run / ORIGIN)
+
+
+def corpus_of(run: Path) -> CorpusOptions:
+    """The options that a run's corpus was read with.
+
+    A run that was not trained by ``nmt train`` has none: its corpus's name, if it has one, says whether it is one of
+    the two that need no file.
+
+    Raises:
+        ValueError: the file cannot be read.
+    """
+    origin = run / ORIGIN
+    if origin.exists():
+        try:
+            fields = json.loads(origin.read_text(encoding="utf-8"))
+            return record_from(CorpusOptions, {**fields, "corpus": tuple(fields["corpus"])})
+        except (KeyError, TypeError, json.JSONDecodeError) as error:
+            raise ValueError(f"{origin}: expected the options of a corpus; {error!r}. Remove it.") from error
+    recorded = run / "corpus.json"
+    known = recorded.exists() and json.loads(recorded.read_text(encoding="utf-8"))["name"] == SAMPLE_NAME
+    return CorpusOptions((SAMPLE_NAME,)) if known else CorpusOptions()
+
+
+def corpus_name(path: str | PathLike[str]) -> str:
+    """What a corpus file's runs and models are called: its name without .tsv, .txt, .gz and .zip, fit for a URL.
+
+    Raises:
+        ValueError: nothing is left of the name.
+    """
+    name = Path(path).name
+    while name.lower().endswith((".gz", ".zip", ".tsv", ".txt")):
+        name = name[: name.rindex(".")]
+    name = re.sub(r"[^A-Za-z0-9.-]+", "_", name).strip("._-")
+    if not name:
+        raise ValueError(f"corpus: expected a file with a name for its run and model, received {path}. Rename it.")
+    return "sample-file" if name == SAMPLE_NAME else name  # the built-in sample's name is its own
+
+
+def built_in_sample(config: CorpusConfig = WHOLE) -> SplitCorpus:
+    """The sample corpus, Spanish to English."""
+    from nmt_keras.corpus import Pair
+
+    return _split(SAMPLE_NAME, [Pair(source=spanish, target=english) for english, spanish in sample_pairs()], config)
+
+
+def _split(name: str, pairs: Sequence[Pair], config: CorpusConfig) -> SplitCorpus:
+    from nmt_keras.corpus import SplitCorpus, shuffle_pairs, split_pairs
+
+    taken = pairs[: config.first]
+    by_hash = config.split == "hashed-groups"
+    parts = split_pairs(taken, key_side="target") if by_hash else shuffle_pairs(taken, seed=config.seed)
+    for part in ("train", "valid", "test"):
+        if not parts[part]:
+            raise ValueError(
+                f"{name}: expected pairs for every part, the split gives none for {part}. Use a larger corpus."
+            )
+    return SplitCorpus(name, parts["train"], parts["valid"], parts["test"])

@@ -1,0 +1,58 @@
+"""``nmt demo``: see :mod:`nmt_keras.demo`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from nmt_keras.cli.command import Command
+from nmt_keras.cli.console import Console
+from nmt_keras.cli.corpora import CorpusOptions, built_in_sample
+from nmt_keras.cli.train import Train
+from nmt_keras.config import CorpusConfig
+from nmt_keras.recipes import SAMPLE, SPANISH_ENGLISH, find_recipe
+from nmt_keras.sample import SAMPLE_NAME
+
+FALLING_BACK = (
+    "Going on with the built-in sample: sentences that a small phrase grammar makes. It shows that everything works; "
+    "its translator knows some 400 words and measures nothing. For the real one, run again with a network, or with "
+    "CORPUS=path/to/spa-eng.zip."
+)
+
+
+@dataclass(frozen=True)
+class Demo(Command):
+    """Everything, from the corpus to a REST answer: train, evaluate, translate, draw, export, serve, ask."""
+
+    data: Annotated[CorpusOptions, tyro.conf.arg(name="")] = field(default_factory=CorpusOptions)
+    minutes: float | None = None
+    """Training time, compilation included; the recipe's own by default."""
+    recipe: str | None = None
+    """A recipe's name; by default the corpus's own."""
+
+    def __call__(self, console: Console) -> None:
+        """Runs the demo."""
+        from nmt_keras.corpus import CorpusUnavailable
+        from nmt_keras.demo import Announcer, demonstrate
+
+        announcer, data = Announcer(console.say), self.data
+        taken = find_recipe(self.recipe).corpus if self.recipe else CorpusConfig()
+        announcer.next_step()
+        try:
+            corpus = data.load(taken, Path("data"), console.say)
+        except CorpusUnavailable as unavailable:
+            console.say(f"{unavailable}\n{FALLING_BACK}")
+            data = replace(data, corpus=(SAMPLE_NAME,))
+            corpus = built_in_sample(taken)
+        announcer.next_step()
+        own = SAMPLE if corpus.name == SAMPLE_NAME else SPANISH_ENGLISH
+        train = Train(
+            self.recipe,
+            data=data,
+            minutes=self.minutes,
+            settings=find_recipe(self.recipe) if self.recipe else own,
+        )
+        demonstrate(corpus, train.train(console, train.chosen(), corpus), announcer)

@@ -1,0 +1,132 @@
+"""``nmt evaluate``: what runs score, with intervals, and which of them differ."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import tyro
+
+from nmt_keras.cli.command import Command, Flag, load_translator, stored_recipe
+from nmt_keras.cli.console import Console
+from nmt_keras.cli.corpora import CorpusOptions
+from nmt_keras.config import SearchConfig
+
+if TYPE_CHECKING:
+    from nmt_keras.corpus import Pair
+    from nmt_keras.evaluation import Report
+    from nmt_keras.words import GoldLinks
+
+
+@dataclass(frozen=True)
+class Evaluate(Command):
+    """Score runs by BLEU and chrF with 95 % intervals, by length, with unknown words and speed; compare them.
+
+    Prints Markdown. On the runs' test part, or on pairs of your own. Each run is compared with the first.
+    """
+
+    paths: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN ...")]
+    """Run directories, or exported versions, which need --pairs."""
+    part: Literal["test", "valid"] = "test"
+    """The part of the first run's corpus to translate."""
+    pairs: tuple[str, ...] = ()
+    """Instead: a TSV, or a source and a target file, of which every pair is translated."""
+    gold: Path | None = None
+    """Links of each of these pairs, a line each: 0-0 is sure, 1p2 possible. Adds the alignment error rate of runs."""
+    to: Path | None = None
+    """Folder for report.md, report.json and pictures."""
+    json: Flag = False
+    """Print JSON rather than Markdown."""
+    worst: int = 10
+    """Sentences to show, those of the lowest chrF first."""
+    data: Annotated[CorpusOptions, tyro.conf.arg(name="")] = field(default_factory=CorpusOptions)
+    search: SearchConfig = field(default_factory=SearchConfig)
+
+    def __call__(self, console: Console) -> None:
+        """Prints the report."""
+        from nmt_keras.comparison import compare, pictures, to_json, to_markdown, worst_alignments, write_report
+        from nmt_keras.evaluation import evaluate, gold_error
+        from nmt_keras.translator import ModelTranslator
+
+        if not self.paths:
+            raise ValueError("RUN: expected at least one run directory, received none.")
+        title, pairs = self._sentences(console)
+        gold = self._gold_links(pairs)
+        names = _names(self.paths)
+        reports: dict[str, Report] = {}
+        searches, errors = {}, {}
+        for path, name in zip(self.paths, names, strict=True):
+            translator = load_translator(path, (), self.search)
+            searches[name] = str(translator.search) if isinstance(translator, ModelTranslator) else "greedy"
+            console.say(f"{path}: translating {title}, {len(pairs):,} sentences, {searches[name]}")
+            reports[name] = evaluate(translator, pairs, self.data.languages[1])
+            if gold is not None and isinstance(translator, ModelTranslator):
+                errors[name] = gold_error(translator, pairs, gold)
+        found = compare(
+            title,
+            pairs,
+            reports,
+            searches,
+            errors=errors,
+            source_language=self.data.languages[0],
+            target_language=self.data.languages[1],
+            worst=self.worst,
+        )
+        print(to_json(found) if self.json else to_markdown(found), end="")
+        if self.to is not None:
+            figures = pictures(found)
+            if (heatmaps := worst_alignments(found, names[0], reports[names[0]])) is not None:
+                figures["worst-alignments"] = heatmaps
+            console.say(f"written: {write_report(found, self.to, figures)}")
+
+    def _sentences(self, console: Console) -> tuple[str, Sequence[Pair]]:
+        """What is translated, and what it is called."""
+        if self.pairs:
+            return ", ".join(self.pairs), self.data.read(self.pairs, console.say)
+        run = self.paths[0]
+        if not (run / "recipe.json").exists():
+            raise ValueError(f"--pairs: expected a file of pairs, as {run} is no run, which knows its corpus.")
+        corpus = self.data.load(stored_recipe(run).corpus, Path("data"), console.say)
+        pairs = corpus.test if self.part == "test" else corpus.valid
+        for path in self.paths:
+            if not _was_held_out(path, self.part, pairs):
+                told = f"the {self.part} part of {corpus.name} is not the one that {path} was trained without"
+                if path == run:
+                    raise ValueError(f"--corpus: {told}. Say which corpus it was, or evaluate --pairs of your own.")
+                console.say(f"{told}: its scores may be those of sentences it has seen.")
+        return f"{corpus.name}, {self.part}", pairs
+
+    def _gold_links(self, pairs: Sequence[Pair]) -> list[GoldLinks] | None:
+        from nmt_keras.words import from_pharaoh
+
+        if self.gold is None:
+            return None
+        if not self.pairs:
+            raise ValueError("--gold: expected --pairs beside it, a pair for each line of links.")
+        lines = self.gold.read_text(encoding="utf-8").splitlines()
+        if len(lines) != len(pairs):
+            raise ValueError(f"--gold: expected {len(pairs)} lines, one a pair, received {len(lines)} in {self.gold}.")
+        return [from_pharaoh(line, f"{self.gold}:{number}") for number, line in enumerate(lines, start=1)]
+
+
+def _was_held_out(path: Path, part: str, pairs: Sequence[Pair]) -> bool:
+    """Whether ``pairs`` are what a run keeps as its ``part``; an exported version says nothing of it."""
+    from nmt_keras.corpus import part_sha256
+
+    recorded = path / "corpus.json"
+    if not recorded.exists():
+        return True
+    hashes = json.loads(recorded.read_text(encoding="utf-8")).get("sha256", {})
+    return hashes.get(part) == part_sha256(pairs, key_side="target")
+
+
+def _names(paths: Sequence[Path]) -> list[str]:
+    """What systems are called: their folders' names, or whole paths where these are alike."""
+    short = [path.resolve().name for path in paths]
+    names = short if len(set(short)) == len(short) else [str(path) for path in paths]
+    if len(set(names)) < len(names):
+        raise ValueError(f"RUN: expected different runs, received {', '.join(names)}.")
+    return names

@@ -1,0 +1,38 @@
+"""``nmt recipes``: what there is to train."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Annotated
+
+import tyro
+
+from nmt_keras.cli.command import Command, Flag
+from nmt_keras.cli.console import Console
+from nmt_keras.recipes import RECIPES, find_recipe
+
+
+@dataclass(frozen=True)
+class Recipes(Command):
+    """List the recipes, or print one."""
+
+    name: Annotated[str | None, tyro.conf.Positional] = None
+    """The recipe to print, as JSON."""
+    json: Flag = False
+    """Print all of them as JSON, by name."""
+
+    def __call__(self, console: Console) -> None:
+        """Prints a line per recipe, or JSON."""
+        if self.name is not None:
+            print(find_recipe(self.name).to_json(), end="")
+        elif self.json:
+            print(json.dumps({name: asdict(recipe) for name, recipe in RECIPES.items()}, indent=2))
+        else:
+            for recipe in RECIPES.values():
+                encoder, attention, decoder = recipe.model.encoder, recipe.model.attention, recipe.model.decoder
+                looks = attention.kind if attention.span == "global" else f"{attention.kind} {attention.span}"
+                print(
+                    f"{recipe.name:22} {recipe.source.kind:8} {encoder.direction} {encoder.cell} x {encoder.layers}, "
+                    f"attention {looks}, decoder {decoder.units} units"
+                )

@@ -1,0 +1,136 @@
+"""``nmt train``: a recipe, single fields of it changed, and a corpus become a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+
+from nmt_keras.cli.command import Command, named_run, stored_recipe
+from nmt_keras.cli.console import Console
+from nmt_keras.cli.corpora import SAMPLE_NAME, CorpusOptions, corpus_of
+from nmt_keras.config import Recipe, TrainConfig, require
+from nmt_keras.recipes import RECIPES, SAMPLE, SPANISH_ENGLISH, find_recipe
+
+if TYPE_CHECKING:
+    from nmt_keras.corpus import SplitCorpus
+
+
+@dataclass(frozen=True)
+class Train(Command):
+    """Train a translator in a run directory, or go on where it stopped.
+
+    RECIPE comes first. Every field of it can be changed: --model.dropout 0.3, --train.learning-rate 0.001.
+    """
+
+    recipe: Annotated[str | None, tyro.conf.Positional] = None
+    """A recipe's name (nmt recipes lists them); by default the run's own, or the corpus's."""
+    run: Path | None = None
+    """The run directory; runs/CORPUS by default, runs/CORPUS-RECIPE if a recipe is named."""
+    data: Annotated[CorpusOptions, tyro.conf.arg(name="")] = field(default_factory=CorpusOptions)
+    minutes: float | None = None
+    """Training time, compilation included, in place of what the recipe says."""
+    epochs: float | None = None
+    """Times that every training pair is seen, in place of what the recipe says."""
+    steps: int | None = None
+    """Updates to make, in place of what the recipe says."""
+    width: float = 1.0
+    """Times the recipe's size in every layer: 0.25 brings a paper's model onto a laptop."""
+    settings: Annotated[Recipe, tyro.conf.arg(name="")] = SPANISH_ENGLISH
+
+    def __call__(self, console: Console) -> None:
+        """Trains and evaluates."""
+        recipe = self.chosen()
+        self.train(console, recipe, self.data.load(recipe.corpus, Path("data"), console.say))
+
+    def chosen(self) -> Recipe:
+        """The recipe that this command asks for.
+
+        Raises:
+            ValueError: it cannot be trained so.
+        """
+        lengths = self.steps, self.epochs, self.minutes
+        given = [length for length in lengths if length is not None]
+        require(len(given) <= 1, "--steps, --epochs, --minutes", "one of them at the most", lengths)
+        recipe = self.settings if self.width == 1.0 else self.settings.scaled(self.width)
+        return _lasting(recipe, *lengths) if given else recipe
+
+    def train(self, console: Console, recipe: Recipe, corpus: SplitCorpus) -> Path:
+        """Trains and evaluates on a corpus that is loaded already; answers the run directory."""
+        from nmt_keras.evaluation import evaluate, write_score
+        from nmt_keras.experiment import Experiment
+
+        own = self.recipe is None and self.width == 1.0
+        folder = self.run or Path("runs") / (corpus.name if own else f"{corpus.name}-{recipe.name}")
+        if self.minutes is self.epochs is self.steps is None and (folder / "recipe.json").exists():
+            recipe = _as_long_as_begun(recipe, stored_recipe(folder))
+        experiment = Experiment(folder, recipe)
+        console.say(
+            f"{corpus.name}: {len(corpus.train):,} pairs to train on, {len(corpus.valid):,} to validate, "
+            f"{len(corpus.test):,} to test. Run directory: {folder}"
+        )
+        if not (folder / "recipe.json").exists():
+            self.data.keep(folder)
+        experiment.train(corpus, console.say, console.show)
+        console.close()
+        self.data.keep(folder)
+        scores = experiment.scores()
+        parts = {"valid": corpus.valid, "test": corpus.test}
+        if wanting := [part for part in parts if part not in scores]:
+            translator = experiment.translator()
+            for part in wanting:
+                console.say(f"translating {part}, {len(parts[part]):,} sentences")
+                report = evaluate(translator, parts[part], self.data.languages[1])
+                write_score(folder / "scores.json", part, report, str(translator.search), experiment.step())
+        for part, score in experiment.scores().items():
+            console.say(
+                f"{part}: BLEU {score['bleu']}, chrF {score['chrf']}, exact {score['exact']} % "
+                f"({score['search']}, {score['sentences_per_s']} sentences/s; {score['signature']})"
+            )
+        return folder
+
+
+def training_defaults(arguments: Sequence[str]) -> Train:
+    """What a command line of ``nmt train`` changes: the recipe it names, or its run's, or the corpus's own.
+
+    A run that is named says which corpus, too.
+
+    Args:
+        arguments: what follows ``train``.
+
+    Raises:
+        ValueError: there is no such recipe.
+    """
+    name, run = recipe_name(arguments), named_run(arguments)
+    data = CorpusOptions() if run is None else corpus_of(run)
+    if name is not None:
+        return Train(name, data=data, settings=find_recipe(name))
+    if run is not None:
+        return Train(data=data, settings=stored_recipe(run))
+    of_sample = ("--corpus", SAMPLE_NAME) in pairwise(arguments) or f"--corpus={SAMPLE_NAME}" in arguments
+    return Train(settings=SAMPLE if of_sample else SPANISH_ENGLISH)
+
+
+def recipe_name(arguments: Sequence[str]) -> str | None:
+    """The recipe that begins a command line, if one does."""
+    return arguments[0] if arguments and not arguments[0].startswith("-") else None
+
+
+def _as_long_as_begun(recipe: Recipe, stored: Recipe) -> Recipe:
+    """``recipe``, trained as long as was said when its run was begun, unless its own fields say otherwise."""
+    documented = RECIPES.get(recipe.name)
+    if documented is None or _lengths(documented.train) != _lengths(recipe.train):
+        return recipe
+    return _lasting(recipe, *_lengths(stored.train))
+
+
+def _lengths(train: TrainConfig) -> tuple[int | None, float | None, float | None]:
+    return train.steps, train.epochs, train.minutes
+
+
+def _lasting(recipe: Recipe, steps: int | None, epochs: float | None, minutes: float | None) -> Recipe:
+    return replace(recipe, train=replace(recipe.train, steps=steps, epochs=epochs, minutes=minutes))
