@@ -26,19 +26,21 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 
-def load(path: str | PathLike[str]) -> Translator:
-    """Loads a translator from a run directory or from an exported version.
+def load(path: str | PathLike[str], *more: str | PathLike[str]) -> Translator:
+    """Loads a translator from a run directory or from an exported version; several runs make an ensemble.
 
     Args:
         path: a run directory, an exported version, or the folder that holds an export's versions (the newest is taken).
+        *more: further run directories, of the same vocabularies. Together they translate by the mean of their
+            probabilities, searching as the first one's recipe says.
 
     Returns:
         An object whose ``translate(list of strings)`` answers a list of ``Translation`` records.
 
     Raises:
         FileNotFoundError: ``path`` does not exist.
-        ValueError: ``path`` holds neither a run nor a SavedModel.
+        ValueError: ``path`` holds neither a run nor a SavedModel, or the runs' vocabularies differ.
     """
     from nmt_keras.experiment import load_translator
 
-    return load_translator(path)
+    return load_translator(path, *more)

@@ -215,8 +215,9 @@ class BahdanauAttention(GlobalAttention):
 class LocalAttention(Attention):
     """The annotations within D positions of p_t compete (Luong, Pham, Manning 2015, section 3.2).
 
-    Only the 2D + 1 positions of the window are read, so that a step costs the same however long the source is. Where it
-    reaches beyond the sentence, the rest of it competes. Positions count from 0.
+    Only the 2D + 1 positions of the window are read, so that a step costs the same however long the source is; a batch
+    that is known to be no wider is read as it stands, which costs less. Where the window reaches beyond the sentence,
+    the rest of it competes. Positions count from 0.
 
     Args:
         score: gives e_ts.
@@ -233,6 +234,11 @@ class LocalAttention(Attention):
     def centre(self, query: tf.Tensor, step: tf.Tensor, memory: Memory) -> tf.Tensor:
         """p_t [B, Q], float32, within the sentence."""
 
+    def reads_all(self, memory: Memory) -> bool:
+        """Whether the batch is known to be no wider than the window."""
+        width = memory.mask.shape[1]
+        return width is not None and width <= 2 * self.window + 1
+
     def prefer(self, weights: tf.Tensor, distance: tf.Tensor) -> tf.Tensor:
         """Weights [B, Q, W] as they are, or changed by the ``distance`` s - p_t of each."""
         return weights
@@ -244,6 +250,12 @@ class LocalAttention(Attention):
     def attend(self, query: tf.Tensor, step: tf.Tensor, memory: Memory) -> Attended:
         """a_t within the window, and c_t."""
         centre = self.centre(query, step, memory)[..., tf.newaxis]
+        if self.reads_all(memory):
+            distance = tf.range(float(memory.mask.shape[1])) - centre  # [B, Q, S]
+            inside = memory.mask[:, tf.newaxis] & (tf.abs(distance) <= self.window)
+            weights = masked_softmax(self.score.scores(query, memory.keys), inside)
+            weights = self.prefer(weights, distance)
+            return Attended(tf.matmul(weights, memory.values), weights, tf.zeros_like(step))
         lengths = memory.lengths[:, tf.newaxis, tf.newaxis]
         first = tf.cast(tf.math.ceil(centre - self.window), tf.int32)
         positions = first + tf.range(2 * self.window + 1)  # [B, Q, W]
@@ -257,6 +269,8 @@ class LocalAttention(Attention):
 
     def alignment(self, attended: Attended, memory: Memory) -> tf.Tensor:
         """The window's weights at their source positions."""
+        if self.reads_all(memory):
+            return attended.weights
         width = memory.mask.shape[1] or tf.shape(memory.mask)[1]
         positions = attended.first[..., tf.newaxis] + tf.range(2 * self.window + 1)
         places = tf.one_hot(positions, width, dtype=attended.weights.dtype)  # [B, Q, W, S]; a row of 0 outside

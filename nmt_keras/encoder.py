@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 
 from nmt_keras.cells import CELL_CLASSES, Cell, Noise, Part, dropout, keep_mask, product, scan
+from nmt_keras.fused import can_fuse, read_fused
 from nmt_keras.self_attention import SelfAttentionLayer, layer_norm, sinusoids
 
 
@@ -67,6 +68,8 @@ class RecurrentEncoder(Encoder):
         dropout: probability of dropping an entry of the embeddings and of what a layer hands to the next, in training.
         recurrent_dropout: probability of dropping an entry of a state where its cell reads it, in training; one mask
             for all positions.
+        fused: whether to read with one operation where the cell allows, instead of a loop: the same numbers, by cuDNN
+            where there is a GPU. Not for XLA, nor for exports.
     """
 
     def __init__(
@@ -82,10 +85,12 @@ class RecurrentEncoder(Encoder):
         word_view: bool = False,
         dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
+        fused: bool = False,
         **options: Any,
     ) -> None:
         super().__init__(**options)
         self.vocabulary_size, self.embedding_size, self.units = vocabulary_size, embedding_size, units
+        self.fused = fused
         self.cell, self.direction, self.merge, self.layers = cell, direction, merge, layers
         self.residual, self.word_view = residual, word_view
         self.dropout, self.recurrent_dropout = dropout, recurrent_dropout
@@ -140,6 +145,9 @@ class RecurrentEncoder(Encoder):
     ) -> tuple[tf.Tensor, Any]:
         """One direction of one layer: outputs [B, S, U], and the state at its end, a nest of [B, 1, U]."""
         batch, keep = tf.shape(x)[0], None
+        dropping = noise is not None and self.recurrent_dropout > 0.0
+        if self.fused and can_fuse(cell) and not dropping:
+            return read_fused(cell, x, held[..., 0], reverse=reverse)
         if noise is not None and self.recurrent_dropout:
             shape = tf.stack([batch, 1, self.units])
             keep = keep_mask(shape, self.recurrent_dropout, noise, f"source {cell.name}", x.dtype)

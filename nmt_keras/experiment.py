@@ -5,6 +5,7 @@ runs/NAME/
   corpus.json      what it was trained on: name, pairs of each part, sha256 of each
   source/ target/  the two texts
   checkpoints/     last/ and best/
+  lexicon.tsv      source word, tab, target word: what replaces unknown words, if the recipe or somebody asked for it
   log.jsonl        a row per interval of training and per validation
   scores.json      BLEU and chrF of valid and test
 """
@@ -25,15 +26,22 @@ import tensorflow as tf
 from nmt_keras.config import Recipe
 from nmt_keras.corpus import Pair, SplitCorpus, part_sha256
 from nmt_keras.corpus.batches import Batches, TokenLists, choose_shapes
+from nmt_keras.ensemble import Ensemble
 from nmt_keras.evaluation import Report, evaluate, write_score
 from nmt_keras.export import export, read_manifest, versions
+from nmt_keras.lexicon import learn_lexicon, load_lexicon, save_lexicon
 from nmt_keras.metrics import bleu
 from nmt_keras.model import Seq2Seq, build_model
 from nmt_keras.text import Text, fit_text, load_text
 from nmt_keras.training import forward, is_finished, load_weights, train
 from nmt_keras.translator import ModelTranslator, ServedTranslator, Translator
+from nmt_keras.unknown_words import UnknownWords
 
 LINES_AT_ONCE = 4096
+
+LEXICON = "lexicon.tsv"
+LEXICON_PAIRS = 40_000
+"""Training pairs that a lexicon is learnt from at the most: about two minutes on two cores."""
 
 
 class Experiment:
@@ -97,13 +105,29 @@ class Experiment:
         translator = ModelTranslator(source_text, target_text, model, self.recipe.search)
         validate = validation(model, translator, corpus.valid, config.validation_sentences)
         train(model, batches, config, self.folder, validate, report, show)
+        if self.recipe.search.replaces_unknown:
+            report("learning the lexicon from the alignments of the training part")
+            self.learn_lexicon(corpus.train)
+
+    def learn_lexicon(self, pairs: Sequence[Pair]) -> int:
+        """Learns from the best model's alignments of ``pairs`` what replaces unknown words, and keeps it with the run.
+
+        Returns:
+            Entries of the lexicon.
+        """
+        taken = pairs[:: max(1, -(-len(pairs) // LEXICON_PAIRS))]
+        aligned = self.translator().align([pair.source for pair in taken], [pair.target for pair in taken])
+        lexicon = learn_lexicon(aligned)
+        save_lexicon(lexicon, self.folder / LEXICON)
+        return len(lexicon)
 
     def translator(self) -> ModelTranslator:
         """The run's best model, ready to translate."""
         source_text, target_text = self._texts()
         model = build_model(self.recipe.model, source_text.vocabulary_size, target_text.vocabulary_size)
         load_weights(model, self.folder / "checkpoints")
-        return ModelTranslator(source_text, target_text, model, self.recipe.search)
+        lexicon = load_lexicon(self.folder / LEXICON) if (self.folder / LEXICON).exists() else {}
+        return ModelTranslator(source_text, target_text, model, self.recipe.search, UnknownWords(lexicon))
 
     def evaluate(self, translator: Translator, part: str, pairs: Sequence[Pair]) -> Report:
         """Evaluates a part and writes its scores into ``scores.json``."""
@@ -221,8 +245,40 @@ def validation(
     return validate
 
 
-def load_translator(path: str | PathLike[str]) -> Translator:
+def load_ensemble(paths: Sequence[str | PathLike[str]]) -> ModelTranslator:
+    """Several runs as one translator, which searches as the first one does; see ``ensemble.Ensemble``.
+
+    Raises:
+        FileNotFoundError: there is no such run.
+        ValueError: none is given, or their vocabularies differ.
+    """
+    folders = [Path(path) for path in paths]
+    if not folders:
+        raise ValueError("paths: expected at least one run, received none.")
+    experiments = [Experiment(folder) for folder in folders]
+    for side in ("source", "target"):
+        held = [_text_files(folder / side) for folder in folders]
+        for folder, files in zip(folders, held, strict=True):
+            if files != held[0]:
+                raise ValueError(
+                    f"paths: expected runs with one {side} vocabulary, received {folder / side}, which differs from "
+                    f"{folders[0] / side}. Train them on the same corpus with the same text configuration."
+                )
+    translators = [experiment.translator() for experiment in experiments]
+    first = translators[0]
+    model = Ensemble([translator.model for translator in translators])
+    return ModelTranslator(first.source_text, first.target_text, model, first.search, first.unknown_words)
+
+
+def _text_files(folder: Path) -> dict[str, bytes]:
+    """What a text wrote into ``folder``."""
+    return {file.name: file.read_bytes() for file in sorted(folder.iterdir())}
+
+
+def load_translator(path: str | PathLike[str], *more: str | PathLike[str]) -> Translator:
     """See :func:`nmt_keras.load`."""
+    if more:
+        return load_ensemble([path, *more])
     folder = Path(path)
     if not folder.exists():
         raise FileNotFoundError(f"path: expected a run or an exported version, {folder} does not exist.")

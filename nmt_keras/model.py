@@ -49,12 +49,15 @@ class Seq2Seq(keras.Model):
     Args:
         config: which encoder, attention and decoder.
         source_size, target_size: entries of the vocabularies.
+        fused: whether recurrences that Keras and cuDNN know are one operation instead of a loop: see ``fused.py``.
     """
 
-    def __init__(self, config: ModelConfig, source_size: int, target_size: int, **options: Any) -> None:
+    def __init__(
+        self, config: ModelConfig, source_size: int, target_size: int, fused: bool = False, **options: Any
+    ) -> None:
         super().__init__(**options)
-        self.config, self.source_size, self.target_size = config, source_size, target_size
-        self.encoder = build_encoder(config, source_size)
+        self.config, self.source_size, self.target_size, self.fused = config, source_size, target_size, fused
+        self.encoder = build_encoder(config, source_size, fused)
         self.decoder = build_decoder(config, target_size, self.encoder)
 
     def build(self, input_shape: Any = None) -> None:
@@ -94,8 +97,8 @@ class Seq2Seq(keras.Model):
 
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments."""
-        own = {"config": dataclasses.asdict(self.config), "source_size": self.source_size}
-        return {**super().get_config(), **own, "target_size": self.target_size}
+        sizes = {"source_size": self.source_size, "target_size": self.target_size}
+        return {**super().get_config(), "config": dataclasses.asdict(self.config), **sizes, "fused": self.fused}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Seq2Seq:
@@ -103,15 +106,15 @@ class Seq2Seq(keras.Model):
         return cls(**{**config, "config": record_from(ModelConfig, config["config"])})
 
 
-def build_model(config: ModelConfig, source_size: int, target_size: int) -> Seq2Seq:
-    """The model that ``config`` declares, built, for vocabularies of the given sizes."""
-    model = Seq2Seq(config, source_size, target_size)
+def build_model(config: ModelConfig, source_size: int, target_size: int, fused: bool = False) -> Seq2Seq:
+    """The model that ``config`` declares, built, for vocabularies of the given sizes; ``fused`` as for ``Seq2Seq``."""
+    model = Seq2Seq(config, source_size, target_size, fused)
     model.build()
     initialize(config.initializer, model.trainable_variables)
     return model
 
 
-def build_encoder(config: ModelConfig, source_size: int) -> Encoder:
+def build_encoder(config: ModelConfig, source_size: int, fused: bool = False) -> Encoder:
     """The encoder that ``config`` declares."""
     encoder = config.encoder
     if encoder.kind == "self-attention":
@@ -136,6 +139,7 @@ def build_encoder(config: ModelConfig, source_size: int) -> Encoder:
         encoder.word_view,
         config.dropout,
         config.recurrent_dropout,
+        fused,
         name="encoder",
     )
 

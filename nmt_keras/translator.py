@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from nmt_keras.config import END, PAD, SearchConfig
 from nmt_keras.ensemble import Predictor
+from nmt_keras.lexicon import AlignedPair
 from nmt_keras.search import (
     Constraints,
     Coverage,
@@ -28,6 +29,7 @@ from nmt_keras.search import (
     uniform,
 )
 from nmt_keras.text import Text, Tokens
+from nmt_keras.unknown_words import UnknownWords
 
 Answer = TypeVar("Answer")
 
@@ -82,6 +84,16 @@ class NBest(NamedTuple):
     source_tokens: tf.Tensor  # [B, S] string
     source_lengths: tf.Tensor  # [B] int32, END included
     truncated: tf.Tensor  # [B] bool
+
+
+class Aligned(NamedTuple):
+    """A batch of given translations with their alignments, as tensors."""
+
+    source_tokens: tf.Tensor  # [B, S] string, as written
+    source_lengths: tf.Tensor  # [B] int32, END included
+    target_tokens: tf.Tensor  # [B, T] string, as written
+    target_lengths: tf.Tensor  # [B] int32, END included
+    alignment: tf.Tensor  # [B, T, S] float32
 
 
 class Scored(NamedTuple):
@@ -224,20 +236,45 @@ def _scores(scored: Scored) -> list[Score]:
     ]
 
 
+def _aligned_pairs(aligned: Aligned) -> list[AlignedPair]:
+    """The rows of a batch, without their padding."""
+    columns = Aligned(*(column.numpy() for column in aligned))
+    result = []
+    for row in zip(*columns, strict=True):
+        one = Aligned(*row)
+        source, target = int(one.source_lengths), int(one.target_lengths)
+        result.append(
+            AlignedPair(
+                source=[token.decode() for token in one.source_tokens[:source]],
+                target=[token.decode() for token in one.target_tokens[:target]],
+                alignment=one.alignment[:target, :source],
+            )
+        )
+    return result
+
+
 class ModelTranslator(Translator):
-    """Translates with a model and the texts of its two sides.
+    """Translates with a model, or an ensemble, and the texts of its two sides.
 
     What comes out depends on the sentence alone, never on its batch-mates: its ``limits``, and, where tokens are drawn,
     each draw, which is a function of the sentence, the position and the seed.
     """
 
-    def __init__(self, source_text: Text, target_text: Text, model: Predictor, search: SearchConfig):
+    def __init__(
+        self,
+        source_text: Text,
+        target_text: Text,
+        model: Predictor,
+        search: SearchConfig,
+        unknown_words: UnknownWords | None = None,
+    ):
         super().__init__(name="translator")
         self.source_text, self.target_text, self.model, self.search = source_text, target_text, model, search
+        self.unknown_words = unknown_words or UnknownWords({})
 
     def with_search(self, search: SearchConfig) -> ModelTranslator:
         """A translator with the same weights and texts that searches otherwise."""
-        return type(self)(self.source_text, self.target_text, self.model, search)
+        return type(self)(self.source_text, self.target_text, self.model, search, self.unknown_words)
 
     def limits(self, source_lengths: tf.Tensor) -> tf.Tensor:
         """Tokens of a translation at the most, END included, [B] int32: 2 x source tokens + 10, within the search's."""
@@ -253,6 +290,19 @@ class ModelTranslator(Translator):
             lambda text, beginning: _translations(self.decode_completed(text, beginning)),
             [sentences, beginnings],
             ["sentences", "beginnings"],
+            batch_size,
+        )
+
+    def align(self, sources: Sequence[str], targets: Sequence[str], batch_size: int = 64) -> list[AlignedPair]:
+        """What each token of a given translation looks at, END included.
+
+        Raises:
+            ValueError: there are more of the one than of the other.
+        """
+        return _in_batches(
+            lambda source, target: _aligned_pairs(self.decode_aligned(source, target)),
+            [sources, targets],
+            ["sources", "targets"],
             batch_size,
         )
 
@@ -276,12 +326,14 @@ class ModelTranslator(Translator):
         found = self._search(source.ids, text, n_best=self.search.n_best or self.search.beam_size)
         shape = tf.shape(found.ids)
         ids = tf.reshape(found.ids, [-1, shape[2]])  # [B * K, T]
+        unknown = self._unknown(source, found)
+        translations = self.target_text.decode(ids, tf.reshape(found.lengths, [-1]), unknown)
         return NBest(
-            translations=tf.reshape(self.target_text.decode(ids, tf.reshape(found.lengths, [-1])), shape[:2]),
+            translations=tf.reshape(translations, shape[:2]),
             scores=found.scores,
             log_probs=found.log_probs,
             lengths=found.lengths,
-            tokens=tf.reshape(self.target_text.surfaces(ids), shape),
+            tokens=tf.reshape(self.target_text.surfaces(ids, unknown), shape),
             alignment=found.alignments,
             source_tokens=source.surface,
             source_lengths=source.lengths,
@@ -303,16 +355,34 @@ class ModelTranslator(Translator):
             truncated=tokens.truncated | wanted.truncated,
         )
 
+    @tf.function(input_signature=[SOURCE, TARGET], autograph=False)
+    def decode_aligned(self, source: tf.Tensor, target: tf.Tensor) -> Aligned:
+        """The alignments of given translations: source [B] string, target [B] string."""
+        tokens = _at_least_one_column(self.source_text.encode(source))
+        wanted = _at_least_one_column(self.target_text.encode(target))
+        memory = self.model.remember(tokens.ids)
+        found = force(self.model.step, self.model.start(memory), memory, wanted.ids, wanted.lengths)
+        return Aligned(tokens.surface, tokens.lengths, wanted.surface, wanted.lengths, found.alignments)
+
+    def _unknown(self, source: Tokens, hypotheses: Hypotheses) -> tf.Tensor | None:
+        """What is written in place of each UNK of the hypotheses, [B * K, T] string; None writes its sign."""
+        if not self.search.replaces_unknown:
+            return None
+        words = self.unknown_words.replacements(source, hypotheses.alignments)
+        return tf.reshape(words, [-1, tf.shape(words)[2]])
+
     def _decoded(self, source: Tokens, hypotheses: Hypotheses) -> Decoded:
-        target, lengths = hypotheses.ids[:, 0], hypotheses.lengths[:, 0]
+        best = Hypotheses(*(part[:, :1] for part in hypotheses))
+        target, lengths = best.ids[:, 0], best.lengths[:, 0]
+        unknown = self._unknown(source, best)
         return Decoded(
-            translation=self.target_text.decode(target, lengths),
+            translation=self.target_text.decode(target, lengths, unknown),
             score=hypotheses.scores[:, 0],
             log_prob=hypotheses.log_probs[:, 0],
             truncated=source.truncated,
             source_tokens=source.surface,
             source_lengths=source.lengths,
-            target_tokens=self.target_text.surfaces(target),
+            target_tokens=self.target_text.surfaces(target, unknown),
             target_lengths=lengths,
             alignment=hypotheses.alignments[:, 0],
         )

@@ -116,6 +116,20 @@ def test_a_gathered_window_is_the_masked_sentence(name):
         np.testing.assert_allclose(contexts[0, t], c, atol=5e-5)
 
 
+@pytest.mark.parametrize("name", ["local-m", "local-m wide", "local-p", "local-p wide"])
+def test_a_batch_no_wider_than_the_window_is_read_as_it_stands_with_the_numbers_of_the_gathered_window(name):
+    local, length = made(SCORING[name]), 3  # the narrowest window has 3 positions
+    values, query, steps = normal(1, length, D), normal(1, Q, U, seed=5), [list(range(Q))]
+    as_it_stands = remembered(local, values, [length])
+    padded = remembered(local, tf.pad(values, [[0, 0], [0, 8], [0, 0]]), [length])
+    assert local.reads_all(as_it_stands)
+    assert not local.reads_all(padded)
+    contexts, alignment = answer(local, query, as_it_stands, steps)
+    wanted, gathered = answer(local, query, padded, steps)
+    np.testing.assert_allclose(contexts, wanted, atol=1e-6)
+    np.testing.assert_allclose(alignment, gathered[..., :length], atol=1e-6)
+
+
 def test_concat_is_additive_with_one_matrix_for_both():
     score = additive_score()
     randomise(score, 1)

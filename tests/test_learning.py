@@ -108,7 +108,8 @@ def luong(**attention):
 @pytest.mark.parametrize("kind", ["additive", "dot", "general", "concat"])
 @pytest.mark.parametrize("order", [bahdanau, luong])
 def test_content_attention_learns_to_order_letters_and_where_each_comes_from(order, kind, task):
-    found = learn(order(kind=kind), task, 1200)
+    rate = 8e-3 if (order, kind) == (luong, "dot") else 4e-3  # no matrix between states and annotations: both must move
+    found = learn(order(kind=kind), task, 1200, rate)
     assert found.exact >= 0.99
     assert found.seen >= 0.95
 

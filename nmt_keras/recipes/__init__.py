@@ -19,6 +19,7 @@ from nmt_keras.recipes.luong import (
     LUONG_LOCAL_M,
     LUONG_LOCAL_P,
     LUONG_LOCATION,
+    LUONG_REPLACE,
     LUONG_REVERSE,
 )
 from nmt_keras.recipes.rnnencdec import RNNENCDEC_30, RNNENCDEC_50, RNNSEARCH_30, RNNSEARCH_50
@@ -42,6 +43,7 @@ RECIPES: dict[str, Recipe] = {
         LUONG_GENERAL,
         LUONG_LOCAL_M,
         LUONG_LOCAL_P,
+        LUONG_REPLACE,
         TUTORIAL,
         LECTURE_RNN,
         LECTURE_SEPARATE,

@@ -1,6 +1,6 @@
 """The translation models of cs224d, lecture 9: a plain recurrent encoder-decoder, and its five extensions.
 
-    python -m nmt_keras train --recipe lecture-fed
+    nmt train lecture-fed
 
 The lecture gives equations and no sizes: tanh cells, 500 units, embeddings of 256, 8,000 words and Adam are ours. Each
 extension is built on the ones before it; reversing goes with one direction only, and so is built on the stacked one.

@@ -1,6 +1,6 @@
 """The ladder of Luong, Pham, Manning 2015: each recipe adds one thing to the one before it.
 
-    python -m nmt_keras train --recipe luong-feed --corpus pairs.tsv
+    nmt train luong-feed --corpus pairs.tsv
 
 What the paper says and these hold: 4 stacked LSTM layers of 1000 cells, embeddings of 1000; all weights uniform in
 [-0.1, 0.1]; plain SGD at rate 1, 10 epochs, the rate halved in every epoch after the 5th, with dropout 0.2 12 epochs
@@ -94,3 +94,8 @@ LUONG_LOCAL_M = _attending("luong-local-m", AttentionConfig("general", span="loc
 """Monotonic local attention with the general score, and input feeding."""
 LUONG_LOCAL_P = _attending("luong-local-p", AttentionConfig("general", span="local-p", units=1000, window=10), True)
 """Predictive local attention with the general score, and input feeding: the paper's best single model."""
+
+LUONG_REPLACE = replace(
+    LUONG_LOCAL_P, name="luong-replace", search=replace(LUONG_LOCAL_P.search, replaces_unknown=True)
+)
+"""+ unknown words replaced through the alignment. (Ensembles are made of finished runs: ``nmt_keras.load(*runs)``.)"""

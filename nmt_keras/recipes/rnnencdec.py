@@ -1,6 +1,6 @@
 """RNNencdec and RNNsearch at the sizes of Bahdanau, Cho, Bengio 2014; the first is Cho et al. 2014's model.
 
-    python -m nmt_keras train --recipe rnnsearch-50 --corpus pairs.tsv
+    nmt train rnnsearch-50 --corpus pairs.tsv
 
 What the paper says and these hold: n = 1000 hidden units, m = 620 for embeddings, l = 500 maxout units, n' = 1000
 alignment units, 30,000 words; recurrent matrices orthogonal, W_a and U_a N(0, 0.001^2), v_a and biases 0, the rest
@@ -22,6 +22,7 @@ from nmt_keras.config import (
     EncoderConfig,
     ModelConfig,
     Recipe,
+    SearchConfig,
     TextConfig,
     TrainConfig,
 )
@@ -76,6 +77,7 @@ def _recipe(name: str, model: ModelConfig, words: int, epochs: float) -> Recipe:
             label_smoothing=0.0,
             denominator="sentences",
         ),
+        search=SearchConfig(beam_size=12),
     )
 
 

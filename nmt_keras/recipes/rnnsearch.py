@@ -28,7 +28,7 @@ SPANISH_ENGLISH = Recipe(
 )
 """The equations of the paper, at sizes and with a training that fit ten minutes:
 
-    python -m nmt_keras train --recipe rnnsearch-small
+    nmt train rnnsearch-small
 
 Departures from the paper: subword pieces rather than 30,000 words; Adam with a rate that falls to 0 rather than
 Adadelta, label smoothing, Glorot and orthogonal initial weights rather than N(0, 0.01), batches of 64, because a

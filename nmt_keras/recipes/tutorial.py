@@ -1,6 +1,6 @@
 """The model of the TensorFlow Spanish-English tutorial, without its faults.
 
-    python -m nmt_keras train --recipe tutorial
+    nmt train tutorial
 
 What it says and this holds: accents stripped, lower case; embeddings of 256, GRUs of 1024 on both sides, additive
 attention, a softmax over the state alone; Adam at Keras's rate, batches of 64, 10 epochs; the first 30,000 pairs, 80 %

@@ -26,7 +26,7 @@ import tensorflow_text as tf_text
 
 from nmt_keras.config import END, PAD, START, UNK, TextConfig
 from nmt_keras.text.storage import read_record, write_record
-from nmt_keras.text.tokens import SPECIAL_SURFACES, SPECIALS, Tokens, cut, spell, well_formed
+from nmt_keras.text.tokens import SPECIAL_SURFACES, SPECIALS, Tokens, cut, replaced, spell, well_formed
 
 MODEL_FILE = "sentencepiece.model"
 VOCABULARY_FILE = "vocabulary.txt"
@@ -134,14 +134,15 @@ class SubwordText(tf.Module):
             pieces.row_lengths() >= self.config.max_tokens,
         )
 
-    def decode(self, ids: tf.Tensor, lengths: tf.Tensor | None = None) -> tf.Tensor:
+    def decode(self, ids: tf.Tensor, lengths: tf.Tensor | None = None, unknown: tf.Tensor | None = None) -> tf.Tensor:
         """Sentences [B] string that ``ids`` [B,T] spell; bytes of no character give U+FFFD. See ``Text.decode``."""
-        return well_formed(spell(ids, lengths, self._spelling))
+        return well_formed(spell(ids, lengths, self._spelling, unknown))
 
-    def surfaces(self, ids: tf.Tensor) -> tf.Tensor:
+    def surfaces(self, ids: tf.Tensor, unknown: tf.Tensor | None = None) -> tf.Tensor:
         """What each token of ``ids`` [B,T] looks like, [B,T] string. See ``Text.surfaces``."""
         first = tf.zeros_like(ids, tf.bool) | (tf.range(tf.shape(ids)[1]) == 0)  # [B,T]
-        return tf.reshape(self._displayed(tf.reshape(ids, [-1]), tf.reshape(first, [-1])), tf.shape(ids))
+        displayed = self._displayed(tf.reshape(ids, [-1]), tf.reshape(first, [-1]))
+        return replaced(ids, tf.reshape(displayed, tf.shape(ids)), unknown)
 
     def _tokenizer(self) -> tf_text.SentencepieceTokenizer:
         """A tokenizer for one use; TensorFlow keeps the model that it reads and finds it again.

@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 
 import tensorflow as tf
 
-from nmt_keras.config import END, PAD, START, TextConfig
+from nmt_keras.config import END, PAD, START, UNK, TextConfig
 
 SPECIALS = ("<pad>", "<unk>", "<start>", "<end>")
 """The special entries as a vocabulary file writes them; no text a user writes can become one of them."""
@@ -40,11 +40,17 @@ class Text(Protocol):
     def encode(self, text: tf.Tensor) -> Tokens:
         """Tokens of ``text`` [B] string. Each sentence ends in END; invalid UTF-8 becomes U+FFFD, it never raises."""
 
-    def decode(self, ids: tf.Tensor, lengths: tf.Tensor | None = None) -> tf.Tensor:
-        """Sentences [B] string that ``ids`` [B,T] spell, up to the first END or ``lengths`` [B] tokens."""
+    def decode(self, ids: tf.Tensor, lengths: tf.Tensor | None = None, unknown: tf.Tensor | None = None) -> tf.Tensor:
+        """Sentences [B] string that ``ids`` [B,T] spell, up to the first END or ``lengths`` [B] tokens.
 
-    def surfaces(self, ids: tf.Tensor) -> tf.Tensor:
-        """What each token of ``ids`` [B,T] looks like, [B,T] string: "" for PAD, START and END, "⁇" for UNK."""
+        ``unknown`` [B,T] string is what stands in place of each UNK; where it is "", and by default, "⁇" does.
+        """
+
+    def surfaces(self, ids: tf.Tensor, unknown: tf.Tensor | None = None) -> tf.Tensor:
+        """What each token of ``ids`` [B,T] looks like, [B,T] string: "" for PAD, START and END, "⁇" for UNK.
+
+        ``unknown`` is as for ``decode``.
+        """
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Writes the vocabulary and ``text.json`` into ``folder``, which is made if need be."""
@@ -66,13 +72,21 @@ def cut(tokens: tf.RaggedTensor, end: int | str, max_tokens: int) -> tf.RaggedTe
     return tf.concat([tokens[:, : max_tokens - 1], ends], axis=1)
 
 
-def spell(ids: tf.Tensor, lengths: tf.Tensor | None, spelling: tf.Tensor) -> tf.Tensor:
+def replaced(ids: tf.Tensor, shown: tf.Tensor, unknown: tf.Tensor | None, before: str = "") -> tf.Tensor:
+    """``shown`` [B,T] string with ``before`` and ``unknown`` [B,T] at each UNK of ``ids`` [B,T] that has one."""
+    if unknown is None:
+        return shown
+    return tf.where(tf.equal(ids, UNK) & tf.not_equal(unknown, ""), before + unknown, shown)
+
+
+def spell(ids: tf.Tensor, lengths: tf.Tensor | None, spelling: tf.Tensor, unknown: tf.Tensor | None) -> tf.Tensor:
     """Joins ``spelling[id]`` of each token before the first END, without the one space in front.
 
     Args:
         ids: [B,T] int. PAD and START are passed over.
         lengths: [B] int tokens to read, or None for all T.
         spelling: [V] string, each entry with the space that precedes it, if any.
+        unknown: [B,T] string in place of UNK, or None.
 
     Returns:
         [B] string.
@@ -81,5 +95,7 @@ def spell(ids: tf.Tensor, lengths: tf.Tensor | None, spelling: tf.Tensor) -> tf.
     spelt = before_end & tf.not_equal(ids, PAD) & tf.not_equal(ids, START)
     if lengths is not None:
         spelt &= tf.sequence_mask(lengths, tf.shape(ids)[1])
-    joined = tf.strings.reduce_join(tf.where(spelt, tf.gather(spelling, ids), ""), axis=1)  # [B]
+    joined = tf.strings.reduce_join(
+        tf.where(spelt, replaced(ids, tf.gather(spelling, ids), unknown, " "), ""), axis=1
+    )  # [B]
     return tf.strings.regex_replace(joined, "^ ", "")

@@ -24,7 +24,7 @@ import tensorflow_text as tf_text
 
 from nmt_keras.config import END, PAD, UNK, TextConfig
 from nmt_keras.text.storage import read_record, write_record
-from nmt_keras.text.tokens import SPECIAL_SURFACES, SPECIALS, Tokens, cut, spell, well_formed
+from nmt_keras.text.tokens import SPECIAL_SURFACES, SPECIALS, Tokens, cut, replaced, spell, well_formed
 
 VOCABULARY_FILE = "vocabulary.txt"
 
@@ -128,20 +128,20 @@ class WordText(tf.Module):
             words.row_lengths() >= self.config.max_tokens,
         )
 
-    def decode(self, ids: tf.Tensor, lengths: tf.Tensor | None = None) -> tf.Tensor:
+    def decode(self, ids: tf.Tensor, lengths: tf.Tensor | None = None, unknown: tf.Tensor | None = None) -> tf.Tensor:
         """Sentences [B] string that ``ids`` [B,T] spell, re-joined as people write them. See ``Text.decode``.
 
         No space stands before . , ! ? ; : % or a closing bracket, none after ¿ ¡ or an opening one; straight quotes are
         taken in pairs. This is a best effort: what was written "90 %" comes back as "90%".
         """
-        text = spell(ids, lengths, self._spelling)
+        text = spell(ids, lengths, self._spelling, unknown)
         for pattern, replacement in _REJOINING:
             text = tf.strings.regex_replace(text, pattern, replacement)
         return text
 
-    def surfaces(self, ids: tf.Tensor) -> tf.Tensor:
+    def surfaces(self, ids: tf.Tensor, unknown: tf.Tensor | None = None) -> tf.Tensor:
         """What each token of ``ids`` [B,T] looks like, [B,T] string. See ``Text.surfaces``."""
-        return tf.gather(self._surfaces, ids)
+        return replaced(ids, tf.gather(self._surfaces, ids), unknown)
 
 
 def split_words(text: tf.Tensor) -> tf.RaggedTensor:

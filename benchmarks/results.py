@@ -1,0 +1,350 @@
+"""Trains and scores every recipe in small, and keeps one JSON file per run: docs/results/NAME.json.
+
+    python -m benchmarks.results --corpus spa-eng.zip              the runs that have no file yet, and the page
+    python -m benchmarks.results --corpus spa-eng.zip --only luong-feed
+    python -m benchmarks.results --list
+
+Five minutes on two cores stand for the papers' days on a GPU, so every recipe is trained in one small setting,
+``in_small``: what tells the systems apart (cells, order, attention, readout, reversal, dropout, text) stays as the
+paper has it. The minutes become a number of updates while the engine times its first ones, so only that part needs a
+quiet machine. Runs are kept under ``--runs``; a run that was stopped goes on, one that has its file is skipped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import random
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import date
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nmt_keras.config import Recipe
+from nmt_keras.corpus import Pair, SplitCorpus, read_pairs, shuffle_pairs, split_pairs
+from nmt_keras.recipes import find_recipe
+
+RESULTS = Path(__file__).parents[1] / "docs" / "results"
+MINUTES = 5.0
+VOCABULARY = 5_000
+BEAM = 12
+LENGTHS = (5, 10, 15, 20, 25, 30, 40, 50)
+"""Upper ends of the bins of source lengths, in words; the last bin is open."""
+FIGURE_3 = (
+    "No creo que Tom sepa nadar.",
+    "Mi hermana mayor trabaja en un hospital.",
+    "Si hubiera tenido dinero suficiente, habría comprado la casa blanca.",
+    "Ayer le dije que no podía ayudarle con el trabajo que tenía que hacer.",
+)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One system to be trained."""
+
+    name: str
+    recipe: Recipe
+    words: int | None = None
+    """Train on pairs of at most so many words a side, and on concatenations of such length if ``joined``."""
+    joined: bool = False
+    by_length: bool = False
+    """Score it on concatenated test pairs too: for the pictures and the table of Bahdanau et al."""
+
+
+@dataclass(frozen=True)
+class Combined:
+    """A system made of finished runs."""
+
+    name: str
+    runs: tuple[str, ...]
+    replaces_unknown: bool = False
+
+
+COMBINED = (
+    Combined("luong-replace", ("luong-local-p",), replaces_unknown=True),
+    Combined(
+        "luong-ensemble", ("luong-local-p", "luong-local-m", "luong-general", "luong-feed"), replaces_unknown=True
+    ),
+)
+"""The last two rungs of Luong's ladder; he, too, combined models of several kinds of attention."""
+
+
+def in_small(recipe: Recipe, width: float, rate: float = 6e-3) -> Recipe:
+    """The recipe with at most two layers, ``width`` times as wide, 5,000 words, and five minutes of Adam."""
+    model = recipe.model
+    recipe = replace(
+        recipe,
+        model=replace(
+            model,
+            encoder=replace(model.encoder, layers=min(2, model.encoder.layers)),
+            decoder=replace(model.decoder, layers=min(2, model.decoder.layers)),
+        ),
+    )
+    small = recipe.scaled(width)
+    few = min(VOCABULARY, recipe.source.vocabulary_size)
+    return replace(
+        small,
+        source=replace(recipe.source, vocabulary_size=few),
+        target=replace(recipe.target, vocabulary_size=few),
+        model=replace(small.model, initializer="glorot"),
+        train=replace(
+            recipe.train,
+            minutes=MINUTES,
+            epochs=None,
+            steps=None,
+            batch_size=64,
+            shapes=6,
+            max_tokens=40,
+            pool_size=16384,
+            optimizer="adam",
+            learning_rate=rate,
+            warmup_steps=100,
+            decay="linear",
+            beta_2=0.98,
+            epsilon=1e-8,
+            clip_norm=1.0,
+            label_smoothing=0.1,
+            denominator="tokens",
+            validations=2,
+        ),
+        search=replace(recipe.search, beam_size=1),
+    )
+
+
+def all_runs() -> list[Run]:
+    """Every recipe, Bahdanau's four first."""
+    bahdanau = [
+        Run("rnnencdec-8", in_small(find_recipe("rnnencdec-30"), 0.15), words=8, by_length=True),
+        Run("rnnsearch-8", in_small(find_recipe("rnnsearch-30"), 0.15), words=8, by_length=True),
+        Run("rnnencdec-16", in_small(find_recipe("rnnencdec-50"), 0.15), words=16, joined=True, by_length=True),
+        Run("rnnsearch-16", in_small(find_recipe("rnnsearch-50"), 0.15), words=16, joined=True, by_length=True),
+    ]
+    ladder = ("base", "reverse", "dropout", "location", "feed", "general", "local-m", "local-p")
+    luong = [Run(f"luong-{rung}", in_small(find_recipe(f"luong-{rung}"), 0.128)) for rung in ladder]
+    lecture = [
+        Run(f"lecture-{name}", in_small(find_recipe(f"lecture-{name}"), 0.25, 2e-3))
+        for name in ("rnn", "separate", "fed", "deep", "bidirectional", "reversed")
+    ]
+    flagship = find_recipe("rnnsearch-small")
+    return [
+        Run("rnnsearch-small", replace(flagship, train=replace(flagship.train, minutes=MINUTES))),
+        *bahdanau,
+        *luong,
+        Run("tutorial", in_small(find_recipe("tutorial"), 0.2)),
+        *lecture,
+    ]
+
+
+def words(sentence: str) -> int:
+    """Words of a sentence, between white space."""
+    return len(sentence.split())
+
+
+def fits(pair: Pair, limit: int) -> bool:
+    """Whether neither side has more than ``limit`` words."""
+    return max(words(pair.source), words(pair.target)) <= limit
+
+
+def joined_up_to(pairs: Sequence[Pair], limit: int, seed: int = 1) -> list[Pair]:
+    """Concatenations of pairs, in a drawn order, each as many as ``limit`` words a side allow; two at the least."""
+    order = [pair for pair in pairs if fits(pair, limit)]
+    random.Random(seed).shuffle(order)
+    result, group = [], order[:1]
+    for pair in order[1:]:
+        longer = joined([*group, pair])
+        if fits(longer, limit):
+            group.append(pair)
+            continue
+        if len(group) > 1:
+            result.append(joined(group))
+        group = [pair]
+    return result
+
+
+def joined(group: Sequence[Pair]) -> Pair:
+    """One pair of several sentences."""
+    return Pair(" ".join(pair.source for pair in group), " ".join(pair.target for pair in group))
+
+
+def long_pairs(pairs: Sequence[Pair], each: int = 300, seed: int = 1) -> list[Pair]:
+    """The long test set: ``each`` concatenations of k drawn pairs for k = 2 .. 6."""
+    draw = random.Random(seed)
+    return [joined(draw.sample(list(pairs), k)) for k in range(2, 7) for _ in range(each)]
+
+
+def corpus_of(run: Run, pairs: Sequence[Pair]) -> SplitCorpus:
+    """The benchmark split, or the recipe's own; the training part as the run asks for it."""
+    config = run.recipe.corpus
+    taken = list(pairs[: config.first])
+    parts = (
+        split_pairs(taken, key_side="target")
+        if config.split == "hashed-groups"
+        else shuffle_pairs(taken, seed=config.seed)
+    )
+    train = parts["train"]
+    if run.words is not None:
+        short = [pair for pair in train if fits(pair, run.words)]
+        train = short + (joined_up_to(short, run.words) if run.joined else [])
+    return SplitCorpus("spa-eng", train, parts["valid"], parts["test"])
+
+
+def measured(run: Run, corpus: SplitCorpus, folder: Path) -> dict[str, Any]:
+    """Trains the run, or goes on with it, and scores it on the test part."""
+    from nmt_keras.experiment import Experiment
+
+    experiment = Experiment(folder, run.recipe)
+    experiment.train(corpus, lambda sentence: print(sentence, flush=True), lambda *_: None)
+    translator = experiment.translator()
+    found = {
+        "recipe": asdict(run.recipe),
+        "train_pairs": len(corpus.train),
+        "steps": experiment.step(),
+        **scores(run.name, translator, corpus.test),
+    }
+    if run.by_length:
+        found |= by_length(translator, corpus)
+    return found
+
+
+def combined(system: Combined, corpus: SplitCorpus, runs: Path) -> dict[str, Any]:
+    """Scores finished runs together; the first one's lexicon, learnt if need be, replaces unknown words."""
+    import nmt_keras
+    from nmt_keras.experiment import LEXICON, Experiment
+
+    first = runs / system.runs[0]
+    if system.replaces_unknown and not (first / LEXICON).exists():
+        Experiment(first).learn_lexicon(corpus.train)
+    translator: Any = nmt_keras.load(*(runs / name for name in system.runs))
+    translator = translator.with_search(replace(translator.search, replaces_unknown=system.replaces_unknown))
+    return {"runs": system.runs, **scores(system.name, translator, corpus.test)}
+
+
+def scores(name: str, translator: Any, pairs: Sequence[Pair]) -> dict[str, Any]:
+    """What any translator scores on ``pairs``."""
+    from nmt_keras.evaluation import evaluate
+
+    report = evaluate(translator, pairs)
+    scored = translator.score([pair.source for pair in pairs], [pair.target for pair in pairs])
+    return {
+        "name": name,
+        "bleu": round(report.bleu, 2),
+        "chrf": round(report.chrf, 2),
+        "exact": round(report.exact, 2),
+        "loss": round(-sum(s.log_prob for s in scored) / sum(len(s.tokens) for s in scored), 4),
+        "signature": report.signature,
+        "search": str(translator.search),
+        "parameters": sum(int(np.prod(v.shape)) for v in translator.model.variables),
+        "test_pairs": len(pairs),
+    }
+
+
+def by_length(translator: Any, corpus: SplitCorpus) -> dict[str, Any]:
+    """What table 1 and figures 2 and 3 of Bahdanau et al. need of a model, found by beam search."""
+    from nmt_keras.metrics import bleu, bootstrap, length_bins
+
+    beam = translator.with_search(replace(translator.search, beam_size=BEAM))
+    known = beam.with_search(replace(beam.search, unk_allowed=False))
+    parts = {"test": list(corpus.test), "long": long_pairs(corpus.test)}
+    table, bins = {}, []
+    translated: list[tuple[Pair, str]] = []
+    for part, pairs in parts.items():
+        all_words = [pair for pair in pairs if not has_unknown(translator, pair)]
+        texts = [t.text for t in beam.translate([pair.source for pair in pairs], batch_size=16)]
+        without = [t.text for t in known.translate([pair.source for pair in all_words], batch_size=16)]
+        table[part] = {
+            "all": round(bleu(texts, [pair.target for pair in pairs]).value, 2),
+            "no_unk": round(bleu(without, [pair.target for pair in all_words]).value, 2),
+            "pairs": len(pairs),
+            "pairs_no_unk": len(all_words),
+        }
+        translated += zip(pairs, texts, strict=True)
+    for found in length_bins([words(pair.source) for pair, _ in translated], LENGTHS):
+        held = [translated[i] for i in found.sentences]
+        scores = bootstrap({"model": [text for _, text in held]}, [pair.target for pair, _ in held]).bleu["model"]
+        figures = [round(value, 2) for value in (scores.value, scores.low, scores.high)]
+        bins.append({"label": str(found), "sentences": len(held), "bleu": figures})
+    shown = [
+        {
+            "source": t.source_tokens,
+            "target": t.tokens,
+            "alignment": [[round(float(weight), 3) for weight in row] for row in t.alignment],
+        }
+        for t in beam.translate(list(FIGURE_3))
+    ]
+    return {"beam": str(beam.search), "table": table, "by_length": bins, "alignments": shown}
+
+
+def has_unknown(translator: Any, pair: Pair) -> bool:
+    """Whether a word of either side is outside its vocabulary."""
+    import tensorflow as tf
+
+    from nmt_keras.config import UNK
+
+    sides = ((translator.source_text, pair.source), (translator.target_text, pair.target))
+    return any(bool(tf.reduce_any(text.encode(tf.constant([s])).ids == UNK)) for text, s in sides)
+
+
+def circumstances() -> dict[str, str]:
+    """Where and with what a result came about."""
+    return {
+        "date": date.today().isoformat(),
+        "machine": f"{os.cpu_count()} cores, {processor()}",
+        "python": platform.python_version(),
+        **{name: version(name) for name in ("tensorflow", "keras", "sacrebleu")},
+    }
+
+
+def processor() -> str:
+    """The processor's name."""
+    info = Path("/proc/cpuinfo")
+    names: Iterator[str] = iter(())
+    if info.exists():
+        names = (line.partition(":")[2].strip() for line in info.read_text().splitlines() if "model name" in line)
+    return next(names, platform.processor())
+
+
+def write(path: Path, found: Mapping[str, Any]) -> None:
+    """Writes a result, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(".partial")
+    partial.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    os.replace(partial, path)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--corpus", type=Path, help="the Spanish-English corpus")
+    parser.add_argument("--runs", type=Path, default=Path("runs/results"))
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--only", nargs="*", help="names of runs; all by default")
+    parser.add_argument("--list", action="store_true", help="name the runs, and say which are done")
+    arguments = parser.parse_args()
+    wanted = [s for s in (*all_runs(), *COMBINED) if not arguments.only or s.name in arguments.only]
+    missing = [system for system in wanted if not (arguments.results / f"{system.name}.json").exists()]
+    if arguments.list:
+        for system in wanted:
+            print(f"{system.name:24} {'' if system in missing else 'done'}")
+        return
+    if arguments.corpus is None:
+        parser.error("--corpus: expected the Spanish-English corpus's file")
+    pairs = read_pairs(arguments.corpus, source_column=1, target_column=0).pairs
+    for system in missing:
+        began = time.perf_counter()
+        print(f"== {system.name}", flush=True)
+        if isinstance(system, Combined):
+            found = combined(system, corpus_of(all_runs()[0], pairs), arguments.runs)
+        else:
+            found = measured(system, corpus_of(system, pairs), arguments.runs / system.name)
+        write(arguments.results / f"{system.name}.json", found | {"circumstances": circumstances()})
+        print(f"   BLEU {found['bleu']} after {time.perf_counter() - began:.0f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""Recurrences as one operation instead of a loop: what cuDNN computes on a GPU, by way of Keras's layers."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import keras
+import tensorflow as tf
+
+from nmt_keras.cells import Cell, LSTMCell, LSTMState, ResetAfterGRUCell
+
+
+class Execution(NamedTuple):
+    """How a training step is executed. XLA cannot compile cuDNN's operations, so it is one or the other."""
+
+    xla: bool  # the step is compiled
+    fused: bool  # the step is a plain graph in which recurrences are fused where their cells allow
+
+
+def choose_execution(xla: bool | None, gpus: int) -> Execution:
+    """XLA on a CPU; on a GPU a plain graph, in which Keras's layers turn to cuDNN.
+
+    Args:
+        xla: True or False where somebody has decided; None otherwise.
+        gpus: how many TensorFlow sees.
+    """
+    compiled = gpus == 0 if xla is None else xla
+    return Execution(xla=compiled, fused=not compiled and gpus > 0)
+
+
+def can_fuse(cell: Cell) -> bool:
+    """Whether Keras and cuDNN have the very equations of ``cell``: LSTM, and GRU with the reset after its product."""
+    return isinstance(cell, ResetAfterGRUCell | LSTMCell)
+
+
+def read_fused(cell: Cell, x: tf.Tensor, mask: tf.Tensor, *, reverse: bool = False) -> tuple[tf.Tensor, Any]:
+    """Reads whole sentences with a cell that ``can_fuse``; equals stepping through them.
+
+    On a GPU, outside XLA, the computation is cuDNN's; elsewhere it is Keras's own loop.
+
+    Args:
+        cell: whose weights are used.
+        x: [B, S, I] float.
+        mask: [B, S] bool, True at the tokens with which every row begins; padding holds the state still.
+        reverse: whether each sentence is read from its last token to its first.
+
+    Returns:
+        Outputs [B, S, U], anything at padding, and the state at the end, a nest of [B, 1, U].
+    """
+    lengths = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
+    if reverse:
+        x = tf.reverse_sequence(x, lengths, seq_axis=1, batch_axis=0)
+    layer = _layer(isinstance(cell, LSTMCell), cell.units, cell.input_size, cell.dtype_policy.name)
+    unused = [variable.value for variable in layer.non_trainable_variables]  # the seed of a dropout that is 0
+    (outputs, *states), _ = layer.stateless_call(_weights(cell), unused, x, mask=mask)
+    if reverse:
+        outputs = tf.reverse_sequence(outputs, lengths, seq_axis=1, batch_axis=0)
+    states = [state[:, tf.newaxis] for state in states]
+    return outputs, LSTMState(*states) if isinstance(cell, LSTMCell) else states[0]
+
+
+def _weights(cell: Cell) -> list[tf.Tensor]:
+    """A cell's weights as Keras's layer orders them."""
+    if isinstance(cell, ResetAfterGRUCell):
+        biases = [tf.convert_to_tensor(cell.bias), tf.convert_to_tensor(cell.recurrent_bias)]
+        return [tf.convert_to_tensor(cell.kernel), tf.convert_to_tensor(cell.recurrent), tf.stack(biases)]
+    assert isinstance(cell, LSTMCell)
+    return [tf.convert_to_tensor(weight) for weight in (cell.kernel, cell.recurrent, cell.bias)]
+
+
+@functools.cache
+def _layer(lstm: bool, units: int, input_size: int, policy: str) -> keras.layers.Layer:
+    """Keras's layer of such sizes; its own weights are never used."""
+    options = {"return_sequences": True, "return_state": True, "dtype": policy, "use_cudnn": "auto", "seed": 0}
+    nothing = {"kernel_initializer": "zeros", "recurrent_initializer": "zeros"}
+    kind = keras.layers.LSTM if lstm else keras.layers.GRU
+    with tf.init_scope():
+        layer = kind(units, **options, **nothing)
+        layer.build((None, None, input_size))
+    return layer

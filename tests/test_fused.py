@@ -1,0 +1,110 @@
+"""Fused recurrences: the same numbers as the loop, and the one rule that chooses between them and XLA."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from conftest import TINY_MODEL, randomise
+
+from nmt_keras.cells import GRUCell, LSTMCell, Noise, ResetAfterGRUCell, TanhCell
+from nmt_keras.config import EncoderConfig
+from nmt_keras.encoder import RecurrentEncoder
+from nmt_keras.fused import Execution, can_fuse, choose_execution, read_fused
+from nmt_keras.model import Seq2Seq, build_model
+
+SOURCE = tf.constant([[5, 6, 7, 8, 3], [9, 3, 0, 0, 0], [4, 5, 3, 0, 0]])
+FUSED = ["gru-reset-after", "lstm"]
+
+
+def encoders(cell, **options):
+    """The same encoder twice: a loop, and fused."""
+    both = [RecurrentEncoder(11, 5, 7, cell, fused=fused, **options) for fused in (False, True)]
+    for encoder in both:
+        encoder.build()
+        randomise(encoder, 1)
+    return both
+
+
+def flat(encoding):
+    return [x for x in tf.nest.flatten(encoding) if x.dtype.is_floating]
+
+
+@pytest.mark.parametrize("cell", FUSED)
+@pytest.mark.parametrize("direction", ["forward", "backward", "bidirectional"])
+def test_annotations_and_last_states_equal_the_loop_s(cell, direction):
+    loop, fused = encoders(cell, direction=direction, layers=2, residual=True)
+    mask = SOURCE != 0
+    for one, other in zip(flat(loop(SOURCE, mask)), flat(fused(SOURCE, mask)), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+@pytest.mark.parametrize("cell", FUSED)
+def test_gradients_equal_the_loop_s_in_a_graph_too(cell):
+    gradients = []
+    for encoder in encoders(cell):
+
+        @tf.function(autograph=False)
+        def gradient(encoder=encoder):
+            with tf.GradientTape() as tape:
+                encoding = encoder(SOURCE, SOURCE != 0, Noise(tf.constant(1), tf.constant(2)))
+                loss = tf.add_n([tf.reduce_sum(x * x) for x in flat(encoding)])
+            return tape.gradient(loss, [v.value for v in encoder.trainable_variables])
+
+        gradients.append(gradient())
+    for one, other in zip(*gradients, strict=True):
+        np.testing.assert_allclose(tf.convert_to_tensor(one), tf.convert_to_tensor(other), atol=2e-5)
+
+
+def test_the_fused_path_is_taken(monkeypatch):
+    _, fused = encoders("lstm")
+    monkeypatch.setattr("nmt_keras.encoder.scan", None)  # the loop would call it
+    assert fused(SOURCE, SOURCE != 0).values.shape == (3, 5, 14)
+
+
+def test_recurrent_dropout_stays_with_the_loop():
+    loop, fused = encoders("lstm", recurrent_dropout=0.5)
+    noise = Noise(tf.constant(1), tf.constant(2))
+    one, other = (encoder(SOURCE, SOURCE != 0, noise).values for encoder in (loop, fused))
+    np.testing.assert_array_equal(one, other)
+
+
+def test_cells_whose_equations_cudnn_lacks_stay_with_the_loop():
+    assert [can_fuse(cell(3, 2)) for cell in (TanhCell, GRUCell, ResetAfterGRUCell, LSTMCell)] == [0, 0, 1, 1]
+
+
+def test_half_precision_computes_in_it(dtype_policy):
+    dtype_policy("mixed_bfloat16")
+    cell = LSTMCell(7, 5)
+    outputs, state = read_fused(cell, tf.zeros([2, 3, 5], tf.bfloat16), tf.ones([2, 3], tf.bool))
+    assert outputs.dtype == state.hidden.dtype == tf.bfloat16
+
+
+def test_a_fused_model_has_the_weights_of_any_other():
+    config = replace(TINY_MODEL, encoder=EncoderConfig(cell="lstm", units=7), decoder=TINY_MODEL.decoder)
+    fused, plain = build_model(config, 19, 23, fused=True), build_model(config, 19, 23)
+    assert [v.path.partition("/")[2] for v in fused.variables] == [v.path.partition("/")[2] for v in plain.variables]
+    again = Seq2Seq.from_config(fused.get_config())
+    assert again.fused
+    again.build()
+    again.set_weights(fused.get_weights())
+    plain.set_weights(fused.get_weights())
+    inputs = SOURCE, tf.constant([[2, 4], [2, 5], [2, 6]])
+    for other in (again, plain):
+        np.testing.assert_allclose(other(inputs).logits, fused(inputs).logits, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("asked", "gpus", "chosen"),
+    [
+        (None, 0, Execution(xla=True, fused=False)),
+        (None, 1, Execution(xla=False, fused=True)),
+        (None, 8, Execution(xla=False, fused=True)),
+        (True, 0, Execution(xla=True, fused=False)),
+        (True, 1, Execution(xla=True, fused=False)),
+        (False, 0, Execution(xla=False, fused=False)),
+        (False, 1, Execution(xla=False, fused=True)),
+    ],
+)
+def test_xla_or_cudnn_but_never_both(asked, gpus, chosen):
+    assert choose_execution(asked, gpus) == chosen
