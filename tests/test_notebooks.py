@@ -1,33 +1,238 @@
-"""Every notebook runs from top to bottom on a small trained run."""
+"""Every notebook runs from top to bottom in a kernel of its own: on the built-in sample, small, without a network."""
 
+import ast
 import json
+import os
+import re
+import sys
+from importlib.metadata import version
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
+import nbformat
 import pytest
+from nbclient import NotebookClient
 
+from nmt_keras.corpus import Pair, SplitCorpus, split_pairs
 from nmt_keras.experiment import Experiment
+from nmt_keras.sample import sample_pairs
+from notebooks import colab
 
-NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))
+ROOT = Path(__file__).parents[1]
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+NAMES = [path.stem for path in NOTEBOOKS]
+
+SMALL = """
+from dataclasses import replace
+
+from nmt_keras.recipes import SAMPLE
+
+CORPUS, ACCELERATOR, STEPS = "sample", None, 4
+RECIPE = replace(
+    SAMPLE.scaled(0.25),
+    name="small",
+    train=replace(SAMPLE.train, steps=20, shapes=1, xla=False, validations=1, validation_sentences=8, log_every=5),
+)
+"""
+"""What stands in the place of each notebook's own parameters, as papermill would put it: after the cell so tagged."""
+
+
+def read(name):
+    return nbformat.read(ROOT / "notebooks" / f"{name}.ipynb", as_version=4)
+
+
+def cells(name, kind):
+    return [cell.source for cell in read(name).cells if cell.cell_type == kind]
+
+
+def python(source):
+    """A cell's Python, without what is IPython's alone."""
+    return re.sub(r"^( *)[%!].*$", r"\1pass", source, flags=re.MULTILINE)
+
+
+def run(name, folder):
+    """The notebook as it looks after it has run in ``folder``, with small parameters."""
+    notebook = read(name)
+    (place,) = (i for i, cell in enumerate(notebook.cells) if "parameters" in cell.metadata.get("tags", []))
+    notebook.cells.insert(place + 1, nbformat.v4.new_code_cell(SMALL))
+    client = NotebookClient(notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(folder)}})
+    return client.execute(env={**os.environ, "PYTHONPATH": str(ROOT)})
+
+
+def pictures(notebook):
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    return sum("image/png" in output.get("data", {}) for output in outputs)
+
+
+def printed(notebook):
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    return "".join(output.text for output in outputs if output.get("name") == "stdout")
+
+
+@pytest.fixture(scope="module")
+def sample_run(tmp_path_factory):
+    """The sample's run, as notebook 1 leaves it behind, small."""
+    names = {}
+    exec(SMALL, names)
+    pairs = [Pair(source=spanish, target=english) for english, spanish in sample_pairs()]
+    corpus = SplitCorpus("sample", **split_pairs(pairs, key_side="target"))
+    folder = tmp_path_factory.mktemp("notebooks") / "sample"
+    Experiment(folder, names["RECIPE"]).train(corpus, report=lambda _: None, show=lambda *_: None)
+    return folder
+
+
+@pytest.fixture
+def beside_the_run(sample_run, tmp_path):
+    """A working directory that has the sample's run."""
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "sample").symlink_to(sample_run)
+    return tmp_path
 
 
 @pytest.mark.saved_model
-@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_runs_from_top_to_bottom(notebook, run_folder, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("runs").mkdir()
-    Path("runs/sample").symlink_to(run_folder)
-    experiment = Experiment("runs/sample")
-    experiment.export(experiment.translator(), Path("saved_models/sample"))
-    names: dict[str, object] = {}
-    for cell in json.loads(notebook.read_text(encoding="utf-8"))["cells"]:
-        if cell["cell_type"] == "code":
-            lines = [line for line in cell["source"] if not line.startswith("%")]  # magics belong to Jupyter
-            exec(compile("".join(lines), f"{notebook.name}, {cell['id']}", "exec"), names)
-    assert names["translations"]
+def test_a_sentence_walks_through_the_first_notebook(beside_the_run):
+    assert pictures(run("1-walk-of-a-sentence", beside_the_run)) == 4
 
 
-def test_there_is_a_notebook_and_it_holds_no_outputs():
-    assert NOTEBOOKS
-    for notebook in NOTEBOOKS:
-        cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
-        assert not any(cell.get("outputs") for cell in cells), f"{notebook.name}: clear its outputs"
+@pytest.mark.saved_model
+def test_the_second_notebook_trains_from_nothing_and_draws_its_curves(tmp_path):
+    notebook = run("2-train", tmp_path)
+    assert pictures(notebook) == 2
+    assert "BLEU" in printed(notebook)
+    assert Experiment(tmp_path / "runs" / "sample").step() == 20
+
+
+@pytest.mark.saved_model
+def test_the_third_notebook_compares_four_systems(beside_the_run):
+    notebook = run("3-attention", beside_the_run)
+    assert pictures(notebook) == 4
+    assert {path.name for path in (beside_the_run / "runs").iterdir()} == {
+        "sample",
+        "sample-rnnencdec",
+        "sample-local-m",
+        "sample-local-p",
+    }
+
+
+@pytest.mark.saved_model
+def test_the_fourth_notebook_exports_serves_and_asks(beside_the_run):
+    notebook = run("4-export-and-serve", beside_the_run)
+    assert (beside_the_run / "saved_models" / "sample" / "1" / "saved_model.pb").exists()
+    assert pictures(notebook) == 1
+
+
+@pytest.mark.saved_model
+def test_the_fifth_notebook_trains_on_a_file_with_broken_lines(tmp_path):
+    notebook = run("5-your-own-corpus", tmp_path)
+    assert "3 of 12,503 lines malformed: 1 missing column, 1 empty side, 1 invalid UTF-8" in printed(notebook)
+    assert Experiment(tmp_path / "runs" / "mine").step() == 20
+
+
+@pytest.mark.saved_model
+def test_the_sixth_notebook_says_what_it_could_not_check_without_a_gpu(tmp_path):
+    run("6-gpu-self-check", tmp_path)
+    summary = json.loads((tmp_path / "self-check.json").read_text())
+    outcomes = {finding["what"]: finding["outcome"] for finding in summary["findings"]}
+    assert summary["gpu"] is None
+    for what, outcome in outcomes.items():
+        assert outcome.startswith("not checked") == ("GPU" in what or "with cuDNN" in what), what
+    assert set(outcomes.values()) == {"passed", "measured", "not checked: no GPU here"}
+
+
+def test_there_are_six_notebooks():
+    assert [name.split("-")[0] for name in NAMES] == list("123456")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_notebook_holds_no_outputs(name):
+    for cell in read(name).cells:
+        if cell.cell_type == "code":
+            assert not cell.outputs, f"{cell.id}: clear its outputs"
+            assert cell.execution_count is None
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_notebook_begins_with_a_badge_that_opens_it_on_colab(name):
+    place = f"https://colab.research.google.com/github/nmt-keras/nmt_keras/blob/main/notebooks/{name}.ipynb"
+    assert f"]({place})" in cells(name, "markdown")[0]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_all_are_set_up_alike_and_those_that_train_for_long_keep_their_runs_on_drive(name):
+    lines, first = (cells(each, "code")[0].splitlines() for each in (name, NAMES[0]))
+    assert [line for line in lines if "keep_runs_on_drive" not in line] == first
+    assert (lines != first) == (name[0] in "2345")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_notebook_uses_the_library_and_defines_no_part_of_its_own(name):
+    for source in cells(name, "code"):
+        assert not [node for node in ast.walk(ast.parse(python(source))) if isinstance(node, ast.ClassDef)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_a_notebook_links_to_is_there(name):
+    for source in cells(name, "markdown"):
+        for target in re.findall(r"\]\((?!https://)([^)]+)\)", source):
+            assert (ROOT / "notebooks" / target).exists(), target
+
+
+DEPENDENCIES = ["tensorflow>=2.20,<2.22", "tensorflow-text>=2.20,<2.22", "keras>=3.12,<4"]
+
+
+def test_colab_keeps_a_tensorflow_that_the_package_can_work_with():
+    assert colab.requirements(DEPENDENCIES, "2.20.1", has_gpu=True) == ["tensorflow==2.20.1", *DEPENDENCIES[1:]]
+
+
+def test_colab_replaces_another_tensorflow_on_a_gpu_together_with_its_cuda_libraries():
+    for other in ("2.19.0", "2.22.0", None):
+        (tensorflow, *rest) = colab.requirements(DEPENDENCIES, other, has_gpu=True)
+        assert tensorflow.startswith("tensorflow[and-cuda]")
+        assert rest == DEPENDENCIES[1:]
+        assert colab.requirements(DEPENDENCIES, other, has_gpu=False) == DEPENDENCIES
+
+
+def test_pip_is_asked_for_what_the_package_declares_beside_the_tensorflow_that_is_there(monkeypatch):
+    asked = []
+    monkeypatch.setattr(colab.subprocess, "run", lambda command, check: asked.append(command))
+    colab.install()
+    (command,) = asked
+    assert command[:5] == [sys.executable, "-m", "pip", "install", "--quiet"]
+    assert command[5] == f"tensorflow=={version('tensorflow')}"
+    assert command[6].startswith("tensorflow-text>=")
+
+
+def test_the_first_cell_on_colab_installs_then_puts_runs_on_drive(monkeypatch):
+    done = []
+    drive = SimpleNamespace(mount=lambda path: done.append(f"mounted {path}"))
+    monkeypatch.setitem(sys.modules, "google.colab", ModuleType("google.colab"))
+    monkeypatch.setattr(sys.modules["google.colab"], "drive", drive, raising=False)
+    monkeypatch.setattr(colab, "install", lambda: done.append("installed"))
+    monkeypatch.setattr(colab, "move_and_link", lambda folder, home: done.append(f"{folder} is {home}"))
+    monkeypatch.setattr(sys, "path", sys.path[:])
+    monkeypatch.chdir(ROOT / "notebooks")
+    exec(python(cells("2-train", "code")[0]).replace("/content/nmt_keras", str(ROOT)), {})
+    assert done == [
+        "installed",
+        "mounted /content/drive",
+        f"{ROOT}/runs is /content/drive/MyDrive/nmt_keras/runs",
+    ]
+    assert Path.cwd() == ROOT
+
+
+def test_the_first_cell_elsewhere_steps_into_the_project_and_does_nothing_else(monkeypatch):
+    monkeypatch.chdir(ROOT / "notebooks")
+    exec(python(cells("2-train", "code")[0]), {})
+    assert Path.cwd() == ROOT
+
+
+def test_runs_move_to_drive_and_those_that_are_there_stay_as_they_are(tmp_path):
+    runs, drive = tmp_path / "runs", tmp_path / "drive" / "runs"
+    for folder, content in ((runs / "new", "new"), (runs / "known", "other"), (drive / "known", "first")):
+        folder.mkdir(parents=True)
+        (folder / "log.jsonl").write_text(content)
+    for _ in range(2):  # as often as the set-up cell is run
+        colab.move_and_link(runs, drive)
+        assert runs.is_symlink()
+        held = {str(path.relative_to(drive)): path.read_text() for path in drive.rglob("*.jsonl")}
+        assert held == {"new/log.jsonl": "new", "known/log.jsonl": "first"}

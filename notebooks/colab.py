@@ -1,0 +1,100 @@
+"""What a notebook needs on Google Colab: the package's requirements, runs on Google Drive, and TensorFlow Serving."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.request import urlopen
+
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).parents[1]
+DRIVE = Path("/content/drive")
+SERVING_PACKAGES = "https://storage.googleapis.com/tensorflow-serving-apt"
+
+
+def install() -> None:
+    """Installs what the package needs; a preinstalled TensorFlow that it can work with stays as it is."""
+    has_gpu = shutil.which("nvidia-smi") is not None
+    wanted = requirements(dependencies(), _installed("tensorflow"), has_gpu)
+    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", *wanted], check=True)
+
+
+def requirements(declared: Sequence[str], tensorflow: str | None, has_gpu: bool) -> list[str]:
+    """What pip is asked for.
+
+    A TensorFlow in the supported range is named with the very version it has: pip leaves it alone, and takes the
+    tensorflow-text that was built for it. Any other is replaced, where there is a GPU with the CUDA libraries it needs.
+
+    Args:
+        declared: what the package says it needs.
+        tensorflow: the version that is installed; None where there is none.
+        has_gpu: whether the machine has one.
+    """
+    found = []
+    for line in declared:
+        requirement = Requirement(line)
+        if requirement.name == "tensorflow":
+            if tensorflow is not None and requirement.specifier.contains(tensorflow):
+                line = f"tensorflow=={tensorflow}"
+            elif has_gpu:
+                line = f"tensorflow[and-cuda]{requirement.specifier}"
+        found.append(line)
+    return found
+
+
+def keep_runs_on_drive() -> None:
+    """Mounts Google Drive, and makes ``runs`` a link to nmt_keras/runs there: checkpoints outlive the machine."""
+    from google.colab import drive
+
+    drive.mount(str(DRIVE))
+    move_and_link(ROOT / "runs", DRIVE / "MyDrive" / "nmt_keras" / "runs")
+
+
+def move_and_link(folder: Path, home: Path) -> None:
+    """Makes ``folder`` a link to ``home``, and moves there what it holds, except what ``home`` has already."""
+    home.mkdir(parents=True, exist_ok=True)
+    if folder.is_symlink():
+        return
+    if folder.exists():
+        for child in folder.iterdir():
+            if not (home / child.name).exists():
+                shutil.move(child, home / child.name)
+        shutil.rmtree(folder)
+    folder.symlink_to(home, target_is_directory=True)
+
+
+def install_tensorflow_serving() -> None:
+    """Installs ``tensorflow_model_server`` from its makers' Debian packages, unless it is there.
+
+    Raises:
+        OSError, CalledProcessError: the packages cannot be reached, or their signing key has expired.
+    """
+    if shutil.which("tensorflow_model_server"):
+        return
+    key = Path("/etc/apt/keyrings/tensorflow-serving.asc")
+    source = Path("/etc/apt/sources.list.d/tensorflow-serving.list")
+    key.parent.mkdir(parents=True, exist_ok=True)
+    with urlopen(f"{SERVING_PACKAGES}/tensorflow-serving.release.pub.gpg", timeout=30) as answer:
+        key.write_bytes(answer.read())
+    source.write_text(f"deb [arch=amd64 signed-by={key}] {SERVING_PACKAGES} stable tensorflow-model-server\n")
+    subprocess.run(["apt-get", "-qq", "update"], check=True)
+    subprocess.run(["apt-get", "-qq", "install", "--yes", "tensorflow-model-server"], check=True)
+
+
+def dependencies() -> list[str]:
+    """Those of the package, as pyproject.toml lists them."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return project["dependencies"]
+
+
+def _installed(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
