@@ -5,6 +5,8 @@
 # make test-beam  the Apache Beam pipelines, in an environment of their own
 # make lint       formatter, linter, type checker, schemas of the container, Kubernetes and workflow files
 # make serve      the embedded server over saved_models           PORT=8501
+# make docs       the documentation, in site/; a warning is an error
+# make dist       wheel and source archive, in dist/
 # make conformance   the checks of serve/conformance against a server   URL=http://127.0.0.1:8501  MODEL=spa-eng
 # Each creates the virtual environment it needs on a machine that has Python 3.11 to 3.13 and make.
 
@@ -15,7 +17,7 @@ URL ?= http://127.0.0.1:8501
 MODEL ?= spa-eng
 RUN = $(VENV)/bin/python
 
-.PHONY: demo test test-unit test-slow test-tf220 test-beam lint serve conformance
+.PHONY: demo test test-unit test-slow test-tf220 test-beam lint docs dist serve conformance
 .DELETE_ON_ERROR:
 
 $(VENV)/.installed: requirements.txt
@@ -25,7 +27,7 @@ $(VENV)/.installed: requirements.txt
 	$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements.txt
 	@touch $@
 
-$(VENV)/.installed-test: requirements-test.txt $(VENV)/.installed
+$(VENV)/.installed-test: requirements-test.txt requirements-notebooks.txt $(VENV)/.installed
 	$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements-test.txt
 	@touch $@
 
@@ -65,6 +67,18 @@ lint: $(VENV)/.installed-dev
 	$(VENV)/bin/check-jsonschema --quiet --builtin-schema vendor.compose-spec serve/compose.yaml
 	$(VENV)/bin/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(VENV)/bin/kubernetes-validate --quiet --strict serve/k8s/*.yaml
+
+# In an environment of their own: the documentation reads the sources and runs none, so that TensorFlow is not needed.
+.venv-docs/.installed: requirements-docs.txt
+	$(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-docs.txt
+	@touch $@
+
+docs: .venv-docs/.installed
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/python -m mkdocs build --strict
+
+dist: .venv-docs/.installed
+	.venv-docs/bin/python -m build
 
 serve: $(VENV)/.installed
 	$(RUN) -m serve.server --model-dir saved_models --port $(PORT)

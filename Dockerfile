@@ -1,0 +1,47 @@
+# Trains, translates and exports: the image's command is `nmt`. Serving has TensorFlow's own image, see serve/compose.yaml.
+#
+#   docker build -t nmt .                                                   no GPU
+#   docker build -t nmt:gpu --build-arg EXTRAS=gpu .                        CUDA from PyPI; the host has the driver
+#   docker build -t nmt:gpu --build-arg EXTRAS=gpu --build-arg BASE=nvidia/cuda:12.9.1-base-ubuntu24.04 .
+#   docker run --rm -v "$PWD:/work" nmt train --corpus sample               with --gpus all for nmt:gpu
+#
+# BASE is any image of Debian or Ubuntu that has Python 3.11 to 3.13, or can install it from its own packages.
+ARG BASE=python:3.12-slim-bookworm
+
+# hadolint ignore=DL3006
+FROM ${BASE} AS python
+SHELL ["/bin/bash", "-o", "pipefail", "-c"]
+# hadolint ignore=DL3008
+RUN command -v python3 > /dev/null || { \
+        apt-get update \
+        && apt-get install -y --no-install-recommends python3 python3-venv \
+        && rm -rf /var/lib/apt/lists/*; }
+
+FROM python AS build
+ARG EXTRAS=""
+RUN python3 -m venv /opt/nmt
+WORKDIR /source
+# The pins first: as long as they stay, a change of the sources does not install TensorFlow again.
+COPY requirements.txt ./
+RUN /opt/nmt/bin/pip install --no-cache-dir -r requirements.txt \
+    && case ",${EXTRAS}," in \
+        *,gpu,*) /opt/nmt/bin/pip install --no-cache-dir "tensorflow[and-cuda]" -c requirements.txt ;; \
+    esac
+COPY pyproject.toml README.md LICENSE ./
+COPY nmt_keras nmt_keras
+COPY serve serve
+RUN /opt/nmt/bin/pip install --no-cache-dir ".${EXTRAS:+[${EXTRAS}]}" -c requirements.txt
+
+FROM python
+COPY --from=build /opt/nmt /opt/nmt
+ENV PATH=/opt/nmt/bin:$PATH \
+    HOME=/tmp \
+    PYTHONUNBUFFERED=1 \
+    NVIDIA_VISIBLE_DEVICES=all \
+    NVIDIA_DRIVER_CAPABILITIES=compute,utility
+RUN install -d -o 1000 -g 1000 /work
+WORKDIR /work
+USER 1000:1000
+# SIGTERM, which `docker stop` sends, makes training write a checkpoint and end.
+ENTRYPOINT ["nmt"]
+CMD ["--help"]

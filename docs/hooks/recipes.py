@@ -1,0 +1,142 @@
+"""Writes the page of recipes from their modules: what each reproduces, where it departs, what it sets."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import importlib
+import inspect
+from itertools import pairwise
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+from nmt_keras.config import Recipe
+from nmt_keras.recipes import RECIPES
+
+ROOT = Path(__file__).parents[2]
+RESULTS = "results.md"
+PLUS = r"\+"
+"""A plus that Markdown takes for no list's bullet: "+ dropout 0.2" is what a rung of a ladder adds."""
+INTRODUCTION = """# Recipes
+
+A recipe is a Python value, `nmt_keras.config.Recipe`, that holds everything which makes a system except the corpus and
+the run directory. `nmt recipes` lists them; this page is written from their modules when the documentation is built.
+[What the papers ask](papers.md) says which line of which paper is where{results}.
+
+A paper's sizes are meant for a GPU and days. `--width 0.25` trains the same system with every layer a quarter as wide:
+
+```sh
+nmt train luong-local-p --width 0.25 --minutes 30
+```
+
+"""
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Puts the results into the navigation, behind this page, where they have been written."""
+    assert config.nav is not None
+    if (Path(config.docs_dir) / RESULTS).exists():
+        for entry in config.nav:
+            if "Recipes" in entry:
+                entry["Recipes"].append({"Results": RESULTS})
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Adds the page."""
+    measured = files.get_file_from_path(RESULTS) is not None
+    results = f", and [Results]({RESULTS}) what they reach" if measured else ""
+    content = INTRODUCTION.format(results=results) + summary() + "".join(section(module) for module in modules())
+    files.append(File.generated(config, "recipes.md", content=content))
+    return files
+
+
+def modules() -> list[ModuleType]:
+    """The modules that hold recipes, in the order of ``RECIPES``."""
+    folder = ROOT / "nmt_keras" / "recipes"
+    found = [importlib.import_module(f"nmt_keras.recipes.{path.stem}") for path in sorted(folder.glob("[!_]*.py"))]
+    order = list(RECIPES)
+    return sorted(
+        (m for m in found if recipes_of(m)), key=lambda m: order.index(next(iter(recipes_of(m).values())).name)
+    )
+
+
+def recipes_of(module: ModuleType) -> dict[str, Recipe]:
+    """The recipes of a module, by the name of the variable."""
+    return {name: value for name, value in vars(module).items() if isinstance(value, Recipe) and name.isupper()}
+
+
+def summary() -> str:
+    """One row for each recipe."""
+    rows = ["| recipe | text | encoder | attention | decoder | training |", "|---|---|---|---|---|---|"]
+    for recipe in RECIPES.values():
+        encoder, attention, decoder, train = (
+            recipe.model.encoder,
+            recipe.model.attention,
+            recipe.model.decoder,
+            recipe.train,
+        )
+        looks = attention.kind if attention.span == "global" else f"{attention.kind}, {attention.span}"
+        rate = f"{train.optimizer} {train.learning_rate:g}"
+        cells = (
+            f"[`{recipe.name}`](#{recipe.name})",
+            f"{recipe.source.kind}, {recipe.source.vocabulary_size:,}",
+            f"{encoder.layers} x {encoder.units} {encoder.cell}, {encoder.direction}",
+            looks + (", fed" if decoder.feeds_attention else ""),
+            f"{decoder.layers} x {decoder.units} {decoder.cell}",
+            f"{rate}, {duration(recipe)}",
+        )
+        rows.append(f"| {' | '.join(cells)} |")
+    return "\n".join(rows) + "\n\n"
+
+
+def duration(recipe: Recipe) -> str:
+    """How long a recipe trains, with its unit."""
+    train = recipe.train
+    for unit in ("steps", "epochs", "minutes"):
+        if (count := getattr(train, unit)) is not None:
+            return f"{count:g} {unit}"
+    raise AssertionError("TrainConfig holds exactly one of the three.")
+
+
+def section(module: ModuleType) -> str:
+    """What a module says of its recipes, and each of them with the fields that it sets."""
+    title, _, text = (inspect.getdoc(module) or "").partition("\n\n")
+    said = docstrings(Path(inspect.getfile(module)))
+    parts = [f"## {title.rstrip('.')}\n\n{text}\n\n"]
+    for variable, recipe in recipes_of(module).items():
+        fields = "\n".join(f"    {name} = {value!r}" for name, value in settings(recipe).items())
+        parts.append(
+            f"### {recipe.name} {{: #{recipe.name} }}\n\n{said.get(variable, '').replace('+', PLUS)}\n\n"
+            f'??? note "Fields that differ from the defaults"\n\n    ```python\n{fields}\n    ```\n\n'
+        )
+    return "".join(parts)
+
+
+def docstrings(file: Path) -> dict[str, str]:
+    """The string behind each assignment at the top of a module, by the variable's name."""
+    statements = ast.parse(file.read_text(encoding="utf-8")).body
+    found: dict[str, str] = {}
+    for statement, following in pairwise(statements):
+        if isinstance(statement, ast.Assign) and isinstance(following, ast.Expr):
+            text = ast.literal_eval(following.value)
+            found |= {target.id: inspect.cleandoc(text) for target in statement.targets if isinstance(target, ast.Name)}
+    return found
+
+
+def settings(recipe: Recipe) -> dict[str, Any]:
+    """The fields of a recipe that differ from the defaults, with their path: ``model.encoder.units``."""
+    ours, defaults = (flat(dataclasses.asdict(r)) for r in (recipe, Recipe(name="")))
+    return {name: value for name, value in ours.items() if name != "name" and value != defaults[name]}
+
+
+def flat(fields: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested fields by their dotted path."""
+    found: dict[str, Any] = {}
+    for name, value in fields.items():
+        found |= flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
+    return found

@@ -1,0 +1,149 @@
+"""The documentation: its snippets run, its commands parse, and what it names is there."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+import tyro
+import yaml
+
+import serve.server
+from nmt_keras import cli
+from nmt_keras.experiment import Experiment
+from nmt_keras.recipes import RECIPES
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = {
+    page.relative_to(ROOT).as_posix(): page
+    for page in [*DOCS.rglob("*.md"), ROOT / "README.md", ROOT / "serve/README.md"]
+}
+FENCE = re.compile(r"^```(?P<kind>\w+)[^\n]*\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+LISTING = re.compile(r"^<!-- listing: ([\w.]+) -->$", re.MULTILINE)
+URL = "http://127.0.0.1:8501"
+
+
+def blocks(page: Path, kind: str) -> list[str]:
+    """The fenced blocks of a kind."""
+    return [found["text"] for found in FENCE.finditer(page.read_text(encoding="utf-8")) if found["kind"] == kind]
+
+
+def commands(page: Path) -> list[str]:
+    """The lines of a page's shell blocks, without redirections and comments."""
+    lines = "".join(blocks(page, "sh")).replace("\\\n", "").splitlines()
+    return [re.split(r"\s[<>|#]", line)[0].strip() for line in lines if line.strip()]
+
+
+def pages_with(part) -> list[str]:
+    return sorted(name for name, page in PAGES.items() if part(page))
+
+
+@pytest.fixture(scope="module")
+def workspace(run_folder, tmp_path_factory):
+    """What the tutorial leaves behind: runs and an export; the real corpus's are the sample's under its name."""
+    folder = tmp_path_factory.mktemp("workspace")
+    for name in ("sample", "second"):
+        shutil.copytree(run_folder, folder / "runs" / name)
+    experiment = Experiment(folder / "runs" / "sample")
+    experiment.export(experiment.translator(), folder / "saved_models" / "sample")
+    for kind in ("runs", "saved_models"):
+        (folder / kind / "spa-eng").symlink_to(folder / kind / "sample")
+    return folder
+
+
+@pytest.mark.saved_model
+@pytest.mark.server
+@pytest.mark.parametrize("name", pages_with(lambda page: blocks(page, "python")))
+def test_the_python_snippets_of_a_page_run_one_after_another(name, workspace, request, monkeypatch):
+    monkeypatch.chdir(workspace)
+    asks = any(URL in snippet for snippet in blocks(PAGES[name], "python"))
+    served = request.getfixturevalue("served") if asks else URL
+    names = {"article": "Una frase. Otra frase."}
+    for number, snippet in enumerate(blocks(PAGES[name], "python"), start=1):
+        code = re.sub(r"^%.*", "", snippet, flags=re.MULTILINE).replace(URL, served)  # magics belong to Jupyter
+        exec(compile(code, f"{name}, snippet {number}", "exec"), names)
+
+
+@pytest.mark.saved_model
+@pytest.mark.parametrize("name", pages_with(commands))
+def test_the_commands_of_a_page_parse(name, workspace, monkeypatch):
+    monkeypatch.chdir(workspace)
+    targets = re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1].split()
+    for command in commands(PAGES[name]):
+        match shlex.split(command.removeprefix(".venv/bin/")):
+            case ["nmt", "--help"]:
+                pass
+            case ["nmt", "serve", *options]:
+                tyro.cli(serve.server.Options, args=["--model-dir", "saved_models", *options])
+            case ["nmt", *arguments]:
+                assert type(cli.parse(arguments)).__name__.lower() == arguments[0]
+            case ["python", "-m", module, *options]:
+                tyro.cli(options_of(module), args=options)
+            case ["make", target, *_]:
+                assert target in targets
+            case [program, *_]:
+                assert program in ("cat", "tail", "curl", "docker", "pip", "python3", "source"), command
+
+
+def options_of(module: str) -> type:
+    """The dataclass that a module's command line is read into."""
+    found = importlib.import_module(module)
+    return found.Options if hasattr(found, "Options") else importlib.import_module(f"{module}.__main__").Options
+
+
+@pytest.mark.parametrize("name", pages_with(lambda page: LISTING.search(page.read_text(encoding="utf-8"))))
+def test_what_a_page_lists_is_in_the_package(name):
+    for listed in LISTING.findall(PAGES[name].read_text(encoding="utf-8")):
+        parts = listed.split(".")
+        modules = [".".join(parts[:end]) for end in range(1, len(parts)) if is_module(parts[:end])]
+        functools.reduce(getattr, parts[len(modules) :], importlib.import_module(modules[-1]))
+
+
+@pytest.mark.parametrize("name", sorted(PAGES))
+def test_the_files_that_a_page_names_are_there(name):
+    named = re.findall(
+        r"`((?:benchmarks|docs|nmt_keras|notebooks|serve|tests)/[\w./-]+\.\w+)`", PAGES[name].read_text()
+    )
+    assert not [file for file in named if not (ROOT / file).exists()]
+
+
+def test_the_commands_that_recipes_name_parse():
+    for path in sorted((ROOT / "nmt_keras/recipes").glob("[!_]*.py")):
+        lines = re.findall(r"^    nmt (train .*)$", path.read_text(), re.MULTILINE)
+        assert lines, path.name
+        for line in lines:
+            assert cli.parse(line.split()).recipe in RECIPES
+
+
+def is_module(parts: list[str]) -> bool:
+    path = ROOT.joinpath(*parts)
+    return path.with_suffix(".py").exists() or (path / "__init__.py").exists()
+
+
+def test_the_navigation_holds_every_page_and_only_pages_that_exist():
+    def files(entries):
+        for entry in entries:
+            if isinstance(entry, str):
+                yield entry
+            else:
+                for value in entry.values():
+                    yield from [value] if isinstance(value, str) else files(value)
+
+    listed = set(files(yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]))
+    written = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")}
+    measured = {name for name in written if name.startswith("results")}  # written by a benchmark, and linked by a hook
+    assert listed - {"recipes.md"} == written - measured  # the recipes' page is made of their docstrings
+
+
+def test_pages_load_nothing_from_other_hosts():
+    config = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
+    assert config["theme"]["font"] is False
+    assert not any("//" in file for file in [*config["extra_css"], *config.get("extra_javascript", [])])
+    for name, page in PAGES.items():
+        assert not re.search(r"!\[[^\]]*\]\(https?:|<(?:img|script|link)[^>]+https?:", page.read_text()), name
