@@ -19,21 +19,24 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
-from nmt_keras.config import Recipe
+from nmt_keras.config import Recipe, RunOptions
 from nmt_keras.corpus import Pair, SplitCorpus, part_sha256
-from nmt_keras.corpus.batches import Batches, TokenLists, choose_shapes
+from nmt_keras.corpus.batches import Batches, BatchSource, choose_shapes, rows_by_shape
+from nmt_keras.corpus.encoding import encode_lines
+from nmt_keras.corpus.shards import PreparedCorpus, ShardedBatches
 from nmt_keras.evaluation import Report, evaluate, write_score
 from nmt_keras.export import export, read_manifest, versions
 from nmt_keras.metrics import bleu
 from nmt_keras.model import Seq2Seq, build_model
 from nmt_keras.text import Text, fit_text, load_text
-from nmt_keras.training import forward, is_finished, load_weights, train
+from nmt_keras.training import average_weights, forward, is_finished, load_weights, train
 from nmt_keras.translator import ModelTranslator, ServedTranslator, Translator
 
-LINES_AT_ONCE = 4096
+AS_ALWAYS = RunOptions()
 
 
 class Experiment:
@@ -65,16 +68,95 @@ class Experiment:
         corpus: SplitCorpus,
         report: Callable[[str], None],
         show: Callable[[int, int, Mapping[str, float]], None],
+        options: RunOptions = AS_ALWAYS,
     ) -> None:
-        """Trains, or goes on where the run stopped; returns at once if it is finished. See ``training.train``."""
-        self._prepare(corpus, report)
-        if is_finished(self.folder):
-            return
-        tf.keras.utils.set_random_seed(self.recipe.train.seed)
-        source_text, target_text = self._texts()
+        """Trains, or goes on where the run stopped; returns at once if it is finished. See ``training.train``.
+
+        Args:
+            corpus: what to train and validate on.
+            report, show: see ``training.train``.
+            options: how the run is carried out. Determinism, once asked for, holds for the rest of the process.
+        """
+        facts = {
+            "name": corpus.name,
+            "pairs": {"train": len(corpus.train), "valid": len(corpus.valid), "test": len(corpus.test)},
+            "sha256": {
+                "train": part_sha256(corpus.train, key_side="target"),
+                "valid": part_sha256(corpus.valid, key_side="target"),
+                "test": part_sha256(corpus.test, key_side="target"),
+            },
+        }
+
+        def fit() -> tuple[Text, Text]:
+            report("learning the vocabularies from the training part")
+            return (
+                fit_text(self.recipe.source, [pair.source for pair in corpus.train]),
+                fit_text(self.recipe.target, [pair.target for pair in corpus.train]),
+            )
+
+        self._prepare(facts, fit)
+        self._train(lambda *texts: self._batches(corpus.train, *texts, report), corpus.valid, report, show, options)
+
+    def train_prepared(
+        self,
+        corpus: PreparedCorpus,
+        name: str,
+        valid: Sequence[Pair],
+        report: Callable[[str], None],
+        show: Callable[[int, int, Mapping[str, float]], None],
+        options: RunOptions = AS_ALWAYS,
+    ) -> None:
+        """Trains on a corpus larger than memory, or goes on where the run stopped. See ``training.train``.
+
+        Args:
+            corpus: prepared with the recipe's texts; its vocabularies become the run's.
+            name: the corpus's.
+            valid: what to validate on.
+            report, show, options: as for ``train``.
+
+        Raises:
+            ValueError: the corpus was prepared for other texts or for longer sentences than the recipe trains on.
+        """
+        texts = load_text(corpus.folder / "source"), load_text(corpus.folder / "target")
+        for side, text, wanted in zip(
+            ("source", "target"), texts, (self.recipe.source, self.recipe.target), strict=True
+        ):
+            if text.config != wanted:
+                raise ValueError(
+                    f"{corpus.folder / side}: expected the recipe's {wanted}, received {text.config}. "
+                    "Prepare the corpus with the recipe's texts, or train with the texts that it has."
+                )
+        longest, limit = int(corpus.lengths[:, :2].max(initial=0)), self.recipe.train.max_tokens
+        if longest > limit:
+            raise ValueError(
+                f"TrainConfig.max_tokens: expected at least {longest}, the longest side in {corpus.folder}, received "
+                f"{limit}. Prepare the corpus with FilterConfig.max_tokens={limit}, or raise it."
+            )
+        facts = {
+            "name": name,
+            "pairs": {"train": len(corpus), "valid": len(valid), "test": 0},
+            "sha256": {"train": corpus.sha256, "valid": part_sha256(valid, key_side="target"), "test": ""},
+        }
+        self._prepare(facts, lambda: texts)
+        config = self.recipe.train
+        report(f"{len(corpus):,} pairs to train on; left out when they were prepared: {corpus.told_left_out()}")
+        batches = ShardedBatches(
+            corpus,
+            shapes=config.shapes,
+            batch_size=config.batch_size,
+            batch_tokens=config.batch_tokens,
+            pool_size=config.pool_size,
+            seed=config.seed,
+        )
+        self._train(lambda *_: batches, valid, report, show, options)
+
+    def _batches(
+        self, pairs: Sequence[Pair], source_text: Text, target_text: Text, report: Callable[[str], None]
+    ) -> Batches:
+        """The training part in memory, without what is too long."""
         config, limit = self.recipe.train, self.recipe.train.max_tokens
-        source, source_cut = encode_lines(source_text, [pair.source for pair in corpus.train])
-        target, target_cut = encode_lines(target_text, [pair.target for pair in corpus.train])
+        source, source_cut = encode_lines(source_text, [pair.source for pair in pairs])
+        target, target_cut = encode_lines(target_text, [pair.target for pair in pairs])
         long = source_cut | target_cut | (source.lengths > limit) | (target.lengths > limit)
         kept = np.flatnonzero(~long)
         if not len(kept):
@@ -85,24 +167,55 @@ class Experiment:
             f"{len(kept):,} pairs to train on; {len(source) - len(kept):,} left out: more than {limit} tokens a side"
         )
         source, target = source.take(kept), target.take(kept)
-        batches = Batches(
+        shapes = choose_shapes(source.lengths, target.lengths, config.shapes)
+        return Batches(
             source,
             target,
-            batch_size=config.batch_size,
-            shapes=choose_shapes(source.lengths, target.lengths, config.shapes),
+            batch_size=rows_by_shape(shapes, config.batch_size, config.batch_tokens),
+            shapes=shapes,
             pool_size=config.pool_size,
             seed=config.seed,
         )
-        model = build_model(self.recipe.model, source_text.vocabulary_size, target_text.vocabulary_size)
-        translator = ModelTranslator(source_text, target_text, model, self.recipe.search)
-        validate = validation(model, translator, corpus.valid, config.validation_sentences)
-        train(model, batches, config, self.folder, validate, report, show)
 
-    def translator(self) -> ModelTranslator:
-        """The run's best model, ready to translate."""
+    def _train(
+        self,
+        make_batches: Callable[[Text, Text], BatchSource],
+        valid: Sequence[Pair],
+        report: Callable[[str], None],
+        show: Callable[[int, int, Mapping[str, float]], None],
+        options: RunOptions,
+    ) -> None:
+        if is_finished(self.folder):
+            return
+        if options.deterministic:
+            tf.config.experimental.enable_op_determinism()
+        config = self.recipe.train
+        tf.keras.utils.set_random_seed(config.seed)
+        source_text, target_text = self._texts()
+        batches = make_batches(source_text, target_text)
+        model = self._model(source_text, target_text)
+        translator = ModelTranslator(source_text, target_text, model, self.recipe.search)
+        validate = validation(model, translator, valid, config.validation_sentences)
+        train(
+            model,
+            batches,
+            config,
+            self.folder,
+            validate,
+            report,
+            show,
+            identity=self.identity(),
+            previous=options.previous,
+        )
+
+    def translator(self, average: int | None = None) -> ModelTranslator:
+        """The run's best model, ready to translate; or the mean of its last ``average`` checkpoints."""
         source_text, target_text = self._texts()
         model = build_model(self.recipe.model, source_text.vocabulary_size, target_text.vocabulary_size)
-        load_weights(model, self.folder / "checkpoints")
+        if average is None:
+            load_weights(model, self.folder / "checkpoints")
+        else:
+            average_weights(model, self.folder / "checkpoints", average)
         return ModelTranslator(source_text, target_text, model, self.recipe.search)
 
     def evaluate(self, translator: Translator, part: str, pairs: Sequence[Pair]) -> Report:
@@ -145,20 +258,35 @@ class Experiment:
                 return Path(found)
         raise FileNotFoundError(f"{self.folder}: expected a checkpoint to export, found none. Train the run first.")
 
+    def _model(self, source_text: Text, target_text: Text) -> Seq2Seq:
+        """The model to train, which computes in the recipe's precision; translators compute in float32."""
+        before = keras.config.dtype_policy()
+        precision = self.recipe.train.precision
+        keras.config.set_dtype_policy(precision if precision == "float32" else f"mixed_{precision}")
+        try:
+            return build_model(self.recipe.model, source_text.vocabulary_size, target_text.vocabulary_size)
+        finally:
+            keras.config.set_dtype_policy(before)
+
+    def identity(self) -> dict[str, Any]:
+        """What the run is made of, by name: the recipe's fields, and the checksums of corpus and vocabularies."""
+        corpus = json.loads((self.folder / "corpus.json").read_text(encoding="utf-8"))
+        texts = {
+            side: json.loads((self.folder / side / "text.json").read_text("utf-8")) for side in ("source", "target")
+        }
+        record = {"corpus": corpus["sha256"], "vocabulary": {side: text["sha256"] for side, text in texts.items()}}
+        return _flat({**dataclasses.asdict(self.recipe), **record})
+
     def _texts(self) -> tuple[Text, Text]:
         return load_text(self.folder / "source"), load_text(self.folder / "target")
 
-    def _prepare(self, corpus: SplitCorpus, report: Callable[[str], None]) -> None:
-        """Fits the texts and writes what the run is made of; the recipe last, so that a run that has one has all."""
-        facts = {
-            "name": corpus.name,
-            "pairs": {"train": len(corpus.train), "valid": len(corpus.valid), "test": len(corpus.test)},
-            "sha256": {
-                "train": part_sha256(corpus.train, key_side="target"),
-                "valid": part_sha256(corpus.valid, key_side="target"),
-                "test": part_sha256(corpus.test, key_side="target"),
-            },
-        }
+    def _prepare(self, facts: Mapping[str, Any], fit: Callable[[], tuple[Text, Text]]) -> None:
+        """Writes what the run is made of; the recipe last, so that a run that has one has all.
+
+        Args:
+            facts: of the corpus.
+            fit: makes the two texts, if the run is new.
+        """
         recorded = self.folder / "corpus.json"
         if (self.folder / "recipe.json").exists():
             before = json.loads(recorded.read_text(encoding="utf-8"))
@@ -168,25 +296,12 @@ class Experiment:
                 )
             return
         self.folder.mkdir(parents=True, exist_ok=True)
-        report("learning the vocabularies from the training part")
-        fit_text(self.recipe.source, [pair.source for pair in corpus.train]).save(self.folder / "source")
-        fit_text(self.recipe.target, [pair.target for pair in corpus.train]).save(self.folder / "target")
+        for text, side in zip(fit(), ("source", "target"), strict=True):
+            text.save(self.folder / side)
         recorded.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
         partial = self.folder / "recipe.partial"
         partial.write_text(self.recipe.to_json(), encoding="utf-8")
         os.replace(partial, self.folder / "recipe.json")
-
-
-def encode_lines(text: Text, lines: Sequence[str]) -> tuple[TokenLists, np.ndarray]:
-    """All lines as token ids, cut at ``max_tokens`` of the text's configuration, and which were cut, [N] bool."""
-    ids, lengths, truncated = [np.zeros([0], np.int32)], [np.zeros([0], np.int32)], [np.zeros([0], bool)]
-    for begin in range(0, len(lines), LINES_AT_ONCE):
-        tokens = text.encode(tf.constant(lines[begin : begin + LINES_AT_ONCE]))
-        lengths.append(tokens.lengths.numpy())
-        truncated.append(tokens.truncated.numpy())
-        real = np.arange(tokens.ids.shape[1]) < lengths[-1][:, np.newaxis]
-        ids.append(tokens.ids.numpy()[real])
-    return TokenLists(np.concatenate(ids), np.concatenate(lengths)), np.concatenate(truncated)
 
 
 def validation(

@@ -176,8 +176,8 @@ WRONG = [
     (TrainConfig, {"sampling_to": -0.1}, "TrainConfig.sampling_to"),
     (
         TrainConfig,
-        {"optimizer": "adamw"},
-        "TrainConfig.optimizer: expected one of adam, adadelta, sgd; received 'adamw'",
+        {"optimizer": "adamm"},
+        "TrainConfig.optimizer: expected one of adam, adamw, adadelta, sgd; received 'adamm'",
     ),
     (TrainConfig, {"label_smoothing": -0.1}, "TrainConfig.label_smoothing"),
     (TrainConfig, {"decay": "cosines"}, "Did you mean 'cosine'?"),
