@@ -7,6 +7,7 @@ runs/NAME/
   checkpoints/     last/ and best/
   log.jsonl        a row per interval of training and per validation
   scores.json      BLEU and chrF of valid and test
+  tensorboard/     where a run was asked for it: scalars, alignments, translations, profiles
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from nmt_keras.board import Board, Profiler
 from nmt_keras.config import Recipe, RunOptions
 from nmt_keras.corpus import Pair, SplitCorpus, part_sha256
 from nmt_keras.corpus.batches import Batches, BatchSource, choose_shapes, rows_by_shape
@@ -37,6 +39,7 @@ from nmt_keras.training import average_weights, forward, is_finished, load_weigh
 from nmt_keras.translator import ModelTranslator, ServedTranslator, Translator
 
 AS_ALWAYS = RunOptions()
+SHOWN_SENTENCES = 4  # whose translations TensorBoard shows
 
 
 class Experiment:
@@ -196,17 +199,26 @@ class Experiment:
         model = self._model(source_text, target_text)
         translator = ModelTranslator(source_text, target_text, model, self.recipe.search)
         validate = validation(model, translator, valid, config.validation_sentences)
-        train(
-            model,
-            batches,
-            config,
-            self.folder,
-            validate,
-            report,
-            show,
-            identity=self.identity(),
-            previous=options.previous,
-        )
+        board, profiler = self.folder / "tensorboard", Profiler(self.folder / "tensorboard", options.profile)
+        observe = Board(board, translator, valid[:SHOWN_SENTENCES]).observe if options.tensorboard else _nothing
+
+        def show_and_profile(step: int, total_steps: int, row: Mapping[str, float]) -> None:
+            profiler.count()
+            show(step, total_steps, row)
+
+        with profiler:
+            train(
+                model,
+                batches,
+                config,
+                self.folder,
+                validate,
+                report,
+                show_and_profile,
+                identity=self.identity(),
+                previous=options.previous,
+                observe=observe,
+            )
 
     def translator(self, average: int | None = None) -> ModelTranslator:
         """The run's best model, ready to translate; or the mean of its last ``average`` checkpoints."""
@@ -302,6 +314,10 @@ class Experiment:
         partial = self.folder / "recipe.partial"
         partial.write_text(self.recipe.to_json(), encoding="utf-8")
         os.replace(partial, self.folder / "recipe.json")
+
+
+def _nothing(_: Mapping[str, float]) -> None:
+    """Observes nothing."""
 
 
 def validation(

@@ -25,7 +25,7 @@ ROWS = [
     ["self_attention", "encoder", "decoder", "readout", "corpus", "ensemble", "recipes"],
     ["model"],
     ["translator", "training"],
-    ["evaluation", "export", "pipelines"],
+    ["evaluation", "export", "pipelines", "board"],
     ["experiment"],
     ["cli", "demo"],
     ["__main__"],

@@ -142,19 +142,21 @@ def stream_pairs(
     max_bytes = _max_line_bytes(max_characters)
 
     def parse(line: bytes) -> Pair:
-        columns = _decode(line, max_bytes, path).split("\t")
-        if max(source_column, target_column) >= len(columns):
-            raise _Malformed(Fault.MISSING_COLUMN, path)
-        return Pair(
-            _checked_side(columns[source_column], max_characters, path),
-            _checked_side(columns[target_column], max_characters, path),
-        )
+        return _columns(line, source_column, target_column, max_characters, path)
 
     def parsed() -> Iterator[Pair | FaultyLine]:
         with open_text(path, member) as stream:
             yield from _parsed(((line,) for line in _lines(stream, max_bytes)), parse)
 
     return parsed()
+
+
+def parse_line(line: bytes, *, source_column: int, target_column: int, max_characters: int = 2000) -> Pair | Fault:
+    """The pair of one tab-separated line without its end, or why it gives none. Arguments as for ``read_pairs``."""
+    try:
+        return _columns(line, source_column, target_column, max_characters, "")
+    except _Malformed as malformed:
+        return malformed.fault
 
 
 def read_parallel(
@@ -304,6 +306,18 @@ class _Malformed(Exception):
         super().__init__(fault, path)
         self.fault = fault
         self.file = str(path)
+
+
+def _columns(
+    line: bytes, source_column: int, target_column: int, max_characters: int, path: str | PathLike[str]
+) -> Pair:
+    columns = _decode(line, _max_line_bytes(max_characters), path).split("\t")
+    if max(source_column, target_column) >= len(columns):
+        raise _Malformed(Fault.MISSING_COLUMN, path)
+    return Pair(
+        _checked_side(columns[source_column], max_characters, path),
+        _checked_side(columns[target_column], max_characters, path),
+    )
 
 
 def _decode(line: bytes, max_bytes: int, path: str | PathLike[str]) -> str:

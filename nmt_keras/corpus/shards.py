@@ -286,6 +286,8 @@ class ShardedBatches:
                 shard, start = int(shards[place]), int(ends[place] - self.corpus.sizes[shards[place]])
                 if start >= last:
                     break
+                if not self.corpus.sizes[shard]:
+                    continue
                 if shard not in held:
                     held = {shard: self.corpus.read(shard)}
                 source, target = held[shard]

@@ -36,6 +36,7 @@ def train(
     *,
     identity: Mapping[str, Any] | None = None,
     previous: bool = False,
+    observe: Callable[[Mapping[str, float]], None] = lambda _: None,
 ) -> None:
     """Trains until the steps are made, validation stops improving, or a signal comes.
 
@@ -52,6 +53,7 @@ def train(
         show: told (step, total steps, newest log row) after every update.
         identity: what the run is made of, by name; a checkpoint that was written with another one is refused.
         previous: whether a damaged last checkpoint gives way to the newest that is whole.
+        observe: told each row that the log gets; while it is told a validation's, the model is as it was validated.
 
     Raises:
         Interrupted: SIGINT or SIGTERM came; the state is saved.
@@ -98,6 +100,7 @@ def train(
                 rate = learning_rate(config, step - 1, total_steps, reductions)
                 row = interval.row(step, position.epoch, rate, total_steps - step)
                 log.append(row)
+                observe(row)
                 if row["skipped"]:
                     report(
                         f"step {step}: {row['skipped']} of the last {len(interval.metrics)} updates were skipped, "
@@ -113,7 +116,9 @@ def train(
                 paused = time.perf_counter()
                 with _averaged(updater):
                     scores = validate()
-                    log.append({"step": step, "epoch": position.epoch, **scores})
+                    validated = {"step": step, "epoch": position.epoch, **scores}
+                    log.append(validated)
+                    observe(validated)
                     report(f"step {step}: " + ", ".join(f"{name} {value:.3f}" for name, value in scores.items()))
                     better = scores["valid_loss"] < float(progress.best)
                     progress.best.assign(min(float(progress.best), scores["valid_loss"]))
