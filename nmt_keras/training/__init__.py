@@ -8,6 +8,7 @@ loop          ``train``: everything together
 """
 
 from nmt_keras.training.checkpoints import Checkpoints, Progress, average_weights, is_finished, load_weights
+from nmt_keras.training.distribution import ReplicatedUpdater, find_strategy, is_chief
 from nmt_keras.training.log import Log, describe, read_log
 from nmt_keras.training.loop import train
 from nmt_keras.training.signals import Interrupted, stop_signals
@@ -19,10 +20,13 @@ __all__ = [
     "Log",
     "Metrics",
     "Progress",
+    "ReplicatedUpdater",
     "Updater",
     "average_weights",
     "describe",
+    "find_strategy",
     "forward",
+    "is_chief",
     "is_finished",
     "load_weights",
     "read_log",

@@ -32,6 +32,13 @@ class Log:
             file.write(json.dumps(row) + "\n")
 
 
+class Unwritten:
+    """The log of a worker that is not the chief: nothing is kept."""
+
+    def append(self, row: Mapping[str, float]) -> None:
+        """Forgets a row."""
+
+
 def read_log(path: Path) -> list[dict[str, float]]:
     """The rows of a log, in order; a last line that a kill cut short is left out. No file gives no rows."""
     lines = path.read_text().split("\n")[:-1] if path.exists() else []

@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from nmt_keras.config import TrainConfig
 from nmt_keras.corpus.batches import Batch, BatchSource, Position, Shape
 from nmt_keras.model import Seq2Seq
 from nmt_keras.optimization import learning_rate
 from nmt_keras.training.checkpoints import Checkpoints, Progress
-from nmt_keras.training.log import Interval, Log
+from nmt_keras.training.distribution import ReplicatedUpdater, is_chief
+from nmt_keras.training.log import Interval, Log, Unwritten
 from nmt_keras.training.signals import Interrupted, stop_signals
 from nmt_keras.training.updating import Metrics, Updater
 
@@ -37,6 +39,7 @@ def train(
     identity: Mapping[str, Any] | None = None,
     previous: bool = False,
     observe: Callable[[Mapping[str, float]], None] = lambda _: None,
+    strategy: tf.distribute.Strategy | None = None,
 ) -> None:
     """Trains until the steps are made, validation stops improving, or a signal comes.
 
@@ -53,6 +56,8 @@ def train(
         show: told (step, total steps, newest log row) after every update.
         identity: what the run is made of, by name; a checkpoint that was written with another one is refused.
         previous: whether a damaged last checkpoint gives way to the newest that is whole.
+        strategy: what spreads training over devices or machines; ``model`` was made in its scope. Every process makes
+            the same calls; the chief alone writes.
         observe: told each row that the log gets; while it is told a validation's, the model is as it was validated.
 
     Raises:
@@ -62,20 +67,27 @@ def train(
         OSError: ``folder`` cannot be written; the last checkpoint is whole.
     """
     began = time.perf_counter()
-    updater, progress = Updater(model, config), Progress(identity or {})
+    updater = Updater(model, config) if strategy is None else ReplicatedUpdater(model, config, strategy)
+    progress, chief = Progress(identity or {}), is_chief(strategy)
     checkpoints = Checkpoints(folder / "checkpoints", updater, progress, config.keep)
     resumed = checkpoints.restore(previous)
     if progress.finished.numpy():
         return
     if resumed:
         report(f"resuming at step {int(progress.step)} of {int(progress.total_steps)}")
-    log = Log(folder / "log.jsonl", int(progress.step))
+    log = Log(folder / "log.jsonl", int(progress.step)) if chief else Unwritten()
     before = float(progress.seconds)
 
     def save(manager: Any) -> None:
         progress.seconds.assign(before + time.perf_counter() - began)
-        checkpoints.save(manager)
+        if chief:
+            checkpoints.save(manager)
 
+    if config.minutes is not None and strategy is not None and strategy.num_replicas_in_sync > len(_own(strategy)):
+        raise ValueError(
+            f"TrainConfig.minutes: expected steps or epochs where several workers train, received {config.minutes} "
+            "minutes: each would count other steps."
+        )
     seconds = updater.rehearse(batches, report)
     if not progress.total_steps.numpy():
         progress.total_steps.assign(_total_steps(config, batches, seconds, time.perf_counter() - began))
@@ -135,6 +147,11 @@ def train(
             if (number := stopped()) is not None:
                 raise Interrupted(step, number)
     report(f"trained for {float(progress.seconds) / 60.0:.1f} minutes, {step} steps")
+
+
+def _own(strategy: tf.distribute.Strategy) -> tuple[str, ...]:
+    """The devices of this process that hold a replica."""
+    return tuple(strategy.extended.worker_devices)
 
 
 def _groups(batches: BatchSource, begin: Position, size: int) -> Iterator[tuple[Position, list[Batch]]]:

@@ -103,7 +103,7 @@ class Updater:
         self, source: tf.Tensor, target: tf.Tensor, step: tf.Tensor, sampling: tf.Tensor | None, scale: tf.Tensor
     ) -> tuple[list[tf.Tensor], Loss]:
         """Gradients of the batch's summed loss, each dense; rows of an embedding that occur twice are summed."""
-        noise = Noise(tf.constant(self.config.seed, tf.int32), step)
+        noise = self._noise(step)
         with tf.GradientTape() as tape:
             loss = forward(self.model, source, target, self.config.label_smoothing, noise, sampling)
             scaled = loss.total * scale if self.health.scaled else loss.total
@@ -111,6 +111,13 @@ class Updater:
         unreached = tf.UnconnectedGradients.ZERO
         gradients = tape.gradient(scaled, [v.value for v in self.variables], unconnected_gradients=unreached)
         return [tf.convert_to_tensor(g) for g in gradients], loss
+
+    def _noise(self, step: tf.Tensor) -> Noise:
+        return Noise(tf.constant(self.config.seed, tf.int32), step)
+
+    def arrays(self, batch: Batch) -> tuple[Any, Any]:
+        """Source and target of a batch as ``differentiate`` takes them."""
+        return tf.constant(batch.source), tf.constant(batch.target)
 
     def _apply(
         self, gradients: list[tf.Tensor], total: tf.Tensor, denominator: tf.Tensor, rate: tf.Tensor
@@ -146,7 +153,7 @@ class Updater:
         sums: tuple[list[tf.Tensor], Loss] | None = None
         for number, batch in enumerate(batches):
             place = tf.constant(step * self.config.accumulate + number)
-            source, target = tf.constant(batch.source), tf.constant(batch.target)
+            source, target = self.arrays(batch)
             found = self.differentiate(source, target, place, sampling, self.health.scale)
             sums = found if sums is None else self.add(sums, found)
         assert sums is not None
@@ -173,7 +180,7 @@ class Updater:
         seconds, update = {}, 0.0
         for shape in batches.shapes:
             batch = batches.masked(shape)
-            source, target = tf.constant(batch.source), tf.constant(batch.target)
+            source, target = self.arrays(batch)
             arguments = source, target, tf.constant(0), self._sampling(0, 1), self.health.scale
             compiling = time.perf_counter()
             found = self.differentiate(*arguments)
