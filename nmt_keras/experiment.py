@@ -15,7 +15,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -35,10 +37,11 @@ from nmt_keras.export import export, read_manifest, versions
 from nmt_keras.metrics import bleu
 from nmt_keras.model import Seq2Seq, build_model
 from nmt_keras.text import Text, fit_text, load_text
-from nmt_keras.training import average_weights, forward, is_finished, load_weights, train
+from nmt_keras.training import average_weights, forward, is_chief, is_finished, load_weights, train
 from nmt_keras.translator import ModelTranslator, ServedTranslator, Translator
 
 AS_ALWAYS = RunOptions()
+SECONDS_FOR_CHIEF = 600  # that other workers wait until the vocabularies are there
 SHOWN_SENTENCES = 4  # whose translations TensorBoard shows
 
 
@@ -72,6 +75,7 @@ class Experiment:
         report: Callable[[str], None],
         show: Callable[[int, int, Mapping[str, float]], None],
         options: RunOptions = AS_ALWAYS,
+        strategy: tf.distribute.Strategy | None = None,
     ) -> None:
         """Trains, or goes on where the run stopped; returns at once if it is finished. See ``training.train``.
 
@@ -79,6 +83,8 @@ class Experiment:
             corpus: what to train and validate on.
             report, show: see ``training.train``.
             options: how the run is carried out. Determinism, once asked for, holds for the rest of the process.
+            strategy: from ``training.find_strategy``; None trains on one device. Every worker makes this call, with the
+                run directory on a disk that all of them see; the chief alone writes.
         """
         facts = {
             "name": corpus.name,
@@ -97,8 +103,12 @@ class Experiment:
                 fit_text(self.recipe.target, [pair.target for pair in corpus.train]),
             )
 
-        self._prepare(facts, fit)
-        self._train(lambda *texts: self._batches(corpus.train, *texts, report), corpus.valid, report, show, options)
+        self._prepare(facts, fit, is_chief(strategy))
+
+        def make_batches(source_text: Text, target_text: Text) -> BatchSource:
+            return self._batches(corpus.train, source_text, target_text, report)
+
+        self._train(make_batches, corpus.valid, report, show, options, strategy)
 
     def train_prepared(
         self,
@@ -108,6 +118,7 @@ class Experiment:
         report: Callable[[str], None],
         show: Callable[[int, int, Mapping[str, float]], None],
         options: RunOptions = AS_ALWAYS,
+        strategy: tf.distribute.Strategy | None = None,
     ) -> None:
         """Trains on a corpus larger than memory, or goes on where the run stopped. See ``training.train``.
 
@@ -115,7 +126,7 @@ class Experiment:
             corpus: prepared with the recipe's texts; its vocabularies become the run's.
             name: the corpus's.
             valid: what to validate on.
-            report, show, options: as for ``train``.
+            report, show, options, strategy: as for ``train``.
 
         Raises:
             ValueError: the corpus was prepared for other texts or for longer sentences than the recipe trains on.
@@ -140,7 +151,7 @@ class Experiment:
             "pairs": {"train": len(corpus), "valid": len(valid), "test": 0},
             "sha256": {"train": corpus.sha256, "valid": part_sha256(valid, key_side="target"), "test": ""},
         }
-        self._prepare(facts, lambda: texts)
+        self._prepare(facts, lambda: texts, is_chief(strategy))
         config = self.recipe.train
         report(f"{len(corpus):,} pairs to train on; left out when they were prepared: {corpus.told_left_out()}")
         batches = ShardedBatches(
@@ -151,7 +162,7 @@ class Experiment:
             pool_size=config.pool_size,
             seed=config.seed,
         )
-        self._train(lambda *_: batches, valid, report, show, options)
+        self._train(lambda *_: batches, valid, report, show, options, strategy)
 
     def _batches(
         self, pairs: Sequence[Pair], source_text: Text, target_text: Text, report: Callable[[str], None]
@@ -187,6 +198,7 @@ class Experiment:
         report: Callable[[str], None],
         show: Callable[[int, int, Mapping[str, float]], None],
         options: RunOptions,
+        strategy: tf.distribute.Strategy | None,
     ) -> None:
         if is_finished(self.folder):
             return
@@ -196,11 +208,13 @@ class Experiment:
         tf.keras.utils.set_random_seed(config.seed)
         source_text, target_text = self._texts()
         batches = make_batches(source_text, target_text)
-        model = self._model(source_text, target_text)
+        with strategy.scope() if strategy else nullcontext():
+            model = self._model(source_text, target_text)
         translator = ModelTranslator(source_text, target_text, model, self.recipe.search)
         validate = validation(model, translator, valid, config.validation_sentences)
         board, profiler = self.folder / "tensorboard", Profiler(self.folder / "tensorboard", options.profile)
-        observe = Board(board, translator, valid[:SHOWN_SENTENCES]).observe if options.tensorboard else _nothing
+        shown = options.tensorboard and is_chief(strategy)
+        observe = Board(board, translator, valid[:SHOWN_SENTENCES]).observe if shown else _nothing
 
         def show_and_profile(step: int, total_steps: int, row: Mapping[str, float]) -> None:
             profiler.count()
@@ -218,6 +232,7 @@ class Experiment:
                 identity=self.identity(),
                 previous=options.previous,
                 observe=observe,
+                strategy=strategy,
             )
 
     def translator(self, average: int | None = None) -> ModelTranslator:
@@ -292,13 +307,23 @@ class Experiment:
     def _texts(self) -> tuple[Text, Text]:
         return load_text(self.folder / "source"), load_text(self.folder / "target")
 
-    def _prepare(self, facts: Mapping[str, Any], fit: Callable[[], tuple[Text, Text]]) -> None:
+    def _prepare(self, facts: Mapping[str, Any], fit: Callable[[], tuple[Text, Text]], chief: bool) -> None:
         """Writes what the run is made of; the recipe last, so that a run that has one has all.
 
         Args:
             facts: of the corpus.
             fit: makes the two texts, if the run is new.
+            chief: whether to write; a worker that is not the chief waits for it.
         """
+        waited = 0
+        while not chief and not (self.folder / "recipe.json").exists():
+            if waited == SECONDS_FOR_CHIEF:
+                raise FileNotFoundError(
+                    f"{self.folder / 'recipe.json'}: expected the chief to write it within {waited} s. Is the run "
+                    "directory on a disk that all workers see?"
+                )
+            time.sleep(1.0)
+            waited += 1
         recorded = self.folder / "corpus.json"
         if (self.folder / "recipe.json").exists():
             before = json.loads(recorded.read_text(encoding="utf-8"))

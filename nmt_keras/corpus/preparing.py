@@ -71,10 +71,10 @@ def prepare(
             yield from tally.pairs(stream_pairs(file, source_column=source_column, target_column=target_column))
 
     report("learning the vocabularies")
-    texts = [
+    texts = (
         fit_text(source, (pair.source for pair in pairs(Tally()))),
         fit_text(target, (pair.target for pair in pairs(Tally()))),
-    ]
+    )
     spilled.mkdir(parents=True, exist_ok=True)
     for text, side in zip(texts, ("source", "target"), strict=True):
         text.save(folder / side)
@@ -82,7 +82,7 @@ def prepare(
     tally, left_out = Tally(), Counter[Rejection]()
     with ExitStack() as stack:
         heaps = [stack.enter_context((spilled / str(number)).open("wb")) for number in range(shards)]
-        for pair in encoded(pairs(tally), *texts, filters, left_out):
+        for pair in encoded(pairs(tally), texts, filters, left_out):
             heaps[shard_of(pair.key, shards)].write(_packed(pair))
     found = tally.report()
     require_usable(found, ", ".join(map(str, files)), max_malformed)
@@ -101,7 +101,7 @@ def prepare(
 
 
 def encoded(
-    pairs: Iterable[Pair], source_text: Text, target_text: Text, filters: FilterConfig, left_out: Counter[Rejection]
+    pairs: Iterable[Pair], texts: tuple[Text, Text], filters: FilterConfig, left_out: Counter[Rejection]
 ) -> Iterator[EncodedPair]:
     """The pairs that pass the filters, as token ids; the others are counted in ``left_out``."""
     remaining = iter(pairs)
@@ -112,8 +112,8 @@ def encoded(
                 left_out[reason] += 1
             else:
                 kept.append(pair)
-        source, source_cut = encode_lines(source_text, [pair.source for pair in kept])
-        target, target_cut = encode_lines(target_text, [pair.target for pair in kept])
+        source, source_cut = encode_lines(texts[0], [pair.source for pair in kept])
+        target, target_cut = encode_lines(texts[1], [pair.target for pair in kept])
         for row, pair in enumerate(kept):
             cut = bool(source_cut[row] or target_cut[row])
             if reason := reject_lengths(int(source.lengths[row]), int(target.lengths[row]), cut, filters):

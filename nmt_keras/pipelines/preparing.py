@@ -47,13 +47,13 @@ class EncodePairs(beam.DoFn):
 
     def setup(self) -> None:
         """Loads the texts, once in each process."""
-        self._texts = [load_text(os.path.join(self._folder, side)) for side in ("source", "target")]
+        self._texts = load_text(os.path.join(self._folder, "source")), load_text(os.path.join(self._folder, "target"))
 
     def process(self, lines: list[bytes]) -> Iterator[EncodedPair]:
         """The pairs that pass."""
         counts: Counter[str] = Counter()
         left_out: Counter[Rejection] = Counter()
-        yield from encoded(self._pairs(lines, counts), *self._texts, self._filters, left_out)
+        yield from encoded(self._pairs(lines, counts), self._texts, self._filters, left_out)
         counts.update({reason.value: count for reason, count in left_out.items()})
         for name, count in counts.items():
             Metrics.counter(NAMESPACE, name).inc(count)

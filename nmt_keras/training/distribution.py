@@ -1,7 +1,7 @@
 """Updates on several devices, or on several machines: each replica differentiates its share of the batch.
 
-Sums of gradients are added over all replicas, then divided once by the global denominator and clipped, as on one device:
-what is computed does not depend on how many replicas there are, but for dropout masks, of which each replica has its own.
+Sums of gradients are added over all replicas, then divided once by the global denominator and clipped, as on one
+device: what is computed does not depend on the number of replicas, but for dropout masks, of which each has its own.
 """
 
 from __future__ import annotations
@@ -105,5 +105,10 @@ class ReplicatedUpdater(Updater):
         clipped = clip([g / divisor for g in gradients], norm, self.config.clip_norm)
         shares = [g / self.replicas for g in clipped]
         self.optimizer.learning_rate.assign(rate)
-        self.strategy.run(lambda: self.optimizer.apply(shares, self.variables))
+
+        def move() -> None:
+            here = [tf.identity(share) for share in shares]  # on the replica's device, where Keras looks for them
+            self.optimizer.apply(here, self.variables)
+
+        self.strategy.run(move)
         return tf.constant(0)

@@ -182,7 +182,7 @@ def _require_sound(step: int, metrics: Metrics, updater: Updater) -> None:
 
     That is after ``TrainConfig.max_skipped`` in a row, or at once where the weights themselves are not finite.
     """
-    in_a_row = int(updater.health.in_a_row)
+    in_a_row = int(updater.health.in_a_row.numpy())
     if not in_a_row:
         return
     broken = [variable.path for variable in updater.variables if not np.isfinite(variable.numpy()).all()]
