@@ -437,6 +437,11 @@ class TrainConfig:
     clip_norm: float | None = 1.0
     """Gradients whose global L2 norm exceeds this are scaled down to it; None leaves them."""
     label_smoothing: float = 0.1
+    segmentation_alpha: float | None = None
+    """Subword texts only: cut every sentence anew in each epoch, with probabilities in proportion to P(pieces)^alpha
+    (Kudo 2018); None takes the most probable pieces."""
+    segmentations: int = 16
+    """Of a sentence's segmentations, how many of the most probable are drawn from."""
     sampling_from: float = 0.0
     """Scheduled sampling: the probability, at the first step, that the decoder reads a token of its own rather than the
     reference's. 0 at both ends is teacher forcing, 1 at both ends free running."""
@@ -478,6 +483,7 @@ class TrainConfig:
             "batch_size",
             "batch_tokens",
             "accumulate",
+            "segmentations",
             "shapes",
             "pool_size",
             "learning_rate",
@@ -501,6 +507,12 @@ class TrainConfig:
             "TrainConfig.ema_decay",
             "None, or a decay in (0, 1)",
             self.ema_decay,
+        )
+        require(
+            self.segmentation_alpha is None or self.segmentation_alpha >= 0.0,
+            "TrainConfig.segmentation_alpha",
+            "None, or 0 or more",
+            self.segmentation_alpha,
         )
         require(self.weight_decay >= 0.0, "TrainConfig.weight_decay", "0 or more", self.weight_decay)
         require(0.0 < self.plateau_factor < 1.0, "TrainConfig.plateau_factor", "in (0, 1)", self.plateau_factor)
@@ -670,6 +682,12 @@ class Recipe:
 
     def __post_init__(self) -> None:
         decoder = self.model.decoder
+        require(
+            self.train.segmentation_alpha is None or "subword" in (self.source.kind, self.target.kind),
+            "TrainConfig.segmentation_alpha",
+            "None where neither text is a subword text: words are not cut",
+            self.train.segmentation_alpha,
+        )
         require(
             decoder.order != "self-attention" or self.search.max_tokens <= decoder.max_positions,
             "SearchConfig.max_tokens",

@@ -31,12 +31,13 @@ from nmt_keras.config import Recipe, RunOptions
 from nmt_keras.corpus import Pair, SplitCorpus, part_sha256
 from nmt_keras.corpus.batches import Batches, BatchSource, choose_shapes, rows_by_shape
 from nmt_keras.corpus.encoding import encode_lines
+from nmt_keras.corpus.sampling import SampledBatches, Segmenter
 from nmt_keras.corpus.shards import PreparedCorpus, ShardedBatches
 from nmt_keras.evaluation import Report, evaluate, write_score
 from nmt_keras.export import export, read_manifest, versions
 from nmt_keras.metrics import bleu
 from nmt_keras.model import Seq2Seq, build_model
-from nmt_keras.text import Text, fit_text, load_text
+from nmt_keras.text import SubwordText, Text, fit_text, load_text
 from nmt_keras.training import average_weights, forward, is_chief, is_finished, load_weights, train
 from nmt_keras.translator import ModelTranslator, ServedTranslator, Translator
 
@@ -146,6 +147,11 @@ class Experiment:
                 f"TrainConfig.max_tokens: expected at least {longest}, the longest side in {corpus.folder}, received "
                 f"{limit}. Prepare the corpus with FilterConfig.max_tokens={limit}, or raise it."
             )
+        if self.recipe.train.segmentation_alpha is not None:
+            raise ValueError(
+                f"TrainConfig.segmentation_alpha: expected None with a prepared corpus, whose pieces are cut already, "
+                f"received {self.recipe.train.segmentation_alpha}. Train on the text itself."
+            )
         facts = {
             "name": name,
             "pairs": {"train": len(corpus), "valid": len(valid), "test": 0},
@@ -182,14 +188,26 @@ class Experiment:
         )
         source, target = source.take(kept), target.take(kept)
         shapes = choose_shapes(source.lengths, target.lengths, config.shapes)
-        return Batches(
+        rows = rows_by_shape(shapes, config.batch_size, config.batch_tokens)
+        size, seed = config.pool_size, config.seed
+        if config.segmentation_alpha is None:
+            return Batches(source, target, batch_size=rows, shapes=shapes, pool_size=size, seed=seed)
+        return SampledBatches(
             source,
             target,
-            batch_size=rows_by_shape(shapes, config.batch_size, config.batch_tokens),
+            batch_size=rows,
             shapes=shapes,
-            pool_size=config.pool_size,
-            seed=config.seed,
+            pool_size=size,
+            seed=seed,
+            lines=([pairs[row].source for row in kept.tolist()], [pairs[row].target for row in kept.tolist()]),
+            segmenters=(self._segmenter(source_text), self._segmenter(target_text)),
         )
+
+    def _segmenter(self, text: Text) -> Segmenter | None:
+        config = self.recipe.train
+        if config.segmentation_alpha is None or not isinstance(text, SubwordText):
+            return None
+        return Segmenter(text, config.segmentation_alpha, config.segmentations)
 
     def _train(
         self,

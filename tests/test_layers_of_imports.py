@@ -44,6 +44,8 @@ TENSORFLOW_FREE = [
     "corpus",
     "corpus.batches",
     "corpus.download",
+    "corpus.filtering",
+    "corpus.prefetching",
     "corpus.reading",
     "corpus.split",
     "metrics",

@@ -248,6 +248,20 @@ def test_a_full_disk_is_told_and_leaves_the_last_checkpoint_whole_and_no_litter(
     assert Run(batches, tmp_path, settings)().steps[0] == 6
 
 
+def test_a_log_that_cannot_be_written_is_named(batches, tmp_path):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def fill():
+        resource.setrlimit(resource.RLIMIT_FSIZE, ((tmp_path / "log.jsonl").stat().st_size, limits[1]))
+
+    try:
+        with pytest.raises(OSError, match=r"log\.jsonl: the row of step 9 could not be written.*make room"):
+            Run(batches, tmp_path, at={8: fill})()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert Run(batches, tmp_path)().steps[0] == 6
+
+
 def test_a_folder_that_cannot_be_written_is_named_before_anything_is_computed(batches, tmp_path):
     (tmp_path / "checkpoints").write_text("a file where the folder should be")
     run = Run(batches, tmp_path)

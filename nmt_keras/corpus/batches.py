@@ -206,8 +206,12 @@ class Batches:
                 if number >= first_pool:
                     begin = first_batch if number == first_pool else 0
                     for batch in range(begin, len(pool)):
-                        yield Position(epoch, number, batch), self.batch(pool[batch])
+                        yield Position(epoch, number, batch), self.drawn(epoch, pool[batch])
             epoch, first_pool, first_batch = epoch + 1, 0, 0
+
+    def drawn(self, epoch: int, rows: np.ndarray) -> Batch:
+        """The batch that an epoch has of ``rows``: the same in each."""
+        return self.batch(rows)
 
     def epoch(self, epoch: int, begin: int = 0) -> Iterator[Batch]:
         """The batches of an epoch, from number ``begin``."""

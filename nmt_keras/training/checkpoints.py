@@ -13,6 +13,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from nmt_keras.config import TrainConfig
 from nmt_keras.corpus.batches import Position
 from nmt_keras.model import Seq2Seq
 from nmt_keras.training.updating import Updater
@@ -56,6 +57,19 @@ class Progress(tf.Module):
         self.pool.assign(seen.pool)
         self.batch.assign(seen.batch + 1)
 
+    def judge(self, loss: float, config: TrainConfig, *, last: bool) -> bool:
+        """Takes note of a validation's loss, nats per token; returns whether it is the best so far.
+
+        Training is finished after the last validation, or after ``config.patience`` without a better loss.
+        """
+        better = loss < float(self.best)
+        self.best.assign(min(float(self.best), loss))
+        self.stale.assign(0 if better else self.stale + 1)
+        if not better and config.decay == "plateau":
+            self.reductions.assign_add(1)
+        self.finished.assign(last or int(self.stale) >= config.patience)
+        return better
+
 
 class Weights(tf.Module):
     """A model's variables, in order, as a checkpoint holds them.
@@ -90,7 +104,7 @@ class Checkpoints:
             for name in ("last", "best"):
                 (folder / name).mkdir(parents=True, exist_ok=True)
                 (folder / name / "writable").touch()
-                (folder / name / "writable").unlink()
+                (folder / name / "writable").unlink(missing_ok=True)
         except OSError as error:
             raise OSError(f"{folder}: expected a folder that checkpoints can be written into; {error}.") from error
         self.last = tf.train.CheckpointManager(checkpoint, str(folder / "last"), max_to_keep=keep)

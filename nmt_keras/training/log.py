@@ -27,9 +27,15 @@ class Log:
         self.path = path
 
     def append(self, row: Mapping[str, float]) -> None:
-        """Writes a row."""
-        with self.path.open("a") as file:
-            file.write(json.dumps(row) + "\n")
+        """Writes a row. Raises OSError, naming the file, if that cannot be done."""
+        try:
+            with self.path.open("a") as file:
+                file.write(json.dumps(row) + "\n")
+        except OSError as error:
+            raise OSError(
+                f"{self.path}: the row of step {row['step']} could not be written; {error}. The last checkpoint is "
+                "whole: make room or mend the permissions, then run the same command."
+            ) from error
 
 
 class Unwritten:

@@ -80,6 +80,7 @@ def train(
 
     def save(manager: Any) -> None:
         progress.seconds.assign(before + time.perf_counter() - began)
+        progress.advance(step, position)
         if chief:
             checkpoints.save(manager)
 
@@ -91,19 +92,20 @@ def train(
     seconds = updater.rehearse(batches, report)
     if not progress.total_steps.numpy():
         progress.total_steps.assign(_total_steps(config, batches, seconds, time.perf_counter() - began))
-    total_steps, step = int(progress.total_steps), int(progress.step)
+    total_steps, step, finished = int(progress.total_steps), int(progress.step), False
     epochs = total_steps * config.accumulate / len(batches)
     report(f"training for {total_steps} steps, {epochs:.2f} epochs of {len(batches)} batches")
     every = -(-total_steps // config.validations)
+    # variables of TensorFlow are read and written around checkpoints alone: between updates the host does nothing
+    begin = position = progress.position
+    reductions = int(progress.reductions)
     interval, row = Interval(), {"loss": math.nan, "tokens_per_s": math.nan}
     with stop_signals() as stopped:
-        for position, group in _groups(batches, progress.position, config.accumulate):
-            if step >= total_steps or progress.finished.numpy():
+        for position, group in _groups(batches, begin, config.accumulate):
+            if step >= total_steps or finished:
                 break
-            reductions = int(progress.reductions)
             metrics = updater.update(group, step, total_steps, reductions)
             step += 1
-            progress.advance(step, position)
             interval.add(group, metrics)
             logging = step % config.log_every == 0 or step == total_steps
             validating = step % every == 0 or step == total_steps
@@ -132,19 +134,15 @@ def train(
                     log.append(validated)
                     observe(validated)
                     report(f"step {step}: " + ", ".join(f"{name} {value:.3f}" for name, value in scores.items()))
-                    better = scores["valid_loss"] < float(progress.best)
-                    progress.best.assign(min(float(progress.best), scores["valid_loss"]))
-                    progress.stale.assign(0 if better else progress.stale + 1)
-                    if not better and config.decay == "plateau":
-                        progress.reductions.assign_add(1)
-                    progress.finished.assign(step == total_steps or int(progress.stale) >= config.patience)
-                    if better:
+                    if progress.judge(scores["valid_loss"], config, last=step == total_steps):
                         save(checkpoints.best)
                 save(checkpoints.last)
+                finished, reductions = bool(progress.finished), int(progress.reductions)
+                number = stopped()
                 interval.began += time.perf_counter() - paused
             elif saving:
                 save(checkpoints.last)
-            if (number := stopped()) is not None:
+            if number is not None:
                 raise Interrupted(step, number)
     report(f"trained for {float(progress.seconds) / 60.0:.1f} minutes, {step} steps")
 
