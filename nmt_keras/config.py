@@ -442,6 +442,8 @@ class TrainConfig:
     (Kudo 2018); None takes the most probable pieces."""
     segmentations: int = 16
     """Of a sentence's segmentations, how many of the most probable are drawn from."""
+    guided_weight: float = 1.0
+    """Weight of the alignment loss, where word alignments of the training pairs are given."""
     sampling_from: float = 0.0
     """Scheduled sampling: the probability, at the first step, that the decoder reads a token of its own rather than the
     reference's. 0 at both ends is teacher forcing, 1 at both ends free running."""
@@ -514,6 +516,7 @@ class TrainConfig:
             "None, or 0 or more",
             self.segmentation_alpha,
         )
+        require(self.guided_weight >= 0.0, "TrainConfig.guided_weight", "0 or more", self.guided_weight)
         require(self.weight_decay >= 0.0, "TrainConfig.weight_decay", "0 or more", self.weight_decay)
         require(0.0 < self.plateau_factor < 1.0, "TrainConfig.plateau_factor", "in (0, 1)", self.plateau_factor)
         require(0.0 <= self.beta_2 < 1.0, "TrainConfig.beta_2", "a decay in [0, 1)", self.beta_2)

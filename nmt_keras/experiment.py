@@ -13,6 +13,7 @@ runs/NAME/
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import os
 import time
@@ -27,8 +28,9 @@ import numpy as np
 import tensorflow as tf
 
 from nmt_keras.board import Board, Profiler
-from nmt_keras.config import Recipe, RunOptions
+from nmt_keras.config import Recipe, RunOptions, require
 from nmt_keras.corpus import Pair, SplitCorpus, part_sha256
+from nmt_keras.corpus.alignments import parse_links, token_links, words_of_tokens
 from nmt_keras.corpus.batches import Batches, BatchSource, choose_shapes, rows_by_shape
 from nmt_keras.corpus.encoding import encode_lines
 from nmt_keras.corpus.sampling import SampledBatches, Segmenter
@@ -77,6 +79,7 @@ class Experiment:
         show: Callable[[int, int, Mapping[str, float]], None],
         options: RunOptions = AS_ALWAYS,
         strategy: tf.distribute.Strategy | None = None,
+        alignments: Sequence[str] | None = None,
     ) -> None:
         """Trains, or goes on where the run stopped; returns at once if it is finished. See ``training.train``.
 
@@ -86,7 +89,17 @@ class Experiment:
             options: how the run is carried out. Determinism, once asked for, holds for the rest of the process.
             strategy: from ``training.find_strategy``; None trains on one device. Every worker makes this call, with the
                 run directory on a disk that all of them see; the chief alone writes.
+            alignments: of the training part's pairs, a line each in Pharaoh's format (see ``corpus.alignments``), for
+                attention to learn from; None leaves it alone.
+
+        Raises:
+            ValueError: there is not one alignment for each pair, or one cannot be read.
         """
+        if alignments is not None and len(alignments) != len(corpus.train):
+            raise ValueError(
+                f"alignments: expected one for each of the {len(corpus.train)} training pairs, received "
+                f"{len(alignments)}."
+            )
         facts = {
             "name": corpus.name,
             "pairs": {"train": len(corpus.train), "valid": len(corpus.valid), "test": len(corpus.test)},
@@ -94,6 +107,7 @@ class Experiment:
                 "train": part_sha256(corpus.train, key_side="target"),
                 "valid": part_sha256(corpus.valid, key_side="target"),
                 "test": part_sha256(corpus.test, key_side="target"),
+                **({} if alignments is None else {"alignments": _lines_sha256(alignments)}),
             },
         }
 
@@ -107,7 +121,7 @@ class Experiment:
         self._prepare(facts, fit, is_chief(strategy))
 
         def make_batches(source_text: Text, target_text: Text) -> BatchSource:
-            return self._batches(corpus.train, source_text, target_text, report)
+            return self._batches(corpus.train, alignments, source_text, target_text, report)
 
         self._train(make_batches, corpus.valid, report, show, options, strategy)
 
@@ -171,7 +185,12 @@ class Experiment:
         self._train(lambda *_: batches, valid, report, show, options, strategy)
 
     def _batches(
-        self, pairs: Sequence[Pair], source_text: Text, target_text: Text, report: Callable[[str], None]
+        self,
+        pairs: Sequence[Pair],
+        alignments: Sequence[str] | None,
+        source_text: Text,
+        target_text: Text,
+        report: Callable[[str], None],
     ) -> Batches:
         """The training part in memory, without what is too long."""
         config, limit = self.recipe.train, self.recipe.train.max_tokens
@@ -190,8 +209,20 @@ class Experiment:
         shapes = choose_shapes(source.lengths, target.lengths, config.shapes)
         rows = rows_by_shape(shapes, config.batch_size, config.batch_tokens)
         size, seed = config.pool_size, config.seed
+        links = None
+        if alignments is not None:
+            require(
+                config.segmentation_alpha is None,
+                "TrainConfig.segmentation_alpha",
+                "None where alignments are given, which are those of the most probable pieces",
+                config.segmentation_alpha,
+            )
+            links = [
+                _links(pairs[row], alignments[row], f"alignments, line {row + 1}", source_text, target_text)
+                for row in kept.tolist()
+            ]
         if config.segmentation_alpha is None:
-            return Batches(source, target, batch_size=rows, shapes=shapes, pool_size=size, seed=seed)
+            return Batches(source, target, batch_size=rows, shapes=shapes, pool_size=size, seed=seed, links=links)
         return SampledBatches(
             source,
             target,
@@ -357,6 +388,19 @@ class Experiment:
         partial = self.folder / "recipe.partial"
         partial.write_text(self.recipe.to_json(), encoding="utf-8")
         os.replace(partial, self.folder / "recipe.json")
+
+
+def _links(pair: Pair, line: str, where: str, source_text: Text, target_text: Text) -> np.ndarray:
+    """The links between the tokens of a pair that a line in Pharaoh's format means."""
+    words = []
+    for text, sentence in ((source_text, pair.source), (target_text, pair.target)):
+        surfaces = text.encode(tf.constant([sentence])).surface.numpy()[0]
+        words.append(words_of_tokens(sentence, [surface.decode() for surface in surfaces]))
+    return token_links(parse_links(line, where), *words)
+
+
+def _lines_sha256(lines: Sequence[str]) -> str:
+    return hashlib.sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest()
 
 
 def _nothing(_: Mapping[str, float]) -> None:

@@ -42,6 +42,7 @@ NEIGHBOURS = {
 TENSORFLOW_FREE = [
     "config",
     "corpus",
+    "corpus.alignments",
     "corpus.batches",
     "corpus.download",
     "corpus.filtering",

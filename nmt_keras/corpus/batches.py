@@ -17,6 +17,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from nmt_keras.config import END, PAD
+from nmt_keras.corpus.alignments import alignment_of
 
 
 class Shape(NamedTuple):
@@ -32,6 +33,7 @@ class Batch(NamedTuple):
     source: np.ndarray  # [B, S] int32
     target: np.ndarray  # [B, T] int32, END included
     pairs: int  # real rows
+    alignment: np.ndarray | None = None  # [B, T, S] float32: where each target token should look; 0 where nobody says
 
 
 class Position(NamedTuple):
@@ -130,6 +132,7 @@ class Batches:
         shapes: from :func:`choose_shapes`; the last must hold every pair.
         pool_size: sentence pairs that are sorted together.
         seed: of the order.
+        links: [N] of each pair, from ``alignments.token_links``, for guided alignment; None for none.
 
     Raises:
         ValueError: the sides differ in length, there is no pair, or a pair fits no shape.
@@ -144,6 +147,7 @@ class Batches:
         shapes: Sequence[Shape],
         pool_size: int,
         seed: int,
+        links: Sequence[np.ndarray] | None = None,
     ):
         if len(source) != len(target) or not len(source):
             raise ValueError(
@@ -159,7 +163,7 @@ class Batches:
             )
         self.source, self.target, self.shapes = source, target, list(shapes)
         self.rows = dict.fromkeys(shapes, batch_size) if isinstance(batch_size, int) else dict(batch_size)
-        self.pool_size, self.seed = pool_size, seed
+        self.pool_size, self.seed, self.links = pool_size, seed, links
         self.shape_of = np.argmax(fits, axis=0)  # [N] the first shape that holds the pair
 
     def __len__(self) -> int:
@@ -235,7 +239,11 @@ class Batches:
         for i, row in enumerate(rows):
             source[i, : self.source.lengths[row]] = self.source[row]
             target[i, : self.target.lengths[row]] = self.target[row]
-        return Batch(source, target, len(rows))
+        if self.links is None:
+            return Batch(source, target, len(rows))
+        return Batch(
+            source, target, len(rows), alignment_of([self.links[row] for row in rows], size, shape.target, shape.source)
+        )
 
     def shape_counts(self, epoch: int) -> dict[Shape, int]:
         """How many batches of each shape an epoch has."""

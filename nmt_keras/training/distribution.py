@@ -63,8 +63,8 @@ class ReplicatedUpdater(Updater):
         self._move = self._moved_everywhere
         self.replicas: int = strategy.num_replicas_in_sync
 
-    def arrays(self, batch: Batch) -> tuple[Any, Any]:
-        """Source and target of a batch, every replica's rows apart; row i belongs to replica i modulo their number."""
+    def arrays(self, batch: Batch) -> tuple[Any, Any, Any]:
+        """Source, target and alignment of a batch in shares: row i belongs to replica i modulo their number."""
         rows = len(batch.source)
         if rows % self.replicas:
             raise ValueError(
@@ -77,7 +77,8 @@ class ReplicatedUpdater(Updater):
                 lambda context: tf.constant(side[context.replica_id_in_sync_group :: self.replicas])
             )
 
-        return share(batch.source), share(batch.target)
+        alignment = None if batch.alignment is None else share(batch.alignment)
+        return share(batch.source), share(batch.target), alignment
 
     def _noise(self, step: tf.Tensor) -> Noise:
         """Every replica's own randomness; the first has that of a single device."""
@@ -86,16 +87,16 @@ class ReplicatedUpdater(Updater):
         return Noise(tf.constant(self.config.seed, tf.int32) + replica * SEEDS_APART, step)
 
     def _summed(
-        self, source: Any, target: Any, step: tf.Tensor, sampling: tf.Tensor | None, scale: tf.Tensor
+        self, batch: tuple[Any, Any, Any], step: tf.Tensor, sampling: tf.Tensor | None, scale: tf.Tensor
     ) -> tuple[list[tf.Tensor], Loss]:
         """Gradients and loss of the whole batch."""
 
-        def here(source: tf.Tensor, target: tf.Tensor) -> tuple[list[tf.Tensor], Loss]:
-            gradients, loss = self._compiled(source, target, step, sampling, scale)
+        def here(batch: tuple[tf.Tensor, tf.Tensor, tf.Tensor | None]) -> tuple[list[tf.Tensor], Loss]:
+            gradients, loss = self._compiled(batch, step, sampling, scale)
             context = tf.distribute.get_replica_context()
             return context.all_reduce(tf.distribute.ReduceOp.SUM, (gradients, loss))
 
-        sums = self.strategy.run(here, args=(source, target))
+        sums = self.strategy.run(here, args=(batch,))
         return tf.nest.map_structure(lambda one: self.strategy.experimental_local_results(one)[0], sums)
 
     def _moved_everywhere(

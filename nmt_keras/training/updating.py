@@ -17,7 +17,7 @@ import tensorflow as tf
 from nmt_keras.cells import Noise
 from nmt_keras.config import PAD, START, TrainConfig
 from nmt_keras.corpus.batches import Batch, BatchSource, Shape
-from nmt_keras.loss import Loss, masked_cross_entropy
+from nmt_keras.loss import Loss, guided_alignment, masked_cross_entropy
 from nmt_keras.model import Seq2Seq
 from nmt_keras.optimization import build_optimizer, clip, global_norm, learning_rate, sampling_probability
 
@@ -69,14 +69,20 @@ def forward(
     smoothing: float,
     noise: Noise | None = None,
     sampling: tf.Tensor | None = None,
+    alignment: tf.Tensor | None = None,
+    guided_weight: float = 1.0,
 ) -> Loss:
     """The loss of targets [B, T] (END included, PAD after it) given sources [B, S].
 
     Under teacher forcing, or with ``sampling`` [], the probability that the decoder reads a token of its own instead.
+    With ``alignment`` [B, T, S], ``guided_weight`` times the distance of attention from it is added to the total.
     """
     starts = tf.fill([tf.shape(target)[0], 1], tf.constant(START, target.dtype))
     output = model((source, tf.concat([starts, target[:, :-1]], axis=1)), noise=noise, sampling=sampling)
-    return masked_cross_entropy(output.logits, target, tf.not_equal(target, PAD), smoothing)
+    loss = masked_cross_entropy(output.logits, target, tf.not_equal(target, PAD), smoothing)
+    if alignment is None:
+        return loss
+    return loss._replace(total=loss.total + guided_weight * guided_alignment(output.alignment, alignment))
 
 
 class Updater:
@@ -94,18 +100,27 @@ class Updater:
         self.health = Health(scaled=config.precision == "float16")
         self.differentiate = tf.function(self._differentiate, jit_compile=config.xla, autograph=False)
         self.add = tf.function(_added, jit_compile=config.xla, autograph=False)
-        self._norm = tf.function(global_norm, jit_compile=config.xla, autograph=False)
-        self._move = tf.function(self._moved, jit_compile=config.xla, autograph=False)
+        self._norm: Callable[..., tf.Tensor] = global_norm
+        self._move: Callable[..., tf.Tensor] = self._moved
+        if config.xla:
+            self._norm = tf.function(global_norm, jit_compile=True, autograph=False)
+            self._move = tf.function(self._moved, jit_compile=True, autograph=False)
         # not compiled by XLA as a whole: its branches would copy every weight
         self.apply = tf.function(self._apply, autograph=False)
 
     def _differentiate(
-        self, source: tf.Tensor, target: tf.Tensor, step: tf.Tensor, sampling: tf.Tensor | None, scale: tf.Tensor
+        self,
+        batch: tuple[tf.Tensor, tf.Tensor, tf.Tensor | None],
+        step: tf.Tensor,
+        sampling: tf.Tensor | None,
+        scale: tf.Tensor,
     ) -> tuple[list[tf.Tensor], Loss]:
         """Gradients of the batch's summed loss, each dense; rows of an embedding that occur twice are summed."""
         noise = self._noise(step)
         with tf.GradientTape() as tape:
-            loss = forward(self.model, source, target, self.config.label_smoothing, noise, sampling)
+            source, target, alignment = batch
+            smoothing, weight = self.config.label_smoothing, self.config.guided_weight
+            loss = forward(self.model, source, target, smoothing, noise, sampling, alignment, weight)
             scaled = loss.total * scale if self.health.scaled else loss.total
         # a variable that the loss does not reach, such as the embedding of a decoder that reads no words, gets zeros
         unreached = tf.UnconnectedGradients.ZERO
@@ -115,9 +130,10 @@ class Updater:
     def _noise(self, step: tf.Tensor) -> Noise:
         return Noise(tf.constant(self.config.seed, tf.int32), step)
 
-    def arrays(self, batch: Batch) -> tuple[Any, Any]:
-        """Source and target of a batch as ``differentiate`` takes them."""
-        return tf.constant(batch.source), tf.constant(batch.target)
+    def arrays(self, batch: Batch) -> tuple[Any, Any, Any]:
+        """Source, target and alignment (None where there is none) of a batch, as ``differentiate`` takes them."""
+        alignment = None if batch.alignment is None else tf.constant(batch.alignment)
+        return tf.constant(batch.source), tf.constant(batch.target), alignment
 
     def _apply(
         self, gradients: list[tf.Tensor], total: tf.Tensor, denominator: tf.Tensor, rate: tf.Tensor
@@ -153,8 +169,7 @@ class Updater:
         sums: tuple[list[tf.Tensor], Loss] | None = None
         for number, batch in enumerate(batches):
             place = tf.constant(step * self.config.accumulate + number)
-            source, target = self.arrays(batch)
-            found = self.differentiate(source, target, place, sampling, self.health.scale)
+            found = self.differentiate(self.arrays(batch), place, sampling, self.health.scale)
             sums = found if sums is None else self.add(sums, found)
         assert sums is not None
         gradients, loss = sums
@@ -180,8 +195,7 @@ class Updater:
         seconds, update = {}, 0.0
         for shape in batches.shapes:
             batch = batches.masked(shape)
-            source, target = self.arrays(batch)
-            arguments = source, target, tf.constant(0), self._sampling(0, 1), self.health.scale
+            arguments = self.arrays(batch), tf.constant(0), self._sampling(0, 1), self.health.scale
             compiling = time.perf_counter()
             found = self.differentiate(*arguments)
             if not update:
