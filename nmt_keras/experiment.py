@@ -28,18 +28,17 @@ import numpy as np
 import tensorflow as tf
 
 from nmt_keras.board import Board, Profiler
-from nmt_keras.config import Recipe, RunOptions, require
+from nmt_keras.config import Recipe, RunOptions
 from nmt_keras.corpus import Pair, SplitCorpus, part_sha256
-from nmt_keras.corpus.alignments import parse_links, token_links, words_of_tokens
-from nmt_keras.corpus.batches import Batches, BatchSource, choose_shapes, rows_by_shape
+from nmt_keras.corpus.batches import Batches, BatchSource, choose_shapes
+from nmt_keras.corpus.batching import batch_pairs
 from nmt_keras.corpus.encoding import encode_lines
-from nmt_keras.corpus.sampling import SampledBatches, Segmenter
 from nmt_keras.corpus.shards import PreparedCorpus, ShardedBatches
 from nmt_keras.evaluation import Report, evaluate, write_score
 from nmt_keras.export import export, read_manifest, versions
 from nmt_keras.metrics import bleu
 from nmt_keras.model import Seq2Seq, build_model
-from nmt_keras.text import SubwordText, Text, fit_text, load_text
+from nmt_keras.text import Text, fit_text, load_text
 from nmt_keras.training import average_weights, forward, is_chief, is_finished, load_weights, train
 from nmt_keras.translator import ModelTranslator, ServedTranslator, Translator
 
@@ -121,7 +120,7 @@ class Experiment:
         self._prepare(facts, fit, is_chief(strategy))
 
         def make_batches(source_text: Text, target_text: Text) -> BatchSource:
-            return self._batches(corpus.train, alignments, source_text, target_text, report)
+            return batch_pairs(corpus.train, (source_text, target_text), self.recipe.train, report, alignments)
 
         self._train(make_batches, corpus.valid, report, show, options, strategy)
 
@@ -183,62 +182,6 @@ class Experiment:
             seed=config.seed,
         )
         self._train(lambda *_: batches, valid, report, show, options, strategy)
-
-    def _batches(
-        self,
-        pairs: Sequence[Pair],
-        alignments: Sequence[str] | None,
-        source_text: Text,
-        target_text: Text,
-        report: Callable[[str], None],
-    ) -> Batches:
-        """The training part in memory, without what is too long."""
-        config, limit = self.recipe.train, self.recipe.train.max_tokens
-        source, source_cut = encode_lines(source_text, [pair.source for pair in pairs])
-        target, target_cut = encode_lines(target_text, [pair.target for pair in pairs])
-        long = source_cut | target_cut | (source.lengths > limit) | (target.lengths > limit)
-        kept = np.flatnonzero(~long)
-        if not len(kept):
-            raise ValueError(
-                f"TrainConfig.max_tokens: expected some pair of at most {limit} tokens a side, found none."
-            )
-        report(
-            f"{len(kept):,} pairs to train on; {len(source) - len(kept):,} left out: more than {limit} tokens a side"
-        )
-        source, target = source.take(kept), target.take(kept)
-        shapes = choose_shapes(source.lengths, target.lengths, config.shapes)
-        rows = rows_by_shape(shapes, config.batch_size, config.batch_tokens)
-        size, seed = config.pool_size, config.seed
-        links = None
-        if alignments is not None:
-            require(
-                config.segmentation_alpha is None,
-                "TrainConfig.segmentation_alpha",
-                "None where alignments are given, which are those of the most probable pieces",
-                config.segmentation_alpha,
-            )
-            links = [
-                _links(pairs[row], alignments[row], f"alignments, line {row + 1}", source_text, target_text)
-                for row in kept.tolist()
-            ]
-        if config.segmentation_alpha is None:
-            return Batches(source, target, batch_size=rows, shapes=shapes, pool_size=size, seed=seed, links=links)
-        return SampledBatches(
-            source,
-            target,
-            batch_size=rows,
-            shapes=shapes,
-            pool_size=size,
-            seed=seed,
-            lines=([pairs[row].source for row in kept.tolist()], [pairs[row].target for row in kept.tolist()]),
-            segmenters=(self._segmenter(source_text), self._segmenter(target_text)),
-        )
-
-    def _segmenter(self, text: Text) -> Segmenter | None:
-        config = self.recipe.train
-        if config.segmentation_alpha is None or not isinstance(text, SubwordText):
-            return None
-        return Segmenter(text, config.segmentation_alpha, config.segmentations)
 
     def _train(
         self,
@@ -388,15 +331,6 @@ class Experiment:
         partial = self.folder / "recipe.partial"
         partial.write_text(self.recipe.to_json(), encoding="utf-8")
         os.replace(partial, self.folder / "recipe.json")
-
-
-def _links(pair: Pair, line: str, where: str, source_text: Text, target_text: Text) -> np.ndarray:
-    """The links between the tokens of a pair that a line in Pharaoh's format means."""
-    words = []
-    for text, sentence in ((source_text, pair.source), (target_text, pair.target)):
-        surfaces = text.encode(tf.constant([sentence])).surface.numpy()[0]
-        words.append(words_of_tokens(sentence, [surface.decode() for surface in surfaces]))
-    return token_links(parse_links(line, where), *words)
 
 
 def _lines_sha256(lines: Sequence[str]) -> str:

@@ -242,6 +242,12 @@ def test_epochs_and_seeds_differ_and_pools_mix_the_pairs_of_a_shard(numbers):
     assert [row[0] for row in first] != sorted(row[0] for row in first)
 
 
+def test_the_pairs_of_one_shard_meet_others_in_every_epoch(tmp_path):
+    batches = batches_of(numbered(tmp_path, [40]))
+    first_pools = {frozenset(int(row[0]) for row in next(batches.pools(epoch))[0]) for epoch in range(4)}
+    assert len(first_pools) == 4
+
+
 def test_shapes_are_those_of_all_lengths_and_counts_are_as_expected(numbers):
     batches = batches_of(numbers)
     assert max(shape.source for shape in batches.shapes) == 6

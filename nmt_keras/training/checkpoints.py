@@ -228,13 +228,16 @@ def average_weights(model: Seq2Seq, folder: Path, count: int) -> list[int]:
 
 
 def refuse_foreign(path: str, model: keras.Model, progress: Progress) -> None:
-    """Raises ValueError naming what a checkpoint has otherwise than the model and the run that want it."""
+    """Raises ValueError naming what a checkpoint has otherwise than the model and the run that want it.
+
+    Names that only one of them knows are passed over: a recipe's fields grow with the package's versions.
+    """
     found = json.loads(tf.train.load_checkpoint(path).get_tensor(f"progress/identity{VALUE}"))
     wanted = json.loads(progress.identity.numpy())
     differences = [
-        f"{name}: {found.get(name)!r} there, {wanted.get(name)!r} here"
-        for name in sorted({*found, *wanted})
-        if found.get(name) != wanted.get(name)
+        f"{name}: {found[name]!r} there, {wanted[name]!r} here"
+        for name in sorted(found.keys() & wanted.keys())
+        if found[name] != wanted[name]
     ]
     differences += _different_shapes(path, model)
     if differences:
