@@ -8,36 +8,47 @@ runs/NAME/
   lexicon.tsv      source word, tab, target word: what replaces unknown words, if the recipe or somebody asked for it
   log.jsonl        a row per interval of training and per validation
   scores.json      BLEU and chrF of valid and test
+  tensorboard/     where a run was asked for it: scalars, alignments, translations, profiles
 """
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import nullcontext
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
-from nmt_keras.config import Recipe
+from nmt_keras.board import Board, Profiler
+from nmt_keras.config import ExportConfig, Recipe, RunOptions
 from nmt_keras.corpus import Pair, SplitCorpus, part_sha256
-from nmt_keras.corpus.batches import Batches, TokenLists, choose_shapes
+from nmt_keras.corpus.batches import Batches, BatchSource, choose_shapes
+from nmt_keras.corpus.batching import batch_pairs
+from nmt_keras.corpus.encoding import encode_lines
+from nmt_keras.corpus.shards import PreparedCorpus, ShardedBatches
 from nmt_keras.ensemble import Ensemble
 from nmt_keras.evaluation import Report, evaluate, write_score
-from nmt_keras.export import export, read_manifest, versions
+from nmt_keras.export import PLAIN, export, prune, read_manifest, versions
 from nmt_keras.lexicon import learn_lexicon, load_lexicon, save_lexicon
 from nmt_keras.metrics import bleu
 from nmt_keras.model import Seq2Seq, build_model
 from nmt_keras.text import Text, fit_text, load_text
-from nmt_keras.training import forward, is_finished, load_weights, train
+from nmt_keras.training import average_weights, forward, is_chief, is_finished, load_weights, train
 from nmt_keras.translator import ModelTranslator, ServedTranslator, Translator
 from nmt_keras.unknown_words import UnknownWords
 
-LINES_AT_ONCE = 4096
+AS_ALWAYS = RunOptions()
+SECONDS_FOR_CHIEF = 600  # that other workers wait until the vocabularies are there
+SHOWN_SENTENCES = 4  # whose translations TensorBoard shows
 
 LEXICON = "lexicon.tsv"
 LEXICON_PAIRS = 40_000
@@ -73,41 +84,161 @@ class Experiment:
         corpus: SplitCorpus,
         report: Callable[[str], None],
         show: Callable[[int, int, Mapping[str, float]], None],
+        options: RunOptions = AS_ALWAYS,
+        strategy: tf.distribute.Strategy | None = None,
+        alignments: Sequence[str] | None = None,
     ) -> None:
-        """Trains, or goes on where the run stopped; returns at once if it is finished. See ``training.train``."""
-        self._prepare(corpus, report)
+        """Trains, or goes on where the run stopped; returns at once if it is finished. See ``training.train``.
+
+        Args:
+            corpus: what to train and validate on.
+            report, show: see ``training.train``.
+            options: how the run is carried out. Determinism, once asked for, holds for the rest of the process.
+            strategy: from ``training.find_strategy``; None trains on one device. Every worker makes this call, with the
+                run directory on a disk that all of them see; the chief alone writes.
+            alignments: of the training part's pairs, a line each in Pharaoh's format (see ``corpus.alignments``), for
+                attention to learn from; None leaves it alone.
+
+        Raises:
+            ValueError: there is not one alignment for each pair, or one cannot be read.
+        """
+        if alignments is not None and len(alignments) != len(corpus.train):
+            raise ValueError(
+                f"alignments: expected one for each of the {len(corpus.train)} training pairs, received "
+                f"{len(alignments)}."
+            )
+        facts = {
+            "name": corpus.name,
+            "pairs": {"train": len(corpus.train), "valid": len(corpus.valid), "test": len(corpus.test)},
+            "sha256": {
+                "train": part_sha256(corpus.train, key_side="target"),
+                "valid": part_sha256(corpus.valid, key_side="target"),
+                "test": part_sha256(corpus.test, key_side="target"),
+                **({} if alignments is None else {"alignments": _lines_sha256(alignments)}),
+            },
+        }
+
+        def fit() -> tuple[Text, Text]:
+            report("learning the vocabularies from the training part")
+            return (
+                fit_text(self.recipe.source, [pair.source for pair in corpus.train]),
+                fit_text(self.recipe.target, [pair.target for pair in corpus.train]),
+            )
+
+        self._prepare(facts, fit, is_chief(strategy))
+
+        def make_batches(source_text: Text, target_text: Text) -> BatchSource:
+            return batch_pairs(corpus.train, (source_text, target_text), self.recipe.train, report, alignments)
+
         if is_finished(self.folder):
             return
-        tf.keras.utils.set_random_seed(self.recipe.train.seed)
-        source_text, target_text = self._texts()
-        config, limit = self.recipe.train, self.recipe.train.max_tokens
-        source, source_cut = encode_lines(source_text, [pair.source for pair in corpus.train])
-        target, target_cut = encode_lines(target_text, [pair.target for pair in corpus.train])
-        long = source_cut | target_cut | (source.lengths > limit) | (target.lengths > limit)
-        kept = np.flatnonzero(~long)
-        if not len(kept):
+        self._train(make_batches, corpus.valid, report, show, options, strategy)
+        if self.recipe.search.replaces_unknown and is_chief(strategy):
+            report("learning the lexicon from the alignments of the training part")
+            self.learn_lexicon(corpus.train)
+
+    def train_prepared(
+        self,
+        corpus: PreparedCorpus,
+        name: str,
+        valid: Sequence[Pair],
+        report: Callable[[str], None],
+        show: Callable[[int, int, Mapping[str, float]], None],
+        options: RunOptions = AS_ALWAYS,
+        strategy: tf.distribute.Strategy | None = None,
+    ) -> None:
+        """Trains on a corpus larger than memory, or goes on where the run stopped. See ``training.train``.
+
+        Args:
+            corpus: prepared with the recipe's texts; its vocabularies become the run's.
+            name: the corpus's.
+            valid: what to validate on.
+            report, show, options, strategy: as for ``train``.
+
+        Raises:
+            ValueError: the corpus was prepared for other texts or for longer sentences than the recipe trains on.
+        """
+        texts = load_text(corpus.folder / "source"), load_text(corpus.folder / "target")
+        for side, text, wanted in zip(
+            ("source", "target"), texts, (self.recipe.source, self.recipe.target), strict=True
+        ):
+            if text.config != wanted:
+                raise ValueError(
+                    f"{corpus.folder / side}: expected the recipe's {wanted}, received {text.config}. "
+                    "Prepare the corpus with the recipe's texts, or train with the texts that it has."
+                )
+        longest, limit = int(corpus.lengths[:, :2].max(initial=0)), self.recipe.train.max_tokens
+        if longest > limit:
             raise ValueError(
-                f"TrainConfig.max_tokens: expected some pair of at most {limit} tokens a side, found none."
+                f"TrainConfig.max_tokens: expected at least {longest}, the longest side in {corpus.folder}, received "
+                f"{limit}. Prepare the corpus with FilterConfig.max_tokens={limit}, or raise it."
             )
-        report(
-            f"{len(kept):,} pairs to train on; {len(source) - len(kept):,} left out: more than {limit} tokens a side"
-        )
-        source, target = source.take(kept), target.take(kept)
-        batches = Batches(
-            source,
-            target,
+        if self.recipe.train.segmentation_alpha is not None:
+            raise ValueError(
+                f"TrainConfig.segmentation_alpha: expected None with a prepared corpus, whose pieces are cut already, "
+                f"received {self.recipe.train.segmentation_alpha}. Train on the text itself."
+            )
+        facts = {
+            "name": name,
+            "pairs": {"train": len(corpus), "valid": len(valid), "test": 0},
+            "sha256": {"train": corpus.sha256, "valid": part_sha256(valid, key_side="target"), "test": ""},
+        }
+        self._prepare(facts, lambda: texts, is_chief(strategy))
+        config = self.recipe.train
+        report(f"{len(corpus):,} pairs to train on; left out when they were prepared: {corpus.told_left_out()}")
+        batches = ShardedBatches(
+            corpus,
+            shapes=config.shapes,
             batch_size=config.batch_size,
-            shapes=choose_shapes(source.lengths, target.lengths, config.shapes),
+            batch_tokens=config.batch_tokens,
             pool_size=config.pool_size,
             seed=config.seed,
         )
-        model = build_model(self.recipe.model, source_text.vocabulary_size, target_text.vocabulary_size)
+        self._train(lambda *_: batches, valid, report, show, options, strategy)
+
+    def _train(
+        self,
+        make_batches: Callable[[Text, Text], BatchSource],
+        valid: Sequence[Pair],
+        report: Callable[[str], None],
+        show: Callable[[int, int, Mapping[str, float]], None],
+        options: RunOptions,
+        strategy: tf.distribute.Strategy | None,
+    ) -> None:
+        if is_finished(self.folder):
+            return
+        if options.deterministic:
+            tf.config.experimental.enable_op_determinism()
+        config = self.recipe.train
+        tf.keras.utils.set_random_seed(config.seed)
+        source_text, target_text = self._texts()
+        batches = make_batches(source_text, target_text)
+        with strategy.scope() if strategy else nullcontext():
+            model = self._model(source_text, target_text)
         translator = ModelTranslator(source_text, target_text, model, self.recipe.search)
-        validate = validation(model, translator, corpus.valid, config.validation_sentences)
-        train(model, batches, config, self.folder, validate, report, show)
-        if self.recipe.search.replaces_unknown:
-            report("learning the lexicon from the alignments of the training part")
-            self.learn_lexicon(corpus.train)
+        validate = validation(model, translator, valid, config.validation_sentences)
+        board, profiler = self.folder / "tensorboard", Profiler(self.folder / "tensorboard", options.profile)
+        shown = options.tensorboard and is_chief(strategy)
+        observe = Board(board, translator, valid[:SHOWN_SENTENCES]).observe if shown else _nothing
+
+        def show_and_profile(step: int, total_steps: int, row: Mapping[str, float]) -> None:
+            profiler.count()
+            show(step, total_steps, row)
+
+        with profiler:
+            train(
+                model,
+                batches,
+                config,
+                self.folder,
+                validate,
+                report,
+                show_and_profile,
+                identity=self.identity(),
+                previous=options.previous,
+                observe=observe,
+                strategy=strategy,
+            )
 
     def learn_lexicon(self, pairs: Sequence[Pair]) -> int:
         """Learns from the best model's alignments of ``pairs`` what replaces unknown words, and keeps it with the run.
@@ -121,11 +252,14 @@ class Experiment:
         save_lexicon(lexicon, self.folder / LEXICON)
         return len(lexicon)
 
-    def translator(self) -> ModelTranslator:
-        """The run's best model, ready to translate."""
+    def translator(self, average: int | None = None) -> ModelTranslator:
+        """The run's best model, ready to translate; or the mean of its last ``average`` checkpoints."""
         source_text, target_text = self._texts()
         model = build_model(self.recipe.model, source_text.vocabulary_size, target_text.vocabulary_size)
-        load_weights(model, self.folder / "checkpoints")
+        if average is None:
+            load_weights(model, self.folder / "checkpoints")
+        else:
+            average_weights(model, self.folder / "checkpoints", average)
         lexicon = load_lexicon(self.folder / LEXICON) if (self.folder / LEXICON).exists() else {}
         return ModelTranslator(source_text, target_text, model, self.recipe.search, UnknownWords(lexicon))
 
@@ -145,8 +279,19 @@ class Experiment:
         """The step at which the checkpoint that ``translator`` loads was written."""
         return int(self._checkpoint().name.rpartition("-")[2])
 
-    def export(self, translator: ModelTranslator, model_folder: Path) -> Path:
-        """Exports the best model as the next version; the newest, if it is of the same checkpoint, serves as it is."""
+    def export(
+        self,
+        translator: ModelTranslator,
+        model_folder: Path,
+        config: ExportConfig = PLAIN,
+        *,
+        keep: int | None = None,
+        labelled: Collection[int] = (),
+    ) -> Path:
+        """Exports the best model as the next version; the newest, if it is the same export, serves as it is.
+
+        ``config``, ``keep`` and ``labelled`` are those of ``nmt_keras.export.export``.
+        """
         best = self._checkpoint()
         manifest = {
             "search": str(translator.search),
@@ -154,13 +299,16 @@ class Experiment:
             "corpus": json.loads((self.folder / "corpus.json").read_text(encoding="utf-8")),
             "checkpoint": {"name": best.name, "bytes_and_time": _stamp(best.with_name(f"{best.name}.index"))},
             "scores": self.scores(),
+            "export": dataclasses.asdict(config),
         }
         for version in versions(model_folder)[-1:]:
             newest = model_folder / str(version)
             known = read_manifest(newest)
-            if all(known.get(name) == manifest[name] for name in ("checkpoint", "search")):
+            if all(known.get(name) == manifest[name] for name in ("checkpoint", "search", "export")):
+                if keep is not None:
+                    prune(model_folder, keep, labelled)
                 return newest
-        return export(translator, model_folder, manifest)
+        return export(translator, model_folder, manifest, config, keep=keep, labelled=labelled)
 
     def _checkpoint(self) -> Path:
         """The checkpoint that ``translator`` loads: the best, or the last of a run that has no best yet."""
@@ -169,20 +317,45 @@ class Experiment:
                 return Path(found)
         raise FileNotFoundError(f"{self.folder}: expected a checkpoint to export, found none. Train the run first.")
 
+    def _model(self, source_text: Text, target_text: Text) -> Seq2Seq:
+        """The model to train, which computes in the recipe's precision; translators compute in float32."""
+        before = keras.config.dtype_policy()
+        precision = self.recipe.train.precision
+        keras.config.set_dtype_policy(precision if precision == "float32" else f"mixed_{precision}")
+        try:
+            return build_model(self.recipe.model, source_text.vocabulary_size, target_text.vocabulary_size)
+        finally:
+            keras.config.set_dtype_policy(before)
+
+    def identity(self) -> dict[str, Any]:
+        """What the run is made of, by name: the recipe's fields, and the checksums of corpus and vocabularies."""
+        corpus = json.loads((self.folder / "corpus.json").read_text(encoding="utf-8"))
+        texts = {
+            side: json.loads((self.folder / side / "text.json").read_text("utf-8")) for side in ("source", "target")
+        }
+        record = {"corpus": corpus["sha256"], "vocabulary": {side: text["sha256"] for side, text in texts.items()}}
+        return _flat({**dataclasses.asdict(self.recipe), **record})
+
     def _texts(self) -> tuple[Text, Text]:
         return load_text(self.folder / "source"), load_text(self.folder / "target")
 
-    def _prepare(self, corpus: SplitCorpus, report: Callable[[str], None]) -> None:
-        """Fits the texts and writes what the run is made of; the recipe last, so that a run that has one has all."""
-        facts = {
-            "name": corpus.name,
-            "pairs": {"train": len(corpus.train), "valid": len(corpus.valid), "test": len(corpus.test)},
-            "sha256": {
-                "train": part_sha256(corpus.train, key_side="target"),
-                "valid": part_sha256(corpus.valid, key_side="target"),
-                "test": part_sha256(corpus.test, key_side="target"),
-            },
-        }
+    def _prepare(self, facts: Mapping[str, Any], fit: Callable[[], tuple[Text, Text]], chief: bool) -> None:
+        """Writes what the run is made of; the recipe last, so that a run that has one has all.
+
+        Args:
+            facts: of the corpus.
+            fit: makes the two texts, if the run is new.
+            chief: whether to write; a worker that is not the chief waits for it.
+        """
+        waited = 0
+        while not chief and not (self.folder / "recipe.json").exists():
+            if waited == SECONDS_FOR_CHIEF:
+                raise FileNotFoundError(
+                    f"{self.folder / 'recipe.json'}: expected the chief to write it within {waited} s. Is the run "
+                    "directory on a disk that all workers see?"
+                )
+            time.sleep(1.0)
+            waited += 1
         recorded = self.folder / "corpus.json"
         if (self.folder / "recipe.json").exists():
             before = json.loads(recorded.read_text(encoding="utf-8"))
@@ -192,25 +365,20 @@ class Experiment:
                 )
             return
         self.folder.mkdir(parents=True, exist_ok=True)
-        report("learning the vocabularies from the training part")
-        fit_text(self.recipe.source, [pair.source for pair in corpus.train]).save(self.folder / "source")
-        fit_text(self.recipe.target, [pair.target for pair in corpus.train]).save(self.folder / "target")
+        for text, side in zip(fit(), ("source", "target"), strict=True):
+            text.save(self.folder / side)
         recorded.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
         partial = self.folder / "recipe.partial"
         partial.write_text(self.recipe.to_json(), encoding="utf-8")
         os.replace(partial, self.folder / "recipe.json")
 
 
-def encode_lines(text: Text, lines: Sequence[str]) -> tuple[TokenLists, np.ndarray]:
-    """All lines as token ids, cut at ``max_tokens`` of the text's configuration, and which were cut, [N] bool."""
-    ids, lengths, truncated = [np.zeros([0], np.int32)], [np.zeros([0], np.int32)], [np.zeros([0], bool)]
-    for begin in range(0, len(lines), LINES_AT_ONCE):
-        tokens = text.encode(tf.constant(lines[begin : begin + LINES_AT_ONCE]))
-        lengths.append(tokens.lengths.numpy())
-        truncated.append(tokens.truncated.numpy())
-        real = np.arange(tokens.ids.shape[1]) < lengths[-1][:, np.newaxis]
-        ids.append(tokens.ids.numpy()[real])
-    return TokenLists(np.concatenate(ids), np.concatenate(lengths)), np.concatenate(truncated)
+def _lines_sha256(lines: Sequence[str]) -> str:
+    return hashlib.sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest()
+
+
+def _nothing(_: Mapping[str, float]) -> None:
+    """Observes nothing."""
 
 
 def validation(

@@ -43,11 +43,17 @@ def _bahdanau(variable: keras.Variable) -> tf.Tensor:
     return keras.random.normal(shape, 0.0, deviation, variable.dtype)
 
 
-def learning_rate(config: TrainConfig, step: int, total_steps: int) -> float:
+def learning_rate(config: TrainConfig, step: int, total_steps: int, reductions: int = 0) -> float:
     """The rate of update number ``step`` (from 0) of ``total_steps``.
 
     Linear from 0 to the peak over the warm-up; then constant, down to 0 along half a cosine (Loshchilov, Hutter 2017,
-    equation 5, without restarts) or a line, or halved again and again (Luong et al. 2015, section 4.1).
+    equation 5, without restarts) or a line, as 1 / sqrt(step) (Vaswani et al. 2017, equation 3, with the peak named
+    instead of d_model), or halved again and again (Luong et al. 2015, section 4.1).
+
+    Args:
+        config: the peak and how the rate goes on.
+        step, total_steps: where the run stands.
+        reductions: "plateau" only: how many validations have lowered the rate.
     """
     if step < config.warmup_steps:
         return config.learning_rate * (step + 1) / config.warmup_steps
@@ -57,6 +63,10 @@ def learning_rate(config: TrainConfig, step: int, total_steps: int) -> float:
             return config.learning_rate * 0.5 * (1.0 + math.cos(math.pi * done))
         case "linear":
             return config.learning_rate * (1.0 - done)
+        case "inverse-sqrt":
+            return config.learning_rate * math.sqrt(max(1, config.warmup_steps) / (step + 1))
+        case "plateau":
+            return config.learning_rate * config.plateau_factor**reductions
         case "halving":
             # a hair's breadth forgiven: 0.6 - 0.5 is less than 0.1 in floating point
             times = math.floor((done - config.halve_from) / config.halve_every + 1e-9) + 1
@@ -75,16 +85,42 @@ def sampling_probability(config: TrainConfig, step: int, total_steps: int) -> fl
 
 
 def build_optimizer(config: TrainConfig, variables: list[keras.Variable]) -> keras.optimizers.Optimizer:
-    """Adam (Kingma, Ba 2015), Adadelta (Zeiler 2012) or plain SGD; its slots are made, for a checkpoint to fill."""
+    """The optimiser that ``config`` names; its slots are made, for a checkpoint to fill.
+
+    Adam (Kingma, Ba 2015), AdamW (Loshchilov, Hutter 2019: decay beside the gradient, not in it), Adadelta (Zeiler
+    2012) or plain SGD. AdamW leaves vectors alone: biases and scales of normalisations have nothing to decay to. With
+    ``config.ema_decay`` the optimiser keeps a moving average of every weight.
+    """
+    ema = {"use_ema": config.ema_decay is not None, "ema_momentum": config.ema_decay or 0.99}
     match config.optimizer:
         case "adadelta":
-            optimizer = keras.optimizers.Adadelta(config.learning_rate, rho=config.rho, epsilon=config.epsilon)
+            optimizer = keras.optimizers.Adadelta(config.learning_rate, rho=config.rho, epsilon=config.epsilon, **ema)
         case "sgd":
-            optimizer = keras.optimizers.SGD(config.learning_rate)
+            optimizer = keras.optimizers.SGD(config.learning_rate, **ema)
+        case "adamw":
+            optimizer = keras.optimizers.AdamW(
+                config.learning_rate, config.weight_decay, beta_2=config.beta_2, epsilon=config.epsilon, **ema
+            )
+            optimizer.exclude_from_weight_decay(var_list=[v for v in variables if len(v.shape) < 2])
         case _:
-            optimizer = keras.optimizers.Adam(config.learning_rate, beta_2=config.beta_2, epsilon=config.epsilon)
+            optimizer = keras.optimizers.Adam(config.learning_rate, beta_2=config.beta_2, epsilon=config.epsilon, **ema)
     optimizer.build(variables)
     return optimizer
+
+
+def global_norm(gradients: list[tf.Tensor]) -> tf.Tensor:
+    """The joint L2 norm of gradients, [] float32; not finite if one of their numbers is not."""
+    flat = [tf.reshape(tf.cast(g, tf.float32), [-1]) for g in gradients]
+    # products, not sums of squares: XLA may not reorder a float sum, so on a CPU it adds one by one
+    return tf.sqrt(tf.add_n([tf.tensordot(g, g, axes=1) for g in flat]))
+
+
+def clip(gradients: list[tf.Tensor], norm: tf.Tensor, clip_norm: float | None) -> list[tf.Tensor]:
+    """Gradients scaled by min(1, clip_norm / norm); as they are with None for ``clip_norm``."""
+    if clip_norm is None:
+        return gradients
+    scale = tf.minimum(1.0, clip_norm / tf.maximum(norm, 1e-30))
+    return [g * tf.cast(scale, g.dtype) for g in gradients]
 
 
 def clip_by_global_norm(gradients: list[tf.Tensor], clip_norm: float | None) -> tuple[list[tf.Tensor], tf.Tensor]:
@@ -92,10 +128,5 @@ def clip_by_global_norm(gradients: list[tf.Tensor], clip_norm: float | None) -> 
 
     (Pascanu, Mikolov, Bengio 2013, algorithm 1.) With None for ``clip_norm``, gradients as they are.
     """
-    flat = [tf.reshape(tf.cast(g, tf.float32), [-1]) for g in gradients]
-    # products, not sums of squares: XLA may not reorder a float sum, so on a CPU it adds one by one
-    norm = tf.sqrt(tf.add_n([tf.tensordot(g, g, axes=1) for g in flat]))
-    if clip_norm is None:
-        return gradients, norm
-    scale = tf.minimum(1.0, clip_norm / tf.maximum(norm, 1e-30))
-    return [g * tf.cast(scale, g.dtype) for g in gradients], norm
+    norm = global_norm(gradients)
+    return clip(gradients, norm, clip_norm), norm

@@ -1,6 +1,7 @@
 """Trains a run and kills itself with SIGKILL after an update, as a machine that loses its power does.
 
-Arguments: the run directory; a recipe as JSON; a corpus as JSON; the number of the update.
+Arguments: the run directory; a recipe as JSON; a corpus as JSON; the number of the update, 0 for none; and
+``deterministic``, if sums are to be computed in a fixed order.
 """
 
 import json
@@ -9,11 +10,12 @@ import signal
 import sys
 from pathlib import Path
 
-from nmt_keras.config import Recipe
+from nmt_keras.config import Recipe, RunOptions
 from nmt_keras.corpus import Pair, SplitCorpus
 from nmt_keras.experiment import Experiment
 
 folder, recipe, corpus, last = Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4])
+options = RunOptions(deterministic="deterministic" in sys.argv)
 name, *parts = json.loads(corpus.read_text())
 
 
@@ -23,5 +25,5 @@ def kill(step, *_):
 
 
 Experiment(folder, Recipe.from_json(recipe.read_text())).train(
-    SplitCorpus(name, *([Pair(*pair) for pair in part] for part in parts)), report=print, show=kill
+    SplitCorpus(name, *([Pair(*pair) for pair in part] for part in parts)), report=print, show=kill, options=options
 )

@@ -3,16 +3,21 @@
 An epoch permutes all sentence pairs, takes them in pools, sorts each pool by shape, cuts it into batches and permutes
 the batches (Bahdanau, Cho, Bengio 2014, appendix B.2, sort pools of 1600). Every pair is seen once per epoch: the last
 batch of a pool is filled with masked rows, and nothing is dropped.
+
+A batch has a number of sentences, or as many as a number of target positions holds: then each shape has its own number
+of rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from nmt_keras.config import END, PAD
+from nmt_keras.corpus.alignments import alignment_of
 
 
 class Shape(NamedTuple):
@@ -28,6 +33,40 @@ class Batch(NamedTuple):
     source: np.ndarray  # [B, S] int32
     target: np.ndarray  # [B, T] int32, END included
     pairs: int  # real rows
+    alignment: np.ndarray | None = None  # [B, T, S] float32: where each target token should look; 0 where nobody says
+
+
+class Position(NamedTuple):
+    """A place in the order of training: a batch of a pool of an epoch, each counted from 0."""
+
+    epoch: int
+    pool: int
+    batch: int
+
+
+class BatchSource(Protocol):
+    """What training reads: batches in an order that can be entered anywhere."""
+
+    shapes: list[Shape]
+
+    def __len__(self) -> int:
+        """Batches of an epoch; of one that nobody has gone through yet, as they are expected."""
+
+    def walk(self, position: Position) -> Iterator[tuple[Position, Batch]]:
+        """Every batch from ``position`` on, epoch after epoch without end, with its own position."""
+
+    def masked(self, shape: Shape) -> Batch:
+        """A batch of masked rows alone."""
+
+    def shape_counts(self, epoch: int) -> dict[Shape, int]:
+        """How many batches of each shape an epoch has."""
+
+
+def rows_by_shape(shapes: Sequence[Shape], batch_size: int, batch_tokens: int | None) -> dict[Shape, int]:
+    """B of each shape: ``batch_size`` sentences, or as many as ``batch_tokens`` target positions hold, at least 1."""
+    if batch_tokens is None:
+        return dict.fromkeys(shapes, batch_size)
+    return {shape: max(1, batch_tokens // shape.target) for shape in shapes}
 
 
 class TokenLists:
@@ -49,7 +88,9 @@ class TokenLists:
         return self.flat[self.offsets[row] : self.offsets[row + 1]]
 
 
-def choose_shapes(source_lengths: np.ndarray, target_lengths: np.ndarray, count: int) -> list[Shape]:
+def choose_shapes(
+    source_lengths: np.ndarray, target_lengths: np.ndarray, count: int, pairs: np.ndarray | None = None
+) -> list[Shape]:
     """At most ``count`` shapes, growing on both sides, that waste the fewest padded positions on these lengths.
 
     A pair belongs to the first shape that holds its longer side. The boundaries are found exactly, by dynamic
@@ -58,17 +99,19 @@ def choose_shapes(source_lengths: np.ndarray, target_lengths: np.ndarray, count:
     Args:
         source_lengths, target_lengths: [N] int, tokens.
         count: shapes; each is traced and compiled once.
+        pairs: [N] int, how many pairs have these lengths; None for one each.
     """
+    weights = np.ones(len(source_lengths), np.int64) if pairs is None else pairs
     longer = np.maximum(source_lengths, target_lengths)
     sizes = np.unique(longer)
     widest = np.array([[source_lengths[longer <= n].max(), target_lengths[longer <= n].max()] for n in sizes])
-    pairs = np.concatenate([[0], np.cumsum([(longer == n).sum() for n in sizes])])
+    below = np.concatenate([[0], np.cumsum([weights[longer == n].sum() for n in sizes])])
     best = np.full((count + 1, len(sizes) + 1), np.inf)  # padded positions of the first n sizes in k shapes
     best[:, 0] = 0.0
     previous = np.zeros(best.shape, int)
     for k in range(1, count + 1):
         for n in range(1, len(sizes) + 1):
-            cost = best[k - 1, :n] + (pairs[n] - pairs[:n]) * widest[n - 1].sum()
+            cost = best[k - 1, :n] + (below[n] - below[:n]) * widest[n - 1].sum()
             previous[k, n] = int(cost.argmin())
             best[k, n] = cost.min()
     shapes, n = [], len(sizes)
@@ -85,10 +128,11 @@ class Batches:
 
     Args:
         source, target: the two sides, of equal length.
-        batch_size: B, rows of every batch.
+        batch_size: B, rows of every batch; or by shape, from :func:`rows_by_shape`.
         shapes: from :func:`choose_shapes`; the last must hold every pair.
         pool_size: sentence pairs that are sorted together.
         seed: of the order.
+        links: [N] of each pair, from ``alignments.token_links``, for guided alignment; None for none.
 
     Raises:
         ValueError: the sides differ in length, there is no pair, or a pair fits no shape.
@@ -99,10 +143,11 @@ class Batches:
         source: TokenLists,
         target: TokenLists,
         *,
-        batch_size: int,
+        batch_size: int | Mapping[Shape, int],
         shapes: Sequence[Shape],
         pool_size: int,
         seed: int,
+        links: Sequence[np.ndarray] | None = None,
     ):
         if len(source) != len(target) or not len(source):
             raise ValueError(
@@ -117,25 +162,60 @@ class Batches:
                 f"{source.lengths[row]} and {target.lengths[row]} tokens. Filter the corpus or add a shape."
             )
         self.source, self.target, self.shapes = source, target, list(shapes)
-        self.batch_size, self.pool_size, self.seed = batch_size, pool_size, seed
+        self.rows = dict.fromkeys(shapes, batch_size) if isinstance(batch_size, int) else dict(batch_size)
+        self.pool_size, self.seed, self.links = pool_size, seed, links
         self.shape_of = np.argmax(fits, axis=0)  # [N] the first shape that holds the pair
 
     def __len__(self) -> int:
-        """Batches of an epoch."""
+        """Batches of an epoch; where rows differ by shape, of the first."""
+        return self._length
+
+    @cached_property
+    def _length(self) -> int:
+        if len(set(self.rows.values())) > 1:
+            return len(self.order(0))
+        size = next(iter(self.rows.values()))
         full, rest = divmod(len(self.source), self.pool_size)
-        return full * -(-self.pool_size // self.batch_size) + -(-rest // self.batch_size)
+        return full * -(-self.pool_size // size) + -(-rest // size)
+
+    def pools(self, epoch: int) -> Iterator[list[np.ndarray]]:
+        """The rows of each batch of each pool of an epoch, in order."""
+        random = np.random.default_rng([self.seed, epoch])
+        rows = random.permutation(len(self.source))
+        for begin in range(0, len(rows), self.pool_size):
+            cuts = self.cut(rows[begin : begin + self.pool_size])
+            yield [cuts[i] for i in random.permutation(len(cuts))]
 
     def order(self, epoch: int) -> list[np.ndarray]:
         """The rows of each batch of an epoch, in order."""
-        random = np.random.default_rng([self.seed, epoch])
-        rows = random.permutation(len(self.source))
-        batches = []
-        for begin in range(0, len(rows), self.pool_size):
-            pool = rows[begin : begin + self.pool_size]
-            pool = pool[np.argsort(self.shape_of[pool], kind="stable")]
-            cuts = [pool[i : i + self.batch_size] for i in range(0, len(pool), self.batch_size)]
-            batches += [cuts[i] for i in random.permutation(len(cuts))]
-        return batches
+        return [rows for pool in self.pools(epoch) for rows in pool]
+
+    def cut(self, pool: np.ndarray) -> list[np.ndarray]:
+        """``pool`` sorted by shape and cut into batches; what one shape has left over begins the next larger one's."""
+        pool = pool[np.argsort(self.shape_of[pool], kind="stable")]
+        held = np.searchsorted(self.shape_of[pool], range(len(self.shapes)), side="right")
+        cuts, begin = [], 0
+        for shape, end in zip(self.shapes, held, strict=True):
+            size = self.rows[shape]
+            while end - begin >= size:
+                cuts.append(pool[begin : begin + size])
+                begin += size
+        return cuts + [pool[begin:]] * (begin < len(pool))
+
+    def walk(self, position: Position) -> Iterator[tuple[Position, Batch]]:
+        """Every batch from ``position`` on, epoch after epoch without end, with its own position."""
+        epoch, first_pool, first_batch = position
+        while True:
+            for number, pool in enumerate(self.pools(epoch)):
+                if number >= first_pool:
+                    begin = first_batch if number == first_pool else 0
+                    for batch in range(begin, len(pool)):
+                        yield Position(epoch, number, batch), self.drawn(epoch, pool[batch])
+            epoch, first_pool, first_batch = epoch + 1, 0, 0
+
+    def drawn(self, epoch: int, rows: np.ndarray) -> Batch:
+        """The batch that an epoch has of ``rows``: the same in each."""
+        return self.batch(rows)
 
     def epoch(self, epoch: int, begin: int = 0) -> Iterator[Batch]:
         """The batches of an epoch, from number ``begin``."""
@@ -143,23 +223,34 @@ class Batches:
             yield self.batch(rows)
 
     def batch(self, rows: np.ndarray) -> Batch:
-        """The batch that holds ``rows``, at most ``batch_size`` of them."""
-        shape = self.shapes[self.shape_of[rows].max()] if len(rows) else self.shapes[0]
-        return self.filled(rows, shape)
+        """The batch that holds ``rows``, at most as many as their shape has."""
+        return self.filled(rows, self._shape(rows))
+
+    def masked(self, shape: Shape) -> Batch:
+        """A batch of masked rows alone."""
+        return self.filled(np.zeros([0], np.int64), shape)
 
     def filled(self, rows: np.ndarray, shape: Shape) -> Batch:
-        """``rows`` in a batch of ``shape``; what is missing to ``batch_size`` is masked."""
-        source = np.full((self.batch_size, shape.source), PAD, np.int32)
-        target = np.full((self.batch_size, shape.target), PAD, np.int32)
+        """``rows`` in a batch of ``shape``; what is missing to its number of rows is masked."""
+        size = self.rows[shape]
+        source = np.full((size, shape.source), PAD, np.int32)
+        target = np.full((size, shape.target), PAD, np.int32)
         source[len(rows) :, 0] = END
         for i, row in enumerate(rows):
             source[i, : self.source.lengths[row]] = self.source[row]
             target[i, : self.target.lengths[row]] = self.target[row]
-        return Batch(source, target, len(rows))
+        if self.links is None:
+            return Batch(source, target, len(rows))
+        return Batch(
+            source, target, len(rows), alignment_of([self.links[row] for row in rows], size, shape.target, shape.source)
+        )
 
     def shape_counts(self, epoch: int) -> dict[Shape, int]:
         """How many batches of each shape an epoch has."""
         counts = dict.fromkeys(self.shapes, 0)
         for rows in self.order(epoch):
-            counts[self.shapes[self.shape_of[rows].max()]] += 1
+            counts[self._shape(rows)] += 1
         return counts
+
+    def _shape(self, rows: np.ndarray) -> Shape:
+        return self.shapes[self.shape_of[rows].max()]

@@ -113,24 +113,50 @@ def read_pairs(
         ValueError: an argument is out of its range, the file cannot be opened as text, it is empty, gives no pair, or
             has a larger share of malformed lines than ``max_malformed``.
     """
+    _require_limits(max_characters, max_malformed)
+    found = stream_pairs(
+        path,
+        source_column=source_column,
+        target_column=target_column,
+        member=member,
+        max_characters=max_characters,
+    )
+    return _collect(found, str(path), max_malformed)
+
+
+def stream_pairs(
+    path: str | PathLike[str],
+    *,
+    source_column: int,
+    target_column: int,
+    member: str | None = None,
+    max_characters: int = 2000,
+) -> Iterator[Pair | FaultyLine]:
+    """The pairs of tab-separated lines one by one, whatever their number, and each malformed line in its place.
+
+    Arguments and errors as ``read_pairs``, but that nobody counts what is malformed.
+    """
     require(source_column >= 0, "source_column", "a column counted from 0", source_column)
     require(target_column >= 0, "target_column", "a column counted from 0", target_column)
     require(source_column != target_column, "target_column", "another column than source_column", target_column)
-    _require_limits(max_characters, max_malformed)
     max_bytes = _max_line_bytes(max_characters)
 
     def parse(line: bytes) -> Pair:
-        columns = _decode(line, max_bytes, path).split("\t")
-        if max(source_column, target_column) >= len(columns):
-            raise _Malformed(Fault.MISSING_COLUMN, path)
-        return Pair(
-            _checked_side(columns[source_column], max_characters, path),
-            _checked_side(columns[target_column], max_characters, path),
-        )
+        return _columns(line, source_column, target_column, max_characters, path)
 
-    with open_text(path, member) as stream:
-        rows = ((line,) for line in _lines(stream, max_bytes))
-        return _collect(rows, parse, str(path), max_malformed)
+    def parsed() -> Iterator[Pair | FaultyLine]:
+        with open_text(path, member) as stream:
+            yield from _parsed(((line,) for line in _lines(stream, max_bytes)), parse)
+
+    return parsed()
+
+
+def parse_line(line: bytes, *, source_column: int, target_column: int, max_characters: int = 2000) -> Pair | Fault:
+    """The pair of one tab-separated line without its end, or why it gives none. Arguments as for ``read_pairs``."""
+    try:
+        return _columns(line, source_column, target_column, max_characters, "")
+    except _Malformed as malformed:
+        return malformed.fault
 
 
 def read_parallel(
@@ -156,7 +182,7 @@ def read_parallel(
 
     with open_text(source_path) as sources, open_text(target_path) as targets:
         rows = _corresponding(_lines(sources, max_bytes), _lines(targets, max_bytes), source_path, target_path)
-        return _collect(rows, parse, f"{source_path} and {target_path}", max_malformed)
+        return _collect(_parsed(rows, parse), f"{source_path} and {target_path}", max_malformed)
 
 
 def text_sha256(path: str | PathLike[str], member: str | None = None) -> str:
@@ -282,6 +308,18 @@ class _Malformed(Exception):
         self.file = str(path)
 
 
+def _columns(
+    line: bytes, source_column: int, target_column: int, max_characters: int, path: str | PathLike[str]
+) -> Pair:
+    columns = _decode(line, _max_line_bytes(max_characters), path).split("\t")
+    if max(source_column, target_column) >= len(columns):
+        raise _Malformed(Fault.MISSING_COLUMN, path)
+    return Pair(
+        _checked_side(columns[source_column], max_characters, path),
+        _checked_side(columns[target_column], max_characters, path),
+    )
+
+
 def _decode(line: bytes, max_bytes: int, path: str | PathLike[str]) -> str:
     if len(line) >= max_bytes:
         raise _Malformed(Fault.TOO_LONG, path)
@@ -301,20 +339,43 @@ def _checked_side(sentence: str, max_characters: int, path: str | PathLike[str])
     return sentence
 
 
-def _collect(rows: Iterable[tuple[bytes, ...]], parse: Callable[..., Pair], name: str, max_malformed: float) -> Corpus:
-    pairs: list[Pair] = []
-    faults: Counter[Fault] = Counter()
-    first_faults: list[FaultyLine] = []
+def _parsed(rows: Iterable[tuple[bytes, ...]], parse: Callable[..., Pair]) -> Iterator[Pair | FaultyLine]:
     for number, row in enumerate(_without_blank_end(rows), start=1):
         try:
-            pairs.append(parse(*row))
+            yield parse(*row)
         except _Malformed as malformed:
-            faults[malformed.fault] += 1
-            if len(first_faults) < REPORTED_FAULTS:
-                first_faults.append(FaultyLine(malformed.file, number, malformed.fault))
-    report = ReadReport(len(pairs) + faults.total(), dict(faults), tuple(first_faults))
-    _require_usable(report, name, max_malformed)
-    return Corpus(pairs, report)
+            yield FaultyLine(malformed.file, number, malformed.fault)
+
+
+class Tally:
+    """Counts lines while they pass, and keeps the first malformed ones."""
+
+    def __init__(self) -> None:
+        self.lines = 0
+        self._faults: Counter[Fault] = Counter()
+        self._first: list[FaultyLine] = []
+
+    def pairs(self, found: Iterable[Pair | FaultyLine]) -> Iterator[Pair]:
+        """The pairs among ``found``."""
+        for one in found:
+            self.lines += 1
+            if isinstance(one, Pair):
+                yield one
+                continue
+            self._faults[one.fault] += 1
+            if len(self._first) < REPORTED_FAULTS:
+                self._first.append(one)
+
+    def report(self) -> ReadReport:
+        """What has passed so far."""
+        return ReadReport(self.lines, dict(self._faults), tuple(self._first))
+
+
+def _collect(found: Iterable[Pair | FaultyLine], name: str, max_malformed: float) -> Corpus:
+    tally = Tally()
+    pairs = list(tally.pairs(found))
+    require_usable(tally.report(), name, max_malformed)
+    return Corpus(pairs, tally.report())
 
 
 def _without_blank_end(rows: Iterable[tuple[bytes, ...]]) -> Iterator[tuple[bytes, ...]]:
@@ -328,7 +389,8 @@ def _without_blank_end(rows: Iterable[tuple[bytes, ...]]) -> Iterator[tuple[byte
             blank_rows += 1
 
 
-def _require_usable(report: ReadReport, name: str, max_malformed: float) -> None:
+def require_usable(report: ReadReport, name: str, max_malformed: float) -> None:
+    """Raises ValueError if what was read of ``name`` is empty, gives no pair, or has too many malformed lines."""
     if not report.lines:
         raise ValueError(f"path: expected sentence pairs, {name} is empty. Pass a file with at least one pair.")
     columns = (

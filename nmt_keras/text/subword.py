@@ -15,11 +15,14 @@ from __future__ import annotations
 
 import io
 import itertools
+import unicodedata
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Self
 
+import numpy as np
 import sentencepiece
 import tensorflow as tf
 import tensorflow_text as tf_text
@@ -143,6 +146,27 @@ class SubwordText(tf.Module):
         first = tf.zeros_like(ids, tf.bool) | (tf.range(tf.shape(ids)[1]) == 0)  # [B,T]
         displayed = self._displayed(tf.reshape(ids, [-1]), tf.reshape(first, [-1]))
         return replaced(ids, tf.reshape(displayed, tf.shape(ids)), unknown)
+
+    def segmentations(self, line: str, count: int) -> tuple[list[list[int]], np.ndarray]:
+        """The most probable ways to cut ``line`` into pieces, the best first, as ids that end in END.
+
+        Args:
+            line: one sentence, of any length.
+            count: segmentations at the most; one is what ``encode`` gives, unless ``max_tokens`` cuts it.
+
+        Returns:
+            The segmentations, and their log-probabilities, [N] float64, nats: the sums of their pieces'.
+        """
+        found = self._processor.nbest_encode_as_ids(unicodedata.normalize("NFC", line), count)
+        return [[*ids, END] for ids in found], np.array([self._scores[ids].sum() for ids in found])
+
+    @cached_property
+    def _processor(self) -> sentencepiece.SentencePieceProcessor:
+        return sentencepiece.SentencePieceProcessor(model_proto=self._model)
+
+    @cached_property
+    def _scores(self) -> np.ndarray:
+        return np.array([self._processor.get_score(piece) for piece in range(self._size)])  # [V] nats
 
     def _tokenizer(self) -> tf_text.SentencepieceTokenizer:
         """A tokenizer for one use; TensorFlow keeps the model that it reads and finds it again.

@@ -1,0 +1,85 @@
+"""Sentence pairs in memory as the batches that a configuration asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from nmt_keras.config import TrainConfig, require
+from nmt_keras.corpus.alignments import parse_links, token_links, words_of_tokens
+from nmt_keras.corpus.batches import Batches, choose_shapes, rows_by_shape
+from nmt_keras.corpus.encoding import encode_lines
+from nmt_keras.corpus.reading import Pair
+from nmt_keras.corpus.sampling import SampledBatches, Segmenter
+from nmt_keras.text import SubwordText, Text
+
+
+def batch_pairs(
+    pairs: Sequence[Pair],
+    texts: tuple[Text, Text],
+    config: TrainConfig,
+    report: Callable[[str], None],
+    alignments: Sequence[str] | None = None,
+) -> Batches:
+    """The batches of ``pairs`` without those that are too long.
+
+    Args:
+        pairs: the training part.
+        texts: of source and target.
+        config: limits, shapes, sizes, sampling.
+        report: told how many pairs there are.
+        alignments: [N] lines in Pharaoh's format; None for none.
+
+    Raises:
+        ValueError: no pair is short enough, a line is no alignment, or alignments meet drawn segmentations.
+    """
+    limit = config.max_tokens
+    (source, source_cut), (target, target_cut) = (
+        encode_lines(text, lines) for text, lines in zip(texts, zip(*pairs, strict=True), strict=True)
+    )
+    long = source_cut | target_cut | (source.lengths > limit) | (target.lengths > limit)
+    kept = np.flatnonzero(~long).tolist()
+    if not kept:
+        raise ValueError(f"TrainConfig.max_tokens: expected some pair of at most {limit} tokens a side, found none.")
+    report(f"{len(kept):,} pairs to train on; {len(source) - len(kept):,} left out: more than {limit} tokens a side")
+    source, target = source.take(np.array(kept)), target.take(np.array(kept))
+    shapes = choose_shapes(source.lengths, target.lengths, config.shapes)
+    rows = rows_by_shape(shapes, config.batch_size, config.batch_tokens)
+    size, seed = config.pool_size, config.seed
+    if config.segmentation_alpha is None:
+        links = None if alignments is None else [_links(pairs[row], alignments[row], row, texts) for row in kept]
+        return Batches(source, target, batch_size=rows, shapes=shapes, pool_size=size, seed=seed, links=links)
+    require(
+        alignments is None,
+        "TrainConfig.segmentation_alpha",
+        "None where alignments are given, which are those of the most probable pieces",
+        config.segmentation_alpha,
+    )
+    return SampledBatches(
+        source,
+        target,
+        batch_size=rows,
+        shapes=shapes,
+        pool_size=size,
+        seed=seed,
+        lines=([pairs[row].source for row in kept], [pairs[row].target for row in kept]),
+        segmenters=(_segmenter(texts[0], config), _segmenter(texts[1], config)),
+    )
+
+
+def _segmenter(text: Text, config: TrainConfig) -> Segmenter | None:
+    """What cuts the sentences of one side; None where that is a word text."""
+    if config.segmentation_alpha is None or not isinstance(text, SubwordText):
+        return None
+    return Segmenter(text, config.segmentation_alpha, config.segmentations)
+
+
+def _links(pair: Pair, line: str, row: int, texts: tuple[Text, Text]) -> np.ndarray:
+    """The links between the tokens of a pair that a line in Pharaoh's format means."""
+    words = []
+    for text, sentence in zip(texts, pair, strict=True):
+        surfaces = text.encode(tf.constant([sentence])).surface.numpy()[0]
+        words.append(words_of_tokens(sentence, [surface.decode() for surface in surfaces]))
+    return token_links(parse_links(line, f"alignments, line {row + 1}"), *words)

@@ -1,0 +1,78 @@
+"""Subword regularisation: sentences that are cut into other pieces in every epoch (Kudo 2018)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from nmt_keras.config import PAD
+from nmt_keras.corpus.batches import Batch, Batches, Position, Shape, TokenLists
+from nmt_keras.corpus.prefetching import prefetched
+from nmt_keras.text import SubwordText
+
+
+class Segmenter:
+    """Draws one of a sentence's most probable segmentations, with p(x) = P(x)^alpha / SUM_x' P(x')^alpha.
+
+    (Kudo 2018, section 3.3; P is the unigram model's probability of the pieces.)
+
+    Args:
+        text: whose pieces.
+        alpha: 0 draws evenly; the greater, the more often the best one.
+        count: segmentations to draw from.
+    """
+
+    def __init__(self, text: SubwordText, alpha: float, count: int):
+        self.text, self.alpha, self.count = text, alpha, count
+
+    def draw(self, line: str, random: np.random.Generator) -> list[int]:
+        """The ids of a segmentation of ``line``, END included."""
+        segmentations, log_probs = self.text.segmentations(line, self.count)
+        weights = np.exp(self.alpha * (log_probs - log_probs.max()))
+        return segmentations[int(random.choice(len(segmentations), p=weights / weights.sum()))]
+
+
+class SampledBatches(Batches):
+    """Batches whose sentences are cut anew in every epoch; what is drawn is a pure function of (seed, epoch, sentence).
+
+    The order is that of the best segmentations, and so are the shapes: where a drawn one has no room, the best stays.
+
+    Args:
+        source, target, batch_size, shapes, pool_size, seed: as for ``Batches``.
+        lines: [N] the sentences of each side, as they are written.
+        segmenters: for each side, or None for a side whose pieces stay.
+    """
+
+    def __init__(
+        self,
+        source: TokenLists,
+        target: TokenLists,
+        *,
+        batch_size: int | Mapping[Shape, int],
+        shapes: Sequence[Shape],
+        pool_size: int,
+        seed: int,
+        lines: tuple[Sequence[str], Sequence[str]],
+        segmenters: tuple[Segmenter | None, Segmenter | None],
+    ):
+        super().__init__(source, target, batch_size=batch_size, shapes=shapes, pool_size=pool_size, seed=seed)
+        self.lines, self.segmenters = lines, segmenters
+
+    def walk(self, position: Position) -> Iterator[tuple[Position, Batch]]:
+        """See ``Batches.walk``; a thread of its own draws ahead."""
+        return prefetched(super().walk(position), ahead=8)
+
+    def drawn(self, epoch: int, rows: np.ndarray) -> Batch:
+        """The batch that an epoch has of ``rows``."""
+        batch = self.batch(rows)
+        for place, row in enumerate(rows):
+            random = np.random.default_rng([self.seed, epoch, 3, int(row)])
+            for side, lines, segmenter in zip((batch.source, batch.target), self.lines, self.segmenters, strict=True):
+                if segmenter is None:
+                    continue
+                ids = segmenter.draw(lines[row], random)
+                if len(ids) <= side.shape[1]:
+                    side[place] = PAD
+                    side[place, : len(ids)] = ids
+        return batch

@@ -1,0 +1,305 @@
+"""A prepared corpus: shards of token ids on disk, read in an order that can be entered anywhere, in flat memory.
+
+FOLDER/
+  prepared.json             counts, filters, shards, lengths, checksums of the vocabularies; written last
+  source/ target/           the two texts
+  train-00000-of-00004.tfrecord ...
+
+A shard is a TFRecord file of ``tf.train.Example`` with two features, ``source`` and ``target``: int64 ids, END
+included. Pairs are spread over the shards by a hash, and lie there in the hash's order: a shard is a fair sample of the
+corpus, and looks the same whatever the order of the input and however many machines made it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from nmt_keras.config import END
+from nmt_keras.corpus.batches import Batch, Batches, Position, Shape, TokenLists, choose_shapes, rows_by_shape
+from nmt_keras.corpus.prefetching import prefetched
+
+RECORD_FILE = "prepared.json"
+FORMAT = 1
+FEATURES = {side: tf.io.RaggedFeature(tf.int64) for side in ("source", "target")}
+
+
+class EncodedPair(NamedTuple):
+    """A sentence pair as token ids, and what decides its place."""
+
+    key: bytes  # from filtering.pair_key
+    source: np.ndarray  # [S] int32, END included
+    target: np.ndarray  # [T] int32, END included
+
+
+class ShardReport(NamedTuple):
+    """What was written into a shard."""
+
+    file: str
+    pairs: int
+    duplicates: int
+    """Pairs that were left out because the shard has them already."""
+    lengths: list[list[int]]
+    """[source tokens, target tokens, pairs that have them], END included."""
+
+
+def shard_name(number: int, count: int) -> str:
+    """The file of shard ``number``, from 0, of ``count``."""
+    return f"train-{number:05d}-of-{count:05d}.tfrecord"
+
+
+def write_shard(path: str, pairs: Iterable[EncodedPair], drop_duplicates: bool) -> ShardReport:
+    """Writes the pairs of a shard in the order of their keys.
+
+    Args:
+        path: the file, wherever TensorFlow can write; a file of another name becomes it once it is whole.
+        pairs: in any order; they are held in memory.
+        drop_duplicates: whether equal pairs are written once.
+    """
+    lengths: Counter[tuple[int, int]] = Counter()
+    written = duplicates = 0
+    before = b""
+    with tf.io.TFRecordWriter(f"{path}.partial") as writer:
+        for pair in sorted(pairs, key=lambda pair: pair.key):
+            if pair.key == before and drop_duplicates:
+                duplicates += 1
+                continue
+            before = pair.key
+            writer.write(_serialised(pair))
+            lengths[len(pair.source), len(pair.target)] += 1
+            written += 1
+    tf.io.gfile.rename(f"{path}.partial", path, overwrite=True)
+    histogram = [[*sides, count] for sides, count in sorted(lengths.items())]
+    return ShardReport(os.path.basename(path), written, duplicates, histogram)
+
+
+def _serialised(pair: EncodedPair) -> bytes:
+    features = {
+        side: tf.train.Feature(int64_list=tf.train.Int64List(value=ids.tolist()))
+        for side, ids in (("source", pair.source), ("target", pair.target))
+    }
+    return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
+
+
+def read_shard(path: str) -> tuple[TokenLists, TokenLists]:
+    """The two sides of a shard, in its order.
+
+    Raises:
+        ValueError: the file is damaged or cut short.
+    """
+    records: list[bytes] = []
+    try:
+        for chunk in tf.data.TFRecordDataset(path).batch(8192):
+            records += chunk.numpy().tolist()
+        if not records:
+            nothing = TokenLists(np.zeros([0]), np.zeros([0]))
+            return nothing, nothing
+        found = tf.io.parse_example(tf.constant(records), FEATURES)
+    except (tf.errors.DataLossError, tf.errors.NotFoundError, tf.errors.InvalidArgumentError) as error:
+        raise ValueError(f"{path}: expected a whole shard of token ids; {error.message}. Prepare it again.") from error
+    source, target = (
+        TokenLists(found[side].flat_values.numpy(), found[side].row_lengths().numpy()) for side in ("source", "target")
+    )
+    return source, target
+
+
+def write_record(
+    folder: str, shards: Sequence[ShardReport], lines: int, rejected: Mapping[str, int], facts: Mapping[str, Any]
+) -> None:
+    """Writes ``prepared.json``, which makes a folder of shards a prepared corpus.
+
+    Args:
+        folder: the folder.
+        shards: what was written.
+        lines: lines read.
+        rejected: pairs left out by reason, duplicates aside.
+        facts: what the corpus was made with: filters, files.
+    """
+    lengths: Counter[tuple[int, int]] = Counter()
+    for shard in shards:
+        for source, target, count in shard.lengths:
+            lengths[source, target] += count
+    duplicates = sum(shard.duplicates for shard in shards)
+    record = {
+        "format": FORMAT,
+        "lines": lines,
+        "pairs": sum(shard.pairs for shard in shards),
+        "left_out": {**rejected, "duplicate pairs": duplicates},
+        **facts,
+        "vocabularies": {side: _checksums(folder, side) for side in ("source", "target")},
+        "shards": [{"file": shard.file, "pairs": shard.pairs} for shard in sorted(shards)],
+        "lengths": [[*sides, count] for sides, count in sorted(lengths.items())],
+    }
+    path = os.path.join(folder, RECORD_FILE)
+    with tf.io.gfile.GFile(f"{path}.partial", "w") as file:
+        file.write(json.dumps(record, ensure_ascii=False) + "\n")
+    tf.io.gfile.rename(f"{path}.partial", path, overwrite=True)
+
+
+def _checksums(folder: str, side: str) -> Any:
+    with tf.io.gfile.GFile(os.path.join(folder, side, "text.json")) as file:
+        return json.loads(file.read())["sha256"]
+
+
+class PreparedCorpus:
+    """A folder of shards, as ``prepare`` left it.
+
+    Args:
+        folder: the folder.
+
+    Raises:
+        FileNotFoundError: there is no ``prepared.json``: nothing was prepared, or not to its end.
+        ValueError: it is of another format, or a shard is missing.
+    """
+
+    def __init__(self, folder: str | PathLike[str]):
+        self.folder = Path(folder)
+        path = self.folder / RECORD_FILE
+        if not path.exists():
+            raise FileNotFoundError(f"{path}: expected a prepared corpus, found none. Prepare one there first.")
+        text = path.read_text(encoding="utf-8")
+        self.record = json.loads(text)
+        if self.record.get("format") != FORMAT:
+            raise ValueError(
+                f"{path}: expected format {FORMAT}, received {self.record.get('format')!r}. Prepare the corpus again."
+            )
+        self.sha256 = hashlib.sha256(text.encode()).hexdigest()
+        self.files = [str(self.folder / shard["file"]) for shard in self.record["shards"]]
+        self.sizes = np.array([shard["pairs"] for shard in self.record["shards"]], np.int64)  # pairs of each shard
+        self.lengths = np.array(self.record["lengths"], np.int64).reshape(-1, 3)  # source, target, pairs
+        for file in self.files:
+            if not os.path.exists(file):
+                raise ValueError(f"{file}: expected a shard that {path} lists, found none. Prepare the corpus again.")
+
+    def __len__(self) -> int:
+        """Pairs."""
+        return int(self.sizes.sum())
+
+    def told_left_out(self) -> str:
+        """How many pairs were left out for which reason, in words."""
+        counts = [f"{count:,} {reason}" for reason, count in self.record["left_out"].items() if count]
+        return ", ".join(counts) or "none"
+
+    def read(self, shard: int) -> tuple[TokenLists, TokenLists]:
+        """The two sides of a shard, in its order. Raises ValueError if it is not what was written."""
+        source, target = read_shard(self.files[shard])
+        if len(source) != self.sizes[shard]:
+            raise ValueError(
+                f"{self.files[shard]}: expected {self.sizes[shard]} pairs, received {len(source)}. Prepare it again."
+            )
+        return source, target
+
+
+class ShardedBatches:
+    """The pairs of a prepared corpus as batches; memory holds a shard, a pool and a few batches.
+
+    An epoch permutes the shards, and the pairs within each; of their sequence it makes pools, which are sorted and cut
+    as ``Batches`` does. All is a pure function of (seed, epoch), and a pool is found by arithmetic: whoever enters at
+    pool p reads the one or two shards that p lies in.
+
+    Args:
+        corpus: prepared.
+        shapes: at the most; see ``choose_shapes``.
+        batch_size: rows of a batch.
+        batch_tokens: target positions of a batch instead; see ``rows_by_shape``.
+        pool_size: pairs that are sorted together.
+        seed: of the order.
+
+    Raises:
+        ValueError: the corpus has no pairs.
+    """
+
+    def __init__(
+        self,
+        corpus: PreparedCorpus,
+        *,
+        shapes: int,
+        batch_size: int,
+        batch_tokens: int | None = None,
+        pool_size: int,
+        seed: int,
+    ):
+        if not len(corpus):
+            raise ValueError(f"{corpus.folder}: expected pairs to train on, the filters left none.")
+        self.corpus, self.pool_size, self.seed = corpus, pool_size, seed
+        source, target, pairs = corpus.lengths.T
+        self.shapes = choose_shapes(source, target, shapes, pairs)
+        self.rows = rows_by_shape(self.shapes, batch_size, batch_tokens)
+        fits = [(source <= shape.source) & (target <= shape.target) for shape in self.shapes]
+        first = np.argmax(fits, axis=0)
+        self.pairs_of = {shape: int(pairs[first == n].sum()) for n, shape in enumerate(self.shapes)}
+
+    def __len__(self) -> int:
+        """Batches of an epoch; where rows differ by shape, as the lengths of all pairs let expect."""
+        if len(set(self.rows.values())) > 1:
+            return sum(self.shape_counts(0).values())
+        size = next(iter(self.rows.values()))
+        full, rest = divmod(len(self.corpus), self.pool_size)
+        return full * -(-self.pool_size // size) + -(-rest // size)
+
+    def shape_counts(self, epoch: int) -> dict[Shape, int]:
+        """How many batches of each shape an epoch has, as the lengths of all pairs let expect."""
+        return {shape: -(-self.pairs_of[shape] // self.rows[shape]) for shape in self.shapes}
+
+    def masked(self, shape: Shape) -> Batch:
+        """A batch of masked rows alone."""
+        end = TokenLists(np.array([END]), np.array([1]))
+        return self._batches(end, end).masked(shape)
+
+    def walk(self, position: Position) -> Iterator[tuple[Position, Batch]]:
+        """Every batch from ``position`` on, epoch after epoch without end, with its own position.
+
+        A thread of its own reads a few batches ahead.
+        """
+        return prefetched(self._walk(position), ahead=8)
+
+    def _walk(self, position: Position) -> Iterator[tuple[Position, Batch]]:
+        epoch, first_pool, first_batch = position
+        while True:
+            for number, (source, target) in enumerate(self.pools(epoch, first_pool), first_pool):
+                pool = self._batches(source, target)
+                cuts = pool.cut(np.arange(len(source)))
+                order = np.random.default_rng([self.seed, epoch, 2, number]).permutation(len(cuts))
+                for batch in range(first_batch, len(cuts)):
+                    yield Position(epoch, number, batch), pool.batch(cuts[order[batch]])
+                first_batch = 0
+            epoch, first_pool, first_batch = epoch + 1, 0, 0
+
+    def pools(self, epoch: int, begin: int = 0) -> Iterator[tuple[TokenLists, TokenLists]]:
+        """The two sides of each pool of an epoch, from number ``begin``."""
+        shards = np.random.default_rng([self.seed, epoch, 0]).permutation(len(self.corpus.files))
+        ends = np.cumsum(self.corpus.sizes[shards])
+        held: dict[int, tuple[TokenLists, TokenLists]] = {}  # the last shard that was read
+        for first in range(begin * self.pool_size, int(ends[-1]), self.pool_size):
+            last = min(first + self.pool_size, int(ends[-1]))
+            parts = []
+            for place in range(int(np.searchsorted(ends, first, "right")), len(shards)):
+                shard, start = int(shards[place]), int(ends[place] - self.corpus.sizes[shards[place]])
+                if start >= last:
+                    break
+                if not self.corpus.sizes[shard]:
+                    continue
+                if shard not in held:
+                    held = {shard: self.corpus.read(shard)}
+                source, target = held[shard]
+                rows = np.random.default_rng([self.seed, epoch, 1, shard]).permutation(len(source))
+                rows = rows[max(0, first - start) : last - start]
+                parts.append((source.take(rows), target.take(rows)))
+            yield joined([source for source, _ in parts]), joined([target for _, target in parts])
+
+    def _batches(self, source: TokenLists, target: TokenLists) -> Batches:
+        return Batches(source, target, batch_size=self.rows, shapes=self.shapes, pool_size=self.pool_size, seed=0)
+
+
+def joined(lists: Sequence[TokenLists]) -> TokenLists:
+    """The sentences of several lists, one after the other."""
+    return TokenLists(np.concatenate([one.flat for one in lists]), np.concatenate([one.lengths for one in lists]))

@@ -1,0 +1,35 @@
+"""Training: one compiled step under teacher forcing, and the loop around it, which can be stopped, killed and resumed.
+
+signals       SIGINT and SIGTERM as a question that the loop asks
+updating      what one update computes, and which updates are skipped
+checkpoints   what is saved, how it is restored and when it is refused; means of several checkpoints
+log           log.jsonl and what its rows hold
+loop          ``train``: everything together
+"""
+
+from nmt_keras.training.checkpoints import Checkpoints, Progress, average_weights, is_finished, load_weights
+from nmt_keras.training.distribution import ReplicatedUpdater, find_strategy, is_chief
+from nmt_keras.training.log import Log, describe, read_log
+from nmt_keras.training.loop import train
+from nmt_keras.training.signals import Interrupted, stop_signals
+from nmt_keras.training.updating import Metrics, Updater, forward
+
+__all__ = [
+    "Checkpoints",
+    "Interrupted",
+    "Log",
+    "Metrics",
+    "Progress",
+    "ReplicatedUpdater",
+    "Updater",
+    "average_weights",
+    "describe",
+    "find_strategy",
+    "forward",
+    "is_chief",
+    "is_finished",
+    "load_weights",
+    "read_log",
+    "stop_signals",
+    "train",
+]

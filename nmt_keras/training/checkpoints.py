@@ -1,0 +1,300 @@
+"""Checkpoints: all that a run must know to go on as if nothing had happened, and what is refused instead of guessed."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from nmt_keras.config import TrainConfig
+from nmt_keras.corpus.batches import Position
+from nmt_keras.model import Seq2Seq
+from nmt_keras.training.updating import Updater
+
+UNFIT = (AssertionError, IndexError, RuntimeError, ValueError, tf.errors.OpError)
+"""What TensorFlow raises when a checkpoint is damaged or belongs to another model."""
+
+VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
+
+
+class Progress(tf.Module):
+    """Where training stands: all that a checkpoint must hold beside weights and optimiser.
+
+    Args:
+        identity: what the run is made of, by name: a checkpoint of anything else is refused.
+    """
+
+    def __init__(self, identity: Mapping[str, Any]) -> None:
+        super().__init__(name="progress")
+        self.step = tf.Variable(0, dtype=tf.int64)  # updates made
+        self.epoch = tf.Variable(0, dtype=tf.int64)
+        self.pool = tf.Variable(0, dtype=tf.int64)
+        self.batch = tf.Variable(0, dtype=tf.int64)  # batches of this pool seen
+        self.total_steps = tf.Variable(0, dtype=tf.int64)  # 0 until it is known
+        self.seconds = tf.Variable(0.0, dtype=tf.float64)  # spent training
+        self.best = tf.Variable(math.inf, dtype=tf.float64)  # lowest validation loss, nats per token
+        self.stale = tf.Variable(0, dtype=tf.int64)  # validations since then
+        self.reductions = tf.Variable(0, dtype=tf.int64)  # times that a plateau lowered the rate
+        self.finished = tf.Variable(False)
+        self.identity = tf.Variable(json.dumps(identity, sort_keys=True), dtype=tf.string)
+
+    @property
+    def position(self) -> Position:
+        """The batch that comes next."""
+        return Position(int(self.epoch), int(self.pool), int(self.batch))
+
+    def advance(self, step: int, seen: Position) -> None:
+        """Takes note of update number ``step`` (counted from 1), whose last batch was ``seen``."""
+        self.step.assign(step)
+        self.epoch.assign(seen.epoch)
+        self.pool.assign(seen.pool)
+        self.batch.assign(seen.batch + 1)
+
+    def judge(self, loss: float, config: TrainConfig, *, last: bool) -> bool:
+        """Takes note of a validation's loss, nats per token; returns whether it is the best so far.
+
+        Training is finished after the last validation, or after ``config.patience`` without a better loss.
+        """
+        better = loss < float(self.best)
+        self.best.assign(min(float(self.best), loss))
+        self.stale.assign(0 if better else self.stale + 1)
+        if not better and config.decay == "plateau":
+            self.reductions.assign_add(1)
+        self.finished.assign(last or int(self.stale) >= config.patience)
+        return better
+
+
+class Weights(tf.Module):
+    """A model's variables, in order, as a checkpoint holds them.
+
+    TensorFlow would look for them by the attributes of the layers, and passes over layers that Keras keeps in lists.
+    """
+
+    def __init__(self, model: keras.Model):
+        super().__init__(name="weights")
+        self.all = [variable.value for variable in model.variables]
+
+
+class Checkpoints:
+    """The last states of a training and the best, each written whole or not at all.
+
+    ``tf.train.Checkpoint`` writes data under a new number, renames it, and only then rewrites the small file that says
+    which number counts: a process killed at any moment leaves the previous checkpoint valid.
+
+    Args:
+        folder: holds ``last`` and ``best``.
+        updater: its model, optimiser and health are saved.
+        progress: saved beside them.
+        keep: how many of ``last``.
+    """
+
+    def __init__(self, folder: Path, updater: Updater, progress: Progress, keep: int = 2):
+        checkpoint = tf.train.Checkpoint(
+            weights=Weights(updater.model), optimizer=updater.optimizer, health=updater.health, progress=progress
+        )
+        self.model, self.progress, self.folder = updater.model, progress, folder
+        try:
+            for name in ("last", "best"):
+                (folder / name).mkdir(parents=True, exist_ok=True)
+                (folder / name / "writable").touch()
+                (folder / name / "writable").unlink(missing_ok=True)
+        except OSError as error:
+            raise OSError(f"{folder}: expected a folder that checkpoints can be written into; {error}.") from error
+        self.last = tf.train.CheckpointManager(checkpoint, str(folder / "last"), max_to_keep=keep)
+        self.best = tf.train.CheckpointManager(checkpoint, str(folder / "best"), max_to_keep=1)
+
+    def restore(self, previous: bool = False) -> str | None:
+        """Restores the last checkpoint if there is one; every variable must be found in it.
+
+        Args:
+            previous: whether to pass over damaged checkpoints to the newest one that is whole.
+
+        Returns:
+            The checkpoint's path; None if there is none.
+
+        Raises:
+            ValueError: the checkpoint is damaged, or was not written by this run; the message names what differs.
+        """
+        known = self.last.checkpoints[::-1]
+        if not known:
+            _refuse_lost_record(self.folder / "last")
+            return None
+        path = next((p for p in known if _is_whole(p)), known[0]) if previous else known[0]
+        try:
+            refuse_foreign(path, self.model, self.progress)
+            self.last.checkpoint.restore(path).assert_existing_objects_matched().assert_consumed()
+        except UNFIT as error:
+            older = [] if _is_whole(path) else [Path(p).name for p in known[1:] if _is_whole(p)]
+            way = (
+                f" {older[0]} before it is whole: ask for the previous checkpoint to go on from there." if older else ""
+            )
+            raise ValueError(
+                f"{path}: expected a checkpoint of this recipe's model; {_told(error)}. "
+                f"Train in a new run directory, or restore the recipe that made it.{way}"
+            ) from error
+        return path
+
+    def save(self, manager: tf.train.CheckpointManager) -> None:
+        """Writes a checkpoint into ``last`` or ``best``, numbered by its step.
+
+        Raises:
+            OSError: it could not be written; what it has written of it is removed, earlier ones are whole.
+        """
+        step, before = int(self.progress.step), manager.latest_checkpoint
+        try:
+            manager.save(checkpoint_number=step)
+        except (OSError, tf.errors.OpError) as error:
+            folder, name = Path(manager.directory), f"ckpt-{step}"
+            if before is None or Path(before).name != name:
+                for partial in folder.glob(f"{name}[._]*"):
+                    shutil.rmtree(partial) if partial.is_dir() else partial.unlink(missing_ok=True)
+            free = shutil.disk_usage(self.folder).free
+            kept = f"{before} is whole" if before else "there is none from before"
+            raise OSError(
+                f"{folder}: checkpoint {step} could not be written; {_told(error)}. {free / 2**20:,.0f} MiB are free; "
+                f"{kept}. Make room or mend the permissions, then run the same command."
+            ) from error
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether the training in the run directory ``folder`` has come to its end."""
+    path = tf.train.latest_checkpoint(str(folder / "checkpoints" / "last"))
+    if path is None:
+        return False
+    try:
+        return bool(tf.train.load_checkpoint(path).get_tensor(f"progress/finished{VALUE}"))
+    except UNFIT:  # damaged: whoever restores it says so
+        return False
+
+
+def load_weights(model: Seq2Seq, folder: Path) -> int:
+    """Restores the model's weights alone from the best checkpoint under ``folder``, or the last where none is best.
+
+    Returns:
+        The step at which the checkpoint was written.
+
+    Raises:
+        FileNotFoundError: there is no checkpoint.
+        ValueError: it does not fit the model.
+    """
+    path = tf.train.latest_checkpoint(str(folder / "best")) or tf.train.latest_checkpoint(str(folder / "last"))
+    if path is None:
+        raise FileNotFoundError(
+            f"{folder}: expected a checkpoint under best/ or last/, found none. Train the run first."
+        )
+    for variable, value in zip(model.variables, _read_weights(model, path), strict=True):
+        variable.assign(value)
+    return int(tf.train.load_checkpoint(path).get_tensor(f"progress/step{VALUE}"))
+
+
+def average_weights(model: Seq2Seq, folder: Path, count: int) -> list[int]:
+    """Gives the model the mean of the last ``count`` checkpoints that a run has kept.
+
+    (Junczys-Dowmunt, Dwojak, Sennrich 2016, section 5: a mean of the last checkpoints is nearly as good as their
+    ensemble, for the price of one model.)
+
+    Args:
+        model: built.
+        folder: the run's ``checkpoints``.
+        count: how many; ``TrainConfig.keep`` says how many there are.
+
+    Returns:
+        Their steps, in order.
+
+    Raises:
+        ValueError: the run has kept fewer, or one does not fit the model.
+    """
+    state = tf.train.get_checkpoint_state(str(folder / "last"))
+    kept = list(state.all_model_checkpoint_paths) if state else []
+    if not 1 <= count <= len(kept):
+        raise ValueError(
+            f"count: expected 1 to {len(kept)}, the checkpoints that {folder / 'last'} keeps, received {count}. "
+            "TrainConfig.keep says how many are kept."
+        )
+    sums = [np.zeros(variable.shape, np.float64) for variable in model.variables]
+    for path in kept[-count:]:
+        for total, value in zip(sums, _read_weights(model, path), strict=True):
+            total += value
+    for variable, total in zip(model.variables, sums, strict=True):
+        variable.assign(total / count)
+    return [int(path.rpartition("-")[2]) for path in kept[-count:]]
+
+
+def refuse_foreign(path: str, model: keras.Model, progress: Progress) -> None:
+    """Raises ValueError naming what a checkpoint has otherwise than the model and the run that want it.
+
+    Names that only one of them knows are passed over: a recipe's fields grow with the package's versions.
+    """
+    found = json.loads(tf.train.load_checkpoint(path).get_tensor(f"progress/identity{VALUE}"))
+    wanted = json.loads(progress.identity.numpy())
+    differences = [
+        f"{name}: {found[name]!r} there, {wanted[name]!r} here"
+        for name in sorted(found.keys() & wanted.keys())
+        if found[name] != wanted[name]
+    ]
+    differences += _different_shapes(path, model)
+    if differences:
+        raise ValueError(_few(differences))
+
+
+def _different_shapes(path: str, model: keras.Model) -> list[str]:
+    """What differs between a model's variables and a checkpoint's, a phrase each."""
+    shapes = tf.train.load_checkpoint(path).get_variable_to_shape_map()
+    differences = []
+    for number, variable in enumerate(model.variables):
+        found = shapes.get(f"weights/all/{number}{VALUE}")
+        if found is None or tuple(found) != tuple(variable.shape):
+            there = f"{found} there" if found is not None else "not there"
+            differences.append(f"{variable.path}: {there}, {list(variable.shape)} here")
+    stored = sum(name.startswith("weights/all/") for name in shapes)
+    if stored > len(model.variables):
+        differences.append(f"{stored} variables there, {len(model.variables)} here")
+    return differences
+
+
+def _read_weights(model: Seq2Seq, path: str) -> list[np.ndarray]:
+    """The values of a model's variables in a checkpoint, in order."""
+    try:
+        if differences := _different_shapes(path, model):
+            raise ValueError(_few(differences))
+        reader = tf.train.load_checkpoint(path)
+        return [reader.get_tensor(f"weights/all/{number}{VALUE}") for number in range(len(model.variables))]
+    except UNFIT as error:
+        raise ValueError(f"{path}: expected a checkpoint of this recipe's model; {_told(error)}.") from error
+
+
+def _is_whole(path: str) -> bool:
+    """Whether every tensor of a checkpoint can be read; each has a checksum."""
+    try:
+        reader = tf.train.load_checkpoint(path)
+        for name in reader.get_variable_to_shape_map():
+            reader.get_tensor(name)
+    except UNFIT:
+        return False
+    return True
+
+
+def _refuse_lost_record(folder: Path) -> None:
+    """Raises ValueError if there are checkpoints, but the file that says which one counts is gone or damaged."""
+    if found := sorted(path.stem for path in folder.glob("ckpt-*.index")):
+        raise ValueError(
+            f"{folder / 'checkpoint'}: expected the record of the checkpoints {', '.join(found)}, found none that can "
+            "be read. Restore the file from a copy, or remove the folder to begin anew."
+        )
+
+
+def _few(phrases: Sequence[str], shown: int = 5) -> str:
+    more = f" and {len(phrases) - shown} more" if len(phrases) > shown else ""
+    return f"{'; '.join(phrases[:shown])}{more}"
+
+
+def _told(error: BaseException) -> str:
+    """An error's own words, without TensorFlow's node names."""
+    return str(getattr(error, "message", None) or error).partition(" [Op:")[0].rstrip(".")

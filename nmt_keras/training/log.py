@@ -1,0 +1,118 @@
+"""The log of a run, ``log.jsonl``: a row per interval of training and per validation."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import tensorflow as tf
+
+from nmt_keras.corpus.batches import Batch
+from nmt_keras.training.updating import Metrics
+
+
+class Log:
+    """``log.jsonl``: one row per line, appended; a resumed run drops the rows its checkpoint does not know of."""
+
+    def __init__(self, path: Path, step: int):
+        rows = [row for row in read_log(path) if row["step"] <= step]
+        temporary = path.with_suffix(".partial")
+        temporary.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        os.replace(temporary, path)
+        self.path = path
+
+    def append(self, row: Mapping[str, float]) -> None:
+        """Writes a row. Raises OSError, naming the file, if that cannot be done."""
+        try:
+            with self.path.open("a") as file:
+                file.write(json.dumps(row) + "\n")
+        except OSError as error:
+            raise OSError(
+                f"{self.path}: the row of step {row['step']} could not be written; {error}. The last checkpoint is "
+                "whole: make room or mend the permissions, then run the same command."
+            ) from error
+
+
+class Unwritten:
+    """The log of a worker that is not the chief: nothing is kept."""
+
+    def append(self, row: Mapping[str, float]) -> None:
+        """Forgets a row."""
+
+
+def read_log(path: Path) -> list[dict[str, float]]:
+    """The rows of a log, in order; a last line that a kill cut short is left out. No file gives no rows."""
+    lines = path.read_text().split("\n")[:-1] if path.exists() else []
+    return [json.loads(line) for line in lines]
+
+
+class Interval:
+    """What is averaged between two rows of the log. Its tensors are read when the row is made, not before."""
+
+    def __init__(self) -> None:
+        self.metrics: list[Metrics] = []
+        self.positions = 0
+        self.began = time.perf_counter()  # moved on by what validations take: they are no training speed
+
+    def add(self, batches: Sequence[Batch], metrics: Metrics) -> None:
+        """Adds an update."""
+        self.metrics.append(metrics)
+        self.positions += sum(batch.target.size for batch in batches)
+
+    def row(self, step: int, epoch: int, rate: float, remaining: int) -> dict[str, float]:
+        """The log row: losses in nats per target token, speed in real target tokens per second, END included.
+
+        Losses and norms are those of the updates that were made; ``skipped`` counts the others. Where all were skipped,
+        losses are missing from the row.
+        """
+        tokens = float(tf.add_n([m.loss.tokens for m in self.metrics]))
+        seconds = time.perf_counter() - self.began
+        norms = [float(m.gradient_norm) for m in self.metrics]
+        totals = [float(m.loss.total) for m in self.metrics]
+        sound = [
+            m
+            for m, norm, total in zip(self.metrics, norms, totals, strict=True)
+            if math.isfinite(norm) and math.isfinite(total)
+        ]
+        learnt: dict[str, float] = {}
+        if sound:
+            sums = [float(tf.add_n(column)) for column in zip(*(m.loss for m in sound), strict=True)]
+            total, cross_entropy, correct, counted = sums
+            learnt = {
+                "loss": total / counted,
+                "cross_entropy": cross_entropy / counted,
+                "perplexity": math.exp(min(cross_entropy / counted, 700.0)),
+                "accuracy": correct / counted,
+                "gradient_norm": statistics.median(float(m.gradient_norm) for m in sound),
+            }
+        return {
+            "step": step,
+            "epoch": epoch,
+            **learnt,
+            "skipped": len(self.metrics) - len(sound),
+            "learning_rate": rate,
+            "tokens_per_s": tokens / seconds,
+            "seconds_left": remaining * seconds / len(self.metrics),
+            "padding": 1.0 - tokens / self.positions,
+        }
+
+
+def describe(row: Mapping[str, float], total_steps: int) -> str:
+    """A row of training as a line to read: loss, perplexity, speed, padding, rate, time left; updates skipped if any.
+
+    Raises:
+        KeyError: the row is a validation's.
+    """
+    loss = f"loss {row['loss']:.3f} nats/token, perplexity {row['perplexity']:,.1f}, " if "loss" in row else "no loss, "
+    skipped = f", {row['skipped']:.0f} updates skipped: not finite" if row["skipped"] else ""
+    minutes = row["seconds_left"] / 60.0
+    left = f"{minutes:.1f} min" if minutes < 90.0 else f"{minutes / 60.0:.1f} h"
+    return (
+        f"step {row['step']:,.0f} of {total_steps:,}: {loss}{row['tokens_per_s']:,.0f} target tokens/s, "
+        f"{row['padding']:.0%} padding, rate {row['learning_rate']:.2e}, {left} left{skipped}"
+    )

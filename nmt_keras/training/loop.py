@@ -1,0 +1,218 @@
+"""The loop: updates, rows of the log, validations and checkpoints, until the steps are made or a signal comes."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from nmt_keras.config import TrainConfig
+from nmt_keras.corpus.batches import Batch, BatchSource, Position, Shape
+from nmt_keras.model import Seq2Seq
+from nmt_keras.optimization import learning_rate
+from nmt_keras.training.checkpoints import Checkpoints, Progress
+from nmt_keras.training.distribution import ReplicatedUpdater, is_chief
+from nmt_keras.training.log import Interval, Log, Unwritten
+from nmt_keras.training.signals import Interrupted, stop_signals
+from nmt_keras.training.updating import Metrics, Updater
+
+SHARE_OF_TIME_FOR_STEPS = 0.9
+"""Of the minutes left after compiling; the rest is for validations, checkpoints and a machine that slows down."""
+
+
+def train(
+    model: Seq2Seq,
+    batches: BatchSource,
+    config: TrainConfig,
+    folder: Path,
+    validate: Callable[[], Mapping[str, float]],
+    report: Callable[[str], None],
+    show: Callable[[int, int, Mapping[str, float]], None],
+    *,
+    identity: Mapping[str, Any] | None = None,
+    previous: bool = False,
+    observe: Callable[[Mapping[str, float]], None] = lambda _: None,
+    strategy: tf.distribute.Strategy | None = None,
+) -> None:
+    """Trains until the steps are made, validation stops improving, or a signal comes.
+
+    Another call goes on where the last one stopped: with the same weights as if nothing had stopped it, to the bit on a
+    CPU with as many threads.
+
+    Args:
+        model: built; its weights are replaced by the last checkpoint's if there is one.
+        batches: the training part.
+        config: see :class:`~nmt_keras.config.TrainConfig`.
+        folder: the run directory; gets ``checkpoints/`` and ``log.jsonl``.
+        validate: measures the model as it is: at least ``valid_loss``, nats per token.
+        report: told, in sentences, what happens.
+        show: told (step, total steps, newest log row) after every update.
+        identity: what the run is made of, by name; a checkpoint that was written with another one is refused.
+        previous: whether a damaged last checkpoint gives way to the newest that is whole.
+        strategy: what spreads training over devices or machines; ``model`` was made in its scope. Every process makes
+            the same calls; the chief alone writes.
+        observe: told each row that the log gets; while it is told a validation's, the model is as it was validated.
+
+    Raises:
+        Interrupted: SIGINT or SIGTERM came; the state is saved.
+        FloatingPointError: no update is finite any more; the last checkpoint is from before.
+        ValueError: the checkpoint in ``folder`` does not fit, and in what.
+        OSError: ``folder`` cannot be written; the last checkpoint is whole.
+    """
+    began = time.perf_counter()
+    updater = Updater(model, config) if strategy is None else ReplicatedUpdater(model, config, strategy)
+    progress, chief = Progress(identity or {}), is_chief(strategy)
+    checkpoints = Checkpoints(folder / "checkpoints", updater, progress, config.keep)
+    resumed = checkpoints.restore(previous)
+    if progress.finished.numpy():
+        return
+    if resumed:
+        report(f"resuming at step {int(progress.step)} of {int(progress.total_steps)}")
+    log = Log(folder / "log.jsonl", int(progress.step)) if chief else Unwritten()
+    before = float(progress.seconds)
+
+    def save(manager: Any) -> None:
+        progress.seconds.assign(before + time.perf_counter() - began)
+        progress.advance(step, position)
+        if chief:
+            checkpoints.save(manager)
+
+    if config.minutes is not None and strategy is not None and strategy.num_replicas_in_sync > len(_own(strategy)):
+        raise ValueError(
+            f"TrainConfig.minutes: expected steps or epochs where several workers train, received {config.minutes} "
+            "minutes: each would count other steps."
+        )
+    seconds = updater.rehearse(batches, report)
+    if not progress.total_steps.numpy():
+        progress.total_steps.assign(_total_steps(config, batches, seconds, time.perf_counter() - began))
+    total_steps, step, finished = int(progress.total_steps), int(progress.step), False
+    epochs = total_steps * config.accumulate / len(batches)
+    report(f"training for {total_steps} steps, {epochs:.2f} epochs of {len(batches)} batches")
+    every = -(-total_steps // config.validations)
+    # variables of TensorFlow are read and written around checkpoints alone: between updates the host does nothing
+    begin = position = progress.position
+    reductions = int(progress.reductions)
+    interval, row = Interval(), {"loss": math.nan, "tokens_per_s": math.nan}
+    with stop_signals() as stopped:
+        for position, group in _groups(batches, begin, config.accumulate):
+            if step >= total_steps or finished:
+                break
+            metrics = updater.update(group, step, total_steps, reductions)
+            step += 1
+            interval.add(group, metrics)
+            logging = step % config.log_every == 0 or step == total_steps
+            validating = step % every == 0 or step == total_steps
+            if logging:
+                _require_sound(step, metrics, updater)
+                rate = learning_rate(config, step - 1, total_steps, reductions)
+                row = interval.row(step, position.epoch, rate, total_steps - step)
+                log.append(row)
+                observe(row)
+                if row["skipped"]:
+                    report(
+                        f"step {step}: {row['skipped']} of the last {len(interval.metrics)} updates were skipped, "
+                        "as their loss or gradient was not finite"
+                    )
+                interval, row = Interval(), {"loss": math.nan, **row}
+            show(step, total_steps, row)
+            number = stopped()
+            saving = step % config.checkpoint_every == 0 or number is not None
+            if validating or saving:
+                _require_sound(step, metrics, updater)
+            if validating:
+                paused = time.perf_counter()
+                with _averaged(updater):
+                    scores = validate()
+                    validated = {"step": step, "epoch": position.epoch, **scores}
+                    log.append(validated)
+                    observe(validated)
+                    report(f"step {step}: " + ", ".join(f"{name} {value:.3f}" for name, value in scores.items()))
+                    if progress.judge(scores["valid_loss"], config, last=step == total_steps):
+                        save(checkpoints.best)
+                save(checkpoints.last)
+                finished, reductions = bool(progress.finished), int(progress.reductions)
+                number = stopped()
+                interval.began += time.perf_counter() - paused
+            elif saving:
+                save(checkpoints.last)
+            if number is not None:
+                raise Interrupted(step, number)
+    report(f"trained for {float(progress.seconds) / 60.0:.1f} minutes, {step} steps")
+
+
+def _own(strategy: tf.distribute.Strategy) -> tuple[str, ...]:
+    """The devices of this process that hold a replica."""
+    return tuple(strategy.extended.worker_devices)
+
+
+def _groups(batches: BatchSource, begin: Position, size: int) -> Iterator[tuple[Position, list[Batch]]]:
+    """The batches of each update from ``begin`` on, with the position of the last."""
+    walk = batches.walk(begin)
+    while True:
+        group = list(islice(walk, size))
+        yield group[-1][0], [batch for _, batch in group]
+
+
+@contextmanager
+def _averaged(updater: Updater) -> Iterator[None]:
+    """Puts the moving averages into the model, where the recipe keeps them, and afterwards the weights back."""
+    if updater.config.ema_decay is None:
+        yield
+        return
+    before = [variable.numpy() for variable in updater.variables]
+    updater.optimizer.finalize_variable_values(updater.variables)
+    try:
+        yield
+    finally:
+        for variable, value in zip(updater.variables, before, strict=True):
+            variable.assign(value)
+
+
+def _require_sound(step: int, metrics: Metrics, updater: Updater) -> None:
+    """Raises FloatingPointError if updates no longer have a finite loss and gradient.
+
+    That is after ``TrainConfig.max_skipped`` in a row, or at once where the weights themselves are not finite.
+    """
+    in_a_row = int(updater.health.in_a_row.numpy())
+    if not in_a_row:
+        return
+    broken = [variable.path for variable in updater.variables if not np.isfinite(variable.numpy()).all()]
+    if in_a_row < updater.config.max_skipped and not broken:
+        return
+    name, value = ("loss", metrics.loss.total) if not math.isfinite(metrics.loss.total) else ("gradient", None)
+    received = float(metrics.gradient_norm if value is None else value)
+    config = updater.config
+    advice = [f"lower TrainConfig.learning_rate, now {config.learning_rate}"]
+    advice += [f"lengthen TrainConfig.warmup_steps, now {config.warmup_steps}"]
+    advice += ["set TrainConfig.clip_norm"] * (config.clip_norm is None)
+    advice += [f"take precision float32 rather than {config.precision}"] * (config.precision != "float32")
+    weights = f", and {broken[0]} is not finite itself" if broken else ""
+    raise FloatingPointError(
+        f"step {step}: expected a finite {name}, received {received}, {in_a_row} updates in a row{weights}. "
+        f"The last checkpoint is from before; {', or '.join(advice)}."
+    )
+
+
+def _total_steps(config: TrainConfig, batches: BatchSource, seconds: Mapping[Shape, float], spent: float) -> int:
+    """The step count: the configured one, or how many updates fit into what is left of the minutes."""
+    if config.steps is not None:
+        return config.steps
+    if config.epochs is not None:
+        return max(1, round(config.epochs * len(batches) / config.accumulate))
+    assert config.minutes is not None
+    counts = batches.shape_counts(0)
+    mean = sum(seconds[shape] * count for shape, count in counts.items()) / sum(counts.values()) * config.accumulate
+    steps = int((60.0 * config.minutes - spent) * SHARE_OF_TIME_FOR_STEPS / mean)
+    if steps < 1:
+        raise ValueError(
+            f"minutes: expected more than the {(spent + mean) / 60.0:.1f} that compiling and one update take here, "
+            f"received {config.minutes}. Give more time, or fewer TrainConfig.shapes."
+        )
+    return steps

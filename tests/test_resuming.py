@@ -1,0 +1,270 @@
+"""Exact resume: wherever a run is stopped, it ends with the weights it would have had; what cannot be is refused."""
+
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from conftest import TINY_RECIPE
+from test_training import Bigram, Killed, V, config, interrupt, kill
+from test_training import Run as PlainRun
+
+import nmt_keras
+from nmt_keras.corpus import SplitCorpus
+from nmt_keras.corpus.batches import Batches, Position, TokenLists, choose_shapes
+from nmt_keras.experiment import Experiment
+from nmt_keras.training import Interrupted, load_weights, train
+
+ROOT = Path(nmt_keras.__file__).parents[1]
+END = 3
+
+
+class Run(PlainRun):
+    """One call of ``train`` that may be told what the run is made of, or to take the previous checkpoint."""
+
+    def __call__(self, **options):
+        tell, see = self.reports.append, self.show
+        train(self.model, self.batches, self.settings, self.folder, self.validate, tell, see, **options)
+        return self
+
+
+@pytest.fixture(scope="module")
+def batches():
+    random = np.random.default_rng(1)
+    sides = []
+    for _ in range(2):
+        lengths = random.integers(2, 7, 30)
+        sides.append(TokenLists(np.concatenate([[*random.integers(4, V, n - 1), END] for n in lengths]), lengths))
+    shapes = choose_shapes(sides[0].lengths, sides[1].lengths, 1)
+    return Batches(*sides, batch_size=4, shapes=shapes, pool_size=13, seed=1)
+
+
+@pytest.fixture
+def stopped(batches, tmp_path):
+    """A run that was stopped after 9 steps, with checkpoints of steps 5 and 9."""
+    with pytest.raises(Interrupted):
+        Run(batches, tmp_path, at={9: interrupt})()
+    return tmp_path
+
+
+def state(folder):
+    """All that the last checkpoint of a run holds of weights and optimiser."""
+    reader = tf.train.load_checkpoint(str(folder / "checkpoints" / "last"))
+    names = [n for n in reader.get_variable_to_shape_map() if n.startswith(("weights/", "optimizer/", "health/"))]
+    return {name: reader.get_tensor(name) for name in names}
+
+
+def assert_equal_to_the_bit(found, wanted):
+    assert found.keys() == wanted.keys()
+    for name, value in found.items():
+        np.testing.assert_array_equal(value, wanted[name], err_msg=name)
+
+
+# To the bit
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{}, {"accumulate": 2}, {"ema_decay": 0.9}, {"decay": "plateau"}, {"optimizer": "adadelta"}, {"xla": True}],
+    ids=str,
+)
+def test_a_run_killed_at_any_place_ends_with_the_weights_of_one_that_was_not(batches, tmp_path, fields):
+    settings, losses = config(checkpoint_every=2, **fields), (3.0, 3.5, 2.0, 2.5)
+    whole = Run(batches, tmp_path / "whole", settings, losses=losses)
+    (tmp_path / "whole").mkdir()
+    whole()
+    killed = tmp_path / "killed"
+    killed.mkdir()
+    for step, seen in ((7, losses), (12, losses[1:]), (18, losses[2:])):  # validations come after 5, 10, 15 and 20
+        with pytest.raises(Killed):
+            Run(batches, killed, settings, losses=seen, at={step: kill})()
+    Run(batches, killed, settings, losses=losses[3:])()
+    assert_equal_to_the_bit(state(killed), state(whole.folder))
+    assert _last_row(killed) == _last_row(whole.folder)
+
+
+def _last_row(folder):
+    row = json.loads((folder / "log.jsonl").read_text().splitlines()[-1])
+    return {name: value for name, value in row.items() if name not in ("tokens_per_s", "seconds_left")}
+
+
+@pytest.mark.saved_model
+@pytest.mark.parametrize("xla", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_real_model_killed_in_the_middle_of_an_epoch_with_dropout_loses_nothing(pairs, tmp_path, xla):
+    recipe = replace(TINY_RECIPE, train=replace(TINY_RECIPE.train, steps=12, checkpoint_every=3, xla=xla))
+    assert recipe.model.dropout > 0.0
+    (tmp_path / "recipe.json").write_text(recipe.to_json(), "utf-8")
+    corpus = SplitCorpus("sample", pairs[:80], pairs[80:90], pairs[100:])
+    (tmp_path / "corpus.json").write_text(json.dumps(corpus), "utf-8")
+
+    def process(folder, last):
+        arguments = [tmp_path / folder, tmp_path / "recipe.json", tmp_path / "corpus.json", last, "deterministic"]
+        command = [sys.executable, ROOT / "tests" / "train_until_killed.py", *arguments]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        return subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True, timeout=300)
+
+    assert process("whole", 0).returncode == 0
+    assert process("killed", 8).returncode == -signal.SIGKILL  # 5 batches an epoch; the checkpoint is of step 6
+    resumed = process("killed", 0)
+    assert "resuming at step 6 of 12" in resumed.stdout
+    assert_equal_to_the_bit(state(tmp_path / "killed"), state(tmp_path / "whole"))
+
+
+def test_resuming_seeks_and_makes_no_batch_that_was_seen(batches, monkeypatch):
+    epoch = [batch for batch, _ in zip(batches.walk(Position(2, 0, 0)), range(len(batches)), strict=False)]
+    made = []
+    monkeypatch.setattr(
+        batches, "filled", lambda rows, shape: made.append(rows) or Batches.filled(batches, rows, shape)
+    )
+    position, wanted = epoch[-1]
+    found, batch = next(batches.walk(position))
+    assert found == position
+    np.testing.assert_array_equal(batch.source, wanted.source)
+    assert len(made) == 1
+    after, _ = next(batches.walk(position._replace(batch=position.batch + 1)))
+    assert after == Position(3, 0, 0)
+
+
+# Signals
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.002, 0.006, 0.015])
+def test_a_second_interrupt_at_any_moment_of_saving_leaves_a_whole_checkpoint(batches, tmp_path, delay):
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    second = threading.Timer(delay, interrupt)
+
+    def both():
+        interrupt()
+        second.start()
+
+    def run_and_wait():
+        try:
+            Run(batches, tmp_path, at={7: both})()
+        finally:
+            second.join()  # where the second one comes after the run
+
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run_and_wait()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert load_weights(Bigram(), tmp_path / "checkpoints") == 5  # the best
+    again = Run(batches, tmp_path, at={8: kill})
+    with pytest.raises(Killed):
+        again()
+    assert again.steps[0] in (6, 8)
+
+
+# Refusals
+
+
+def damage(folder, step):
+    (path,) = (folder / "checkpoints" / "last").glob(f"ckpt-{step}.data*")
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def test_a_damaged_checkpoint_is_refused_and_the_whole_one_before_it_is_named_and_taken_when_asked_for(
+    batches, stopped
+):
+    damage(stopped, 9)
+    with pytest.raises(ValueError, match=r"last/ckpt-9: expected a checkpoint.*ckpt-5 before it is whole"):
+        Run(batches, stopped)()
+    again = Run(batches, stopped, at={6: kill})
+    with pytest.raises(Killed):
+        again(previous=True)
+    assert "resuming at step 5 of 20" in again.reports
+
+
+def test_where_no_checkpoint_is_whole_none_is_taken(batches, stopped):
+    damage(stopped, 5)
+    damage(stopped, 9)
+    with pytest.raises(ValueError, match=r"last/ckpt-9: expected a checkpoint") as refusal:
+        Run(batches, stopped)(previous=True)
+    assert "is whole" not in str(refusal.value)
+
+
+def test_a_run_whose_record_of_checkpoints_is_gone_does_not_begin_anew(batches, stopped):
+    (stopped / "checkpoints" / "last" / "checkpoint").unlink()
+    with pytest.raises(ValueError, match=r"last/checkpoint: expected the record of the checkpoints ckpt-5, ckpt-9"):
+        Run(batches, stopped)()
+
+
+def test_a_checkpoint_of_other_shapes_is_refused_with_each_of_them(batches, stopped):
+    with pytest.raises(ValueError, match=r"embedding: \[11, 3\] there, \[11, 5\] here; .*kernel: \[3, 11\] there"):
+        Run(batches, stopped, model=Bigram(units=5))()
+
+
+def test_a_checkpoint_of_another_run_is_refused_with_what_differs(batches, tmp_path):
+    ours = {"train.learning_rate": 0.05, "vocabulary.source": "1f0c", "corpus.train": "77"}
+    with pytest.raises(Interrupted):
+        Run(batches, tmp_path, at={3: interrupt})(identity=ours)
+    theirs = {**ours, "vocabulary.source": "aa31", "train.a_field_of_a_later_version": 1}
+    with pytest.raises(ValueError, match=r"vocabulary\.source: '1f0c' there, 'aa31' here") as refusal:
+        Run(batches, tmp_path)(identity=theirs)
+    assert "train." not in str(refusal.value)
+
+
+def test_a_vocabulary_that_was_exchanged_is_refused(run_folder, pairs, tmp_path):
+    folder = Path(shutil.copytree(run_folder, tmp_path / "run"))
+    shutil.rmtree(folder / "target")
+    shutil.copytree(folder / "source", folder / "target")
+    reader = tf.train.load_checkpoint(str(folder / "checkpoints" / "last"))
+    stored = json.loads(reader.get_tensor("progress/identity/.ATTRIBUTES/VARIABLE_VALUE"))
+    now = Experiment(folder).identity()
+    assert {name for name in stored if stored[name] != now[name]} == {"vocabulary.target.vocabulary.txt"}
+
+
+# Disks
+
+
+def test_a_full_disk_is_told_and_leaves_the_last_checkpoint_whole_and_no_litter(batches, tmp_path):
+    """A limit on the size of files stands for the disk's end: the system refuses to write on, as it does there."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    settings = config(log_every=100)  # a row of the log would be refused first
+
+    def fill():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (600, limits[1]))
+
+    try:
+        with pytest.raises(
+            OSError, match=r"checkpoint 10 could not be written.*MiB are free.*ckpt-5 is whole.*Make room"
+        ):
+            Run(batches, tmp_path, settings, at={9: fill})()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    last = tmp_path / "checkpoints" / "last"
+    assert {path.name.split(".")[0] for path in last.iterdir()} == {"checkpoint", "ckpt-5"}
+    assert Run(batches, tmp_path, settings)().steps[0] == 6
+
+
+def test_a_log_that_cannot_be_written_is_named(batches, tmp_path):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def fill():
+        resource.setrlimit(resource.RLIMIT_FSIZE, ((tmp_path / "log.jsonl").stat().st_size, limits[1]))
+
+    try:
+        with pytest.raises(OSError, match=r"log\.jsonl: the row of step 9 could not be written.*make room"):
+            Run(batches, tmp_path, at={8: fill})()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert Run(batches, tmp_path)().steps[0] == 6
+
+
+def test_a_folder_that_cannot_be_written_is_named_before_anything_is_computed(batches, tmp_path):
+    (tmp_path / "checkpoints").write_text("a file where the folder should be")
+    run = Run(batches, tmp_path)
+    with pytest.raises(OSError, match=r"checkpoints: expected a folder that checkpoints can be written into"):
+        run()
+    assert run.reports == []
