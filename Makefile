@@ -1,6 +1,6 @@
 # make demo       everything, from the corpus to a REST answer    CORPUS=path  MINUTES=10  RECIPE=name
 # make test       all tests but the slow ones                     CORPUS=path adds those that need the real corpus
-# make test-unit  the quick ones: nothing exported, served, or opened in a browser
+# make test-unit  the quick ones: nothing trained at length, exported, served, or opened in a browser
 # make test-slow  the slow ones: models that must learn something
 # make test-beam  the Apache Beam pipelines, in an environment of their own
 # make lint       formatter, linter, type checker, schemas of the container, Kubernetes and workflow files
@@ -43,7 +43,8 @@ test: $(VENV)/.installed-test
 	$(RUN) -m pytest -n 2 --dist loadfile
 
 test-unit: $(VENV)/.installed-test
-	$(RUN) -m pytest -n 2 --dist loadfile -m "not slow and not tf220 and not beam and not saved_model and not server and not browser"
+	$(RUN) -m pytest -n 2 --dist loadfile \
+	    -m "not slow and not long and not tf220 and not beam and not saved_model and not server and not browser"
 
 test-slow: $(VENV)/.installed-test
 	$(RUN) -m pytest -n 2 -m slow

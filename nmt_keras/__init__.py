@@ -41,6 +41,15 @@ def load(path: str | PathLike[str], *more: str | PathLike[str]) -> Translator:
         FileNotFoundError: ``path`` does not exist.
         ValueError: ``path`` holds neither a run nor a SavedModel, or the runs' vocabularies differ.
     """
-    from nmt_keras.experiment import load_translator
+    from pathlib import Path
 
-    return load_translator(path, *more)
+    folder = Path(path)
+    if not folder.exists():
+        raise FileNotFoundError(f"path: expected a run or an exported version, {folder} does not exist.")
+    if more or (folder / "recipe.json").exists():
+        from nmt_keras.experiment import load_runs
+
+        return load_runs([path, *more])
+    from nmt_keras.export import load_exported
+
+    return load_exported(folder)

@@ -451,7 +451,7 @@ class TrainConfig:
     """The same at the last step; between them, a line."""
     denominator: Literal["tokens", "sentences"] = "tokens"
     """What the summed loss and its gradient are divided by."""
-    validations: int = 4
+    validations: int = 8
     """Validations in a run, evenly spaced: the loss of ``valid``, the BLEU of a sample of it, a checkpoint."""
     validation_sentences: int = 500
     """Sentences of the BLEU sample."""
@@ -461,7 +461,7 @@ class TrainConfig:
     """Last checkpoints that are kept, to go back to or to average."""
     max_skipped: int = 10
     """Updates in a row without a finite loss and gradient, which are skipped, after which training stops."""
-    patience: int = 4
+    patience: int = 3
     """Validations without a better loss after which training stops early."""
     log_every: int = 50
     """Steps between two rows of the log."""

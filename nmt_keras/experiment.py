@@ -38,12 +38,13 @@ from nmt_keras.corpus.shards import PreparedCorpus, ShardedBatches
 from nmt_keras.ensemble import Ensemble
 from nmt_keras.evaluation import Report, evaluate, write_score
 from nmt_keras.export import PLAIN, export, prune, read_manifest, versions
+from nmt_keras.fused import choose_execution
 from nmt_keras.lexicon import learn_lexicon, load_lexicon, save_lexicon
 from nmt_keras.metrics import bleu
 from nmt_keras.model import Seq2Seq, build_model
 from nmt_keras.text import Text, fit_text, load_text
 from nmt_keras.training import average_weights, forward, is_chief, is_finished, load_weights, train
-from nmt_keras.translator import ModelTranslator, ServedTranslator, Translator
+from nmt_keras.translator import ModelTranslator, Translator
 from nmt_keras.unknown_words import UnknownWords
 
 AS_ALWAYS = RunOptions()
@@ -64,7 +65,7 @@ class Experiment:
 
     Raises:
         FileNotFoundError: no recipe is given and none is stored.
-        ValueError: the stored recipe differs, and in what.
+        ValueError: the stored recipe differs, and in what. How long to train may, until there is a checkpoint.
     """
 
     def __init__(self, folder: str | PathLike[str], recipe: Recipe | None = None):
@@ -72,6 +73,8 @@ class Experiment:
         stored_at = self.folder / "recipe.json"
         if stored_at.exists():
             stored = Recipe.from_json(stored_at.read_text(encoding="utf-8"), str(stored_at))
+            if recipe is not None and not any((self.folder / "checkpoints").glob("*/checkpoint")):
+                stored = _trained_as_long_as(stored, recipe)
             _refuse_changes(stored_at, stored, recipe or stored)
             self.recipe = stored
         elif recipe is not None:
@@ -111,9 +114,9 @@ class Experiment:
             "name": corpus.name,
             "pairs": {"train": len(corpus.train), "valid": len(corpus.valid), "test": len(corpus.test)},
             "sha256": {
-                "train": part_sha256(corpus.train, key_side="target"),
-                "valid": part_sha256(corpus.valid, key_side="target"),
-                "test": part_sha256(corpus.test, key_side="target"),
+                "train": part_sha256(corpus.train, key_side=corpus.key_side),
+                "valid": part_sha256(corpus.valid, key_side=corpus.key_side),
+                "test": part_sha256(corpus.test, key_side=corpus.key_side),
                 **({} if alignments is None else {"alignments": _lines_sha256(alignments)}),
             },
         }
@@ -321,9 +324,11 @@ class Experiment:
         """The model to train, which computes in the recipe's precision; translators compute in float32."""
         before = keras.config.dtype_policy()
         precision = self.recipe.train.precision
+        execution = choose_execution(self.recipe.train.xla, len(tf.config.list_logical_devices("GPU")))
         keras.config.set_dtype_policy(precision if precision == "float32" else f"mixed_{precision}")
         try:
-            return build_model(self.recipe.model, source_text.vocabulary_size, target_text.vocabulary_size)
+            sizes = source_text.vocabulary_size, target_text.vocabulary_size
+            return build_model(self.recipe.model, *sizes, fused=execution.fused)
         finally:
             keras.config.set_dtype_policy(before)
 
@@ -363,14 +368,26 @@ class Experiment:
                 raise ValueError(
                     f"{recorded}: the run was trained on {before}, received {facts}. Train in a new run directory."
                 )
+            if chief:
+                self._store_recipe()
             return
         self.folder.mkdir(parents=True, exist_ok=True)
         for text, side in zip(fit(), ("source", "target"), strict=True):
             text.save(self.folder / side)
         recorded.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+        self._store_recipe()
+
+    def _store_recipe(self) -> None:
+        """Writes the recipe, whole or not at all."""
         partial = self.folder / "recipe.partial"
         partial.write_text(self.recipe.to_json(), encoding="utf-8")
         os.replace(partial, self.folder / "recipe.json")
+
+
+def _trained_as_long_as(stored: Recipe, asked: Recipe) -> Recipe:
+    """``stored`` with what ``asked`` says of how long to train."""
+    longer = {name: getattr(asked.train, name) for name in ("steps", "epochs", "minutes")}
+    return dataclasses.replace(stored, train=dataclasses.replace(stored.train, **longer))
 
 
 def _lines_sha256(lines: Sequence[str]) -> str:
@@ -413,8 +430,8 @@ def validation(
     return validate
 
 
-def load_ensemble(paths: Sequence[str | PathLike[str]]) -> ModelTranslator:
-    """Several runs as one translator, which searches as the first one does; see ``ensemble.Ensemble``.
+def load_runs(paths: Sequence[str | PathLike[str]]) -> ModelTranslator:
+    """A run's translator; of several, one that searches as the first one does: see ``ensemble.Ensemble``.
 
     Raises:
         FileNotFoundError: there is no such run.
@@ -424,6 +441,8 @@ def load_ensemble(paths: Sequence[str | PathLike[str]]) -> ModelTranslator:
     if not folders:
         raise ValueError("paths: expected at least one run, received none.")
     experiments = [Experiment(folder) for folder in folders]
+    if len(experiments) == 1:
+        return experiments[0].translator()
     for side in ("source", "target"):
         held = [_text_files(folder / side) for folder in folders]
         for folder, files in zip(folders, held, strict=True):
@@ -441,25 +460,6 @@ def load_ensemble(paths: Sequence[str | PathLike[str]]) -> ModelTranslator:
 def _text_files(folder: Path) -> dict[str, bytes]:
     """What a text wrote into ``folder``."""
     return {file.name: file.read_bytes() for file in sorted(folder.iterdir())}
-
-
-def load_translator(path: str | PathLike[str], *more: str | PathLike[str]) -> Translator:
-    """See :func:`nmt_keras.load`."""
-    if more:
-        return load_ensemble([path, *more])
-    folder = Path(path)
-    if not folder.exists():
-        raise FileNotFoundError(f"path: expected a run or an exported version, {folder} does not exist.")
-    if (folder / "recipe.json").exists():
-        return Experiment(folder).translator()
-    if (folder / "saved_model.pb").exists():
-        return ServedTranslator(folder)
-    if found := versions(folder):
-        return ServedTranslator(folder / str(found[-1]))
-    raise ValueError(
-        f"path: expected a run (with recipe.json), an exported version (with saved_model.pb) or a folder of versions; "
-        f"{folder} holds {sorted(child.name for child in folder.iterdir())[:8] if folder.is_dir() else 'a file'}."
-    )
 
 
 def _refuse_changes(where: Path, stored: Recipe, asked: Recipe) -> None:

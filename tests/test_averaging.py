@@ -131,6 +131,7 @@ def _rows(folder):
 
 
 @pytest.mark.parametrize("precision", ["bfloat16", "float16"])
+@pytest.mark.long
 def test_a_real_model_learns_in_half_precision_with_weights_in_single(dtype_policy, precision):
     dtype_policy(f"mixed_{precision}")
     model = build_model(TINY_MODEL, V, V)

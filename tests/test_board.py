@@ -68,6 +68,7 @@ def test_no_profile_is_made_unasked(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 def test_a_run_writes_its_whole_log_for_tensorboard_where_it_is_asked_to(pairs, tmp_path):
     recipe = replace(TINY_RECIPE, train=replace(TINY_RECIPE.train, steps=12, log_every=6))
     corpus = SplitCorpus("sample", pairs[:40], pairs[40:50], pairs[100:])

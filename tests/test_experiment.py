@@ -104,6 +104,17 @@ def test_a_changed_recipe_is_refused_field_by_field(run_folder):
     assert "model.decoder" not in message
 
 
+def test_until_there_is_a_checkpoint_a_run_may_be_asked_to_train_for_another_time(run, tmp_path):
+    longer = replace(TINY_RECIPE, train=replace(TINY_RECIPE.train, steps=None, minutes=3.0))
+    with pytest.raises(ValueError, match=r"train\.steps 20 -> None"):
+        Experiment(run, longer)
+    shutil.rmtree(run / "checkpoints")
+    assert Experiment(run, longer).recipe == longer
+    wider = replace(longer, model=replace(longer.model, embedding_size=6))
+    with pytest.raises(ValueError, match=r"model\.embedding_size 5 -> 6"):
+        Experiment(run, wider)
+
+
 def test_a_changed_corpus_is_refused(run_folder, corpus):
     changed = corpus._replace(train=[*corpus.train[:-1], Pair("Adiós.", "Goodbye.")])
     with pytest.raises(ValueError, match=r"corpus\.json: the run was trained on .*Train in a new run directory"):
@@ -255,6 +266,7 @@ def test_a_run_without_checkpoint_cannot_be_exported(run, tmp_path):
         Experiment(run).export(translator, tmp_path / "model")
 
 
+@pytest.mark.long
 def test_a_subword_run_trains_validates_and_translates(run_folder, corpus, tmp_path):
     recipe = Experiment(run_folder).recipe
     text = TextConfig("subword", 350)

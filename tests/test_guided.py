@@ -80,6 +80,7 @@ def test_the_alignment_loss_is_added_with_its_weight_and_only_to_what_is_differe
     assert float(guided.cross_entropy) == float(alone.cross_entropy)
 
 
+@pytest.mark.long
 def test_attention_learns_to_follow_the_links_of_a_run(pairs, tmp_path):
     corpus = SplitCorpus("sample", pairs[:32], pairs[32:40], pairs[100:])
     first = ["0-" + " 0-".join(map(str, range(len(pair.target.split())))) for pair in corpus.train]

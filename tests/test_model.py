@@ -149,6 +149,7 @@ def shallow(config):
 
 
 @pytest.mark.parametrize("name", ["rnnsearch", "luong-local-m", "self-attention"])
+@pytest.mark.long
 def test_graph_and_xla_give_the_same_loss_and_gradient_as_eager_also_under_dropout(name):
     model = build_model(shallow(COMBINATIONS[name]), 19, 23)
     randomise(model, 3)

@@ -292,6 +292,7 @@ def test_no_more_is_made_ahead_than_allowed():
 # Training
 
 
+@pytest.mark.long
 def test_a_run_trains_on_a_prepared_corpus_and_goes_on(corpus, pairs, tmp_path):
     recipe = replace(
         TINY_RECIPE, train=replace(TINY_RECIPE.train, steps=4, max_tokens=20, batch_tokens=120, checkpoint_every=2)

@@ -77,6 +77,7 @@ def assert_equal_to_the_bit(found, wanted):
     [{}, {"accumulate": 2}, {"ema_decay": 0.9}, {"decay": "plateau"}, {"optimizer": "adadelta"}, {"xla": True}],
     ids=str,
 )
+@pytest.mark.long
 def test_a_run_killed_at_any_place_ends_with_the_weights_of_one_that_was_not(batches, tmp_path, fields):
     settings, losses = config(checkpoint_every=2, **fields), (3.0, 3.5, 2.0, 2.5)
     whole = Run(batches, tmp_path / "whole", settings, losses=losses)

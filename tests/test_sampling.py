@@ -87,6 +87,7 @@ def test_what_is_drawn_does_not_depend_on_where_the_epoch_is_entered(text, lines
         np.testing.assert_array_equal(batch.source, wanted.source)
 
 
+@pytest.mark.long
 def test_a_run_of_subwords_trains_on_drawn_segmentations(pairs, tmp_path):
     text = TextConfig("subword", 380, max_tokens=60)
     train = replace(TINY_RECIPE.train, steps=2, segmentation_alpha=0.3, segmentations=4, max_tokens=60)

@@ -106,6 +106,7 @@ def test_the_same_step_reads_the_same_tokens_and_another_step_others(model):
 
 
 @pytest.mark.parametrize("model", ["attend, then update"], indirect=True)  # one is enough: compiling takes seconds
+@pytest.mark.long
 def test_graph_and_xla_give_the_same_gradient_as_eager(model):
     def gradients(sampling):
         with tf.GradientTape() as tape:

@@ -1,5 +1,7 @@
 """Strings in, translations out: the same numbers however they are computed, and a clear refusal of anything else."""
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import keras
@@ -391,3 +393,14 @@ def test_a_run_without_checkpoint_says_what_to_do(run_folder, tmp_path):
     (tmp_path / "recipe.json").write_text((run_folder / "recipe.json").read_text())
     with pytest.raises(FileNotFoundError, match=r"expected a checkpoint under best/ or last/.*Train the run first"):
         nmt_keras.load(tmp_path)
+
+
+@pytest.mark.saved_model
+def test_an_exported_version_loads_without_the_code_that_trained_it(version):
+    program = (
+        "import sys, nmt_keras; nmt_keras.load(sys.argv[1]).translate(['No.']); "
+        "print([name for name in ('training', 'optimization', 'model', 'encoder', 'decoder', 'corpus', 'experiment') "
+        "if f'nmt_keras.{name}' in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program, version], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "[]", done.stderr[-2000:]

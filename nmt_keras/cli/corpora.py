@@ -16,6 +16,7 @@ from nmt_keras.sample import SAMPLE_NAME, sample_pairs
 
 if TYPE_CHECKING:  # what reads and downloads is imported where that is done: --help need not wait for it
     from nmt_keras.corpus import Corpus, Pair, SplitCorpus
+    from nmt_keras.corpus.split import Side
 
 SPANISH_ENGLISH_NAME = "spa-eng"
 WHOLE = CorpusConfig()
@@ -90,7 +91,12 @@ class CorpusOptions:
             and text_sha256(*files) != SPANISH_ENGLISH_SHA256
         ):
             say(f"{files[0]} is another version of the Spanish-English corpus: scores may not compare with others'.")
-        return _split(self.name, pairs, config)
+        return _split(self.name, pairs, config, self.key_side)
+
+    @property
+    def key_side(self) -> Side:
+        """The side that names the groups of a split: a TSV's first column, so that both directions split it alike."""
+        return "source" if self.source_column < self.target_column and len(self.corpus) < 2 else "target"
 
     def read(self, files: Sequence[str], say: Callable[[str], None]) -> list[Pair]:
         """All pairs of one TSV, or of two files whose lines correspond.
@@ -166,15 +172,16 @@ def built_in_sample(config: CorpusConfig = WHOLE) -> SplitCorpus:
     return _split(SAMPLE_NAME, [Pair(source=spanish, target=english) for english, spanish in sample_pairs()], config)
 
 
-def _split(name: str, pairs: Sequence[Pair], config: CorpusConfig) -> SplitCorpus:
+def _split(name: str, pairs: Sequence[Pair], config: CorpusConfig, key_side: Side = "target") -> SplitCorpus:
     from nmt_keras.corpus import SplitCorpus, shuffle_pairs, split_pairs
 
     taken = pairs[: config.first]
     by_hash = config.split == "hashed-groups"
-    parts = split_pairs(taken, key_side="target") if by_hash else shuffle_pairs(taken, seed=config.seed)
+    parts = split_pairs(taken, key_side=key_side) if by_hash else shuffle_pairs(taken, seed=config.seed)
     for part in ("train", "valid", "test"):
         if not parts[part]:
             raise ValueError(
-                f"{name}: expected pairs for every part, the split gives none for {part}. Use a larger corpus."
+                f"{name}: expected pairs for every part, the split of {len(taken):,} gives none for {part}, which gets "
+                "about three in a hundred groups. Use a larger corpus."
             )
-    return SplitCorpus(name, parts["train"], parts["valid"], parts["test"])
+    return SplitCorpus(name, parts["train"], parts["valid"], parts["test"], key_side)

@@ -16,7 +16,7 @@ from nmt_keras.cli.corpora import CorpusOptions
 from nmt_keras.config import SearchConfig
 
 if TYPE_CHECKING:
-    from nmt_keras.corpus import Pair
+    from nmt_keras.corpus import Pair, SplitCorpus
     from nmt_keras.evaluation import Report
     from nmt_keras.words import GoldLinks
 
@@ -92,7 +92,7 @@ class Evaluate(Command):
         corpus = self.data.load(stored_recipe(run).corpus, Path("data"), console.say)
         pairs = corpus.test if self.part == "test" else corpus.valid
         for path in self.paths:
-            if not _was_held_out(path, self.part, pairs):
+            if not _was_held_out(path, self.part, corpus):
                 told = f"the {self.part} part of {corpus.name} is not the one that {path} was trained without"
                 if path == run:
                     raise ValueError(f"--corpus: {told}. Say which corpus it was, or evaluate --pairs of your own.")
@@ -112,15 +112,15 @@ class Evaluate(Command):
         return [from_pharaoh(line, f"{self.gold}:{number}") for number, line in enumerate(lines, start=1)]
 
 
-def _was_held_out(path: Path, part: str, pairs: Sequence[Pair]) -> bool:
-    """Whether ``pairs`` are what a run keeps as its ``part``; an exported version says nothing of it."""
+def _was_held_out(path: Path, part: str, corpus: SplitCorpus) -> bool:
+    """Whether a part of ``corpus`` is what a run keeps as its own; an exported version says nothing of it."""
     from nmt_keras.corpus import part_sha256
 
     recorded = path / "corpus.json"
     if not recorded.exists():
         return True
     hashes = json.loads(recorded.read_text(encoding="utf-8")).get("sha256", {})
-    return hashes.get(part) == part_sha256(pairs, key_side="target")
+    return hashes.get(part) == part_sha256(getattr(corpus, part), key_side=corpus.key_side)
 
 
 def _names(paths: Sequence[Path]) -> list[str]:

@@ -32,6 +32,8 @@ class SplitCorpus(NamedTuple):
     train: Sequence[Pair]
     valid: Sequence[Pair]
     test: Sequence[Pair]
+    key_side: Side = "target"
+    """The side by which pairs were grouped and which their checksums write first; see ``split_pairs``."""
 
 
 TEST_BELOW = 0.03

@@ -7,12 +7,14 @@ resources        weights, in full or half precision, tables and tokenizers
 warmup, card     what lies beside the graph
 versions         folders that appear and disappear whole
 writing          all of these: ``export``
+loading          an export as a translator
 verification     whether an export is what it should be: ``verify``
 """
 
 from __future__ import annotations
 
 from nmt_keras.export.contract import CONTRACT
+from nmt_keras.export.loading import load_exported
 from nmt_keras.export.signatures import BEAM_SIZE
 from nmt_keras.export.verification import Check, Verification, verify
 from nmt_keras.export.versions import prune, read_manifest, versions
@@ -25,6 +27,7 @@ __all__ = [
     "Check",
     "Verification",
     "export",
+    "load_exported",
     "prune",
     "read_manifest",
     "verify",

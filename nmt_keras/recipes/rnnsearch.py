@@ -48,7 +48,14 @@ SAMPLE = Recipe(
         dropout=0.1,
     ),
     train=TrainConfig(
-        steps=1000, minutes=None, batch_size=64, shapes=3, learning_rate=4e-3, warmup_steps=100, label_smoothing=0.05
+        steps=1000,
+        minutes=None,
+        batch_size=64,
+        shapes=3,
+        learning_rate=4e-3,
+        warmup_steps=100,
+        label_smoothing=0.05,
+        validations=4,
     ),
 )
 """The same, still smaller, for the built-in sample corpus: at most three minutes on two cores."""

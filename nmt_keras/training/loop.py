@@ -213,6 +213,6 @@ def _total_steps(config: TrainConfig, batches: BatchSource, seconds: Mapping[Sha
     if steps < 1:
         raise ValueError(
             f"minutes: expected more than the {(spent + mean) / 60.0:.1f} that compiling and one update take here, "
-            f"received {config.minutes}. Give more time, or fewer TrainConfig.shapes."
+            f"received {config.minutes}. Give more (MINUTES=..., --minutes ...), or fewer TrainConfig.shapes."
         )
     return steps

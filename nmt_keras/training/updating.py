@@ -17,6 +17,7 @@ import tensorflow as tf
 from nmt_keras.cells import Noise
 from nmt_keras.config import PAD, START, TrainConfig
 from nmt_keras.corpus.batches import Batch, BatchSource, Shape
+from nmt_keras.fused import choose_execution
 from nmt_keras.loss import Loss, guided_alignment, masked_cross_entropy
 from nmt_keras.model import Seq2Seq
 from nmt_keras.optimization import build_optimizer, clip, global_norm, learning_rate, sampling_probability
@@ -98,11 +99,12 @@ class Updater:
         self.variables = list(model.trainable_variables)
         self.optimizer = build_optimizer(config, self.variables)
         self.health = Health(scaled=config.precision == "float16")
-        self.differentiate = tf.function(self._differentiate, jit_compile=config.xla, autograph=False)
-        self.add = tf.function(_added, jit_compile=config.xla, autograph=False)
+        compiled = choose_execution(config.xla, len(tf.config.list_logical_devices("GPU"))).xla
+        self.differentiate = tf.function(self._differentiate, jit_compile=compiled, autograph=False)
+        self.add = tf.function(_added, jit_compile=compiled, autograph=False)
         self._norm: Callable[..., tf.Tensor] = global_norm
         self._move: Callable[..., tf.Tensor] = self._moved
-        if config.xla:
+        if compiled:
             self._norm = tf.function(global_norm, jit_compile=True, autograph=False)
             self._move = tf.function(self._moved, jit_compile=True, autograph=False)
         # not compiled by XLA as a whole: its branches would copy every weight

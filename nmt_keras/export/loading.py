@@ -1,0 +1,24 @@
+"""Loads an export, with none of the code that trained it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from nmt_keras.export.versions import versions
+from nmt_keras.translator import ServedTranslator
+
+
+def load_exported(folder: Path) -> ServedTranslator:
+    """A version as a translator; of a folder of versions, the newest.
+
+    Raises:
+        ValueError: ``folder`` holds neither.
+    """
+    if (folder / "saved_model.pb").exists():
+        return ServedTranslator(folder)
+    if folder.is_dir() and (found := versions(folder)):
+        return ServedTranslator(folder / str(found[-1]))
+    raise ValueError(
+        f"path: expected a run (with recipe.json), an exported version (with saved_model.pb) or a folder of versions; "
+        f"{folder} holds {sorted(child.name for child in folder.iterdir())[:8] if folder.is_dir() else 'a file'}."
+    )
