@@ -25,6 +25,7 @@ $(VENV)/.installed: requirements.txt
 	    f"make: expected Python 3.11 to 3.13, $(PYTHON) is {v.major}.{v.minor}. Pass PYTHON=python3.12, say.")'
 	$(PYTHON) -m venv $(VENV)
 	$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@touch $@
 
 $(VENV)/.installed-test: requirements-test.txt requirements-notebooks.txt $(VENV)/.installed

@@ -11,7 +11,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
@@ -19,7 +18,7 @@ import httpx
 
 from nmt_keras.corpus import SplitCorpus
 from nmt_keras.experiment import Experiment
-from nmt_keras.export import BEAM_SIZE
+from nmt_keras.export import serving_search
 from nmt_keras.plotting import alignment_heatmap, save_figure
 from nmt_keras.sample import SAMPLE_NAME
 from nmt_keras.translator import ModelTranslator
@@ -100,7 +99,7 @@ def demonstrate(corpus: SplitCorpus, run: Path, announcer: Announcer) -> None:
     announcer.next_step()
     say(f"  {draw(translator, questions[-1], run / 'alignment.png')}")
     announcer.next_step()
-    beam = translator.with_search(replace(translator.search, beam_size=BEAM_SIZE))
+    beam = translator.with_search(serving_search(translator.search))
     version = experiment.export(beam, Path("saved_models") / run.name)
     say(f"  {version}")
     announcer.next_step()

@@ -20,6 +20,7 @@ from nmt_keras import cli, demo
 from nmt_keras.cli import corpora, lines
 from nmt_keras.config import CorpusConfig, Recipe, SearchConfig
 from nmt_keras.corpus import CorpusUnavailable, Pair, SplitCorpus
+from nmt_keras.export import read_manifest
 from nmt_keras.recipes import RECIPES
 from nmt_keras.words import align_words, links, to_pharaoh, written_words
 
@@ -453,13 +454,14 @@ def test_any_two_files_become_a_run_which_is_evaluated_on_what_it_has_not_seen(t
     Path("home.es").write_text("".join(f"{pair.source}\n" for pair in pairs), encoding="utf-8")
     Path("home.en").write_text("".join(f"{pair.target}\n" for pair in pairs), encoding="utf-8")
     small = shlex.split(
-        "--steps 6 --train.shapes 1 --train.batch-size 32 --train.no-xla --train.validation-sentences 4 "
+        "--steps 6 --train.shapes 1 --train.batch-size 32 --train.xla False --train.validation-sentences 4 "
         "--train.validations 1 --model.embedding-size 8 --model.encoder.units 8 --model.attention.units 8 "
         "--model.decoder.units 8 --model.decoder.readout-units 8 --search.max-tokens 8"
     )
     files = ["--corpus", "home.es", "home.en", "--source-language", "es", "--target-language", "en"]
-    cli.main(["train", "sample", *files, *small])
+    cli.main(["train", "sample", *files, *small, "--options.tensorboard"])
     run = Path("runs/home-sample")
+    assert list((run / "tensorboard").iterdir())
     assert json.loads((run / "origin.json").read_text())["target_language"] == "en"
     told = capsys.readouterr().err
     assert "home: 300 pairs to train on" in told
@@ -483,6 +485,22 @@ def test_any_two_files_become_a_run_which_is_evaluated_on_what_it_has_not_seen(t
     code, told = fails(["train", "--run", str(run), "--model.dropout", "0.4"], capsys)
     assert code == 1
     assert "model.dropout 0.1 -> 0.4" in told
+
+
+@pytest.mark.saved_model
+def test_a_run_is_exported_with_a_beam_and_an_ensemble_with_the_options_asked_for(run_folder, tmp_path, capsys):
+    folder = tmp_path / "models"
+    (line,) = answers(["export", str(run_folder), "--to", str(folder)], capsys)
+    first = Path(line)
+    assert read_manifest(first)["search"].startswith("beam 5")
+    asked = ["--ensemble", str(run_folder), "--keep", "1", "--options.half-precision"]
+    (line,) = answers(["export", str(run_folder), "--to", str(folder), *asked], capsys)
+    second = Path(line)
+    manifest = read_manifest(second)
+    assert (first.exists(), second.name) == (False, "2")
+    assert manifest["runs"] == [run_folder.name, run_folder.name]
+    assert manifest["export"]["half_precision"]
+    assert len(nmt_keras.load(folder).translate(["No."])) == 1
 
 
 @pytest.mark.long

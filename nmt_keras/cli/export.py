@@ -8,25 +8,54 @@ from typing import Annotated
 
 import tyro
 
-from nmt_keras.cli.command import Command, searching
+from nmt_keras.cli.command import Command, Flag, searching
 from nmt_keras.cli.console import Console
-from nmt_keras.config import SearchConfig
+from nmt_keras.config import ExportConfig, SearchConfig
 
 
 @dataclass(frozen=True)
 class Export(Command):
-    """Export a run's best model as the next SavedModel version, and print its folder."""
+    """Export a run's best model as the next SavedModel version, and print its folder.
+
+    The signature serving_default searches as the run's recipe says, with a beam where that is greedy: the signature
+    greedy is there in any case.
+    """
 
     run: Annotated[Path, tyro.conf.Positional]
     """The run directory."""
     to: Path | None = None
     """The model's folder; saved_models/RUN by default."""
+    ensemble: tuple[Path, ...] = ()
+    """More runs, of the same vocabularies, to be exported with it as one model."""
+    keep: int | None = None
+    """How many versions stay, the new one included; all by default."""
+    verify: Flag = False
+    """Ask the export everything that its contract says, in a process without Keras, and print what came out."""
+    options: ExportConfig = field(default_factory=ExportConfig)
     search: SearchConfig = field(default_factory=SearchConfig)
 
     def __call__(self, console: Console) -> None:
-        """Prints the version's folder."""
-        from nmt_keras.experiment import Experiment
+        """Prints the version's folder.
 
-        experiment = Experiment(self.run)
-        translator = searching(experiment.translator(), self.run, self.search)
-        print(experiment.export(translator, self.to or Path("saved_models") / self.run.resolve().name))
+        Raises:
+            ValueError: the export does not verify.
+        """
+        from nmt_keras.experiment import Experiment, load_runs
+        from nmt_keras.export import export, serving_search, verify
+
+        folder = self.to or Path("saved_models") / self.run.resolve().name
+        search = serving_search(self.search)
+        if self.ensemble:
+            translator = load_runs([self.run, *self.ensemble]).with_search(search)
+            facts = {"runs": [str(run.resolve().name) for run in (self.run, *self.ensemble)], "search": str(search)}
+            version = export(translator, folder, facts, self.options, keep=self.keep)
+        else:
+            experiment = Experiment(self.run)
+            translator = searching(experiment.translator(), self.run, search)
+            version = experiment.export(translator, folder, self.options, keep=self.keep)
+        print(version)
+        if self.verify:
+            found = verify(version)
+            print(found)
+            if not found.passed:
+                raise ValueError(f"{version}: the export does not do what its contract says; see above.")

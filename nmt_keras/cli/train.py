@@ -13,7 +13,7 @@ import tyro
 from nmt_keras.cli.command import Command, named_run, stored_recipe
 from nmt_keras.cli.console import Console
 from nmt_keras.cli.corpora import SAMPLE_NAME, CorpusOptions, corpus_of
-from nmt_keras.config import Recipe, TrainConfig, require
+from nmt_keras.config import Recipe, RunOptions, TrainConfig, require
 from nmt_keras.recipes import RECIPES, SAMPLE, SPANISH_ENGLISH, find_recipe
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ class Train(Command):
     """Updates to make, in place of what the recipe says."""
     width: float = 1.0
     """Times the recipe's size in every layer: 0.25 brings a paper's model onto a laptop."""
+    options: RunOptions = field(default_factory=RunOptions)
     settings: Annotated[Recipe, tyro.conf.arg(name="")] = SPANISH_ENGLISH
 
     def __call__(self, console: Console) -> None:
@@ -60,9 +61,16 @@ class Train(Command):
         return _lasting(recipe, *lengths) if given else recipe
 
     def train(self, console: Console, recipe: Recipe, corpus: SplitCorpus) -> Path:
-        """Trains and evaluates on a corpus that is loaded already; answers the run directory."""
+        """Trains and evaluates on a corpus that is loaded already; answers the run directory.
+
+        Training is spread over this machine's GPUs, or over the workers that ``TF_CONFIG`` names, of which the chief
+        alone evaluates.
+        """
         from nmt_keras.evaluation import evaluate, write_score
         from nmt_keras.experiment import Experiment
+        from nmt_keras.training import find_strategy, is_chief
+
+        strategy = find_strategy()
 
         own = self.recipe is None and self.width == 1.0
         folder = self.run or Path("runs") / (corpus.name if own else f"{corpus.name}-{recipe.name}")
@@ -73,10 +81,12 @@ class Train(Command):
             f"{corpus.name}: {len(corpus.train):,} pairs to train on, {len(corpus.valid):,} to validate, "
             f"{len(corpus.test):,} to test. Run directory: {folder}"
         )
-        if not (folder / "recipe.json").exists():
+        if is_chief(strategy) and not (folder / "recipe.json").exists():
             self.data.keep(folder)
-        experiment.train(corpus, console.say, console.show)
+        experiment.train(corpus, console.say, console.show, self.options, strategy)
         console.close()
+        if not is_chief(strategy):
+            return folder
         self.data.keep(folder)
         scores = experiment.scores()
         parts = {"valid": corpus.valid, "test": corpus.test}

@@ -8,13 +8,19 @@ from typing import Any
 
 import tensorflow as tf
 
-from nmt_keras.config import MicroBatchingConfig
+from nmt_keras.config import MicroBatchingConfig, SearchConfig
 from nmt_keras.export.contract import CONTRACT
 from nmt_keras.export.micro_batching import merge_requests
 from nmt_keras.translator import ModelTranslator
 
 BEAM_SIZE = 5
 """Hypotheses of the signature ``beam`` where the translator's own search keeps one."""
+
+
+def serving_search(search: SearchConfig) -> SearchConfig:
+    """How ``serving_default`` searches by default: as a recipe says, with a beam of BEAM_SIZE where that is greedy."""
+    greedy = search.beam_size == 1 and search.temperature == 0.0
+    return replace(search, beam_size=BEAM_SIZE) if greedy else search
 
 
 def signatures(translator: ModelTranslator, micro_batching: MicroBatchingConfig | None = None) -> dict[str, Any]:
