@@ -16,7 +16,7 @@ from nmt_keras.experiment import Experiment
 
 folder, recipe, corpus, last = Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4])
 options = RunOptions(deterministic="deterministic" in sys.argv)
-name, *parts = json.loads(corpus.read_text())
+name, *parts, key_side = json.loads(corpus.read_text())
 
 
 def kill(step, *_):
@@ -25,5 +25,8 @@ def kill(step, *_):
 
 
 Experiment(folder, Recipe.from_json(recipe.read_text())).train(
-    SplitCorpus(name, *([Pair(*pair) for pair in part] for part in parts)), report=print, show=kill, options=options
+    SplitCorpus(name, *([Pair(*pair) for pair in part] for part in parts), key_side),
+    report=print,
+    show=kill,
+    options=options,
 )
