@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from nmt_keras.config import UNK
 from nmt_keras.corpus import Pair
@@ -98,6 +98,20 @@ def gold_error(
     return alignment_error(found, [one.sure for one in gold], [one.possible for one in gold])
 
 
+def read_scores(path: Path) -> dict[str, Any]:
+    """What ``write_score`` wrote, by part; {} where there is no such file.
+
+    Raises:
+        ValueError: the file is damaged.
+    """
+    if not path.exists():
+        return {}
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path}: expected scores as JSON; {error}. Remove the file and evaluate again.") from error
+
+
 def write_score(path: Path, part: str, report: Report, search: str, step: int) -> None:
     """Puts a report under ``part`` into ``scores.json``, whole or not at all; other parts stay.
 
@@ -108,7 +122,7 @@ def write_score(path: Path, part: str, report: Report, search: str, step: int) -
         search: how translations were searched for, as ``str(SearchConfig)`` says it.
         step: at which the model's checkpoint was written.
     """
-    scores = json.loads(path.read_text()) if path.exists() else {}
+    scores = read_scores(path)
     scores[part] = {
         "bleu": round(report.bleu, 2),
         "chrf": round(report.chrf, 2),

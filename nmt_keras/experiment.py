@@ -36,7 +36,7 @@ from nmt_keras.corpus.batching import batch_pairs
 from nmt_keras.corpus.encoding import encode_lines
 from nmt_keras.corpus.shards import PreparedCorpus, ShardedBatches
 from nmt_keras.ensemble import Ensemble
-from nmt_keras.evaluation import Report, evaluate, write_score
+from nmt_keras.evaluation import Report, evaluate, read_scores, write_score
 from nmt_keras.export import PLAIN, export, prune, read_manifest, versions
 from nmt_keras.fused import choose_execution
 from nmt_keras.lexicon import learn_lexicon, load_lexicon, save_lexicon
@@ -274,8 +274,7 @@ class Experiment:
 
     def scores(self) -> dict[str, Any]:
         """What ``scores.json`` holds of the model that ``translator`` loads; {} before its first evaluation."""
-        path = self.folder / "scores.json"
-        found = json.loads(path.read_text()) if path.exists() else {}
+        found = read_scores(self.folder / "scores.json")
         return {part: score for part, score in found.items() if score["step"] == self.step()}
 
     def step(self) -> int:

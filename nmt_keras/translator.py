@@ -18,6 +18,7 @@ from nmt_keras.lexicon import AlignedPair
 from nmt_keras.search import (
     Constraints,
     Coverage,
+    Forced,
     Hypotheses,
     Ranking,
     beam_search,
@@ -253,6 +254,14 @@ def _aligned_pairs(aligned: Aligned) -> list[AlignedPair]:
     return result
 
 
+class _Given(NamedTuple):
+    """Given translations, and what a model makes of them."""
+
+    source: Tokens
+    target: Tokens
+    found: Forced
+
+
 class ModelTranslator(Translator):
     """Translates with a model, or an ensemble, and the texts of its two sides.
 
@@ -343,10 +352,7 @@ class ModelTranslator(Translator):
     @tf.function(input_signature=[SOURCE, TARGET], autograph=False)
     def decode_forced(self, source: tf.Tensor, target: tf.Tensor) -> Scored:
         """The probabilities of given translations: source [B] string, target [B] string."""
-        tokens = _at_least_one_column(self.source_text.encode(source))
-        wanted = _at_least_one_column(self.target_text.encode(target))
-        memory = self.model.remember(tokens.ids)
-        found = force(self.model.step, self.model.start(memory), memory, wanted.ids, wanted.lengths)
+        tokens, wanted, found = self._force(source, target)
         return Scored(
             log_prob=found.log_probs,
             token_log_probs=found.token_log_probs,
@@ -358,11 +364,16 @@ class ModelTranslator(Translator):
     @tf.function(input_signature=[SOURCE, TARGET], autograph=False)
     def decode_aligned(self, source: tf.Tensor, target: tf.Tensor) -> Aligned:
         """The alignments of given translations: source [B] string, target [B] string."""
+        tokens, wanted, found = self._force(source, target)
+        return Aligned(tokens.surface, tokens.lengths, wanted.surface, wanted.lengths, found.alignments)
+
+    def _force(self, source: tf.Tensor, target: tf.Tensor) -> _Given:
+        """What the model makes of given translations: source [B] string, target [B] string."""
         tokens = _at_least_one_column(self.source_text.encode(source))
         wanted = _at_least_one_column(self.target_text.encode(target))
         memory = self.model.remember(tokens.ids)
         found = force(self.model.step, self.model.start(memory), memory, wanted.ids, wanted.lengths)
-        return Aligned(tokens.surface, tokens.lengths, wanted.surface, wanted.lengths, found.alignments)
+        return _Given(tokens, wanted, found)
 
     def _unknown(self, source: Tokens, hypotheses: Hypotheses) -> tf.Tensor | None:
         """What is written in place of each UNK of the hypotheses, [B * K, T] string; None writes its sign."""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nmt_keras.corpus import Pair
-from nmt_keras.evaluation import Report, evaluate, gold_error, write_score
+from nmt_keras.evaluation import Report, evaluate, gold_error, read_scores, write_score
 from nmt_keras.lexicon import AlignedPair
 from nmt_keras.translator import Translation, Translator
 from nmt_keras.words import GoldLinks
@@ -166,3 +166,13 @@ def test_the_alignment_error_is_that_of_the_references_words():
     gold = [GoldLinks(sure=frozenset({(0, 0)}), possible=frozenset({(0, 0), (1, 1)}))]
     # found 0-0, 1-1, 2-2: one is sure, two are possible: 1 - (1 + 2) / (3 + 1)
     assert gold_error(Diagonal(pairs), pairs, gold).error_rate == pytest.approx(1 / 4)
+
+
+def test_damaged_scores_are_named(tmp_path):
+    path = tmp_path / "scores.json"
+    assert read_scores(path) == {}
+    path.write_text('{"test": ')
+    with pytest.raises(
+        ValueError, match=r"scores\.json: expected scores as JSON; .* Remove the file and evaluate again"
+    ):
+        read_scores(path)
