@@ -68,7 +68,7 @@ lint: $(VENV)/.installed-dev
 	$(RUN) -m mypy
 	$(VENV)/bin/check-jsonschema --quiet --builtin-schema vendor.compose-spec serve/compose.yaml
 	$(VENV)/bin/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
-	$(VENV)/bin/kubernetes-validate --quiet --strict serve/k8s/*.yaml
+	$(VENV)/bin/kubernetes-validate --quiet --strict serve/k8s/*.yaml docs/guides/training-job.yaml
 
 # In an environment of their own: the documentation reads the sources and runs none, so that TensorFlow is not needed.
 .venv-docs/.installed: requirements-docs.txt

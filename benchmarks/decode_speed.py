@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """How fast sentences are translated: sentences per second in batches, and the time of a single one from a SavedModel.
 
-    decode_speed.py                                   an untrained model of 256 units, vocabularies of 8,000 words
-    decode_speed.py --units 512 --sentences test.es   on the lines of a file
-    decode_speed.py --run runs/spa-eng                a trained model
+    python -m benchmarks.decode_speed                          an untrained model: 256 units, vocabularies of 8,000
+    python -m benchmarks.decode_speed --sentences test.es      on the lines of a file
+    python -m benchmarks.decode_speed --run runs/spa-eng       a trained model
 
 An untrained model does not end its sentences: its translations are cut at the source's tokens + 1, which resembles real
 ones, and the result says so. Single sentences are run as TensorFlow Serving does, by the names of feeds and fetches in
@@ -14,18 +14,17 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import statistics
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import tyro
+
+from benchmarks.machine import machine
 
 LINES = 1000  # of the built-in sample, unless a file of sentences is given
 
@@ -70,19 +69,6 @@ def main(settings: Settings) -> None:
         "lengths": "the model's own" if settings.run else "untrained: cut at source tokens + 1",
     }
     print(json.dumps({**machine(), "model": model, "sentences": len(sentences), "results": results}, indent=2))
-
-
-def machine() -> dict[str, Any]:
-    """Where and when, and how busy the machine was already."""
-    cpu = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
-    return {
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "cpu": cpu[0].split(":")[1].strip() if cpu else platform.processor(),
-        "cores": len(os.sched_getaffinity(0)),
-        "load_before": os.getloadavg()[0],
-        "python": platform.python_version(),
-        "libraries": {name: version(name) for name in ("tensorflow", "tensorflow-text", "keras")},
-    }
 
 
 def read_sentences(settings: Settings) -> list[str]:

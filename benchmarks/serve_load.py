@@ -1,12 +1,12 @@
 """The embedded server under load: how fast, how steady while versions change, how hard to kill.
 
-    python benchmarks/serve_load.py latency --model-dir saved_models --model spa-eng
+    python -m benchmarks.serve_load latency --model-dir saved_models --model spa-eng
         latency and sentences per second for 1, 8 and 32 clients, per signature; --url measures a running server
         instead, TensorFlow Serving's container for one; --run runs/spa-eng measures two exports of a run, without and
         with micro-batching, and how many times as many sentences the second answers
-    python benchmarks/serve_load.py swap --model-dir saved_models --model spa-eng --seconds 600
+    python -m benchmarks.serve_load swap --model-dir saved_models --model spa-eng --seconds 600
         32 clients while a new version is published twice: failed requests, the server's memory
-    python benchmarks/serve_load.py hostile --model-dir saved_models --model spa-eng --requests 100000
+    python -m benchmarks.serve_load hostile --model-dir saved_models --model spa-eng --requests 100000
         requests that are none: what was answered, whether the server lived and still answers correctly
 
 Each prints a JSON document with the machine, the date and the versions, and ends with exit code 1 if a promise was
@@ -16,13 +16,10 @@ broken: a failed request, memory that grows, an answer in the five hundreds that
 from __future__ import annotations
 
 import contextlib
-import datetime
 import gzip
 import http.client
-import importlib.metadata
 import json
 import os
-import platform
 import random
 import shutil
 import socket
@@ -40,6 +37,8 @@ from typing import Annotated, Any, NamedTuple
 from urllib.parse import urlsplit
 
 import tyro
+
+from benchmarks.machine import machine
 
 ROOT = Path(__file__).parents[1]
 
@@ -669,25 +668,10 @@ def document(command: str, report: Report) -> dict[str, Any]:
     return {
         "benchmark": f"serve_load {command}",
         "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
-        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "machine": {
-            "processor": processor(),
-            "cores": os.cpu_count(),
-            "system": platform.platform(),
-            "python": platform.python_version(),
-        },
-        "versions": {name: importlib.metadata.version(name) for name in packages},
+        **machine(packages),
         **report.result,
         "broken": report.broken,
     }
-
-
-def processor() -> str:
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return platform.processor()
 
 
 Commands = (
@@ -699,7 +683,7 @@ Commands = (
 
 def main() -> None:
     """Reads the command line, measures, prints."""
-    options: Latency | Swap | Hostile = tyro.cli(Commands, prog="python benchmarks/serve_load.py", description=__doc__)
+    options: Latency | Swap | Hostile = tyro.cli(Commands, prog="python -m benchmarks.serve_load", description=__doc__)
     report = options.measure()
     print(json.dumps(document(type(options).__name__.lower(), report), indent=1, ensure_ascii=False))
     if report.broken:

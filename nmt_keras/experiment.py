@@ -6,6 +6,7 @@ runs/NAME/
   source/ target/  the two texts
   checkpoints/     last/ and best/
   lexicon.tsv      source word, tab, target word: what replaces unknown words, if the recipe or somebody asked for it
+  lock             held by the process that trains
   log.jsonl        a row per interval of training and per validation
   scores.json      BLEU and chrF of valid and test
   tensorboard/     where a run was asked for it: scalars, alignments, translations, profiles
@@ -17,6 +18,7 @@ import dataclasses
 import hashlib
 import json
 import os
+import shutil
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
@@ -43,7 +45,8 @@ from nmt_keras.lexicon import learn_lexicon, load_lexicon, save_lexicon
 from nmt_keras.metrics import bleu
 from nmt_keras.model import Seq2Seq, build_model
 from nmt_keras.text import Text, fit_text, load_text
-from nmt_keras.training import average_weights, forward, is_chief, is_finished, load_weights, train
+from nmt_keras.training import average_weights, forward, is_chief, is_finished, load_weights, save_weights, train
+from nmt_keras.training.locking import sole_trainer
 from nmt_keras.translator import ModelTranslator, Translator
 from nmt_keras.unknown_words import UnknownWords
 
@@ -228,7 +231,7 @@ class Experiment:
             profiler.count()
             show(step, total_steps, row)
 
-        with profiler:
+        with sole_trainer(self.folder) if is_chief(strategy) else nullcontext(), profiler:
             train(
                 model,
                 batches,
@@ -255,14 +258,36 @@ class Experiment:
         save_lexicon(lexicon, self.folder / LEXICON)
         return len(lexicon)
 
-    def translator(self, average: int | None = None) -> ModelTranslator:
-        """The run's best model, ready to translate; or the mean of its last ``average`` checkpoints."""
+    def average(self, count: int, folder: str | PathLike[str]) -> Experiment:
+        """Makes ``folder`` a finished run whose model is the mean of this one's last ``count`` checkpoints.
+
+        See ``training.average_weights``.
+
+        Raises:
+            FileExistsError: ``folder`` holds a run.
+            ValueError: this run has kept fewer checkpoints.
+        """
+        made = Path(folder)
+        if (made / "recipe.json").exists():
+            raise FileExistsError(f"{made}: expected a new run directory, received one that holds a run. Name another.")
         source_text, target_text = self._texts()
         model = build_model(self.recipe.model, source_text.vocabulary_size, target_text.vocabulary_size)
-        if average is None:
-            load_weights(model, self.folder / "checkpoints")
-        else:
-            average_weights(model, self.folder / "checkpoints", average)
+        steps = average_weights(model, self.folder / "checkpoints", count)
+        save_weights(model, made / "checkpoints", steps[-1])
+        for side in ("source", "target"):
+            shutil.copytree(self.folder / side, made / side, dirs_exist_ok=True)
+        for name in ("corpus.json", LEXICON):
+            if (self.folder / name).exists():
+                shutil.copyfile(self.folder / name, made / name)
+        experiment = Experiment(made, self.recipe)
+        experiment._store_recipe()
+        return experiment
+
+    def translator(self) -> ModelTranslator:
+        """The run's best model, ready to translate."""
+        source_text, target_text = self._texts()
+        model = build_model(self.recipe.model, source_text.vocabulary_size, target_text.vocabulary_size)
+        load_weights(model, self.folder / "checkpoints")
         lexicon = load_lexicon(self.folder / LEXICON) if (self.folder / LEXICON).exists() else {}
         return ModelTranslator(source_text, target_text, model, self.recipe.search, UnknownWords(lexicon))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import subprocess
@@ -15,6 +16,7 @@ from google.protobuf import descriptor_pool, message_factory, text_format
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from tensorflow_serving.config import model_server_config_pb2
 
+from nmt_keras import cli
 from serve.client.translating import DEFAULT_BATCH_SIZE, DEFAULT_MODEL
 
 ROOT = Path(__file__).parents[1]
@@ -323,3 +325,23 @@ def test_a_workflow_runs_commands_that_exist(path):
         subprocess.run([sys.executable, "-m", module, "--help"], cwd=ROOT, check=True, capture_output=True, timeout=60)
     for file in re.findall(r"\bserve/[\w./-]+\.(?:yaml|config)\b", commands):
         assert (ROOT / file).is_file()
+
+
+def test_the_training_job_tells_every_worker_of_all_and_trains_with_a_command_that_parses(tmp_path):
+    (_, job) = yaml.safe_load_all((ROOT / "docs" / "guides" / "training-job.yaml").read_text())
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    (workers,) = (each["value"] for each in container["env"] if each["name"] == "WORKERS")
+    assert job["spec"]["completions"] == job["spec"]["parallelism"] == int(workers)
+    told = tmp_path / "nmt"
+    told.write_text('#!/bin/sh\nprintf "%s\\n" "$TF_CONFIG" | tr "\\n" " "\necho\nprintf "%s\\n" "$@"\n')
+    told.chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "WORKERS": workers, "JOB_COMPLETION_INDEX": "2"}
+    done = subprocess.run(container["command"], env=environment, capture_output=True, text=True, check=True)
+    config, *arguments = done.stdout.splitlines()
+    assert json.loads(config) == {
+        "cluster": {"worker": [f"training-{number}.training:2222" for number in range(4)]},
+        "task": {"type": "worker", "index": 2},
+    }
+    command = cli.parse(arguments)
+    assert command.data.name == "prepared"
+    assert command.chosen().train.steps == 300_000

@@ -88,7 +88,7 @@ def test_the_commands_of_a_page_parse(name, workspace, monkeypatch):
             case ["make", target, *_]:
                 assert target in targets
             case [program, *_]:
-                assert program in ("cat", "tail", "curl", "docker", "pip", "python3", "source"), command
+                assert program in ("cat", "tail", "curl", "docker", "export", "pip", "python3", "source"), command
 
 
 def options_of(module: str) -> type:

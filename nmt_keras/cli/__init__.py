@@ -31,6 +31,7 @@ from typing import Annotated, Any, NoReturn
 import tyro
 
 from nmt_keras.cli.align import Align
+from nmt_keras.cli.average import Average
 from nmt_keras.cli.command import Command, named_run, stored_recipe
 from nmt_keras.cli.console import Console
 from nmt_keras.cli.corpora import corpus_of
@@ -39,6 +40,7 @@ from nmt_keras.cli.evaluate import Evaluate
 from nmt_keras.cli.export import Export
 from nmt_keras.cli.memory import keep_memory
 from nmt_keras.cli.plot import Plot
+from nmt_keras.cli.prepare import Prepare
 from nmt_keras.cli.quiet import import_tensorflow
 from nmt_keras.cli.recipes import Recipes
 from nmt_keras.cli.score import Score
@@ -56,6 +58,8 @@ COMMANDS: dict[str, type[Command]] = {
     "export": Export,
     "serve": Serve,
     "recipes": Recipes,
+    "prepare": Prepare,
+    "average": Average,
     "plot": Plot,
     "demo": Demo,
 }

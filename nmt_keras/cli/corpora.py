@@ -44,8 +44,23 @@ class CorpusOptions:
     """Code of the language to translate to; Chinese, Japanese and Korean (zh, ja, ko) are scored by tokenizers of their
     own."""
 
+    prepared: str | None = None
+    """Instead of a corpus: the folder that nmt prepare made, which is trained on whole."""
+    valid: tuple[str, ...] = ()
+    """With --prepared: a TSV, or two files, to validate on."""
+
     def __post_init__(self) -> None:
         require(len(self.corpus) <= 2, "--corpus", "one file, or two: source and target", self.corpus)
+        require(len(self.valid) <= 2, "--valid", "one file, or two: source and target", self.valid)
+        require(
+            bool(self.valid) == (self.prepared is not None),
+            "--prepared, --valid",
+            "both of them, a folder and a file of pairs, or neither",
+            (self.prepared, self.valid),
+        )
+        require(
+            not (self.prepared and self.corpus), "--corpus", "none with --prepared, which is the corpus", self.corpus
+        )
         for name, code in (("--source-language", self.source_language), ("--target-language", self.target_language)):
             ok = code is None or re.fullmatch(r"[A-Za-z]{2,3}(-[A-Za-z0-9]+)*", code) is not None
             require(ok, name, "a language code such as es or zh-TW", code)
@@ -53,6 +68,8 @@ class CorpusOptions:
     @property
     def name(self) -> str:
         """What the corpus's runs and models are called."""
+        if self.prepared is not None:
+            return corpus_name(Path(self.prepared).resolve())
         if self.corpus == (SAMPLE_NAME,):
             return SAMPLE_NAME
         if len(self.corpus) == 2:
@@ -123,9 +140,13 @@ class CorpusOptions:
     def keep(self, run: Path) -> None:
         """Writes these options beside a run, whole or not at all: what evaluates it later finds its corpus by them."""
         run.mkdir(parents=True, exist_ok=True)
-        found = [each if each == SAMPLE_NAME else str(Path(each).resolve()) for each in self.corpus]
+        found = {
+            "corpus": [each if each == SAMPLE_NAME else str(Path(each).resolve()) for each in self.corpus],
+            "prepared": self.prepared and str(Path(self.prepared).resolve()),
+            "valid": [str(Path(each).resolve()) for each in self.valid],
+        }
         partial = run / f"{ORIGIN}.partial"
-        partial.write_text(json.dumps({**asdict(self), "corpus": found}, indent=2) + "\n", encoding="utf-8")
+        partial.write_text(json.dumps({**asdict(self), **found}, indent=2) + "\n", encoding="utf-8")
         os.replace(partial, run / ORIGIN)
 
 
@@ -142,7 +163,8 @@ def corpus_of(run: Path) -> CorpusOptions:
     if origin.exists():
         try:
             fields = json.loads(origin.read_text(encoding="utf-8"))
-            return record_from(CorpusOptions, {**fields, "corpus": tuple(fields["corpus"])})
+            several = {name: tuple(fields[name]) for name in ("corpus", "valid") if name in fields}
+            return record_from(CorpusOptions, {**fields, **several})
         except (KeyError, TypeError, json.JSONDecodeError) as error:
             raise ValueError(f"{origin}: expected the options of a corpus; {error!r}. Remove it.") from error
     recorded = run / "corpus.json"

@@ -89,6 +89,13 @@ class Evaluate(Command):
         run = self.paths[0]
         if not (run / "recipe.json").exists():
             raise ValueError(f"--pairs: expected a file of pairs, as {run} is no run, which knows its corpus.")
+        if self.data.prepared is not None:
+            if self.part == "test":
+                raise ValueError(
+                    f"--pairs: expected a file of pairs, as {run} was trained on a prepared corpus, which has no test "
+                    "part. --part valid evaluates the pairs it was validated on."
+                )
+            return f"{self.data.name}, valid", self.data.read(self.data.valid, console.say)
         corpus = self.data.load(stored_recipe(run).corpus, Path("data"), console.say)
         pairs = corpus.test if self.part == "test" else corpus.valid
         for path in self.paths:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -17,7 +17,10 @@ from nmt_keras.config import Recipe, RunOptions, TrainConfig, require
 from nmt_keras.recipes import RECIPES, SAMPLE, SPANISH_ENGLISH, find_recipe
 
 if TYPE_CHECKING:
-    from nmt_keras.corpus import SplitCorpus
+    from tensorflow.distribute import Strategy
+
+    from nmt_keras.corpus import Pair, SplitCorpus
+    from nmt_keras.experiment import Experiment
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,10 @@ class Train(Command):
     def __call__(self, console: Console) -> None:
         """Trains and evaluates."""
         recipe = self.chosen()
-        self.train(console, recipe, self.data.load(recipe.corpus, Path("data"), console.say))
+        if self.data.prepared is not None:
+            self.train_prepared(console, recipe, Path(self.data.prepared))
+        else:
+            self.train(console, recipe, self.data.load(recipe.corpus, Path("data"), console.say))
 
     def chosen(self) -> Recipe:
         """The recipe that this command asks for.
@@ -61,7 +67,50 @@ class Train(Command):
         return _lasting(recipe, *lengths) if given else recipe
 
     def train(self, console: Console, recipe: Recipe, corpus: SplitCorpus) -> Path:
-        """Trains and evaluates on a corpus that is loaded already; answers the run directory.
+        """Trains and evaluates on a corpus that is loaded already; answers the run directory."""
+        told = (
+            f"{corpus.name}: {len(corpus.train):,} pairs to train on, {len(corpus.valid):,} to validate, "
+            f"{len(corpus.test):,} to test."
+        )
+        return self._train(
+            console,
+            recipe,
+            corpus.name,
+            told,
+            {"valid": corpus.valid, "test": corpus.test},
+            lambda experiment, strategy: experiment.train(corpus, console.say, console.show, self.options, strategy),
+        )
+
+    def train_prepared(self, console: Console, recipe: Recipe, folder: Path) -> Path:
+        """Trains on what ``nmt prepare`` made, with its texts, and evaluates on the pairs to validate on."""
+        from nmt_keras.corpus.shards import PreparedCorpus
+        from nmt_keras.text import load_text
+
+        corpus = PreparedCorpus(folder)
+        valid = self.data.read(self.data.valid, console.say)
+        source, target = (load_text(folder / side).config for side in ("source", "target"))
+        longest = max(recipe.train.max_tokens, int(corpus.lengths[:, :2].max(initial=0)))
+        return self._train(
+            console,
+            replace(recipe, source=source, target=target, train=replace(recipe.train, max_tokens=longest)),
+            self.data.name,
+            f"{self.data.name}: {len(corpus):,} pairs to train on, {len(valid):,} to validate.",
+            {"valid": valid},
+            lambda experiment, strategy: experiment.train_prepared(
+                corpus, self.data.name, valid, console.say, console.show, self.options, strategy
+            ),
+        )
+
+    def _train(
+        self,
+        console: Console,
+        recipe: Recipe,
+        name: str,
+        told: str,
+        parts: Mapping[str, Sequence[Pair]],
+        carry_out: Callable[[Experiment, Strategy | None], None],
+    ) -> Path:
+        """Opens the run, carries training out and evaluates ``parts``.
 
         Training is spread over this machine's GPUs, or over the workers that ``TF_CONFIG`` names, of which the chief
         alone evaluates.
@@ -73,23 +122,19 @@ class Train(Command):
         strategy = find_strategy()
 
         own = self.recipe is None and self.width == 1.0
-        folder = self.run or Path("runs") / (corpus.name if own else f"{corpus.name}-{recipe.name}")
+        folder = self.run or Path("runs") / (name if own else f"{name}-{recipe.name}")
         if self.minutes is self.epochs is self.steps is None and (folder / "recipe.json").exists():
             recipe = _as_long_as_begun(recipe, stored_recipe(folder))
         experiment = Experiment(folder, recipe)
-        console.say(
-            f"{corpus.name}: {len(corpus.train):,} pairs to train on, {len(corpus.valid):,} to validate, "
-            f"{len(corpus.test):,} to test. Run directory: {folder}"
-        )
+        console.say(f"{told} Run directory: {folder}")
         if is_chief(strategy) and not (folder / "recipe.json").exists():
             self.data.keep(folder)
-        experiment.train(corpus, console.say, console.show, self.options, strategy)
+        carry_out(experiment, strategy)
         console.close()
         if not is_chief(strategy):
             return folder
         self.data.keep(folder)
         scores = experiment.scores()
-        parts = {"valid": corpus.valid, "test": corpus.test}
         if wanting := [part for part in parts if part not in scores]:
             translator = experiment.translator()
             for part in wanting:

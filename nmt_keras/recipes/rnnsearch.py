@@ -9,10 +9,10 @@ SPANISH_ENGLISH = Recipe(
     source=TextConfig(kind="subword", vocabulary_size=4000),
     target=TextConfig(kind="subword", vocabulary_size=4000),
     model=ModelConfig(
-        embedding_size=256,
-        encoder=EncoderConfig(units=192, word_view=True),
-        attention=AttentionConfig(units=256),
-        decoder=DecoderConfig(units=384, readout_units=256, readout_state="current"),
+        embedding_size=160,
+        encoder=EncoderConfig(units=128, word_view=True),
+        attention=AttentionConfig(units=160),
+        decoder=DecoderConfig(units=256, readout_units=160, readout_state="current"),
         dropout=0.0,
     ),
     train=TrainConfig(

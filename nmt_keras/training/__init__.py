@@ -7,7 +7,14 @@ log           log.jsonl and what its rows hold
 loop          ``train``: everything together
 """
 
-from nmt_keras.training.checkpoints import Checkpoints, Progress, average_weights, is_finished, load_weights
+from nmt_keras.training.checkpoints import (
+    Checkpoints,
+    Progress,
+    average_weights,
+    is_finished,
+    load_weights,
+    save_weights,
+)
 from nmt_keras.training.distribution import ReplicatedUpdater, find_strategy, is_chief
 from nmt_keras.training.log import Log, describe, read_log
 from nmt_keras.training.loop import train
@@ -30,6 +37,7 @@ __all__ = [
     "is_finished",
     "load_weights",
     "read_log",
+    "save_weights",
     "stop_signals",
     "train",
 ]

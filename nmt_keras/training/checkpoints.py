@@ -227,6 +227,19 @@ def average_weights(model: Seq2Seq, folder: Path, count: int) -> list[int]:
     return [int(path.rpartition("-")[2]) for path in kept[-count:]]
 
 
+def save_weights(model: Seq2Seq, folder: Path, step: int) -> None:
+    """Writes a model's weights as the only checkpoint of a training under ``folder`` that has come to its end.
+
+    ``load_weights`` reads it; there is nothing to train on.
+    """
+    progress = Progress({})
+    progress.step.assign(step)
+    progress.finished.assign(True)
+    checkpoint = tf.train.Checkpoint(weights=Weights(model), progress=progress)
+    for name in ("last", "best"):
+        tf.train.CheckpointManager(checkpoint, str(folder / name), max_to_keep=1).save(checkpoint_number=step)
+
+
 def refuse_foreign(path: str, model: keras.Model, progress: Progress) -> None:
     """Raises ValueError naming what a checkpoint has otherwise than the model and the run that want it.
 

@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+"""What training costs as the work grows: with the corpus, with the length of sentences, with the width of the model.
+
+    python -m benchmarks.train_cost                     all three
+    python -m benchmarks.train_cost --axes corpus
+
+Corpora are prepared shards of random ids whose lengths are those of the built-in sample, 1, 10 and 100 times as many;
+each is trained on for some updates, and then read through for as many pairs as ten shards hold, or all. Every point is
+measured in a process of its own. Prints JSON: target tokens per second, peak memory, seconds from opening the corpus to
+the first batch, pairs per second of the reader alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import tyro
+
+from benchmarks.machine import machine
+from nmt_keras.cli.memory import keep_memory
+
+SHARD = 100_000
+"""Pairs in a shard, as `nmt prepare` advises."""
+VOCABULARY = 5_000
+Axis = Literal["corpus", "length", "width"]
+POINTS: dict[Axis, tuple[int, ...]] = {
+    "corpus": (1, 10, 100),  # shards
+    "length": (10, 20, 40, 80),  # tokens of each side
+    "width": (256, 512, 768, 1024),  # units
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What to measure."""
+
+    axes: tuple[Axis, ...] = ("corpus", "length", "width")
+    steps: int = 100
+    """Updates of each point."""
+    one: tuple[str, str] | None = None
+    """An axis and a point to measure in this process: what the benchmark starts."""
+    folder: Path | None = None
+    """Where shards are, for one."""
+
+
+def main(settings: Settings) -> None:
+    """Measures, and prints the result."""
+    if settings.one:
+        axis, point = settings.one
+        print(json.dumps(measure(axis, int(point), settings)))
+        return
+    before = machine()
+    found: dict[str, dict[int, Any]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        if "corpus" in settings.axes:
+            write_corpora(Path(folder))
+        for axis in settings.axes:
+            for point in POINTS[axis]:
+                options = ["--one", axis, str(point), "--folder", folder, "--steps", str(settings.steps)]
+                command = [sys.executable, "-m", "benchmarks.train_cost", *options]
+                done = subprocess.run(command, capture_output=True, text=True, check=False)
+                if done.returncode:
+                    raise SystemExit(f"train_cost: {axis} {point} failed:\n{done.stderr[-4000:]}")
+                found.setdefault(axis, {})[point] = json.loads(done.stdout.splitlines()[-1])
+                print(axis, point, found[axis][point], file=sys.stderr, flush=True)
+    command_line = " ".join(["python -m benchmarks.train_cost", *sys.argv[1:]])
+    print(json.dumps({**before, "command": command_line, **found}, indent=2))
+
+
+def measure(axis: str, point: int, settings: Settings) -> dict[str, Any]:
+    """Trains for some updates at one point."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    import numpy as np
+    import tensorflow as tf
+
+    from benchmarks.train_speed import matched, rates
+    from nmt_keras.corpus.batches import Batches, Position, Shape, TokenLists
+    from nmt_keras.corpus.shards import PreparedCorpus, ShardedBatches
+    from nmt_keras.model import build_model
+    from nmt_keras.training.updating import Updater
+
+    recipe = matched(point if axis == "width" else 256, 64)
+    tf.keras.utils.set_random_seed(1)
+    model = build_model(recipe.model, VOCABULARY, VOCABULARY)
+    updater = Updater(model, recipe.train)
+    began = time.perf_counter()
+    batches: Any
+    if axis == "corpus":
+        assert settings.folder is not None
+        corpus = PreparedCorpus(settings.folder / str(point))
+        batches = ShardedBatches(corpus, shapes=2, batch_size=64, pool_size=recipe.train.pool_size, seed=1)
+    else:
+        length = point if axis == "length" else 12
+        ids = np.random.default_rng(1).integers(4, VOCABULARY, [2048, length])
+        ids[:, -1] = 3
+        side = TokenLists(ids.ravel(), np.full(len(ids), length))
+        shape = Shape(length, length)
+        batches = Batches(side, side, batch_size=64, shapes=[shape], pool_size=2048, seed=1)
+    next(batches.walk(Position(0, 0, 0)))
+    opening = time.perf_counter() - began
+    updater.rehearse(batches, lambda _: None)
+    result: dict[str, Any] = {
+        "target_tokens_per_s": round(statistics.median(rates(updater, batches, settings.steps)[1:])),
+    }
+    if axis == "corpus":
+        began, pairs = time.perf_counter(), 0
+        for _, batch in batches.walk(Position(0, 0, 0)):
+            pairs += batch.pairs
+            if pairs >= min(10, point) * SHARD:
+                break
+        result["pairs"] = len(corpus)
+        result["seconds_to_first_batch"] = round(opening, 2)
+        result["reader_pairs_per_s"] = round(pairs / (time.perf_counter() - began))
+    return {**result, "peak_megabytes": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)}
+
+
+def write_corpora(folder: Path) -> None:
+    """Prepared corpora of 1, 10 and 100 shards; the shards are links to one, whose ids are random."""
+    import numpy as np
+
+    from nmt_keras.corpus.shards import EncodedPair, ShardReport, shard_name, write_record, write_shard
+    from nmt_keras.sample import sample_pairs
+
+    random = np.random.default_rng(1)
+    lengths = [(len(spanish.split()) + 2, len(english.split()) + 2) for english, spanish in sample_pairs()]
+
+    def ids(length: int) -> Any:
+        return np.append(random.integers(4, VOCABULARY, length - 1), 3).astype(np.int32)
+
+    pairs = (
+        EncodedPair(random.bytes(16), *(ids(length) for length in lengths[random.integers(len(lengths))]))
+        for _ in range(SHARD)
+    )
+    one = write_shard(str(folder / "shard"), pairs, drop_duplicates=False)
+    for count in POINTS["corpus"]:
+        corpus = folder / str(count)
+        for side in ("source", "target"):
+            (corpus / side).mkdir(parents=True)
+            (corpus / side / "text.json").write_text('{"sha256": ""}')
+        for number in range(count):
+            os.link(folder / "shard", corpus / shard_name(number, count))
+        reports = [ShardReport(shard_name(number, count), one.pairs, 0, one.lengths) for number in range(count)]
+        write_record(str(corpus), reports, count * SHARD, {}, {})
+
+
+if __name__ == "__main__":
+    keep_memory()
+    main(tyro.cli(Settings, description=__doc__))

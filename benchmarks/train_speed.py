@@ -1,0 +1,240 @@
+#!/usr/bin/env python3
+"""How fast models are trained: target tokens per second beside OpenNMT-py and Joey NMT, with a matched model.
+
+    benchmarks/peers/setup_peers.sh PEERS                                             installs the peers
+    PEERS/bin/python benchmarks/peers/peers.py prepare --corpus spa.txt --work WORK   the corpus as they read it
+    python -m benchmarks.train_speed --venv PEERS --work WORK
+    python -m benchmarks.train_speed --venv PEERS --work WORK --units 512 --batch 128
+    python -m benchmarks.train_speed --work WORK --peers --flagship      ours alone: the flagship, and its plain path
+
+The matched model: Spanish to English, vocabularies of 5,000 words, embeddings of 256, a bidirectional GRU layer of
+units / 2 a direction, additive attention, a GRU decoder layer with input feeding, tanh(W [c ; s]) of ``units`` below
+the softmax, Adam at 1e-3, clipping at 1, no dropout. Rates count real target tokens, END included, between updates at
+steady state; compilation is told apart. Ours and the peers run in turn, each in a process of its own, ``repeats``
+times. Prints JSON with every repetition and the ratios of the medians.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import tyro
+
+from benchmarks.machine import machine
+from nmt_keras.cli.memory import keep_memory
+from nmt_keras.config import (
+    END,
+    UNK,
+    AttentionConfig,
+    DecoderConfig,
+    EncoderConfig,
+    ModelConfig,
+    Recipe,
+    TrainConfig,
+)
+
+WORDS = 5_000
+INTERVAL = 20
+"""Updates between two looks at the clock, as the peers report."""
+MAX_TOKENS = 50
+
+Peer = Literal["onmt", "joey"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What to measure."""
+
+    work: Path
+    """The folder that ``peers.py prepare`` made."""
+    venv: Path | None = None
+    """The environment that ``setup_peers.sh`` made; needed for peers."""
+    peers: tuple[Peer, ...] = ("onmt", "joey")
+    """Whom to measure beside ours; none after a bare --peers."""
+    units: int = 256
+    batch: int = 64
+    steps: int = 200
+    """Updates of a repetition, for everybody."""
+    repeats: int = 3
+    flagship: bool = False
+    """Measure the recipe rnnsearch-small and its plain path, without XLA, instead of the matched model."""
+    only: Literal["matched", "flagship", "plain"] | None = None
+    """Measure one of ours in this process: what the benchmark starts for each repetition."""
+
+
+def main(settings: Settings) -> None:
+    """Measures, and prints the result."""
+    if settings.only:
+        print(json.dumps(measure(settings)))
+        return
+    ours: tuple[str, ...] = ("flagship", "plain") if settings.flagship else ("matched",)
+    found: dict[str, list[dict[str, Any]]] = {}
+    before = machine()
+    for _ in range(settings.repeats):
+        for name in ours:
+            found.setdefault(name, []).append(in_a_process(own_command(settings, name)))
+        for peer in settings.peers:
+            found.setdefault(peer, []).append(in_a_process(peer_command(settings, peer)))
+    rates = {name: statistics.median(each["target_tokens_per_s"] for each in runs) for name, runs in found.items()}
+    ratios = {f"{ours[0]} / {name}": round(rates[ours[0]] / rate, 2) for name, rate in rates.items() if name != ours[0]}
+    command = " ".join(["python -m benchmarks.train_speed", *sys.argv[1:]])
+    print(json.dumps({**before, "command": command, "median": rates, "ratios": ratios, "runs": found}, indent=2))
+
+
+def in_a_process(command: Sequence[str]) -> dict[str, Any]:
+    """The JSON that a command's last line holds."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"train_speed: {' '.join(command)} failed:\n{done.stderr[-4000:]}")
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    print(result, file=sys.stderr, flush=True)
+    return result
+
+
+def own_command(settings: Settings, name: str) -> list[str]:
+    """How a repetition of ours is started."""
+    options = {"work": settings.work, "units": settings.units, "batch": settings.batch, "steps": settings.steps}
+    given = [part for key, value in options.items() for part in (f"--{key}", str(value))]
+    return [sys.executable, "-m", "benchmarks.train_speed", *given, "--only", name]
+
+
+def peer_command(settings: Settings, peer: Peer) -> list[str]:
+    """How a repetition of a peer's is started."""
+    if settings.venv is None:
+        raise SystemExit("train_speed: expected --venv, the peers' environment, or a bare --peers for ours alone.")
+    script = Path(__file__).parent / "peers" / "peers.py"
+    options = {
+        "venv": settings.venv,
+        "work": settings.work,
+        "peer": peer,
+        "units": settings.units,
+        "batch": settings.batch,
+        "steps": settings.steps,
+    }
+    given = [part for key, value in options.items() for part in (f"--{key}", str(value))]
+    return [str(settings.venv / "bin" / "python"), str(script), "speed", *given]
+
+
+def matched(units: int, batch: int) -> Recipe:
+    """The model that all three can train."""
+    model = ModelConfig(
+        embedding_size=256,
+        encoder=EncoderConfig(cell="gru-reset-after", units=units // 2),
+        attention=AttentionConfig("additive", units=units),
+        decoder=DecoderConfig(
+            order="update-then-attend",
+            cell="gru-reset-after",
+            units=units,
+            start="both",
+            feeds_attention=True,
+            readout="attentional",
+            readout_state="current",
+            readout_units=units,
+        ),
+        dropout=0.0,
+    )
+    train = TrainConfig(
+        batch_size=batch,
+        max_tokens=MAX_TOKENS,
+        learning_rate=1e-3,
+        warmup_steps=0,
+        decay="constant",
+        beta_2=0.999,
+        label_smoothing=0.0,
+    )
+    return Recipe(name="matched", model=model, train=train)
+
+
+def measure(settings: Settings) -> dict[str, Any]:
+    """Trains one of ours for some updates in this process."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    import tensorflow as tf
+
+    from nmt_keras.model import build_model
+    from nmt_keras.recipes import find_recipe
+    from nmt_keras.training.updating import Updater
+
+    recipe = matched(settings.units, settings.batch)
+    if settings.only != "matched":
+        recipe = find_recipe("rnnsearch-small")
+    if settings.only == "plain":
+        recipe = replace(recipe, train=replace(recipe.train, xla=False))
+    tf.keras.utils.set_random_seed(1)
+    batches, sizes = read_batches(settings.work, recipe)
+    updater = Updater(build_model(recipe.model, *sizes), recipe.train)
+    began = time.perf_counter()
+    updater.rehearse(batches, lambda _: None)
+    compiling = time.perf_counter() - began
+    return {
+        "ours": settings.only,
+        "parameters": sum(int(tf.size(variable)) for variable in updater.variables),
+        "target_tokens_per_s": round(statistics.median(rates(updater, batches, settings.steps)[2:])),
+        "compile_s": round(compiling, 1),
+        "shapes": len(batches.shapes),
+    }
+
+
+def read_batches(work: Path, recipe: Recipe) -> tuple[Any, tuple[int, int]]:
+    """The training part as words, as the peers read it, in batches; and the sizes of the vocabularies."""
+    from nmt_keras.corpus.batches import Batches, choose_shapes
+
+    sides = [encoded(work / f"train.w.{language}") for language in ("es", "en")]
+    lengths = [side.lengths for side, _ in sides]
+    kept = (lengths[0] <= recipe.train.max_tokens) & (lengths[1] <= recipe.train.max_tokens)
+    source, target = (side.take(kept.nonzero()[0]) for side, _ in sides)
+    batches = Batches(
+        source,
+        target,
+        batch_size=recipe.train.batch_size,
+        shapes=choose_shapes(source.lengths, target.lengths, recipe.train.shapes),
+        pool_size=recipe.train.pool_size,
+        seed=recipe.train.seed,
+    )
+    return batches, (sides[0][1], sides[1][1])
+
+
+def encoded(path: Path) -> tuple[Any, int]:
+    """A file's lines as ids of its most frequent words, and the size of that vocabulary."""
+    import numpy as np
+
+    from nmt_keras.corpus.batches import TokenLists
+
+    lines = [line.split() for line in path.read_text(encoding="utf-8").splitlines()]
+    counts = Counter(word for line in lines for word in line)
+    ids = {word: END + 1 + rank for rank, (word, _) in enumerate(counts.most_common(WORDS))}
+    flat = [number for line in lines for number in (*(ids.get(word, UNK) for word in line), END)]
+    return TokenLists(np.array(flat), np.array([len(line) + 1 for line in lines])), END + 1 + len(ids)
+
+
+def rates(updater: Any, batches: Any, steps: int) -> list[float]:
+    """Target tokens per second of every ``INTERVAL`` updates."""
+    import numpy as np
+
+    from nmt_keras.corpus.batches import Position
+
+    found: list[float] = []
+    tokens, began = 0, time.perf_counter()
+    for step, (_, batch) in zip(range(1, steps + 1), batches.walk(Position(0, 0, 0)), strict=False):
+        metrics = updater(batch, step, steps)
+        tokens += int(np.count_nonzero(batch.target))
+        if step % INTERVAL == 0:
+            float(metrics.gradient_norm)  # waits until the update is made
+            now = time.perf_counter()
+            found.append(tokens / (now - began))
+            tokens, began = 0, now
+    return found
+
+
+if __name__ == "__main__":
+    keep_memory()
+    main(tyro.cli(Settings, description=__doc__))

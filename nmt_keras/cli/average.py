@@ -1,0 +1,38 @@
+"""``nmt average``: a run whose model is the mean of another's last checkpoints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from nmt_keras.cli.command import Command
+from nmt_keras.cli.console import Console
+from nmt_keras.cli.corpora import ORIGIN, corpus_of
+
+
+@dataclass(frozen=True)
+class Average(Command):
+    """Average a run's last checkpoints into a run of its own, and print its directory.
+
+    It is evaluated, exported and asked for translations like any other. --train.keep of nmt train keeps more of them.
+    """
+
+    run: Annotated[Path, tyro.conf.Positional]
+    """The run directory."""
+    checkpoints: int = 2
+    """How many; the run's TrainConfig.keep says how many there are."""
+    to: Path | None = None
+    """The new run directory; RUN-averaged by default."""
+
+    def __call__(self, console: Console) -> None:
+        """Prints the new run's directory."""
+        from nmt_keras.experiment import Experiment
+
+        folder = self.to or self.run.resolve().with_name(f"{self.run.resolve().name}-averaged")
+        Experiment(self.run).average(self.checkpoints, folder)
+        if (self.run / ORIGIN).exists():
+            corpus_of(self.run).keep(folder)
+        print(folder)

@@ -1,0 +1,129 @@
+"""Runs made of more than a corpus file: of prepared corpora, of averaged checkpoints; and their lock."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from conftest import TINY_RECIPE
+
+from nmt_keras import cli
+from nmt_keras.corpus import Pair, SplitCorpus
+from nmt_keras.experiment import Experiment
+from nmt_keras.recipes import RECIPES
+from nmt_keras.training.locking import sole_trainer
+
+TRAIN = replace(TINY_RECIPE.train, steps=4, validations=2, keep=2, log_every=2)
+
+
+def fails(arguments, capsys):
+    """Runs a command that must fail; answers what was said on standard error."""
+    with pytest.raises(SystemExit) as stop:
+        cli.main(arguments)
+    assert stop.value.code in (1, 2)
+    return capsys.readouterr().err
+
+
+def write(path, pairs):
+    path.write_text("".join(f"{pair.target}\t{pair.source}\n" for pair in pairs), "utf-8")
+    return str(path)
+
+
+# Averaging
+
+
+@pytest.fixture(scope="module")
+def run(pairs, tmp_path_factory):
+    """A run with the two checkpoints of steps 2 and 4."""
+    folder = tmp_path_factory.mktemp("averaging") / "run"
+    parts = SplitCorpus("sample", pairs[:80], pairs[80:100], pairs[100:])
+    Experiment(folder, replace(TINY_RECIPE, train=TRAIN)).train(parts, lambda _: None, lambda *_: None)
+    return folder
+
+
+def test_the_mean_of_checkpoints_becomes_a_run_like_any_other(run, tmp_path, capsys):
+    cli.main(["average", str(run), "--to", str(tmp_path / "mean")])
+    assert capsys.readouterr().out.splitlines() == [str(tmp_path / "mean")]
+    one, mean = Experiment(run).translator().model, Experiment(tmp_path / "mean").translator().model
+    assert not np.allclose(one.trainable_variables[0], mean.trainable_variables[0])
+    cli.main(["average", str(run), "--checkpoints", "1", "--to", str(tmp_path / "last")])
+    last = Experiment(tmp_path / "last").translator().model
+    assert not np.allclose(last.trainable_variables[0], mean.trainable_variables[0])
+    cli.main(["translate", str(tmp_path / "mean"), "Estoy en la cocina."])
+    assert capsys.readouterr().out.endswith("\n")
+    found = json.loads((tmp_path / "mean" / "corpus.json").read_text())
+    assert found == json.loads((run / "corpus.json").read_text())
+
+
+def test_an_averaged_run_is_not_trained_on(run, pairs, tmp_path):
+    Experiment(run).average(2, tmp_path / "mean")
+    parts = SplitCorpus("sample", pairs[:80], pairs[80:100], pairs[100:])
+    reports = []
+    Experiment(tmp_path / "mean").train(parts, reports.append, lambda *_: pytest.fail("an update was made"))
+    assert reports == []
+
+
+def test_more_checkpoints_than_are_kept_and_a_folder_in_use_are_refused(run, tmp_path, capsys):
+    said = fails(["average", str(run), "--checkpoints", "3", "--to", str(tmp_path / "mean")], capsys)
+    assert "expected 1 to 2, the checkpoints that" in said
+    assert not (tmp_path / "mean" / "recipe.json").exists()
+    assert "expected a new run directory" in fails(["average", str(run), "--to", str(run)], capsys)
+
+
+# Prepared corpora
+
+
+@pytest.mark.long
+def test_a_corpus_is_prepared_trained_on_gone_on_with_and_evaluated(pairs, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(RECIPES, "tiny", replace(TINY_RECIPE, train=replace(TRAIN, max_tokens=5)))
+    files = [write(tmp_path / "a.tsv", pairs[:60]), write(tmp_path / "b.tsv", [*pairs[60:110], Pair("Tom", "Tom")])]
+    texts = ["--source.kind", "word", "--target.kind", "word", "--target.vocabulary-size", "90"]
+    cli.main(["prepare", *files, "--to", "prepared/mine", "--shards", "2", *texts])
+    said = capsys.readouterr()
+    assert said.out.splitlines() == ["prepared/mine"]
+    assert "110 pairs prepared; left out: 1 identical" in said.err
+    valid = write(tmp_path / "valid.tsv", pairs[110:])
+    cli.main(["train", "tiny", "--prepared", "prepared/mine", "--valid", valid, "--run", "run"])
+    said = capsys.readouterr().err
+    assert "mine: 110 pairs to train on, 10 to validate. Run directory: run" in said
+    assert "valid: BLEU" in said
+    assert Experiment("run").translator().target_text.vocabulary_size == 90
+    cli.main(["train", "--run", "run"])  # finished; the corpus is known from the run
+    assert "mine: 110 pairs" in capsys.readouterr().err
+    cli.main(["evaluate", "run", "--part", "valid", "--json"])
+    assert json.loads(capsys.readouterr().out)["title"] == "mine, valid"
+    assert "which has no test part" in fails(["evaluate", "run"], capsys)
+
+
+def test_a_prepared_corpus_needs_pairs_to_validate_on_and_no_other_corpus(tmp_path, capsys):
+    assert "--prepared, --valid: expected both of them" in fails(["train", "--prepared", str(tmp_path)], capsys)
+    both = ["train", "--prepared", str(tmp_path), "--valid", "v.tsv", "--corpus", "c.tsv"]
+    assert "--corpus: expected none with --prepared" in fails(both, capsys)
+    wrong = ["train", "--prepared", str(tmp_path), "--valid", str(tmp_path / "v.tsv")]
+    assert "expected a prepared corpus, found none" in fails(wrong, capsys)
+
+
+# One trainer
+
+
+def test_a_run_that_another_process_trains_is_refused_and_free_when_that_has_died(pairs, tmp_path):
+    code = (
+        "import sys; from pathlib import Path; from nmt_keras.training.locking import sole_trainer\n"
+        "with sole_trainer(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
+    )
+    parts = SplitCorpus("sample", pairs[:80], pairs[80:100], pairs[100:])
+    experiment = Experiment(tmp_path, replace(TINY_RECIPE, train=replace(TRAIN, steps=1)))
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout.readline() == "held\n"
+        with pytest.raises(ValueError, match="another process is training it"):
+            experiment.train(parts, lambda _: None, lambda *_: None)
+        other.kill()
+    with sole_trainer(tmp_path):
+        pass
+    experiment.train(parts, lambda _: None, lambda *_: None)
+    assert experiment.step() == 1
