@@ -83,9 +83,11 @@ class AdditiveScore(Score):
     def scores(self, query: tf.Tensor, keys: tf.Tensor) -> tf.Tensor:
         """v_a · tanh(W_a s_i + U_a h_j)."""
         each = keys if keys.shape.rank == 4 else keys[:, tf.newaxis]
-        hidden = tf.tanh(product(query, self.cast(self.query_kernel))[:, :, tf.newaxis] + each)
+        sums = product(query, self.cast(self.query_kernel))[:, :, tf.newaxis] + each
+        # flat before tanh, so that the loop's gradient keeps one tensor and not two of different shapes
+        hidden = tf.tanh(tf.reshape(sums, [-1, self.units]))
         # a product, not a sum over the last axis: XLA may not reorder a float sum, so on a CPU it adds one by one
-        return product(hidden, self.cast(self.energy)[:, tf.newaxis])[..., 0]
+        return tf.reshape(tf.matmul(hidden, self.cast(self.energy)[:, tf.newaxis]), tf.shape(sums)[:-1])
 
 
 @keras.saving.register_keras_serializable("nmt_keras")

@@ -9,7 +9,9 @@ from __future__ import annotations
 import inspect
 import zlib
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, ClassVar, NamedTuple, Self
 
 import keras
@@ -56,16 +58,40 @@ def dropout(x: tf.Tensor, rate: float, noise: Noise | None, site: str) -> tf.Ten
     return x * keep_mask(tf.shape(x), rate, noise, site, x.dtype)
 
 
-def product(x: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
-    """x · kernel over the last axis, [..., I] and [I, O] giving [..., O], as one matrix product."""
+def product(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor | None = None) -> tf.Tensor:
+    """x · kernel over the last axis, [..., I] and [I, O] giving [..., O], as one matrix product; plus ``bias`` [O].
+
+    The bias is added while the result is flat: XLA would otherwise compute sum and gradient in both shapes.
+    """
     flat = tf.matmul(tf.reshape(x, [-1, x.shape[-1]]), kernel)
+    if bias is not None:
+        flat += bias
     return tf.reshape(flat, tf.concat([tf.shape(x)[:-1], [kernel.shape[-1]]], axis=0))
+
+
+Reader = Callable[[keras.Variable, str], tf.Tensor]
+"""Gives a variable's value in a dtype."""
+
+_reader: ContextVar[Reader] = ContextVar("reader", default=tf.cast)
+
+
+@contextmanager
+def _reading(reader: Reader) -> Iterator[None]:
+    """Lets ``reader`` answer whenever a part reads a variable."""
+    token = _reader.set(reader)
+    try:
+        yield
+    finally:
+        _reader.reset(token)
 
 
 def scan(
     advance: Callable[[Any, Any], tuple[Any, Any]], inputs: Any, carry: Any, *, reverse: bool = False
 ) -> tuple[Any, Any]:
     """Runs ``carry, emission = advance(input, carry)`` over time, in one ``tf.while_loop``.
+
+    Variables that ``advance`` reads are read once, before the loop: of what is read within, TensorFlow's gradient would
+    keep a copy for each step.
 
     Args:
         advance: takes one position's inputs, a nest of [B, 1, ...], and the carry; returns the next carry, of the same
@@ -84,11 +110,19 @@ def scan(
     def at(position: tf.Tensor | int) -> Any:
         return tf.nest.pack_sequence_as(inputs, [row.read(position)[:, tf.newaxis] for row in rows])
 
+    read: dict[tuple[int, str], keras.Variable] = {}
+
+    def note(variable: keras.Variable, dtype: str) -> tf.Tensor:
+        read[id(variable), dtype] = variable
+        return tf.cast(variable, dtype)
+
     if tf.executing_eagerly():  # where a step is cheaper than its trace
         _, emission = advance(at(0), carry)
     else:
         signature = tf.nest.map_structure(tf.TensorSpec.from_tensor, (at(0), carry))
-        _, emission = tf.function(advance, autograph=False).get_concrete_function(*signature).structured_outputs
+        with _reading(note):
+            _, emission = tf.function(advance, autograph=False).get_concrete_function(*signature).structured_outputs
+    held = {(number, dtype): tf.cast(variable, dtype) for (number, dtype), variable in read.items()}
     written = [_rows(e.dtype, steps, e.shape[:1] + e.shape[2:]) for e in tf.nest.flatten(emission)]
 
     def body(
@@ -99,9 +133,10 @@ def scan(
         parts = [e[:, 0] for e in tf.nest.flatten(emission)]
         return count + 1, carry, [row.write(position, e) for row, e in zip(written, parts, strict=True)]
 
-    _, carry, written = tf.while_loop(
-        lambda count, *_: count < steps, body, (tf.constant(0), carry, written), maximum_iterations=steps
-    )
+    with _reading(lambda variable, dtype: held[id(variable), dtype] if held else tf.cast(variable, dtype)):
+        _, carry, written = tf.while_loop(
+            lambda count, *_: count < steps, body, (tf.constant(0), carry, written), maximum_iterations=steps
+        )
     return carry, tf.nest.pack_sequence_as(emission, [_swap_time_and_batch(row.stack()) for row in written])
 
 
@@ -135,7 +170,7 @@ class Part(keras.layers.Layer):
 
     def cast(self, x: Any) -> tf.Tensor:
         """``x`` (a variable or a tensor) in the dtype that this part computes in."""
-        return tf.cast(x, self.compute_dtype)
+        return _reader.get()(x, self.compute_dtype) if isinstance(x, keras.Variable) else tf.cast(x, self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments; layers among them serialised."""
@@ -178,7 +213,7 @@ class Cell(Part):
         """W x + b: [..., I] -> [..., parts · U]."""
         if not self.input_size:
             return tf.broadcast_to(self.cast(self.bias), tf.concat([tf.shape(x)[:-1], [self.parts * self.units]], 0))
-        return product(x, self.cast(self.kernel)) + self.cast(self.bias)
+        return product(x, self.cast(self.kernel), self.cast(self.bias))
 
     def contextualise(self, projected: tf.Tensor, context: tf.Tensor) -> tf.Tensor:
         """W x_t + b + C c_t from W x_t + b [..., parts · U] and c_t."""
@@ -303,7 +338,7 @@ class ResetAfterGRUCell(Cell):
     def advance(self, projected: tf.Tensor, state: tf.Tensor, keep: tf.Tensor | None = None) -> tf.Tensor:
         """s_t."""
         update, reset, proposal = tf.split(projected, 3, axis=-1)
-        read = product(_kept(state, keep), self.cast(self.recurrent)) + self.cast(self.recurrent_bias)
+        read = product(_kept(state, keep), self.cast(self.recurrent), self.cast(self.recurrent_bias))
         read_update, read_reset, read_proposal = tf.split(read, 3, axis=-1)
         update, reset = tf.sigmoid(update + read_update), tf.sigmoid(reset + read_reset)
         proposal = tf.tanh(proposal + reset * read_proposal)

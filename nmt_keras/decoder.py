@@ -153,7 +153,7 @@ class ProjectedStart(Start):
 
     def states(self, stack: Stack, memory: Memory) -> tuple[Any, ...]:
         """tanh(W_s · x + b_s)."""
-        states = tf.tanh(product(self._read(memory), self.cast(self.kernel)) + self.cast(self.bias))
+        states = tf.tanh(product(self._read(memory), self.cast(self.kernel), self.cast(self.bias)))
         parts = tf.split(states[:, tf.newaxis], self.layers, axis=-1)
         return tuple(cell.state_of(part) for cell, part in zip(stack.cells, parts, strict=True))
 

@@ -28,8 +28,9 @@ def masked_cross_entropy(logits: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor, 
         mask: [B, T] bool, True at real tokens; padding adds nothing, whatever stands there.
         smoothing: probability mass spread evenly over the vocabulary, in [0, 1).
     """
-    cross_entropy, uniform, hits = _token_losses(tf.cast(logits, tf.float32), labels)
-    weights = tf.cast(mask, tf.float32)
+    flat = tf.reshape(tf.cast(logits, tf.float32), [-1, logits.shape[-1]])
+    cross_entropy, uniform, hits = _token_losses(flat, tf.reshape(labels, [-1]))
+    weights = tf.reshape(tf.cast(mask, tf.float32), [-1])
     return Loss(
         total=tf.reduce_sum(weights * ((1.0 - smoothing) * cross_entropy + smoothing * uniform)),
         cross_entropy=tf.reduce_sum(weights * cross_entropy),
@@ -52,7 +53,7 @@ def guided_alignment(alignment: tf.Tensor, wanted: tf.Tensor) -> tf.Tensor:
 
 @tf.custom_gradient
 def _token_losses(logits: tf.Tensor, labels: tf.Tensor) -> Any:
-    """-log p_label, -mean_v log p_v and whether the label is the most probable: [B, T] each, of logits [B, T, V].
+    """-log p_label, -mean_v log p_v and whether the label is the most probable: [N] each, of logits [N, V].
 
     Sums over the vocabulary are matrix products: XLA may not reorder a float sum, so on a CPU it adds one by one. The
     gradients, p - one-hot(label) and p - 1 / V, are a single pass.
@@ -60,15 +61,16 @@ def _token_losses(logits: tf.Tensor, labels: tf.Tensor) -> Any:
     size = tf.shape(logits)[-1]
     ones = tf.ones([size], logits.dtype)
     peak = tf.reduce_max(logits, axis=-1)
-    total = tf.tensordot(tf.exp(logits - peak[..., tf.newaxis]), ones, axes=1)
+    exponentials = tf.exp(logits - peak[:, tf.newaxis])
+    total = tf.tensordot(exponentials, ones, axes=1)
     log_total = peak + tf.math.log(total)
-    label_logits = tf.gather(logits, labels, batch_dims=2)
+    label_logits = tf.gather(logits, labels, batch_dims=1)
     mean = tf.tensordot(logits, ones, axes=1) / tf.cast(size, logits.dtype)
 
     def gradient(d_label: tf.Tensor, d_uniform: tf.Tensor, _: tf.Tensor) -> tuple[tf.Tensor, None]:
-        probs = tf.exp(logits - log_total[..., tf.newaxis])
         wanted = tf.one_hot(labels, size, dtype=logits.dtype)
-        even = (d_uniform / tf.cast(size, logits.dtype))[..., tf.newaxis]
-        return (d_label + d_uniform)[..., tf.newaxis] * probs - d_label[..., tf.newaxis] * wanted - even, None
+        even = (d_uniform / tf.cast(size, logits.dtype))[:, tf.newaxis]
+        scale = ((d_label + d_uniform) / total)[:, tf.newaxis]
+        return scale * exponentials - d_label[:, tf.newaxis] * wanted - even, None
 
     return (log_total - label_logits, log_total - mean, label_logits >= peak), gradient

@@ -53,11 +53,11 @@ class Readout(Part):
         """Logits [B, T, V] from what the softmax sees."""
         hidden = dropout(hidden, self.dropout, noise, "readout")
         if self.tied_to is None:
-            return product(hidden, self.cast(self.output_kernel)) + self.cast(self.output_bias)
+            return product(hidden, self.cast(self.output_kernel), self.cast(self.output_bias))
         rows = self.cast(self.tied_to.embeddings)
-        flat = tf.matmul(tf.reshape(hidden, [-1, self.hidden_size]), rows, transpose_b=True)
+        flat = tf.matmul(tf.reshape(hidden, [-1, self.hidden_size]), rows, transpose_b=True) + self.cast(self.output_bias)
         shape = tf.concat([tf.shape(hidden)[:-1], [self.vocabulary_size]], axis=0)
-        return tf.reshape(flat, shape) + self.cast(self.output_bias)
+        return tf.reshape(flat, shape)
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
@@ -97,7 +97,7 @@ class MaxoutReadout(Readout):
 
     def hidden(self, state: tf.Tensor, context: tf.Tensor, embedded: tf.Tensor) -> tf.Tensor:
         """t_i."""
-        joined = product(tf.concat([state, context, embedded], axis=-1), self.cast(self.kernel)) + self.cast(self.bias)
+        joined = product(tf.concat([state, context, embedded], axis=-1), self.cast(self.kernel), self.cast(self.bias))
         return tf.maximum(joined[..., 0::2], joined[..., 1::2])
 
 
@@ -186,4 +186,4 @@ class AttentionalReadout(Readout):
 
     def hidden(self, state: tf.Tensor, context: tf.Tensor, embedded: tf.Tensor) -> tf.Tensor:
         """h~_t."""
-        return tf.tanh(product(tf.concat([context, state], axis=-1), self.cast(self.kernel)) + self.cast(self.bias))
+        return tf.tanh(product(tf.concat([context, state], axis=-1), self.cast(self.kernel), self.cast(self.bias)))

@@ -129,8 +129,8 @@ class SelfAttentionLayer(Part):
 
     def forward(self, x: tf.Tensor, noise: Noise | None) -> tf.Tensor:
         """x plus the last sublayer's output."""
-        hidden = tf.nn.relu(product(self.norm(x, -1), self.cast(self.widen)) + self.cast(self.widen_bias))
-        added = product(hidden, self.cast(self.narrow)) + self.cast(self.narrow_bias)
+        hidden = tf.nn.relu(product(self.norm(x, -1), self.cast(self.widen), self.cast(self.widen_bias)))
+        added = product(hidden, self.cast(self.narrow), self.cast(self.narrow_bias))
         return x + dropout(added, self.dropout, noise, f"{self.name} forward")
 
     def over_all(self, x: tf.Tensor, mask: tf.Tensor, noise: Noise | None) -> tf.Tensor:

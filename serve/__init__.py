@@ -22,6 +22,7 @@ walks through the server as
     app            REST, the metrics' page, the files of web/
     http_protocol  HTTP/1.1 with a clock wherever a client is waited for
     grpc_server    PredictionService and ModelService
+    usage          a program's options; a wrong command line, told in one line
     server         ``python -m serve.server``
 
     client         ``python -m serve.client``

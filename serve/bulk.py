@@ -143,7 +143,7 @@ def _text(number: int, line: bytes) -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Reads the command line and translates the file. Exit code 0; 1 after an error; 130 after Ctrl-C."""
     try:
-        options = tyro.cli(Options, prog="python -m serve.bulk", args=arguments)
+        options = read_options(Options, "python -m serve.bulk", arguments)
         with _open(options.input) as lines, _client(options) as client:
             cut = translate_file(client, lines, options.output, options.lines, options.workers)
     except (ClientError, ValueError, OSError) as error:

@@ -116,9 +116,7 @@ class Server(uvicorn.Server):
 def main(arguments: Sequence[str] | None = None) -> None:
     """Reads the command line, loads the models and serves them until a signal comes."""
     try:
-        options = tyro.cli(
-            Options, prog="python -m serve.server", args=arguments, config=(tyro.conf.FlagCreatePairsOff,)
-        )
+        options = read_options(Options, "python -m serve.server", arguments, config=(tyro.conf.FlagCreatePairsOff,))
         configs = _configs(options)
     except ValueError as error:
         _give_up(str(error))

@@ -30,6 +30,7 @@ from typing import Annotated, Any, NoReturn
 
 import tyro
 
+import nmt_keras
 from nmt_keras.cli.align import Align
 from nmt_keras.cli.average import Average
 from nmt_keras.cli.command import Command, named_run, stored_recipe
@@ -48,6 +49,7 @@ from nmt_keras.cli.serve import Serve, serve
 from nmt_keras.cli.train import Train, recipe_name, training_defaults
 from nmt_keras.cli.translate import Translate
 from nmt_keras.config import require_choice
+from serve.usage import USAGE_ERROR, one_line_errors
 
 COMMANDS: dict[str, type[Command]] = {
     "train": Train,
@@ -63,7 +65,6 @@ COMMANDS: dict[str, type[Command]] = {
     "plot": Plot,
     "demo": Demo,
 }
-USAGE_ERROR = 2
 LONGEST_MESSAGE = 1000  # characters
 
 
@@ -73,8 +74,8 @@ def parse(arguments: Sequence[str]) -> Command:
     Options that a run or a recipe has values for show those as their defaults, and change single ones.
 
     Raises:
-        SystemExit: after --help, and where the options are wrong, which tyro tells.
-        ValueError: there is no such command or recipe, or an option's value is impossible.
+        SystemExit: after --help.
+        ValueError: there is no such command, recipe or option, or an option's value is impossible.
     """
     name = arguments[0] if arguments else ""
     if name and not name.startswith("-"):
@@ -91,13 +92,14 @@ def parse(arguments: Sequence[str]) -> Command:
         ]
         for each, kind in COMMANDS.items()
     ]
-    command: Command = tyro.cli(
-        functools.reduce(operator.or_, kinds),
-        prog="nmt",
-        description="Neural machine translation with attention.",
-        args=arguments,
-        config=(tyro.conf.OmitSubcommandPrefixes,),
-    )
+    with one_line_errors(f"nmt {name}" if name in COMMANDS else "nmt"):
+        command: Command = tyro.cli(
+            functools.reduce(operator.or_, kinds),
+            prog="nmt",
+            description="Neural machine translation with attention. nmt --version says which.",
+            args=arguments,
+            config=(tyro.conf.OmitSubcommandPrefixes,),
+        )
     if isinstance(command, Train) and command.recipe != recipe_name(arguments[1:]):
         raise ValueError(f"RECIPE: expected right after train, before the options: nmt train {command.recipe} ...")
     return command
@@ -128,6 +130,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = sys.argv[1:] if arguments is None else list(arguments)
     if given[:1] == ["serve"]:
         serve(given[1:])
+        return
+    if given == ["--version"]:
+        print(f"nmt {nmt_keras.__version__}")
         return
     try:
         command = parse(given)

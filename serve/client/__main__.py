@@ -42,7 +42,7 @@ class Options:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Reads the command line; prints a translation per text, or an object per sentence."""
-    options = tyro.cli(Options, prog="python -m serve.client", args=arguments)
+    options = read_options(Options, "python -m serve.client", arguments)
     texts = [line.rstrip("\r\n") for line in sys.stdin] if options.texts == ("-",) else list(options.texts)
     if not texts:
         raise SystemExit("serve.client: texts: expected a text, or - to read standard input; received none.")

@@ -72,7 +72,7 @@ def _outcome(name: str, check: Callable[[], None]) -> Outcome:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs every check and prints a line for each; exits with 1 if one failed."""
-    options = tyro.cli(Options, prog="python -m serve.conformance", args=arguments)
+    options = read_options(Options, "python -m serve.conformance", arguments)
     try:
         server = connect(options.url, options.model, options.timeout, options.ca_file)
     except (ValueError, httpx.HTTPError, httpx.InvalidURL, OSError) as error:

@@ -1,0 +1,67 @@
+"""What is wrong with a command line, in one line."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
+
+import tyro
+
+Options = TypeVar("Options")
+USAGE_ERROR = 2
+
+
+def read_options(kind: type[Options], program: str, arguments: Sequence[str] | None, **settings: Any) -> Options:
+    """The options that a command line gives a program; ``settings`` are tyro's.
+
+    Raises:
+        SystemExit: with 0 after --help, with 2 after a mistake, which is told in one line.
+    """
+    try:
+        with one_line_errors(program):
+            return tyro.cli(kind, prog=program, args=arguments, **settings)
+    except ValueError as error:
+        print(f"{program}: {error}", file=sys.stderr)
+        raise SystemExit(USAGE_ERROR) from error
+
+
+@contextlib.contextmanager
+def one_line_errors(program: str) -> Iterator[None]:
+    """Turns the box that tyro draws around a mistake into a ValueError of one line.
+
+    Args:
+        program: whose --help is named in the end.
+
+    Raises:
+        SystemExit: after --help.
+        ValueError: tyro did not accept the command line.
+    """
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            yield
+    except SystemExit as stop:
+        if not stop.code:
+            raise
+        raise ValueError(one_line(said.getvalue(), program)) from None
+
+
+def one_line(box: str, program: str) -> str:
+    """A mistake that tyro tells in a box, in one line: what it is, the nearest option, where help is."""
+    rows = [line.strip().strip("│").strip() for line in box.splitlines() if not line.startswith(("╭", "╰"))]
+    sections: list[list[str]] = [[]]
+    for row in filter(None, rows):
+        if set(row) == {"─"}:
+            sections.append([])
+        else:
+            sections[-1].append(row)
+    message = " ".join(sections[0]).partition(" Got errors:")[0]
+    message = re.sub(r"^Error parsing __tyro\S*: ", "", message).replace(" (required)", "").rstrip(".")
+    for section in sections[1:]:
+        if section[0].startswith("Perhaps you meant") and len(section) > 1:
+            message += f". Did you mean {section[1]}?"
+    return f"{message.removesuffix('?')}{'?' if message.endswith('?') else '.'} See {program} --help."
