@@ -145,6 +145,7 @@ def matched(units: int, batch: int) -> Recipe:
     )
     train = TrainConfig(
         batch_size=batch,
+        shapes=12,
         max_tokens=MAX_TOKENS,
         learning_rate=1e-3,
         warmup_steps=0,

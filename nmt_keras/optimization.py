@@ -109,10 +109,11 @@ def build_optimizer(config: TrainConfig, variables: list[keras.Variable]) -> ker
 
 
 def global_norm(gradients: list[tf.Tensor]) -> tf.Tensor:
-    """The joint L2 norm of gradients, [] float32; not finite if one of their numbers is not."""
-    flat = [tf.reshape(tf.cast(g, tf.float32), [-1]) for g in gradients]
-    # products, not sums of squares: XLA may not reorder a float sum, so on a CPU it adds one by one
-    return tf.sqrt(tf.add_n([tf.tensordot(g, g, axes=1) for g in flat]))
+    """The joint L2 norm of gradients, [] float32; not finite if one of their numbers is not.
+
+    To be taken outside XLA, which on a CPU adds up the squares one by one.
+    """
+    return tf.sqrt(2.0 * tf.add_n([tf.nn.l2_loss(tf.cast(g, tf.float32)) for g in gradients]))
 
 
 def clip(gradients: list[tf.Tensor], norm: tf.Tensor, clip_norm: float | None) -> list[tf.Tensor]:

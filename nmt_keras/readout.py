@@ -55,7 +55,8 @@ class Readout(Part):
         if self.tied_to is None:
             return product(hidden, self.cast(self.output_kernel), self.cast(self.output_bias))
         rows = self.cast(self.tied_to.embeddings)
-        flat = tf.matmul(tf.reshape(hidden, [-1, self.hidden_size]), rows, transpose_b=True) + self.cast(self.output_bias)
+        flat = tf.matmul(tf.reshape(hidden, [-1, self.hidden_size]), rows, transpose_b=True)
+        flat += self.cast(self.output_bias)
         shape = tf.concat([tf.shape(hidden)[:-1], [self.vocabulary_size]], axis=0)
         return tf.reshape(flat, shape)
 

@@ -21,6 +21,7 @@ import tyro
 from tqdm import tqdm
 
 from serve.client import DEFAULT_MODEL, DEFAULT_URL, Client, ClientError, Retry, TranslatedText
+from serve.usage import read_options
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,7 @@ from serve.limits import Limits
 from serve.model_config import ModelConfig, models_in, read_model_configs, version_folders
 from serve.repository import Repository, kept_up_to_date
 from serve.status import StatusError
+from serve.usage import read_options
 
 if TYPE_CHECKING:
     import grpc

@@ -53,9 +53,11 @@ def one_line_errors(program: str) -> Iterator[None]:
 def one_line(box: str, program: str) -> str:
     """A mistake that tyro tells in a box, in one line: what it is, the nearest option, where help is."""
     rows = [line.strip().strip("│").strip() for line in box.splitlines() if not line.startswith(("╭", "╰"))]
+    if len(rows) > 1 and _is_rule(rows[1]) and not box.startswith("╭"):  # of ASCII, where the title stands within
+        rows = rows[2:]
     sections: list[list[str]] = [[]]
     for row in filter(None, rows):
-        if set(row) == {"─"}:
+        if _is_rule(row):
             sections.append([])
         else:
             sections[-1].append(row)
@@ -65,3 +67,7 @@ def one_line(box: str, program: str) -> str:
         if section[0].startswith("Perhaps you meant") and len(section) > 1:
             message += f". Did you mean {section[1]}?"
     return f"{message.removesuffix('?')}{'?' if message.endswith('?') else '.'} See {program} --help."
+
+
+def _is_rule(row: str) -> bool:
+    return bool(row) and set(row) <= {"─", "-"}

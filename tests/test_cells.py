@@ -480,3 +480,24 @@ def test_a_dropout_mask_is_the_same_with_and_without_xla():
 def test_dropout_keeps_the_dtype():
     for dtype in (tf.bfloat16, tf.float64):
         assert dropout(tf.ones([B], dtype), 0.3, noise(), "site").dtype == dtype
+
+
+@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
+def test_a_loop_reads_its_weights_before_it_begins(policy, dtype_policy):
+    """What is read within is kept once for each step by TensorFlow's gradient: a copy of every matrix."""
+    dtype_policy(policy)
+    cell = GRUCell(5, 3)
+
+    @tf.function(autograph=False)
+    def summed(x):
+        state, _ = scan(lambda x, s: (cell.advance(cell.project(x), s), s), x, cell.zero_state(tf.shape(x)[0]))
+        return tf.reduce_sum(state)
+
+    x = tf.ones([2, 4, 3], cell.compute_dtype)
+    graph = summed.get_concrete_function(x).graph
+    (loop,) = (operation for operation in graph.get_operations() if operation.type in ("While", "StatelessWhile"))
+    body = graph._get_function(loop.get_attr("body").name).graph
+    kinds = {operation.type for operation in body.get_operations()}
+    assert "MatMul" in kinds
+    assert not kinds & {"ReadVariableOp", "Cast"}
+    assert np.isfinite(float(summed(x)))

@@ -102,10 +102,8 @@ class Updater:
         compiled = choose_execution(config.xla, len(tf.config.list_logical_devices("GPU"))).xla
         self.differentiate = tf.function(self._differentiate, jit_compile=compiled, autograph=False)
         self.add = tf.function(_added, jit_compile=compiled, autograph=False)
-        self._norm: Callable[..., tf.Tensor] = global_norm
         self._move: Callable[..., tf.Tensor] = self._moved
         if compiled:
-            self._norm = tf.function(global_norm, jit_compile=True, autograph=False)
             self._move = tf.function(self._moved, jit_compile=True, autograph=False)
         # not compiled by XLA as a whole: its branches would copy every weight
         self.apply = tf.function(self._apply, autograph=False)
@@ -142,7 +140,7 @@ class Updater:
     ) -> tf.Tensor:
         """Divides by the global denominator, clips, updates - where all is finite; returns the norm before clipping."""
         divisor = denominator * self.health.scale
-        norm = self._norm(gradients) / divisor
+        norm = global_norm(gradients) / divisor
         sound = tf.math.is_finite(norm) & tf.math.is_finite(total)
         tf.cond(sound, lambda: self._move(gradients, divisor, norm, rate), lambda: tf.constant(0))
         self.health.note(sound)

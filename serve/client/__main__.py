@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 import tyro
 
 from serve.client import DEFAULT_MODEL, DEFAULT_URL, Alignment, Client, ClientError, Retry, Translation, sentences
+from serve.usage import read_options
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import httpx
-import tyro
 
 from serve.conformance.refusals import check_refusal, refusals
 from serve.conformance.server import Mismatch, Server, connect
 from serve.conformance.successes import SUCCESSES, labelled
+from serve.usage import read_options
 
 
 @dataclass(frozen=True)
