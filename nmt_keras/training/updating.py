@@ -193,7 +193,7 @@ class Updater:
         state = [*self.variables, *self.optimizer.variables, *self.health.variables]
         before = [v.numpy() for v in state]
         seconds, update = {}, 0.0
-        for shape in batches.shapes:
+        for shape in reversed(batches.shapes):  # the largest first: the others find the memory that it has freed
             batch = batches.masked(shape)
             arguments = self.arrays(batch), tf.constant(0), self._sampling(0, 1), self.health.scale
             compiling = time.perf_counter()
@@ -221,7 +221,7 @@ def _added(one: tuple[list[tf.Tensor], Loss], other: tuple[list[tf.Tensor], Loss
     return tf.nest.map_structure(tf.add, one, other)
 
 
-def _median_seconds(function: Callable[..., Any], *arguments: Any, runs: int = 3) -> float:
+def _median_seconds(function: Callable[..., Any], *arguments: Any, runs: int = 5) -> float:
     """Seconds until ``function(*arguments)`` is there, median of ``runs``."""
     durations = []
     for _ in range(runs):
