@@ -18,7 +18,7 @@ import os
 import platform
 import random
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import date
 from importlib.metadata import version
@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.machine import processor
 from nmt_keras.config import Recipe
 from nmt_keras.corpus import Pair, SplitCorpus, read_pairs, shuffle_pairs, split_pairs
 from nmt_keras.recipes import find_recipe
@@ -299,15 +300,6 @@ def circumstances() -> dict[str, str]:
         "python": platform.python_version(),
         **{name: version(name) for name in ("tensorflow", "keras", "sacrebleu")},
     }
-
-
-def processor() -> str:
-    """The processor's name."""
-    info = Path("/proc/cpuinfo")
-    names: Iterator[str] = iter(())
-    if info.exists():
-        names = (line.partition(":")[2].strip() for line in info.read_text().splitlines() if "model name" in line)
-    return next(names, platform.processor())
 
 
 def write(path: Path, found: Mapping[str, Any]) -> None:

@@ -667,7 +667,7 @@ def document(command: str, report: Report) -> dict[str, Any]:
     packages = ("tensorflow", "tensorflow-text", "starlette", "uvicorn", "h11", "grpcio")
     return {
         "benchmark": f"serve_load {command}",
-        "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "command": " ".join(["python -m benchmarks.serve_load", *sys.argv[1:]]),
         **machine(packages),
         **report.result,
         "broken": report.broken,

@@ -90,8 +90,8 @@ def scan(
 ) -> tuple[Any, Any]:
     """Runs ``carry, emission = advance(input, carry)`` over time, in one ``tf.while_loop``.
 
-    Variables that ``advance`` reads are read once, before the loop: of what is read within, TensorFlow's gradient would
-    keep a copy for each step.
+    Variables that ``advance`` reads by way of ``Part.value`` and ``Part.cast`` are read once, before the loop: of what
+    is read within, TensorFlow's gradient would keep a copy for each step.
 
     Args:
         advance: takes one position's inputs, a nest of [B, 1, ...], and the carry; returns the next carry, of the same
@@ -133,7 +133,11 @@ def scan(
         parts = [e[:, 0] for e in tf.nest.flatten(emission)]
         return count + 1, carry, [row.write(position, e) for row, e in zip(written, parts, strict=True)]
 
-    with _reading(lambda variable, dtype: held[id(variable), dtype] if held else tf.cast(variable, dtype)):
+    def at_hand(variable: keras.Variable, dtype: str) -> tf.Tensor:
+        found = held.get((id(variable), dtype))
+        return tf.cast(variable, dtype) if found is None else found
+
+    with _reading(at_hand):
         _, carry, written = tf.while_loop(
             lambda count, *_: count < steps, body, (tf.constant(0), carry, written), maximum_iterations=steps
         )
@@ -167,6 +171,10 @@ class Part(keras.layers.Layer):
     def weight(self, name: str, shape: tuple[int, ...], initializer: str | keras.initializers.Initializer) -> Any:
         """Declares a trainable variable."""
         return self.add_weight(name=name, shape=shape, initializer=initializer)
+
+    def value(self, variable: keras.Variable) -> tf.Tensor:
+        """A variable's value in its own dtype."""
+        return _reader.get()(variable, variable.dtype)
 
     def cast(self, x: Any) -> tf.Tensor:
         """``x`` (a variable or a tensor) in the dtype that this part computes in."""

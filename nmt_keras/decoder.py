@@ -241,7 +241,9 @@ class RecurrentDecoder(Decoder):
 
     def inputs(self, ids: tf.Tensor, noise: Noise | None = None) -> Inputs:
         """e(y_{i-1}) and W e(y_{i-1}) + b."""
-        embedded = dropout(self.cast(tf.gather(self.embedding.embeddings, ids)), self.dropout, noise, "target")
+        embedded = dropout(
+            self.cast(tf.gather(self.value(self.embedding.embeddings), ids)), self.dropout, noise, "target"
+        )
         return Inputs(embedded, self.stack.cells[0].project(embedded), self.stack.masks(embedded, noise))
 
 
@@ -436,7 +438,7 @@ class SelfAttentionDecoder(Decoder):
 
     def inputs(self, ids: tf.Tensor, noise: Noise | None = None) -> Positions:
         """sqrt(units) · e(y_{i-1})."""
-        embedded = self.cast(tf.gather(self.embedding.embeddings, ids))
+        embedded = self.cast(tf.gather(self.value(self.embedding.embeddings), ids))
         if self.embedding.output_dim != self.units:
             embedded = product(embedded, self.cast(self.entry))
         return Positions(embedded * self.units**0.5)

@@ -73,17 +73,7 @@ class Experiment:
 
     def __init__(self, folder: str | PathLike[str], recipe: Recipe | None = None):
         self.folder = Path(folder)
-        stored_at = self.folder / "recipe.json"
-        if stored_at.exists():
-            stored = Recipe.from_json(stored_at.read_text(encoding="utf-8"), str(stored_at))
-            if recipe is not None and not any((self.folder / "checkpoints").glob("*/checkpoint")):
-                stored = _trained_as_long_as(stored, recipe)
-            _refuse_changes(stored_at, stored, recipe or stored)
-            self.recipe = stored
-        elif recipe is not None:
-            self.recipe = recipe
-        else:
-            raise FileNotFoundError(f"{stored_at}: expected a run's recipe, found none. Train a run there first.")
+        self.recipe = _settled(self.folder, recipe)
 
     def train(
         self,
@@ -131,14 +121,11 @@ class Experiment:
                 fit_text(self.recipe.target, [pair.target for pair in corpus.train]),
             )
 
-        self._prepare(facts, fit, is_chief(strategy))
-
         def make_batches(source_text: Text, target_text: Text) -> BatchSource:
             return batch_pairs(corpus.train, (source_text, target_text), self.recipe.train, report, alignments)
 
-        if is_finished(self.folder):
+        if not self._train(facts, fit, make_batches, corpus.valid, report, show, options, strategy):
             return
-        self._train(make_batches, corpus.valid, report, show, options, strategy)
         if self.recipe.search.replaces_unknown and is_chief(strategy):
             report("learning the lexicon from the alignments of the training part")
             self.learn_lexicon(corpus.train)
@@ -165,6 +152,7 @@ class Experiment:
             ValueError: the corpus was prepared for other texts or for longer sentences than the recipe trains on.
         """
         texts = load_text(corpus.folder / "source"), load_text(corpus.folder / "target")
+        corpus.require_its_vocabularies()
         for side, text, wanted in zip(
             ("source", "target"), texts, (self.recipe.source, self.recipe.target), strict=True
         ):
@@ -189,20 +177,45 @@ class Experiment:
             "pairs": {"train": len(corpus), "valid": len(valid), "test": 0},
             "sha256": {"train": corpus.sha256, "valid": part_sha256(valid, key_side="target"), "test": ""},
         }
-        self._prepare(facts, lambda: texts, is_chief(strategy))
-        config = self.recipe.train
-        report(f"{len(corpus):,} pairs to train on; left out when they were prepared: {corpus.told_left_out()}")
-        batches = ShardedBatches(
-            corpus,
-            shapes=config.shapes,
-            batch_size=config.batch_size,
-            batch_tokens=config.batch_tokens,
-            pool_size=config.pool_size,
-            seed=config.seed,
-        )
-        self._train(lambda *_: batches, valid, report, show, options, strategy)
+
+        def make_batches(*_: Text) -> BatchSource:
+            config = self.recipe.train
+            report(f"{len(corpus):,} pairs to train on; left out when they were prepared: {corpus.told_left_out()}")
+            return ShardedBatches(
+                corpus,
+                shapes=config.shapes,
+                batch_size=config.batch_size,
+                batch_tokens=config.batch_tokens,
+                pool_size=config.pool_size,
+                seed=config.seed,
+            )
+
+        self._train(facts, lambda: texts, make_batches, valid, report, show, options, strategy)
 
     def _train(
+        self,
+        facts: Mapping[str, Any],
+        fit: Callable[[], tuple[Text, Text]],
+        make_batches: Callable[[Text, Text], BatchSource],
+        valid: Sequence[Pair],
+        report: Callable[[str], None],
+        show: Callable[[int, int, Mapping[str, float]], None],
+        options: RunOptions,
+        strategy: tf.distribute.Strategy | None,
+    ) -> bool:
+        """Trains what ``facts`` tell of, as the only process that does; answers whether there was anything to do.
+
+        ``fit`` makes the texts of a run that is new, ``make_batches`` the batches of the training part.
+        """
+        with sole_trainer(self.folder) if is_chief(strategy) else nullcontext():
+            self.recipe = _settled(self.folder, self.recipe)  # another process may have begun the run meanwhile
+            self._prepare(facts, fit, is_chief(strategy))
+            if is_finished(self.folder):
+                return False
+            self._train_alone(make_batches, valid, report, show, options, strategy)
+        return True
+
+    def _train_alone(
         self,
         make_batches: Callable[[Text, Text], BatchSource],
         valid: Sequence[Pair],
@@ -211,8 +224,6 @@ class Experiment:
         options: RunOptions,
         strategy: tf.distribute.Strategy | None,
     ) -> None:
-        if is_finished(self.folder):
-            return
         if options.deterministic:
             tf.config.experimental.enable_op_determinism()
         config = self.recipe.train
@@ -231,7 +242,7 @@ class Experiment:
             profiler.count()
             show(step, total_steps, row)
 
-        with sole_trainer(self.folder) if is_chief(strategy) else nullcontext(), profiler:
+        with profiler:
             train(
                 model,
                 batches,
@@ -276,12 +287,11 @@ class Experiment:
         save_weights(model, made / "checkpoints", steps[-1])
         for side in ("source", "target"):
             shutil.copytree(self.folder / side, made / side, dirs_exist_ok=True)
-        for name in ("corpus.json", LEXICON):
+        for name in ("corpus.json", "origin.json", LEXICON):  # origin.json: where the command line finds the corpus
             if (self.folder / name).exists():
                 shutil.copyfile(self.folder / name, made / name)
-        experiment = Experiment(made, self.recipe)
-        experiment._store_recipe()
-        return experiment
+        write_recipe(made, self.recipe)
+        return Experiment(made)
 
     def translator(self) -> ModelTranslator:
         """The run's best model, ready to translate."""
@@ -393,19 +403,39 @@ class Experiment:
                     f"{recorded}: the run was trained on {before}, received {facts}. Train in a new run directory."
                 )
             if chief:
-                self._store_recipe()
+                write_recipe(self.folder, self.recipe)
             return
         self.folder.mkdir(parents=True, exist_ok=True)
         for text, side in zip(fit(), ("source", "target"), strict=True):
             text.save(self.folder / side)
         recorded.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
-        self._store_recipe()
+        write_recipe(self.folder, self.recipe)
 
-    def _store_recipe(self) -> None:
-        """Writes the recipe, whole or not at all."""
-        partial = self.folder / "recipe.partial"
-        partial.write_text(self.recipe.to_json(), encoding="utf-8")
-        os.replace(partial, self.folder / "recipe.json")
+
+def write_recipe(folder: Path, recipe: Recipe) -> None:
+    """Writes a run's recipe, whole or not at all."""
+    partial = folder / "recipe.partial"
+    partial.write_text(recipe.to_json(), encoding="utf-8")
+    os.replace(partial, folder / "recipe.json")
+
+
+def _settled(folder: Path, recipe: Recipe | None) -> Recipe:
+    """The recipe of a run: what is asked for, if that is what is stored; what is stored, if nothing is asked for.
+
+    Raises:
+        FileNotFoundError: neither is there.
+        ValueError: they differ, and in what. How long to train may, until there is a checkpoint.
+    """
+    path = folder / "recipe.json"
+    if path.exists():
+        stored = Recipe.from_json(path.read_text(encoding="utf-8"), str(path))
+        if recipe is not None and not any((folder / "checkpoints").glob("*/checkpoint")):
+            stored = _trained_as_long_as(stored, recipe)
+        _refuse_changes(path, stored, recipe or stored)
+        return stored
+    if recipe is None:
+        raise FileNotFoundError(f"{path}: expected a run's recipe, found none. Train a run there first.")
+    return recipe
 
 
 def _trained_as_long_as(stored: Recipe, asked: Recipe) -> Recipe:

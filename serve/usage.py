@@ -44,6 +44,7 @@ def one_line_errors(program: str) -> Iterator[None]:
     try:
         with contextlib.redirect_stderr(said):
             yield
+        sys.stderr.write(said.getvalue())
     except SystemExit as stop:
         if not stop.code:
             raise
@@ -70,4 +71,4 @@ def one_line(box: str, program: str) -> str:
 
 
 def _is_rule(row: str) -> bool:
-    return bool(row) and set(row) <= {"─", "-"}
+    return len(row) > 2 and set(row) <= {"─", "-"}

@@ -1,15 +1,19 @@
 """Runs made of more than a corpus file: of prepared corpora, of averaged checkpoints; and their lock."""
 
 import json
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
 
 import numpy as np
+import portalocker
 import pytest
+import tensorflow as tf
 from conftest import TINY_RECIPE
 
 from nmt_keras import cli
+from nmt_keras.cli.corpora import SAMPLE_NAME, CorpusOptions
 from nmt_keras.corpus import Pair, SplitCorpus
 from nmt_keras.experiment import Experiment
 from nmt_keras.recipes import RECIPES
@@ -40,21 +44,26 @@ def run(pairs, tmp_path_factory):
     folder = tmp_path_factory.mktemp("averaging") / "run"
     parts = SplitCorpus("sample", pairs[:80], pairs[80:100], pairs[100:])
     Experiment(folder, replace(TINY_RECIPE, train=TRAIN)).train(parts, lambda _: None, lambda *_: None)
+    CorpusOptions((SAMPLE_NAME,)).keep(folder)
     return folder
 
 
 def test_the_mean_of_checkpoints_becomes_a_run_like_any_other(run, tmp_path, capsys):
     cli.main(["average", str(run), "--to", str(tmp_path / "mean")])
     assert capsys.readouterr().out.splitlines() == [str(tmp_path / "mean")]
-    one, mean = Experiment(run).translator().model, Experiment(tmp_path / "mean").translator().model
-    assert not np.allclose(one.trainable_variables[0], mean.trainable_variables[0])
-    cli.main(["average", str(run), "--checkpoints", "1", "--to", str(tmp_path / "last")])
-    last = Experiment(tmp_path / "last").translator().model
-    assert not np.allclose(last.trainable_variables[0], mean.trainable_variables[0])
+    mean = Experiment(tmp_path / "mean").translator().model
+    kept = [tf.train.load_checkpoint(str(run / "checkpoints" / "last" / f"ckpt-{step}")) for step in (2, 4)]
+    for number, variable in enumerate(mean.variables):
+        one, other = (each.get_tensor(f"weights/all/{number}/.ATTRIBUTES/VARIABLE_VALUE") for each in kept)
+        np.testing.assert_allclose(variable, (one + other) / 2, rtol=1e-5, atol=1e-7)
+    assert any(
+        np.any(variable != kept[1].get_tensor(f"weights/all/{number}/.ATTRIBUTES/VARIABLE_VALUE"))
+        for number, variable in enumerate(mean.variables)
+    )
     cli.main(["translate", str(tmp_path / "mean"), "Estoy en la cocina."])
     assert capsys.readouterr().out.endswith("\n")
-    found = json.loads((tmp_path / "mean" / "corpus.json").read_text())
-    assert found == json.loads((run / "corpus.json").read_text())
+    for name in ("corpus.json", "origin.json"):
+        assert (tmp_path / "mean" / name).read_bytes() == (run / name).read_bytes()
 
 
 def test_an_averaged_run_is_not_trained_on(run, pairs, tmp_path):
@@ -89,6 +98,7 @@ def test_a_corpus_is_prepared_trained_on_gone_on_with_and_evaluated(pairs, tmp_p
     cli.main(["train", "tiny", "--prepared", "prepared/mine", "--valid", valid, "--run", "run"])
     said = capsys.readouterr().err
     assert "mine: 110 pairs to train on, 10 to validate. Run directory: run" in said
+    assert "as the corpus was prepared: source TextConfig(kind='word'" in said
     assert "valid: BLEU" in said
     assert Experiment("run").translator().target_text.vocabulary_size == 90
     cli.main(["train", "--run", "run"])  # finished; the corpus is known from the run
@@ -96,6 +106,13 @@ def test_a_corpus_is_prepared_trained_on_gone_on_with_and_evaluated(pairs, tmp_p
     cli.main(["evaluate", "run", "--part", "valid", "--json"])
     assert json.loads(capsys.readouterr().out)["title"] == "mine, valid"
     assert "which has no test part" in fails(["evaluate", "run"], capsys)
+    write(tmp_path / "valid.tsv", pairs[100:])
+    assert "is not the one that run was trained without" in fails(["evaluate", "run", "--part", "valid"], capsys)
+    again = ["prepare", *files, "--to", "prepared/mine", *texts]
+    assert "expected a new folder, received a prepared corpus" in fails(again, capsys)
+    shutil.copytree("prepared/mine/source", "prepared/mine/target", dirs_exist_ok=True)
+    other = ["train", "tiny", "--prepared", "prepared/mine", "--valid", valid, "--run", "other"]
+    assert "expected the vocabulary that the shards were encoded with" in fails(other, capsys)
 
 
 def test_a_prepared_corpus_needs_pairs_to_validate_on_and_no_other_corpus(tmp_path, capsys):
@@ -104,6 +121,8 @@ def test_a_prepared_corpus_needs_pairs_to_validate_on_and_no_other_corpus(tmp_pa
     assert "--corpus: expected none with --prepared" in fails(both, capsys)
     wrong = ["train", "--prepared", str(tmp_path), "--valid", str(tmp_path / "v.tsv")]
     assert "expected a prepared corpus, found none" in fails(wrong, capsys)
+    demo = ["demo", "--prepared", str(tmp_path), "--valid", "v.tsv"]
+    assert "--prepared: expected a corpus file here" in fails(demo, capsys)
 
 
 # One trainer
@@ -122,8 +141,26 @@ def test_a_run_that_another_process_trains_is_refused_and_free_when_that_has_die
         assert other.stdout.readline() == "held\n"
         with pytest.raises(ValueError, match="another process is training it"):
             experiment.train(parts, lambda _: None, lambda *_: None)
+        assert [path.name for path in tmp_path.iterdir()] == ["lock"]  # what the other one makes of it is not touched
         other.kill()
     with sole_trainer(tmp_path):
         pass
     experiment.train(parts, lambda _: None, lambda *_: None)
     assert experiment.step() == 1
+
+
+def test_a_file_system_that_knows_no_locks_is_trained_on_all_the_same(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise portalocker.LockException("Function not implemented")
+
+    monkeypatch.setattr(portalocker, "lock", refuse)
+    with sole_trainer(tmp_path):
+        pass
+
+
+def test_a_run_that_another_process_has_begun_meanwhile_with_another_recipe_is_refused(pairs, tmp_path):
+    parts = SplitCorpus("sample", pairs[:80], pairs[80:100], pairs[100:])
+    late = Experiment(tmp_path, replace(TINY_RECIPE, train=replace(TRAIN, learning_rate=0.5)))
+    Experiment(tmp_path, replace(TINY_RECIPE, train=TRAIN)).train(parts, lambda _: None, lambda *_: None)
+    with pytest.raises(ValueError, match=r"the run has another recipe: train\.learning_rate"):
+        late.train(parts, lambda _: None, lambda *_: None)

@@ -10,7 +10,6 @@ import tyro
 
 from nmt_keras.cli.command import Command
 from nmt_keras.cli.console import Console
-from nmt_keras.cli.corpora import ORIGIN, corpus_of
 
 
 @dataclass(frozen=True)
@@ -31,8 +30,6 @@ class Average(Command):
         """Prints the new run's directory."""
         from nmt_keras.experiment import Experiment
 
-        folder = self.to or self.run.resolve().with_name(f"{self.run.resolve().name}-averaged")
+        folder = self.to or Path(f"{self.run}-averaged")
         Experiment(self.run).average(self.checkpoints, folder)
-        if (self.run / ORIGIN).exists():
-            corpus_of(self.run).keep(folder)
         print(folder)

@@ -59,7 +59,10 @@ class CorpusOptions:
             (self.prepared, self.valid),
         )
         require(
-            not (self.prepared and self.corpus), "--corpus", "none with --prepared, which is the corpus", self.corpus
+            self.prepared is None or not self.corpus,
+            "--corpus",
+            "none with --prepared, which is the corpus",
+            self.corpus,
         )
         for name, code in (("--source-language", self.source_language), ("--target-language", self.target_language)):
             ok = code is None or re.fullmatch(r"[A-Za-z]{2,3}(-[A-Za-z0-9]+)*", code) is not None
@@ -80,7 +83,11 @@ class CorpusOptions:
     @property
     def languages(self) -> tuple[str | None, str | None]:
         """The codes of source and target language; None where nobody said."""
-        known = self.name in (SAMPLE_NAME, SPANISH_ENGLISH_NAME) and (self.source_column, self.target_column) == (1, 0)
+        known = (
+            self.prepared is None
+            and self.name in (SAMPLE_NAME, SPANISH_ENGLISH_NAME)
+            and (self.source_column, self.target_column) == (1, 0)
+        )
         spanish, english = ("es", "en") if known else (None, None)
         return self.source_language or spanish, self.target_language or english
 
@@ -96,6 +103,9 @@ class CorpusOptions:
             CorpusUnavailable: nothing could be downloaded.
             FileNotFoundError, ValueError: a file cannot be read.
         """
+        require(
+            self.prepared is None, "--prepared", "a corpus file here: nmt train reads prepared corpora", self.prepared
+        )
         from nmt_keras.corpus import SPANISH_ENGLISH_SHA256, SPANISH_ENGLISH_URL, fetch_corpus, text_sha256
 
         if self.corpus == (SAMPLE_NAME,):
@@ -142,7 +152,7 @@ class CorpusOptions:
         run.mkdir(parents=True, exist_ok=True)
         found = {
             "corpus": [each if each == SAMPLE_NAME else str(Path(each).resolve()) for each in self.corpus],
-            "prepared": self.prepared and str(Path(self.prepared).resolve()),
+            "prepared": None if self.prepared is None else str(Path(self.prepared).resolve()),
             "valid": [str(Path(each).resolve()) for each in self.valid],
         }
         partial = run / f"{ORIGIN}.partial"

@@ -16,7 +16,7 @@ from nmt_keras.cli.corpora import CorpusOptions
 from nmt_keras.config import SearchConfig
 
 if TYPE_CHECKING:
-    from nmt_keras.corpus import Pair, SplitCorpus
+    from nmt_keras.corpus import Pair
     from nmt_keras.evaluation import Report
     from nmt_keras.words import GoldLinks
 
@@ -84,6 +84,8 @@ class Evaluate(Command):
 
     def _sentences(self, console: Console) -> tuple[str, Sequence[Pair]]:
         """What is translated, and what it is called."""
+        from nmt_keras.corpus import part_sha256
+
         if self.pairs:
             return ", ".join(self.pairs), self.data.read(self.pairs, console.say)
         run = self.paths[0]
@@ -95,16 +97,24 @@ class Evaluate(Command):
                     f"--pairs: expected a file of pairs, as {run} was trained on a prepared corpus, which has no test "
                     "part. --part valid evaluates the pairs it was validated on."
                 )
-            return f"{self.data.name}, valid", self.data.read(self.data.valid, console.say)
+            valid = self.data.read(self.data.valid, console.say)
+            self._require_held_out(f"{self.data.name}, --valid", part_sha256(valid, key_side="target"), console)
+            return f"{self.data.name}, valid", valid
         corpus = self.data.load(stored_recipe(run).corpus, Path("data"), console.say)
         pairs = corpus.test if self.part == "test" else corpus.valid
-        for path in self.paths:
-            if not _was_held_out(path, self.part, corpus):
-                told = f"the {self.part} part of {corpus.name} is not the one that {path} was trained without"
-                if path == run:
-                    raise ValueError(f"--corpus: {told}. Say which corpus it was, or evaluate --pairs of your own.")
-                console.say(f"{told}: its scores may be those of sentences it has seen.")
+        self._require_held_out(
+            f"the {self.part} part of {corpus.name}", part_sha256(pairs, key_side=corpus.key_side), console
+        )
         return f"{corpus.name}, {self.part}", pairs
+
+    def _require_held_out(self, told: str, sha256: str, console: Console) -> None:
+        """Raises ValueError unless the first run keeps pairs of that checksum as its own part; of others, says so."""
+        for path in self.paths:
+            if not _was_held_out(path, self.part, sha256):
+                wrong = f"{told} is not the one that {path} was trained without"
+                if path == self.paths[0]:
+                    raise ValueError(f"--corpus: {wrong}. Say which corpus it was, or evaluate --pairs of your own.")
+                console.say(f"{wrong}: its scores may be those of sentences it has seen.")
 
     def _gold_links(self, pairs: Sequence[Pair]) -> list[GoldLinks] | None:
         from nmt_keras.words import from_pharaoh
@@ -119,15 +129,14 @@ class Evaluate(Command):
         return [from_pharaoh(line, f"{self.gold}:{number}") for number, line in enumerate(lines, start=1)]
 
 
-def _was_held_out(path: Path, part: str, corpus: SplitCorpus) -> bool:
-    """Whether a part of ``corpus`` is what a run keeps as its own; an exported version says nothing of it."""
-    from nmt_keras.corpus import part_sha256
-
+def _was_held_out(path: Path, part: str, sha256: str) -> bool:
+    """Whether pairs of that checksum are what a run keeps as its own part; an exported version says nothing of it."""
     recorded = path / "corpus.json"
     if not recorded.exists():
         return True
     hashes = json.loads(recorded.read_text(encoding="utf-8")).get("sha256", {})
-    return hashes.get(part) == part_sha256(getattr(corpus, part), key_side=corpus.key_side)
+    found: str | None = hashes.get(part)
+    return found == sha256
 
 
 def _names(paths: Sequence[Path]) -> list[str]:

@@ -90,6 +90,8 @@ class Train(Command):
         valid = self.data.read(self.data.valid, console.say)
         source, target = (load_text(folder / side).config for side in ("source", "target"))
         longest = max(recipe.train.max_tokens, int(corpus.lengths[:, :2].max(initial=0)))
+        if (source, target, longest) != (recipe.source, recipe.target, recipe.train.max_tokens):
+            console.say(f"as the corpus was prepared: source {source}; target {target}; up to {longest} tokens a side")
         return self._train(
             console,
             replace(recipe, source=source, target=target, train=replace(recipe.train, max_tokens=longest)),
@@ -117,15 +119,17 @@ class Train(Command):
         """
         from nmt_keras.evaluation import evaluate, write_score
         from nmt_keras.experiment import Experiment
-        from nmt_keras.training import find_strategy, is_chief
-
-        strategy = find_strategy()
+        from nmt_keras.training import find_strategy, is_chief, is_finished, is_first_worker
 
         own = self.recipe is None and self.width == 1.0
         folder = self.run or Path("runs") / (name if own else f"{name}-{recipe.name}")
         if self.minutes is self.epochs is self.steps is None and (folder / "recipe.json").exists():
             recipe = _as_long_as_begun(recipe, stored_recipe(folder))
         experiment = Experiment(folder, recipe)
+        finished = is_finished(folder)
+        if finished and not is_first_worker():
+            return folder
+        strategy = None if finished else find_strategy()  # workers that are done answer nobody any more
         console.say(f"{told} Run directory: {folder}")
         if is_chief(strategy) and not (folder / "recipe.json").exists():
             self.data.keep(folder)

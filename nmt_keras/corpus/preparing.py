@@ -23,7 +23,7 @@ from nmt_keras.config import FilterConfig, TextConfig, require
 from nmt_keras.corpus.encoding import encode_lines
 from nmt_keras.corpus.filtering import Rejection, pair_key, reject_lengths, reject_text, shard_of
 from nmt_keras.corpus.reading import Pair, Tally, require_usable, stream_pairs
-from nmt_keras.corpus.shards import EncodedPair, PreparedCorpus, shard_name, write_record, write_shard
+from nmt_keras.corpus.shards import RECORD_FILE, EncodedPair, PreparedCorpus, shard_name, write_record, write_shard
 from nmt_keras.text import Text, fit_text
 
 PAIRS_AT_ONCE = 4096
@@ -57,6 +57,7 @@ def prepare(
         report: told, in sentences, what happens.
 
     Raises:
+        FileExistsError: ``folder`` holds a prepared corpus.
         FileNotFoundError, ValueError: a file cannot be read, or has too many malformed lines; an argument is out of its
             range; the filters leave nothing.
         OSError: ``folder`` cannot be written.
@@ -64,6 +65,10 @@ def prepare(
     require(len(files) > 0, "files", "at least one file of sentence pairs", list(files))
     require(1 <= shards <= MOST_SHARDS, "shards", f"1 to {MOST_SHARDS}", shards)
     folder = Path(folder)
+    if (folder / RECORD_FILE).exists():
+        raise FileExistsError(
+            f"{folder}: expected a new folder, received a prepared corpus. Name another, or remove it."
+        )
     spilled = folder / "spilled"
 
     def pairs(tally: Tally) -> Iterator[Pair]:

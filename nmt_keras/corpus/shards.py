@@ -184,6 +184,15 @@ class PreparedCorpus:
         """Pairs."""
         return int(self.sizes.sum())
 
+    def require_its_vocabularies(self) -> None:
+        """Raises ValueError if the texts in the folder are not those that the shards were encoded with."""
+        for side, recorded in self.record["vocabularies"].items():
+            if _checksums(str(self.folder), side) != recorded:
+                raise ValueError(
+                    f"{self.folder / side}: expected the vocabulary that the shards were encoded with, found another. "
+                    "Prepare the corpus again, in a new folder."
+                )
+
     def told_left_out(self) -> str:
         """How many pairs were left out for which reason, in words."""
         counts = [f"{count:,} {reason}" for reason, count in self.record["left_out"].items() if count]

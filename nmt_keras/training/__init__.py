@@ -15,7 +15,7 @@ from nmt_keras.training.checkpoints import (
     load_weights,
     save_weights,
 )
-from nmt_keras.training.distribution import ReplicatedUpdater, find_strategy, is_chief
+from nmt_keras.training.distribution import ReplicatedUpdater, find_strategy, is_chief, is_first_worker
 from nmt_keras.training.log import Log, describe, read_log
 from nmt_keras.training.loop import train
 from nmt_keras.training.signals import Interrupted, stop_signals
@@ -35,6 +35,7 @@ __all__ = [
     "forward",
     "is_chief",
     "is_finished",
+    "is_first_worker",
     "load_weights",
     "read_log",
     "save_weights",

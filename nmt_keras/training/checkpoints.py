@@ -216,7 +216,7 @@ def average_weights(model: Seq2Seq, folder: Path, count: int) -> list[int]:
     if not 1 <= count <= len(kept):
         raise ValueError(
             f"count: expected 1 to {len(kept)}, the checkpoints that {folder / 'last'} keeps, received {count}. "
-            "TrainConfig.keep says how many are kept."
+            "TrainConfig.keep (--train.keep) says how many are kept."
         )
     sums = [np.zeros(variable.shape, np.float64) for variable in model.variables]
     for path in kept[-count:]:

@@ -36,6 +36,11 @@ def find_strategy() -> tf.distribute.Strategy | None:
     return None
 
 
+def is_first_worker() -> bool:
+    """Whether ``TF_CONFIG`` calls this process the first of several, or there is none: the chief of what comes."""
+    return not json.loads(os.environ.get("TF_CONFIG", "{}")).get("task", {}).get("index", 0)
+
+
 def is_chief(strategy: tf.distribute.Strategy | None) -> bool:
     """Whether this process is the one that writes files: worker 0, or the only one."""
     resolver = strategy.cluster_resolver if strategy else None

@@ -23,7 +23,7 @@ from nmt_keras.training.log import Interval, Log, Unwritten
 from nmt_keras.training.signals import Interrupted, stop_signals
 from nmt_keras.training.updating import Metrics, Updater
 
-SHARE_OF_TIME_FOR_STEPS = 0.92
+SHARE_OF_TIME_FOR_STEPS = 0.87
 """Of the minutes left after compiling; the rest is for validations, checkpoints and a machine that slows down."""
 
 
