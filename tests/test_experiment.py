@@ -64,6 +64,7 @@ def test_a_run_directory_holds_what_the_module_says(run_folder):
         "source",
         "target",
         "checkpoints",
+        "lock",
         "log.jsonl",
     }
     assert {path.name for path in (run_folder / "checkpoints").iterdir()} == {"last", "best"}
