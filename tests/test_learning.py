@@ -58,7 +58,7 @@ def learn(config, task, steps, rate=4e-3):
 
 
 def score(model, task):
-    source, target, _ = task.draw(np.random.default_rng(2), TESTED)
+    source, target, *_ = task.draw(np.random.default_rng(2), TESTED)
     encoding = model.encoder(tf.constant(source), tf.constant(source != PAD))
     memory = model.decoder.remember(encoding)
     limits = tf.fill([TESTED], task.longest + 2)
