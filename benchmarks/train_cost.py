@@ -49,7 +49,7 @@ class Settings:
     """Updates of each point."""
     one: tuple[str, str] | None = None
     """An axis and a point to measure in this process: what the benchmark starts."""
-    folder: Path | None = None
+    folder: Path = Path()
     """Where shards are, for one."""
 
 
@@ -96,7 +96,6 @@ def measure(axis: str, point: int, settings: Settings) -> dict[str, Any]:
     began = time.perf_counter()
     batches: Any
     if axis == "corpus":
-        assert settings.folder is not None
         corpus = PreparedCorpus(settings.folder / str(point))
         batches = ShardedBatches(corpus, shapes=2, batch_size=64, pool_size=recipe.train.pool_size, seed=1)
     else:

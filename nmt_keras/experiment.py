@@ -212,50 +212,37 @@ class Experiment:
             self._prepare(facts, fit, is_chief(strategy))
             if is_finished(self.folder):
                 return False
-            self._train_alone(make_batches, valid, report, show, options, strategy)
+            if options.deterministic:
+                tf.config.experimental.enable_op_determinism()
+            config = self.recipe.train
+            tf.keras.utils.set_random_seed(config.seed)
+            texts = self._texts()
+            batches = make_batches(*texts)
+            with strategy.scope() if strategy else nullcontext():
+                model = self._model(*texts)
+            translator = ModelTranslator(*texts, model, self.recipe.search)
+            board, profiler = self.folder / "tensorboard", Profiler(self.folder / "tensorboard", options.profile)
+            shown = options.tensorboard and is_chief(strategy)
+
+            def show_and_profile(step: int, total_steps: int, row: Mapping[str, float]) -> None:
+                profiler.count()
+                show(step, total_steps, row)
+
+            with profiler:
+                train(
+                    model,
+                    batches,
+                    config,
+                    self.folder,
+                    validation(model, translator, valid, config.validation_sentences),
+                    report,
+                    show_and_profile,
+                    identity=self.identity(),
+                    previous=options.previous,
+                    observe=Board(board, translator, valid[:SHOWN_SENTENCES]).observe if shown else _nothing,
+                    strategy=strategy,
+                )
         return True
-
-    def _train_alone(
-        self,
-        make_batches: Callable[[Text, Text], BatchSource],
-        valid: Sequence[Pair],
-        report: Callable[[str], None],
-        show: Callable[[int, int, Mapping[str, float]], None],
-        options: RunOptions,
-        strategy: tf.distribute.Strategy | None,
-    ) -> None:
-        if options.deterministic:
-            tf.config.experimental.enable_op_determinism()
-        config = self.recipe.train
-        tf.keras.utils.set_random_seed(config.seed)
-        source_text, target_text = self._texts()
-        batches = make_batches(source_text, target_text)
-        with strategy.scope() if strategy else nullcontext():
-            model = self._model(source_text, target_text)
-        translator = ModelTranslator(source_text, target_text, model, self.recipe.search)
-        validate = validation(model, translator, valid, config.validation_sentences)
-        board, profiler = self.folder / "tensorboard", Profiler(self.folder / "tensorboard", options.profile)
-        shown = options.tensorboard and is_chief(strategy)
-        observe = Board(board, translator, valid[:SHOWN_SENTENCES]).observe if shown else _nothing
-
-        def show_and_profile(step: int, total_steps: int, row: Mapping[str, float]) -> None:
-            profiler.count()
-            show(step, total_steps, row)
-
-        with profiler:
-            train(
-                model,
-                batches,
-                config,
-                self.folder,
-                validate,
-                report,
-                show_and_profile,
-                identity=self.identity(),
-                previous=options.previous,
-                observe=observe,
-                strategy=strategy,
-            )
 
     def learn_lexicon(self, pairs: Sequence[Pair]) -> int:
         """Learns from the best model's alignments of ``pairs`` what replaces unknown words, and keeps it with the run.

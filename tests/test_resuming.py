@@ -15,17 +15,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from conftest import TINY_RECIPE
-from test_training import Bigram, Killed, V, config, interrupt, kill
+from test_training import Bigram, Killed, config, interrupt, kill, random_batches
 from test_training import Run as PlainRun
 
 import nmt_keras
 from nmt_keras.corpus import SplitCorpus
-from nmt_keras.corpus.batches import Batches, Position, TokenLists, choose_shapes
+from nmt_keras.corpus.batches import Batches, Position
 from nmt_keras.experiment import Experiment
 from nmt_keras.training import Interrupted, load_weights, train
 
 ROOT = Path(nmt_keras.__file__).parents[1]
-END = 3
 
 
 class Run(PlainRun):
@@ -39,13 +38,7 @@ class Run(PlainRun):
 
 @pytest.fixture(scope="module")
 def batches():
-    random = np.random.default_rng(1)
-    sides = []
-    for _ in range(2):
-        lengths = random.integers(2, 7, 30)
-        sides.append(TokenLists(np.concatenate([[*random.integers(4, V, n - 1), END] for n in lengths]), lengths))
-    shapes = choose_shapes(sides[0].lengths, sides[1].lengths, 1)
-    return Batches(*sides, batch_size=4, shapes=shapes, pool_size=13, seed=1)
+    return random_batches()
 
 
 @pytest.fixture

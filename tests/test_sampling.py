@@ -11,7 +11,7 @@ from conftest import TINY_RECIPE
 
 from nmt_keras.config import Recipe, TextConfig, TrainConfig
 from nmt_keras.corpus import SplitCorpus
-from nmt_keras.corpus.batches import Position, choose_shapes
+from nmt_keras.corpus.batches import Batches, Position, choose_shapes
 from nmt_keras.corpus.encoding import encode_lines
 from nmt_keras.corpus.sampling import SampledBatches, Segmenter
 from nmt_keras.experiment import Experiment
@@ -33,10 +33,8 @@ def text(pairs):
 def batches_of(text, lines, alpha=0.2):
     ids, _ = encode_lines(text, lines)
     shapes = choose_shapes(ids.lengths + 3, ids.lengths + 3, 2)
-    segmenters = (Segmenter(text, alpha, 16), None)
-    return SampledBatches(
-        ids, ids, batch_size=8, shapes=shapes, pool_size=100, seed=1, lines=(lines, lines), segmenters=segmenters
-    )
+    batches = Batches(ids, ids, batch_size=8, shapes=shapes, pool_size=100, seed=1)
+    return SampledBatches(batches, (lines, lines), (Segmenter(text, alpha, 16), None))
 
 
 def test_the_best_segmentation_is_the_text_s_and_each_spells_the_sentence(text, lines):

@@ -64,8 +64,8 @@ def config(**fields):
     return TrainConfig(**{**chosen, **fields})
 
 
-@pytest.fixture(scope="module")
-def batches():
+def random_batches():
+    """30 pairs of 2 to 6 tokens."""
     random = np.random.default_rng(1)
     sides = []
     for _ in range(2):
@@ -74,6 +74,11 @@ def batches():
         sides.append(TokenLists(np.concatenate(sentences), lengths))
     shapes = choose_shapes(sides[0].lengths, sides[1].lengths, 1)  # each one more is traced in each run
     return Batches(*sides, batch_size=4, shapes=shapes, pool_size=13, seed=1)
+
+
+@pytest.fixture(scope="module")
+def batches():
+    return random_batches()
 
 
 class Run:
@@ -199,7 +204,7 @@ def test_a_rehearsal_times_each_shape_and_leaves_no_trace(batches):
     before = [v.numpy() for v in [*model.variables, *updater.optimizer.variables]]
     reports = []
     seconds = updater.rehearse(batches, reports.append)
-    assert set(seconds) == set(batches.shapes)
+    assert list(seconds) == batches.shapes[::-1]  # the others find the memory that the largest has freed
     assert min(seconds.values()) > 0.0
     assert len(reports) == 2
     for variable, value in zip([*model.variables, *updater.optimizer.variables], before, strict=True):

@@ -204,18 +204,18 @@ class Batches:
 
     def walk(self, position: Position) -> Iterator[tuple[Position, Batch]]:
         """Every batch from ``position`` on, epoch after epoch without end, with its own position."""
+        return ((place, self.batch(rows)) for place, rows in self.places(position))
+
+    def places(self, position: Position) -> Iterator[tuple[Position, np.ndarray]]:
+        """The rows of every batch from ``position`` on, epoch after epoch without end, with its position."""
         epoch, first_pool, first_batch = position
         while True:
             for number, pool in enumerate(self.pools(epoch)):
                 if number >= first_pool:
                     begin = first_batch if number == first_pool else 0
                     for batch in range(begin, len(pool)):
-                        yield Position(epoch, number, batch), self.drawn(epoch, pool[batch])
+                        yield Position(epoch, number, batch), pool[batch]
             epoch, first_pool, first_batch = epoch + 1, 0, 0
-
-    def drawn(self, epoch: int, rows: np.ndarray) -> Batch:
-        """The batch that an epoch has of ``rows``: the same in each."""
-        return self.batch(rows)
 
     def epoch(self, epoch: int, begin: int = 0) -> Iterator[Batch]:
         """The batches of an epoch, from number ``begin``."""

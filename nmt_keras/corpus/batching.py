@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from nmt_keras.config import TrainConfig, require
 from nmt_keras.corpus.alignments import parse_links, token_links, words_of_tokens
-from nmt_keras.corpus.batches import Batches, choose_shapes, rows_by_shape
+from nmt_keras.corpus.batches import Batches, BatchSource, choose_shapes, rows_by_shape
 from nmt_keras.corpus.encoding import encode_lines
 from nmt_keras.corpus.reading import Pair
 from nmt_keras.corpus.sampling import SampledBatches, Segmenter
@@ -22,7 +22,7 @@ def batch_pairs(
     config: TrainConfig,
     report: Callable[[str], None],
     alignments: Sequence[str] | None = None,
-) -> Batches:
+) -> BatchSource:
     """The batches of ``pairs`` without those that are too long.
 
     Args:
@@ -35,6 +35,12 @@ def batch_pairs(
     Raises:
         ValueError: no pair is short enough, a line is no alignment, or alignments meet drawn segmentations.
     """
+    require(
+        alignments is None or config.segmentation_alpha is None,
+        "TrainConfig.segmentation_alpha",
+        "None where alignments are given, which are those of the most probable pieces",
+        config.segmentation_alpha,
+    )
     limit = config.max_tokens
     (source, source_cut), (target, target_cut) = (
         encode_lines(text, lines) for text, lines in zip(texts, zip(*pairs, strict=True), strict=True)
@@ -46,24 +52,19 @@ def batch_pairs(
     report(f"{len(kept):,} pairs to train on; {len(source) - len(kept):,} left out: more than {limit} tokens a side")
     source, target = source.take(np.array(kept)), target.take(np.array(kept))
     shapes = choose_shapes(source.lengths, target.lengths, config.shapes)
-    rows = rows_by_shape(shapes, config.batch_size, config.batch_tokens)
-    size, seed = config.pool_size, config.seed
-    if config.segmentation_alpha is None:
-        links = None if alignments is None else [_links(pairs[row], alignments[row], row, texts) for row in kept]
-        return Batches(source, target, batch_size=rows, shapes=shapes, pool_size=size, seed=seed, links=links)
-    require(
-        alignments is None,
-        "TrainConfig.segmentation_alpha",
-        "None where alignments are given, which are those of the most probable pieces",
-        config.segmentation_alpha,
-    )
-    return SampledBatches(
+    batches = Batches(
         source,
         target,
-        batch_size=rows,
+        batch_size=rows_by_shape(shapes, config.batch_size, config.batch_tokens),
         shapes=shapes,
-        pool_size=size,
-        seed=seed,
+        pool_size=config.pool_size,
+        seed=config.seed,
+        links=None if alignments is None else [_links(pairs[row], alignments[row], row, texts) for row in kept],
+    )
+    if config.segmentation_alpha is None:
+        return batches
+    return SampledBatches(
+        batches,
         lines=([pairs[row].source for row in kept], [pairs[row].target for row in kept]),
         segmenters=(_segmenter(texts[0], config), _segmenter(texts[1], config)),
     )

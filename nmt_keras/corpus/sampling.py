@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from nmt_keras.config import PAD
-from nmt_keras.corpus.batches import Batch, Batches, Position, Shape, TokenLists
+from nmt_keras.corpus.batches import Batch, Batches, Position
 from nmt_keras.corpus.prefetching import prefetched
 from nmt_keras.text import SubwordText
 
@@ -33,41 +33,39 @@ class Segmenter:
         return segmentations[int(random.choice(len(segmentations), p=weights / weights.sum()))]
 
 
-class SampledBatches(Batches):
+class SampledBatches:
     """Batches whose sentences are cut anew in every epoch; what is drawn is a pure function of (seed, epoch, sentence).
 
     The order is that of the best segmentations, and so are the shapes: where a drawn one has no room, the best stays.
 
     Args:
-        source, target, batch_size, shapes, pool_size, seed: as for ``Batches``.
+        batches: of the best segmentations.
         lines: [N] the sentences of each side, as they are written.
         segmenters: for each side, or None for a side whose pieces stay.
     """
 
     def __init__(
         self,
-        source: TokenLists,
-        target: TokenLists,
-        *,
-        batch_size: int | Mapping[Shape, int],
-        shapes: Sequence[Shape],
-        pool_size: int,
-        seed: int,
+        batches: Batches,
         lines: tuple[Sequence[str], Sequence[str]],
         segmenters: tuple[Segmenter | None, Segmenter | None],
     ):
-        super().__init__(source, target, batch_size=batch_size, shapes=shapes, pool_size=pool_size, seed=seed)
-        self.lines, self.segmenters = lines, segmenters
+        self.batches, self.lines, self.segmenters = batches, lines, segmenters
+        self.shapes, self.masked, self.shape_counts = batches.shapes, batches.masked, batches.shape_counts
+
+    def __len__(self) -> int:
+        return len(self.batches)
 
     def walk(self, position: Position) -> Iterator[tuple[Position, Batch]]:
         """See ``Batches.walk``; a thread of its own draws ahead."""
-        return prefetched(super().walk(position), ahead=8)
+        drawn = ((place, self.drawn(place.epoch, rows)) for place, rows in self.batches.places(position))
+        return prefetched(drawn, ahead=8)
 
     def drawn(self, epoch: int, rows: np.ndarray) -> Batch:
         """The batch that an epoch has of ``rows``."""
-        batch = self.batch(rows)
+        batch = self.batches.batch(rows)
         for place, row in enumerate(rows):
-            random = np.random.default_rng([self.seed, epoch, 3, int(row)])
+            random = np.random.default_rng([self.batches.seed, epoch, 3, int(row)])
             for side, lines, segmenter in zip((batch.source, batch.target), self.lines, self.segmenters, strict=True):
                 if segmenter is None:
                     continue
