@@ -42,9 +42,10 @@ MORE_PUBLISHED = (("RNNsearch-50, trained longer", 28.45, 36.15), ("Moses", 33.3
 
 INTRODUCTION = """# Results
 
-Every system, trained for {minutes:g} minutes on two CPU cores on the Spanish-English benchmark split, in one small
-setting. This page is written by `python -m benchmarks.results_page` from one JSON file per run in `docs/results/`,
-which `python -m benchmarks.results --corpus spa-eng.zip` makes; each holds its recipe, versions, machine and date.
+Every system, trained for {minutes:g} minutes on one CPU core on the Spanish-English benchmark split, in one small
+setting; five minutes on both of the machine's cores would make as many updates. This page is written by
+`python -m benchmarks.results_page` from one JSON file per run in `docs/results/`, which
+`python -m benchmarks.results --corpus spa-eng.zip` makes; each holds its recipe, versions, machine and date.
 
 **The small setting**, and where it departs from the papers: layers a fraction as wide, at most two upon each other;
 {vocabulary:,} words a side; Adam with a rate that falls to 0, Glorot and orthogonal initial weights, label smoothing
