@@ -2,20 +2,24 @@
 
     python -m benchmarks.attention_cost
 
-Prints JSON: milliseconds of one step of 64 sentences, its gradient included, the median of several, for each kind and
-source length; and each kind's ratio of the longest to the shortest. A gathered window should be near 1.
+Prints JSON: milliseconds of one step of 64 sentences, the median of several, for each kind and source length, and each
+kind's ratio of the longest to the shortest. "context" is what a step adds, its gradient to the state included: a
+gathered window should be near 1. "alignment" is the step of a search, which writes all S weights. "memory" has the
+gradient to the annotations, S of them, too, which training with input feeding takes at every step.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
 
+from benchmarks.machine import machine
 from nmt_keras.attention import (
     Attention,
     GeneralScore,
@@ -33,8 +37,8 @@ KINDS: dict[str, Callable[[], Attention]] = {
 }
 
 
-def milliseconds(attention: Attention, length: int, runs: int) -> float:
-    """One step with states, keys and values at hand; its gradient goes to the state."""
+def milliseconds(attention: Attention, length: int, runs: int, what: str) -> float:
+    """One step with states, keys and values at hand."""
     random = np.random.default_rng(1)
     values = tf.constant(random.normal(size=[SENTENCES, length, UNITS]), tf.float32)
     mask, lengths = tf.ones([SENTENCES, length], tf.bool), tf.fill([SENTENCES], length)
@@ -44,10 +48,14 @@ def milliseconds(attention: Attention, length: int, runs: int) -> float:
 
     @tf.function(autograph=False)
     def once() -> tf.Tensor:
+        if what == "alignment":
+            attended = attention.attend(query, step, memory)
+            return tf.reduce_sum(attended.context) + tf.reduce_sum(attention.alignment(attended, memory))
+        sources = [query, values] if what == "memory" else [query]
         with tf.GradientTape() as tape:
-            tape.watch(query)
+            tape.watch(sources)
             context = attention.attend(query, step, memory).context
-        return tape.gradient(context, query)
+        return tf.add_n([tf.reduce_sum(tf.convert_to_tensor(x)) for x in tape.gradient(context, sources)])
 
     once()
     seconds = []
@@ -63,12 +71,18 @@ def main() -> None:
     parser.add_argument("--lengths", type=int, nargs="+", default=[50, 100, 200, 400, 800])
     parser.add_argument("--runs", type=int, default=50)
     arguments = parser.parse_args()
-    found = {}
+    before, found = machine(), {}
     for name, make in KINDS.items():
         attention = make()
-        costs = {length: round(milliseconds(attention, length, arguments.runs), 3) for length in arguments.lengths}
-        found[name] = {"ms": costs, "ratio": round(costs[arguments.lengths[-1]] / costs[arguments.lengths[0]], 2)}
-    print(json.dumps({"sentences": SENTENCES, "units": UNITS, "window": WINDOW, **found}, indent=1))
+        for what in ("context", "alignment", "memory"):
+            costs = {
+                length: round(milliseconds(attention, length, arguments.runs, what), 3) for length in arguments.lengths
+            }
+            ratio = round(costs[arguments.lengths[-1]] / costs[arguments.lengths[0]], 2)
+            found[f"{name}, {what}"] = {"ms": costs, "ratio": ratio}
+    command = " ".join(["python -m benchmarks.attention_cost", *sys.argv[1:]])
+    sizes = {"sentences": SENTENCES, "units": UNITS, "window": WINDOW}
+    print(json.dumps({**before, "command": command, **sizes, **found}, indent=1))
 
 
 if __name__ == "__main__":

@@ -41,6 +41,8 @@ RESULTS = Path(__file__).parents[1] / "docs" / "results"
 MINUTES = 7.5
 """Of training, on one core: as many updates as five minutes on two, where one takes two thirds of the time."""
 VOCABULARY = 5_000
+WINDOW = 3
+"""D of local attention: windows of 7 of a sentence's 8 tokens, as 21 are of the paper's 25."""
 BEAM = 12
 LENGTHS = (5, 10, 15, 20, 25, 30, 40, 50)
 """Upper ends of the bins of source lengths, in words; the last bin is open."""
@@ -64,6 +66,10 @@ class Run:
     by_length: bool = False
     """Score it on concatenated test pairs too: for the pictures and the table of Bahdanau et al."""
 
+    def seeded(self, seed: int) -> Run:
+        """The run with initial weights and an order of its own, so that it tells an ensemble something new."""
+        return replace(self, recipe=replace(self.recipe, train=replace(self.recipe.train, seed=seed)))
+
 
 @dataclass(frozen=True)
 class Combined:
@@ -84,7 +90,7 @@ COMBINED = (
 
 
 def in_small(recipe: Recipe, width: float, rate: float = 6e-3) -> Recipe:
-    """The recipe with at most two layers, ``width`` times as wide, 5,000 words, and ``MINUTES`` of Adam."""
+    """The recipe with at most two layers, ``width`` times as wide, small windows, 5,000 words, ``MINUTES`` of Adam."""
     model = recipe.model
     recipe = replace(
         recipe,
@@ -92,6 +98,7 @@ def in_small(recipe: Recipe, width: float, rate: float = 6e-3) -> Recipe:
             model,
             encoder=replace(model.encoder, layers=min(2, model.encoder.layers)),
             decoder=replace(model.decoder, layers=min(2, model.decoder.layers)),
+            attention=replace(model.attention, window=min(WINDOW, model.attention.window)),
         ),
     )
     small = recipe.scaled(width)
@@ -133,8 +140,8 @@ def all_runs() -> list[Run]:
         Run("rnnencdec-16", in_small(find_recipe("rnnencdec-50"), 0.15), words=16, joined=True, by_length=True),
         Run("rnnsearch-16", in_small(find_recipe("rnnsearch-50"), 0.15), words=16, joined=True, by_length=True),
     ]
-    ladder = ("base", "reverse", "dropout", "location", "feed", "general", "local-m", "local-p")
-    luong = [Run(f"luong-{rung}", in_small(find_recipe(f"luong-{rung}"), 0.128)) for rung in ladder]
+    ladder = enumerate(("base", "reverse", "dropout", "location", "feed", "general", "local-m", "local-p"), start=1)
+    luong = [Run(f"luong-{rung}", in_small(find_recipe(f"luong-{rung}"), 0.128)).seeded(i) for i, rung in ladder]
     lecture = [
         Run(f"lecture-{name}", in_small(find_recipe(f"lecture-{name}"), 0.25, 2e-3))
         for name in ("rnn", "separate", "fed", "deep", "bidirectional", "reversed")
@@ -213,11 +220,21 @@ def measured(run: Run, corpus: SplitCorpus, folder: Path) -> dict[str, Any]:
         "recipe": asdict(run.recipe),
         "train_pairs": len(corpus.train),
         "steps": experiment.step(),
+        "minutes": trained_minutes(folder),
         **scores(run.name, translator, corpus.test),
     }
     if run.by_length:
         found |= by_length(translator, corpus)
     return found
+
+
+def trained_minutes(folder: Path) -> float:
+    """Minutes that the run was trained, over all its processes."""
+    import tensorflow as tf
+
+    reader = tf.train.load_checkpoint(str(folder / "checkpoints" / "last"))
+    (name,) = (name for name in reader.get_variable_to_shape_map() if name.startswith("progress/seconds/"))
+    return round(float(reader.get_tensor(name)) / 60.0, 2)
 
 
 def combined(system: Combined, corpus: SplitCorpus, runs: Path) -> dict[str, Any]:
@@ -351,7 +368,10 @@ def main() -> None:
     parser.add_argument("--core", type=int, help="the core to run on, one run after the other; what --at-once starts")
     parser.add_argument("--list", action="store_true", help="name the runs, and say which are done")
     arguments = parser.parse_args()
-    wanted = [s for s in (*all_runs(), *COMBINED) if not arguments.only or s.name in arguments.only]
+    known = {system.name: system for system in (*all_runs(), *COMBINED)}
+    if strange := [name for name in arguments.only or () if name not in known]:
+        parser.error(f"--only: expected names of runs (see --list), received {', '.join(strange)}")
+    wanted = [system for name, system in known.items() if not arguments.only or name in arguments.only]
     missing = [system for system in wanted if not (arguments.results / f"{system.name}.json").exists()]
     if arguments.list:
         for system in wanted:

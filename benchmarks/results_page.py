@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.results import BEAM, MINUTES, RESULTS, VOCABULARY, all_runs
+from benchmarks.results import BEAM, COMBINED, MINUTES, RESULTS, VOCABULARY, WINDOW, all_runs
 from nmt_keras.plotting import Interval, Panel, alignment_grid, bleu_by_length, save_figure
 
 Result = Mapping[str, Any]
@@ -42,18 +43,22 @@ MORE_PUBLISHED = (("RNNsearch-50, trained longer", 28.45, 36.15), ("Moses", 33.3
 
 INTRODUCTION = """# Results
 
-Every system, trained for {minutes:g} minutes on one CPU core on the Spanish-English benchmark split, in one small
-setting; five minutes on both of the machine's cores would make as many updates. This page is written by
-`python -m benchmarks.results_page` from one JSON file per run in `docs/results/`, which
-`python -m benchmarks.results --corpus spa-eng.zip` makes; each holds its recipe, versions, machine and date.
+Every system, trained for up to {minutes:g} minutes on one CPU core on the Spanish-English benchmark split, in one small
+setting. This page is written by `python -m benchmarks.results_page` from one JSON file per run in `docs/results/`,
+which `python -m benchmarks.results --corpus spa-eng.zip` makes; each holds its recipe, versions, machine and date.
+[What the papers ask](papers.md) names the recipe, the switch and the test of every line.
 
 **The small setting**, and where it departs from the papers: layers a fraction as wide, at most two upon each other;
+local attention's window is D = {window}, for sentences of 8 tokens on average where the paper's have 25;
 {vocabulary:,} words a side; Adam with a rate that falls to 0, Glorot and orthogonal initial weights, label smoothing
-0.1, batches of 64 - the same for all, because Adadelta from N(0, 0.01) and SGD at rate 1 learn next to nothing in
-{minutes:g} minutes. What tells the systems apart is the papers'. The minutes become a number of updates at a run's
-start. Scores are sacreBLEU and chrF on raw, cased text, greedy unless said; the loss is nats per token of the
-reference. The recipes themselves, `nmt_keras/recipes/`, have the papers' sizes and training.
+0.1, batches of 64 - the same for all, because the papers' Adadelta and SGD are made for days. What tells the systems
+apart is the papers'. Minutes become a number of updates at a run's start; each of Luong's systems has a seed of its
+own. Scores are sacreBLEU and chrF on raw, cased text, greedy unless said; the loss is nats per token of the reference.
+The recipes themselves, `nmt_keras/recipes/`, have the papers' sizes and training.
 """
+
+PROSE = "findings.md"
+"""What a reader of the figures says of them, beside the results' files."""
 
 
 def results(folder: Path) -> dict[str, Result]:
@@ -67,17 +72,18 @@ def every_system(found: Mapping[str, Result]) -> list[str]:
     lines = [
         "## Every system",
         "",
-        "| run | BLEU | chrF | loss | exact, % | parameters | updates |",
-        "|---|---|---|---|---|---|---|",
+        "| run | BLEU | chrF | loss | exact, % | parameters | updates | minutes |",
+        "|---|---|---|---|---|---|---|---|",
     ]
-    for run in all_runs():
+    for run in (*all_runs(), *COMBINED):
         if one := found.get(run.name):
+            trained = f"{one['steps']:,} | {one['minutes']:.1f}" if "steps" in one else "of finished runs |"
             lines.append(
                 f"| `{run.name}` | {one['bleu']:.2f} | {one['chrf']:.2f} | {one['loss']:.3f} | {one['exact']:.1f} | "
-                f"{one['parameters'] / 1e6:.1f} M | {one['steps']:,} |"
+                f"{one['parameters'] / 1e6:.1f} M | {trained} |"
             )
         else:
-            lines.append(f"| `{run.name}` | not run yet | | | | | |")
+            lines.append(f"| `{run.name}` | not run yet | | | | | | |")
     lines += [
         "",
         "`tutorial` has a corpus of its own, the first 30,000 pairs, in lower case without accents: its figures do not "
@@ -113,14 +119,18 @@ def table_1(found: Mapping[str, Result]) -> list[str]:
         "The corpus's sentences are short, so limits of 8 and 16 words stand for the paper's 30 and 50. "
         "The -16 models also train on "
         'concatenations of up to 16 words; "long" concatenates 2 to 6 test pairs. '
-        f'Beam {BEAM}. "No UNK": pairs without unknown words, UNK never written.',
+        f'Beam {BEAM}. "No UNK": pairs without words unknown to the model, as many as are told, UNK never written.',
         "",
         "| model | test, all | test, no UNK | long, all | long, no UNK | paper's model | all | no UNK |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for name, (there, every, known) in PUBLISHED.items():
         table = found[name]["table"] if name in found else {}
-        here = [_score(table.get(part, {}).get(column)) for part in ("test", "long") for column in ("all", "no_unk")]
+        here = [
+            f"{_score(table[part][column])} ({table[part][pairs]:,})" if table else "-"
+            for part in ("test", "long")
+            for column, pairs in (("all", "pairs"), ("no_unk", "pairs_no_unk"))
+        ]
         lines.append(f"| `{name}` | {' | '.join(here)} | {there} | {every:.2f} | {known:.2f} |")
     lines += [f"| | | | | | {there} | {every:.2f} | {known:.2f} |" for there, every, known in MORE_PUBLISHED]
     return [*lines, ""]
@@ -158,6 +168,24 @@ def pictures(found: Mapping[str, Result], folder: Path) -> list[str]:
     return lines
 
 
+def findings(found: Mapping[str, Result], prose: Path) -> list[str]:
+    """What the figures say: computed from them, then in a reader's words."""
+    lines = ["## What differs from the papers' findings", ""]
+    for limit in (8, 16):
+        names = [f"rnnencdec-{limit}", f"rnnsearch-{limit}"]
+        if all(name in found for name in names):
+            bins = [found[name]["by_length"] for name in names]
+            beyond = next(i for i, each in enumerate(bins[0]) if int(re.findall(r"\d+", each["label"])[0]) >= limit)
+            falls = [each[0]["bleu"][0] - each[beyond]["bleu"][0] for each in bins]
+            lines.append(
+                f"- Trained on up to {limit} words, from sources of {bins[0][0]['label']} words to those of "
+                f"{bins[0][beyond]['label']}: `{names[0]}` loses {falls[0]:.1f} BLEU, `{names[1]}` {falls[1]:.1f}."
+            )
+    if len(lines) == 2:
+        return []
+    return [*lines, *([prose.read_text(encoding="utf-8").rstrip()] if prose.exists() else []), ""]
+
+
 def circumstances(found: Mapping[str, Result]) -> list[str]:
     """When and where."""
     told = {json.dumps(result["circumstances"], sort_keys=True) for result in found.values()}
@@ -177,16 +205,17 @@ def _gain(value: float | None, before: float | None) -> str:
     return "" if value is None or before is None else f"{value - before:+.1f}"
 
 
-def page(found: Mapping[str, Result], folder: Path) -> str:
-    """The whole page; pictures go into ``folder``."""
+def page(found: Mapping[str, Result], folder: Path, prose: Path) -> str:
+    """The whole page; pictures go into ``folder``, ``prose`` holds what a reader says of the figures."""
     sections: Sequence[list[str]] = (
         every_system(found),
         ladder(found),
         table_1(found),
         pictures(found, folder),
+        findings(found, prose),
         circumstances(found),
     )
-    introduction = INTRODUCTION.format(minutes=MINUTES, vocabulary=VOCABULARY)
+    introduction = INTRODUCTION.format(minutes=MINUTES, vocabulary=VOCABULARY, window=WINDOW)
     return introduction + "\n" + "\n".join(line for section in sections for line in section)
 
 
@@ -196,7 +225,8 @@ def main() -> None:
     parser.add_argument("--page", type=Path, default=RESULTS.parent / "results.md")
     arguments = parser.parse_args()
     found = results(arguments.results)
-    arguments.page.write_text(page(found, arguments.page.parent), encoding="utf-8")
+    written = page(found, arguments.page.parent, arguments.results / PROSE)
+    arguments.page.write_text(written, encoding="utf-8")
     print(f"{arguments.page}: {len(found)} results")
 
 

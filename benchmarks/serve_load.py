@@ -204,8 +204,8 @@ class Latency:
     """The model's name."""
     url: str | None = None
     """A running server to measure instead of one started for the occasion."""
-    signatures: tuple[str, ...] = ("greedy", "beam")
-    """Signatures to ask."""
+    signatures: tuple[str, ...] = ("greedy", "serving_default")
+    """Signatures to ask; serving_default is a beam of 5, unless an export was told otherwise."""
     clients: tuple[int, ...] = (1, 8, 32)
     """Numbers of clients that ask at once."""
     batch_size: int = 1
@@ -283,8 +283,10 @@ def export_twice(run: Path, models: Path, name: str, max_batch_size: int, wait_m
     from nmt_keras.config import ExportConfig, MicroBatchingConfig  # TensorFlow: not for those who ask for help
     from nmt_keras.experiment import Experiment
     from nmt_keras.export import export
+    from nmt_keras.export.signatures import serving_search
 
     translator = Experiment(run).translator()
+    translator = translator.with_search(serving_search(translator.search))
     merging = MicroBatchingConfig(max_batch_size=max_batch_size, wait_ms=wait_ms, queue=1024)
     export(translator, models / "plain" / name)
     export(translator, models / "merged" / name, config=ExportConfig(micro_batching=merging))
@@ -315,7 +317,7 @@ class Swap:
     publications: int = 2
     """New versions, evenly spread."""
     tolerance: float = 0.1
-    """How much more memory the server may hold in the last tenth than once the first new version had settled."""
+    """How much more memory the server may hold in the last tenth than in the tenth before the first publication."""
 
     def measure(self) -> Report:
         """Failed requests, and the server's memory from second to second."""
@@ -341,14 +343,14 @@ class Swap:
         }
         connection.close()
         expected = {str(n + 1): "AVAILABLE" if n == self.publications else "END" for n in range(self.publications + 1)}
-        settled = statistics.median(self._tenth(memory, (1.5 / (self.publications + 1))))
+        settled = statistics.median(self._tenth(memory, 1.0 / (self.publications + 1) - 0.11))
         at_the_end = statistics.median(memory[-max(1, len(memory) // 10) :])
         result = {
             "requests": len(tally.seconds),
             "failures": dict(tally.failures),
             **percentiles(tally.seconds),
             "versions": states,
-            "megabytes_after_first_publication": round(settled, 1),
+            "megabytes_before_first_publication": round(settled, 1),
             "megabytes_at_the_end": round(at_the_end, 1),
             "megabytes_at_most": round(max(memory), 1),
         }
@@ -393,13 +395,34 @@ class Hostile:
     """Of the random numbers."""
     slow_share: float = 0.002
     """Share of the requests that are sent byte by byte or left unfinished for seconds."""
+    tolerance: float = 0.25
+    """How much more memory the server may hold after the attack than after a tenth of it."""
 
     def measure(self) -> Report:
         """Which kinds of requests got which answers, and whether an honest request gets the same answer as before."""
         with started(self.model_dir, ["--rest-api-timeout-in-ms", "10000"]) as server:
             honest = bodies("serving_default", SENTENCES[:1], 1)[0]
             before = self._ask(server, honest)
-            memory = server.resident_megabytes()
+            if before[0] != 200:
+                raise SystemExit(f"serve_load: expected an answer to an honest request, received {before}")
+            memory: list[float] = []
+            meanwhile: Counter[str] = Counter()
+            over = threading.Event()
+
+            def watch() -> None:
+                """Asks honestly all the while, as one who waits for each answer."""
+                while not over.wait(0.2) and server.is_alive():
+                    try:
+                        status, body = self._ask(server, honest)
+                    except (OSError, http.client.HTTPException) as error:
+                        meanwhile[type(error).__name__] += 1
+                    else:
+                        right = "right" if (status, body) == before else f"{status}"
+                        meanwhile[right] += 1
+                    memory.append(server.resident_megabytes() if server.is_alive() else 0.0)
+
+            watcher = threading.Thread(target=watch)
+            watcher.start()
             answers: Counter[str] = Counter()
             lock = threading.Lock()
 
@@ -416,6 +439,8 @@ class Hostile:
                 thread.start()
             for thread in threads:
                 thread.join()
+            over.set()
+            watcher.join()
             is_alive = server.is_alive()
             later = self._ask(server, honest) if is_alive else None
             result = {
@@ -423,12 +448,20 @@ class Hostile:
                 "answers": dict(sorted(answers.items())),
                 "is_alive": is_alive,
                 "later_answer_is_right": later == before,
-                "megabytes_before": round(memory, 1),
+                "honest_answers_meanwhile": dict(meanwhile),
+                "megabytes_after_a_tenth": round(memory[len(memory) // 10], 1),
+                "megabytes_at_most": round(max(memory), 1),
                 "megabytes_after": round(server.resident_megabytes(), 1) if is_alive else None,
             }
+            grew = is_alive and server.resident_megabytes() > memory[len(memory) // 10] * (1 + self.tolerance)
         wrong = [f"{kind} ({count})" for kind, count in answers.items() if is_wrong(kind.rsplit(": ", 1)[1])]
-        broken = [*wrong, *([] if is_alive else ["the server died"]), *([] if later == before else ["a wrong answer"])]
-        return Report(result, broken)
+        promises = {
+            "the server died": is_alive,
+            "a wrong answer afterwards": later == before,
+            "a wrong answer meanwhile": set(meanwhile) <= {"right", "429", "503"},
+            "memory grew": not grew,
+        }
+        return Report(result, [*wrong, *(name for name, kept in promises.items() if not kept)])
 
     def _ask(self, server: Server, body: bytes) -> tuple[int, bytes]:
         connection = server.connect()
@@ -439,8 +472,8 @@ class Hostile:
 
 
 def is_wrong(status: str) -> bool:
-    """Whether an answer breaks the promise: 429 and 503 are overload's, everything else from 500 on is a defect."""
-    return status.isdecimal() and int(status) >= 500 and int(status) != 503
+    """Whether an answer breaks the promise: silence, or 500 and more, but 503, which is overload's."""
+    return status.startswith("no answer") or (status.isdecimal() and int(status) >= 500 and int(status) != 503)
 
 
 # Hostile requests: each kind makes the parts that are sent one after the other, with pauses between them

@@ -217,9 +217,10 @@ class BahdanauAttention(GlobalAttention):
 class LocalAttention(Attention):
     """The annotations within D positions of p_t compete (Luong, Pham, Manning 2015, section 3.2).
 
-    Only the 2D + 1 positions of the window are read, so that a step costs the same however long the source is; a batch
-    that is known to be no wider is read as it stands, which costs less. Where the window reaches beyond the sentence,
-    the rest of it competes. Positions count from 0.
+    Only the 2D + 1 positions of the window are read, so that a context costs the same however long the source is; a
+    batch that is known to be no wider is read as it stands, which costs less. (An alignment has S numbers, and so has
+    the gradient of what a window was read from.) Where the window reaches beyond the sentence, the rest of it competes.
+    Positions count from 0.
 
     Args:
         score: gives e_ts.
@@ -274,9 +275,10 @@ class LocalAttention(Attention):
         if self.reads_all(memory):
             return attended.weights
         width = memory.mask.shape[1] or tf.shape(memory.mask)[1]
-        positions = attended.first[..., tf.newaxis] + tf.range(2 * self.window + 1)
-        places = tf.one_hot(positions, width, dtype=attended.weights.dtype)  # [B, Q, W, S]; a row of 0 outside
-        return tf.matmul(attended.weights[:, :, tf.newaxis], places)[:, :, 0]
+        last = 2 * self.window
+        places = tf.range(width) - attended.first[..., tf.newaxis]  # [B, Q, S]: where in the window
+        weights = tf.gather(attended.weights, tf.clip_by_value(places, 0, last), batch_dims=2)
+        return tf.where((places >= 0) & (places <= last), weights, tf.zeros([], weights.dtype))
 
 
 @keras.saving.register_keras_serializable("nmt_keras")

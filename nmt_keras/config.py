@@ -41,18 +41,18 @@ def require_positive(record: Any, *names: str) -> None:
 class TextConfig:
     """How strings become ids, for one side of the corpus."""
 
-    kind: Literal["word", "subword"] = "subword"
+    kind: Literal["word", "subword", "character"] = "subword"
     vocabulary_size: int = 8000
     """Entries of the vocabulary, the four special ones included; a smaller corpus gives a smaller vocabulary."""
     lowercase: bool = False
-    """Word texts only: fold case before looking words up. Subword texts are cased."""
+    """Word texts only: fold case before looking words up. Subwords and characters are cased."""
     strip_accents: bool = False
     """Word texts only: drop combining marks before looking words up (the tutorial's rule)."""
     max_tokens: int = 80
     """Tokens of one sentence, END included; longer input is cut there and reported as truncated."""
 
     def __post_init__(self) -> None:
-        require_choice("TextConfig.kind", ("word", "subword"), self.kind)
+        require_choice("TextConfig.kind", ("word", "subword", "character"), self.kind)
         require(
             self.vocabulary_size > 4,
             "TextConfig.vocabulary_size",
@@ -60,11 +60,10 @@ class TextConfig:
             self.vocabulary_size,
         )
         require(self.max_tokens >= 2, "TextConfig.max_tokens", "at least 2 (one token and END)", self.max_tokens)
-        if self.kind == "subword":
-            require(
-                not self.lowercase, "TextConfig.lowercase", "False for subword texts, which are cased", self.lowercase
-            )
-            require(not self.strip_accents, "TextConfig.strip_accents", "False for subword texts", self.strip_accents)
+        if self.kind != "word":
+            cased = f"False for {self.kind} texts, which keep case and accents"
+            require(not self.lowercase, "TextConfig.lowercase", cased, self.lowercase)
+            require(not self.strip_accents, "TextConfig.strip_accents", cased, self.strip_accents)
 
 
 Cell = Literal["tanh", "gru", "gru-reset-after", "lstm"]
@@ -723,11 +722,24 @@ class Recipe:
             "None where neither text is a subword text: words are not cut",
             self.train.segmentation_alpha,
         )
+        written = {
+            "SearchConfig.max_tokens": self.search.max_tokens,
+            "TextConfig.max_tokens of the target": self.target.max_tokens,
+            "TrainConfig.max_tokens": self.train.max_tokens,
+        }
+        for name, tokens in written.items():
+            require(
+                decoder.order != "self-attention" or tokens <= decoder.max_positions,
+                name,
+                f"DecoderConfig.max_positions ({decoder.max_positions}), all that the decoder can write, at the most",
+                tokens,
+            )
+        rows = self.model.attention.max_source_positions
         require(
-            decoder.order != "self-attention" or self.search.max_tokens <= decoder.max_positions,
-            "SearchConfig.max_tokens",
-            f"DecoderConfig.max_positions ({decoder.max_positions}), all that the decoder can write, at the most",
-            self.search.max_tokens,
+            self.model.attention.kind != "location" or self.train.max_tokens <= rows,
+            "TrainConfig.max_tokens",
+            f"AttentionConfig.max_source_positions ({rows}), all that location attention can look at, at the most",
+            self.train.max_tokens,
         )
         attention = self.model.attention.kind
         require(

@@ -16,6 +16,7 @@ import tensorflow as tf
 from nmt_keras.attention import Attended, Attention, Memory
 from nmt_keras.cells import Masks, Noise, Part, Stack, dropout, product, scan, uniform
 from nmt_keras.encoder import Encoding
+from nmt_keras.fused import can_fuse, read_stack
 from nmt_keras.readout import Readout
 from nmt_keras.self_attention import SelfAttentionLayer, layer_norm, sinusoids
 
@@ -307,6 +308,8 @@ class LuongDecoder(RecurrentDecoder):
 
     Args:
         feeds_attention: input feeding (section 3.3).
+        fused: whether teacher forcing without input feeding reads each layer with one operation where its cell allows,
+            instead of a loop: the same numbers, by cuDNN where there is a GPU. Not for XLA, nor for exports.
         others: see :class:`RecurrentDecoder`.
     """
 
@@ -320,10 +323,23 @@ class LuongDecoder(RecurrentDecoder):
         output_layer: Readout,
         feeds_attention: bool = False,
         dropout: float = 0.0,
+        fused: bool = False,
         **options: Any,
     ) -> None:
         super().__init__(vocabulary_size, embedding, stack, start_states, attention, output_layer, dropout, **options)
-        self.feeds_attention = feeds_attention
+        self.feeds_attention, self.fused = feeds_attention, fused
+
+    def call(self, ids: tf.Tensor, encoding: Encoding, noise: Noise | None = None) -> Output:
+        """See :class:`Decoder`."""
+        dropping = noise is not None and self.stack.recurrent_dropout > 0.0
+        fits = all(can_fuse(cell) and cell.input_size for cell in self.stack.cells)
+        if not self.fused or not fits or self.feeds_attention or dropping:
+            return super().call(ids, encoding, noise)
+        memory = self.remember(encoding)
+        x, first = self.inputs(ids, noise), self.start(memory)
+        steps = tf.ones_like(ids) * tf.range(ids.shape[1] or tf.shape(ids)[1])
+        states = read_stack(self.stack, x.embedded, first.states, x.masks)
+        return self.readout(x, Emission(states, (), steps), memory, noise)
 
     def start(self, memory: Memory) -> Carry:
         """The first states, and h~_0 = 0."""
@@ -357,6 +373,7 @@ class Positions(NamedTuple):
     """Target tokens as a self-attention decoder takes them."""
 
     embedded: tf.Tensor  # [B, T, units] float: scaled embeddings, without positions
+    noise: Any  # Noise that drops where positions are taken one after another; () for none
 
 
 class Past(NamedTuple):
@@ -441,11 +458,12 @@ class SelfAttentionDecoder(Decoder):
         embedded = self.cast(tf.gather(self.value(self.embedding.embeddings), ids))
         if self.embedding.output_dim != self.units:
             embedded = product(embedded, self.cast(self.entry))
-        return Positions(embedded * self.units**0.5)
+        return Positions(embedded * self.units**0.5, () if noise is None else noise)
 
     def advance(self, x: Positions, carry: Past, memory: Memory) -> tuple[Past, Attentive]:
         """One position, which sees the earlier ones and itself."""
-        state = x.embedded + self.cast(sinusoids(carry.step, self.units))
+        noise = x.noise or None
+        state = dropout(x.embedded + self.cast(sinusoids(carry.step, self.units)), self.dropout, noise, "target")
         here = tf.one_hot(carry.step, self.max_positions, dtype=state.dtype)[..., tf.newaxis]  # [B, Q, P, 1]
         seen = tf.range(self.max_positions) <= carry.step[..., tf.newaxis]  # [B, Q, P]
         all_keys, all_values = [], []
@@ -453,9 +471,10 @@ class SelfAttentionDecoder(Decoder):
             normed = block.norm(state, 0)
             key, value = tf.split(product(normed, block.own.cast(block.own.pair_kernel)), 2, axis=-1)
             keys, values = keys + here * key[:, :, tf.newaxis], values + here * value[:, :, tf.newaxis]
-            state = state + block.own.attend_apart(normed, keys, values, seen)
-            state, alignment = block.over_source(state, source, memory.mask, None)
-            state = block.forward(state, None)
+            added = block.own.attend_apart(normed, keys, values, seen)
+            state = state + dropout(added, self.dropout, noise, f"{block.name} own")
+            state, alignment = block.over_source(state, source, memory.mask, noise)
+            state = block.forward(state, noise)
             all_keys.append(keys)
             all_values.append(values)
         return Past(tuple(all_keys), tuple(all_values), carry.step + 1), Attentive(state, alignment)

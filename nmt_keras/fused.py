@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from nmt_keras.cells import Cell, LSTMCell, LSTMState, ResetAfterGRUCell
+from nmt_keras.cells import Cell, LSTMCell, LSTMState, Masks, ResetAfterGRUCell, Stack
 
 
 class Execution(NamedTuple):
@@ -34,7 +34,27 @@ def can_fuse(cell: Cell) -> bool:
     return isinstance(cell, ResetAfterGRUCell | LSTMCell)
 
 
-def read_fused(cell: Cell, x: tf.Tensor, mask: tf.Tensor, *, reverse: bool = False) -> tuple[tf.Tensor, Any]:
+def read_stack(stack: Stack, x: tf.Tensor, states: tuple[Any, ...], masks: Masks) -> tf.Tensor:
+    """The top outputs [B, T, U] of cells that ``can_fuse``, layer after layer; equals ``Stack.advance`` step by step.
+
+    Args:
+        stack: whose cells; none has a context.
+        x: [B, T, I] float, the first one's inputs.
+        states: the first states, one per cell.
+        masks: what is dropped between layers; nothing may be where states are read.
+    """
+    outputs = x
+    for number, (cell, state) in enumerate(zip(stack.cells, states, strict=True)):
+        below = outputs * masks.handed[number - 1] if number and masks.handed else outputs
+        outputs, _ = read_fused(cell, below, None, start=state)
+        if number and stack.residual:
+            outputs += below
+    return outputs
+
+
+def read_fused(
+    cell: Cell, x: tf.Tensor, mask: tf.Tensor | None, *, reverse: bool = False, start: Any = None
+) -> tuple[tf.Tensor, Any]:
     """Reads whole sentences with a cell that ``can_fuse``; equals stepping through them.
 
     On a GPU, outside XLA, the computation is cuDNN's; elsewhere it is Keras's own loop.
@@ -42,18 +62,20 @@ def read_fused(cell: Cell, x: tf.Tensor, mask: tf.Tensor, *, reverse: bool = Fal
     Args:
         cell: whose weights are used.
         x: [B, S, I] float.
-        mask: [B, S] bool, True at the tokens with which every row begins; padding holds the state still.
-        reverse: whether each sentence is read from its last token to its first.
+        mask: [B, S] bool, True at the tokens with which every row begins; padding holds the state still. None: all are.
+        reverse: whether each sentence, whose padding the mask tells, is read from its last token to its first.
+        start: the state before the first position, a nest of [B, 1, U]; None for 0.
 
     Returns:
         Outputs [B, S, U], anything at padding, and the state at the end, a nest of [B, 1, U].
     """
-    lengths = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
     if reverse:
+        lengths = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
         x = tf.reverse_sequence(x, lengths, seq_axis=1, batch_axis=0)
     layer = _layer(isinstance(cell, LSTMCell), cell.units, cell.input_size, cell.dtype_policy.name)
     unused = [variable.value for variable in layer.non_trainable_variables]  # the seed of a dropout that is 0
-    (outputs, *states), _ = layer.stateless_call(_weights(cell), unused, x, mask=mask)
+    first = None if start is None else [state[:, 0] for state in tf.nest.flatten(start)]
+    (outputs, *states), _ = layer.stateless_call(_weights(cell), unused, x, initial_state=first, mask=mask)
     if reverse:
         outputs = tf.reverse_sequence(outputs, lengths, seq_axis=1, batch_axis=0)
     states = [state[:, tf.newaxis] for state in states]

@@ -58,7 +58,7 @@ class Seq2Seq(keras.Model):
         super().__init__(**options)
         self.config, self.source_size, self.target_size, self.fused = config, source_size, target_size, fused
         self.encoder = build_encoder(config, source_size, fused)
-        self.decoder = build_decoder(config, target_size, self.encoder)
+        self.decoder = build_decoder(config, target_size, self.encoder, fused)
 
     def build(self, input_shape: Any = None) -> None:
         """Builds both halves; their constructors know all sizes."""
@@ -144,7 +144,7 @@ def build_encoder(config: ModelConfig, source_size: int, fused: bool = False) ->
     )
 
 
-def build_decoder(config: ModelConfig, target_size: int, encoder: Encoder) -> Decoder:
+def build_decoder(config: ModelConfig, target_size: int, encoder: Encoder, fused: bool = False) -> Decoder:
     """The decoder that ``config`` declares, for the annotations of ``encoder``."""
     decoder = config.decoder
     embedding = keras.layers.Embedding(target_size, config.embedding_size, name="embedding")
@@ -178,7 +178,7 @@ def build_decoder(config: ModelConfig, target_size: int, encoder: Encoder) -> De
     if decoder.order == "attend-then-update":
         seen = "current" if decoder.readout == "state" else decoder.readout_state
         return BahdanauDecoder(readout_state=seen, **parts)
-    return LuongDecoder(feeds_attention=decoder.feeds_attention, **parts)
+    return LuongDecoder(feeds_attention=decoder.feeds_attention, fused=fused, **parts)
 
 
 def _stack(config: ModelConfig, encoder: Encoder, context_size: int) -> Stack:

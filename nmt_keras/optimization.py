@@ -39,7 +39,7 @@ def _bahdanau(variable: keras.Variable) -> tf.Tensor:
         # an initializer of Keras answers the same matrix whenever it is asked: each gate has its own
         gates = [keras.initializers.Orthogonal()(square, variable.dtype) for _ in range(shape[1] // shape[0])]
         return tf.concat(gates, axis=1)
-    deviation = 0.001 if name in ("query_kernel", "key_kernel") else 0.01
+    deviation = 0.001 if variable.path.endswith(("score/query_kernel", "score/key_kernel")) else 0.01
     return keras.random.normal(shape, 0.0, deviation, variable.dtype)
 
 

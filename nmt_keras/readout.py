@@ -104,7 +104,9 @@ class MaxoutReadout(Readout):
 
 @keras.saving.register_keras_serializable("nmt_keras")
 class LinearReadout(Readout):
-    """p(y_i | ...) = softmax(W_o [s_i ; c_i ; e(y_{i-1})] + b): one linear layer over all three.
+    """p(y_i | ...) = softmax(W_o [s ; c_i ; e(y_{i-1})] + b): one linear layer over all three.
+
+    The PyTorch rendition of RNNsearch reads s as s_i; the caller passes the state that it means.
 
     Args:
         vocabulary_size: V.
@@ -125,7 +127,7 @@ class LinearReadout(Readout):
         self.state_size, self.context_size, self.embedding_size = state_size, context_size, embedding_size
 
     def hidden(self, state: tf.Tensor, context: tf.Tensor, embedded: tf.Tensor) -> tf.Tensor:
-        """[s_i ; c_i ; e(y_{i-1})]."""
+        """[s ; c_i ; e(y_{i-1})]."""
         return tf.concat([state, context, embedded], axis=-1)
 
 

@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from serve import codec, examples
 from serve.core import Core, Ticket
 from serve.json_text import quoted, to_bytes, to_text
-from serve.limits import Limits, require_within
+from serve.limits import Limits, require_few_values, require_within
 from serve.metrics import METRICS_PATH, Call, Metrics
 from serve.repository import VersionStatus
 from serve.status import BodyError, Code, StatusError, invalid
@@ -90,6 +90,8 @@ class Front:
 
     async def _send_file(self, files: StaticFiles, scope: Scope, receive: Receive, send: Send) -> None:
         try:
+            if scope["method"] not in ("GET", "HEAD"):
+                raise HTTPException(404)
             await files(scope, receive, send)
         except HTTPException as error:
             await _error(error.detail, error.status_code)(scope, receive, send)
@@ -126,7 +128,8 @@ class RestApi:
         raise invalid(f"Malformed request: {request.method} {path}")
 
     def _status(self, target: Target) -> bytes:
-        statuses = [_status_document(status) for status in self._core.repository.status(*target)]
+        # TensorFlow Serving does not look at the label here: it answers all versions
+        statuses = [_status_document(each) for each in self._core.repository.status(target.name, target.version)]
         return _indented({"model_version_status": statuses})
 
     def _metadata(self, target: Target) -> bytes:
@@ -151,6 +154,7 @@ class RestApi:
             inputs = codec.read_inputs(request, signature.inputs, self._limits)
             with ticket.running() as seconds:
                 outputs = loaded.servable.run(signature, inputs.tensors, seconds)
+        require_few_values(self._limits, outputs)
         return codec.write_outputs(outputs, inputs.layout)
 
     def _classify(self, body: bytes, target: Target, ticket: Ticket) -> bytes:
@@ -215,6 +219,7 @@ async def _read_body(request: Request, limits: Limits, ticket: Ticket) -> bytes:
     try:
         with anyio.fail_after(ticket.seconds_left):
             async for chunk in request.stream():
+                ticket.hold(len(chunk))
                 body += chunk
                 if len(body) > limits.max_body_bytes:
                     raise _too_large(limits.max_body_bytes, "--max-body-bytes")
@@ -227,7 +232,7 @@ async def _read_body(request: Request, limits: Limits, ticket: Ticket) -> bytes:
 
 
 def _unpacked(body: bytes, limits: Limits, is_packed: bool) -> bytes:
-    if not is_packed:
+    if not is_packed or not body:
         return body
     stream = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
     try:
@@ -274,6 +279,13 @@ def _metrics_page(metrics: Metrics, path: str) -> Response:
 
 def _error(message: str, status: int) -> Response:
     return _json(to_bytes(f'{{\n    "error": {quoted(message)}\n}}'), status)
+
+
+async def refuse_connection(scope: Scope, receive: Receive, send: Send) -> None:
+    """An application for connections beyond the limit."""
+    response = _error("Too many connections are open: try again later", Code.UNAVAILABLE.http)
+    response.headers["Connection"] = "close"
+    await response(scope, receive, send)
 
 
 async def _answer_defect(request: Request, error: Exception) -> Response:

@@ -106,7 +106,10 @@ def require_regression(signature: Signature) -> None:
 def _serialized(example: Example) -> bytes:
     record = tf.train.Example()
     for name, (kind, values) in example.items():
-        feature = record.features.feature[name]
+        try:
+            feature = record.features.feature[name]
+        except UnicodeEncodeError as error:
+            raise invalid("Feature names: expected UTF-8, received a name with other bytes") from error
         if kind is Kind.BYTES:
             feature.bytes_list.value.extend(values)
         elif kind is Kind.FLOAT:

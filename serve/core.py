@@ -32,10 +32,13 @@ class Core:
         self.metrics = Metrics()
         self.turns = anyio.CapacityLimiter(limits.concurrency)
         self._admitted = 0
+        self._held = 0
 
     @contextlib.asynccontextmanager
     async def admit(self, call: Call, seconds: float) -> AsyncIterator[Ticket]:
-        """Counts a request in and out; one too many is turned away before its body is read.
+        """Counts a request in and out; while the queue is full, it is turned away before its body is read.
+
+        It has no place in the queue until it takes its turn: a client that is slow to send keeps nobody else waiting.
 
         Args:
             call: what it asks.
@@ -47,8 +50,8 @@ class Core:
         ticket = Ticket(call, seconds, self)
         code = Code.INTERNAL
         try:
-            with self._place():
-                yield ticket
+            self._require_place()
+            yield ticket
             code = Code.OK
         except StatusError as error:
             code = error.code
@@ -57,17 +60,36 @@ class Core:
             code = Code.CANCELLED
             raise
         finally:
+            self._held -= ticket.held
             ticket.count(code)
 
-    @contextlib.contextmanager
-    def _place(self) -> Iterator[None]:
+    def _require_place(self) -> None:
         if self._admitted >= self.limits.concurrency + self.limits.queue:
             raise StatusError(Code.UNAVAILABLE, f"{self._admitted} requests are waiting already: try again later")
+
+    @contextlib.contextmanager
+    def place(self) -> Iterator[None]:
+        """A place among those that wait or are computed.
+
+        Raises:
+            StatusError: UNAVAILABLE if there is none.
+        """
+        self._require_place()
         self._admitted += 1
         try:
             yield
         finally:
             self._admitted -= 1
+
+    def hold(self, count: int) -> None:
+        """Counts bytes of bodies, which all together may be as many as those of a full queue.
+
+        Raises:
+            StatusError: UNAVAILABLE for more.
+        """
+        self._held += count
+        if self._held > self.limits.max_body_bytes * (self.limits.concurrency + self.limits.queue):
+            raise StatusError(Code.UNAVAILABLE, "Too many large bodies come at the same time: try again later")
 
 
 class Ticket:
@@ -80,6 +102,13 @@ class Ticket:
         self._began = time.monotonic()
         self._model_name = ""
         self._signature_name = ""
+        self.held = 0
+        """Bytes of its body that have come."""
+
+    def hold(self, count: int) -> None:
+        """Notes that so many more bytes of its body have come; see ``Core.hold``."""
+        self.held += count
+        self._core.hold(count)
 
     @property
     def seconds_left(self) -> float:
@@ -90,10 +119,10 @@ class Ticket:
         """What ``work`` returns; it runs in a worker thread once a turn is free, and has to end by itself in time.
 
         Raises:
-            StatusError: DEADLINE_EXCEEDED; and what ``work`` raises.
+            StatusError: UNAVAILABLE if the queue is full; DEADLINE_EXCEEDED; and what ``work`` raises.
         """
         try:
-            with anyio.fail_after(self.seconds_left):
+            with self._core.place(), anyio.fail_after(self.seconds_left):
                 outcome = await anyio.to_thread.run_sync(_settled, work, limiter=self._core.turns)
         except TimeoutError as error:
             raise StatusError(Code.DEADLINE_EXCEEDED, f"Timed out after {self._seconds:g} seconds") from error

@@ -149,7 +149,8 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
         """The state of a model's versions."""
         try:
             _require_spec(request)
-            statuses = self._core.repository.status(*_target(request.model_spec))
+            name, version, _ = _target(request.model_spec)
+            statuses = self._core.repository.status(name, version)
         except StatusError as error:
             await _abort(context, error)
         response = GetModelStatusResponse()

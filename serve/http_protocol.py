@@ -5,13 +5,19 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 
-def timed_protocol(seconds: float) -> type[asyncio.Protocol]:
+def timed_protocol(seconds: float, connections: int, refusal: ASGIApp) -> type[asyncio.Protocol]:
     """A protocol that cuts off a client after ``seconds`` of waiting for the rest of its headers, or for it to read.
 
     Bodies are the application's to wait for; uvicorn itself closes connections on which nothing comes after an answer.
+
+    Args:
+        seconds: see above.
+        connections: how many may be open.
+        refusal: what answers on further ones.
     """
 
     class TimedProtocol(H11Protocol):
@@ -21,6 +27,8 @@ def timed_protocol(seconds: float) -> type[asyncio.Protocol]:
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
+            if len(self.connections) > connections:
+                self.app = refusal
             self._start_clock()
 
         def connection_lost(self, exc: Exception | None) -> None:

@@ -1,21 +1,23 @@
 """JSON text to Python values and back, by the rules and in the words of TensorFlow Serving's parser (RapidJSON).
 
-Beyond the standard it reads NaN, Infinity and -Infinity, keeps the first of two equal keys, and reads an integer beyond
-64 bits as a double. Bytes that are not UTF-8 pass through: they travel as surrogate escapes inside ``str``, which is
-why text is encoded and decoded here and nowhere else.
+Beyond the standard it reads NaN, Infinity and Inf, with a minus or without, keeps the first of two equal keys, and
+reads an integer beyond 64 bits as a double. Bytes that are not UTF-8 pass through: they travel as surrogate escapes
+inside ``str``, which is why text is encoded and decoded here and nowhere else.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import re
 from collections.abc import Iterator
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
 
-from serve.status import StatusError, invalid
+from serve.status import invalid
 
 Json = Any
 """None, bool, int, float, str, list of values or dict from str to values."""
@@ -30,7 +32,10 @@ _STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[\]{}]', re.DOTALL)
 _ESCAPE_OR_LONE_SURROGATE = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.", re.DOTALL
 )
+_STRING_OR_INFINITY = re.compile(r'"(?:[^"\\]++|\\.)*+"?|(-?)Inf(?!inity)|-NaN', re.DOTALL)
 _WHITESPACE = re.compile(r"[ \t\n\r]*")
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 _SENTENCES = {
     "Expecting value": "Invalid value.",
@@ -68,26 +73,66 @@ def parse(document: bytes, max_values: int) -> Json:
     values = sum(document.count(mark) for mark in b",[{")
     if values > max_values:
         raise invalid(f"The body has about {values} values, more than {max_values} (--max-values)")
-    text = to_text(document.removeprefix(b"\xef\xbb\xbf"))
+    marked = document.startswith(_BYTE_ORDER_MARK)
+    text = to_text(document.removeprefix(_BYTE_ORDER_MARK))
+    try:
+        return _parsed(text)
+    except _Fault as fault:
+        position = len(_BYTE_ORDER_MARK) * marked + len(to_bytes(text[: fault.position]))
+        raise invalid(f"JSON Parse error: {fault.reason} at offset: {position}") from None
+
+
+class _Fault(Exception):
+    """What is wrong with a document, in RapidJSON's words, and the character at which it stopped."""
+
+    def __init__(self, reason: str, position: int) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.position = position
+
+
+def _parsed(text: str) -> Json:
     if _WHITESPACE.fullmatch(text):
-        raise _parse_error(text, "The document is empty.", len(text))
+        raise _Fault("The document is empty.", len(text))
     _require_shallow(text)
     _require_paired_surrogates(text)
 
     def decimal(digits: str) -> float:
         value = float(digits)
         if math.isinf(value):
-            raise _parse_error(text, "Number too big to be stored in double.", text.find(digits))
+            raise _Fault("Number too big to be stored in double.", _place_of_number(text, digits))
         return value
 
     def integer(digits: str) -> int | float:
         value = int(digits) if len(digits) <= 20 else None  # -2**63 and 2**64 - 1 have 20 characters
         return value if value is not None and -(2**63) <= value < 2**64 else decimal(digits)
 
+    def read(document: str) -> Json:
+        return json.loads(document, parse_int=integer, parse_float=decimal, object_pairs_hook=_first_of_equal_keys)
+
     try:
-        return json.loads(text, parse_int=integer, parse_float=decimal, object_pairs_hook=_first_of_equal_keys)
+        return read(text)
     except json.JSONDecodeError as error:
-        raise _parse_error(text, *_reason(error)) from error
+        spelt_out = _STRING_OR_INFINITY.sub(_spelt_out, text)
+        if spelt_out != text:
+            with contextlib.suppress(json.JSONDecodeError):
+                return read(spelt_out)
+        raise _Fault(*_reason(error)) from error
+
+
+def _spelt_out(match: re.Match[str]) -> str:
+    """A number as Python's decoder reads it where RapidJSON reads a shorter name, too; strings as they are."""
+    if match.group() == "-NaN":
+        return "NaN"
+    return match.group() if match.group(1) is None else f"{match.group(1)}Infinity"
+
+
+def _place_of_number(text: str, digits: str) -> int:
+    """Where a number stands that is not part of a string."""
+    for match in re.finditer(r'"(?:[^"\\]++|\\.)*+"?|[-+.0-9eE]+', text, re.DOTALL):
+        if match.group() == digits:
+            return match.start()
+    return 0
 
 
 def _first_of_equal_keys(members: list[tuple[str, Json]]) -> dict[str, Json]:
@@ -104,7 +149,7 @@ def _require_shallow(text: str) -> None:
     for position, bracket in _brackets(text):
         depth += 1 if bracket in "[{" else -1
         if depth > MAX_DEPTH:
-            raise _parse_error(text, f"Nested deeper than {MAX_DEPTH} levels.", position)
+            raise _Fault(f"Nested deeper than {MAX_DEPTH} levels.", position)
 
 
 def _require_paired_surrogates(text: str) -> None:
@@ -112,7 +157,7 @@ def _require_paired_surrogates(text: str) -> None:
         return
     for match in _ESCAPE_OR_LONE_SURROGATE.finditer(text):
         if match.group(1):
-            raise _parse_error(text, "The surrogate pair in string is invalid.", match.start())
+            raise _Fault("The surrogate pair in string is invalid.", match.start())
 
 
 def _brackets(text: str) -> Iterator[tuple[int, str]]:
@@ -126,7 +171,8 @@ def _reason(error: json.JSONDecodeError) -> tuple[str, int]:
     mistake, position, text = error.msg.split(": ")[0], error.pos, error.doc
     if text[position - 1 : position].isdigit() and text[position : position + 1] in (".", "e", "E"):
         fraction = text[position] == "."
-        return ("Miss fraction part in number." if fraction else "Miss exponent in number."), position + 1
+        signed = not fraction and text[position + 1 : position + 2] in ("+", "-")
+        return ("Miss fraction part in number." if fraction else "Miss exponent in number."), position + 1 + signed
     if mistake == "Expecting ',' delimiter":
         if _innermost_bracket(text[:position]) == "{":
             return "Missing a comma or } after an object member.", position
@@ -137,7 +183,16 @@ def _reason(error: json.JSONDecodeError) -> tuple[str, int]:
         position = text.rfind("\\", 0, position + 1)
     if mistake.startswith("Illegal trailing comma"):
         position = _whitespace_end(text, position + 1)
-    return _SENTENCES[mistake], position
+    if mistake == "Expecting value":
+        position += _consumed(text[position : position + len("Infinity") + 1])
+    return _SENTENCES.get(mistake, "Invalid value."), position
+
+
+def _consumed(text: str) -> int:
+    """How many characters RapidJSON takes of a value that is none: a minus, or the beginning of a literal."""
+    minus = text.startswith("-")
+    literals = ("NaN", "Infinity") if minus else ("true", "false", "null", "NaN", "Infinity")
+    return minus + max(sum(1 for _ in takewhile(bool, map(str.__eq__, text[minus:], each))) for each in literals)
 
 
 def _innermost_bracket(text: str) -> str:
@@ -153,10 +208,6 @@ def _innermost_bracket(text: str) -> str:
 def _whitespace_end(text: str, position: int) -> int:
     match = _WHITESPACE.match(text, position)
     return match.end() if match else position
-
-
-def _parse_error(text: str, reason: str, position: int) -> StatusError:
-    return invalid(f"JSON Parse error: {reason} at offset: {len(to_bytes(text[:position]))}")
 
 
 def type_name(value: Json) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +19,8 @@ class Limits:
     max_unpacked_bytes: int = 100_000_000
     """Bytes of a gzipped body once it is unpacked; beyond them: 413."""
     max_values: int = 2_000_000
-    """Values of one request (in JSON: commas and brackets), each up to 200 bytes once read; beyond them: 400."""
+    """Values of one request (in JSON: commas and brackets), or of its answer over REST, each up to 200 bytes in memory;
+    beyond them: 400."""
     max_batch_rows: int = 256
     """Rows (sentences) of one request; beyond them: 400."""
     max_text_bytes: int = 65536
@@ -50,6 +52,14 @@ def require_few_rows(limits: Limits, name: str, rows: int) -> None:
     if rows > limits.max_batch_rows:
         reason = f"{rows} rows, more than {limits.max_batch_rows}"
         raise invalid(f"Input {name} has {reason} (--max-batch-rows): send fewer at a time")
+
+
+def require_few_values(limits: Limits, outputs: Mapping[str, np.ndarray]) -> None:
+    """Raises INVALID_ARGUMENT for an answer that is too large to be written."""
+    values = sum(tensor.size for tensor in outputs.values())
+    if values > limits.max_values:
+        reason = f"{values} values, more than {limits.max_values}"
+        raise invalid(f"The answer would have {reason} (--max-values): send fewer rows at a time")
 
 
 def require_within(limits: Limits, name: str, tensor: np.ndarray) -> None:

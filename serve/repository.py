@@ -115,15 +115,13 @@ class Repository:
             raise StatusError(Code.NOT_FOUND, f"Servable not found for request: Specific({name}, {version})")
         return versions[version]
 
-    def status(self, name: str, version: int | None = None, label: str | None = None) -> list[VersionStatus]:
+    def status(self, name: str, version: int | None = None) -> list[VersionStatus]:
         """The states of model ``name``'s versions, newest first, or of the one that is asked for.
 
         Raises:
-            StatusError: NOT_FOUND if there is none; INVALID_ARGUMENT for a label that is not assigned.
+            StatusError: NOT_FOUND if there is none.
         """
         with self._lock:
-            if label is not None:
-                version = self._labelled(name, label)
             statuses = self._statuses.get(name, {})
             if version is not None:
                 if version not in statuses:

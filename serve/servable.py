@@ -69,6 +69,8 @@ class Servable:
             values = self._session.run(fetches, feeds, options=options)
         except tf.errors.OpError as error:
             raise _status_error(error) from error
+        except ValueError as error:  # a shape or a value that the graph's own placeholder does not take
+            raise invalid(str(error)) from error
         return {name: _array(value, signature.outputs[name].dtype) for name, value in values.items()}
 
     def signature_definitions(self) -> dict[str, Any]:

@@ -26,7 +26,7 @@ import tyro
 import uvicorn
 from starlette.types import ASGIApp
 
-from serve.app import create_app
+from serve.app import create_app, refuse_connection
 from serve.core import Core
 from serve.http_protocol import timed_protocol
 from serve.limits import Limits
@@ -148,13 +148,13 @@ def http_config(app: ASGIApp, limits: Limits, shutdown_seconds: int) -> uvicorn.
     """How ``app`` is served over HTTP."""
     return uvicorn.Config(
         app,
-        http=timed_protocol(limits.seconds),
+        http=timed_protocol(limits.seconds, limits.connections, refuse_connection),
         ws="none",
         lifespan="off",
         log_config=None,
         access_log=False,
         server_header=False,
-        limit_concurrency=limits.connections + 1,  # uvicorn turns away the request that reaches its limit
+        timeout_keep_alive=max(1, round(limits.seconds)),
         timeout_graceful_shutdown=shutdown_seconds,
     )
 

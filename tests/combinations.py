@@ -69,6 +69,7 @@ COMBINATIONS = {
         attention={"kind": "concat", "span": "local-m", "window": 1}, decoder={"feeds_attention": True}
     ),
     "luong-local-p": luong(attention={"kind": "general", "span": "local-p", "window": 1}),
+    "luong-local-p-wide": luong(attention={"kind": "concat", "span": "local-p", "window": 4}),
     "luong-linear": luong(
         {"cell": "gru", "layers": 1},
         {"kind": "additive"},

@@ -273,11 +273,16 @@ def test_a_context_is_the_annotations_under_the_alignment(scoring):
 
 
 @pytest.mark.parametrize("step", [0, 3, 8])
-def test_a_window_wider_than_the_sentence_is_global_attention(step):
+@pytest.mark.parametrize("width", [S, 2 * S + 2])  # read as it stands, and gathered
+@pytest.mark.parametrize("kind", ["local-m", "local-p without its Gaussian"])
+def test_a_window_wider_than_the_sentence_is_global_attention(kind, width, step, monkeypatch):
     score = additive_score()
     randomise(score, 1)
-    everywhere, local = GlobalAttention(score, D), MonotonicLocalAttention(score, D, S)
-    values, query = normal(B, S, D), normal(B, Q, U, seed=3)
+    monkeypatch.setattr(PredictiveLocalAttention, "prefer", lambda self, weights, distance: weights)
+    local = MonotonicLocalAttention(score, D, S) if kind == "local-m" else PredictiveLocalAttention(score, D, S, A, U)
+    everywhere = GlobalAttention(score, D)
+    values, query = normal(B, width, D), normal(B, Q, U, seed=3)
+    assert local.reads_all(remembered(local, values)) == (width == S)
     steps = [[step] * Q] * B
     for one, other in zip(
         answer(local, query, remembered(local, values), steps),

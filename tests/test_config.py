@@ -22,7 +22,7 @@ from nmt_keras.config import (
 from nmt_keras.recipes import RECIPES, find_recipe
 
 WRONG = [
-    (TextConfig, {"kind": "letters"}, "TextConfig.kind: expected one of word, subword; received 'letters'"),
+    (TextConfig, {"kind": "letters"}, "TextConfig.kind: expected one of word, subword, character; received 'letters'"),
     (TextConfig, {"kind": "subwords"}, "Did you mean 'subword'?"),
     (TextConfig, {"vocabulary_size": 4}, "TextConfig.vocabulary_size: expected more than the 4 special entries, rec"),
     (TextConfig, {"max_tokens": 1}, "TextConfig.max_tokens: expected at least 2"),

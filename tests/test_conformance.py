@@ -81,7 +81,7 @@ def test_an_untouched_server_fails_nothing(server):
         (
             r"Malformed request",
             "Bad request",
-            {"slash after a model", "PUT on :predict", "preflight without an origin"},
+            {"slash after a model", "PUT on :predict"},
         ),
         (r"Latest\(", "Newest(", {"unknown model", "metadata of an unknown model"}),
         (r"at offset: \d+", "somewhere", {"JSON cut short", "two JSON documents"}),

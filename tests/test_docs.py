@@ -44,6 +44,17 @@ def pages_with(part) -> list[str]:
     return sorted(name for name, page in PAGES.items() if part(page))
 
 
+def test_what_the_papers_ask_is_held_by_tests_that_exist():
+    page = (DOCS / "papers.md").read_text(encoding="utf-8")
+    named = re.findall(r"`(test_\w+\.py)`(?:: ([^`|]+))?", page)
+    assert len(named) > 50
+    for file, told in named:
+        tests = re.findall(r"^def (test_\w+)", (ROOT / "tests" / file).read_text(encoding="utf-8"), re.MULTILINE)
+        for phrase in filter(None, (part.strip(" ,") for part in told.split(";"))):
+            name = "test_" + re.sub(r"[^a-z0-9]+", "_", phrase.lower()).strip("_")
+            assert any(test.startswith(name) for test in tests), f"{file}: {phrase}"
+
+
 @pytest.fixture(scope="module")
 def workspace(run_folder, tmp_path_factory):
     """What the tutorial leaves behind: runs and an export; the real corpus's are the sample's under its name."""

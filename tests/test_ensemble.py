@@ -49,6 +49,31 @@ def test_a_model_with_itself_is_that_model(models):
     np.testing.assert_allclose(together.alignments, alone.alignments, atol=1e-6)
 
 
+def test_a_search_follows_the_mean_of_models_that_differ(models):
+    """Each token is the most probable of the mean, and the log-probability sums the mean's."""
+    ensemble, limits = Ensemble(models), tf.constant([9, 9])
+    memory = ensemble.remember(tf.constant(SOURCES))
+    found = greedy(ensemble.step, ensemble.start(memory), memory, limits)
+    for row, source in enumerate(SOURCES):
+        own = [model.remember(tf.constant([source])) for model in models]
+        carries = [model.start(memory) for model, memory in zip(models, own, strict=True)]
+        last, total = START, 0.0
+        for t in range(int(found.lengths[row, 0])):
+            steps = [
+                model.step(tf.constant([[last]]), carry, memory)
+                for model, carry, memory in zip(models, carries, own, strict=True)
+            ]
+            carries = [step.carry for step in steps]
+            mean = np.mean([tf.nn.softmax(step.logits)[0, 0] for step in steps], axis=0)
+            mean[[0, START]] = 0.0  # never written
+            last = int(mean.argmax())
+            total += np.log(mean[last])
+            assert found.ids[row, 0, t] == last
+            where = np.mean([step.alignment[0, 0] for step in steps], axis=0)
+            np.testing.assert_allclose(found.alignments[row, 0, t], where, atol=1e-5)
+        assert found.log_probs[row, 0].numpy() == pytest.approx(total, abs=1e-4)
+
+
 def test_other_vocabularies_are_refused(models):
     with pytest.raises(ValueError, match=r"same source and target vocabularies in all, received .*\(19, 29\)"):
         Ensemble([models[0], build_model(TINY_MODEL, 19, 29)])

@@ -20,7 +20,7 @@ from nmt_keras.corpus import Pair, SplitCorpus
 from nmt_keras.experiment import Experiment, encode_lines
 from nmt_keras.export import read_manifest
 from nmt_keras.model import build_model
-from nmt_keras.text import WordText
+from nmt_keras.text import WordText, fit_text
 from nmt_keras.training import Updater
 
 TRAIN_UNTIL_KILLED = Path(__file__).with_name("train_until_killed.py")
@@ -55,6 +55,14 @@ def weights(folder):
     reader = tf.train.load_checkpoint(str(folder / "checkpoints" / "last"))
     names = [name for name in reader.get_variable_to_shape_map() if name.startswith(("weights/", "optimizer/"))]
     return {name: reader.get_tensor(name) for name in names}
+
+
+def test_vocabularies_are_learnt_from_the_training_part_alone(run_folder, corpus, tmp_path):
+    for number, side in enumerate(("source", "target")):
+        for part, pairs in {"train": corpus.train, "more": [*corpus.train, *corpus.valid]}.items():
+            fit_text(getattr(TINY_RECIPE, side), [pair[number] for pair in pairs]).save(tmp_path / part)
+        held, train, more = (files(folder) for folder in (run_folder / side, tmp_path / "train", tmp_path / "more"))
+        assert held == train != more
 
 
 def test_a_run_directory_holds_what_the_module_says(run_folder):

@@ -8,7 +8,7 @@ import tensorflow as tf
 from conftest import TINY_MODEL, randomise
 
 from nmt_keras.cells import GRUCell, LSTMCell, Noise, ResetAfterGRUCell, TanhCell
-from nmt_keras.config import EncoderConfig
+from nmt_keras.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig
 from nmt_keras.encoder import RecurrentEncoder
 from nmt_keras.fused import Execution, can_fuse, choose_execution, read_fused
 from nmt_keras.model import Seq2Seq, build_model
@@ -54,6 +54,48 @@ def test_gradients_equal_the_loop_s_in_a_graph_too(cell):
         gradients.append(gradient())
     for one, other in zip(*gradients, strict=True):
         np.testing.assert_allclose(tf.convert_to_tensor(one), tf.convert_to_tensor(other), atol=2e-5)
+
+
+SENTENCES = tf.constant([[2, 4, 5, 6, 7], [2, 8, 3, 0, 0]])
+
+
+def decoders(cell, kind="none", **whole):
+    """Luong's model twice, its decoder a loop and fused; the encoder is a loop in both."""
+    readout = {"readout": "state"} if kind == "none" else {"readout": "attentional", "readout_units": 13}
+    config = ModelConfig(
+        5,
+        EncoderConfig(cell=cell, units=7, layers=2, direction="backward"),
+        AttentionConfig(kind),
+        DecoderConfig("update-then-attend", cell, 7, 2, residual=True, start="last", **readout),
+        **whole,
+    )
+    both = [build_model(config, 19, 23, fused=fused) for fused in (False, True)]
+    for model in both:
+        randomise(model, 1)
+    return both
+
+
+@pytest.mark.parametrize("cell", FUSED)
+@pytest.mark.parametrize("kind", ["none", "general"])
+def test_a_decoder_that_waits_for_no_attention_equals_the_loop_s_and_so_does_its_gradient(cell, kind):
+    noise, answers = Noise(tf.constant(1), tf.constant(2)), []
+    for model in decoders(cell, kind, dropout=0.3):
+        with tf.GradientTape() as tape:
+            output = model((SOURCE[:2], SENTENCES), noise)
+            loss = tf.reduce_sum(output.logits**2)
+        gradient = tape.gradient(loss, [v.value for v in model.trainable_variables])
+        answers.append([output.logits, output.alignment, *(tf.convert_to_tensor(g) for g in gradient)])
+    for one, other in zip(*answers, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-3)
+
+
+def test_a_fused_decoder_loops_where_it_must(monkeypatch):
+    _, fused = decoders("lstm")
+    monkeypatch.setattr("nmt_keras.decoder.scan", None)  # the loop would call it
+    assert fused((SOURCE[:2], SENTENCES)).logits.shape == (2, 5, 23)
+    _, dropping = decoders("lstm", recurrent_dropout=0.3)
+    with pytest.raises(TypeError, match="not callable"):
+        dropping((SOURCE[:2], SENTENCES), Noise(tf.constant(1), tf.constant(2)))
 
 
 def test_the_fused_path_is_taken(monkeypatch):

@@ -34,6 +34,7 @@ ROWS = [
 NEIGHBOURS = {
     ("attention", "cells"),
     ("decoder", "encoder"),
+    ("decoder", "fused"),
     ("decoder", "readout"),
     ("decoder", "self_attention"),
     ("encoder", "fused"),

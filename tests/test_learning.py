@@ -1,5 +1,6 @@
 """Small models learn to copy and to reverse, and look where each letter comes from. Each takes a minute or two."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import keras
@@ -10,8 +11,9 @@ import tensorflow as tf
 from nmt_keras.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig, TrainConfig
 from nmt_keras.corpus.batches import Batch
 from nmt_keras.model import build_model
+from nmt_keras.recipes import find_recipe
 from nmt_keras.search import greedy
-from nmt_keras.training import Updater
+from nmt_keras.training import Updater, forward
 
 PAD, END = 0, 3
 LETTERS = range(4, 20)
@@ -45,7 +47,12 @@ class Score(NamedTuple):
 
 
 def learn(config, task, steps, rate=4e-3):
-    """Trains a model on fresh pairs, and scores its greedy translations of others."""
+    """Trains a model, and scores its greedy translations of other pairs."""
+    return score(trained(config, task, steps, rate), task)
+
+
+def trained(config, task, steps, rate):
+    """A model that has seen fresh pairs in each of ``steps``."""
     keras.utils.set_random_seed(1)
     model = build_model(config, LETTERS.stop, LETTERS.stop)
     updater = Updater(
@@ -54,7 +61,7 @@ def learn(config, task, steps, rate=4e-3):
     random = np.random.default_rng(1)
     for step in range(steps):
         updater(task.draw(random, 64), step, steps)
-    return score(model, task)
+    return model
 
 
 def score(model, task):
@@ -129,24 +136,50 @@ def test_location_learns_where_letters_stand_in_strings_of_one_length(order):
     assert found.seen >= 0.95
 
 
-LECTURE_FED = ModelConfig(
-    embedding_size=32,
-    encoder=EncoderConfig(units=96, direction="forward", cell="tanh"),
-    attention=AttentionConfig("fixed"),
-    decoder=DecoderConfig("attend-then-update", "tanh", 96, start="last", readout="state", readout_state="current"),
-    dropout=0.0,
+def of_recipe(name, width):
+    """A paper's model in small, with initial weights that learn in minutes."""
+    return replace(find_recipe(name).model.scaled(width), dropout=0.0, initializer="glorot")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", [COPY, REVERSE], ids=["copy", "reverse"])
+@pytest.mark.parametrize(
+    ("name", "width"), [("rnnsearch-50", 0.096), ("luong-general", 0.096), ("tutorial", 0.094)], ids=lambda x: str(x)
 )
-RNNENCDEC = ModelConfig(
-    embedding_size=32,
-    encoder=EncoderConfig(units=96, direction="forward"),
-    attention=AttentionConfig("fixed"),
-    decoder=DecoderConfig(units=96, start="forward", readout_units=48),
-    dropout=0.0,
-)
+def test_recipes_with_content_attention_learn_to_order_letters(name, width, task):
+    found = learn(of_recipe(name, width), task, 1500)
+    assert found.exact >= 0.99
+    assert found.seen >= 0.95
+
+
+@pytest.mark.slow
+def test_the_local_m_recipe_learns_to_copy():
+    assert learn(of_recipe("luong-local-m", 0.096), COPY, 1500).exact >= 0.99
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("order", [1, -1], ids=["copy", "reverse"])
-@pytest.mark.parametrize(("config", "rate"), [(RNNENCDEC, 4e-3), (LECTURE_FED, 2e-3)], ids=["rnnencdec", "lecture-fed"])
-def test_one_vector_for_a_sentence_is_enough_for_short_strings(config, rate, order):
-    assert learn(config, Task(1, 4, order), 2500, rate).exact >= 0.9
+@pytest.mark.parametrize(
+    ("name", "width", "rate"),
+    [
+        ("rnnencdec-50", 0.096, 4e-3),
+        ("lecture-separate", 0.2, 2e-3),
+        ("lecture-fed", 0.2, 2e-3),
+        ("lecture-deep", 0.2, 2e-3),
+        ("lecture-bidirectional", 0.2, 2e-3),
+        ("lecture-reversed", 0.2, 2e-3),
+    ],
+)
+def test_one_vector_for_a_sentence_is_enough_for_short_strings(name, width, rate, order):
+    assert learn(of_recipe(name, width), Task(1, 4, order), 2500, rate).exact >= 0.9
+
+
+@pytest.mark.slow
+def test_the_lecture_s_base_knows_more_than_how_frequent_letters_are():
+    """Its decoder sees neither words nor context: no claim but that the source has come through."""
+    task = Task(1, 4, 1)
+    model = trained(of_recipe("lecture-rnn", 0.2), task, 2500, 2e-3)
+    source, target, *_ = task.draw(np.random.default_rng(2), TESTED)
+    loss = forward(model, tf.constant(source), tf.constant(target), smoothing=0.0)
+    shares = np.unique(target[target != PAD], return_counts=True)[1] / (target != PAD).sum()
+    assert float(loss.cross_entropy / loss.tokens) < 0.8 * -np.sum(shares * np.log(shares))

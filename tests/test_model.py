@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from combinations import COMBINATIONS, luong
+from combinations import COMBINATIONS
 from conftest import TINY_MODEL, randomise
 from reference import loss as reference_loss
 from reference import weights_of
@@ -16,6 +16,7 @@ from reference import weights_of
 from nmt_keras.cells import Noise
 from nmt_keras.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig
 from nmt_keras.model import Seq2Seq, build_model
+from nmt_keras.recipes import find_recipe
 from nmt_keras.training import forward
 
 PAD, START, END = 0, 2, 3
@@ -99,20 +100,7 @@ def test_the_gradient_is_the_slope_of_the_reference(in_precision):
     assert_gradient_is_the_slope_of_the_reference(in_precision("float64"), PAIRS)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "rnnsearch-deep",  # reset after, LSTM; stacks, residuals; s_0 from both directions; s_i in the readout
-        "rnnsearch-linear",  # tanh; sum of directions, word view; general; s_0 from the mean; linear readout
-        "lecture-fed",  # fixed context
-        "luong-location",  # location, attentional readout, LSTM, the source reversed
-        "luong-feed",  # dot, input feeding, tied
-        "luong-local-m",  # concat local-m inside the loop
-        "luong-local-p",  # general local-p outside it
-        "lecture",  # one recurrent matrix for both halves
-        "self-attention",
-    ],
-)
+@pytest.mark.parametrize("name", COMBINATIONS)
 def test_every_part_s_gradient_is_the_slope_of_the_reference(name, in_precision):
     model = in_precision("float64", name)
     assert_gradient_is_the_slope_of_the_reference(
@@ -258,9 +246,7 @@ def test_parameters_are_counted_alike_with_and_without_making_them(name, count_p
 
 def test_rnnsearch_has_the_paper_s_size(count_parameters):
     """n = 1000, m = 620, l = 500, n' = 1000, 30,000 words: Bahdanau et al. 2014, appendix A.2.3. Biases added."""
-    config = ModelConfig(
-        620, EncoderConfig(units=1000), AttentionConfig(units=1000), DecoderConfig(units=1000, readout_units=500)
-    )
+    config = find_recipe("rnnsearch-50").model
     embeddings = 2 * 30_000 * 620  # 37,200,000
     encoder = 2 * (3 * 1000 * (620 + 1000) + 3 * 1000)  # W, U, b of two gates and the proposal, each way: 9,726,000
     start = 1000 * 1000 + 1000  # W_s
@@ -277,10 +263,7 @@ def test_luong_s_model_has_the_paper_s_size(count_parameters):
 
     With input feeding and the general score; biases added to W_c, W_s and, as everywhere, to the cells.
     """
-    lstm = {"units": 1000, "layers": 4}
-    config = replace(
-        luong(lstm, {"kind": "general"}, {**lstm, "readout_units": 1000, "feeds_attention": True}), embedding_size=1000
-    )
+    config = find_recipe("luong-general").model
     embeddings = 2 * 50_000 * 1000
     layer = 4 * 1000 * (1000 + 1000) + 4 * 1000  # W, U, b of three gates and the proposal: 8,004,000
     fed = 4 * 1000 * 1000  # what the first decoder layer reads of h~_{t-1}

@@ -1,6 +1,7 @@
 """The results: which pairs a run is trained and tested on, and a page that holds what the files say."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -25,13 +26,21 @@ def test_every_recipe_of_a_paper_has_its_run():
 
 
 def test_runs_keep_what_tells_the_systems_apart():
+    sizes = {"units": 1, "layers": 1, "readout_units": 1, "window": 1}
+
+    def without_sizes(record):
+        return replace(record, **{name: value for name, value in sizes.items() if hasattr(record, name)})
+
     for run in all_runs():
-        if run.name.startswith("luong"):
-            paper = find_recipe(run.name).model
-            model = run.recipe.model
-            assert (model.attention.kind, model.attention.span) == (paper.attention.kind, paper.attention.span)
-            assert (model.encoder.direction, model.dropout) == (paper.encoder.direction, paper.dropout)
-            assert model.decoder.feeds_attention == paper.decoder.feeds_attention
+        name = run.name.replace("-8", "-30").replace("-16", "-50") if run.name.startswith("rnn") else run.name
+        paper, model = find_recipe(name).model, run.recipe.model
+        for part in ("encoder", "attention", "decoder"):
+            assert without_sizes(getattr(model, part)) == without_sizes(getattr(paper, part)), run.name
+        assert model.dropout == paper.dropout
+        if paper.decoder.layers > 1:
+            assert model.encoder.layers == model.decoder.layers == 2
+        if paper.attention.span != "global":
+            assert model.attention.window < paper.attention.window
 
 
 def test_concatenations_are_as_long_as_the_limit_allows_and_of_two_pairs_at_the_least():
@@ -64,12 +73,16 @@ def test_the_long_test_set_joins_two_to_six_pairs():
 def result(name, bleu, **more):
     return {
         "name": name, "bleu": bleu, "chrf": 30.0, "loss": 2.5, "exact": 1.0, "parameters": 2_500_000, "steps": 700,
+        "minutes": 6.5,
         "circumstances": {"date": "2026-01-01", "machine": "2 cores"}, **more,
     }  # fmt: skip
 
 
 def by_length(bleu):
-    bins = [{"label": label, "sentences": 30, "bleu": [bleu, bleu - 1, bleu + 1]} for label in ("1-5", "6-10")]
+    bins = [
+        {"label": label, "sentences": 30, "bleu": [value, value - 1, value + 1]}
+        for label, value in (("1-5", bleu), ("6-10", bleu - 1), ("16-20", bleu - 3.5))
+    ]
     table = {part: {"all": bleu, "no_unk": bleu + 1, "pairs": 30, "pairs_no_unk": 20} for part in ("test", "long")}
     shown = {"source": ["hola", ""], "target": ["hello", ""], "alignment": [[0.9, 0.1], [0.2, 0.8]]}
     return {"by_length": bins, "table": table, "alignments": [shown] * 4}
@@ -85,16 +98,22 @@ def folder(tmp_path):
 
 
 def test_the_page_shows_what_the_files_say_and_says_what_has_not_run(folder):
-    written = page(results(folder), folder)
-    assert "| `luong-base` | 5.00 | 30.00 | 2.500 | 1.0 | 2.5 M | 700 |" in written
+    (folder / "words.md").write_text("What a reader says.\n")
+    written = page(results(folder), folder, folder / "words.md")
+    assert "| `luong-base` | 5.00 | 30.00 | 2.500 | 1.0 | 2.5 M | 700 | 6.5 |" in written
+    assert "| `luong-ensemble` | 12.00 | " in written
     assert "| `tutorial` | not run yet |" in written
+    assert "from sources of 1-5 words to those of 16-20: `rnnencdec-8` loses 3.5 BLEU, `rnnsearch-8` 3.5." in written
+    assert "What a reader says." in written
     assert "| + source reversed | 6.00 | +1.0 | 12.6 | +1.3 |" in written
-    assert "| `rnnsearch-16` | 10.25 | 11.25 | 10.25 | 11.25 | RNNsearch-50 | 26.75 | 34.16 |" in written
+    row = "| `rnnsearch-16` | 10.25 (30) | 11.25 (20) | 10.25 (30) | 11.25 (20) | RNNsearch-50 | 26.75 | 34.16 |"
+    assert row in written
     assert (folder / "results-by-length.svg").exists()
     assert (folder / "results-alignments.png").exists()
 
 
 def test_a_page_without_results_has_no_picture(tmp_path):
-    written = page({}, tmp_path)
+    written = page({}, tmp_path, tmp_path / "none")
     assert "results-by-length" not in written
+    assert "findings" not in written
     assert list(tmp_path.iterdir()) == []

@@ -130,6 +130,33 @@ def test_each_position_draws_a_dropout_mask_of_its_own():
     assert not np.array_equal(embedded[1] == 0.0, embedded[2] == 0.0)
 
 
+def test_self_attention_drops_under_sampling_as_under_teacher_forcing():
+    keras.utils.set_random_seed(3)
+    config = MODELS["self-attention"]
+    encoder, decoder = config.encoder, config.decoder
+    model = build_model(ModelConfig(5, encoder, config.attention, decoder, dropout=0.5), 17, 19)
+    encoding = model.encoder(SOURCE, SOURCE != 0)  # nothing dropped here
+    whole = model.decoder(READ, encoding).logits
+    for drops in (model.decoder(READ, encoding, NOISE), model.decoder.call_sampling(READ, encoding, 0.0, NOISE)):
+        below = tf.reduce_mean(tf.abs(drops.logits - whole))
+        assert below > 0.1 * tf.reduce_mean(tf.abs(whole))
+
+
+def test_self_attention_drops_inside_its_layers_too(monkeypatch):
+    sites = []
+    monkeypatch.setattr(
+        "nmt_keras.self_attention.dropout", lambda x, rate, noise, site: sites.append((site, noise is None)) or x
+    )
+    keras.utils.set_random_seed(3)
+    config = MODELS["self-attention"]
+    model = build_model(ModelConfig(5, config.encoder, config.attention, config.decoder, dropout=0.5), 17, 19)
+    encoding = model.encoder(SOURCE, SOURCE != 0)
+    sites.clear()
+    model.decoder.call_sampling(READ, encoding, 0.0, NOISE)
+    assert {site for site, _ in sites} == {"target_layer_0 source", "target_layer_0 forward"}
+    assert not any(absent for _, absent in sites)
+
+
 def test_the_probability_is_a_line_over_the_run():
     config = TrainConfig(steps=5, minutes=None, sampling_from=0.2, sampling_to=1.0)
     found = [sampling_probability(config, step, 5) for step in range(5)]

@@ -379,10 +379,12 @@ def test_a_running_hypothesis_is_waited_for_while_its_best_possible_score_is_hig
 
 
 def test_what_has_ended_is_never_lost_to_a_longer_hypothesis():
-    # "a#" ends at once and worse than "bc..." runs, in a beam of two; both are found
-    found = beam_search(spell, no_time(1), script_of("bcdefg"), tf.constant([12]), width=2, n_best=2)
-    assert found.lengths.numpy().tolist() == [[7, 1]] or found.lengths.numpy()[0, 0] == 7
-    assert spelt(found) == ["bcdefg#"]
+    # the empty sentence ends at 0.08; a step later two that go on have 0.45 and 0.44, in a beam of two
+    first, then = [1e-9, 1e-9, 1e-9, 0.08, 0.9, 0.02], [1e-9, 1e-9, 1e-9, 0.01, 0.5, 0.49]
+    script = Script(tf.constant(np.log([[first, then, then]]), tf.float32))
+    found = beam_search(spell, no_time(1), script, tf.constant([3]), width=2, n_best=2)
+    assert found.ids[0].numpy().tolist() == [[END, PAD, PAD], [4, 4, 4]]
+    assert float(found.log_probs[0, 0]) == pytest.approx(np.log(0.08), abs=1e-4)
 
 
 def test_hypotheses_that_the_limit_cut_rank_behind_those_that_ended():
@@ -475,8 +477,13 @@ def test_unk_is_chosen_only_where_it_is_allowed():
 
 def test_end_does_not_come_before_the_least_number_of_tokens():
     noise = tf.fill([3, 12], 0.5)
+    words = ("hello", "of", "")
+    logits = script_of(*words).logits.numpy()
+    logits[..., LETTERS.index("x")] = 0.0
+    for row, word in zip(logits, words, strict=True):
+        row[len(word) :, END] = 9.0  # for ever
     for least, lengths in ((1, [6, 3, 1]), (3, [6, 3, 3]), (5, [6, 5, 5])):
-        given = (spell, no_time(3), script_of("hello", "ox", ""), tf.fill([3], 5 + 3))
+        given = (spell, no_time(3), Script(tf.constant(logits)), tf.fill([3], 5 + 3))
         constraints = Constraints(min_tokens=least)
         for found in (
             greedy(*given, constraints=constraints),
@@ -485,8 +492,7 @@ def test_end_does_not_come_before_the_least_number_of_tokens():
         ):
             tokens = found.ids[:, 0].numpy()
             assert not (tokens[:, : least - 1] == END).any()
-        if least == 1:
-            assert greedy(*given).lengths[:, 0].numpy().tolist() == lengths
+            assert found.lengths[:, 0].numpy().tolist() == lengths
 
 
 @pytest.mark.parametrize("least", [1, 4])

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
 import httpx
@@ -27,9 +27,11 @@ from serve import codec, json_text, server
 from serve.app import create_app
 from serve.codec import Layout
 from serve.core import Core
-from serve.limits import Limits
+from serve.limits import Limits, require_few_values
+from serve.metrics import Call
 from serve.model_config import models_in, version_folders
 from serve.repository import Repository
+from serve.servable import Servable, Signature
 from serve.status import Code, StatusError
 from serve.values import TensorSpec
 
@@ -72,6 +74,14 @@ def parse_error(document: bytes) -> str:
         (b"[1.]", "Miss fraction part in number. at offset: 3"),
         (b"[1e]", "Miss exponent in number. at offset: 3"),
         (b"[1e999]", "Number too big to be stored in double. at offset: 1"),
+        (b'["1e999", 1e999]', "Number too big to be stored in double. at offset: 10"),
+        (b"[1e+]", "Miss exponent in number. at offset: 4"),
+        (b"[tru]", "Invalid value. at offset: 4"),
+        (b"text", "Invalid value. at offset: 1"),
+        (b"[-]", "Invalid value. at offset: 2"),
+        (b"[Infi]", "Invalid value. at offset: 5"),
+        (b"\xef\xbb\xbf[1, ]", "Invalid value. at offset: 7"),
+        (b"\xef\xbb\xbf\xef\xbb\xbf{}", "Invalid value. at offset: 3"),
         (b"[" + b"9" * 5000 + b"]", "Number too big to be stored in double. at offset: 1"),
         (b"[" * 100_000, "Nested deeper than 64 levels. at offset: 64"),
     ],
@@ -88,6 +98,8 @@ def test_nan_and_infinity_are_read():
     nan, infinity, negative = json_text.parse(b"[NaN, Infinity, -Infinity]", MANY)
     assert nan != nan
     assert infinity == -negative == float("inf")
+    assert json_text.parse(b'[Inf, -Inf, "Inf -NaN"]', MANY) == [infinity, negative, "Inf -NaN"]
+    assert np.isnan(json_text.parse(b"-NaN", MANY))
 
 
 def test_integers_beyond_64_bits_become_doubles():
@@ -516,6 +528,71 @@ def test_a_request_beyond_a_limit_is_refused_with_the_option_that_sets_it(counte
     assert response.json() == {"error": message}
 
 
+def test_a_body_that_is_slow_to_come_keeps_nobody_waiting(counted):
+    servable = Counted()
+    servable.released.set()
+    browser = counted(servable, Limits(concurrency=1, queue=0))
+    begun, answered = asyncio.Event(), asyncio.Event()
+
+    async def slow() -> AsyncIterator[bytes]:
+        yield b'{"instances": ["ab'
+        begun.set()
+        await answered.wait()
+        yield b'cd"]}'
+
+    async def quick() -> httpx.Response:
+        await begun.wait()
+        response = await count(browser, "abc")
+        answered.set()
+        return response
+
+    patient, meanwhile = browser.together(browser.send("POST", "/v1/models/count:predict", content=slow()), quick())
+    assert meanwhile.json() == {"predictions": [3]}
+    assert patient.json() == {"predictions": [4]}
+
+
+def test_bodies_are_turned_away_when_all_together_are_more_than_a_full_queue_s():
+    core = Core(Repository(lambda: [], lambda path: None), Limits(concurrency=1, queue=1, max_body_bytes=10))
+
+    async def fill() -> None:
+        async with core.admit(Call("predict", "REST"), 9.0) as one, core.admit(Call("predict", "REST"), 9.0) as other:
+            one.hold(10)
+            other.hold(10)
+            with pytest.raises(StatusError, match="Too many large bodies") as caught:
+                other.hold(1)
+            assert caught.value.code is Code.UNAVAILABLE
+        async with core.admit(Call("predict", "REST"), 9.0) as again:  # what has ended is forgotten
+            again.hold(20)
+
+    asyncio.run(fill())
+
+
+def test_an_answer_that_is_too_large_to_be_written_is_refused():
+    outputs = {"a": np.zeros([2, 3]), "b": np.zeros([4])}
+    require_few_values(Limits(max_values=10), outputs)
+    with pytest.raises(StatusError, match=r"would have 10 values, more than 9 \(--max-values\)"):
+        require_few_values(Limits(max_values=9), outputs)
+
+
+def test_what_the_graph_s_own_placeholder_does_not_take_is_the_request_s_fault():
+    class Session:
+        def run(self, *_: object, **__: object) -> None:
+            raise ValueError("Cannot feed value of shape (2, 3) for Tensor x:0, which has shape (?,)")
+
+    servable = Servable(Session(), {})
+    nothing = Signature({"x": TensorSpec("float32", None)}, {}, {"x": "x:0"}, {}, "")
+    with pytest.raises(StatusError, match="Cannot feed value of shape") as caught:
+        servable.run(nothing, {"x": np.zeros([2, 3])}, 1.0)
+    assert caught.value.code is Code.INVALID_ARGUMENT
+
+
+def test_an_empty_body_is_an_empty_document_packed_or_not(counted):
+    browser = counted(Counted(), Limits())
+    for headers in ({}, {"Content-Encoding": "gzip"}):
+        response = browser.post("/v1/models/count:predict", content=b"", headers=headers)
+        assert response.json() == {"error": "JSON Parse error: The document is empty"}
+
+
 def test_a_small_body_that_unpacks_beyond_the_limit_is_refused(counted):
     browser = counted(Counted(), Limits(max_unpacked_bytes=10_000))
     bomb = gzip.compress(b" " * 1_000_000)
@@ -536,7 +613,11 @@ def test_a_connection_beyond_the_limit_is_told_that_the_server_is_busy(page):
                 for connection, status in ((first, 200), (second, 503), (first, 200)):
                     connection.request("GET", "/")
                     response = connection.getresponse()
-                    assert (response.status, bool(response.read())) == (status, True)
+                    body = response.read()
+                    assert (response.status, bool(body)) == (status, True)
+                    if status == 503:
+                        assert "try again later" in json.loads(body)["error"]
+                        assert response.headers["Content-Type"] == "application/json"
         finally:
             uvicorn_server.should_exit = True
             thread.join(20)
@@ -618,7 +699,8 @@ def test_files_are_served_outside_v1(page):
         ("GET", "/..%2fsecret", 404, "Not Found"),
         ("GET", "/%00", 404, "Not Found"),
         ("GET", f"/{'a' * 5000}", 404, "Not Found"),
-        ("POST", "/", 405, "Method Not Allowed"),
+        ("POST", "/", 404, "Not Found"),
+        ("POST", "/v2/models/toy:predict", 404, "Not Found"),
         ("GET", "/v1/", 400, "Malformed request: GET /v1/"),
         ("GET", "/v1/index.html", 400, "Malformed request: GET /v1/index.html"),
         ("GET", "/V1/models/toy", 404, "Could not find any versions of model toy"),
@@ -794,7 +876,7 @@ def test_a_gzipped_request_is_unpacked(client):
         ("POST", "/v1/models/toy/labels/stable:predict", "{}", 400, "Unrecognized servable version label: stable"),
         ("GET", "/v1/models/nope", "", 404, "Could not find any versions of model nope"),
         ("GET", "/v1/models/toy/versions/2", "", 404, "Could not find version 2 of model toy"),
-        ("GET", "/v1/models/toy/labels/a%20b", "", 400, "Unrecognized servable version label: a b"),
+        ("GET", "/v1/models/toy/labels/a%20b/metadata", "", 400, "Unrecognized servable version label: a b"),
         ("GET", "/v1/models/nope/metadata", "", 404, "Servable not found for request: Latest(nope)"),
         (
             "POST",

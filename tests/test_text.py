@@ -44,6 +44,7 @@ KINDS = {
     "word": TextConfig("word", 100),
     "plain word": TextConfig("word", 100, lowercase=True, strip_accents=True),
     "subword": TextConfig("subword", 400),
+    "character": TextConfig("character", 400),
 }
 
 
@@ -306,7 +307,9 @@ def test_a_record_that_is_not_text_at_all_is_named(tmp_path):
 
 def test_a_text_of_another_kind_is_refused(texts, tmp_path):
     texts["word"].save(tmp_path)
-    with pytest.raises(ValueError, match=r"expected a subword text, received kind 'word'\. Load it with load_text"):
+    with pytest.raises(
+        ValueError, match=r"expected a subword or character text, received kind 'word'\. Load it with load_text"
+    ):
         SubwordText.load(tmp_path)
 
 
@@ -451,11 +454,16 @@ def test_a_lone_quote_keeps_its_spaces():
 # Pieces
 
 
-def test_pieces_give_back_every_line_exactly(subword):
+@pytest.mark.parametrize("kind", ["subword", "character"])
+def test_pieces_give_back_every_line_exactly(texts, kind):
     sentences = tf.constant([*CORPUS, *AWKWARD])
-    tokens = subword.encode(sentences)
+    tokens = texts[kind].encode(sentences)
     assert UNK not in tokens.ids.numpy()
-    assert strings(subword.decode(tokens.ids)) == [*CORPUS, *AWKWARD]
+    assert strings(texts[kind].decode(tokens.ids)) == [*CORPUS, *AWKWARD]
+
+
+def test_characters_are_one_sign_each_with_the_space_before_a_word_among_them(texts):
+    assert strings(texts["character"].encode(tf.constant(["¿María come?"])).surface) == [[*"▁¿María▁come?", ""]]
 
 
 def test_surfaces_of_pieces_join_to_the_sentence(subword):

@@ -195,6 +195,21 @@ def test_masked_rows_change_no_update(batches, denominator):
         np.testing.assert_allclose(one, other, rtol=1e-5)
 
 
+@pytest.mark.parametrize(("begin", "end"), [(0.0, 0.0), (0.0, 0.5), (1.0, 1.0)])
+def test_own_tokens_are_asked_for_only_where_a_run_ever_reads_them(batches, begin, end):
+    asked = []
+
+    class Watched(Bigram):
+        def call(self, inputs, noise=None, sampling=None):
+            asked.append(sampling)
+            return super().call(inputs, noise, sampling)
+
+    updater = Updater(Watched(), config(sampling_from=begin, sampling_to=end))
+    updater(next(batches.epoch(0)), 0, STEPS)
+    assert [sampling is None for sampling in asked] == [begin == end == 0.0] * len(asked)
+    assert asked
+
+
 def test_a_rehearsal_times_each_shape_and_leaves_no_trace(batches):
     shapes = choose_shapes(batches.source.lengths, batches.target.lengths, 2)
     batches = Batches(batches.source, batches.target, batch_size=4, shapes=shapes, pool_size=13, seed=1)

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 import tensorflow as tf
-from conftest import TINY_TEXT
+from conftest import TINY_TEXT, randomise
 
 import nmt_keras
 from nmt_keras.config import END, PAD, UNK, AttentionConfig, DecoderConfig, ModelConfig, Recipe, SearchConfig
@@ -16,7 +16,9 @@ from nmt_keras.experiment import Experiment
 from nmt_keras.export import export
 from nmt_keras.export.fresh_process import Request, ask
 from nmt_keras.lexicon import learn_lexicon, load_lexicon
+from nmt_keras.model import build_model
 from nmt_keras.text import Tokens, fit_text
+from nmt_keras.training import save_weights
 from nmt_keras.unknown_words import UnknownWords
 
 
@@ -60,6 +62,15 @@ def replacing(translator):
     return type(translator)(
         translator.source_text, translator.target_text, translator.model, search, UnknownWords({"hermana": "sister"})
     )
+
+
+def stranger_to(translator):
+    """A model of the same sizes that has learnt nothing."""
+    made = build_model(
+        translator.model.config, translator.source_text.vocabulary_size, translator.target_text.vocabulary_size
+    )
+    randomise(made, 7)
+    return made
 
 
 @pytest.fixture
@@ -116,11 +127,16 @@ def test_a_run_learns_its_lexicon_and_replaces_with_it(run_folder, pairs, tmp_pa
     assert Experiment(run_folder).translator().unknown_words.lexicon == {}
 
 
-def test_runs_of_one_vocabulary_translate_as_an_ensemble(run_folder):
-    alone, both = nmt_keras.load(run_folder), nmt_keras.load(run_folder, run_folder)
-    for one, other in zip(alone.translate(["No.", "¿Sí?"]), both.translate(["No.", "¿Sí?"]), strict=True):
-        assert one.text == other.text
-        assert one.score == pytest.approx(other.score, abs=1e-5)
+def test_runs_of_one_vocabulary_translate_as_an_ensemble(run_folder, tmp_path):
+    other = shutil.copytree(run_folder, tmp_path / "other")
+    shutil.rmtree(other / "checkpoints")
+    save_weights(stranger_to(Experiment(run_folder).translator()), other / "checkpoints", 1)
+    alone, strange, both = nmt_keras.load(run_folder), nmt_keras.load(other), nmt_keras.load(run_folder, other)
+    sources, targets = ["No.", "¿Sí?"], ["No.", "Yes?"]
+    for one, two, mean in zip(*(t.score(sources, targets) for t in (alone, strange, both)), strict=True):
+        wanted = np.logaddexp(one.token_log_probs, two.token_log_probs) - np.log(2.0)
+        np.testing.assert_allclose(mean.token_log_probs, wanted, atol=1e-4)
+        assert abs(one.log_prob - two.log_prob) > 0.1
 
 
 def test_runs_of_two_vocabularies_are_refused(run_folder, tmp_path):
@@ -134,7 +150,7 @@ def test_runs_of_two_vocabularies_are_refused(run_folder, tmp_path):
 def test_an_exported_ensemble_replaces_unknown_words_in_a_process_without_keras(
     replacing, writing_unknown_words, tmp_path
 ):
-    ensemble = Ensemble([replacing.model, replacing.model])
+    ensemble = Ensemble([replacing.model, stranger_to(replacing)])
     both = type(replacing)(
         replacing.source_text, replacing.target_text, ensemble, replacing.search, replacing.unknown_words
     )
@@ -142,6 +158,10 @@ def test_an_exported_ensemble_replaces_unknown_words_in_a_process_without_keras(
     sentences = ["mi hermana", "Zaragoza"]
     wanted = [t.text for t in both.translate(sentences)]
     assert all("⁇" not in text for text in wanted)
+    scores = [t.score for t in both.translate(sentences)]
     asked = ask([version], [Request("serving_default", [sentences])])
     ((reply,),) = asked.models[0].replies
     assert reply["outputs"]["translation"]["values"] == wanted
+    np.testing.assert_allclose(reply["outputs"]["score"]["values"], scores, atol=1e-4)
+    alone = [t.score for t in replacing.translate(sentences)]
+    assert np.abs(np.subtract(alone, scores)).min() > 1e-3

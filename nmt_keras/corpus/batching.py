@@ -71,8 +71,8 @@ def batch_pairs(
 
 
 def _segmenter(text: Text, config: TrainConfig) -> Segmenter | None:
-    """What cuts the sentences of one side; None where that is a word text."""
-    if config.segmentation_alpha is None or not isinstance(text, SubwordText):
+    """What cuts the sentences of one side; None where there is one way to cut them."""
+    if config.segmentation_alpha is None or not isinstance(text, SubwordText) or text.config.kind != "subword":
         return None
     return Segmenter(text, config.segmentation_alpha, config.segmentations)
 

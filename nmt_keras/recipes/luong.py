@@ -42,6 +42,7 @@ _TRAIN = TrainConfig(
     clip_norm=5.0,
     label_smoothing=0.0,
     denominator="sentences",
+    patience=8,  # validations, as many as there are: all epochs are gone through
 )
 
 LUONG_BASE = Recipe(

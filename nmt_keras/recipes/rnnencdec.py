@@ -76,6 +76,7 @@ def _recipe(name: str, model: ModelConfig, words: int, epochs: float) -> Recipe:
             clip_norm=1.0,
             label_smoothing=0.0,
             denominator="sentences",
+            patience=8,  # validations, as many as there are: all epochs are gone through
         ),
         search=SearchConfig(beam_size=12),
     )

@@ -16,7 +16,11 @@ from nmt_keras.text.word import WordText
 
 __all__ = ["END", "PAD", "START", "UNK", "SubwordText", "Text", "Tokens", "WordText", "fit_text", "load_text"]
 
-_KINDS: dict[str, type[WordText] | type[SubwordText]] = {"word": WordText, "subword": SubwordText}
+_KINDS: dict[str, type[WordText] | type[SubwordText]] = {
+    "word": WordText,
+    "subword": SubwordText,
+    "character": SubwordText,
+}
 
 
 def fit_text(config: TextConfig, lines: Iterable[str]) -> Text:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -33,19 +34,20 @@ def read_config(folder: str | PathLike[str]) -> TextConfig:
     return _config_of(_read_json(Path(folder) / RECORD_FILE), Path(folder) / RECORD_FILE)
 
 
-def read_record(folder: str | PathLike[str], kind: str, vocabulary_file: str) -> tuple[TextConfig, bytes]:
+def read_record(folder: str | PathLike[str], kinds: Sequence[str], vocabulary_file: str) -> tuple[TextConfig, bytes]:
     """The configuration and the vocabulary's bytes of the text in ``folder``, checked against the stored checksum.
 
     Raises:
         FileNotFoundError: ``text.json`` or the vocabulary is missing.
-        ValueError: one of them is damaged, or the text is not of this ``kind``.
+        ValueError: one of them is damaged, or the text is of none of these ``kinds``.
     """
     path = Path(folder) / RECORD_FILE
     record = _read_json(path)
     config = _config_of(record, path)
-    if config.kind != kind:
+    if config.kind not in kinds:
+        wanted = " or ".join(kinds)
         raise ValueError(
-            f"{path}: expected a {kind} text, received kind {config.kind!r}. Load it with load_text(folder)."
+            f"{path}: expected a {wanted} text, received kind {config.kind!r}. Load it with load_text(folder)."
         )
     vocabulary = _read(Path(folder) / vocabulary_file)
     expected, received = record["sha256"].get(vocabulary_file), hashlib.sha256(vocabulary).hexdigest()

@@ -1,4 +1,4 @@
-"""Subword text: a SentencePiece unigram model (Kudo 2018), cased and lossless.
+"""Subword text: a SentencePiece unigram model (Kudo 2018), or one of single characters; cased and lossless.
 
 Nothing a user writes is lost, ``decode(encode(x)) == x``, because
 
@@ -43,7 +43,7 @@ _THREADS = 4  # a constant: the order of floating-point sums, and with it the mo
 
 
 class SubwordText(tf.Module):
-    """Pieces of words to ids and back.
+    """Pieces of words, or characters, to ids and back; ``TextConfig.kind`` says which.
 
     A piece is displayed as it stands in the text, with "▁" for the space in front of a word. A character spelt in bytes
     is displayed at its first byte, its other bytes as "", on the source side and on the target side.
@@ -79,7 +79,7 @@ class SubwordText(tf.Module):
             sentencepiece.SentencePieceTrainer.train(
                 sentence_iterator=_normalised(itertools.islice(lines, _MAX_LINES), characters),
                 model_writer=model,
-                model_type="unigram",
+                model_type="unigram" if config.kind == "subword" else "char",
                 vocab_size=config.vocabulary_size,
                 hard_vocab_limit=False,
                 max_sentence_length=_MAX_LINE_BYTES,
@@ -110,7 +110,7 @@ class SubwordText(tf.Module):
             FileNotFoundError: a file is missing.
             ValueError: a file is damaged or holds another kind of text.
         """
-        config, model = read_record(folder, "subword", MODEL_FILE)
+        config, model = read_record(folder, ("subword", "character"), MODEL_FILE)
         return cls(model, config)
 
     def save(self, folder: str | PathLike[str]) -> None:
@@ -202,8 +202,9 @@ def _fault(characters: set[str], config: TextConfig) -> str:
     least = len(SPECIALS) + _BYTE_PIECES + len(characters)
     if config.vocabulary_size < least:
         return (
-            f"TextConfig.vocabulary_size: expected at least {least} for a subword text of these lines (4 specials, "
-            f"256 bytes, {len(characters)} characters), received {config.vocabulary_size}. Raise it or use a word text."
+            f"TextConfig.vocabulary_size: expected at least {least} for a {config.kind} text of these lines (4 "
+            f"specials, 256 bytes, {len(characters)} characters), received {config.vocabulary_size}. Raise it or use a "
+            "word text."
         )
     return "lines: expected lines that SentencePiece can learn from. Check the corpus file or use a word text."
 

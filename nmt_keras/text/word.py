@@ -101,7 +101,7 @@ class WordText(tf.Module):
             FileNotFoundError: a file is missing.
             ValueError: a file is damaged or holds another kind of text.
         """
-        config, vocabulary = read_record(folder, "word", VOCABULARY_FILE)
+        config, vocabulary = read_record(folder, ("word",), VOCABULARY_FILE)
         return cls(vocabulary.decode("utf-8").split("\n")[:-1], config)
 
     def save(self, folder: str | PathLike[str]) -> None:

@@ -60,7 +60,7 @@ def refusals(server: Server) -> list[Refusal]:
             f"{path}/versions/{missing}",
             f"Could not find version {missing} of model {model}",
         ),
-        status("status of an unknown label", f"{path}/labels/no-such-label", no_label, 400),
+        status("metadata of an unknown label", f"{path}/labels/no-such-label/metadata", no_label, 400),
         status(
             "metadata of an unknown model",
             "/v1/models/no-such/metadata",
@@ -160,14 +160,9 @@ def refusals(server: Server) -> list[Refusal]:
         malformed("query string after :predict", "POST", f"{predict}?x=1"),
         status("query string after a model", f"{path}?x=1", f"Could not find any versions of model {model}?x=1"),
         status("no model", "/v1/models", "Missing model name in request.", 400),
-        status(
-            "version beyond 64 bits",
-            f"{path}/versions/{2**63}",
-            f"Failed to convert version: {2**63} to numeric.",
-            400,
-        ),
+        Refusal("version beyond 64 bits", "GET", f"{path}/versions/{2**63}", b"", 400, None),
         Refusal("path outside /v1/", "GET", f"/v2/models/{model}", b"", 404, None),
-        Refusal("preflight without an origin", "OPTIONS", path, b"", 400, f"Malformed request: OPTIONS {path}"),
+        Refusal("preflight without an origin", "OPTIONS", path, b"", 400, None),
     ]
 
 

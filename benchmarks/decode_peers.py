@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""How fast whole processes translate the test part, beside OpenNMT-py; and CTranslate2, beside ours after start-up.
+
+    benchmarks/peers/setup_peers.sh PEERS                                             installs the peers
+    PEERS/bin/python benchmarks/peers/peers.py prepare --corpus spa.txt --work WORK   the corpus as they read it
+    PEERS/bin/python benchmarks/peers/peers.py quality --venv PEERS --work WORK       trains OpenNMT-py: m_step_N.pt
+    python -m benchmarks.decode_peers --run runs/wide --work WORK --venv PEERS --opennmt WORK/quality/m_step_N.pt
+    ... --transformer WORK/transformer/m_step_N.pt                                    CTranslate2 too, from ct2.py
+
+Each tool reads a file of sentences and writes a file of translations with beam 5, in turn, ``repeats`` times. Measured
+are whole processes on the test part, and on ten times the test part without start-up, which is what a process takes for
+a single sentence. BLEU is sacreBLEU's on raw text. Prints JSON with every repetition and the ratios of the medians.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+from benchmarks.machine import machine
+
+TIMES = 10
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What to measure."""
+
+    run: Path
+    """Our run directory."""
+    work: Path
+    """The folder that ``peers.py prepare`` made."""
+    venv: Path
+    """The environment that ``setup_peers.sh`` made."""
+    opennmt: Path
+    """A checkpoint of OpenNMT-py, trained on the pieces in ``work``."""
+    transformer: Path | None = None
+    """A transformer's checkpoint for CTranslate2, which ct2.py then times."""
+    beam: int = 5
+    repeats: int = 3
+
+
+def main(settings: Settings) -> None:
+    """Measures, and prints the result."""
+    before = machine()
+    references = (settings.work / "test.en").read_text(encoding="utf-8").splitlines()
+    count = len(references)
+    found: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as scratch:
+        tools = {
+            "ours": (settings.work / "test.es", lambda source, out: our_process(settings, source, out)),
+            "opennmt": (settings.work / "test.sp.es", lambda source, out: opennmt_process(settings, source, out)),
+        }
+        for _ in range(settings.repeats):
+            for name, (test, translate) in tools.items():
+                measured = found.setdefault(name, {"one": [], "test": [], "tenfold": []})
+                for size, seconds in whole_processes(test, translate, Path(scratch) / name).items():
+                    measured[size].append(round(seconds, 2))
+                print(name, measured, file=sys.stderr, flush=True)
+        for name in tools:
+            found[name] |= rates(found[name], count)
+            found[name]["bleu"] = quality(Path(scratch) / name / "test.out", settings, references)
+    if settings.transformer:
+        found["ctranslate2"] = ctranslate2(settings, settings.transformer)
+    ratios = {rate: round(found["ours"][rate] / found["opennmt"][rate], 2) for rate in rates(found["ours"], count)}
+    command = " ".join(["python -m benchmarks.decode_peers", *sys.argv[1:]])
+    print(json.dumps({**before, "command": command, "ours / opennmt": ratios, "tools": found}, indent=2))
+
+
+def whole_processes(test: Path, translate: Callable[[Path, Path], None], folder: Path) -> dict[str, float]:
+    """Seconds that processes take for one sentence, for the test part and for ten times that."""
+    folder.mkdir(exist_ok=True)
+    lines = test.read_text(encoding="utf-8").splitlines(keepends=True)
+    found = {}
+    for size, taken in {"one": lines[:1], "test": lines, "tenfold": lines * TIMES}.items():
+        source = folder / f"{size}.in"
+        source.write_text("".join(taken), encoding="utf-8")
+        began = time.perf_counter()
+        translate(source, folder / f"{size}.out")
+        found[size] = time.perf_counter() - began
+    return found
+
+
+def rates(seconds: dict[str, list[float]], count: int) -> dict[str, float]:
+    """Sentences per second, of medians."""
+    one, test, tenfold = (statistics.median(seconds[size]) for size in ("one", "test", "tenfold"))
+    return {
+        "whole_process_per_s": round(count / test, 1),
+        "after_start_up_per_s": round((TIMES * count - 1) / (tenfold - one), 1),
+    }
+
+
+def our_process(settings: Settings, source: Path, out: Path) -> None:
+    """``nmt translate``, each line as one sentence."""
+    command = [sys.executable, "-m", "nmt_keras", "translate", str(settings.run), "--no-split"]
+    with source.open("rb") as read, out.open("wb") as written:
+        carried_out([*command, "--search.beam-size", str(settings.beam)], stdin=read, stdout=written)
+
+
+def opennmt_process(settings: Settings, source: Path, out: Path) -> None:
+    """``onmt_translate`` on pieces."""
+    options = {"model": settings.opennmt, "src": source, "output": out, "beam_size": settings.beam}
+    given = [part for key, value in options.items() for part in (f"-{key}", str(value))]
+    carried_out([str(settings.venv / "bin" / "onmt_translate"), *given, "-batch_size", "64", "-max_length", "80"])
+
+
+def carried_out(command: Sequence[str], stdin: Any = None, stdout: Any = subprocess.PIPE) -> bytes:
+    """What a command printed.
+
+    Raises:
+        SystemExit: it failed.
+    """
+    done = subprocess.run(command, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, check=False)
+    if done.returncode:
+        raise SystemExit(f"decode_peers: {' '.join(command)} failed:\n{done.stderr.decode()[-4000:]}")
+    return done.stdout or b""
+
+
+def quality(out: Path, settings: Settings, references: Sequence[str]) -> float:
+    """BLEU of a tool's translations; pieces become text first."""
+    import sentencepiece
+
+    from nmt_keras.metrics import bleu
+
+    lines = out.read_text(encoding="utf-8").splitlines()
+    if out.parent.name == "opennmt":
+        pieces = sentencepiece.SentencePieceProcessor(model_file=str(settings.work / "spm.en.model"))
+        lines = [pieces.decode(line.split()) for line in lines]
+    return round(bleu(lines, references).value, 2)
+
+
+def ctranslate2(settings: Settings, model: Path) -> dict[str, Any]:
+    """What ct2.py says of a transformer, after start-up."""
+    script = Path(__file__).parent / "peers" / "ct2.py"
+    python = str(settings.venv / "bin" / "python")
+    printed = carried_out([python, str(script), "--work", str(settings.work), "--model", str(model)])
+    result: dict[str, Any] = json.loads(printed.splitlines()[-1])
+    return result
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Settings, description=__doc__))

@@ -1,0 +1,52 @@
+"""Figures in the documentation are those of the files that benchmarks printed."""
+
+import json
+
+import pytest
+
+from benchmarks.measured import MEASURED, PAGES, block, written
+
+FOUND = {
+    "command": "python -m benchmarks.train_speed --work /some/where/WORK --units 256",
+    "date": "2026-01-02T03:04:05+00:00",
+    "cpu": "some processor",
+    "cores": 2,
+    "libraries": {"tensorflow": "2.21.0"},
+    "median": {"matched": 2000, "onmt": 1000},
+    "ratios": {"matched / onmt": 2.0},
+    "runs": {
+        "matched": [{"target_tokens_per_s": 2000, "parameters": 5, "compile_s": 61.2, "shapes": 12}],
+        "onmt": [{"target_tokens_per_s": 1000.0, "parameters": None}],
+    },
+}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_tables_of_a_page_are_those_of_its_files(page):
+    text = page.read_text(encoding="utf-8")
+    assert written(text) == text, "python -m benchmarks.measured writes them"
+    assert all(f"<!-- measured: {path.stem} -->" in text for path in MEASURED.glob("*.json"))
+
+
+def test_a_table_says_what_the_file_does_and_nothing_of_the_machine_s_folders(tmp_path):
+    (tmp_path / "x.json").write_text(json.dumps(FOUND))
+    text = block("x", tmp_path)
+    assert "| this package | 5 | 2,000 | 2,000 |  |" in text
+    assert "| OpenNMT-py 3.5.1 | not told | 1,000 | 1,000 | 2.00x |" in text
+    assert "`python -m benchmarks.train_speed --work WORK --units 256`; 2 cores, some processor, 2026-01-02" in text
+
+
+def test_a_file_of_no_known_benchmark_is_refused(tmp_path):
+    (tmp_path / "x.json").write_text(json.dumps({**FOUND, "command": "python -m benchmarks.other"}))
+    with pytest.raises(ValueError, match=r"x\.json: expected one of train_speed"):
+        block("x", tmp_path)
+
+
+def test_what_stands_between_the_marks_is_written_anew_and_nothing_else(tmp_path):
+    (tmp_path / "x.json").write_text(json.dumps(FOUND))
+    page = "before\n<!-- measured: x -->\nFORMER\n<!-- end -->\nafter\n"
+    new = written(page, tmp_path)
+    assert new.startswith("before\n<!-- measured: x -->\n| | parameters")
+    assert new.endswith("<!-- end -->\nafter\n")
+    assert "FORMER" not in new
+    assert written(new, tmp_path) == new
