@@ -137,8 +137,10 @@ def test_location_learns_where_letters_stand_in_strings_of_one_length(order):
 
 
 def of_recipe(name, width):
-    """A paper's model in small, with initial weights that learn in minutes."""
-    return replace(find_recipe(name).model.scaled(width), dropout=0.0, initializer="glorot")
+    """A paper's model in small: narrow, at most two layers, with initial weights that learn in minutes."""
+    model = find_recipe(name).model.scaled(width)
+    encoder, decoder = (replace(part, layers=min(2, part.layers)) for part in (model.encoder, model.decoder))
+    return replace(model, encoder=encoder, decoder=decoder, dropout=0.0, initializer="glorot")
 
 
 @pytest.mark.slow
@@ -147,14 +149,14 @@ def of_recipe(name, width):
     ("name", "width"), [("rnnsearch-50", 0.096), ("luong-general", 0.096), ("tutorial", 0.094)], ids=lambda x: str(x)
 )
 def test_recipes_with_content_attention_learn_to_order_letters(name, width, task):
-    found = learn(of_recipe(name, width), task, 1500)
+    found = learn(of_recipe(name, width), task, 2500 if name == "luong-general" else 1500)
     assert found.exact >= 0.99
     assert found.seen >= 0.95
 
 
 @pytest.mark.slow
 def test_the_local_m_recipe_learns_to_copy():
-    assert learn(of_recipe("luong-local-m", 0.096), COPY, 1500).exact >= 0.99
+    assert learn(of_recipe("luong-local-m", 0.096), COPY, 2500).exact >= 0.99
 
 
 @pytest.mark.slow
