@@ -5,7 +5,8 @@
     python -m benchmarks.measured
 
 A page holds a table between ``<!-- measured: NAME -->`` and ``<!-- end -->``; the JSON is docs/measured/NAME.json. What
-kind of benchmark printed it, its command says. Below each table stand command, machine and date.
+kind of benchmark printed it, its command says. Below each table stand command, machine and date. Between
+``<!-- measured: NAME.said -->`` and ``<!-- end -->`` stands what the demo said.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from typing import Any
 
 DOCS = Path(__file__).parents[1] / "docs"
 MEASURED = DOCS / "measured"
-PAGES = (DOCS / "speed.md",)
-BLOCK = re.compile(r"(?P<begin><!-- measured: (?P<name>[\w-]+) -->\n).*?(?P<end><!-- end -->)", re.DOTALL)
+PAGES = (DOCS / "speed.md", DOCS.parent / "README.md")
+BLOCK = re.compile(r"(?P<begin><!-- measured: (?P<name>[\w.-]+) -->\n).*?(?P<end><!-- end -->)", re.DOTALL)
 
 Result = Mapping[str, Any]
 PEERS = {"matched": "this package", "onmt": "OpenNMT-py 3.5.1", "joey": "Joey NMT 2.3.0"}
@@ -73,10 +74,28 @@ def attention_cost(found: Result) -> list[str]:
     return lines
 
 
+def demo(found: Result) -> list[str]:
+    """What the demo's run reached."""
+    test, seconds = found["test"], found["training_minutes"]
+    rows = {
+        "test BLEU / chrF (greedy, raw, cased)": f"{test['bleu']:.2f} / {test['chrf']:.2f}",
+        "sentences of the test part translated exactly": f"{test['exact']:.1f} %",
+        "updates (epochs)": f"{test['step']:,} ({found['epochs']:.1f})",
+        "target tokens per second, median of the log's rows; padding": (
+            f"{found['tokens_per_s']:,}; {found['padding']:.0%}"
+        ),
+        "batch shapes traced, seconds compiling": f"{found['shapes']}, {found['compile_s']:.0f}",
+        "peak memory of the process": f"{found['peak_megabytes']:,} MB",
+        "training / whole command, without installing": f"{seconds:.1f} min / {found['command_minutes']:.1f} min",
+    }
+    return ["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows.items())]
+
+
 TABLES: dict[str, Callable[[Result], list[str]]] = {
     "train_speed": train_speed,
     "train_cost": train_cost,
     "attention_cost": attention_cost,
+    "demo": demo,
 }
 
 
@@ -86,7 +105,10 @@ def block(name: str, folder: Path = MEASURED) -> str:
     Raises:
         ValueError: no benchmark that this module knows printed it.
     """
-    found = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+    stem, _, part = name.partition(".")
+    found = json.loads((folder / f"{stem}.json").read_text(encoding="utf-8"))
+    if part == "said":
+        return "".join(f"    {line}".rstrip() + "\n" for line in found["said"])
     benchmark = re.search(r"benchmarks\.(\w+)", found["command"])
     if benchmark is None or benchmark.group(1) not in TABLES:
         raise ValueError(f"{name}.json: expected one of {', '.join(TABLES)}, received {found['command']!r}.")

@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""Runs the demo in an empty folder, as a new user would, and says what came of it.
+
+    python -m benchmarks.demo --corpus spa-eng.zip > docs/measured/demo-spa-eng.json
+    python -m benchmarks.demo --corpus sample > docs/measured/demo-sample.json
+
+Prints JSON: scores of the test part, updates, rate, shapes and seconds of compiling, minutes of training and of the
+whole command, its peak memory. What the demo itself says goes to standard error.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+from benchmarks.machine import machine
+
+ROOT = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What to run."""
+
+    corpus: str
+    """A corpus file, or sample."""
+    minutes: float | None = None
+    """Training time in place of the recipe's."""
+
+
+def main(settings: Settings) -> None:
+    """Runs it, and prints the result."""
+    before = machine()
+    path = Path(settings.corpus)
+    options = ["--corpus", str(path.resolve()) if path.exists() else settings.corpus]
+    if settings.minutes is not None:
+        options += ["--minutes", str(settings.minutes)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with tempfile.TemporaryDirectory() as folder:
+        began = time.perf_counter()
+        command = [sys.executable, "-m", "nmt_keras", "demo", *options]
+        with subprocess.Popen(
+            command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        ) as process:
+            assert process.stdout is not None
+            said = []
+            for line in process.stdout:
+                print(line, end="", file=sys.stderr, flush=True)
+                said.append(line)
+        if process.returncode:
+            raise SystemExit(f"demo: failed with code {process.returncode}")
+        seconds = time.perf_counter() - began
+        (run,) = (Path(folder) / "runs").iterdir()
+        found = result_of(run, "".join(said))
+    kilobytes = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    command_line = " ".join(["python -m benchmarks.demo", *sys.argv[1:]])
+    whole = {"command_minutes": round(seconds / 60.0, 2), "peak_megabytes": round(kilobytes / 1024)}
+    print(json.dumps({**before, "command": command_line, **found, **whole}, indent=2, ensure_ascii=False))
+
+
+def result_of(run: Path, said: str) -> dict[str, Any]:
+    """What a finished run and what the demo said of it tell."""
+    test = json.loads((run / "scores.json").read_text(encoding="utf-8"))["test"]
+    rows = [json.loads(line) for line in (run / "log.jsonl").read_text(encoding="utf-8").splitlines()]
+    compiled = [float(found) for found in re.findall(r"compiled batches of .*? in ([\d.]+) s", said)]
+    (minutes,) = re.findall(r"trained for ([\d.]+) minutes", said)
+    (epochs,) = re.findall(r"training for [\d,]+ steps, ([\d.]+) epochs", said)
+    return {
+        "test": {name: test[name] for name in ("bleu", "chrf", "exact", "signature", "search", "step")},
+        "epochs": float(epochs),
+        "tokens_per_s": round(statistics.median(row["tokens_per_s"] for row in rows if "tokens_per_s" in row)),
+        "padding": round(statistics.median(row["padding"] for row in rows if "padding" in row), 3),
+        "shapes": len(compiled),
+        "compile_s": round(sum(compiled), 1),
+        "training_minutes": float(minutes),
+        "said": shown(said.splitlines()),
+    }
+
+
+def shown(lines: list[str]) -> list[str]:
+    """What the demo said of the test part, of its five sentences, and of the server's answer."""
+    begin = max(i for i, line in enumerate(lines) if line.startswith("test: BLEU"))
+    end, last = (next(i for i, line in enumerate(lines) if line.startswith(step)) for step in ("[4/", "[6/"))
+    said = [*lines[begin:end], "...", *itertools.takewhile(bool, lines[last:])]
+    return [line for line in said if not re.match(r"\w+\.cc\(\d+\) ", line)]  # a library's own log
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Settings, description=__doc__))
