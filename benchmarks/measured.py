@@ -121,7 +121,7 @@ def block(name: str, folder: Path = MEASURED) -> str:
 
 def written(page: str, folder: Path = MEASURED) -> str:
     """A page with its tables."""
-    return BLOCK.sub(lambda found: found["begin"] + block(found["name"], folder) + found["end"], page)
+    return BLOCK.sub(lambda found: found["begin"] + "\n" + block(found["name"], folder) + found["end"], page)
 
 
 def main() -> None:

@@ -50,7 +50,7 @@ def test_what_stands_between_the_marks_is_written_anew_and_nothing_else(tmp_path
     (tmp_path / "x.json").write_text(json.dumps(FOUND))
     page = "before\n<!-- measured: x -->\nFORMER\n<!-- end -->\nafter\n"
     new = written(page, tmp_path)
-    assert new.startswith("before\n<!-- measured: x -->\n| | parameters")
+    assert new.startswith("before\n<!-- measured: x -->\n\n| | parameters")
     assert new.endswith("<!-- end -->\nafter\n")
     assert "FORMER" not in new
     assert written(new, tmp_path) == new
