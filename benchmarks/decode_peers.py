@@ -31,6 +31,7 @@ import tyro
 from benchmarks.machine import machine
 
 TIMES = 10
+NARROW = "ours, narrow"
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,8 @@ class Settings:
     transformer: Path | None = None
     """A transformer's checkpoint for CTranslate2, which ct2.py then times."""
     beam: int = 5
+    shortlist: int = 0
+    """Our run is measured with a shortlist of this size as well, if it is not 0."""
     repeats: int = 3
 
 
@@ -60,6 +63,11 @@ def main(settings: Settings) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         tools = {
             "ours": (settings.work / "test.es", lambda source, out: our_process(settings, source, out)),
+            **(
+                {NARROW: (settings.work / "test.es", lambda source, out: our_process(settings, source, out, True))}
+                if settings.shortlist
+                else {}
+            ),
             "opennmt": (settings.work / "test.sp.es", lambda source, out: opennmt_process(settings, source, out)),
         }
         for _ in range(settings.repeats):
@@ -73,9 +81,17 @@ def main(settings: Settings) -> None:
             found[name]["bleu"] = quality(Path(scratch) / name / "test.out", settings, references)
     if settings.transformer:
         found["ctranslate2"] = ctranslate2(settings, settings.transformer)
-    ratios = {rate: round(found["ours"][rate] / found["opennmt"][rate], 2) for rate in rates(found["ours"], count)}
+    ratios = {
+        f"{name} / opennmt": {
+            rate: round(found[name][rate] / found["opennmt"][rate], 2) for rate in rates(found[name], count)
+        }
+        for name in tools
+        if name != "opennmt"
+    }
     command = " ".join(["python -m benchmarks.decode_peers", *sys.argv[1:]])
-    print(json.dumps({**before, "command": command, "ours / opennmt": ratios, "tools": found}, indent=2))
+    print(
+        json.dumps({**before, "command": command, **ratios, "shortlist": settings.shortlist, "tools": found}, indent=2)
+    )
 
 
 def whole_processes(test: Path, translate: Callable[[Path, Path], None], folder: Path) -> dict[str, float]:
@@ -101,11 +117,14 @@ def rates(seconds: dict[str, list[float]], count: int) -> dict[str, float]:
     }
 
 
-def our_process(settings: Settings, source: Path, out: Path) -> None:
+def our_process(settings: Settings, source: Path, out: Path, narrow: bool = False) -> None:
     """``nmt translate``, each line as one sentence."""
     command = [sys.executable, "-m", "nmt_keras", "translate", str(settings.run), "--no-split"]
+    options = ["--search.beam-size", str(settings.beam)]
+    if narrow:
+        options += ["--search.shortlist", str(settings.shortlist)]
     with source.open("rb") as read, out.open("wb") as written:
-        carried_out([*command, "--search.beam-size", str(settings.beam)], stdin=read, stdout=written)
+        carried_out([*command, *options], stdin=read, stdout=written)
 
 
 def opennmt_process(settings: Settings, source: Path, out: Path) -> None:

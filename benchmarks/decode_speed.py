@@ -4,6 +4,7 @@
     python -m benchmarks.decode_speed                          an untrained model: 256 units, vocabularies of 8,000
     python -m benchmarks.decode_speed --sentences test.es      on the lines of a file
     python -m benchmarks.decode_speed --run runs/spa-eng       a trained model
+    python -m benchmarks.decode_speed --run runs/spa-eng --shortlists 0 20 --sentences test.es --references test.en
 
 An untrained model does not end its sentences: its translations are cut at the source's tokens + 1, which resembles real
 ones, and the result says so. Single sentences are run as TensorFlow Serving does, by the names of feeds and fetches in
@@ -47,6 +48,10 @@ class Settings:
     """Sentences that are translated together."""
     beams: tuple[int, ...] = (1, 5)
     """Widths to measure; 1 is greedy."""
+    shortlists: tuple[int, ...] = (0,)
+    """Shortlists to measure; 0 is the whole vocabulary. An untrained model's are random."""
+    references: Path | None = None
+    """A file with the sentences' translations; BLEU is told then."""
     single: int = 200
     """Sentences that are translated one by one, per repetition."""
     repeats: int = 3
@@ -63,7 +68,9 @@ def main(settings: Settings) -> None:
     results = []
     for width in settings.beams:
         search = replace(translator.search, beam_size=width, n_best=None, temperature=0.0, top_k=None, top_p=1.0)
-        results.append({"beam": width, **measure(translator.with_search(search), sentences, settings)})
+        for size in settings.shortlists:
+            searching = translator.with_search(replace(search, shortlist=size))
+            results.append({"beam": width, "shortlist": size, **measure(searching, sentences, settings)})
     model = {
         "run": str(settings.run) if settings.run else None,
         "decoder_units": translator.model.config.decoder.units,
@@ -94,10 +101,21 @@ def load_run(folder: Path) -> Any:
 
 def untrained(settings: Settings, sentences: Sequence[str]) -> Any:
     """A model with random weights, over the sentences' own words and as many invented ones as make the vocabulary."""
+    import numpy as np
     import tensorflow as tf
 
-    from nmt_keras.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig, SearchConfig, TextConfig
+    from nmt_keras.config import (
+        MAX_SHORTLIST,
+        AttentionConfig,
+        DecoderConfig,
+        EncoderConfig,
+        ModelConfig,
+        SearchConfig,
+        TextConfig,
+    )
     from nmt_keras.model import build_model
+    from nmt_keras.partners import COMMON, Partners
+    from nmt_keras.shortlist import Shortlist
     from nmt_keras.text import WordText, fit_text
     from nmt_keras.text.tokens import SPECIALS
     from nmt_keras.translator import ModelTranslator
@@ -122,7 +140,10 @@ def untrained(settings: Settings, sentences: Sequence[str]) -> Any:
         dropout=0.0,
     )
     tf.keras.utils.set_random_seed(1)
-    return CutTranslator(text, text, build_model(sizes, size, size), SearchConfig())
+    # as many candidates as a learnt shortlist has, though not such as overlap as those of related words do
+    drawn = np.random.default_rng(1).integers(COMMON, size, [size, MAX_SHORTLIST]).astype(np.int32)
+    shortlist = Shortlist(Partners(drawn, np.arange(COMMON, dtype=np.int32)), size)
+    return CutTranslator(text, text, build_model(sizes, size, size), SearchConfig(), shortlist=shortlist)
 
 
 def measure(translator: Any, sentences: Sequence[str], settings: Settings) -> dict[str, Any]:
@@ -134,7 +155,14 @@ def measure(translator: Any, sentences: Sequence[str], settings: Settings) -> di
     ]
     alone = singly(translator, sentences[:: max(1, len(sentences) // settings.single)][: settings.single])
     milliseconds = [alone() for _ in range(settings.repeats + 1)][1:]
+    quality = {}
+    if settings.references:
+        from nmt_keras.metrics import bleu
+
+        references = settings.references.read_text(encoding="utf-8").splitlines()
+        quality["bleu"] = round(bleu([translation.text for translation in found], references).value, 2)
     return {
+        **quality,
         "target_tokens_per_sentence": round(statistics.mean(len(translation.tokens) for translation in found), 2),
         "sentences_per_s": {"median": round(statistics.median(rates), 1), "all": [round(rate, 1) for rate in rates]},
         "single_sentence_ms": {

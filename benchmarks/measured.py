@@ -119,20 +119,20 @@ def update_parts(found: Result) -> list[str]:
 
 def decode_speed(found: Result) -> list[str]:
     """Sentences per second in batches, and milliseconds of one alone."""
-    model = found["model"]
+    model, scored = found["model"], "bleu" in found["results"][0]
     lines = [
         f"{model['decoder_units']} units, {model['target_vocabulary']:,} pieces or words, {model['parameters']:,} "
         f"parameters; {found['sentences']:,} sentences.",
         "",
-        "| search | sentences/s in batches | one sentence alone, median | 95th percentile |",
-        "|---|---|---|---|",
+        f"| search | {'BLEU | ' * scored}sentences/s in batches | one sentence alone, median | 95th percentile |",
+        f"|---|---|---|---|{'---|' * scored}",
     ]
     for row in found["results"]:
         name = "greedy" if row["beam"] == 1 else f"beam {row['beam']}"
-        alone = row["single_sentence_ms"]
-        lines.append(
-            f"| {name} | {row['sentences_per_s']['median']:,.0f} | {alone['median']:.1f} ms | {alone['p95']:.1f} ms |"
-        )
+        name += f", shortlist {row['shortlist']}" if row["shortlist"] else ""
+        alone, bleu = row["single_sentence_ms"], f"{row['bleu']:.2f} | " if scored else ""
+        rate = row["sentences_per_s"]["median"]
+        lines.append(f"| {name} | {bleu}{rate:,.0f} | {alone['median']:.1f} ms | {alone['p95']:.1f} ms |")
     lines += ["", "| export | size | to export | to load |", "|---|---|---|---|"]
     for name, one in found["export"].items():
         lines.append(f"| {name} | {one['megabytes']} MB | {one['seconds_to_export']} s | {one['seconds_to_load']} s |")
@@ -145,17 +145,19 @@ def decode_peers(found: Result) -> list[str]:
         "| | BLEU | test part, whole process | sentences/s | after start-up |",
         "|---|---|---|---|---|",
     ]
-    names = {"ours": "this package", "opennmt": PEERS["onmt"]}
+    narrow = f"this package, shortlist {found['shortlist']}"
+    names = {"ours": "this package", "ours, narrow": narrow, "opennmt": PEERS["onmt"]}
+    names = {name: title for name, title in names.items() if name in found["tools"]}
     for name, title in names.items():
         one = found["tools"][name]
         each = " · ".join(f"{seconds:.1f}" for seconds in one["test"])
         lines.append(
             f"| {title} | {one['bleu']:.2f} | {each} s | {one['whole_process_per_s']} | {one['after_start_up_per_s']} |"
         )
-    ratios = found["ours / opennmt"]
-    lines.append(
-        f"| this package is | | | {ratios['whole_process_per_s']:.2f}x | {ratios['after_start_up_per_s']:.2f}x |"
-    )
+    for name, title in names.items():
+        if ratios := found.get(f"{name} / opennmt"):
+            each = f"{ratios['whole_process_per_s']:.2f}x | {ratios['after_start_up_per_s']:.2f}x"
+            lines.append(f"| {title}, beside {PEERS['onmt']} | | | {each} |")
     if other := found["tools"].get("ctranslate2"):
         lines += [
             "",

@@ -7,12 +7,13 @@ answers with a context and with weights, from which alignments are made once the
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
 
-from nmt_keras.cells import Part, product
+from nmt_keras.cells import Part, Reading, product
 
 
 class Memory(NamedTuple):
@@ -23,12 +24,14 @@ class Memory(NamedTuple):
     mask: tf.Tensor  # [B, S] bool: True at tokens, False at padding
     lengths: tf.Tensor  # [B] int32: tokens
     states: Any  # nest of [B, U]: the encoder's last states
+    reading: Any = ()  # Reading of the annotations, where a search has taken it; () in training
+    price: Any = ()  # [B, C] float32: what a search with a shortlist adds to the logits of its C tokens; else ()
 
 
 class Attended(NamedTuple):
     """What an attention answers to queries."""
 
-    context: tf.Tensor  # [B, Q, D] float: c_i
+    context: Any  # [B, Q, D] float: c_i; the Reading of c_i where the memory holds one of the annotations
     weights: tf.Tensor  # [B, Q, W] float: alpha_ij of W neighbouring source positions
     first: tf.Tensor  # [B, Q] int32: the source position of the first of them; it may lie before the sentence
 
@@ -167,6 +170,10 @@ class Attention(Part):
     def attend(self, query: tf.Tensor, step: tf.Tensor, memory: Memory) -> Attended:
         """Answers queries [B, Q, U] of the target positions ``step`` [B, Q], counted from 0."""
 
+    def read(self, memory: Memory, of: Callable[[tf.Tensor], Reading]) -> Any:
+        """The Reading of what contexts are made of, ``of`` each; () where that saves nothing."""
+        return ()
+
     def alignment(self, attended: Attended, memory: Memory) -> tf.Tensor:
         """The alignment [B, Q, S]: weights at their source positions, 0 elsewhere."""
         return attended.weights
@@ -196,7 +203,13 @@ class GlobalAttention(Attention):
     def attend(self, query: tf.Tensor, step: tf.Tensor, memory: Memory) -> Attended:
         """alpha_i and c_i."""
         weights = masked_softmax(self.score.scores(query, memory.keys), memory.mask[:, tf.newaxis])
-        return Attended(tf.matmul(weights, memory.values), weights, tf.zeros_like(step))
+        annotations = memory.reading or memory.values
+        context = tf.nest.map_structure(lambda x: tf.matmul(weights, x), annotations)
+        return Attended(context, weights, tf.zeros_like(step))
+
+    def read(self, memory: Memory, of: Callable[[tf.Tensor], Reading]) -> Any:
+        """Of the annotations."""
+        return of(memory.values)
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
@@ -350,7 +363,13 @@ class FixedContext(Attention):
         """c, and where it comes from."""
         each = tf.ones_like(query[..., :1])  # [B, Q, 1]
         weights = _summarised(memory, self.directions, query.dtype)
-        return Attended(each * memory.keys[:, tf.newaxis], each * weights, tf.zeros_like(step))
+        fixed = memory.reading or memory.keys[:, tf.newaxis]
+        context = tf.nest.map_structure(lambda x: each * x, fixed)
+        return Attended(context, each * weights, tf.zeros_like(step))
+
+    def read(self, memory: Memory, of: Callable[[tf.Tensor], Reading]) -> Any:
+        """Of c."""
+        return of(memory.keys[:, tf.newaxis])
 
 
 @keras.saving.register_keras_serializable("nmt_keras")

@@ -58,15 +58,37 @@ def dropout(x: tf.Tensor, rate: float, noise: Noise | None, site: str) -> tf.Ten
     return x * keep_mask(tf.shape(x), rate, noise, site, x.dtype)
 
 
-def product(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor | None = None) -> tf.Tensor:
+def product(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor | None = None, *, transposed: bool = False) -> tf.Tensor:
     """x · kernel over the last axis, [..., I] and [I, O] giving [..., O], as one matrix product; plus ``bias`` [O].
 
-    The bias is added while the result is flat: XLA would otherwise compute sum and gradient in both shapes.
+    The bias is added while the result is flat: XLA would otherwise compute sum and gradient in both shapes. A
+    ``transposed`` kernel is [O, I].
     """
-    flat = tf.matmul(tf.reshape(x, [-1, x.shape[-1]]), kernel)
+    flat = tf.matmul(tf.reshape(x, [-1, x.shape[-1]]), kernel, transpose_b=transposed)
     if bias is not None:
         flat += bias
-    return tf.reshape(flat, tf.concat([tf.shape(x)[:-1], [kernel.shape[-1]]], axis=0))
+    size = kernel.shape[0 if transposed else 1]
+    return tf.reshape(flat, _with_last(x, tf.shape(flat)[1] if size is None else size))
+
+
+def _with_last(x: tf.Tensor, size: int | tf.Tensor) -> tf.Tensor | list[int | tf.Tensor]:
+    """The shape of ``x`` but for its last axis, which is ``size``; no operation where one axis alone is unknown."""
+    known = x.shape[:-1]
+    if known.rank is not None and sum(axis is None for axis in known) <= 1:
+        return [*(-1 if axis is None else axis for axis in known), size]
+    return tf.concat([tf.shape(x)[:-1], [size]], axis=0)
+
+
+class Reading(NamedTuple):
+    """What a decoder's matrices make of annotations h_j. Their weighted sums are the same of the contexts.
+
+        C c_i = C (SUM_j alpha_ij h_j) = SUM_j alpha_ij (C h_j)
+
+    So a search multiplies each annotation once, not each hypothesis's context at each step.
+    """
+
+    cell: Any  # [B, S, parts · U] float: C h_j, or C c_i [B, Q, parts · U]; () where the cell reads no context
+    readout: Any  # [B, S, ...] float: the same for the readout's matrix; h_j itself where it has none of the kind
 
 
 Reader = Callable[[keras.Variable, str], tf.Tensor]
@@ -223,9 +245,13 @@ class Cell(Part):
             return tf.broadcast_to(self.cast(self.bias), tf.concat([tf.shape(x)[:-1], [self.parts * self.units]], 0))
         return product(x, self.cast(self.kernel), self.cast(self.bias))
 
-    def contextualise(self, projected: tf.Tensor, context: tf.Tensor) -> tf.Tensor:
-        """W x_t + b + C c_t from W x_t + b [..., parts · U] and c_t."""
-        return projected + product(context, self.cast(self.context_kernel))
+    def read_context(self, context: tf.Tensor) -> tf.Tensor:
+        """C c_t: [..., D] -> [..., parts · U]."""
+        return product(context, self.cast(self.context_kernel))
+
+    def contextualise(self, projected: tf.Tensor, context: tf.Tensor | Reading) -> tf.Tensor:
+        """W x_t + b + C c_t from W x_t + b [..., parts · U] and c_t, or what was read of it."""
+        return projected + (context.cell if isinstance(context, Reading) else self.read_context(context))
 
     @abstractmethod
     def advance(self, projected: tf.Tensor, state: Any, keep: tf.Tensor | None = None) -> Any:

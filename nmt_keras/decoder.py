@@ -14,10 +14,10 @@ import keras
 import tensorflow as tf
 
 from nmt_keras.attention import Attended, Attention, Memory
-from nmt_keras.cells import Masks, Noise, Part, Stack, dropout, product, scan, uniform
+from nmt_keras.cells import Masks, Noise, Part, Reading, Stack, dropout, product, scan, uniform
 from nmt_keras.encoder import Encoding
 from nmt_keras.fused import can_fuse, read_stack
-from nmt_keras.readout import Readout
+from nmt_keras.readout import Readout, Softmax
 from nmt_keras.self_attention import SelfAttentionLayer, layer_norm, sinusoids
 
 
@@ -43,6 +43,10 @@ class Decoder(Part):
     def remember(self, encoding: Encoding) -> Memory:
         """What the decoder needs of a sentence, computed once."""
 
+    def prepare(self, memory: Memory) -> Memory:
+        """``memory`` with what a search would else compute at every step of every hypothesis."""
+        return memory
+
     @abstractmethod
     def start(self, memory: Memory) -> Any:
         """The carry before the first token: a nest of [B, 1, ...]."""
@@ -56,15 +60,22 @@ class Decoder(Part):
         """The sequential part, nothing else: one position's inputs and the carry give the next carry and emission."""
 
     @abstractmethod
-    def readout(self, x: Any, emissions: Any, memory: Memory, noise: Noise | None = None) -> Output:
-        """Logits and alignments of all positions at once."""
+    def readout(
+        self, x: Any, emissions: Any, memory: Memory, noise: Noise | None = None, softmax: Softmax | None = None
+    ) -> Output:
+        """Logits and alignments of all positions at once; logits of the tokens of ``softmax`` alone, if it is given."""
 
-    def step(self, ids: tf.Tensor, carry: Any, memory: Memory) -> Step:
-        """One step of a search: the last tokens ids [B, Q] of Q hypotheses give the next token's logits."""
+    def step(self, ids: tf.Tensor, carry: Any, memory: Memory, softmax: Softmax | None = None) -> Step:
+        """One step of a search: the last tokens ids [B, Q] of Q hypotheses give the next token's logits.
+
+        With a shortlist's ``softmax``, logits are those of its C tokens, at the prices of the memory: [B, Q, C].
+        """
         x = self.inputs(ids)
         carry, emission = self.advance(x, carry, memory)
-        output = self.readout(x, emission, memory)
-        return Step(output.logits, output.alignment, carry)
+        logits, alignment = self.readout(x, emission, memory, softmax=softmax)
+        if softmax is not None:
+            logits += self.cast(memory.price)[:, tf.newaxis]
+        return Step(logits, alignment, carry)
 
     def call(self, ids: tf.Tensor, encoding: Encoding, noise: Noise | None = None) -> Output:
         """Teacher forcing: ids [B, T] begin with START and hold the reference's tokens but the last."""
@@ -235,6 +246,18 @@ class RecurrentDecoder(Decoder):
         """The annotations, and what the attention computes of them once."""
         return Memory(encoding.values, self.attention.keys(encoding), encoding.mask, encoding.lengths, encoding.states)
 
+    def prepare(self, memory: Memory) -> Memory:
+        """With the Reading of the annotations: the products that contexts enter, taken once for a sentence.
+
+        Training leaves them where they are: there one hypothesis of each sentence is read, and a Reading is wider than
+        the annotations that every step would have to weigh.
+        """
+        return memory._replace(reading=self.attention.read(memory, self._read))
+
+    def _read(self, annotations: tf.Tensor) -> Reading:
+        """What cell and readout make of annotations [B, S, D]."""
+        return Reading((), self.output_layer.read_context(annotations))
+
     def start(self, memory: Memory) -> Carry:
         """s_0, at position 0."""
         states = self.start_states.states(self.stack, memory)
@@ -277,6 +300,10 @@ class BahdanauDecoder(RecurrentDecoder):
         super().__init__(vocabulary_size, embedding, stack, start_states, attention, output_layer, dropout, **options)
         self.readout_state = readout_state
 
+    def _read(self, annotations: tf.Tensor) -> Reading:
+        """C h_j, and what the readout makes of h_j."""
+        return super()._read(annotations)._replace(cell=self.stack.cells[0].read_context(annotations))
+
     def advance(self, x: Inputs, carry: Carry, memory: Memory) -> tuple[Carry, Emission]:
         """alpha_i, c_i, then s_i."""
         previous = self.stack.output(carry.states)
@@ -288,10 +315,12 @@ class BahdanauDecoder(RecurrentDecoder):
         seen = previous if self.readout_state == "previous" else current
         return Carry(states, carry.step + 1, ()), Emission(seen, attended, carry.step)
 
-    def readout(self, x: Inputs, emissions: Emission, memory: Memory, noise: Noise | None = None) -> Output:
+    def readout(
+        self, x: Inputs, emissions: Emission, memory: Memory, noise: Noise | None = None, softmax: Softmax | None = None
+    ) -> Output:
         """softmax's logits from state, context and embedding."""
         attended = emissions.attended
-        logits = self.output_layer(emissions.state, attended.context, x.embedded, noise)
+        logits = self.output_layer(emissions.state, attended.context, x.embedded, noise, softmax)
         return Output(logits, self.attention.alignment(attended, memory))
 
 
@@ -359,13 +388,15 @@ class LuongDecoder(RecurrentDecoder):
         attentional = self.output_layer.hidden(state, attended.context, x.embedded)
         return Carry(states, carry.step + 1, attentional), Emission(attentional, attended, carry.step)
 
-    def readout(self, x: Inputs, emissions: Emission, memory: Memory, noise: Noise | None = None) -> Output:
+    def readout(
+        self, x: Inputs, emissions: Emission, memory: Memory, noise: Noise | None = None, softmax: Softmax | None = None
+    ) -> Output:
         """softmax's logits; without input feeding, attention first."""
         if self.feeds_attention:
-            logits = self.output_layer.logits(emissions.state, noise)
+            logits = self.output_layer.logits(emissions.state, noise, softmax)
             return Output(logits, self.attention.alignment(emissions.attended, memory))
         attended: Attended = self.attention.attend(emissions.state, emissions.step, memory)
-        logits = self.output_layer(emissions.state, attended.context, x.embedded, noise)
+        logits = self.output_layer(emissions.state, attended.context, x.embedded, noise, softmax)
         return Output(logits, self.attention.alignment(attended, memory))
 
 
@@ -479,10 +510,18 @@ class SelfAttentionDecoder(Decoder):
             all_values.append(values)
         return Past(tuple(all_keys), tuple(all_values), carry.step + 1), Attentive(state, alignment)
 
-    def readout(self, x: Positions, emissions: Attentive, memory: Memory, noise: Noise | None = None) -> Output:
+    def readout(
+        self,
+        x: Positions,
+        emissions: Attentive,
+        memory: Memory,
+        noise: Noise | None = None,
+        softmax: Softmax | None = None,
+    ) -> Output:
         """softmax's logits from the normalised states."""
         states = layer_norm(emissions.state, self.cast(self.scale), self.cast(self.bias))
-        return Output(self.output_layer(states, memory.values[..., :0], x.embedded, noise), emissions.alignment)
+        logits = self.output_layer(states, memory.values[..., :0], x.embedded, noise, softmax)
+        return Output(logits, emissions.alignment)
 
     def call(self, ids: tf.Tensor, encoding: Encoding, noise: Noise | None = None) -> Output:
         """Teacher forcing, all positions at once: each sees those before it and itself."""

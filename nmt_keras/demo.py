@@ -17,7 +17,7 @@ from urllib.parse import quote
 import httpx
 
 from nmt_keras.corpus import SplitCorpus
-from nmt_keras.experiment import Experiment
+from nmt_keras.experiment import Experiment, Languages
 from nmt_keras.export import serving_search
 from nmt_keras.plotting import alignment_heatmap, save_figure
 from nmt_keras.sample import SAMPLE_NAME
@@ -78,11 +78,12 @@ class Announcer:
         self.count += 1
 
 
-def demonstrate(corpus: SplitCorpus, run: Path, announcer: Announcer) -> None:
+def demonstrate(corpus: SplitCorpus, languages: Languages, run: Path, announcer: Announcer) -> None:
     """Runs the steps after training; what an earlier demo made is used again.
 
     Args:
         corpus: what ``run`` was trained on.
+        languages: codes of its source and target.
         run: a finished run directory.
         announcer: two steps further already.
 
@@ -100,7 +101,7 @@ def demonstrate(corpus: SplitCorpus, run: Path, announcer: Announcer) -> None:
     say(f"  {draw(translator, questions[-1], run / 'alignment.png')}")
     announcer.next_step()
     beam = translator.with_search(serving_search(translator.search))
-    version = experiment.export(beam, Path("saved_models") / run.name)
+    version = experiment.export(beam, Path("saved_models") / run.name, languages=languages)
     say(f"  {version}")
     announcer.next_step()
     say(ask(version, questions[0]))

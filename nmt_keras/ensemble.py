@@ -21,14 +21,20 @@ class Predictor(Protocol):
     def variables(self) -> Sequence[keras.Variable]:
         """Every weight."""
 
-    def remember(self, ids: tf.Tensor) -> Any:
-        """What ``step`` needs of sources ids [B, S], a nest of [B, ...] with ``mask`` and ``lengths``."""
+    def remember(self, ids: tf.Tensor, price: Any = ()) -> Any:
+        """What ``step`` needs of sources ids [B, S], a nest of [B, ...] with ``mask`` and ``lengths``.
+
+        ``price`` [B, C] float32 is what a shortlist adds to the logits of its C tokens.
+        """
 
     def start(self, memory: Any) -> Any:
         """The carry before the first token: a nest of [B, 1, ...]."""
 
-    def step(self, ids: tf.Tensor, carry: Any, memory: Any) -> Any:
-        """Logits [B, Q, V], alignment [B, Q, S] and carry after the tokens ids [B, Q]."""
+    def softmax_of(self, ids: tf.Tensor) -> Any:
+        """The softmax's weights of the target tokens ids [C] alone, for ``step``."""
+
+    def step(self, ids: tf.Tensor, carry: Any, memory: Any, softmax: Any = None) -> Any:
+        """Logits [B, Q, V], or [B, Q, C] of ``softmax``, alignment [B, Q, S] and carry after the tokens ids [B, Q]."""
 
 
 class Memories(NamedTuple):
@@ -77,20 +83,28 @@ class Ensemble(tf.Module):
         """Every model's weights."""
         return [variable for model in self.models for variable in model.variables]
 
-    def remember(self, ids: tf.Tensor) -> Memories:
-        """Every model's memory of sources ids [B, S]."""
-        each = tuple(model.remember(ids) for model in self.models)
+    def remember(self, ids: tf.Tensor, price: Any = ()) -> Memories:
+        """Every model's memory of sources ids [B, S]; ``price`` is a shortlist's."""
+        each = tuple(model.remember(ids, price) for model in self.models)
         return Memories(each, each[0].mask, each[0].lengths)
 
     def start(self, memory: Memories) -> tuple[Any, ...]:
         """Every model's carry before the first token."""
         return tuple(model.start(own) for model, own in zip(self.models, memory.each, strict=True))
 
-    def step(self, ids: tf.Tensor, carry: tuple[Any, ...], memory: Memories) -> Averaged:
+    def softmax_of(self, ids: tf.Tensor) -> tuple[Any, ...]:
+        """Every model's weights of the target tokens ids [C] alone."""
+        return tuple(model.softmax_of(ids) for model in self.models)
+
+    def step(
+        self, ids: tf.Tensor, carry: tuple[Any, ...], memory: Memories, softmax: tuple[Any, ...] | None = None
+    ) -> Averaged:
         """Every model's step, averaged."""
         steps = [
-            model.step(ids, own, remembered)
-            for model, own, remembered in zip(self.models, carry, memory.each, strict=True)
+            model.step(ids, own, remembered, weights)
+            for model, own, remembered, weights in zip(
+                self.models, carry, memory.each, softmax or [None] * len(self.models), strict=True
+            )
         ]
         log_probs = tf.stack([tf.nn.log_softmax(tf.cast(step.logits, tf.float32)) for step in steps])
         return Averaged(

@@ -5,6 +5,7 @@ runs/NAME/
   corpus.json      what it was trained on: name, pairs of each part, sha256 of each
   source/ target/  the two texts
   checkpoints/     last/ and best/
+  shortlist.npz    which target tokens compete for which source tokens, where a search asks for a shortlist
   lexicon.tsv      source word, tab, target word: what replaces unknown words, if the recipe or somebody asked for it
   lock             held by the process that trains
   log.jsonl        a row per interval of training and per validation
@@ -32,7 +33,7 @@ import tensorflow as tf
 from nmt_keras.board import Board, Profiler
 from nmt_keras.config import ExportConfig, Recipe, RunOptions, require
 from nmt_keras.corpus import Pair, SplitCorpus, part_sha256
-from nmt_keras.corpus.batches import Batches, BatchSource, choose_shapes
+from nmt_keras.corpus.batches import Batches, BatchSource, TokenLists, choose_shapes
 from nmt_keras.corpus.batching import batch_pairs
 from nmt_keras.corpus.encoding import encode_lines
 from nmt_keras.corpus.shards import PreparedCorpus, ShardedBatches
@@ -44,6 +45,8 @@ from nmt_keras.fused import choose_execution
 from nmt_keras.lexicon import learn_lexicon, load_lexicon, save_lexicon
 from nmt_keras.metrics import bleu
 from nmt_keras.model import Seq2Seq, build_model
+from nmt_keras.partners import learn_partners, load_partners, save_partners
+from nmt_keras.shortlist import Shortlist
 from nmt_keras.text import Text, fit_text, load_text
 from nmt_keras.training import average_weights, forward, is_chief, is_finished, load_weights, save_weights, train
 from nmt_keras.training.locking import sole_trainer
@@ -54,6 +57,12 @@ AS_ALWAYS = RunOptions()
 SECONDS_FOR_CHIEF = 600  # that other workers wait until the vocabularies are there
 SHOWN_SENTENCES = 4  # whose translations TensorBoard shows
 
+Languages = tuple[str | None, str | None]
+"""Codes of source and target language; None where nobody said."""
+
+SHORTLIST = "shortlist.npz"
+SHORTLIST_PAIRS = 400_000
+"""Training pairs that a shortlist is learnt from at the most: about ten seconds on two cores."""
 LEXICON = "lexicon.tsv"
 LEXICON_PAIRS = 40_000
 """Training pairs that a lexicon is learnt from at the most: about two minutes on two cores."""
@@ -125,7 +134,13 @@ class Experiment:
         def make_batches(source_text: Text, target_text: Text) -> BatchSource:
             return batch_pairs(corpus.train, (source_text, target_text), self.recipe.train, report, alignments)
 
-        if not self._train(facts, fit, make_batches, corpus.valid, report, show, options, strategy):
+        trained = self._train(facts, fit, make_batches, corpus.valid, report, show, options, strategy)
+        if is_chief(strategy) and not (self.folder / SHORTLIST).exists():
+            pairs = _evenly(corpus.train, SHORTLIST_PAIRS)
+            lines = [pair.source for pair in pairs], [pair.target for pair in pairs]
+            source, target = (encode_lines(text, side)[0] for text, side in zip(self._texts(), lines, strict=True))
+            self._learn_shortlist(source, target, report)
+        if not trained:
             return
         if self.recipe.search.replaces_unknown and is_chief(strategy):
             report("learning the lexicon from the alignments of the training part")
@@ -192,6 +207,8 @@ class Experiment:
             )
 
         self._train(facts, lambda: texts, make_batches, valid, report, show, options, strategy)
+        if is_chief(strategy) and not (self.folder / SHORTLIST).exists():
+            self._learn_shortlist(*corpus.read_some(SHORTLIST_PAIRS), report)
 
     def _train(
         self,
@@ -221,7 +238,8 @@ class Experiment:
             batches = make_batches(*texts)
             with strategy.scope() if strategy else nullcontext():
                 model = self._model(*texts)
-            translator = ModelTranslator(*texts, model, self.recipe.search)
+            # there is no shortlist yet, and a validation's figures are of the whole vocabulary
+            translator = ModelTranslator(*texts, model, dataclasses.replace(self.recipe.search, shortlist=0))
             board, profiler = self.folder / "tensorboard", Profiler(self.folder / "tensorboard", options.profile)
             shown = options.tensorboard and is_chief(strategy)
 
@@ -251,11 +269,17 @@ class Experiment:
         Returns:
             Entries of the lexicon.
         """
-        taken = pairs[:: max(1, -(-len(pairs) // LEXICON_PAIRS))]
+        taken = _evenly(pairs, LEXICON_PAIRS)
         aligned = self.translator().align([pair.source for pair in taken], [pair.target for pair in taken])
         lexicon = learn_lexicon(aligned)
         save_lexicon(lexicon, self.folder / LEXICON)
         return len(lexicon)
+
+    def _learn_shortlist(self, source: TokenLists, target: TokenLists, report: Callable[[str], None]) -> None:
+        """Keeps with the run which target tokens occur beside which source tokens."""
+        report("learning which target tokens compete for which source tokens, should a search ask for a shortlist")
+        sizes = [text.vocabulary_size for text in self._texts()]
+        save_partners(learn_partners(source, target, *sizes), self.folder / SHORTLIST)
 
     def average(self, count: int, folder: str | PathLike[str]) -> Experiment:
         """Makes ``folder`` a finished run whose model is the mean of this one's last ``count`` checkpoints.
@@ -275,7 +299,12 @@ class Experiment:
         save_weights(model, made / "checkpoints", steps[-1])
         for side in ("source", "target"):
             shutil.copytree(self.folder / side, made / side, dirs_exist_ok=True)
-        for name in ("corpus.json", "origin.json", LEXICON):  # origin.json: where the command line finds the corpus
+        for name in (
+            "corpus.json",
+            "origin.json",
+            LEXICON,
+            SHORTLIST,
+        ):  # origin.json: where the command line finds the corpus
             if (self.folder / name).exists():
                 shutil.copyfile(self.folder / name, made / name)
         write_recipe(made, self.recipe)
@@ -287,7 +316,10 @@ class Experiment:
         model = build_model(self.recipe.model, source_text.vocabulary_size, target_text.vocabulary_size)
         load_weights(model, self.folder / "checkpoints")
         lexicon = load_lexicon(self.folder / LEXICON) if (self.folder / LEXICON).exists() else {}
-        return ModelTranslator(source_text, target_text, model, self.recipe.search, UnknownWords(lexicon))
+        shortlist = None
+        if (self.folder / SHORTLIST).exists():
+            shortlist = Shortlist(load_partners(self.folder / SHORTLIST), target_text.vocabulary_size)
+        return ModelTranslator(source_text, target_text, model, self.recipe.search, UnknownWords(lexicon), shortlist)
 
     def evaluate(self, translator: Translator, part: str, pairs: Sequence[Pair]) -> Report:
         """Evaluates a part and writes its scores into ``scores.json``."""
@@ -310,18 +342,18 @@ class Experiment:
         model_folder: Path,
         config: ExportConfig = PLAIN,
         *,
+        languages: Languages = (None, None),
         keep: int | None = None,
         labelled: Collection[int] = (),
     ) -> Path:
         """Exports the best model as the next version; the newest, if it is the same export, serves as it is.
 
-        ``config``, ``keep`` and ``labelled`` are those of ``nmt_keras.export.export``.
+        ``languages`` are the codes of source and target, for the model's card; ``config``, ``keep`` and ``labelled``
+        are those of ``nmt_keras.export.export``.
         """
         best = self._checkpoint()
         manifest = {
-            "search": str(translator.search),
-            "recipe": dataclasses.asdict(self.recipe),
-            "corpus": json.loads((self.folder / "corpus.json").read_text(encoding="utf-8")),
+            **self.facts(translator, languages),
             "checkpoint": {"name": best.name, "bytes_and_time": _stamp(best.with_name(f"{best.name}.index"))},
             "scores": self.scores(),
             "export": dataclasses.asdict(config),
@@ -334,6 +366,16 @@ class Experiment:
                     prune(model_folder, keep, labelled)
                 return newest
         return export(translator, model_folder, manifest, config, keep=keep, labelled=labelled)
+
+    def facts(self, translator: ModelTranslator, languages: Languages) -> dict[str, Any]:
+        """What a manifest says of this run, and of any ensemble that it is the first of."""
+        known = zip(("source", "target"), languages, strict=True)
+        return {
+            "search": str(translator.search),
+            "recipe": dataclasses.asdict(self.recipe),
+            "corpus": json.loads((self.folder / "corpus.json").read_text(encoding="utf-8")),
+            "languages": {side: code for side, code in known if code is not None},
+        }
 
     def _checkpoint(self) -> Path:
         """The checkpoint that ``translator`` loads: the best, or the last of a run that has no best yet."""
@@ -511,7 +553,13 @@ def load_runs(paths: Sequence[str | PathLike[str]]) -> ModelTranslator:
     translators = [experiment.translator() for experiment in experiments]
     first = translators[0]
     model = Ensemble([translator.model for translator in translators])
-    return ModelTranslator(first.source_text, first.target_text, model, first.search, first.unknown_words)
+    texts = first.source_text, first.target_text
+    return ModelTranslator(*texts, model, first.search, first.unknown_words, first.shortlist)
+
+
+def _evenly(pairs: Sequence[Pair], count: int) -> Sequence[Pair]:
+    """``count`` of the pairs at the most, evenly from all of them."""
+    return pairs[:: max(1, -(-len(pairs) // count))]
 
 
 def _text_files(folder: Path) -> dict[str, bytes]:

@@ -31,11 +31,11 @@ def writing(path: Path, lost: str = "") -> Iterator[None]:
         ) from error
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Writes a file whole or not at all. Raises OSError, naming it."""
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Writes a file whole or not at all, text in UTF-8. Raises OSError, naming it."""
     partial = path.with_name(f"{path.name}.partial")
     with writing(path):
-        partial.write_text(text, encoding="utf-8")
+        partial.write_bytes(content.encode() if isinstance(content, str) else content)
         os.replace(partial, path)
 
 

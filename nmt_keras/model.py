@@ -39,7 +39,7 @@ from nmt_keras.decoder import (
 )
 from nmt_keras.encoder import Encoder, RecurrentEncoder, SelfAttentionEncoder
 from nmt_keras.optimization import initialize
-from nmt_keras.readout import AttentionalReadout, LinearReadout, MaxoutReadout, Readout, StateReadout
+from nmt_keras.readout import AttentionalReadout, LinearReadout, MaxoutReadout, Readout, Softmax, StateReadout
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
@@ -83,17 +83,25 @@ class Seq2Seq(keras.Model):
             return self.decoder(target, encoding, noise)
         return self.decoder.call_sampling(target, encoding, sampling, noise)
 
-    def remember(self, ids: tf.Tensor) -> Memory:
-        """What the decoder needs of sources ids [B, S], S >= 1, computed once."""
-        return self.decoder.remember(self.encoder(ids, tf.not_equal(ids, PAD)))
+    def remember(self, ids: tf.Tensor, price: Any = ()) -> Memory:
+        """What a search needs of sources ids [B, S], S >= 1, computed once; ``price`` is a shortlist's."""
+        memory = self.decoder.remember(self.encoder(ids, tf.not_equal(ids, PAD)))
+        return self.decoder.prepare(memory)._replace(price=price)
 
     def start(self, memory: Memory) -> Any:
         """The carry before the first token: a nest of [B, 1, ...]."""
         return self.decoder.start(memory)
 
-    def step(self, ids: tf.Tensor, carry: Any, memory: Memory) -> Step:
-        """One step of a search: the last tokens ids [B, Q] of Q hypotheses give the next token's logits."""
-        return self.decoder.step(ids, carry, memory)
+    def softmax_of(self, ids: tf.Tensor) -> Softmax:
+        """The softmax's weights of the target tokens ids [C] alone."""
+        return self.decoder.output_layer.softmax_of(ids)
+
+    def step(self, ids: tf.Tensor, carry: Any, memory: Memory, softmax: Softmax | None = None) -> Step:
+        """One step of a search: the last tokens ids [B, Q] of Q hypotheses give the next token's logits.
+
+        With ``softmax``, logits are those of its tokens alone: see ``decoder.Decoder.step``.
+        """
+        return self.decoder.step(ids, carry, memory, softmax)
 
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments."""

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
 
-from nmt_keras.cells import Noise, Part, dropout, product
+from nmt_keras.cells import Noise, Part, Reading, dropout, product
+
+
+class Softmax(NamedTuple):
+    """The softmax's weights of C tokens, or of all V."""
+
+    rows: tf.Tensor  # [C, hidden_size] float
+    bias: tf.Tensor  # [C] float
 
 
 class Readout(Part):
@@ -38,27 +46,61 @@ class Readout(Part):
             tied_to,
         )
         if tied_to is None:
-            self.output_kernel = self.weight("output_kernel", (hidden_size, vocabulary_size), "glorot_uniform")
+            self.output_rows = self.weight("output_rows", (vocabulary_size, hidden_size), "glorot_uniform")
         self.output_bias = self.weight("output_bias", (vocabulary_size,), "zeros")
 
     @abstractmethod
-    def hidden(self, state: tf.Tensor, context: tf.Tensor, embedded: tf.Tensor) -> tf.Tensor:
+    def hidden(self, state: tf.Tensor, context: tf.Tensor | Reading, embedded: tf.Tensor) -> tf.Tensor:
         """What the softmax sees, [B, T, hidden_size], of states [B, T, U], contexts [B, T, D], embeddings [B, T, E]."""
 
-    def call(self, state: tf.Tensor, context: tf.Tensor, embedded: tf.Tensor, noise: Noise | None = None) -> tf.Tensor:
-        """Logits [B, T, V] from states [B, T, U], contexts [B, T, D] and embeddings [B, T, E]."""
-        return self.logits(self.hidden(state, context, embedded), noise)
+    def read_context(self, context: tf.Tensor) -> tf.Tensor:
+        """What ``hidden`` adds up of contexts [..., D]; the contexts themselves where it does not."""
+        return context
 
-    def logits(self, hidden: tf.Tensor, noise: Noise | None = None) -> tf.Tensor:
-        """Logits [B, T, V] from what the softmax sees."""
+    def call(
+        self,
+        state: tf.Tensor,
+        context: tf.Tensor | Reading,
+        embedded: tf.Tensor,
+        noise: Noise | None = None,
+        softmax: Softmax | None = None,
+    ) -> tf.Tensor:
+        """Logits [B, T, V] from states [B, T, U], contexts [B, T, D] and embeddings [B, T, E]; see ``logits``."""
+        return self.logits(self.hidden(state, context, embedded), noise, softmax)
+
+    def softmax_of(self, ids: tf.Tensor) -> Softmax:
+        """The weights of the tokens ids [C] alone."""
+        whole = self._softmax()
+        return Softmax(tf.gather(whole.rows, ids), tf.gather(whole.bias, ids))
+
+    def _softmax(self) -> Softmax:
+        """A row for each token, as an embedding has them: a shortlist's are then read where they lie."""
+        rows = self.output_rows if self.tied_to is None else self.tied_to.embeddings
+        return Softmax(self.cast(rows), self.cast(self.output_bias))
+
+    def logits(self, hidden: tf.Tensor, noise: Noise | None = None, softmax: Softmax | None = None) -> tf.Tensor:
+        """Logits [B, T, V] from what the softmax sees; of the tokens of ``softmax``, [B, T, C], if it is given."""
         hidden = dropout(hidden, self.dropout, noise, "readout")
-        if self.tied_to is None:
-            return product(hidden, self.cast(self.output_kernel), self.cast(self.output_bias))
-        rows = self.cast(self.tied_to.embeddings)
-        flat = tf.matmul(tf.reshape(hidden, [-1, self.hidden_size]), rows, transpose_b=True)
-        flat += self.cast(self.output_bias)
-        shape = tf.concat([tf.shape(hidden)[:-1], [self.vocabulary_size]], axis=0)
-        return tf.reshape(flat, shape)
+        rows, bias = softmax or self._softmax()
+        return product(hidden, rows, bias, transposed=True)
+
+
+def _mixed(parts: Sequence[tf.Tensor | Reading], sizes: Sequence[int], kernel: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
+    """K [x_1 ; x_2 ; ...] + b: one product, or several and what a Reading holds already.
+
+    Args:
+        parts: x_k [B, T, size]; a Reading stands for its own rows' product.
+        sizes: of each.
+        kernel: [sum of sizes, O].
+        bias: [O].
+    """
+    if not any(isinstance(part, Reading) for part in parts):
+        return product(tf.concat(parts, axis=-1), kernel, bias)
+    products = [
+        part.readout if isinstance(part, Reading) else product(part, rows)
+        for part, rows in zip(parts, tf.split(kernel, sizes), strict=True)
+    ]
+    return tf.add_n(products) + bias
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
@@ -68,6 +110,8 @@ class MaxoutReadout(Readout):
         t~_i = U_o s + V_o e(y_{i-1}) + C_o c_i          2l numbers
         t_i  = max of each neighbouring pair of t~_i     l numbers
         p(y_i | ...) = softmax(W_o t_i)
+
+    Our rows of U_o, V_o and C_o are in another order: those of the first of each pair, then those of the second.
 
     The appendix reads s as s_{i-1}, the main text (equation 4) as s_i: the caller passes the one it means.
 
@@ -93,13 +137,19 @@ class MaxoutReadout(Readout):
         super().__init__(vocabulary_size, units, dropout, tied_to, **options)
         self.units = units
         self.state_size, self.context_size, self.embedding_size = state_size, context_size, embedding_size
-        self.kernel = self.weight("kernel", (state_size + context_size + embedding_size, 2 * units), "glorot_uniform")
-        self.bias = self.weight("bias", (2 * units,), "zeros")
+        sizes = state_size + context_size + embedding_size
+        self.pair_kernel = self.weight("pair_kernel", (sizes, 2 * units), "glorot_uniform")
+        self.pair_bias = self.weight("pair_bias", (2 * units,), "zeros")
 
-    def hidden(self, state: tf.Tensor, context: tf.Tensor, embedded: tf.Tensor) -> tf.Tensor:
+    def read_context(self, context: tf.Tensor) -> tf.Tensor:
+        """C_o c_i."""
+        return product(context, self.cast(self.pair_kernel)[self.state_size : self.state_size + self.context_size])
+
+    def hidden(self, state: tf.Tensor, context: tf.Tensor | Reading, embedded: tf.Tensor) -> tf.Tensor:
         """t_i."""
-        joined = product(tf.concat([state, context, embedded], axis=-1), self.cast(self.kernel), self.cast(self.bias))
-        return tf.maximum(joined[..., 0::2], joined[..., 1::2])
+        sizes = self.state_size, self.context_size, self.embedding_size
+        joined = _mixed((state, context, embedded), sizes, self.cast(self.pair_kernel), self.cast(self.pair_bias))
+        return tf.maximum(*tf.split(joined, 2, axis=-1))
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
@@ -126,9 +176,10 @@ class LinearReadout(Readout):
         super().__init__(vocabulary_size, state_size + context_size + embedding_size, dropout, **options)
         self.state_size, self.context_size, self.embedding_size = state_size, context_size, embedding_size
 
-    def hidden(self, state: tf.Tensor, context: tf.Tensor, embedded: tf.Tensor) -> tf.Tensor:
+    def hidden(self, state: tf.Tensor, context: tf.Tensor | Reading, embedded: tf.Tensor) -> tf.Tensor:
         """[s ; c_i ; e(y_{i-1})]."""
-        return tf.concat([state, context, embedded], axis=-1)
+        c = context.readout if isinstance(context, Reading) else context
+        return tf.concat([state, c, embedded], axis=-1)
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
@@ -153,7 +204,7 @@ class StateReadout(Readout):
         super().__init__(vocabulary_size, state_size, dropout, tied_to, **options)
         self.state_size = state_size
 
-    def hidden(self, state: tf.Tensor, context: tf.Tensor, embedded: tf.Tensor) -> tf.Tensor:
+    def hidden(self, state: tf.Tensor, context: tf.Tensor | Reading, embedded: tf.Tensor) -> tf.Tensor:
         """s_i."""
         return state
 
@@ -187,6 +238,11 @@ class AttentionalReadout(Readout):
         self.kernel = self.weight("kernel", (context_size + state_size, units), "glorot_uniform")
         self.bias = self.weight("bias", (units,), "zeros")
 
-    def hidden(self, state: tf.Tensor, context: tf.Tensor, embedded: tf.Tensor) -> tf.Tensor:
+    def read_context(self, context: tf.Tensor) -> tf.Tensor:
+        """The context's part of W_c [c_t ; h_t]."""
+        return product(context, self.cast(self.kernel)[: self.context_size])
+
+    def hidden(self, state: tf.Tensor, context: tf.Tensor | Reading, embedded: tf.Tensor) -> tf.Tensor:
         """h~_t."""
-        return tf.tanh(product(tf.concat([context, state], axis=-1), self.cast(self.kernel), self.cast(self.bias)))
+        sizes = self.context_size, self.state_size
+        return tf.tanh(_mixed((context, state), sizes, self.cast(self.kernel), self.cast(self.bias)))

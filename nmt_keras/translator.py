@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from os import PathLike
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -21,6 +21,7 @@ from nmt_keras.search import (
     Forced,
     Hypotheses,
     Ranking,
+    StepFunction,
     beam_search,
     force,
     gnmt_length,
@@ -29,6 +30,7 @@ from nmt_keras.search import (
     sample,
     uniform,
 )
+from nmt_keras.shortlist import Narrowed, Shortlist
 from nmt_keras.text import Text, Tokens
 from nmt_keras.unknown_words import UnknownWords
 
@@ -106,6 +108,8 @@ class Scored(NamedTuple):
     lengths: tf.Tensor  # [B] int32 target tokens, END included
     truncated: tf.Tensor  # [B] bool: source or target
 
+
+UNEQUAL = "source, target: expected as many sentences of the one as of the other."
 
 TEXT = tf.TensorSpec([None], tf.string, name="text")
 SOURCE = tf.TensorSpec([None], tf.string, name="source")
@@ -276,17 +280,26 @@ class ModelTranslator(Translator):
         model: Predictor,
         search: SearchConfig,
         unknown_words: UnknownWords | None = None,
+        shortlist: Shortlist | None = None,
     ):
         super().__init__(name="translator")
+        if search.shortlist and shortlist is None:
+            raise ValueError(
+                f"SearchConfig.shortlist: expected 0 where no shortlist was learnt, received {search.shortlist}. A run "
+                "learns one when it is trained: give its `nmt train` again, which adds what is missing."
+            )
         self.source_text, self.target_text, self.model, self.search = source_text, target_text, model, search
-        self.unknown_words = unknown_words or UnknownWords({})
+        self.unknown_words, self.shortlist = unknown_words or UnknownWords({}), shortlist
 
     def with_search(self, search: SearchConfig) -> ModelTranslator:
         """A translator with the same weights and texts that searches otherwise."""
-        return type(self)(self.source_text, self.target_text, self.model, search, self.unknown_words)
+        return type(self)(self.source_text, self.target_text, self.model, search, self.unknown_words, self.shortlist)
 
     def limits(self, source_lengths: tf.Tensor) -> tf.Tensor:
-        """Tokens of a translation at the most, END included, [B] int32: 2 x source tokens + 10, within the search's."""
+        """Tokens of a translation at the most, END included, [B] int32: 2 x source tokens + 10, within the search's.
+
+        A beginning that is given is kept whole, whatever its length: see ``complete``.
+        """
         return tf.clip_by_value(2 * source_lengths + 10, self.search.min_tokens, self.search.max_tokens)
 
     def complete(self, sentences: Sequence[str], beginnings: Sequence[str], batch_size: int = 64) -> list[Translation]:
@@ -369,6 +382,8 @@ class ModelTranslator(Translator):
 
     def _force(self, source: tf.Tensor, target: tf.Tensor) -> _Given:
         """What the model makes of given translations: source [B] string, target [B] string."""
+        with tf.control_dependencies([tf.debugging.assert_equal(tf.size(source), tf.size(target), UNEQUAL)]):
+            source = tf.identity(source)
         tokens = _at_least_one_column(self.source_text.encode(source))
         wanted = _at_least_one_column(self.target_text.encode(target))
         memory = self.model.remember(tokens.ids)
@@ -400,13 +415,27 @@ class ModelTranslator(Translator):
 
     def _search(self, ids: tf.Tensor, text: tf.Tensor, n_best: int = 1, prefix: tf.Tensor | None = None) -> Hypotheses:
         """The search that ``SearchConfig`` declares."""
-        config, model = self.search, self.model
-        memory = model.remember(ids)
+        config = self.search
+        if not config.shortlist or self.shortlist is None or not self.shortlist.narrows:
+            return self._search_with(self.model.step, self.model.remember(ids), text, n_best, prefix)
+        words = self.shortlist.words(ids, config.shortlist, prefix)
+        model = Narrowed(self.model, words)
+        memory = self.model.remember(ids, words.price)
+        wanted = None if prefix is None else model.places(prefix)
+        return model.in_vocabulary(self._search_with(model.step, memory, text, n_best, wanted))
+
+    def _search_with(
+        self, step: StepFunction, memory: Any, text: tf.Tensor, n_best: int, prefix: tf.Tensor | None
+    ) -> Hypotheses:
+        config = self.search
         normaliser = {"plain": plain_length, "gnmt": gnmt_length}[config.length_normalisation]
         coverage = Coverage(config.coverage_beta, memory.mask) if config.coverage_beta else None
         ranking = Ranking(normaliser(config.length_alpha), coverage)
         constraints = Constraints(config.min_tokens, config.unk_allowed, prefix)
-        given = (model.step, model.start(memory), memory, self.limits(memory.lengths))
+        limits = self.limits(memory.lengths)
+        if prefix is not None:
+            limits = tf.maximum(limits, tf.math.count_nonzero(prefix, axis=1, dtype=tf.int32) + 1)
+        given = (step, self.model.start(memory), memory, limits)
         if config.temperature > 0.0:
             return sample(
                 *given,

@@ -796,7 +796,7 @@ def attention_of(attention, encoder: RecurrentEncoder | None = None):
 
 
 def readout_of(layer) -> Readout:
-    W_o = matrix(layer.output_kernel) if layer.tied_to is None else np.asarray(layer.tied_to.embeddings, np.float64)
+    W_o = np.asarray(layer.output_rows if layer.tied_to is None else layer.tied_to.embeddings, np.float64)
     return Readout(hidden_of(layer), W_o, np.asarray(layer.output_bias, np.float64))
 
 
@@ -804,8 +804,9 @@ def hidden_of(layer):
     match type(layer).__name__:
         case "MaxoutReadout":
             ends = [layer.state_size, layer.state_size + layer.context_size]
-            U_o, C_o, V_o = np.split(matrix(layer.kernel), ends, axis=1)
-            return maxout(U_o, V_o, C_o, np.asarray(layer.bias, np.float64))
+            pairs = np.arange(2 * layer.units).reshape(2, -1).T.ravel()  # the layer's rows as neighbouring pairs
+            U_o, C_o, V_o = np.split(matrix(layer.pair_kernel)[pairs], ends, axis=1)
+            return maxout(U_o, V_o, C_o, np.asarray(layer.pair_bias, np.float64)[pairs])
         case "LinearReadout":
             return joined()
         case "AttentionalReadout":

@@ -638,14 +638,19 @@ def test_a_run_is_exported_with_a_beam_and_an_ensemble_with_the_options_asked_fo
     (line,) = answers(["export", str(run_folder), "--to", str(folder)], capsys)
     first = Path(line)
     assert read_manifest(first)["search"].startswith("beam 5")
+    assert "from es to en" in (first / "assets.extra" / "README.md").read_text("utf-8")
     asked = ["--ensemble", str(run_folder), "--keep", "1", "--options.half-precision"]
     (line,) = answers(["export", str(run_folder), "--to", str(folder), *asked], capsys)
     second = Path(line)
     manifest = read_manifest(second)
     assert (first.exists(), second.name) == (False, "2")
     assert manifest["runs"] == [run_folder.name, run_folder.name]
+    assert manifest["corpus"]["pairs"] == {"train": 80, "valid": 20, "test": 20}
+    assert "from es to en" in (second / "assets.extra" / "README.md").read_text("utf-8")
     assert manifest["export"]["half_precision"]
     assert len(nmt_keras.load(folder).translate(["No."])) == 1
+    answers(["export", str(run_folder), "--to", str(folder), "--keep", "1", "--labelled", "2"], capsys)
+    assert sorted(child.name for child in folder.iterdir() if child.name.isdigit()) == ["2", "3"]
 
 
 @pytest.mark.long

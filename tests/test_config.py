@@ -213,6 +213,11 @@ WRONG = [
     (SearchConfig, {"coverage_beta": -0.1}, "SearchConfig.coverage_beta: expected 0 or more"),
     (SearchConfig, {"min_tokens": 0}, "SearchConfig.min_tokens: expected at least 1"),
     (SearchConfig, {"min_tokens": 9, "max_tokens": 8}, "SearchConfig.min_tokens: expected max_tokens (8) at the most"),
+    (
+        SearchConfig,
+        {"temperature": 1e-9},
+        "SearchConfig.temperature: expected 0, which draws nothing, or at least 0.00",
+    ),
     (SearchConfig, {"temperature": 1.0, "beam_size": 5}, "SearchConfig.beam_size: expected 1 where temperature draws"),
     (SearchConfig, {"temperature": 1.0, "top_k": 0}, "SearchConfig.top_k: expected None, or a positive number"),
     (SearchConfig, {"temperature": 1.0, "top_p": 0.0}, "SearchConfig.top_p: expected a probability in (0, 1]"),

@@ -74,9 +74,10 @@ def test_alignments_sum_to_1_unless_positions_are_predicted_and_are_exactly_0_on
 
 def test_teacher_forcing_equals_one_step_after_another(case):
     decoder = case.model.decoder
-    carry = decoder.start(case.memory)
+    memory = decoder.prepare(case.memory)
+    carry = decoder.start(memory)
     for t in range(T):
-        step = decoder.step(IDS[:, t : t + 1], carry, case.memory)
+        step = decoder.step(IDS[:, t : t + 1], carry, memory)
         np.testing.assert_allclose(step.logits[:, 0], case.output.logits[:, t], atol=2e-5)
         np.testing.assert_allclose(step.alignment[:, 0], case.output.alignment[:, t], atol=2e-6)
         carry = step.carry
@@ -84,7 +85,7 @@ def test_teacher_forcing_equals_one_step_after_another(case):
 
 
 def test_hypotheses_share_one_memory_and_do_not_meet(case):
-    decoder, memory = case.model.decoder, case.memory
+    decoder, memory = case.model.decoder, case.model.decoder.prepare(case.memory)
     first = decoder.start(memory)
     apart = [decoder.step(tf.fill([len(PAIRS), 1], token), first, memory) for token in (START, 9, 11)]
     carry = tf.nest.map_structure(lambda *x: tf.concat(x, axis=1), *(step.carry for step in apart))
@@ -95,6 +96,17 @@ def test_hypotheses_share_one_memory_and_do_not_meet(case):
         np.testing.assert_allclose(together.alignment[:, q], alone.alignment[:, 0], atol=2e-6)
         for one, other in zip(tf.nest.flatten(together.carry), tf.nest.flatten(alone.carry), strict=True):
             np.testing.assert_allclose(one[:, q], other[:, 0], atol=1e-5)
+
+
+def test_a_shortlist_s_logits_are_those_of_its_tokens(case):
+    ids = tf.constant([0, 1, 2, 3, 5, 8, 21])
+    model, price = case.model, tf.constant(np.random.default_rng(1).choice([0.0, -np.inf], [len(PAIRS), 7]), tf.float32)
+    memory = model.decoder.prepare(case.memory)._replace(price=price)
+    whole = model.step(IDS[:, :1], model.start(memory), memory)
+    few = model.step(IDS[:, :1], model.start(memory), memory, model.softmax_of(ids))
+    wanted = tf.gather(whole.logits, ids, axis=2) + price[:, tf.newaxis]
+    np.testing.assert_allclose(few.logits, wanted, atol=1e-5)
+    np.testing.assert_array_equal(few.alignment, whole.alignment)
 
 
 @pytest.mark.parametrize("name", ["rnnsearch", "luong-feed", "lecture", "self-attention"])
@@ -207,7 +219,7 @@ def lecture():
 def test_the_lecture_s_two_halves_hold_one_recurrent_matrix(lecture):
     names = sorted(v.name for v in lecture.trainable_variables)
     both = ["bias", "embeddings"]  # nothing reads the target's embedding
-    assert names == sorted([*both, *both, "kernel", "recurrent", "output_kernel", "output_bias"])
+    assert names == sorted([*both, *both, "kernel", "recurrent", "output_rows", "output_bias"])
     assert lecture.decoder.stack.cells[0].recurrent is lecture.encoder.forward_cells[0].recurrent
     assert lecture.count_params() == 23 * 5 + 23 + 7 * 23 + 7 + 19 * 5 + 7 + 5 * 7 + 7 * 7
 
@@ -218,7 +230,7 @@ def test_the_lecture_s_decoder_is_the_recurrence_and_nothing_else(lecture):
     W_hh, b = np.asarray(lecture.encoder.forward_cells[0].recurrent, float).T, np.asarray(cell.bias, float)
     W_s, b_s = (
         np.asarray(v, float)
-        for v in (lecture.decoder.output_layer.output_kernel, lecture.decoder.output_layer.output_bias)
+        for v in (lecture.decoder.output_layer.output_rows, lecture.decoder.output_layer.output_bias)
     )
     encoding = lecture.encoder(SOURCES, SOURCES != PAD)
     h = encoding.states[0].forward.numpy().astype(float)
@@ -228,7 +240,7 @@ def test_the_lecture_s_decoder_is_the_recurrence_and_nothing_else(lecture):
     logits = lecture.decoder(IDS, encoding).logits
     for t in range(T):
         h = np.tanh(h @ W_hh.T + b)
-        np.testing.assert_allclose(logits[:, t], h @ W_s + b_s, atol=1e-5)
+        np.testing.assert_allclose(logits[:, t], h @ W_s.T + b_s, atol=1e-5)
     garbage = encoding._replace(values=encoding.values * np.nan)
     np.testing.assert_array_equal(lecture.decoder(tf.ones_like(IDS), garbage).logits, logits)
 

@@ -202,6 +202,12 @@ def test_the_beam_of_a_greedy_translator_has_its_greedy_translation_or_a_better_
             assert scores[row, 0] >= array(greedy, "score")[row] - 1e-4
 
 
+def test_unequal_columns_to_be_scored_are_refused_in_words(folders):
+    served = ServedTranslator(folders["word"])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="expected as many sentences of the one as of the other"):
+        served.loaded.signatures["score"](source=tf.constant(["a", "b"]), target=tf.constant(["c"]))
+
+
 def test_the_score_of_a_translation_is_its_log_probability(folders, translators, kind):
     """Through the reloaded export: what ``align`` says it found is what ``score`` says of it."""
     served, sentence = ServedTranslator(folders[kind]), STRANGE[0]

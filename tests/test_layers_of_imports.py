@@ -24,7 +24,7 @@ ROWS = [
         "words",
     ],
     ["self_attention", "encoder", "decoder", "readout", "corpus", "ensemble", "recipes", "unknown_words", "fused"],
-    ["model"],
+    ["model", "shortlist", "partners"],
     ["translator", "training"],
     ["evaluation", "export", "pipelines", "board"],
     ["experiment", "comparison"],
@@ -40,6 +40,7 @@ NEIGHBOURS = {
     ("encoder", "fused"),
     ("encoder", "self_attention"),
     ("sample", "sample_lexicon"),
+    ("shortlist", "partners"),
     ("cli", "demo"),
 }
 TENSORFLOW_FREE = [
@@ -56,6 +57,7 @@ TENSORFLOW_FREE = [
     "corpus.split",
     "files",
     "metrics",
+    "partners",
     "plotting",
     "recipes",
     "sample",

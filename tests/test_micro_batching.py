@@ -19,6 +19,7 @@ OUTPUTS = {
     "rows": Output("int32", "B", "how many texts were searched together"),
     "target_lengths": Output("int32", "B", "letters"),
     "letters": Output("int32", "BT", "which of them are there"),
+    "shown": Output("string", "BT", "the same in writing"),
 }
 PATIENT = 30_000.0
 """Milliseconds: a request that is answered sooner was part of a full batch."""
@@ -34,6 +35,7 @@ def model(version, config, queue="serving_default"):
             "rows": tf.fill([tf.size(text)], tf.size(text)) + 0 * work,
             "target_lengths": lengths,
             "letters": version * tf.cast(tf.sequence_mask(lengths), tf.int32),
+            "shown": tf.where(tf.sequence_mask(lengths), "x", ""),
         }
 
     merging = merge_requests(answer, queue, [TEXT], OUTPUTS, config)
@@ -108,11 +110,35 @@ def test_nobody_waits_for_a_batch_to_fill_if_it_waits_no_time(session):
     assert ask(servable, ["a"])["rows"].tolist() == [1]
 
 
-def test_a_request_of_more_than_a_batch_is_answered_by_itself(session):
-    servable = session(max_batch_size=3, wait_ms=PATIENT)
-    reply = ask(servable, ["a", "ab", "abc", "abcd"])
-    assert reply["rows"].tolist() == [4] * 4
-    assert reply["letters"].shape == (4, 4)
+def test_a_request_of_more_than_a_batch_waits_in_parts_and_comes_back_whole(session):
+    servable = session(max_batch_size=3, wait_ms=10.0)
+    reply = ask(servable, ["a", "ab", "abc", "abcde", "", "a", "ab"])
+    assert reply["rows"].tolist() == [3, 3, 3, 3, 3, 3, 1]
+    assert reply["target_lengths"].tolist() == [1, 2, 3, 5, 0, 1, 2]
+    assert reply["letters"].tolist() == [[1] * n + [0] * (5 - n) for n in (1, 2, 3, 5, 0, 1, 2)]
+    assert reply["shown"].tolist() == [[b"x"] * n + [b""] * (5 - n) for n in (1, 2, 3, 5, 0, 1, 2)]
+
+
+def test_no_request_passes_the_queue_by_being_large(session):
+    servable = session(max_batch_size=1, threads=1, queue=1)
+    replies = ask_at_once(servable, [["x" * 5000] * 2] * 8)
+    refused = [reply for reply in replies if isinstance(reply, StatusError)]
+    assert {reply.code for reply in refused} == {Code.UNAVAILABLE}
+
+
+def test_columns_of_unequal_length_are_refused_before_they_are_cut():
+    inputs = [tf.TensorSpec([None], tf.string, name=name) for name in ("source", "target")]
+    outputs = {"length": Output("int32", "B", "letters of both")}
+
+    def answer(source, target):
+        return {"length": tf.strings.length(source) + tf.strings.length(target)}
+
+    both = merge_requests(answer, "both", inputs, outputs, MicroBatchingConfig(max_batch_size=2, wait_ms=1.0))
+    asked = tf.function(both, input_signature=inputs, autograph=False)
+    assert asked(tf.constant(["a"] * 5), tf.constant(["bc"] * 5))["length"].numpy().tolist() == [3] * 5
+    for targets in (4, 6):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="expected as many sentences of the one"):
+            asked(tf.constant(["a"] * 5), tf.constant(["bc"] * targets))
 
 
 def test_a_request_of_no_text_is_answered_empty(session):

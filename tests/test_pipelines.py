@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import tensorflow as tf
 
 import nmt_keras
 from nmt_keras.export import export
@@ -48,8 +49,11 @@ def records(folder):
     return [json.loads(line) for file in files for line in file.read_text("utf-8").splitlines()]
 
 
-def test_every_line_is_translated_as_the_translator_translates_it(ran, exported, sentences):
-    expected = nmt_keras.load(exported).translate(sentences)
+def test_every_line_is_translated_as_the_server_translates_it(ran, exported, sentences):
+    served = nmt_keras.load(exported)
+    expected = [found[0] for found in served.translate_nbest(sentences)]
+    default = served.loaded.signatures["serving_default"](text=tf.constant(sentences))["translation"].numpy()
+    assert [one.text for one in expected] == [text.decode() for text in default]
     found = {record["text"]: record for record in records(ran[1])}
     assert len(found) == len(set(sentences)) + 1
     for sentence, translation in zip(sentences, expected, strict=True):
@@ -57,6 +61,14 @@ def test_every_line_is_translated_as_the_translator_translates_it(ran, exported,
         assert record["translation"] == translation.text
         assert record["score"] == pytest.approx(translation.score, abs=1e-5)
         assert record["log_prob"] == pytest.approx(translation.log_prob, abs=1e-4)
+
+
+def test_a_worker_may_be_asked_for_greedy_translations(exported, sentences):
+    from nmt_keras.pipelines.translation import TranslatorHandler
+
+    handler = TranslatorHandler(str(exported), 7, greedy=True)
+    found = handler.run_inference(sentences[:5], handler.load_model())
+    assert [one.translation for one in found] == [one.text for one in nmt_keras.load(exported).translate(sentences[:5])]
 
 
 def test_lines_that_occur_twice_are_written_twice_and_empty_ones_not_at_all(ran, sentences):

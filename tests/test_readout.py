@@ -55,12 +55,12 @@ def test_logits_are_the_paper_s(layer):
             np.testing.assert_allclose(found[b, t], wanted, atol=2e-5)
 
 
-def test_maxout_takes_the_larger_of_neighbours():
+def test_maxout_takes_the_larger_of_each_pair():
     layer = MaxoutReadout(2, 2, 4, 0, 0)
-    layer.kernel.assign(tf.eye(4))
-    layer.output_kernel.assign(tf.eye(2))
+    layer.pair_kernel.assign(tf.eye(4))
+    layer.output_rows.assign(tf.eye(2))
     nothing = tf.zeros([1, 1, 0])
-    logits = layer(tf.constant([[[1.0, 2.0, 7.0, 5.0]]]), nothing, nothing)
+    logits = layer(tf.constant([[[1.0, 7.0, 2.0, 5.0]]]), nothing, nothing)  # the firsts, then the seconds
     assert logits.numpy().tolist() == [[[2.0, 7.0]]]
 
 
@@ -83,7 +83,7 @@ def test_a_tied_softmax_has_no_matrix_of_its_own_and_teaches_the_embedding(name)
     randomise(layer, 1)
     own = READOUTS[name.removesuffix(", tied")]()
     names = [{v.name for v in each.trainable_variables} for each in (layer, own)]
-    assert names[1] - names[0] == {"output_kernel"}
+    assert names[1] - names[0] == {"output_rows"}
     assert names[0] - names[1] == {"embeddings"}
     with tf.GradientTape() as tape:
         logits = layer(*seen())
@@ -101,7 +101,7 @@ def test_dropout_stands_right_below_the_softmax_and_acts_under_noise_alone(name)
     noise, hidden = Noise(tf.constant(1), tf.constant(2)), layer.hidden(*seen())
     np.testing.assert_array_equal(layer(*seen(), noise), layer.logits(hidden, noise))
     np.testing.assert_array_equal(layer(*seen()), layer.logits(hidden))
-    layer.output_kernel.assign(tf.eye(layer.hidden_size, V))  # now the logits are what the softmax sees
+    layer.output_rows.assign(tf.eye(V, layer.hidden_size))  # now the logits are what the softmax sees
     layer.output_bias.assign(tf.zeros(V))
     share = layer(*seen(), noise)[..., : layer.hidden_size] / hidden
     assert set(np.unique(np.round(share, 3))) == {0.0, 2.0}

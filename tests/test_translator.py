@@ -308,6 +308,14 @@ def test_a_translation_goes_on_from_its_beginning(beam, pairs):
     expect_equal([free], beam.translate([SENTENCES[1]]))
 
 
+def test_a_beginning_longer_than_a_translation_may_be_is_kept_whole(beam, pairs):
+    begun = " ".join(pair.target for pair in pairs)
+    wanted = beam.score(["x"], [begun])[0].tokens[:-1]
+    assert len(wanted) > beam.search.max_tokens
+    (found,) = beam.complete(["No."], [begun])
+    assert found.tokens[:-1] == wanted
+
+
 def test_setting_the_random_seed_leaves_a_subword_translator_as_it_is(pairs):
     config = TextConfig("subword", 367)
     source = fit_text(config, [pair.source for pair in pairs])

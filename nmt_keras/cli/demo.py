@@ -55,4 +55,4 @@ class Demo(Command):
             minutes=self.minutes,
             settings=find_recipe(self.recipe) if self.recipe else own,
         )
-        demonstrate(corpus, train.train(console, train.chosen(), corpus), announcer)
+        demonstrate(corpus, data.languages, train.train(console, train.chosen(), corpus), announcer)

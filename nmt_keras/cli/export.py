@@ -10,6 +10,7 @@ import tyro
 
 from nmt_keras.cli.command import Command, Flag, searching
 from nmt_keras.cli.console import Console
+from nmt_keras.cli.corpora import corpus_of
 from nmt_keras.config import ExportConfig, SearchConfig
 
 
@@ -29,6 +30,8 @@ class Export(Command):
     """More runs, of the same vocabularies, to be exported with it as one model."""
     keep: int | None = None
     """How many versions stay, the new one included; all by default."""
+    labelled: tuple[int, ...] = ()
+    """With --keep: versions that stay whatever their age, since a server names them."""
     verify: Flag = False
     """Ask the export everything that its contract says, in a process without Keras, and print what came out."""
     options: ExportConfig = field(default_factory=ExportConfig)
@@ -45,14 +48,17 @@ class Export(Command):
 
         folder = self.to or Path("saved_models") / self.run.resolve().name
         search = serving_search(self.search)
+        experiment, languages = Experiment(self.run), corpus_of(self.run).languages
         if self.ensemble:
             translator = load_runs([self.run, *self.ensemble]).with_search(search)
-            facts = {"runs": [str(run.resolve().name) for run in (self.run, *self.ensemble)], "search": str(search)}
-            version = export(translator, folder, facts, self.options, keep=self.keep)
+            runs = [str(run.resolve().name) for run in (self.run, *self.ensemble)]
+            facts = {**experiment.facts(translator, languages), "runs": runs}
+            version = export(translator, folder, facts, self.options, keep=self.keep, labelled=self.labelled)
         else:
-            experiment = Experiment(self.run)
             translator = searching(experiment.translator(), self.run, search)
-            version = experiment.export(translator, folder, self.options, keep=self.keep)
+            version = experiment.export(
+                translator, folder, self.options, languages=languages, keep=self.keep, labelled=self.labelled
+            )
         print(version)
         if self.verify:
             found = verify(version)

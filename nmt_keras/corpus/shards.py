@@ -207,6 +207,12 @@ class PreparedCorpus:
             )
         return source, target
 
+    def read_some(self, count: int) -> tuple[TokenLists, TokenLists]:
+        """The two sides of about ``count`` pairs, or of all: those of whole shards, evenly from all of them."""
+        wanted = max(1, min(len(self.files), count * len(self.files) // max(1, len(self))))
+        parts = [self.read(int(shard)) for shard in np.linspace(0, len(self.files) - 1, wanted).round()]
+        return joined([source for source, _ in parts]), joined([target for _, target in parts])
+
 
 class ShardedBatches:
     """The pairs of a prepared corpus as batches; memory holds a shard, a pool and a few batches.

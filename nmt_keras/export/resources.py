@@ -31,6 +31,7 @@ class Resources(tf.Module):
         super().__init__(name="translator")
         self.texts = [translator.source_text, translator.target_text]
         self.unknown_words = translator.unknown_words
+        self.shortlist = translator.shortlist if translator.search.shortlist else None
         variables = [variable.value for variable in translator.model.variables]
         floats = [variable for variable in variables if half_precision and variable.dtype == tf.float32]
         self.weights = [variable for variable in variables if all(variable is not one for one in floats)]

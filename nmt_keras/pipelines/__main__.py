@@ -21,6 +21,8 @@ class Options:
     """An exported version, or the folder that holds its versions; every worker must be able to read it."""
     batch_size: int = 64
     """Sentences that are translated together, at the most."""
+    greedy: bool = False
+    """Ask an export for greedy translations, which are faster, instead of the best that its beam finds."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -36,7 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         raise SystemExit('pipelines: Apache Beam is missing: pip install "nmt-keras-attention[beam]".') from error
     try:
-        counts = translate_files(options.input, options.output, options.model, options.batch_size, for_beam)
+        given = (options.input, options.output, options.model, options.batch_size, for_beam, options.greedy)
+        counts = translate_files(*given)
     except (ValueError, OSError) as error:
         raise SystemExit(f"pipelines: {error}") from error
     print(f"{counts['lines']} lines translated, {counts['truncated']} of them longer than the model reads and cut")

@@ -16,7 +16,7 @@ from apache_beam.metrics import Metrics
 from apache_beam.ml.inference.base import ModelHandler, RunInference
 
 import nmt_keras
-from nmt_keras.translator import Translator
+from nmt_keras.translator import ServedTranslator, Translator
 
 
 class TranslatedLine(NamedTuple):
@@ -36,11 +36,13 @@ class TranslatorHandler(ModelHandler[str, TranslatedLine, Translator]):
         path: an exported version, a folder of versions or a run directory, as ``nmt_keras.load`` takes them; on a
             cluster every worker must be able to read it.
         batch_size: sentences that are translated together, at the most.
+        greedy: whether an export is asked for greedy translations instead of the best that its beam finds. A run
+            searches as its recipe says.
     """
 
-    def __init__(self, path: str, batch_size: int):
+    def __init__(self, path: str, batch_size: int, greedy: bool = False):
         super().__init__(min_batch_size=1, max_batch_size=batch_size)
-        self._path = path
+        self._path, self._greedy = path, greedy
 
     def load_model(self) -> Translator:
         """The translator; called once in each process."""
@@ -51,7 +53,11 @@ class TranslatorHandler(ModelHandler[str, TranslatedLine, Translator]):
     ) -> Iterable[TranslatedLine]:
         """The translations of ``batch``, in its order."""
         lines = list(batch)
-        for text, found in zip(lines, model.translate(lines, batch_size=len(lines)), strict=True):
+        if isinstance(model, ServedTranslator) and not self._greedy:
+            best = [found[0] for found in model.translate_nbest(lines, batch_size=len(lines))]
+        else:
+            best = model.translate(lines, batch_size=len(lines))
+        for text, found in zip(lines, best, strict=True):
             yield TranslatedLine(text, found.text, found.score, found.log_prob, found.truncated)
 
 
@@ -61,13 +67,14 @@ class TranslateLines(beam.PTransform):
     Args:
         model: see TranslatorHandler.
         batch_size: sentences that are translated together, at the most.
+        greedy: see TranslatorHandler.
     """
 
-    def __init__(self, model: str, batch_size: int = 64):
+    def __init__(self, model: str, batch_size: int = 64, greedy: bool = False):
         super().__init__()
         if batch_size < 1:
             raise ValueError(f"batch_size: expected 1 or more, received {batch_size}.")
-        self._handler = TranslatorHandler(model, batch_size)
+        self._handler = TranslatorHandler(model, batch_size, greedy)
 
     def expand(self, lines: beam.PCollection) -> beam.PCollection:
         """The translated lines."""
@@ -87,7 +94,9 @@ def _count(line: TranslatedLine) -> TranslatedLine:
     return line
 
 
-def translate_files(source: str, output: str, model: str, batch_size: int, options: list[str]) -> dict[str, int]:
+def translate_files(
+    source: str, output: str, model: str, batch_size: int, options: list[str], greedy: bool = False
+) -> dict[str, int]:
     """Runs the pipeline to its end.
 
     Args:
@@ -96,6 +105,7 @@ def translate_files(source: str, output: str, model: str, batch_size: int, optio
         model: see TranslatorHandler.
         batch_size: sentences that are translated together, at the most.
         options: Beam's own, such as ``--runner=FlinkRunner``; none runs on this machine.
+        greedy: see TranslatorHandler.
 
     Returns:
         The counters: ``lines``, ``truncated``.
@@ -104,7 +114,7 @@ def translate_files(source: str, output: str, model: str, batch_size: int, optio
     (
         pipeline
         | "Read" >> beam.io.ReadFromText(source)
-        | TranslateLines(model, batch_size)
+        | TranslateLines(model, batch_size, greedy)
         | "Format" >> beam.Map(to_json)
         | "Write" >> beam.io.WriteToText(output, file_name_suffix=".jsonl")
     )

@@ -107,13 +107,15 @@ def largest(logits: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]:
     the time of ``top_k``, which is left with the maxima, and then with the words of those few blocks.
 
     Args:
-        logits: [B, Q, V] float32; V is static.
+        logits: [B, Q, V] float32. A V that is not static is ``count`` or more, and small enough for one stage.
         count: how many; all V where V is smaller.
 
     Returns:
         Their values [B, Q, C], descending, and ids [B, Q, C] int32.
     """
     words = logits.shape[-1]
+    if words is None:
+        return tf.math.top_k(logits, count)
     if words < 4 * count * _BLOCK:
         return tf.math.top_k(logits, min(count, words))
     block = next((n for n in range(_BLOCK, 2 * _BLOCK) if words % n == 0), _BLOCK)
