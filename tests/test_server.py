@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import gc
 import gzip
@@ -219,6 +220,23 @@ def test_base64_objects_stand_for_bytes_in_both_layouts():
     value = {"b64": "/wD+"}
     assert read({"instances": [value, value]}, TEXT).tensors["text"].tolist() == [b"\xff\x00\xfe"] * 2
     assert read({"inputs": value}, TEXT).tensors["text"].item() == b"\xff\x00\xfe"
+
+
+@pytest.mark.parametrize(
+    "digits", ["aGk", "aGk=", "aGk.", " a\tG\nk\v\f\r= ", "a Gk", "aGk = ", "aGkh", "aG==", "aG", "aG = .", "", " "]
+)
+def test_base64_may_lack_its_padding_and_hold_ascii_white_space(digits):
+    plain = digits.translate({ord(character): None for character in " \t\n\v\f\r=."})
+    expected = base64.b64decode(plain + "=" * (-len(plain) % 4))
+    assert read({"inputs": {"b64": digits}}, TEXT).tensors["text"].item() == expected
+
+
+@pytest.mark.parametrize(
+    "digits",
+    ["A", "aGk==", "aGk===", "aG=", "aGkh=", "=", "aG=k", "aGk=aGk=", "a\u2003Gk", "a\u00a0Gk", "aGk\0", "_-8="],
+)
+def test_base64_with_half_a_padding_or_anything_else_in_it_is_refused(digits):
+    assert read_error({"inputs": {"b64": digits}}, TEXT) == "Unable to base64 decode"
 
 
 @pytest.mark.parametrize(
