@@ -34,6 +34,9 @@ _STATUS = re.compile(rf"(?i:{_NAME}{_VERSION}(?P<metadata>/metadata)?)")
 _NAMELESS = re.compile(r"(?i:/v1/models(?:/versions/[0-9]+|/labels/[^/:]+)?(?:/metadata)?)")
 _AUTHORITY = re.compile(r"(?i:https?://[^/?]*)")
 
+_MAX_MEMBERS = 100
+"""Gzip members of one body: what follows each is copied, so that many tiny ones would take long."""
+
 _CORS = {
     "Access-Control-Allow-Origin": "*",
     "Access-Control-Allow-Methods": "POST, GET",
@@ -234,16 +237,21 @@ async def _read_body(request: Request, limits: Limits, ticket: Ticket) -> bytes:
 def _unpacked(body: bytes, limits: Limits, is_packed: bool) -> bytes:
     if not is_packed or not body:
         return body
-    stream = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
-    try:
-        unpacked = stream.decompress(body, limits.max_unpacked_bytes + 1)
-    except zlib.error as error:
-        raise invalid(f"Failed to uncompress the gzipped body: {error}") from error
-    if len(unpacked) > limits.max_unpacked_bytes:
-        raise _too_large(limits.max_unpacked_bytes, "--max-unpacked-bytes")
-    if not stream.eof:
-        raise invalid("Failed to uncompress the gzipped body: it is cut short")
-    return unpacked
+    unpacked = bytearray()
+    for _ in range(_MAX_MEMBERS):
+        member = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
+        try:
+            unpacked += member.decompress(body, limits.max_unpacked_bytes + 1 - len(unpacked))
+        except zlib.error as error:
+            raise invalid(f"Failed to uncompress the gzipped body: {error}") from error
+        if len(unpacked) > limits.max_unpacked_bytes:
+            raise _too_large(limits.max_unpacked_bytes, "--max-unpacked-bytes")
+        if not member.eof:
+            raise invalid("Failed to uncompress the gzipped body: it is cut short")
+        body = member.unused_data
+        if not body:
+            return bytes(unpacked)
+    raise invalid(f"Failed to uncompress the gzipped body: it has more than {_MAX_MEMBERS} members")
 
 
 def _too_large(max_bytes: int, option: str) -> BodyError:
