@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -147,7 +149,8 @@ class RestApi:
         async with self._core.admit(Call(method, "REST"), self._limits.seconds) as ticket:
             body = await _read_body(request, self._limits, ticket)
             is_packed = "gzip" in request.headers.get("content-encoding", "").lower()
-            return await ticket.take_turn(lambda: work(_unpacked(body, self._limits, is_packed), target, ticket))
+            async with _while_waited_for(request):
+                return await ticket.take_turn(lambda: work(_unpacked(body, self._limits, is_packed), target, ticket))
 
     def _predict(self, body: bytes, target: Target, ticket: Ticket) -> bytes:
         request = codec.read_request(body, self._limits.max_values)
@@ -217,6 +220,33 @@ def _version(digits: str) -> int:
 # Bodies
 
 
+@contextlib.asynccontextmanager
+async def _while_waited_for(request: Request) -> AsyncIterator[None]:
+    """Runs while the client of ``request``, whose body is read, stays; a graph that runs by then runs to its end.
+
+    Raises:
+        StatusError: CANCELLED if it leaves before.
+    """
+
+    async def watch(scope: anyio.CancelScope) -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        scope.cancel()
+
+    with anyio.CancelScope() as scope:
+        watcher = asyncio.create_task(watch(scope))
+        try:
+            yield
+        finally:
+            watcher.cancel()
+    if scope.cancelled_caught:
+        raise _client_left()
+
+
+def _client_left() -> StatusError:
+    return StatusError(Code.CANCELLED, "Client closed request")
+
+
 async def _read_body(request: Request, limits: Limits, ticket: Ticket) -> bytes:
     body = bytearray()
     try:
@@ -230,7 +260,7 @@ async def _read_body(request: Request, limits: Limits, ticket: Ticket) -> bytes:
         slowness = f"The body did not come within {limits.seconds:g} seconds (--rest-api-timeout-in-ms)"
         raise BodyError(408, Code.DEADLINE_EXCEEDED, slowness) from error
     except ClientDisconnect as error:
-        raise StatusError(Code.CANCELLED, "Client closed request") from error
+        raise _client_left() from error
     return bytes(body)
 
 

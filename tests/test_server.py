@@ -9,6 +9,7 @@ import gc
 import gzip
 import http.client
 import json
+import select
 import signal
 import socket
 import subprocess
@@ -23,6 +24,7 @@ import numpy as np
 import pytest
 import uvicorn
 from browser import Browser
+from starlette.types import ASGIApp
 
 from serve import codec, json_text, server
 from serve.app import create_app
@@ -444,6 +446,7 @@ class Counted:
     def __init__(self) -> None:
         self.entered = threading.Event()
         self.released = threading.Event()
+        self.asked: list[bytes] = []
 
     def signature(self, name: str) -> Counted:
         return self
@@ -451,6 +454,7 @@ class Counted:
     inputs = TEXT
 
     def run(self, signature: Counted, inputs: dict[str, np.ndarray], seconds: float) -> dict[str, np.ndarray]:
+        self.asked += inputs["text"].tolist()
         self.entered.set()
         assert self.released.wait(20)
         return {"length": np.array([len(text) for text in inputs["text"]], np.int32)}
@@ -613,32 +617,63 @@ def test_an_empty_body_is_an_empty_document_packed_or_not(counted):
 
 def test_a_small_body_that_unpacks_beyond_the_limit_is_refused(counted):
     browser = counted(Counted(), Limits(max_unpacked_bytes=10_000))
-    bomb = gzip.compress(b" " * 1_000_000)
-    assert len(bomb) < 10_000
-    response = browser.post("/v1/models/count:predict", content=bomb, headers={"Content-Encoding": "gzip"})
-    assert response.status_code == 413
+    for bomb in (gzip.compress(b" " * 1_000_000), gzip.compress(b" " * 5001) * 2):
+        assert len(bomb) < 10_000
+        response = browser.post("/v1/models/count:predict", content=bomb, headers={"Content-Encoding": "gzip"})
+        assert response.status_code == 413
 
 
-def test_a_connection_beyond_the_limit_is_told_that_the_server_is_busy(page):
-    uvicorn_server = uvicorn.Server(server.http_config(page.app, Limits(connections=1), shutdown_seconds=1))
+@contextlib.contextmanager
+def listening(app: ASGIApp, limits: Limits) -> Iterator[tuple[str, int]]:
+    """The address at which the application is served over HTTP, in a thread of this process."""
+    uvicorn_server = uvicorn.Server(server.http_config(app, limits, shutdown_seconds=1))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=uvicorn_server.run, args=([listener],))
         thread.start()
         try:
-            address = listener.getsockname()
-            first, second = (http.client.HTTPConnection(*address, timeout=20) for _ in range(2))
-            with contextlib.closing(first), contextlib.closing(second):
-                for connection, status in ((first, 200), (second, 503), (first, 200)):
-                    connection.request("GET", "/")
-                    response = connection.getresponse()
-                    body = response.read()
-                    assert (response.status, bool(body)) == (status, True)
-                    if status == 503:
-                        assert "try again later" in json.loads(body)["error"]
-                        assert response.headers["Content-Type"] == "application/json"
+            yield listener.getsockname()
         finally:
             uvicorn_server.should_exit = True
             thread.join(20)
+
+
+def test_a_connection_beyond_the_limit_is_told_that_the_server_is_busy(page):
+    with listening(page.app, Limits(connections=1)) as address:
+        first, second = (http.client.HTTPConnection(*address, timeout=20) for _ in range(2))
+        with contextlib.closing(first), contextlib.closing(second):
+            for connection, status in ((first, 200), (second, 503), (first, 200)):
+                connection.request("GET", "/")
+                response = connection.getresponse()
+                body = response.read()
+                assert (response.status, bool(body)) == (status, True)
+                if status == 503:
+                    assert "try again later" in json.loads(body)["error"]
+                    assert response.headers["Content-Type"] == "application/json"
+
+
+def test_requests_whose_clients_have_left_give_up_their_places_in_the_queue(counted):
+    servable = Counted()
+    limits = Limits(concurrency=1, queue=3)
+
+    def send(address: tuple[str, int], text: str) -> http.client.HTTPConnection:
+        connection = http.client.HTTPConnection(*address, timeout=20)
+        connection.request("POST", "/v1/models/count:predict", json.dumps({"instances": [text]}))
+        return connection
+
+    with listening(counted(servable, limits).app, limits) as address, contextlib.ExitStack() as connections:
+        first = connections.enter_context(contextlib.closing(send(address, "first")))
+        assert servable.entered.wait(20)
+        for waiting in [send(address, "left") for _ in range(3)]:
+            waiting.close()
+        for _ in range(100):
+            honest = connections.enter_context(contextlib.closing(send(address, "honest")))
+            if not select.select([honest.sock], [], [], 0.2)[0]:
+                break  # it waits for its turn
+            assert honest.getresponse().status == 503
+        servable.released.set()
+        for connection in (first, honest):
+            assert connection.getresponse().status == 200
+    assert servable.asked == [b"first", b"honest"]
 
 
 def test_a_body_of_too_many_values_is_refused_before_it_is_read(counted):
