@@ -22,6 +22,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from serve import codec, examples
 from serve.core import Core, Ticket
+from serve.http_protocol import RAW_TARGET
 from serve.json_text import quoted, to_bytes, to_text
 from serve.limits import Limits, require_few_values, require_within
 from serve.metrics import METRICS_PATH, Call, Metrics
@@ -196,8 +197,9 @@ class RestApi:
 
 
 def _path_and_query(scope: Scope) -> str:
+    """What the request names, the query string included, even an empty one: TensorFlow Serving matches all of it."""
     path, query = scope["raw_path"], scope["query_string"]
-    target = to_text(path + b"?" + query if query else path)
+    target = to_text(scope.get("state", {}).get(RAW_TARGET) or (path + b"?" + query if query else path))
     return _AUTHORITY.sub("", target, 1) if target[:1] != "/" else target
 
 
