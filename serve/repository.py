@@ -49,6 +49,17 @@ class VersionStatus(NamedTuple):
     message: str
 
 
+class _Failure(NamedTuple):
+    """A version that could not be loaded."""
+
+    fingerprint: Fingerprint
+    """Of its files when it was tried."""
+    retries: int
+    """How often it has been tried again since these files were new."""
+    retry_at: float
+    """Seconds of the monotonic clock."""
+
+
 class LoadedVersion:
     """A version that answers requests."""
 
@@ -68,17 +79,27 @@ class Repository:
     Args:
         configs: says which models there are; asked anew at every poll.
         load: makes a servable of a version's folder, or raises StatusError.
+        retries: how often a version that failed is tried again while its files stay as they are.
+        retry_seconds: the pause before each of these; they happen in polls.
     """
 
-    def __init__(self, configs: Callable[[], list[ModelConfig]], load: Callable[[Path], Servable]) -> None:
+    def __init__(
+        self,
+        configs: Callable[[], list[ModelConfig]],
+        load: Callable[[Path], Servable],
+        retries: int = 5,
+        retry_seconds: float = 60.0,
+    ) -> None:
         self._configs = configs
         self._load = load
+        self._retries = retries
+        self._retry_seconds = retry_seconds
         self._changing = threading.Lock()  # held while versions are loaded, which takes seconds
         self._lock = threading.Lock()  # held for moments, around everything below
         self._statuses: dict[str, dict[int, VersionStatus]] = {}
         self._loaded: dict[str, dict[int, LoadedVersion]] = {}
         self._labels: dict[str, dict[str, int]] = {}
-        self._failed: dict[tuple[str, int], Fingerprint] = {}
+        self._failed: dict[tuple[str, int], _Failure] = {}
 
     # What requests ask
 
@@ -215,17 +236,25 @@ class Repository:
                 del self._failed[failed]
 
     def _try_to_load(self, name: str, version: int, folder: Path) -> None:
-        """Loads a version; one that failed is tried again when its files have changed, as a copy in progress does."""
+        """Loads a version, unless it has failed before and is not to be tried again yet.
+
+        That is at once when its files have changed, as those of a copy in progress do, and otherwise a few times after
+        pauses: memory or a file system may have been short for a while.
+        """
         fingerprint = _fingerprint(folder)
-        if self._failed.get((name, version)) == fingerprint:
-            return
+        failure = self._failed.get((name, version))
+        retries = 0
+        if failure is not None and failure.fingerprint == fingerprint:
+            if failure.retries >= self._retries or time.monotonic() < failure.retry_at:
+                return
+            retries = failure.retries + 1
         self._set_state(name, version, State.LOADING)
         started = time.perf_counter()
         try:
             servable = self._load(folder)
         except StatusError as error:
             logger.error("Model %s version %d could not be loaded: %s", name, version, error)
-            self._failed[name, version] = fingerprint
+            self._failed[name, version] = _Failure(fingerprint, retries, time.monotonic() + self._retry_seconds)
             self._set_state(name, version, State.END, error.code, error.message)
             return
         self._failed.pop((name, version), None)

@@ -105,7 +105,7 @@ def serve(options: Options) -> None:
         signal.signal(number, _leave)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # else each malformed request writes a line
-    repository = _load(configs)
+    repository = _load(configs, options)
     core = Core(repository, options.limits)
     app = create_app(
         core,
@@ -182,12 +182,13 @@ def _url(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _load(configs: Callable[[], list[ModelConfig]]) -> Repository:
+def _load(configs: Callable[[], list[ModelConfig]], options: Options) -> Repository:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     from serve.servable import load_servable  # imports TensorFlow, which takes seconds: not for --help or a busy port
 
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
-    repository = Repository(configs, load_servable)
+    retry_seconds = options.load_retry_interval_micros / 1e6
+    repository = Repository(configs, load_servable, options.max_num_load_retries, retry_seconds)
     try:
         repository.start()
     except StatusError as error:

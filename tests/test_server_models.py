@@ -162,6 +162,52 @@ def test_a_version_that_failed_is_tried_again_once_its_files_change_and_not_befo
     assert repository.available() == [("spa", 3)]
 
 
+class Stubborn:
+    """Loads a version only at the attempt of this number."""
+
+    def __init__(self, needed: int) -> None:
+        self.needed = needed
+        self.attempts = 0
+
+    def __call__(self, folder: Path) -> Loaded:
+        self.attempts += 1
+        if self.attempts < self.needed:
+            raise StatusError(Code.RESOURCE_EXHAUSTED, f"no memory at attempt {self.attempts}")
+        return load(folder)
+
+
+@pytest.mark.parametrize(("retries", "attempts"), [(0, 1), (2, 3), (9, 4)])
+def test_a_version_whose_files_stay_is_tried_again_a_few_times(tmp_path, retries, attempts):
+    publish(tmp_path, 1)
+    stubborn = Stubborn(needed=4)
+    repository = Repository(lambda: [ModelConfig("spa", tmp_path)], stubborn, retries, retry_seconds=0.0)
+    repository.start()
+    (failed,) = repository.status("spa")
+    assert (failed.state, failed.message) == (State.END, "no memory at attempt 1")
+    for _ in range(10):
+        repository.poll()
+    assert stubborn.attempts == attempts
+    assert repository.available() == ([("spa", 1)] if attempts == 4 else [])
+
+
+def test_a_pause_comes_before_each_further_attempt_and_changed_files_start_the_count_anew(tmp_path, monkeypatch):
+    publish(tmp_path, 1)
+    now = [100.0]
+    monkeypatch.setattr("serve.repository.time.monotonic", lambda: now[0])
+    stubborn = Stubborn(needed=99)
+    repository = Repository(lambda: [ModelConfig("spa", tmp_path)], stubborn, retries=1, retry_seconds=60.0)
+    repository.start()
+    for time, attempts in ((159.0, 1), (160.0, 2), (500.0, 2)):
+        now[0] = time
+        repository.poll()
+        assert stubborn.attempts == attempts
+    (tmp_path / "1" / "more").write_bytes(b"changed")
+    for time, attempts in ((500.0, 3), (559.0, 3), (560.0, 4), (900.0, 4)):
+        now[0] = time
+        repository.poll()
+        assert stubborn.attempts == attempts
+
+
 def test_a_version_that_is_removed_gives_way_to_the_one_before(tmp_path):
     publish(tmp_path, 1, 2)
     repository = serving(tmp_path)
