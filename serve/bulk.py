@@ -20,7 +20,7 @@ from typing import Annotated, BinaryIO
 import tyro
 from tqdm import tqdm
 
-from serve.client import DEFAULT_MODEL, DEFAULT_URL, Client, ClientError, Retry, TranslatedText
+from serve.client import DEFAULT_MODEL, DEFAULT_TEXT_BYTES, DEFAULT_URL, Client, ClientError, Retry, TranslatedText
 from serve.usage import read_options
 
 
@@ -44,17 +44,19 @@ class Options:
     """Lines that are sent together."""
     workers: int = 4
     """Requests under way at a time; TensorFlow Serving merges them into batches."""
+    max_text_bytes: int = DEFAULT_TEXT_BYTES
+    """UTF-8 bytes of a sentence, no more than the server takes; of a longer one the beginning is translated."""
     timeout: float = 60.0
-    """Seconds to wait for an answer."""
+    """Seconds until an answer must be there, whole."""
     attempts: int = 8
     """Requests at the most while the server is busy or restarting."""
     ca_file: Path | None = None
     """Certificates, in PEM, of whoever signed the server's."""
 
     def __post_init__(self) -> None:
-        for name in ("lines", "workers"):
+        for name in ("lines", "workers", "max_text_bytes"):
             if getattr(self, name) < 1:
-                raise ValueError(f"--{name}: expected 1 or more, received {getattr(self, name)}.")
+                raise ValueError(f"--{name.replace('_', '-')}: expected 1 or more, received {getattr(self, name)}.")
         if self.output.exists() and self.input.exists() and self.output.samefile(self.input):
             raise ValueError(f"output: expected another file than the input, received {self.output} for both.")
 
@@ -169,6 +171,7 @@ def _client(options: Options) -> Client:
         options.version,
         options.label,
         options.timeout,
+        max_text_bytes=options.max_text_bytes,
         retry=Retry(options.attempts),
         ca_file=options.ca_file,
     )

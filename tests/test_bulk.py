@@ -143,6 +143,36 @@ def test_lines_that_were_cut_are_counted(tmp_path):
     assert translate_file(client(Upper()), source, tmp_path / "out", batch=1, workers=1) == 2
 
 
+class Refusing(Upper):
+    """Takes no more than 65,536 bytes of a string, as the embedded server does."""
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        longest = max(len(text.encode()) for text in json.loads(request.content)["inputs"]["text"])
+        return super().__call__(request) if longest <= 65536 else httpx.Response(400, json={"error": "too long"})
+
+
+@pytest.mark.parametrize(
+    "long", ["ñ" * 40_000, "ñ " * 40_000, "x" + "\U0001f600" * 20_000], ids=["word", "words", "odd"]
+)
+def test_a_sentence_beyond_what_servers_take_is_cut_and_holds_up_nobody(tmp_path, long):
+    source = [b"before\n", long.encode() + b"\n", b"after\n"]
+    server = Refusing()
+    assert translate_file(client(server), source, tmp_path / "out", batch=3, workers=1) == 1
+    before, cut, after = (tmp_path / "out").read_text().splitlines()
+    assert (before, after) == ("BEFORE", "AFTER")
+    assert long.upper().startswith(cut)
+    assert 32760 <= len(cut.encode()) <= 32768
+
+
+@pytest.mark.server
+def test_the_embedded_server_takes_what_is_sent_of_the_longest_line(served, tmp_path, capsys):
+    (tmp_path / "in").write_text("a b\n" + "ñ " * 40_000 + "\nc d\n")
+    main([str(tmp_path / "in"), str(tmp_path / "out"), "--url", served])
+    first, cut, last = (tmp_path / "out").read_text().splitlines()
+    assert (first, cut[:4], last) == ("b a", "ñ ñ ", "d c")
+    assert "serve.bulk: 1 lines hold a sentence" in capsys.readouterr().err
+
+
 def test_a_line_that_is_not_utf_8_is_named_and_those_before_it_are_kept(tmp_path):
     with pytest.raises(ValueError, match=r"input, line 3: expected UTF-8, found byte 0xff at column 2\. iconv"):
         translate_file(client(Upper()), [b"a\n", b"b\n", b"c\xff\n"], tmp_path / "out", batch=1, workers=1)
@@ -188,6 +218,7 @@ def test_the_command_warns_of_what_was_cut(served, tmp_path, capsys):
     ("arguments", "message"),
     [
         (["in", "in"], "output: expected another file than the input"),
+        (["in", "out", "--max-text-bytes", "0"], "--max-text-bytes: expected 1 or more, received 0"),
         (["in", "out", "--workers", "0"], "--workers: expected 1 or more, received 0"),
     ],
 )

@@ -25,6 +25,7 @@ from serve.client import (
     Translation,
     Unavailable,
     VersionStatus,
+    sentences,
 )
 from serve.client.__main__ import main
 
@@ -221,6 +222,39 @@ def test_a_url_of_another_scheme_or_without_a_host_is_refused(url):
 def test_a_version_and_a_label_together_are_refused():
     with pytest.raises(ValueError, match="label: expected None beside version 3, received 'stable'"):
         Client(version=3, label="stable")
+
+
+@pytest.mark.server
+def test_a_sentence_is_cut_between_words_where_the_client_is_told_to_and_says_so(served):
+    with Client(served, max_text_bytes=8) as client:
+        assert client.translate_with_scores(["año dos", "año doce", "año once"]) == [
+            Translation("dos año", pytest.approx(-2 / 3), False),
+            Translation("año", THIRD, True),
+            Translation("año", THIRD, True),
+        ]
+        assert [found.truncated for found in client.align(["año dos", "año doce"])] == [False, True]
+        assert [found.truncated for found in client.beam(["año dos", "año doce"])] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("text", "max_bytes", "kept"),
+    [
+        ("año dos", 8, "año dos"),
+        ("año dos", 7, "año"),
+        ("año  \n dos", 6, "año"),
+        ("ñandú", 5, "ñand"),
+        ("ñandú", 3, "ña"),
+        ("ñ", 1, ""),
+        ("   a", 2, ""),
+    ],
+)
+def test_the_beginning_of_a_text_ends_between_words_or_else_between_characters(text, max_bytes, kept):
+    assert sentences.beginning(text, max_bytes) == kept
+
+
+def test_a_client_that_could_send_nothing_is_refused():
+    with pytest.raises(ValueError, match="max_text_bytes: expected 1 or more, received 0"):
+        Client(max_text_bytes=0)
 
 
 # Patience

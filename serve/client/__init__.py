@@ -32,10 +32,11 @@ from serve.client.answers import (
     VersionStatus,
 )
 from serve.client.retry import Retry
-from serve.client.translating import DEFAULT_MODEL, DEFAULT_URL, Client
+from serve.client.translating import DEFAULT_MODEL, DEFAULT_TEXT_BYTES, DEFAULT_URL, Client
 
 __all__ = [
     "DEFAULT_MODEL",
+    "DEFAULT_TEXT_BYTES",
     "DEFAULT_URL",
     "Alignment",
     "Client",

@@ -59,6 +59,15 @@ def split(text: str) -> list[Piece]:
     return [part for piece in pieces for part in _without_leading_space(piece)]
 
 
+def beginning(text: str, max_bytes: int) -> str:
+    """``text``, or as much of it as takes ``max_bytes`` of UTF-8: whole words, or whole characters of an only word."""
+    encoded = text.encode()
+    if len(encoded) <= max_bytes:
+        return text
+    words = encoded[:max_bytes].decode("utf-8", "ignore").rsplit(maxsplit=1)
+    return words[0] if words else ""
+
+
 def rejoin(pieces: Sequence[Piece], translations: Iterable[str]) -> str:
     """The text that ``pieces`` make with ``translations`` in place of their sentences, the empty ones left out."""
     remaining = iter(translations)

@@ -27,9 +27,13 @@ DEFAULT_MODEL = "spa-eng"
 DEFAULT_BATCH_SIZE = 64
 """No more than ``max_batch_size`` in batching.config: TensorFlow Serving refuses a larger request."""
 
+DEFAULT_TEXT_BYTES = 32768
+"""Half of what the embedded server takes of one string. A batch of such sentences stays below the 16 MiB that it and
+nginx take of a body, even if JSON writes six bytes for each of theirs."""
+
 DEFAULT_RETRY = Retry()
 
-Record = TypeVar("Record")
+Record = TypeVar("Record", Translation, Alignment, Hypotheses)
 
 
 class Connection(Protocol):
@@ -53,8 +57,10 @@ class Client:
         model: the model's name: a folder under the server's ``--model-dir``.
         version: a version to insist on; None takes the newest.
         label: a label to go by in place of a version.
-        timeout: seconds to wait for each answer.
+        timeout: seconds until an answer must be there, whole.
         batch_size: sentences of one request.
+        max_text_bytes: UTF-8 bytes of one sentence. Of a longer one the beginning is translated, and the answer says
+            ``truncated``: servers refuse endless strings, and no model reads them to the end.
         retry: how requests to a busy server are repeated.
         ca_file: certificates, in PEM, of whoever signed the server's; None trusts those that are commonly trusted.
         transport: how HTTP requests travel; for tests.
@@ -71,17 +77,21 @@ class Client:
         label: str | None = None,
         timeout: float = 60.0,
         batch_size: int = DEFAULT_BATCH_SIZE,
+        max_text_bytes: int = DEFAULT_TEXT_BYTES,
         retry: Retry = DEFAULT_RETRY,
         ca_file: Path | None = None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         if batch_size < 1:
             raise ValueError(f"batch_size: expected 1 or more, received {batch_size}.")
+        if max_text_bytes < 1:
+            raise ValueError(f"max_text_bytes: expected 1 or more, received {max_text_bytes}.")
         if version is not None and label is not None:
             raise ValueError(f"label: expected None beside version {version}, received {label!r}. Name one of them.")
         self.url = url.rstrip("/")
         self.model = model
         self._batch_size = batch_size
+        self._max_text_bytes = max_text_bytes
         self._retry = retry
         self._connection = _connect(self.url, ModelSpec(model, version, label), timeout, ca_file, transport)
 
@@ -141,8 +151,11 @@ class Client:
         records: list[Record] = []
         for start in range(0, len(texts), self._batch_size):
             # Half of a surrogate pair, which Python's strings can hold, is no text: it becomes a question mark.
-            batch = [text.encode("utf-8", "replace").decode() for text in texts[start : start + self._batch_size]]
-            records += read(self.predict(signature, {"text": batch}), len(batch))
+            whole = [text.encode("utf-8", "replace").decode() for text in texts[start : start + self._batch_size]]
+            sent = [sentences.beginning(text, self._max_text_bytes) for text in whole]
+            answered = read(self.predict(signature, {"text": sent}), len(sent))
+            for text, part, record in zip(whole, sent, answered, strict=True):
+                records.append(record if part == text else record._replace(truncated=True))
         return records
 
 
