@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, NoReturn, TypeVar
 
 import anyio.to_thread
 import grpc
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 from grpc.aio import ServicerContext
 from tensorflow_serving.apis import inference_pb2, model_service_pb2_grpc, prediction_service_pb2_grpc
 from tensorflow_serving.apis.classification_pb2 import ClassificationRequest, ClassificationResponse
@@ -33,7 +33,7 @@ from serve.limits import Limits
 from serve.metrics import Call
 from serve.model_config import model_configs
 from serve.repository import LoadedVersion
-from serve.status import StatusError, invalid
+from serve.status import Code, StatusError, invalid
 from serve.values import SERVING_DEFAULT
 
 Request = TypeVar("Request", bound=Message)
@@ -56,12 +56,37 @@ async def start_grpc(core: Core, address: str) -> tuple[grpc.aio.Server, int]:
         ("grpc.max_send_message_length", -1),
         ("grpc.so_reuseport", 0),  # otherwise two servers would share a port without knowing
     ]
-    server = grpc.aio.server(options=options, maximum_concurrent_rpcs=core.limits.connections)
+    server = grpc.aio.server(
+        interceptors=[_Decoding()], options=options, maximum_concurrent_rpcs=core.limits.connections
+    )
     prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(PredictionService(core), server)
     model_service_pb2_grpc.add_ModelServiceServicer_to_server(ModelService(core), server)
     port = server.add_insecure_port(address)
     await server.start()
     return server, port
+
+
+class _Decoding(grpc.aio.ServerInterceptor):
+    """Answers a message that cannot be decoded by INTERNAL, as gRPC for C++ does; for Python it answers UNKNOWN."""
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler | None]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> grpc.RpcMethodHandler | None:
+        """The method that is called, which now decodes its request itself; None if there is no such method."""
+        method = await continuation(handler_call_details)
+        if method is None:
+            return None
+
+        async def answer(encoded: bytes, context: ServicerContext) -> Message:
+            try:
+                request = method.request_deserializer(encoded)
+            except DecodeError:
+                await _abort(context, StatusError(Code.INTERNAL, "The request message could not be decoded"))
+            return await method.unary_unary(request, context)
+
+        return grpc.unary_unary_rpc_method_handler(answer, response_serializer=method.response_serializer)
 
 
 class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):

@@ -48,6 +48,7 @@ class Served(NamedTuple):
     """A running server and the folder that it watches."""
 
     http: httpx.Client
+    channel: grpc.Channel
     prediction: PredictionServiceStub
     model: ModelServiceStub
     models: Path
@@ -82,7 +83,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
                 httpx.Client(base_url=addresses[0], timeout=20, trust_env=False) as http,
                 grpc.insecure_channel(addresses[1].removeprefix("grpc://")) as channel,
             ):
-                yield Served(http, PredictionServiceStub(channel), ModelServiceStub(channel), models)
+                yield Served(http, channel, PredictionServiceStub(channel), ModelServiceStub(channel), models)
             process.terminate()
             assert process.wait(30) == 0, log.read_text()
         finally:
@@ -225,6 +226,29 @@ def test_each_failure_over_grpc_has_tensorflow_servings_code_and_message(served,
         served.prediction.Predict(broken(case))
     assert caught.value.code().name == code
     assert caught.value.details() == message
+
+
+@pytest.mark.parametrize("message", [b"\xff", b"\x0a\x05\x0a\x03\xff\xfe\xfd"], ids=["cut short", "not UTF-8"])
+@pytest.mark.parametrize(
+    "method",
+    [
+        *(f"PredictionService/{name}" for name in ("Predict", "Classify", "Regress", "MultiInference")),
+        "PredictionService/GetModelMetadata",
+        "ModelService/GetModelStatus",
+        "ModelService/HandleReloadConfigRequest",
+    ],
+)
+def test_a_message_that_cannot_be_decoded_is_answered_as_grpc_for_cpp_does(served, method, message):
+    with pytest.raises(grpc.RpcError) as caught:
+        served.channel.unary_unary(f"/tensorflow.serving.{method}")(message)
+    assert caught.value.code() is grpc.StatusCode.INTERNAL
+    assert caught.value.details() == "The request message could not be decoded"
+
+
+def test_a_method_that_does_not_exist_is_unimplemented(served):
+    with pytest.raises(grpc.RpcError) as caught:
+        served.channel.unary_unary("/tensorflow.serving.PredictionService/Translate")(b"")
+    assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
 
 
 def test_a_message_beyond_the_limit_is_refused_and_the_connection_lives_on(served):
