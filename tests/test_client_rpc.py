@@ -141,6 +141,26 @@ def test_a_busy_server_is_asked_again(running, monkeypatch):
         client.translate(["uno"])
 
 
+@pytest.mark.parametrize("too_large", ["request", "answer"])
+def test_a_message_that_is_too_large_is_not_sent_again(running, monkeypatch, too_large):
+    waits: list[float] = []
+    monkeypatch.setattr("time.sleep", waits.append)
+    running.servicer.specs.clear()
+    if too_large == "answer":
+        monkeypatch.setattr("serve.client.rpc.MAX_MESSAGE_BYTES", 10)
+    text = "uno" if too_large == "answer" else "a" * (5 << 20)  # gRPC's servers take 4 MiB unless told otherwise
+    with (
+        Client(running.url, max_text_bytes=8 << 20, retry=Retry(3)) as client,
+        pytest.raises(
+            ClientError, match=r"RESOURCE_EXHAUSTED: .*message larger than max.*Send less at a time"
+        ) as caught,
+    ):
+        client.translate([text])
+    assert not isinstance(caught.value, Unavailable)
+    assert waits == []
+    assert len(running.servicer.specs) == (too_large == "answer")
+
+
 def test_an_answer_that_does_not_come_in_time_says_so(running):
     running.servicer.failures = [grpc.StatusCode.DEADLINE_EXCEEDED]
     with Client(running.url) as client, pytest.raises(ClientError, match="gave no answer in time: send less at a time"):

@@ -15,6 +15,9 @@ from serve.client.messages import MESSAGES, STATES
 from serve.status import Code
 
 BUSY = (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE)
+TOO_LARGE = "message larger than max"
+"""What gRPC's own RESOURCE_EXHAUSTED says, after "Received" or "Sent"; it would be so again."""
+
 MAX_MESSAGE_BYTES = 256 * 1024 * 1024
 """An answer of alignments is far larger than the 4 MB that gRPC allows by default."""
 
@@ -35,7 +38,7 @@ class GrpcConnection:
     Args:
         url: ``grpc://HOST:PORT``, or ``grpcs://HOST:PORT`` through TLS.
         model: whom to ask.
-        timeout: seconds to wait for an answer.
+        timeout: seconds until an answer must be there, whole.
         ca_file: certificates, in PEM, of whoever signed the server's; None trusts those that are commonly trusted.
     """
 
@@ -95,6 +98,8 @@ class GrpcConnection:
         except grpc.RpcError as error:
             code, details = error.code(), " ".join((error.details() or "").split())
             message = f"{self._url} answered {code.name}: {details}"
+            if code is grpc.StatusCode.RESOURCE_EXHAUSTED and TOO_LARGE in details:
+                raise ClientError(f"{message}. Send less at a time.") from error
             if code in BUSY:
                 raise Unavailable(message) from error
             if code is grpc.StatusCode.NOT_FOUND:
