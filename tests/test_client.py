@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import random
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
@@ -333,6 +336,44 @@ def test_the_timeout_is_the_one_that_is_given():
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         with Client(url, timeout=0.05) as client, pytest.raises(ClientError, match="gave no answer in time"):
             client.translate(["uno"])
+
+
+@contextlib.contextmanager
+def dripping(answer: bytes) -> Iterator[str]:
+    """A server that sends a byte of ``answer`` every 20 ms."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            connection, _ = listener.accept()
+            with connection, contextlib.suppress(ConnectionError):
+                connection.recv(65536)
+                for byte in answer:
+                    connection.sendall(bytes([byte]))
+                    time.sleep(0.02)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        thread.join()
+
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 300\r\n\r\n"
+
+
+@pytest.mark.parametrize("answer", [HEAD + b" " * 300, b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 60])
+def test_a_server_that_drips_is_waited_for_no_longer_than_one_that_is_silent(answer):
+    with dripping(answer) as url, Client(url, timeout=1.0) as client:
+        began = time.monotonic()
+        with pytest.raises(ClientError, match="gave no answer in time"):
+            client.translate(["uno"])
+        assert 1.0 <= time.monotonic() - began < 3.0
+
+
+def test_an_answer_that_drips_but_is_there_in_time_is_read():
+    body = json.dumps(ANSWER).encode()
+    head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+    with dripping(head + body) as url, Client(url, timeout=30.0) as client:
+        assert client.translate(["uno"]) == ["one"]
 
 
 @pytest.mark.parametrize(("field", "value"), [("attempts", 0), ("first_seconds", -1.0), ("first_seconds", 11.0)])

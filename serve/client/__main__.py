@@ -32,7 +32,7 @@ class Options:
     signature: Literal["serving_default", "greedy", "align"] = "serving_default"
     """greedy is faster where the default searches by beam; align answers tokens and their alignment too."""
     timeout: float = 60.0
-    """Seconds to wait for an answer."""
+    """Seconds until an answer must be there, whole."""
     attempts: int = Retry.attempts
     """Requests at the most while the server is busy or restarting."""
     ca_file: Path | None = None

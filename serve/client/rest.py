@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import ssl
-from collections.abc import Mapping
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
 import httpx
@@ -16,13 +21,21 @@ BUSY = (429, 502, 503)
 """Too many requests, a proxy that finds no server (it restarts), unavailable."""
 
 
+class _Answer(NamedTuple):
+    """What came back over HTTP."""
+
+    status: int
+    headers: httpx.Headers
+    body: bytes
+
+
 class RestConnection:
     """Connections to one model over HTTP; threads may share it.
 
     Args:
         url: where the server listens, without a path.
         model: whom to ask.
-        timeout: seconds to wait for an answer.
+        timeout: seconds until an answer must be there, whole.
         ca_file: certificates, in PEM, of whoever signed the server's; None trusts those that are commonly trusted.
         transport: how requests travel; for tests.
     """
@@ -37,6 +50,7 @@ class RestConnection:
     ) -> None:
         self._url = url
         self._model = model
+        self._timeout = timeout
         through_proxy = urlsplit(url).hostname not in ("localhost", "127.0.0.1", "::1")
         verify = True if ca_file is None else ssl.create_default_context(cafile=ca_file)
         self._http = httpx.Client(timeout=timeout, transport=transport, trust_env=through_proxy, verify=verify)
@@ -69,7 +83,8 @@ class RestConnection:
 
     def _request(self, method: str, suffix: str, document: dict[str, Any] | None = None) -> dict[str, Any]:
         try:
-            response = self._http.request(method, f"{self._url}{_path(self._model)}{suffix}", json=document)
+            request = self._http.build_request(method, f"{self._url}{_path(self._model)}{suffix}", json=document)
+            answer = _within(self._timeout, lambda: self._fetch(request))
         except httpx.ConnectError as error:
             if "CERTIFICATE_VERIFY_FAILED" in str(error):
                 raise ClientError(
@@ -79,30 +94,62 @@ class RestConnection:
             raise Unavailable(
                 f"No server answers at {self._url}: start one with `{start}`, or name it: --url."
             ) from error
-        except httpx.TimeoutException as error:
+        except (TimeoutError, httpx.TimeoutException) as error:
             raise ClientError(f"{self._url} gave no answer in time: send less at a time or wait longer.") from error
         except (httpx.NetworkError, httpx.RemoteProtocolError) as error:
             raise Unavailable(f"{self._url} broke the connection off: {error}") from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise ClientError(f"{self._url} could not be asked: {error}") from error
-        return self._read(response)
+        return self._read(answer)
 
-    def _read(self, response: httpx.Response) -> dict[str, Any]:
+    def _fetch(self, request: httpx.Request) -> _Answer:
+        """What is answered; read no longer than the timeout, whatever the server goes on to send."""
+        deadline = time.monotonic() + self._timeout
+        with contextlib.closing(self._http.send(request, stream=True)) as response:
+            body = bytearray()
+            for chunk in response.iter_bytes():
+                body += chunk
+                if time.monotonic() > deadline:
+                    raise TimeoutError
+        return _Answer(response.status_code, response.headers, bytes(body))
+
+    def _read(self, answer: _Answer) -> dict[str, Any]:
         try:
-            answer = response.json()
+            document = json.loads(answer.body)
         except ValueError:
-            answer = None
-        if response.is_success and isinstance(answer, dict):
-            return answer
-        reason = answer.get("error") if isinstance(answer, dict) else None
-        if response.status_code == 404 and reason:
+            document = None
+        if 200 <= answer.status < 300 and isinstance(document, dict):
+            return document
+        reason = document.get("error") if isinstance(document, dict) else None
+        if answer.status == 404 and reason:
             hint = "Name a folder under the server's --model-dir that holds a version; its log says what it loaded."
             raise ClientError(f"{self._url} does not serve model {self._model.name!r} ({reason}). {hint}")
-        said = " ".join(str(reason or response.text[:300]).split())
-        message = f"{self._url} answered HTTP {response.status_code}: {said}"
-        if response.status_code in BUSY:
-            raise Unavailable(message, _seconds(response.headers.get("retry-after", "")))
+        said = " ".join(str(reason or answer.body.decode("utf-8", "replace")[:300]).split())
+        message = f"{self._url} answered HTTP {answer.status}: {said}"
+        if answer.status in BUSY:
+            raise Unavailable(message, _seconds(answer.headers.get("retry-after", "")))
         raise ClientError(message)
+
+
+def _within(seconds: float, fetch: Callable[[], _Answer]) -> _Answer:
+    """What ``fetch`` returns or raises, if it does so in time.
+
+    It runs in a thread of its own: HTTPX's timeouts begin anew with every byte of a name's resolution, of headers, of
+    a body, so that a server which drips could keep its client for hours.
+
+    Raises:
+        TimeoutError: it does not. The thread is left alone, and ends once the server is silent or the client closed.
+    """
+    outcome: Future[_Answer] = Future()
+
+    def run() -> None:
+        try:
+            outcome.set_result(fetch())
+        except BaseException as error:
+            outcome.set_exception(error)
+
+    threading.Thread(target=run, name="request", daemon=True).start()
+    return outcome.result(seconds)
 
 
 def _path(model: ModelSpec) -> str:
