@@ -141,6 +141,7 @@ def serving(tmp_path_factory):
     models = tmp_path_factory.mktemp("served")
     export_reverser(models / "spa-eng" / "3")
     command = [sys.executable, "-m", "serve.server", "--model-dir", str(models), "--port", "0", "--grpc-port", "0"]
+    command += ["--enable-monitoring", "--enable-cors-support"]
     with (
         (models / "server.log").open("w+") as log,
         subprocess.Popen(

@@ -10,8 +10,11 @@ import grpc
 import numpy as np
 import pytest
 import tensorflow as tf
+from google.protobuf import any_pb2
 from reverser import Reverser
+from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import (
+    get_model_metadata_pb2,
     get_model_status_pb2,
     model_pb2,
     model_service_pb2_grpc,
@@ -247,6 +250,15 @@ OFFICIAL = {
     "StatusProto": get_model_status_pb2.ModelVersionStatus().status.DESCRIPTOR,
     "ModelVersionStatus": get_model_status_pb2.ModelVersionStatus.DESCRIPTOR,
     "GetModelStatusResponse": get_model_status_pb2.GetModelStatusResponse.DESCRIPTOR,
+    "GetModelMetadataRequest": get_model_metadata_pb2.GetModelMetadataRequest.DESCRIPTOR,
+    "Any": any_pb2.Any.DESCRIPTOR,
+    "NamedAny": get_model_metadata_pb2.GetModelMetadataResponse.MetadataEntry.DESCRIPTOR,
+    "GetModelMetadataResponse": get_model_metadata_pb2.GetModelMetadataResponse.DESCRIPTOR,
+    "TensorInfo": meta_graph_pb2.TensorInfo.DESCRIPTOR,
+    "NamedTensorInfo": meta_graph_pb2.SignatureDef.InputsEntry.DESCRIPTOR,
+    "SignatureDef": meta_graph_pb2.SignatureDef.DESCRIPTOR,
+    "NamedSignatureDef": get_model_metadata_pb2.SignatureDefMap.SignatureDefEntry.DESCRIPTOR,
+    "SignatureDefMap": get_model_metadata_pb2.SignatureDefMap.DESCRIPTOR,
 }
 
 

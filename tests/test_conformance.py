@@ -6,14 +6,17 @@ import json
 import re
 import socket
 from collections.abc import Callable
+from concurrent import futures
 
+import grpc
 import httpx
 import pytest
 
+from serve.conformance import rpc
 from serve.conformance.__main__ import examine, main
 from serve.conformance.refusals import Refusal, check_refusal
 from serve.conformance.server import Mismatch, Server, connect
-from serve.conformance.successes import SUCCESSES, decimal_text
+from serve.conformance.successes import SUCCESSES, cors, decimal_text, monitoring
 
 pytestmark = pytest.mark.server
 
@@ -25,9 +28,10 @@ def server(served):
     server.http.close()
 
 
-def test_the_embedded_server_passes_every_check(served, capsys, tmp_path):
+def test_the_embedded_server_passes_every_check(serving, capsys, tmp_path):
+    also = ["--grpc", serving.rpc.removeprefix("grpc://"), "--monitoring", "--cors"]
     with pytest.raises(SystemExit) as done:
-        main(["--url", served, "--json", str(tmp_path / "report.json")])
+        main(["--url", serving.rest, *also, "--json", str(tmp_path / "report.json")])
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines[:-1] if not line.startswith("ok ")] == []
     assert done.value.code == 0
@@ -35,6 +39,8 @@ def test_the_embedded_server_passes_every_check(served, capsys, tmp_path):
     report = json.loads((tmp_path / "report.json").read_text("utf-8"))
     assert (report["model"], report["version"], report["failed"]) == ("spa-eng", 3, 0)
     assert len(report["checks"]) == len(lines) - 1
+    checked = {line.removeprefix("ok    ") for line in lines}
+    assert {"monitoring", "cors", "gRPC: predictions", "gRPC: unknown signature"} < checked
 
 
 def tampered(server: Server, tamper: Callable[[httpx.Request, httpx.Response], httpx.Response]) -> Server:
@@ -126,9 +132,126 @@ def test_a_server_that_ignores_gzip_base64_or_case_fails(server):
     assert {"gzip in", "base64 in", "spellings"} <= failures(tampered(server, tamper))
 
 
-def test_a_label_is_checked_where_one_is_named(server):
-    (outcome,) = [outcome for outcome in examine(server, "stable") if outcome.check == "label stable"]
-    assert outcome.failure.startswith("status: expected 200, received 400")
+def test_a_label_is_checked_where_one_is_named(served, capsys):
+    with pytest.raises(SystemExit):
+        main(["--url", served, "--label", "stable"])
+    (failure,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("FAIL")]
+    assert failure.startswith("FAIL  label stable: status: expected 200, received 400")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (r"request_count\{", "request_total{"),
+        (r"(request_count\{.*) \S+", r"\1 7"),
+        (r"TYPE :tensorflow:serving:runtime_latency histogram", "TYPE :tensorflow:serving:runtime_latency summary"),
+        (r"Unexpected path", "No such path"),
+    ],
+)
+def test_a_server_that_counts_otherwise_fails_the_check_of_the_metrics(server, old, new):
+    monitoring(server)
+    with pytest.raises(Mismatch):
+        monitoring(tampered(server, lambda request, response: changed(response, old, new)))
+
+
+def test_a_server_without_metrics_fails_their_check(server):
+    with pytest.raises(Mismatch, match="status: expected 200, received 404"):
+        monitoring(tampered(server, lambda request, response: missing(request, response, "/monitoring")))
+
+
+def missing(request: httpx.Request, response: httpx.Response, folder: str) -> httpx.Response:
+    """``response``, but 404 for what lies in ``folder``."""
+    return httpx.Response(404) if request.url.path.startswith(folder) else response
+
+
+def test_a_server_that_lets_no_page_of_another_host_read_fails_the_check_of_cors(server):
+    cors(server)
+    with pytest.raises(Mismatch, match=r"expected .*'origin': '\*'.*received .*'origin': None"):
+        cors(tampered(server, lambda request, response: response))
+
+
+# gRPC
+
+
+@pytest.fixture(scope="module")
+def side(serving, server):
+    found = rpc.connect(serving.rpc.removeprefix("grpc://"), server, 30, None, secure=False)
+    yield found
+    found.channel.close()
+
+
+class Tampering(grpc.GenericRpcHandler):
+    """Passes every request on to ``side``, and changes what comes back."""
+
+    def __init__(
+        self,
+        side: rpc.RpcServer,
+        answer: Callable[[bytes], bytes] = lambda answer: answer,
+        code: Callable[[str], str] = lambda code: code,
+        words: Callable[[str], str] = lambda words: words,
+    ) -> None:
+        self.side = side
+        self.answer = answer
+        self.code = code
+        self.words = words
+
+    def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
+        def pass_on(request: bytes, context: grpc.ServicerContext) -> bytes:
+            try:
+                return self.answer(self.side.send(details.method.removeprefix("/tensorflow.serving."), request))
+            except grpc.RpcError as error:
+                context.abort(grpc.StatusCode[self.code(error.code().name)], self.words(error.details()))
+
+        return grpc.unary_unary_rpc_method_handler(pass_on)
+
+
+def rpc_failures(side: rpc.RpcServer, **tampering: Callable) -> set[str]:
+    """The gRPC checks that a server fails which differs in this."""
+    proxy = grpc.server(futures.ThreadPoolExecutor(2), [Tampering(side, **tampering)])
+    port = proxy.add_insecure_port("127.0.0.1:0")
+    proxy.start()
+    other = rpc.connect(f"127.0.0.1:{port}", side.server, 30, None, secure=False)
+    try:
+        outcomes = examine(side.server, rpc.checks(other))
+    finally:
+        other.channel.close()
+        proxy.stop(None).wait()
+    return {outcome.check.removeprefix("gRPC: ") for outcome in outcomes if outcome.failure}
+
+
+def test_an_untouched_server_fails_nothing_over_grpc(side):
+    assert rpc_failures(side) == set()
+
+
+def test_a_server_with_other_codes_fails_over_grpc(side):
+    found = rpc_failures(side, code=lambda code: "UNKNOWN" if code == "INTERNAL" else "ABORTED")
+    refused = {refusal.check for refusal in rpc.refusals(side)}
+    assert found == refused
+
+
+def test_a_server_with_other_words_fails_over_grpc(side):
+    assert rpc_failures(side, words=lambda words: f"Sorry: {words}") == {
+        refusal.check for refusal in rpc.refusals(side) if refusal.message is not None
+    }
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        (b"spa-eng", b"eng-spa", {"predictions", "metadata"}),
+        (b"score", b"scare", {"predictions", "output filter", "metadata"}),
+        ("Dónde".encode(), "Dúnde".encode(), {"predictions"}),
+        (b"tensorflow/serving/predict", b"tensorflow/serving/request", {"metadata"}),
+        (b"\x10\x1e", b"\x10\x14", {"status"}),  # field 2, the state: LOADING in place of AVAILABLE
+    ],
+)
+def test_a_server_with_other_answers_fails_over_grpc(side, old, new, found):
+    assert found <= rpc_failures(side, answer=lambda message: message.replace(old, new))
+
+
+def test_a_server_that_answers_no_messages_fails_over_grpc(side):
+    named = {check.__name__.replace("_", " ") for check in rpc.SUCCESSES}
+    assert rpc_failures(side, answer=lambda message: b"\xff") == named
 
 
 def test_dots_in_an_expected_message_stand_for_anything_and_nothing_else_does(server):
@@ -141,7 +264,7 @@ def test_dots_in_an_expected_message_stand_for_anything_and_nothing_else_does(se
 
 
 def test_every_check_of_a_success_says_what_it_checks():
-    assert all(check.__doc__ for check in SUCCESSES)
+    assert all(check.__doc__ for check in (*SUCCESSES, *rpc.SUCCESSES, monitoring, cors))
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,11 @@
-"""The part of TensorFlow Serving's protocol buffers that a client needs.
+"""The part of TensorFlow Serving's protocol buffers that a client, or the conformance script, needs.
 
 The package ``tensorflow-serving-api`` holds all of them, but importing it imports TensorFlow: five seconds and half a
 gigabyte for a program that only sends strings. Names and numbers below are those of ``tensor.proto``,
-``tensor_shape.proto``, ``model.proto``, ``predict.proto`` and ``get_model_status.proto``; a test compares them with
-that package's. On the wire an enum is an int32 and a map is a list of entries, so they are declared as such. The
-messages live in a descriptor pool of their own, where they cannot collide with TensorFlow's.
+``tensor_shape.proto``, ``meta_graph.proto``, ``model.proto``, ``predict.proto``, ``get_model_status.proto`` and
+``get_model_metadata.proto``; a test compares them with that package's. On the wire an enum is an int32 and a map is a
+list of entries, so they are declared as such. The messages live in a descriptor pool of their own, where they cannot
+collide with TensorFlow's.
 """
 
 from __future__ import annotations
@@ -37,12 +38,29 @@ FIELDS: dict[str, dict[str, tuple[int, str]]] = {
         "version_label": (4, "string"),
     },
     "NamedTensor": {"key": (1, "string"), "value": (2, "TensorProto")},
-    "PredictRequest": {"model_spec": (1, "ModelSpec"), "inputs": (2, "repeated NamedTensor")},
-    "PredictResponse": {"outputs": (1, "repeated NamedTensor")},
+    "PredictRequest": {
+        "model_spec": (1, "ModelSpec"),
+        "inputs": (2, "repeated NamedTensor"),
+        "output_filter": (3, "repeated string"),
+    },
+    "PredictResponse": {"outputs": (1, "repeated NamedTensor"), "model_spec": (2, "ModelSpec")},
     "GetModelStatusRequest": {"model_spec": (1, "ModelSpec")},
     "StatusProto": {"error_code": (1, "int32"), "error_message": (2, "string")},
     "ModelVersionStatus": {"version": (1, "int64"), "state": (2, "int32"), "status": (3, "StatusProto")},
     "GetModelStatusResponse": {"model_version_status": (1, "repeated ModelVersionStatus")},
+    "GetModelMetadataRequest": {"model_spec": (1, "ModelSpec"), "metadata_field": (2, "repeated string")},
+    "Any": {"type_url": (1, "string"), "value": (2, "bytes")},
+    "NamedAny": {"key": (1, "string"), "value": (2, "Any")},
+    "GetModelMetadataResponse": {"model_spec": (1, "ModelSpec"), "metadata": (2, "repeated NamedAny")},
+    "TensorInfo": {"name": (1, "string"), "dtype": (2, "int32"), "tensor_shape": (3, "TensorShapeProto")},
+    "NamedTensorInfo": {"key": (1, "string"), "value": (2, "TensorInfo")},
+    "SignatureDef": {
+        "inputs": (1, "repeated NamedTensorInfo"),
+        "outputs": (2, "repeated NamedTensorInfo"),
+        "method_name": (3, "string"),
+    },
+    "NamedSignatureDef": {"key": (1, "string"), "value": (2, "SignatureDef")},
+    "SignatureDefMap": {"signature_def": (1, "repeated NamedSignatureDef")},
 }
 """Message name to its fields: name to number and type."""
 

@@ -13,11 +13,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 import httpx
+import tyro
 
+from serve.client.answers import ClientError
 from serve.conformance.refusals import check_refusal, refusals
 from serve.conformance.server import Mismatch, Server, connect
-from serve.conformance.successes import SUCCESSES, labelled
+from serve.conformance.successes import SUCCESSES, cors, labelled, monitoring
 from serve.usage import read_options
+
+Check = tuple[str, Callable[[], None]]
+"""What the report calls a check, and what raises Mismatch where it fails."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +35,12 @@ class Options:
     """A model it serves."""
     label: str | None = None
     """A label that is assigned to one of the model's versions; checks labels too."""
+    grpc: str | None = None
+    """HOST:PORT where it listens for gRPC, through TLS if the url is https://; checks gRPC too."""
+    monitoring: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Check the metrics too, which the server must have been told to serve."""
+    cors: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Check too that pages of other hosts may read the answers, which the server must have been told to allow."""
     ca_file: Path | None = None
     """Certificates, in PEM, of whoever signed the server's."""
     timeout: float = 60.0
@@ -47,15 +58,31 @@ class Outcome(NamedTuple):
     milliseconds: float
 
 
-def examine(server: Server, label: str | None = None) -> list[Outcome]:
-    """The outcome of every check, in order."""
-    checks: list[tuple[str, Callable[[], None]]] = [
-        (check.__name__.replace("_", " "), functools.partial(check, server)) for check in SUCCESSES
-    ]
-    if label is not None:
-        checks.append((f"label {label}", functools.partial(labelled, server, label)))
+def examine(server: Server, more: Sequence[Check] = ()) -> list[Outcome]:
+    """The outcome of every check of REST, in order, and of ``more``."""
+    checks: list[Check] = [(check.__name__.replace("_", " "), functools.partial(check, server)) for check in SUCCESSES]
     checks += [(each.check, functools.partial(check_refusal, server, each)) for each in refusals(server)]
-    return [_outcome(name, check) for name, check in checks]
+    return [_outcome(name, check) for name, check in [*checks, *more]]
+
+
+def asked_for(options: Options, server: Server, resources: contextlib.ExitStack) -> list[Check]:
+    """The checks that the options switch on; what they hold is let go with ``resources``."""
+    checks: list[Check] = []
+    if options.label is not None:
+        checks.append((f"label {options.label}", functools.partial(labelled, server, options.label)))
+    if options.monitoring:
+        checks.append(("monitoring", functools.partial(monitoring, server)))
+    if options.cors:
+        checks.append(("cors", functools.partial(cors, server)))
+    if options.grpc is not None:
+        from serve.conformance import rpc  # imports grpcio, which REST can do without
+
+        side = rpc.connect(
+            options.grpc, server, options.timeout, options.ca_file, secure=options.url.startswith("https")
+        )
+        resources.callback(side.channel.close)
+        checks += rpc.checks(side)
+    return checks
 
 
 def _outcome(name: str, check: Callable[[], None]) -> Outcome:
@@ -65,7 +92,7 @@ def _outcome(name: str, check: Callable[[], None]) -> Outcome:
         check()
     except Mismatch as mismatch:
         failure = " ".join(str(mismatch).split())
-    except (httpx.HTTPError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (httpx.HTTPError, ClientError, ValueError, KeyError, TypeError, AttributeError) as error:
         failure = " ".join(f"{type(error).__name__}: {error}".split())  # no answer, or one of quite another shape
     return Outcome(name, failure, round(1000 * (time.perf_counter() - started), 1))
 
@@ -77,8 +104,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         server = connect(options.url, options.model, options.timeout, options.ca_file)
     except (ValueError, httpx.HTTPError, httpx.InvalidURL, OSError) as error:
         raise SystemExit(f"serve.conformance: {options.url}: {error}") from error
-    with contextlib.closing(server.http):
-        outcomes = examine(server, options.label)
+    with contextlib.ExitStack() as resources:
+        resources.callback(server.http.close)
+        outcomes = examine(server, asked_for(options, server, resources))
     for outcome in outcomes:
         print(f"FAIL  {outcome.check}: {outcome.failure}" if outcome.failure else f"ok    {outcome.check}")
     failed = sum(outcome.failure is not None for outcome in outcomes)

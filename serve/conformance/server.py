@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import ssl
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,17 @@ def expect(what: str, expected: object, received: object, beside: str = "") -> N
     """Raises Mismatch unless ``received`` is what was ``expected`` of ``what``; ``beside`` is shown with it."""
     if received != expected:
         raise Mismatch(f"{what}: expected {expected!r}, received {received!r} {beside}".rstrip())
+
+
+ANY = "..."
+"""Stands in an expected text for any text."""
+
+
+def expect_text(what: str, expected: str, received: object) -> None:
+    """Raises Mismatch unless ``received`` is the text ``expected``, in which ANY stands for anything."""
+    parts = [re.escape(part) for part in expected.split(ANY)]
+    if not isinstance(received, str) or not re.fullmatch(".*".join(parts), received, re.DOTALL):
+        raise Mismatch(f"{what}: expected {expected!r}, received {received!r}")
 
 
 def to_json(document: object) -> bytes:

@@ -154,6 +154,43 @@ def labelled(server: Server, label: str) -> None:
     expect("state", "AVAILABLE", states.get(spec["version"]))
 
 
+def monitoring(server: Server) -> None:
+    """Requests are counted and timed under TensorFlow Serving's names, for Prometheus, whose path is exact."""
+    path = "/monitoring/prometheus/metrics"
+    before = _requests_counted(server.http.get(path).text, server.model)
+    server.answer({"instances": [SENTENCE]})
+    page = server.http.get(path)
+    expect("status", 200, page.status_code, page.text)
+    counted = _requests_counted(page.text, server.model)
+    if counted <= before:
+        raise Mismatch(f"request_count: expected more than {before:g} after a request, received {counted:g}")
+    for name, kind in (
+        ("request_count", "counter"),
+        ("request_latency", "histogram"),
+        ("runtime_latency", "histogram"),
+    ):
+        if f"# TYPE :tensorflow:serving:{name} {kind}\n" not in page.text:
+            raise Mismatch(f"metrics: expected the {kind} :tensorflow:serving:{name}, received none")
+    refused = server.http.get(f"{path}?x=1")
+    expect("status", 400, refused.status_code, refused.text)
+    expect("words", f"Unexpected path: {path}?x=1. Should be {path}", refused.text)
+
+
+def _requests_counted(page: str, model: str) -> float:
+    """How often the model has answered, as the metrics say."""
+    labels = re.escape(f'{{model_name="{model}",status="OK"}}')
+    found = re.search(rf"^:tensorflow:serving:request_count{labels} (\S+)$", page, re.MULTILINE)
+    return float(found[1]) if found else 0.0
+
+
+def cors(server: Server) -> None:
+    """Pages of other hosts may read answers, refusals and preflights."""
+    allowed = {"origin": "*", "methods": "POST, GET", "headers": "Content-Type"}
+    for method, path in (("OPTIONS", server.path), ("GET", server.path), ("GET", "/v1/models/no-such")):
+        headers = server.http.request(method, path, headers={"Origin": "https://example.org"}).headers
+        expect(f"{method} {path}", allowed, {name: headers.get(f"access-control-allow-{name}") for name in allowed})
+
+
 SUCCESSES = (
     rows,
     columns,
