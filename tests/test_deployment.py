@@ -212,7 +212,29 @@ def test_nginx_is_healthy_where_its_container_asks(compose):
     assert f"location = {path} {{" in (SERVE / "nginx.conf").read_text()
 
 
+def test_nginx_knows_every_directive_where_it_stands_and_takes_its_arguments():
+    crossplane = pytest.importorskip("crossplane")  # nginx's own grammar, without nginx
+    assert crossplane.parse(str(SERVE / "nginx.conf"), single=True, strict=True)["errors"] == []
+
+
 # Kubernetes
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="needs kubectl, though no cluster")
+def test_kubectl_renders_what_the_files_describe(manifests):
+    done = subprocess.run(["kubectl", "kustomize", str(SERVE)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    rendered = {document["kind"]: document for document in yaml.safe_load_all(done.stdout)}
+    assert rendered.keys() == manifests.keys() | {"ConfigMap"}
+    namespaces = {document["metadata"].get("namespace") for kind, document in rendered.items() if kind != "Namespace"}
+    assert namespaces == {rendered["Namespace"]["metadata"]["name"]}
+    config = rendered["ConfigMap"]
+    assert config["metadata"]["name"].startswith("serving-")  # and a hash of what it holds: a change is a rollout
+    for name, text in config["data"].items():
+        source = SERVE / "k8s" / name
+        assert text == (source if source.exists() else SERVE / name).read_text()
+    volumes = rendered["Deployment"]["spec"]["template"]["spec"]["volumes"]
+    assert config["metadata"]["name"] in {volume.get("configMap", {}).get("name") for volume in volumes}
 
 
 def test_pods_start_the_server_as_compose_does(compose, container):
