@@ -1091,6 +1091,7 @@ def test_a_damaged_model_says_so_in_its_status_while_the_others_are_served(clien
 @pytest.mark.server
 def test_metadata_lists_the_signatures_with_their_types_and_shapes(client):
     answer = client.get("/v1/models/toy/metadata").json()
+    assert client.get("/V1/models/toy/METADATA").json() == answer
     assert answer["model_spec"] == {"name": "toy", "signature_name": "", "version": "7"}
     signatures = answer["metadata"]["signature_def"]["signature_def"]
     assert {"serving_default", "types", "only", "fixed"} <= set(signatures)
