@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -118,12 +119,24 @@ class Ticket:
     async def take_turn(self, work: Callable[[], Result]) -> Result:
         """What ``work`` returns; it runs in a worker thread once a turn is free, and has to end by itself in time.
 
+        A caller that is cancelled, because its client has left, gives up its place in the queue. Work that has begun
+        keeps place and turn until it ends: a thread cannot be stopped, and others would be computed beside it.
+
         Raises:
             StatusError: UNAVAILABLE if the queue is full; DEADLINE_EXCEEDED; and what ``work`` raises.
         """
+        scope = anyio.CancelScope()
+
+        async def wait_and_work() -> Result | StatusError:
+            with scope, self._core.place(), anyio.fail_after(self.seconds_left):
+                return await anyio.to_thread.run_sync(_settled, work, limiter=self._core.turns)
+            return StatusError(Code.CANCELLED, "Client closed request")
+
         try:
-            with self._core.place(), anyio.fail_after(self.seconds_left):
-                outcome = await anyio.to_thread.run_sync(_settled, work, limiter=self._core.turns)
+            outcome = await asyncio.shield(asyncio.ensure_future(wait_and_work()))
+        except asyncio.CancelledError:
+            scope.cancel()
+            raise
         except TimeoutError as error:
             raise StatusError(Code.DEADLINE_EXCEEDED, f"Timed out after {self._seconds:g} seconds") from error
         if isinstance(outcome, StatusError):

@@ -573,6 +573,46 @@ def test_a_body_that_is_slow_to_come_keeps_nobody_waiting(counted):
     assert patient.json() == {"predictions": [4]}
 
 
+def test_who_is_cancelled_leaves_the_queue_but_work_that_has_begun_keeps_its_turn():
+    core = Core(Repository(lambda: [], lambda path: None), Limits(concurrency=1, queue=1))
+    begun, released = threading.Event(), threading.Event()
+    done: list[str] = []
+
+    def work(name: str) -> Callable[[], None]:
+        def run() -> None:
+            begun.set()
+            assert released.wait(20)
+            done.append(name)
+
+        return run
+
+    async def ask(name: str) -> None:
+        async with core.admit(Call("Predict", "GRPC"), 20.0) as ticket:
+            await ticket.take_turn(work(name))
+
+    async def leave() -> None:
+        computed = asyncio.create_task(ask("computed"))
+        while not begun.is_set():
+            await asyncio.sleep(0.01)
+        waiting = asyncio.create_task(ask("waiting"))
+        await asyncio.sleep(0.1)
+        for task in (computed, waiting):
+            task.cancel()
+        for task in (computed, waiting):
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        patient = asyncio.create_task(ask("patient"))
+        await asyncio.sleep(0.1)
+        assert core.turns.borrowed_tokens == 1
+        with pytest.raises(StatusError, match="2 requests are waiting already"):
+            await ask("one too many")
+        released.set()
+        await patient
+
+    asyncio.run(leave())
+    assert done == ["computed", "patient"]
+
+
 def test_bodies_are_turned_away_when_all_together_are_more_than_a_full_queue_s():
     core = Core(Repository(lambda: [], lambda path: None), Limits(concurrency=1, queue=1, max_body_bytes=10))
 
