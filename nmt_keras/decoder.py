@@ -68,12 +68,13 @@ class Decoder(Part):
     def step(self, ids: tf.Tensor, carry: Any, memory: Memory, softmax: Softmax | None = None) -> Step:
         """One step of a search: the last tokens ids [B, Q] of Q hypotheses give the next token's logits.
 
-        With a shortlist's ``softmax``, logits are those of its C tokens, at the prices of the memory: [B, Q, C].
+        ``softmax`` holds the tokens that compete. With a shortlist's, logits are those of its C tokens at the memory's
+        prices, [B, Q, C].
         """
         x = self.inputs(ids)
         carry, emission = self.advance(x, carry, memory)
         logits, alignment = self.readout(x, emission, memory, softmax=softmax)
-        if softmax is not None:
+        if tf.is_tensor(memory.price):
             logits += self.cast(memory.price)[:, tf.newaxis]
         return Step(logits, alignment, carry)
 

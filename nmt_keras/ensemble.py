@@ -33,6 +33,9 @@ class Predictor(Protocol):
     def softmax_of(self, ids: tf.Tensor) -> Any:
         """The softmax's weights of the target tokens ids [C] alone, for ``step``."""
 
+    def whole_softmax(self, count: tf.Tensor) -> Any:
+        """The softmax's weights of all target tokens, for searches of ``count`` hypotheses, [] int32, at a time."""
+
     def step(self, ids: tf.Tensor, carry: Any, memory: Any, softmax: Any = None) -> Any:
         """Logits [B, Q, V], or [B, Q, C] of ``softmax``, alignment [B, Q, S] and carry after the tokens ids [B, Q]."""
 
@@ -95,6 +98,10 @@ class Ensemble(tf.Module):
     def softmax_of(self, ids: tf.Tensor) -> tuple[Any, ...]:
         """Every model's weights of the target tokens ids [C] alone."""
         return tuple(model.softmax_of(ids) for model in self.models)
+
+    def whole_softmax(self, count: tf.Tensor) -> tuple[Any, ...]:
+        """Every model's weights of all target tokens."""
+        return tuple(model.whole_softmax(count) for model in self.models)
 
     def step(
         self, ids: tf.Tensor, carry: tuple[Any, ...], memory: Memories, softmax: tuple[Any, ...] | None = None

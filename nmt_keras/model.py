@@ -96,6 +96,10 @@ class Seq2Seq(keras.Model):
         """The softmax's weights of the target tokens ids [C] alone."""
         return self.decoder.output_layer.softmax_of(ids)
 
+    def whole_softmax(self, count: tf.Tensor) -> Softmax:
+        """The softmax's weights of all target tokens, for searches of ``count`` hypotheses, [] int32, at a time."""
+        return self.decoder.output_layer.whole_softmax(count)
+
     def step(self, ids: tf.Tensor, carry: Any, memory: Memory, softmax: Softmax | None = None) -> Step:
         """One step of a search: the last tokens ids [B, Q] of Q hypotheses give the next token's logits.
 

@@ -13,10 +13,30 @@ from nmt_keras.cells import Noise, Part, Reading, dropout, product
 
 
 class Softmax(NamedTuple):
-    """The softmax's weights of C tokens, or of all V."""
+    """The softmax's weights of C tokens, or of all V, as a search multiplies with them at every step."""
 
-    rows: tf.Tensor  # [C, hidden_size] float
+    columns: tf.Tensor  # [hidden_size, C] float; [hidden_size, 0] where ``rows`` are to be used
     bias: tf.Tensor  # [C] float
+    rows: Any = ()  # [C, hidden_size] float, the same transposed; () where ``columns`` are there in any case
+
+    def logits(self, hidden: tf.Tensor) -> tf.Tensor:
+        """[B, Q, C] of hidden [B, Q, hidden_size]."""
+        if isinstance(self.rows, tuple):
+            return product(hidden, self.columns, self.bias)
+
+        def by_columns() -> tf.Tensor:
+            columns = tf.identity(self.columns)
+            # no operation that checks it: TensorFlow would take that out of the loop, and of this branch with it
+            columns.set_shape(self.rows.shape[::-1])
+            return product(hidden, columns, self.bias)
+
+        return tf.cond(
+            tf.size(self.columns) > 0, by_columns, lambda: product(hidden, self.rows, self.bias, transposed=True)
+        )
+
+
+MANY = 16
+"""Rows of a product from which on transposing its matrix before the loop pays: fewer are read as fast by rows."""
 
 
 class Readout(Part):
@@ -70,19 +90,28 @@ class Readout(Part):
 
     def softmax_of(self, ids: tf.Tensor) -> Softmax:
         """The weights of the tokens ids [C] alone."""
-        whole = self._softmax()
-        return Softmax(tf.gather(whole.rows, ids), tf.gather(whole.bias, ids))
+        rows, bias = self._softmax()
+        return Softmax(tf.transpose(tf.gather(rows, ids)), tf.gather(bias, ids))
 
-    def _softmax(self) -> Softmax:
-        """A row for each token, as an embedding has them: a shortlist's are then read where they lie."""
+    def whole_softmax(self, count: tf.Tensor) -> Softmax:
+        """The weights of all tokens, for searches of ``count`` hypotheses, [] int32, at a time."""
+        rows, bias = self._softmax()
+        columns = tf.cond(
+            count >= MANY, lambda: tf.transpose(rows), lambda: tf.zeros([self.hidden_size, 0], rows.dtype)
+        )
+        return Softmax(columns, bias, rows)
+
+    def _softmax(self) -> tuple[tf.Tensor, tf.Tensor]:
+        """A row for each token, as an embedding has them, and the biases: a shortlist's are read where they lie."""
         rows = self.output_rows if self.tied_to is None else self.tied_to.embeddings
-        return Softmax(self.cast(rows), self.cast(self.output_bias))
+        return self.cast(rows), self.cast(self.output_bias)
 
     def logits(self, hidden: tf.Tensor, noise: Noise | None = None, softmax: Softmax | None = None) -> tf.Tensor:
         """Logits [B, T, V] from what the softmax sees; of the tokens of ``softmax``, [B, T, C], if it is given."""
         hidden = dropout(hidden, self.dropout, noise, "readout")
-        rows, bias = softmax or self._softmax()
-        return product(hidden, rows, bias, transposed=True)
+        if softmax is not None:
+            return softmax.logits(hidden)
+        return product(hidden, *self._softmax(), transposed=True)
 
 
 def _mixed(parts: Sequence[tf.Tensor | Reading], sizes: Sequence[int], kernel: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +23,7 @@ from nmt_keras.search import (
     Hypotheses,
     Ranking,
     StepFunction,
+    StepLike,
     beam_search,
     force,
     gnmt_length,
@@ -36,8 +38,8 @@ from nmt_keras.unknown_words import UnknownWords
 
 Answer = TypeVar("Answer")
 
-BATCHES_AT_ONCE = 2
-"""Batches that are worked on side by side: where one waits for a small operation, the other has the processors."""
+BATCHES_AT_ONCE = max(2, min(8, os.cpu_count() or 2))
+"""Batches that are worked on side by side: where one waits for a small operation, the others have the processors."""
 
 
 class Translation(NamedTuple):
@@ -417,7 +419,12 @@ class ModelTranslator(Translator):
         """The search that ``SearchConfig`` declares."""
         config = self.search
         if not config.shortlist or self.shortlist is None or not self.shortlist.narrows:
-            return self._search_with(self.model.step, self.model.remember(ids), text, n_best, prefix)
+            softmax = self.model.whole_softmax(tf.shape(ids)[0] * config.beam_size)
+
+            def step(last: tf.Tensor, carry: Any, memory: Any) -> StepLike:
+                return self.model.step(last, carry, memory, softmax)
+
+            return self._search_with(step, self.model.remember(ids), text, n_best, prefix)
         words = self.shortlist.words(ids, config.shortlist, prefix)
         model = Narrowed(self.model, words)
         memory = self.model.remember(ids, words.price)

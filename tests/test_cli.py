@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -422,6 +423,27 @@ def test_tensorflow_adds_nothing_to_what_is_said(tmp_path):
     assert re.fullmatch(r"nmt: RUN: expected a run's log in .*, found none\..*\n", found.stderr)
 
 
+@pytest.mark.parametrize(
+    ("asked", "environment", "found"), [(1, {}, 1), (None, {}, 0), (1, {"TF_NUM_INTRAOP_THREADS": "2"}, 0)]
+)
+def test_commands_that_translate_give_each_batch_one_thread_unless_the_environment_says_otherwise(
+    asked, environment, found
+):
+    program = (
+        f"from nmt_keras.cli.quiet import import_tensorflow; import_tensorflow({asked}); import tensorflow; "
+        "print(tensorflow.config.threading.get_intra_op_parallelism_threads())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env={**os.environ, **environment}, check=True
+    )
+    assert done.stdout == f"{found}\n"  # 0: TensorFlow chooses
+    assert {command.threads for name, command in cli.COMMANDS.items() if name in TRANSLATING} == {1}
+    assert cli.COMMANDS["train"].threads is None
+
+
+TRANSLATING = {"translate", "evaluate", "align", "score"}
+
+
 def test_a_reader_that_goes_away_ends_a_command_quietly():
     command = [sys.executable, "-m", "nmt_keras", "recipes", "--json"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -473,6 +495,18 @@ def test_an_interruption_before_the_first_checkpoint_has_its_own_words(monkeypat
     code, told = fails(["train"], capsys)
     assert code == 130
     assert "nmt: interrupted. The same command goes on" in told
+
+
+def test_a_termination_while_training_is_prepared_is_told_and_names_its_signal(monkeypatch, capsys):
+    def terminated(*_, **__):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(corpora.CorpusOptions, "load", terminated)
+    code, told = fails(["train"], capsys)
+    assert code == 143
+    assert "nmt: stopped by SIGTERM. The same command goes on" in told
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 @pytest.fixture
@@ -718,7 +752,7 @@ def test_recipes_are_listed_and_printed(capsys):
 def test_serving_is_left_to_the_embedded_server(monkeypatch):
     given = []
     monkeypatch.setattr("serve.server.serve", given.append)
-    monkeypatch.setattr(cli, "import_tensorflow", lambda: pytest.fail("the server imports it, once it has its port"))
+    monkeypatch.setattr(cli, "import_tensorflow", lambda _: pytest.fail("the server imports it, once it has its port"))
     cli.main(["serve", "--port", "0", "--enable-monitoring", "--max-batch-rows", "3"])
     cli.main(["serve", "--model-dir", "elsewhere"])
     cli.main(["serve", "--model-config-file", "models.config"])

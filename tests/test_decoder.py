@@ -101,12 +101,25 @@ def test_hypotheses_share_one_memory_and_do_not_meet(case):
 def test_a_shortlist_s_logits_are_those_of_its_tokens(case):
     ids = tf.constant([0, 1, 2, 3, 5, 8, 21])
     model, price = case.model, tf.constant(np.random.default_rng(1).choice([0.0, -np.inf], [len(PAIRS), 7]), tf.float32)
-    memory = model.decoder.prepare(case.memory)._replace(price=price)
+    memory = model.decoder.prepare(case.memory)
     whole = model.step(IDS[:, :1], model.start(memory), memory)
-    few = model.step(IDS[:, :1], model.start(memory), memory, model.softmax_of(ids))
+    few = model.step(IDS[:, :1], model.start(memory), memory._replace(price=price), model.softmax_of(ids))
     wanted = tf.gather(whole.logits, ids, axis=2) + price[:, tf.newaxis]
     np.testing.assert_allclose(few.logits, wanted, atol=1e-5)
     np.testing.assert_array_equal(few.alignment, whole.alignment)
+
+
+@pytest.mark.parametrize("count", [1, 1000])
+def test_a_search_s_softmax_is_training_s_however_many_hypotheses_it_is_laid_out_for(case, count):
+    model, memory = case.model, case.model.decoder.prepare(case.memory)
+
+    @tf.function(autograph=False)
+    def first(count):
+        return model.step(IDS[:, :1], model.start(memory), memory, model.whole_softmax(count)).logits
+
+    found = first(tf.constant(count))
+    assert found.shape[-1] == model.target_size
+    np.testing.assert_allclose(found, case.output.logits[:, :1], atol=2e-5)
 
 
 @pytest.mark.parametrize("name", ["rnnsearch", "luong-feed", "lecture", "self-attention"])

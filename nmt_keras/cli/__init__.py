@@ -24,8 +24,10 @@ import operator
 import os
 import signal
 import sys
+import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any, NoReturn
 
@@ -191,14 +193,40 @@ def _answer(given: Sequence[str], anew: bool) -> None:
     _run(command)
 
 
+class Terminated(KeyboardInterrupt):
+    """SIGTERM came, from a scheduler perhaps, where nothing else had to be done first."""
+
+    signal_number = signal.SIGTERM
+
+
+@contextmanager
+def _told_of_termination(command: Command) -> Iterator[None]:
+    """Ends a command at SIGTERM as at Ctrl-C: with a message, and an exit code that names the signal.
+
+    Training that is under way has its own way to end, and so has a server.
+    """
+    if isinstance(command, Serve) or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(_number: int, _frame: Any) -> NoReturn:
+        raise Terminated("stopped by SIGTERM")
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def _run(command: Command) -> None:
     console = Console()
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _told_of_termination(command):
             if not command.shows_traceback:
                 warnings.showwarning = lambda message, *_: console.say(f"nmt: {message}")
             if command.computes:
-                import_tensorflow()
+                import_tensorflow(command.threads)
             command(console)
     except BrokenPipeError:
         console.close()

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import tyro
 
@@ -25,6 +25,8 @@ class Align(Command):
     Words are what spaces separate; a word that looked at the sentence's end most is left out.
     paste es.txt en.txt | nmt align RUN aligns given pairs, nmt align RUN --translations the model's own.
     """
+
+    threads: ClassVar[int | None] = 1
 
     path: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """A run directory; with --translations an exported version, too."""

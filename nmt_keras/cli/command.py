@@ -28,6 +28,8 @@ class Command(ABC):
 
     computes: ClassVar[bool] = True
     """Whether TensorFlow is imported before it is called."""
+    threads: ClassVar[int | None] = None
+    """Within one operation. Commands that translate have 1: batches run side by side, which keeps processors busier."""
     debug: Flag = False
     """Show an error's traceback."""
 

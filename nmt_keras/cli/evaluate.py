@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import tyro
 
@@ -27,6 +27,8 @@ class Evaluate(Command):
 
     Prints Markdown. On the runs' test part, or on pairs of your own. Each run is compared with the first.
     """
+
+    threads: ClassVar[int | None] = 1
 
     paths: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN ...")]
     """Run directories, or exported versions, which need --pairs."""

@@ -9,21 +9,32 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from types import ModuleType
 
 
-def import_tensorflow() -> None:
+def import_tensorflow(threads: int | None = None) -> None:
     """Imports TensorFlow and lets it look for devices; what it logs meanwhile is shown only if that fails.
 
     Several of these lines come before any setting is read. Whoever sets TF_CPP_MIN_LOG_LEVEL wants them, and sees all.
+
+    Args:
+        threads: within one operation; None, or TF_NUM_INTRAOP_THREADS in the environment, leaves it to TensorFlow.
     """
     if "tensorflow" in sys.modules:
         return
+
+    def imported() -> ModuleType:
+        tensorflow = import_module("tensorflow")
+        if threads is not None and "TF_NUM_INTRAOP_THREADS" not in os.environ:
+            tensorflow.config.threading.set_intra_op_parallelism_threads(threads)
+        return tensorflow
+
     if "TF_CPP_MIN_LOG_LEVEL" in os.environ:
-        import_module("tensorflow")
+        imported()
     else:
         os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
         with _standard_error_held_back():
-            tensorflow = import_module("tensorflow")
+            tensorflow = imported()
             import_module("nmt_keras.text")  # with tensorflow_text, whose library says it once more
             tensorflow.config.list_physical_devices()
         logging.getLogger("tensorflow").setLevel(logging.ERROR)

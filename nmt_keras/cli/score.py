@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import tyro
 
@@ -16,6 +16,8 @@ from nmt_keras.cli.console import Console
 @dataclass(frozen=True)
 class Score(Command):
     """Print the log-probability in nats, END included, of each given pair: paste es.txt en.txt | nmt score RUN."""
+
+    threads: ClassVar[int | None] = 1
 
     path: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """A run directory, or an exported version."""

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import tyro
 
@@ -24,6 +24,8 @@ class Translate(Command):
 
     Answers come out as lines come in, one line each. A line of several sentences is translated sentence by sentence.
     """
+
+    threads: ClassVar[int | None] = 1
 
     path: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """A run directory, or an exported version."""
