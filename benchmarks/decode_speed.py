@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -28,6 +29,8 @@ from typing import Any
 import tyro
 
 from benchmarks.machine import machine
+from nmt_keras.cli.quiet import import_tensorflow
+from nmt_keras.cli.translate import Translate
 
 LINES = 1000  # of the built-in sample, unless a file of sentences is given
 
@@ -56,12 +59,18 @@ class Settings:
     """Sentences that are translated one by one, per repetition."""
     repeats: int = 3
     """Repetitions of every measurement, after one to warm up."""
+    version: Path | None = None
+    """An export whose answers to single sentences this process times: what the benchmark starts."""
 
 
 def main(settings: Settings) -> None:
     """Measures, and prints the result."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+    if settings.version:
+        print(json.dumps(singly(settings.version, json.load(sys.stdin), settings.repeats)))
+        return
+    import_tensorflow(Translate.threads)
     before = machine()
     sentences = read_sentences(settings)
     translator = load_run(settings.run) if settings.run else untrained(settings, sentences)
@@ -153,8 +162,9 @@ def measure(translator: Any, sentences: Sequence[str], settings: Settings) -> di
         len(sentences) / seconds(lambda: translator.translate(sentences, settings.batch_size))
         for _ in range(settings.repeats)
     ]
-    alone = singly(translator, sentences[:: max(1, len(sentences) // settings.single)][: settings.single])
-    milliseconds = [alone() for _ in range(settings.repeats + 1)][1:]
+    milliseconds = alone(
+        translator, sentences[:: max(1, len(sentences) // settings.single)][: settings.single], settings
+    )
     quality = {}
     if settings.references:
         from nmt_keras.metrics import bleu
@@ -180,17 +190,36 @@ def seconds(action: Callable[[], Any]) -> float:
     return time.perf_counter() - began
 
 
-def singly(translator: Any, sentences: Sequence[str]) -> Callable[[], list[float]]:
-    """A function that translates each sentence alone with the exported model and says how many milliseconds it took."""
+def alone(translator: Any, sentences: Sequence[str], settings: Settings) -> list[list[float]]:
+    """Milliseconds of each sentence translated alone by the exported model, once for every repetition.
 
+    In a process of its own: batches have one thread each, as the command line gives them, a server's request has all.
+    """
     from nmt_keras.export import export
 
     with tempfile.TemporaryDirectory() as folder:
-        session, loaded = load(export(translator, Path(folder)))
+        version = export(translator, Path(folder))
+        options = ["--version", str(version), "--repeats", str(settings.repeats)]
+        command = [sys.executable, "-m", "benchmarks.decode_speed", *options]
+        done = subprocess.run(command, input=json.dumps(sentences), capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"decode_speed: {' '.join(command)} failed:\n{done.stderr[-4000:]}")
+    return json.loads(done.stdout)
+
+
+def singly(version: Path, sentences: Sequence[str], repeats: int) -> list[list[float]]:
+    """What ``alone`` answers, measured here."""
+    from nmt_keras.export.run_saved_model import load_text_kernels
+
+    load_text_kernels()
+    session, loaded = load(version)
     signature = loaded.signature_def["serving_default"]
     feed, fetches = signature.inputs["text"].name, [output.name for output in signature.outputs.values()]
     run = session.make_callable(fetches, [feed])
-    return lambda: [1000.0 * seconds(lambda sentence=sentence: run([sentence])) for sentence in sentences]
+    return [
+        [1000.0 * seconds(lambda sentence=sentence: run([sentence])) for sentence in sentences]
+        for _ in range(repeats + 1)
+    ][1:]
 
 
 def load(version: Path) -> tuple[Any, Any]:
