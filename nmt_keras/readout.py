@@ -35,7 +35,7 @@ class Softmax(NamedTuple):
         )
 
 
-MANY = 16
+MANY = 8
 """Rows of a product from which on transposing its matrix before the loop pays: fewer are read as fast by rows."""
 
 
