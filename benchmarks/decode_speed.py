@@ -115,6 +115,7 @@ def untrained(settings: Settings, sentences: Sequence[str]) -> Any:
 
     from nmt_keras.config import (
         MAX_SHORTLIST,
+        PAD,
         AttentionConfig,
         DecoderConfig,
         EncoderConfig,
@@ -150,8 +151,9 @@ def untrained(settings: Settings, sentences: Sequence[str]) -> Any:
     )
     tf.keras.utils.set_random_seed(1)
     # as many candidates as a learnt shortlist has, though not such as overlap as those of related words do
-    drawn = np.random.default_rng(1).integers(COMMON, size, [size, MAX_SHORTLIST]).astype(np.int32)
-    shortlist = Shortlist(Partners(drawn, np.arange(COMMON, dtype=np.int32)), size)
+    drawn = np.random.default_rng(1).integers(min(COMMON, size - 1), size, [size, MAX_SHORTLIST]).astype(np.int32)
+    drawn[: len(SPECIALS)] = PAD
+    shortlist = Shortlist(Partners(drawn, np.arange(min(COMMON, size), dtype=np.int32)), size)
     return CutTranslator(text, text, build_model(sizes, size, size), SearchConfig(), shortlist=shortlist)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import typing
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -11,6 +12,9 @@ from typing import Any, Literal, TypeVar
 
 PAD, UNK, START, END = 0, 1, 2, 3
 """The special ids of every vocabulary: padding, unknown word, the decoder's first input, a sentence's last token."""
+
+BATCHES_AT_ONCE = max(2, min(8, os.cpu_count() or 2))
+"""Batches that are translated side by side: where one waits for a small operation, the others have the processors."""
 
 MAX_SHORTLIST = 100
 """Target tokens that are known of each source token at the most: see ``SearchConfig.shortlist``."""

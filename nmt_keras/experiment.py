@@ -62,7 +62,7 @@ Languages = tuple[str | None, str | None]
 
 SHORTLIST = "shortlist.npz"
 SHORTLIST_PAIRS = 400_000
-"""Training pairs that a shortlist is learnt from at the most: about ten seconds on two cores."""
+"""Training pairs that a shortlist is learnt from at the most: about ten seconds for short sentences on two cores."""
 LEXICON = "lexicon.tsv"
 LEXICON_PAIRS = 40_000
 """Training pairs that a lexicon is learnt from at the most: about two minutes on two cores."""
@@ -134,17 +134,19 @@ class Experiment:
         def make_batches(source_text: Text, target_text: Text) -> BatchSource:
             return batch_pairs(corpus.train, (source_text, target_text), self.recipe.train, report, alignments)
 
-        trained = self._train(facts, fit, make_batches, corpus.valid, report, show, options, strategy)
-        if is_chief(strategy) and not (self.folder / SHORTLIST).exists():
+        def encoded() -> tuple[TokenLists, TokenLists]:
             pairs = _evenly(corpus.train, SHORTLIST_PAIRS)
-            lines = [pair.source for pair in pairs], [pair.target for pair in pairs]
-            source, target = (encode_lines(text, side)[0] for text, side in zip(self._texts(), lines, strict=True))
-            self._learn_shortlist(source, target, report)
-        if not trained:
-            return
-        if self.recipe.search.replaces_unknown and is_chief(strategy):
-            report("learning the lexicon from the alignments of the training part")
-            self.learn_lexicon(corpus.train)
+            source_text, target_text = self._texts()
+            source, _ = encode_lines(source_text, [pair.source for pair in pairs])
+            target, _ = encode_lines(target_text, [pair.target for pair in pairs])
+            return source, target
+
+        self._train(facts, fit, make_batches, corpus.valid, report, show, options, strategy)
+        if is_chief(strategy):
+            self._learn_shortlist(encoded, report)
+            if self.recipe.search.replaces_unknown and not (self.folder / LEXICON).exists():
+                report("learning the lexicon from the alignments of the training part")
+                self.learn_lexicon(corpus.train)
 
     def train_prepared(
         self,
@@ -207,8 +209,8 @@ class Experiment:
             )
 
         self._train(facts, lambda: texts, make_batches, valid, report, show, options, strategy)
-        if is_chief(strategy) and not (self.folder / SHORTLIST).exists():
-            self._learn_shortlist(*corpus.read_some(SHORTLIST_PAIRS), report)
+        if is_chief(strategy):
+            self._learn_shortlist(lambda: corpus.read_some(SHORTLIST_PAIRS), report)
 
     def _train(
         self,
@@ -275,11 +277,16 @@ class Experiment:
         save_lexicon(lexicon, self.folder / LEXICON)
         return len(lexicon)
 
-    def _learn_shortlist(self, source: TokenLists, target: TokenLists, report: Callable[[str], None]) -> None:
-        """Keeps with the run which target tokens occur beside which source tokens."""
+    def _learn_shortlist(
+        self, encoded: Callable[[], tuple[TokenLists, TokenLists]], report: Callable[[str], None]
+    ) -> None:
+        """Keeps with the run, unless it has them, which target tokens occur beside which source tokens."""
+        if (self.folder / SHORTLIST).exists():
+            return
         report("learning which target tokens compete for which source tokens, should a search ask for a shortlist")
         sizes = [text.vocabulary_size for text in self._texts()]
-        save_partners(learn_partners(source, target, *sizes), self.folder / SHORTLIST)
+        with sole_trainer(self.folder):
+            save_partners(learn_partners(*encoded(), *sizes), self.folder / SHORTLIST)
 
     def average(self, count: int, folder: str | PathLike[str]) -> Experiment:
         """Makes ``folder`` a finished run whose model is the mean of this one's last ``count`` checkpoints.
@@ -299,12 +306,8 @@ class Experiment:
         save_weights(model, made / "checkpoints", steps[-1])
         for side in ("source", "target"):
             shutil.copytree(self.folder / side, made / side, dirs_exist_ok=True)
-        for name in (
-            "corpus.json",
-            "origin.json",
-            LEXICON,
-            SHORTLIST,
-        ):  # origin.json: where the command line finds the corpus
+        # origin.json: where the command line finds the corpus
+        for name in ("corpus.json", "origin.json", LEXICON, SHORTLIST):
             if (self.folder / name).exists():
                 shutil.copyfile(self.folder / name, made / name)
         write_recipe(made, self.recipe)

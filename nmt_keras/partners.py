@@ -22,6 +22,8 @@ from nmt_keras.files import write_whole
 SPECIALS = END + 1
 COMMON = 1000
 """Most frequent target tokens, which compete for every sentence."""
+ROWS_AT_ONCE = 64
+"""Source tokens that are counted at a time: memory holds so many rows of all that occurs together."""
 
 
 class Partners(NamedTuple):
@@ -45,18 +47,20 @@ def learn_partners(
         common: how many of the most frequent target tokens compete in any case, the special ones among them.
     """
     beside_source, beside_target = _occurrences(source, source_size), _occurrences(target, target_size)
-    together = (beside_source.T @ beside_target).tocoo()
     alone = [np.asarray(counts.sum(axis=0))[0] for counts in (beside_source, beside_target)]
-    expected = alone[0][together.row] * alone[1][together.col] / max(1, len(source))
-    information = together.data * np.log(together.data / expected)
-    better = information > 0.0
-    rows, columns = together.row[better], together.col[better]
-    order = np.lexsort((columns, -information[better], rows))
-    rows, columns = rows[order], columns[order]
-    rank = np.arange(len(rows)) - np.searchsorted(rows, rows)
-    kept = rank < MAX_SHORTLIST
+    by_row = beside_source.T.tocsr()
     by_source = np.full([source_size, MAX_SHORTLIST], PAD, np.int32)
-    by_source[rows[kept], rank[kept]] = columns[kept]
+    for begin in range(0, source_size, ROWS_AT_ONCE):
+        together = (by_row[begin : begin + ROWS_AT_ONCE] @ beside_target).tocoo()
+        expected = alone[0][begin + together.row] * alone[1][together.col] / max(1, len(source))
+        information = together.data * np.log(together.data / expected)
+        better = information > 0.0
+        rows, columns = together.row[better], together.col[better]
+        order = np.lexsort((columns, -information[better], rows))
+        rows, columns = rows[order], columns[order]
+        rank = np.arange(len(rows)) - np.searchsorted(rows, rows)
+        kept = rank < MAX_SHORTLIST
+        by_source[begin + rows[kept], rank[kept]] = columns[kept]
     frequent = np.argsort(-alone[1], kind="stable")
     always = [*range(SPECIALS), *frequent[frequent >= SPECIALS][: common - SPECIALS]]
     return Partners(by_source, np.array(always, np.int32))
@@ -65,8 +69,8 @@ def learn_partners(
 def _occurrences(tokens: TokenLists, size: int) -> scipy.sparse.csr_matrix:
     """Whether a sentence holds a token, [sentences, size] float64, 1 or 0."""
     ones = np.ones(len(tokens.flat))
-    found = scipy.sparse.csr_matrix((ones, tokens.flat, tokens.offsets), shape=(len(tokens), size))
-    found.sum_duplicates()
+    found = scipy.sparse.csr_matrix((ones, tokens.flat.copy(), tokens.offsets.copy()), shape=(len(tokens), size))
+    found.sum_duplicates()  # in place, so that the lists must not be shared
     found.data[:] = 1.0
     return found
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import tensorflow as tf
 
-from nmt_keras.config import END, PAD, SearchConfig
+from nmt_keras.config import BATCHES_AT_ONCE, END, PAD, SearchConfig
 from nmt_keras.ensemble import Predictor
 from nmt_keras.lexicon import AlignedPair
 from nmt_keras.search import (
@@ -37,9 +36,6 @@ from nmt_keras.text import Text, Tokens
 from nmt_keras.unknown_words import UnknownWords
 
 Answer = TypeVar("Answer")
-
-BATCHES_AT_ONCE = max(2, min(8, os.cpu_count() or 2))
-"""Batches that are worked on side by side: where one waits for a small operation, the others have the processors."""
 
 
 class Translation(NamedTuple):
@@ -300,12 +296,14 @@ class ModelTranslator(Translator):
     def limits(self, source_lengths: tf.Tensor) -> tf.Tensor:
         """Tokens of a translation at the most, END included, [B] int32: 2 x source tokens + 10, within the search's.
 
-        A beginning that is given is kept whole, whatever its length: see ``complete``.
+        A beginning that is given may be longer: see ``complete``.
         """
         return tf.clip_by_value(2 * source_lengths + 10, self.search.min_tokens, self.search.max_tokens)
 
     def complete(self, sentences: Sequence[str], beginnings: Sequence[str], batch_size: int = 64) -> list[Translation]:
         """The best translation of each sentence among those that begin with the tokens of its beginning.
+
+        A beginning is read as far as the model reads a translation; ``truncated`` tells of one that is longer, too.
 
         Raises:
             ValueError: there are more of the one than of the other.
@@ -339,9 +337,10 @@ class ModelTranslator(Translator):
     @tf.function(input_signature=[TEXT, tf.TensorSpec([None], tf.string, name="beginning")], autograph=False)
     def decode_completed(self, text: tf.Tensor, beginning: tf.Tensor) -> Decoded:
         """The best translations of a batch, text [B] string, that begin with ``beginning`` [B] string."""
-        source = _at_least_one_column(self.source_text.encode(text))
-        ids = self.target_text.encode(beginning).ids
-        return self._decoded(source, self._search(source.ids, text, prefix=tf.where(tf.equal(ids, END), PAD, ids)))
+        source, begun = _at_least_one_column(self.source_text.encode(text)), self.target_text.encode(beginning)
+        prefix = tf.where(tf.equal(begun.ids, END), PAD, begun.ids)
+        decoded = self._decoded(source, self._search(source.ids, text, prefix=prefix))
+        return decoded._replace(truncated=source.truncated | begun.truncated)
 
     @tf.function(input_signature=[TEXT], autograph=False)
     def decode_nbest(self, text: tf.Tensor) -> NBest:
@@ -389,7 +388,12 @@ class ModelTranslator(Translator):
         tokens = _at_least_one_column(self.source_text.encode(source))
         wanted = _at_least_one_column(self.target_text.encode(target))
         memory = self.model.remember(tokens.ids)
-        found = force(self.model.step, self.model.start(memory), memory, wanted.ids, wanted.lengths)
+        softmax = self.model.whole_softmax(tf.size(source))
+
+        def step(last: tf.Tensor, carry: Any, memory: Any) -> StepLike:
+            return self.model.step(last, carry, memory, softmax)
+
+        found = force(step, self.model.start(memory), memory, wanted.ids, wanted.lengths)
         return _Given(tokens, wanted, found)
 
     def _unknown(self, source: Tokens, hypotheses: Hypotheses) -> tf.Tensor | None:
@@ -446,7 +450,7 @@ class ModelTranslator(Translator):
         if config.temperature > 0.0:
             return sample(
                 *given,
-                noise=uniform(text, config.max_tokens, config.seed),
+                noise=uniform(text, tf.maximum(config.max_tokens, tf.reduce_max(limits)), config.seed),
                 temperature=config.temperature,
                 top_k=config.top_k,
                 top_p=config.top_p,

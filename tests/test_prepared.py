@@ -17,8 +17,17 @@ from nmt_keras.corpus.filtering import Rejection, pair_key, reject_lengths, reje
 from nmt_keras.corpus.prefetching import prefetched
 from nmt_keras.corpus.preparing import prepare
 from nmt_keras.corpus.reading import Pair
-from nmt_keras.corpus.shards import EncodedPair, PreparedCorpus, ShardedBatches, read_shard, write_record, write_shard
+from nmt_keras.corpus.shards import (
+    EncodedPair,
+    PreparedCorpus,
+    ShardedBatches,
+    joined,
+    read_shard,
+    write_record,
+    write_shard,
+)
 from nmt_keras.experiment import Experiment
+from nmt_keras.partners import load_partners
 from nmt_keras.text import load_text
 
 COLUMNS = {"source_column": 0, "target_column": 1}
@@ -314,6 +323,19 @@ def test_a_run_trains_on_a_prepared_corpus_and_goes_on(corpus, pairs, tmp_path):
     assert len(Experiment(tmp_path / "run").translator().translate(["No."])) == 1
     facts = json.loads((tmp_path / "run" / "corpus.json").read_text())
     assert facts["pairs"]["train"] == 120
+    assert load_partners(tmp_path / "run" / "shortlist.npz").by_source.any()
+
+
+def test_some_pairs_are_those_of_whole_shards_evenly_from_all(corpus):
+    shards = [corpus.read(number) for number in range(len(corpus.files))]
+    assert len(shards) > 2
+    whole = corpus.read_some(10 * len(corpus))
+    for side in (0, 1):
+        np.testing.assert_array_equal(whole[side].flat, joined([shard[side] for shard in shards]).flat)
+    source, target = corpus.read_some(2 * int(corpus.sizes.max()))
+    assert len(source) == len(target) < len(corpus)
+    np.testing.assert_array_equal(source[0], shards[0][0][0])
+    np.testing.assert_array_equal(source[len(source) - 1], shards[-1][0][len(shards[-1][0]) - 1])
 
 
 def test_a_recipe_that_the_corpus_was_not_prepared_for_is_refused(corpus, pairs, tmp_path):

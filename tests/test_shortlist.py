@@ -1,6 +1,7 @@
 """Vocabulary shortlists: learnt as the formula says, each sentence's its own, and a search that sees nothing else."""
 
 import math
+import shutil
 from dataclasses import replace
 
 import keras
@@ -42,6 +43,10 @@ def test_partners_are_ranked_by_their_part_of_the_mutual_information():
         apart = sum(s in x for x in source) * sum(t in y for y in target)
         return together * math.log(pairs * together / apart) if together else -math.inf
 
+    before = lists(source)
+    again = lists(source)
+    learn_partners(again, lists(target), 8, 9)
+    np.testing.assert_array_equal(again.flat, before.flat)  # they are the caller's
     for s in range(8):
         gains = {t: information(s, t) for t in range(9)}
         wanted = sorted((t for t in gains if gains[t] > 1e-9), key=lambda t: (-round(gains[t], 9), t))
@@ -254,6 +259,11 @@ def test_a_run_learns_its_shortlist_and_an_older_one_when_it_is_asked_to_train(p
     assert learnt.by_source.any()
     assert str(run.translator().search) == "greedy, shortlist 2"
     assert run.translator().translate(["No."])
+    save_partners(learnt._replace(common=learnt.common[:6]), run.folder / SHORTLIST)
+    narrow = run.translator()
+    assert narrow.shortlist.narrows
+    for sentence, found in zip(SENTENCES, narrow.translate(SENTENCES), strict=True):
+        assert set(ids_of(narrow, found)) <= set(own_words(narrow, sentence, 2))
 
     (run.folder / SHORTLIST).unlink()
     with pytest.raises(ValueError, match="give its `nmt train` again"):
@@ -264,8 +274,12 @@ def test_a_run_learns_its_shortlist_and_an_older_one_when_it_is_asked_to_train(p
     np.testing.assert_array_equal(load_partners(run.folder / SHORTLIST).by_source, learnt.by_source)
 
 
-def test_runs_that_translate_together_have_the_first_one_s_shortlist(run_folder):
-    together = load_runs([run_folder, run_folder])
-    assert together.shortlist is not None
-    searching = together.with_search(replace(together.search, shortlist=2))
-    assert searching.translate(["No."])[0].text == load_runs([run_folder]).translate(["No."])[0].text
+def test_runs_that_translate_together_have_the_first_one_s_shortlist(run_folder, tmp_path):
+    run = shutil.copytree(run_folder, tmp_path / "run")
+    learnt = load_partners(run / SHORTLIST)
+    save_partners(learnt._replace(common=learnt.common[:6]), run / SHORTLIST)
+    together, alone = load_runs([run, run_folder]), load_runs([run])
+    search = replace(alone.search, shortlist=2)
+    narrow = [translator.with_search(search).translate(SENTENCES) for translator in (together, alone)]
+    assert [one.text for one in narrow[0]] == [one.text for one in narrow[1]]  # the same weights
+    assert [one.log_prob for one in narrow[1]] != [one.log_prob for one in alone.translate(SENTENCES)]

@@ -210,13 +210,14 @@ def _told_of_termination(command: Command) -> Iterator[None]:
         return
 
     def end(_number: int, _frame: Any) -> NoReturn:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a second one ends native code, too
         raise Terminated("stopped by SIGTERM")
 
     before = signal.signal(signal.SIGTERM, end)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
 
 
 def _run(command: Command) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import tyro
 
-from nmt_keras.cli.command import Command, Flag, load_translator, require_pair_files
+from nmt_keras.cli.command import SIDE_BY_SIDE, Command, Flag, load_translator, require_pair_files
 from nmt_keras.cli.console import Console
 from nmt_keras.config import SearchConfig, require
 
@@ -26,7 +26,7 @@ class Align(Command):
     paste es.txt en.txt | nmt align RUN aligns given pairs, nmt align RUN --translations the model's own.
     """
 
-    threads: ClassVar[int | None] = 1
+    threads: ClassVar[int | None] = SIDE_BY_SIDE
 
     path: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """A run directory; with --translations an exported version, too."""

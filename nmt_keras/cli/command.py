@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,13 +12,15 @@ from typing import TYPE_CHECKING, ClassVar
 import tyro
 
 from nmt_keras.cli.console import Console
-from nmt_keras.config import Recipe, SearchConfig, require
+from nmt_keras.config import BATCHES_AT_ONCE, Recipe, SearchConfig, require
 
 if TYPE_CHECKING:
     from nmt_keras.translator import ModelTranslator, Translator
 
 Flag = tyro.conf.FlagCreatePairsOff[bool]
 """False unless its option is given."""
+SIDE_BY_SIDE = max(1, (os.cpu_count() or 1) // BATCHES_AT_ONCE)
+"""Threads of an operation where batches run side by side: each has its processors, and none waits for another."""
 SETTINGS = (tyro.conf.OmitSubcommandPrefixes, tyro.conf.HelptextFromCommentsOff)
 """How tyro reads commands; comments are left out of helps, as looking for them takes a fifth of a help's time."""
 
@@ -29,7 +32,7 @@ class Command(ABC):
     computes: ClassVar[bool] = True
     """Whether TensorFlow is imported before it is called."""
     threads: ClassVar[int | None] = None
-    """Within one operation. Commands that translate have 1: batches run side by side, which keeps processors busier."""
+    """Within one operation; None leaves it to TensorFlow. Commands that translate have ``SIDE_BY_SIDE``."""
     debug: Flag = False
     """Show an error's traceback."""
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import tyro
 
-from nmt_keras.cli.command import Command, Flag, is_run, load_translator, stored_recipe
+from nmt_keras.cli.command import SIDE_BY_SIDE, Command, Flag, is_run, load_translator, stored_recipe
 from nmt_keras.cli.console import Console
 from nmt_keras.cli.corpora import CorpusOptions
 from nmt_keras.config import SearchConfig, require
@@ -28,7 +28,7 @@ class Evaluate(Command):
     Prints Markdown. On the runs' test part, or on pairs of your own. Each run is compared with the first.
     """
 
-    threads: ClassVar[int | None] = 1
+    threads: ClassVar[int | None] = SIDE_BY_SIDE
 
     paths: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN ...")]
     """Run directories, or exported versions, which need --pairs."""

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 
 import tyro
 
-from nmt_keras.cli.command import Command, Flag, require_pair_files
+from nmt_keras.cli.command import SIDE_BY_SIDE, Command, Flag, require_pair_files
 from nmt_keras.cli.console import Console
 
 
@@ -17,7 +17,7 @@ from nmt_keras.cli.console import Console
 class Score(Command):
     """Print the log-probability in nats, END included, of each given pair: paste es.txt en.txt | nmt score RUN."""
 
-    threads: ClassVar[int | None] = 1
+    threads: ClassVar[int | None] = SIDE_BY_SIDE
 
     path: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """A run directory, or an exported version."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import tyro
 
-from nmt_keras.cli.command import Command, Flag, is_run, load_translator
+from nmt_keras.cli.command import SIDE_BY_SIDE, Command, Flag, is_run, load_translator
 from nmt_keras.cli.console import Console
 from nmt_keras.config import SearchConfig, require
 
@@ -25,7 +25,7 @@ class Translate(Command):
     Answers come out as lines come in, one line each. A line of several sentences is translated sentence by sentence.
     """
 
-    threads: ClassVar[int | None] = 1
+    threads: ClassVar[int | None] = SIDE_BY_SIDE
 
     path: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """A run directory, or an exported version."""

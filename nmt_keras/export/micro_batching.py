@@ -66,9 +66,12 @@ def merge_requests(
             found = merged([text[part * size : (part + 1) * size] for text in texts])
             return part + 1, {name: array.write(part, found[name]) for name, array in parts.items()}
 
-        # parts wait side by side: none needs another's answer
+        # parts wait side by side, since none needs another's answer, but no more than find a place in the queue
         _, parts = tf.while_loop(
-            lambda part, _: part < count, ask, (tf.constant(0), parts), parallel_iterations=config.threads
+            lambda part, _: part < count,
+            ask,
+            (tf.constant(0), parts),
+            parallel_iterations=min(config.threads, config.queue),
         )
         return _joined(parts, count, outputs, like)
 
