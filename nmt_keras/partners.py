@@ -20,6 +20,7 @@ from nmt_keras.corpus.batches import TokenLists
 from nmt_keras.files import write_whole
 
 SPECIALS = END + 1
+"""Special ids; they are the first of every vocabulary."""
 COMMON = 1000
 """Most frequent target tokens, which compete for every sentence."""
 ROWS_AT_ONCE = 64

@@ -60,6 +60,7 @@ class Shortlist(tf.Module):
             tf.zeros([batch, self.vocabulary_size]), places, tf.ones_like(brought, tf.float32)
         )
         holds = (own > 0.0) | self._is_common  # [B, V]
+        # the common ones in an empty batch, too: a search counts on them
         competing = tf.cast(tf.where(tf.reduce_any(holds, axis=0) | self._is_common)[:, 0], tf.int32)
         return Words(competing, tf.where(tf.gather(holds, competing, axis=1), 0.0, float("-inf")))
 

@@ -388,12 +388,7 @@ class ModelTranslator(Translator):
         tokens = _at_least_one_column(self.source_text.encode(source))
         wanted = _at_least_one_column(self.target_text.encode(target))
         memory = self.model.remember(tokens.ids)
-        softmax = self.model.whole_softmax(tf.size(source))
-
-        def step(last: tf.Tensor, carry: Any, memory: Any) -> StepLike:
-            return self.model.step(last, carry, memory, softmax)
-
-        found = force(step, self.model.start(memory), memory, wanted.ids, wanted.lengths)
+        found = force(self._step(tf.size(source)), self.model.start(memory), memory, wanted.ids, wanted.lengths)
         return _Given(tokens, wanted, found)
 
     def _unknown(self, source: Tokens, hypotheses: Hypotheses) -> tf.Tensor | None:
@@ -423,17 +418,22 @@ class ModelTranslator(Translator):
         """The search that ``SearchConfig`` declares."""
         config = self.search
         if not config.shortlist or self.shortlist is None or not self.shortlist.narrows:
-            softmax = self.model.whole_softmax(tf.shape(ids)[0] * config.beam_size)
-
-            def step(last: tf.Tensor, carry: Any, memory: Any) -> StepLike:
-                return self.model.step(last, carry, memory, softmax)
-
+            step = self._step(tf.shape(ids)[0] * config.beam_size)
             return self._search_with(step, self.model.remember(ids), text, n_best, prefix)
         words = self.shortlist.words(ids, config.shortlist, prefix)
         model = Narrowed(self.model, words)
         memory = self.model.remember(ids, words.price)
         wanted = None if prefix is None else model.places(prefix)
         return model.in_vocabulary(self._search_with(model.step, memory, text, n_best, wanted))
+
+    def _step(self, count: tf.Tensor) -> StepFunction:
+        """The model's step over its whole vocabulary, laid out for ``count`` hypotheses, [] int32, at a time."""
+        softmax = self.model.whole_softmax(count)
+
+        def step(last: tf.Tensor, carry: Any, memory: Any) -> StepLike:
+            return self.model.step(last, carry, memory, softmax)
+
+        return step
 
     def _search_with(
         self, step: StepFunction, memory: Any, text: tf.Tensor, n_best: int, prefix: tf.Tensor | None

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import crossplane  # nginx's own grammar, without nginx
 import pytest
 import yaml
 from google.protobuf import descriptor_pool, message_factory, text_format
@@ -213,7 +214,6 @@ def test_nginx_is_healthy_where_its_container_asks(compose):
 
 
 def test_nginx_knows_every_directive_where_it_stands_and_takes_its_arguments():
-    crossplane = pytest.importorskip("crossplane")  # nginx's own grammar, without nginx
     assert crossplane.parse(str(SERVE / "nginx.conf"), single=True, strict=True)["errors"] == []
 
 
