@@ -32,7 +32,9 @@ def lists(sentences):
 # Learning
 
 
-def test_partners_are_ranked_by_their_part_of_the_mutual_information():
+@pytest.mark.parametrize("at_once", [3, 64])
+def test_partners_are_ranked_by_their_part_of_the_mutual_information(at_once, monkeypatch):
+    monkeypatch.setattr("nmt_keras.partners.ROWS_AT_ONCE", at_once)
     source = [[4, 5, END], [4, END], [5, 5, END], [6, END]]
     target = [[4, 6, END], [4, END], [6, 5, END], [5, 7, END]]
     found = learn_partners(lists(source), lists(target), 8, 9)
