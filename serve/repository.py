@@ -8,6 +8,7 @@ versions asked for answers, and is closed when the last request that uses it is 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import enum
 import gc
 import logging
@@ -276,6 +277,7 @@ class Repository:
     def _close(self, loaded: LoadedVersion) -> None:
         loaded.servable.close()
         gc.collect()  # graphs refer to themselves: several would stay in memory until chance collects them
+        _return_memory()
         with self._lock:
             is_reloaded = loaded.version in self._loaded.get(loaded.name, {})
         if not is_reloaded:
@@ -285,6 +287,13 @@ class Repository:
     def _set_state(self, name: str, version: int, state: State, code: Code = Code.OK, message: str = "") -> None:
         with self._lock:
             self._statuses.setdefault(name, {})[version] = VersionStatus(version, state, code, message)
+
+
+def _return_memory() -> None:
+    """Lets glibc give back what is free: it would keep a closed version's memory, in pieces too small for the next."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 @contextlib.contextmanager

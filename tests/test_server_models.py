@@ -273,6 +273,19 @@ def test_requests_from_many_threads_never_meet_a_closed_version(tmp_path):
     assert {status.state for status in repository.status("spa")[1:]} == {State.END}
 
 
+def test_memory_is_given_back_once_a_version_is_closed(tmp_path, monkeypatch):
+    publish(tmp_path, 1)
+    repository = serving(tmp_path)
+    repository.start()
+    with repository.using("spa") as loaded:
+        old = loaded.servable
+    was_closed = []
+    monkeypatch.setattr("serve.repository._return_memory", lambda: was_closed.append(old.is_closed))
+    publish(tmp_path, 2)
+    repository.poll()
+    assert was_closed == [True]
+
+
 def test_polling_goes_on_after_a_poll_that_failed(tmp_path, caplog):
     publish(tmp_path, 1)
     config = ModelConfig("spa", tmp_path)
