@@ -14,7 +14,6 @@ from typing import Self
 import tensorflow as tf
 
 from nmt_keras.corpus import Pair
-from nmt_keras.plotting import alignment_heatmap
 from nmt_keras.translator import Translator
 
 FIRST_PROFILED = 10
@@ -49,6 +48,8 @@ class Board:
         self._writer.flush()
 
     def _write_translations(self) -> None:
+        from nmt_keras.plotting import alignment_heatmap  # matplotlib takes half a second, which most commands can save
+
         translations = self._translator.translate([pair.source for pair in self._pairs])
         for number, (pair, found) in enumerate(zip(self._pairs, translations, strict=True)):
             lines = [pair.source, pair.target, found.text]
