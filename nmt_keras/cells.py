@@ -10,7 +10,7 @@ import inspect
 import zlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -62,9 +62,10 @@ def product(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor | None = None, *, t
     """x · kernel over the last axis, [..., I] and [I, O] giving [..., O], as one matrix product; plus ``bias`` [O].
 
     The bias is added while the result is flat: XLA would otherwise compute sum and gradient in both shapes. A
-    ``transposed`` kernel is [O, I].
+    ``transposed`` kernel is [O, I]. With a kernel of another precision than ``x``, the product alone is computed in it.
     """
-    flat = tf.matmul(tf.reshape(x, [-1, x.shape[-1]]), kernel, transpose_b=transposed)
+    rows = tf.cast(tf.reshape(x, [-1, x.shape[-1]]), kernel.dtype)
+    flat = tf.cast(tf.matmul(rows, kernel, transpose_b=transposed), x.dtype)
     if bias is not None:
         flat += bias
     size = kernel.shape[0 if transposed else 1]
@@ -105,6 +106,31 @@ def _reading(reader: Reader) -> Iterator[None]:
         yield
     finally:
         _reader.reset(token)
+
+
+ROWS_OF_VECTORS = ("scales", "shifts")
+"""Names of variables of two axes that no product reads: a vector for each normalisation."""
+
+
+@contextmanager
+def rounded_matrices(dtype: str) -> Iterator[None]:
+    """Lets parts read their matrices in a lower precision, in which their products are computed then: see ``product``.
+
+    Each is rounded once and where this is entered, though it may be read in a loop within.
+    """
+    outside = nullcontext if tf.executing_eagerly() else tf.compat.v1.get_default_graph().as_default
+    rounded: dict[int, tf.Tensor] = {}
+
+    def read(variable: keras.Variable, usual: str) -> tf.Tensor:
+        if len(variable.shape) != 2 or variable.name in ROWS_OF_VECTORS:
+            return tf.cast(variable, usual)
+        if id(variable) not in rounded:
+            with outside():
+                rounded[id(variable)] = tf.cast(variable, dtype)
+        return rounded[id(variable)]
+
+    with _reading(read):
+        yield
 
 
 def scan(
@@ -183,7 +209,7 @@ class Part(keras.layers.Layer):
     """
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
+        super().__init__(autocast=False, **options)
         self.supports_masking = True
 
     def build(self, input_shape: Any = None) -> None:

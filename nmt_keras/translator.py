@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import tensorflow as tf
 
+from nmt_keras.cells import rounded_matrices
 from nmt_keras.config import BATCHES_AT_ONCE, END, PAD, SearchConfig
 from nmt_keras.ensemble import Predictor
 from nmt_keras.lexicon import AlignedPair
@@ -169,7 +171,8 @@ def _in_batches(
     counts = [len(column) for column in columns]
     if len(set(counts)) > 1:
         raise ValueError(f"{', '.join(names)}: expected one of each for a pair, received {counts}. Pair them.")
-    order = sorted(range(counts[0]), key=lambda i: [len(column[i]) for column in columns])
+    # the longest first: what is worked on last, when some threads have nothing left to do, takes least
+    order = sorted(range(counts[0]), key=lambda i: [-len(column[i]) for column in columns])
     batches = [order[begin : begin + batch_size] for begin in range(0, len(order), batch_size)]
 
     def answer_rows(rows: Sequence[int]) -> list[Answer]:
@@ -417,14 +420,18 @@ class ModelTranslator(Translator):
     def _search(self, ids: tf.Tensor, text: tf.Tensor, n_best: int = 1, prefix: tf.Tensor | None = None) -> Hypotheses:
         """The search that ``SearchConfig`` declares."""
         config = self.search
+        precision = nullcontext() if config.precision == "float32" else rounded_matrices(config.precision)
         if not config.shortlist or self.shortlist is None or not self.shortlist.narrows:
-            step = self._step(tf.shape(ids)[0] * config.beam_size)
-            return self._search_with(step, self.model.remember(ids), text, n_best, prefix)
+            memory = self.model.remember(ids)
+            with precision:
+                step = self._step(tf.shape(ids)[0] * config.beam_size)
+                return self._search_with(step, memory, text, n_best, prefix)
         words = self.shortlist.words(ids, config.shortlist, prefix)
-        model = Narrowed(self.model, words)
         memory = self.model.remember(ids, words.price)
-        wanted = None if prefix is None else model.places(prefix)
-        return model.in_vocabulary(self._search_with(model.step, memory, text, n_best, wanted))
+        with precision:
+            model = Narrowed(self.model, words)
+            wanted = None if prefix is None else model.places(prefix)
+            return model.in_vocabulary(self._search_with(model.step, memory, text, n_best, wanted))
 
     def _step(self, count: tf.Tensor) -> StepFunction:
         """The model's step over its whole vocabulary, laid out for ``count`` hypotheses, [] int32, at a time."""

@@ -366,6 +366,14 @@ def test_a_product_is_over_the_last_axis():
     np.testing.assert_allclose(product(x, kernel), np.einsum("bti,io->bto", x, kernel), atol=1e-5)
 
 
+def test_a_kernel_s_precision_is_the_product_s_and_neither_the_bias_s_nor_the_result_s():
+    x, kernel, bias = normal(2, 3, 5), normal(5, 7, seed=3), 100.0 + normal(7, seed=4)
+    found = product(x, tf.cast(kernel, tf.bfloat16), bias)
+    assert found.dtype == tf.float32
+    flat = tf.matmul(tf.cast(tf.reshape(x, [6, 5]), tf.bfloat16), tf.cast(kernel, tf.bfloat16))
+    np.testing.assert_array_equal(found, tf.reshape(tf.cast(flat, tf.float32) + bias, [2, 3, 7]))
+
+
 # The loop
 
 

@@ -209,6 +209,7 @@ WRONG = [
     ),
     (SearchConfig, {"n_best": 0}, "SearchConfig.n_best"),
     (SearchConfig, {"length_normalisation": "gmnt"}, "Did you mean 'gnmt'?"),
+    (SearchConfig, {"precision": "float16"}, "SearchConfig.precision: expected one of float32, bfloat16"),
     (SearchConfig, {"length_alpha": -0.1}, "SearchConfig.length_alpha: expected 0 or more"),
     (SearchConfig, {"coverage_beta": -0.1}, "SearchConfig.coverage_beta: expected 0 or more"),
     (SearchConfig, {"min_tokens": 0}, "SearchConfig.min_tokens: expected at least 1"),
@@ -539,6 +540,7 @@ def test_a_recipe_survives_json():
             "beam 4, gnmt length 0.6, coverage 0.2",
         ),
         (SearchConfig(temperature=0.7), "sampling, temperature 0.7"),
+        (SearchConfig(precision="bfloat16", shortlist=20), "greedy, shortlist 20, bfloat16"),
         (SearchConfig(temperature=1.0, top_k=40, top_p=0.9), "sampling, temperature 1.0, top 40, nucleus 0.9"),
     ],
 )

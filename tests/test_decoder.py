@@ -1,5 +1,6 @@
 """Decoders of every kind against the papers' equations, and teacher forcing against one step after another."""
 
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from reference import cell_of, decode, tanh_rnn, weights_of
 
 from nmt_keras import cells, encoder
 from nmt_keras.attention import Attended, Attention
-from nmt_keras.cells import Noise, keep_mask
+from nmt_keras.cells import Noise, keep_mask, rounded_matrices
 from nmt_keras.decoder import BahdanauDecoder, Decoder
 from nmt_keras.model import Seq2Seq, build_model
 
@@ -120,6 +121,32 @@ def test_a_search_s_softmax_is_training_s_however_many_hypotheses_it_is_laid_out
     found = first(tf.constant(count))
     assert found.shape[-1] == model.target_size
     np.testing.assert_allclose(found, case.output.logits[:, :1], atol=2e-5)
+
+
+def test_matrices_are_rounded_outside_the_loop_that_reads_them(case):
+    model, memory, bodies = case.model, case.model.decoder.prepare(case.memory), []
+
+    def last_logits(precision):
+        @tf.function(autograph=False)
+        def walk():
+            with precision:
+                softmax = model.whole_softmax(tf.constant(100))
+
+                def body(t, carry, _):
+                    bodies.append(tf.compat.v1.get_default_graph())
+                    step = model.step(IDS[:, 1:2], carry, memory, softmax)
+                    return t + 1, step.carry, step.logits
+
+                nothing = tf.zeros([len(PAIRS), 1, model.target_size])
+                return tf.while_loop(lambda t, *_: t < 3, body, (0, model.start(memory), nothing))[2]
+
+        return walk()
+
+    exact, near = last_logits(nullcontext()), last_logits(rounded_matrices("bfloat16"))
+    np.testing.assert_allclose(near, exact, atol=0.1)
+    assert (near != exact).numpy().any()
+    kernels = [[op.inputs[1].op.type for op in graph.get_operations() if op.type == "MatMul"] for graph in bodies]
+    assert ["ReadVariableOp" in each or "Cast" in each for each in kernels] == [True, False]
 
 
 @pytest.mark.parametrize("name", ["rnnsearch", "luong-feed", "lecture", "self-attention"])

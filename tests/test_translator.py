@@ -208,6 +208,39 @@ def test_eager_beam_search_gives_the_numbers_of_the_compiled_function(beam, eage
         expect_equal(one, other)
 
 
+@pytest.fixture(scope="module")
+def in_bfloat16(translator):
+    return with_search(translator, beam_size=4, precision="bfloat16")
+
+
+def test_a_search_in_bfloat16_finds_nearly_the_same(translator, in_bfloat16):
+    exact = with_search(translator, beam_size=4)
+    pairs = list(zip(in_bfloat16.translate(SENTENCES), exact.translate(SENTENCES), strict=True))
+    same = [(near, found) for near, found in pairs if near.tokens == found.tokens]
+    assert same
+    for near, found in same:
+        assert near.score == pytest.approx(found.score, abs=0.1)
+        np.testing.assert_allclose(near.alignment, found.alignment, atol=0.1)
+    assert any(near.score != found.score for near, found in same)
+
+
+def test_given_translations_are_scored_in_float32(translator, in_bfloat16):
+    assert in_bfloat16.score(["No."], ["Where is my sister?"]) == translator.score(["No."], ["Where is my sister?"])
+
+
+def test_eager_search_in_bfloat16_gives_the_numbers_of_the_compiled_function(in_bfloat16, eagerly):
+    eager = in_bfloat16.translate(SENTENCES[:4])
+    tf.config.run_functions_eagerly(False)
+    expect_equal(eager, in_bfloat16.translate(SENTENCES[:4]))
+
+
+@pytest.mark.saved_model
+def test_an_export_searches_in_bfloat16(in_bfloat16, tmp_path):
+    served = ServedTranslator(export(in_bfloat16, tmp_path / "quick"))
+    for found, wanted in zip(served.translate_nbest(SENTENCES), in_bfloat16.translate_nbest(SENTENCES), strict=True):
+        expect_equal(found, wanted)
+
+
 def test_the_first_of_an_n_best_list_is_the_translation(beam):
     lists = beam.translate_nbest(SENTENCES)
     assert [len(each) for each in lists] == [4] * len(SENTENCES)
