@@ -145,9 +145,8 @@ def decode_peers(found: Result) -> list[str]:
         "| | BLEU | test part, whole process | sentences/s | after start-up |",
         "|---|---|---|---|---|",
     ]
-    narrow = f"this package, shortlist {found['shortlist']}"
-    names = {"ours": "this package", "ours, narrow": narrow, "opennmt": PEERS["onmt"]}
-    names = {name: title for name, title in names.items() if name in found["tools"]}
+    quick = f"this package, `{found['quick']}`"
+    names = {"ours": "this package", "ours, quick": quick, "opennmt": PEERS["onmt"]}
     for name, title in names.items():
         one = found["tools"][name]
         each = " · ".join(f"{seconds:.1f}" for seconds in one["test"])
@@ -196,6 +195,7 @@ def _swap(found: Result) -> list[str]:
         f"{len(found['versions']) - 1} versions published meanwhile: {sum(found['failures'].values())} failed. Memory: "
         f"{found['megabytes_before_first_publication']} MB before the first publication, "
         f"{found['megabytes_at_the_end']} MB in the last tenth, {found['megabytes_at_most']} MB at the most."
+        + _broken(found)
     ]
 
 
@@ -208,8 +208,13 @@ def _hostile(found: Result) -> list[str]:
     return [
         f"{found['requests']:,} hostile requests: {told}. Honest ones meanwhile: {honest}; the one afterwards was "
         f"{'right' if found['later_answer_is_right'] else 'wrong'}. Memory: {found['megabytes_after_a_tenth']} MB "
-        f"after a tenth, {found['megabytes_after']} MB afterwards."
+        f"after a tenth, {found['megabytes_after']} MB afterwards." + _broken(found)
     ]
+
+
+def _broken(found: Result) -> str:
+    """The promises that were broken."""
+    return f" Broken: {', '.join(found['broken'])}." if found["broken"] else ""
 
 
 TABLES: dict[str, Callable[[Result], list[str]]] = {

@@ -81,12 +81,12 @@ class AdditiveScore(Score):
 
     def keys(self, values: tf.Tensor) -> tf.Tensor:
         """U_a h_j."""
-        return product(values, self.cast(self.key_kernel))
+        return product(values, self.matrix(self.key_kernel))
 
     def scores(self, query: tf.Tensor, keys: tf.Tensor) -> tf.Tensor:
         """v_a · tanh(W_a s_i + U_a h_j)."""
         each = keys if keys.shape.rank == 4 else keys[:, tf.newaxis]
-        sums = product(query, self.cast(self.query_kernel))[:, :, tf.newaxis] + each
+        sums = product(query, self.matrix(self.query_kernel))[:, :, tf.newaxis] + each
         # flat before tanh, so that the loop's gradient keeps one tensor and not two of different shapes
         hidden = tf.tanh(tf.reshape(sums, [-1, self.units]))
         # a product, not a sum over the last axis: XLA may not reorder a float sum, so on a CPU it adds one by one
@@ -124,7 +124,7 @@ class GeneralScore(DotScore):
 
     def keys(self, values: tf.Tensor) -> tf.Tensor:
         """W_a h_s."""
-        return product(values, self.cast(self.kernel))
+        return product(values, self.matrix(self.kernel))
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
@@ -150,7 +150,7 @@ class LocationScore(Score):
     def scores(self, query: tf.Tensor, keys: tf.Tensor) -> tf.Tensor:
         """W_a h_t."""
         width = keys.shape[1] or tf.shape(keys)[1]
-        known = product(query, self.cast(self.kernel))[..., :width]
+        known = product(query, self.matrix(self.kernel))[..., :width]
         beyond = tf.maximum(0, width - self.positions)
         scores = tf.pad(known, [[0, 0], [0, 0], [0, beyond]], constant_values=known.dtype.min)
         return tf.ensure_shape(scores, [None, None, keys.shape[1]])
@@ -329,7 +329,7 @@ class PredictiveLocalAttention(LocalAttention):
 
     def centre(self, query: tf.Tensor, step: tf.Tensor, memory: Memory) -> tf.Tensor:
         """p_t."""
-        hidden = tf.tanh(product(query, self.cast(self.position_kernel)))
+        hidden = tf.tanh(product(query, self.matrix(self.position_kernel)))
         share = tf.sigmoid(product(hidden, self.cast(self.position_energy)[:, tf.newaxis])[..., 0])
         return tf.cast(memory.lengths[:, tf.newaxis], tf.float32) * tf.cast(share, tf.float32)
 

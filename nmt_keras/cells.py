@@ -10,7 +10,7 @@ import inspect
 import zlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -108,29 +108,31 @@ def _reading(reader: Reader) -> Iterator[None]:
         _reader.reset(token)
 
 
-ROWS_OF_VECTORS = ("scales", "shifts")
-"""Names of variables of two axes that no product reads: a vector for each normalisation."""
+_matrix_reader: ContextVar[Callable[[Any], tf.Tensor] | None] = ContextVar("matrix reader", default=None)
 
 
 @contextmanager
 def rounded_matrices(dtype: str) -> Iterator[None]:
-    """Lets parts read their matrices in a lower precision, in which their products are computed then: see ``product``.
+    """Lets ``Part.matrix`` read in a lower precision, in which ``product`` then computes.
 
-    Each is rounded once and where this is entered, though it may be read in a loop within.
+    A variable is rounded once and in the graph where this is entered, though it may be read in a loop within.
     """
-    outside = nullcontext if tf.executing_eagerly() else tf.compat.v1.get_default_graph().as_default
+    graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
     rounded: dict[int, tf.Tensor] = {}
 
-    def read(variable: keras.Variable, usual: str) -> tf.Tensor:
-        if len(variable.shape) != 2 or variable.name in ROWS_OF_VECTORS:
-            return tf.cast(variable, usual)
-        if id(variable) not in rounded:
-            with outside():
-                rounded[id(variable)] = tf.cast(variable, dtype)
-        return rounded[id(variable)]
+    def read(x: Any) -> tf.Tensor:
+        if graph is None or not isinstance(x, keras.Variable):
+            return tf.cast(x, dtype)
+        if id(x) not in rounded:
+            with graph.as_default():
+                rounded[id(x)] = tf.cast(x, dtype)
+        return rounded[id(x)]
 
-    with _reading(read):
+    token = _matrix_reader.set(read)
+    try:
         yield
+    finally:
+        _matrix_reader.reset(token)
 
 
 def scan(
@@ -209,7 +211,7 @@ class Part(keras.layers.Layer):
     """
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(autocast=False, **options)
+        super().__init__(autocast=False, **options)  # what is rounded stays so, also past __call__
         self.supports_masking = True
 
     def build(self, input_shape: Any = None) -> None:
@@ -227,6 +229,11 @@ class Part(keras.layers.Layer):
     def cast(self, x: Any) -> tf.Tensor:
         """``x`` (a variable or a tensor) in the dtype that this part computes in."""
         return _reader.get()(x, self.compute_dtype) if isinstance(x, keras.Variable) else tf.cast(x, self.compute_dtype)
+
+    def matrix(self, x: Any) -> tf.Tensor:
+        """As ``cast``, for ``product``; in the precision of ``rounded_matrices`` where that is entered."""
+        read = _matrix_reader.get()
+        return self.cast(x) if read is None else read(x)
 
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments; layers among them serialised."""
@@ -269,11 +276,11 @@ class Cell(Part):
         """W x + b: [..., I] -> [..., parts · U]."""
         if not self.input_size:
             return tf.broadcast_to(self.cast(self.bias), tf.concat([tf.shape(x)[:-1], [self.parts * self.units]], 0))
-        return product(x, self.cast(self.kernel), self.cast(self.bias))
+        return product(x, self.matrix(self.kernel), self.cast(self.bias))
 
     def read_context(self, context: tf.Tensor) -> tf.Tensor:
         """C c_t: [..., D] -> [..., parts · U]."""
-        return product(context, self.cast(self.context_kernel))
+        return product(context, self.matrix(self.context_kernel))
 
     def contextualise(self, projected: tf.Tensor, context: tf.Tensor | Reading) -> tf.Tensor:
         """W x_t + b + C c_t from W x_t + b [..., parts · U] and c_t, or what was read of it."""
@@ -340,7 +347,7 @@ class TanhCell(Cell):
 
     def advance(self, projected: tf.Tensor, state: tf.Tensor, keep: tf.Tensor | None = None) -> tf.Tensor:
         """s_t."""
-        return tf.tanh(projected + product(_kept(state, keep), self.cast(self.recurrent)))
+        return tf.tanh(projected + product(_kept(state, keep), self.matrix(self.recurrent)))
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
@@ -368,10 +375,10 @@ class GRUCell(Cell):
         """s_t."""
         update, reset, proposal = tf.split(projected, 3, axis=-1)
         seen = _kept(state, keep)
-        gates = product(seen, self.cast(self.gates_recurrent))
+        gates = product(seen, self.matrix(self.gates_recurrent))
         update = tf.sigmoid(update + gates[..., : self.units])
         reset = tf.sigmoid(reset + gates[..., self.units :])
-        proposal = tf.tanh(proposal + product(reset * seen, self.cast(self.recurrent)))
+        proposal = tf.tanh(proposal + product(reset * seen, self.matrix(self.recurrent)))
         return state + update * (proposal - state)
 
 
@@ -398,7 +405,7 @@ class ResetAfterGRUCell(Cell):
     def advance(self, projected: tf.Tensor, state: tf.Tensor, keep: tf.Tensor | None = None) -> tf.Tensor:
         """s_t."""
         update, reset, proposal = tf.split(projected, 3, axis=-1)
-        read = product(_kept(state, keep), self.cast(self.recurrent), self.cast(self.recurrent_bias))
+        read = product(_kept(state, keep), self.matrix(self.recurrent), self.cast(self.recurrent_bias))
         read_update, read_reset, read_proposal = tf.split(read, 3, axis=-1)
         update, reset = tf.sigmoid(update + read_update), tf.sigmoid(reset + read_reset)
         proposal = tf.tanh(proposal + reset * read_proposal)
@@ -433,7 +440,7 @@ class LSTMCell(Cell):
 
     def advance(self, projected: tf.Tensor, state: LSTMState, keep: tf.Tensor | None = None) -> LSTMState:
         """h_t and c_t."""
-        sums = projected + product(_kept(state.hidden, keep), self.cast(self.recurrent))
+        sums = projected + product(_kept(state.hidden, keep), self.matrix(self.recurrent))
         enter, forget, proposal, leave = tf.split(sums, 4, axis=-1)
         memory = tf.sigmoid(forget) * state.memory + tf.sigmoid(enter) * tf.tanh(proposal)
         return LSTMState(tf.sigmoid(leave) * tf.tanh(memory), memory)

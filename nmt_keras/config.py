@@ -633,8 +633,8 @@ class SearchConfig:
     """How many target tokens each token of the source brings into the softmax, beside the thousand most frequent ones
     (Jean et al. 2015, section 3.3): faster, and nearly the same translations. 0 lets the whole vocabulary compete."""
     precision: Literal["float32", "bfloat16"] = "float32"
-    """What each step's products with the model's matrices are computed in; sums, probabilities and states are float32
-    all the same. bfloat16 is faster for many sentences at a time on a CPU that has it (AVX512-BF16, AMX)."""
+    """What each step's products with the model's matrices are computed in: their factors and results are rounded to it,
+    all else is float32. bfloat16 is faster for many sentences at a time on a CPU that has it (AVX512-BF16, AMX)."""
 
     def __post_init__(self) -> None:
         for name in ("beam_size", "min_tokens", "max_tokens"):

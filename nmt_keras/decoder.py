@@ -166,7 +166,7 @@ class ProjectedStart(Start):
 
     def states(self, stack: Stack, memory: Memory) -> tuple[Any, ...]:
         """tanh(W_s · x + b_s)."""
-        states = tf.tanh(product(self._read(memory), self.cast(self.kernel), self.cast(self.bias)))
+        states = tf.tanh(product(self._read(memory), self.matrix(self.kernel), self.cast(self.bias)))
         parts = tf.split(states[:, tf.newaxis], self.layers, axis=-1)
         return tuple(cell.state_of(part) for cell, part in zip(stack.cells, parts, strict=True))
 
@@ -489,7 +489,7 @@ class SelfAttentionDecoder(Decoder):
         """sqrt(units) · e(y_{i-1})."""
         embedded = self.cast(tf.gather(self.value(self.embedding.embeddings), ids))
         if self.embedding.output_dim != self.units:
-            embedded = product(embedded, self.cast(self.entry))
+            embedded = product(embedded, self.matrix(self.entry))
         return Positions(embedded * self.units**0.5, () if noise is None else noise)
 
     def advance(self, x: Positions, carry: Past, memory: Memory) -> tuple[Past, Attentive]:
@@ -501,7 +501,7 @@ class SelfAttentionDecoder(Decoder):
         all_keys, all_values = [], []
         for block, source, keys, values in zip(self.blocks, memory.keys, carry.keys, carry.values, strict=True):
             normed = block.norm(state, 0)
-            key, value = tf.split(product(normed, block.own.cast(block.own.pair_kernel)), 2, axis=-1)
+            key, value = tf.split(product(normed, block.own.matrix(block.own.pair_kernel)), 2, axis=-1)
             keys, values = keys + here * key[:, :, tf.newaxis], values + here * value[:, :, tf.newaxis]
             added = block.own.attend_apart(normed, keys, values, seen)
             state = state + dropout(added, self.dropout, noise, f"{block.name} own")

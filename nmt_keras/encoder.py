@@ -121,7 +121,7 @@ class RecurrentEncoder(Encoder):
             states.append(last)
         values = below
         if self.word_view:
-            values += product(embedded, self.cast(self.word_kernel))
+            values += product(embedded, self.matrix(self.word_kernel))
         values = tf.where(held, values, tf.zeros([], values.dtype))
         lengths = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
         return Encoding(values, mask, lengths, tuple(states), self._summary(states[-1]))
@@ -207,7 +207,7 @@ class SelfAttentionEncoder(Encoder):
         """See :class:`Encoder`."""
         x = self.cast(tf.gather(self.embedding.embeddings, ids))
         if self.embedding_size != self.units:
-            x = product(x, self.cast(self.entry))
+            x = product(x, self.matrix(self.entry))
         positions = sinusoids(tf.range(x.shape[1] or tf.shape(x)[1]), self.units)
         x = dropout(x * self.units**0.5 + self.cast(positions), self.dropout, noise, "source")
         for block in self.blocks:

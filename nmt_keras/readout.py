@@ -90,28 +90,28 @@ class Readout(Part):
 
     def softmax_of(self, ids: tf.Tensor) -> Softmax:
         """The weights of the tokens ids [C] alone."""
-        rows, bias = self._softmax()
-        return Softmax(tf.transpose(tf.gather(rows, ids)), tf.gather(bias, ids))
+        rows = self.matrix(tf.gather(self.value(self.rows), ids))
+        return Softmax(tf.transpose(rows), tf.gather(self.cast(self.output_bias), ids))
 
     def whole_softmax(self, count: tf.Tensor) -> Softmax:
         """The weights of all tokens, for searches of ``count`` hypotheses, [] int32, at a time."""
-        rows, bias = self._softmax()
+        rows = self.matrix(self.rows)
         columns = tf.cond(
             count >= MANY, lambda: tf.transpose(rows), lambda: tf.zeros([self.hidden_size, 0], rows.dtype)
         )
-        return Softmax(columns, bias, rows)
+        return Softmax(columns, self.cast(self.output_bias), rows)
 
-    def _softmax(self) -> tuple[tf.Tensor, tf.Tensor]:
-        """A row for each token, as an embedding has them, and the biases: a shortlist's are read where they lie."""
-        rows = self.output_rows if self.tied_to is None else self.tied_to.embeddings
-        return self.cast(rows), self.cast(self.output_bias)
+    @property
+    def rows(self) -> keras.Variable:
+        """A row for each token, as an embedding has them: a shortlist's are read where they lie."""
+        return self.output_rows if self.tied_to is None else self.tied_to.embeddings
 
     def logits(self, hidden: tf.Tensor, noise: Noise | None = None, softmax: Softmax | None = None) -> tf.Tensor:
         """Logits [B, T, V] from what the softmax sees; of the tokens of ``softmax``, [B, T, C], if it is given."""
         hidden = dropout(hidden, self.dropout, noise, "readout")
         if softmax is not None:
             return softmax.logits(hidden)
-        return product(hidden, *self._softmax(), transposed=True)
+        return product(hidden, self.matrix(self.rows), self.cast(self.output_bias), transposed=True)
 
 
 def _mixed(parts: Sequence[tf.Tensor | Reading], sizes: Sequence[int], kernel: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
@@ -172,12 +172,12 @@ class MaxoutReadout(Readout):
 
     def read_context(self, context: tf.Tensor) -> tf.Tensor:
         """C_o c_i."""
-        return product(context, self.cast(self.pair_kernel)[self.state_size : self.state_size + self.context_size])
+        return product(context, self.matrix(self.pair_kernel)[self.state_size : self.state_size + self.context_size])
 
     def hidden(self, state: tf.Tensor, context: tf.Tensor | Reading, embedded: tf.Tensor) -> tf.Tensor:
         """t_i."""
         sizes = self.state_size, self.context_size, self.embedding_size
-        joined = _mixed((state, context, embedded), sizes, self.cast(self.pair_kernel), self.cast(self.pair_bias))
+        joined = _mixed((state, context, embedded), sizes, self.matrix(self.pair_kernel), self.cast(self.pair_bias))
         return tf.maximum(*tf.split(joined, 2, axis=-1))
 
 
@@ -269,9 +269,9 @@ class AttentionalReadout(Readout):
 
     def read_context(self, context: tf.Tensor) -> tf.Tensor:
         """The context's part of W_c [c_t ; h_t]."""
-        return product(context, self.cast(self.kernel)[: self.context_size])
+        return product(context, self.matrix(self.kernel)[: self.context_size])
 
     def hidden(self, state: tf.Tensor, context: tf.Tensor | Reading, embedded: tf.Tensor) -> tf.Tensor:
         """h~_t."""
         sizes = self.context_size, self.state_size
-        return tf.tanh(_mixed((context, state), sizes, self.cast(self.kernel), self.cast(self.bias)))
+        return tf.tanh(_mixed((context, state), sizes, self.matrix(self.kernel), self.cast(self.bias)))

@@ -59,7 +59,7 @@ class MultiHead(Part):
 
     def pairs(self, values: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Keys and values [B, N, P, C] of what is attended to, [B, P, value_size]."""
-        keys, contents = tf.split(product(values, self.cast(self.pair_kernel)), 2, axis=-1)
+        keys, contents = tf.split(product(values, self.matrix(self.pair_kernel)), 2, axis=-1)
         return self.split(keys), self.split(contents)
 
     def attend(self, x: tf.Tensor, keys: tf.Tensor, values: tf.Tensor, mask: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -71,12 +71,12 @@ class MultiHead(Part):
         Returns:
             Outputs [B, Q, units], and weights [B, Q, P], the mean over heads.
         """
-        query = self.split(product(x, self.cast(self.query_kernel)))  # [B, N, Q, C]
+        query = self.split(product(x, self.matrix(self.query_kernel)))  # [B, N, Q, C]
         scores = tf.matmul(query, keys, transpose_b=True) * (self.units / self.heads) ** -0.5
         weights = masked_softmax(scores, mask[:, tf.newaxis])
         found = tf.transpose(tf.matmul(weights, values), [0, 2, 1, 3])  # [B, Q, N, C]
         joined = tf.reshape(found, tf.concat([tf.shape(x)[:-1], [self.units]], axis=0))
-        return product(tf.ensure_shape(joined, x.shape), self.cast(self.kernel)), tf.reduce_mean(weights, axis=1)
+        return product(tf.ensure_shape(joined, x.shape), self.matrix(self.kernel)), tf.reduce_mean(weights, axis=1)
 
     def attend_apart(self, x: tf.Tensor, keys: tf.Tensor, values: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
         """What queries find when each has a past of its own: x [B, Q, units], keys and values [B, Q, P, units].
@@ -88,11 +88,11 @@ class MultiHead(Part):
             [B, Q, units].
         """
         shape = tf.concat([tf.shape(keys)[:-1], [self.heads, self.units // self.heads]], axis=0)
-        query = tf.reshape(product(x, self.cast(self.query_kernel)), tf.concat([shape[:2], shape[3:]], axis=0))
+        query = tf.reshape(product(x, self.matrix(self.query_kernel)), tf.concat([shape[:2], shape[3:]], axis=0))
         scores = tf.einsum("bqnc,bqpnc->bqnp", query, tf.reshape(keys, shape)) * (self.units / self.heads) ** -0.5
         weights = masked_softmax(scores, mask[:, :, tf.newaxis])
         found = tf.einsum("bqnp,bqpnc->bqnc", weights, tf.reshape(values, shape))
-        return product(tf.ensure_shape(tf.reshape(found, tf.shape(x)), x.shape), self.cast(self.kernel))
+        return product(tf.ensure_shape(tf.reshape(found, tf.shape(x)), x.shape), self.matrix(self.kernel))
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
@@ -129,8 +129,8 @@ class SelfAttentionLayer(Part):
 
     def forward(self, x: tf.Tensor, noise: Noise | None) -> tf.Tensor:
         """x plus the last sublayer's output."""
-        hidden = tf.nn.relu(product(self.norm(x, -1), self.cast(self.widen), self.cast(self.widen_bias)))
-        added = product(hidden, self.cast(self.narrow), self.cast(self.narrow_bias))
+        hidden = tf.nn.relu(product(self.norm(x, -1), self.matrix(self.widen), self.cast(self.widen_bias)))
+        added = product(hidden, self.matrix(self.narrow), self.cast(self.narrow_bias))
         return x + dropout(added, self.dropout, noise, f"{self.name} forward")
 
     def over_all(self, x: tf.Tensor, mask: tf.Tensor, noise: Noise | None) -> tf.Tensor:

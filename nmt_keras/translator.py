@@ -423,15 +423,17 @@ class ModelTranslator(Translator):
         precision = nullcontext() if config.precision == "float32" else rounded_matrices(config.precision)
         if not config.shortlist or self.shortlist is None or not self.shortlist.narrows:
             memory = self.model.remember(ids)
+            start = self.model.start(memory)
             with precision:
                 step = self._step(tf.shape(ids)[0] * config.beam_size)
-                return self._search_with(step, memory, text, n_best, prefix)
+                return self._search_with(step, start, memory, text, n_best, prefix)
         words = self.shortlist.words(ids, config.shortlist, prefix)
         memory = self.model.remember(ids, words.price)
+        start = self.model.start(memory)
         with precision:
             model = Narrowed(self.model, words)
             wanted = None if prefix is None else model.places(prefix)
-            return model.in_vocabulary(self._search_with(model.step, memory, text, n_best, wanted))
+            return model.in_vocabulary(self._search_with(model.step, start, memory, text, n_best, wanted))
 
     def _step(self, count: tf.Tensor) -> StepFunction:
         """The model's step over its whole vocabulary, laid out for ``count`` hypotheses, [] int32, at a time."""
@@ -443,7 +445,7 @@ class ModelTranslator(Translator):
         return step
 
     def _search_with(
-        self, step: StepFunction, memory: Any, text: tf.Tensor, n_best: int, prefix: tf.Tensor | None
+        self, step: StepFunction, start: Any, memory: Any, text: tf.Tensor, n_best: int, prefix: tf.Tensor | None
     ) -> Hypotheses:
         config = self.search
         normaliser = {"plain": plain_length, "gnmt": gnmt_length}[config.length_normalisation]
@@ -453,7 +455,7 @@ class ModelTranslator(Translator):
         limits = self.limits(memory.lengths)
         if prefix is not None:
             limits = tf.maximum(limits, tf.math.count_nonzero(prefix, axis=1, dtype=tf.int32) + 1)
-        given = (step, self.model.start(memory), memory, limits)
+        given = (step, start, memory, limits)
         if config.temperature > 0.0:
             return sample(
                 *given,

@@ -12,6 +12,7 @@ import ctypes
 import enum
 import gc
 import logging
+import platform
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -277,11 +278,11 @@ class Repository:
     def _close(self, loaded: LoadedVersion) -> None:
         loaded.servable.close()
         gc.collect()  # graphs refer to themselves: several would stay in memory until chance collects them
-        _return_memory()
         with self._lock:
             is_reloaded = loaded.version in self._loaded.get(loaded.name, {})
         if not is_reloaded:
             self._set_state(loaded.name, loaded.version, State.END)
+        _return_memory()
         logger.info("Model %s version %d unloaded", loaded.name, loaded.version)
 
     def _set_state(self, name: str, version: int, state: State, code: Code = Code.OK, message: str = "") -> None:
@@ -291,9 +292,8 @@ class Repository:
 
 def _return_memory() -> None:
     """Lets glibc give back what is free: it would keep a closed version's memory, in pieces too small for the next."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
+    if platform.libc_ver()[0] == "glibc":
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 @contextlib.contextmanager

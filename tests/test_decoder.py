@@ -123,30 +123,44 @@ def test_a_search_s_softmax_is_training_s_however_many_hypotheses_it_is_laid_out
     np.testing.assert_allclose(found, case.output.logits[:, :1], atol=2e-5)
 
 
-def test_matrices_are_rounded_outside_the_loop_that_reads_them(case):
-    model, memory, bodies = case.model, case.model.decoder.prepare(case.memory), []
+def casts(function, source, target):
+    """Names of what any function of a graph casts from a dtype to another."""
+    for called in function.graph.as_graph_def().library.function:
+        for node in called.node_def:
+            if node.op == "Cast" and (node.attr["SrcT"].type, node.attr["DstT"].type) == (source, target):
+                yield node.input[0]
 
-    def last_logits(precision):
+
+def test_matrices_are_rounded_outside_the_loop_that_reads_them_and_stay_so(case):
+    model, memory = case.model, case.model.decoder.prepare(case.memory)
+    start = model.start(memory)
+
+    def walk(precision):
         @tf.function(autograph=False)
-        def walk():
+        def last_logits():
             with precision:
                 softmax = model.whole_softmax(tf.constant(100))
 
                 def body(t, carry, _):
-                    bodies.append(tf.compat.v1.get_default_graph())
                     step = model.step(IDS[:, 1:2], carry, memory, softmax)
                     return t + 1, step.carry, step.logits
 
                 nothing = tf.zeros([len(PAIRS), 1, model.target_size])
-                return tf.while_loop(lambda t, *_: t < 3, body, (0, model.start(memory), nothing))[2]
+                return tf.while_loop(lambda t, *_: t < 3, body, (0, start, nothing))[2]
 
-        return walk()
+        return last_logits.get_concrete_function()
 
-    exact, near = last_logits(nullcontext()), last_logits(rounded_matrices("bfloat16"))
-    np.testing.assert_allclose(near, exact, atol=0.1)
-    assert (near != exact).numpy().any()
-    kernels = [[op.inputs[1].op.type for op in graph.get_operations() if op.type == "MatMul"] for graph in bodies]
-    assert ["ReadVariableOp" in each or "Cast" in each for each in kernels] == [True, False]
+    exact, near = walk(nullcontext()), walk(rounded_matrices("bfloat16"))
+    np.testing.assert_allclose(near(), exact(), atol=0.1)
+    assert (near() != exact()).numpy().any()
+    narrowed, widened = (list(casts(near, *pair)) for pair in (FLOATS, FLOATS[::-1]))
+    assert narrowed
+    assert not any("ReadVariableOp" in name for name in narrowed)
+    assert widened
+    assert all("MatMul" in name for name in widened)
+
+
+FLOATS = tf.float32.as_datatype_enum, tf.bfloat16.as_datatype_enum
 
 
 @pytest.mark.parametrize("name", ["rnnsearch", "luong-feed", "lecture", "self-attention"])

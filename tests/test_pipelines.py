@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,8 +21,9 @@ pytestmark = pytest.mark.beam
 
 @pytest.fixture(scope="module")
 def exported(translator, tmp_path_factory):
-    """Version 1 of a tiny translator with random weights."""
-    return export(translator, tmp_path_factory.mktemp("saved_models") / "tiny")
+    """Version 1 of a tiny translator with random weights, which searches with a beam."""
+    beam = translator.with_search(replace(translator.search, beam_size=3))
+    return export(beam, tmp_path_factory.mktemp("saved_models") / "tiny")
 
 
 @pytest.fixture(scope="module")

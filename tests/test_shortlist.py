@@ -163,9 +163,9 @@ def test_a_search_sees_the_model_s_softmax_over_the_sentence_s_own_words(narrowi
             assert ids == [allowed[row[allowed].argmax()] for row in log_probs]
 
 
-@pytest.mark.parametrize("width", [1, 3])
-def test_what_stands_beside_a_sentence_changes_nothing(narrowing, width):
-    searching = narrowing.with_search(replace(narrowing.search, beam_size=width))
+@pytest.mark.parametrize(("width", "precision"), [(1, "float32"), (3, "float32"), (3, "bfloat16")])
+def test_what_stands_beside_a_sentence_changes_nothing(narrowing, width, precision):
+    searching = narrowing.with_search(replace(narrowing.search, beam_size=width, precision=precision))
     together = searching.translate(SENTENCES, batch_size=len(SENTENCES))
     for sentence, found in zip(SENTENCES, together, strict=True):
         (alone,) = searching.translate([sentence])
@@ -188,29 +188,32 @@ def test_a_shortlist_of_all_words_changes_nothing(translator):
         np.testing.assert_allclose([one.score for one in few], [one.score for one in all_of_them], atol=1e-5)
 
 
-def test_an_ensemble_s_models_share_out_their_probabilities_before_they_are_averaged(narrowing):
+@pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-4), ("bfloat16", 1.0)])
+def test_an_ensemble_s_models_share_out_their_probabilities_before_they_are_averaged(narrowing, precision, tolerance):
     keras.utils.set_random_seed(3)
     sizes = narrowing.source_text.vocabulary_size, narrowing.target_text.vocabulary_size
     models = [build_model(TINY_MODEL, *sizes) for _ in range(2)]
     for seed, model in enumerate(models):
         randomise(model, seed)
     texts = narrowing.source_text, narrowing.target_text
-    ensemble = ModelTranslator(*texts, Ensemble(models), narrowing.search, shortlist=narrowing.shortlist)
+    search = replace(narrowing.search, precision=precision)
+    ensemble = ModelTranslator(*texts, Ensemble(models), search, shortlist=narrowing.shortlist)
     for sentence, found in zip(SENTENCES, ensemble.translate(SENTENCES), strict=True):
         own, ids = own_words(narrowing, sentence, 3), ids_of(narrowing, found)
         source, target = narrowing.source_text.encode(tf.constant([sentence])).ids, tf.constant([[START, *ids[:-1]]])
         of_each = [np.exp(model((source, target)).logits.numpy()[0][:, own]) for model in models]
         mean = np.mean([each / each.sum(axis=1, keepdims=True) for each in of_each], axis=0)
         wanted = sum(math.log(mean[t, own.index(i)]) for t, i in enumerate(ids))
-        assert found.log_prob == pytest.approx(wanted, abs=1e-4)
+        assert found.log_prob == pytest.approx(wanted, abs=tolerance)
 
 
 def test_a_given_beginning_is_kept_though_no_shortlist_holds_it(narrowing):
     beginning = "Where is my sister"
     wanted = narrowing.target_text.encode(tf.constant([beginning])).ids.numpy()[0][:-1].tolist()
     assert not set(wanted) <= set(own_words(narrowing, "No.", 3))
-    for width in (1, 3):
-        (found,) = narrowing.with_search(replace(narrowing.search, beam_size=width)).complete(["No."], [beginning])
+    for width, precision in ((1, "float32"), (3, "float32"), (3, "bfloat16")):
+        search = replace(narrowing.search, beam_size=width, precision=precision)
+        (found,) = narrowing.with_search(search).complete(["No."], [beginning])
         assert ids_of(narrowing, found)[: len(wanted)] == wanted
 
 
@@ -220,7 +223,7 @@ def test_given_translations_are_scored_over_the_whole_vocabulary(narrowing, tran
 
 
 def test_an_export_searches_with_its_shortlist(narrowing, tmp_path):
-    beam = narrowing.with_search(replace(narrowing.search, beam_size=2))
+    beam = narrowing.with_search(replace(narrowing.search, beam_size=2, precision="bfloat16"))
     served = load_exported(export(beam, tmp_path / "narrow"))
     for found, wanted in zip(served.translate_nbest(SENTENCES), beam.translate_nbest(SENTENCES), strict=True):
         assert [one.text for one in found] == [one.text for one in wanted]

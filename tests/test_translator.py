@@ -173,8 +173,9 @@ def test_hardly_any_temperature_draws_the_most_probable_tokens(translator):
     expect_equal(with_search(translator, temperature=1e-6).translate(SENTENCES), translator.translate(SENTENCES))
 
 
-def test_draws_depend_on_the_sentence_and_not_on_its_batch_mates(translator):
-    drawing = with_search(translator, temperature=1.0, top_k=20, top_p=0.9)
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_draws_depend_on_the_sentence_and_not_on_its_batch_mates(translator, precision):
+    drawing = with_search(translator, temperature=1.0, top_k=20, top_p=0.9, precision=precision)
     together = drawing.translate(SENTENCES)
     expect_equal(drawing.translate(SENTENCES[::-1], batch_size=3), together[::-1])
 

@@ -12,7 +12,7 @@ from typing import Protocol
 from nmt_keras.corpus.reading import Pair, open_text
 
 STANDARD_INPUT = "-"
-READ_AT_ONCE = 1 << 18  # bytes of a file, some 7,000 sentences that are sorted by length together; a pipe holds fewer
+READ_AT_ONCE = 1 << 18  # bytes: some 7,000 sentences of a file are sorted by length together; a pipe gives 64 KiB
 LONGEST_LINE = 1 << 20  # bytes; what a longer one has beyond is dropped, as no model reads it
 PAIRS_AT_ONCE = 1024
 

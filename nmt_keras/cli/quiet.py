@@ -7,13 +7,14 @@ import logging
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from types import ModuleType
 
 UNUSED = ("matplotlib", "sklearn")
-"""What Keras imports where it is installed, for parts that no command calls; who does call for it imports it later."""
+"""What Keras imports where it is installed, for parts that no command calls (its pictures, its wrappers for
+scikit-learn), and which then say that it is missing. Who else needs a package imports it later, as ever."""
 
 
 def import_tensorflow(threads: int | None = None) -> None:
@@ -28,7 +29,7 @@ def import_tensorflow(threads: int | None = None) -> None:
         return
 
     def imported() -> ModuleType:
-        with _only_what_is_used():
+        with _without(UNUSED), _no_garbage_collected():
             tensorflow = import_module("tensorflow")
         if threads is not None and "TF_NUM_INTRAOP_THREADS" not in os.environ:
             tensorflow.config.threading.set_intra_op_parallelism_threads(threads)
@@ -46,22 +47,27 @@ def import_tensorflow(threads: int | None = None) -> None:
 
 
 @contextmanager
-def _only_what_is_used() -> Iterator[None]:
-    """Hides ``UNUSED`` packages, and collects no garbage where there is none: 4.8 seconds become 3.0.
-
-    Keras does without either package, as on a machine that has neither.
-    """
-    hidden = [name for name in UNUSED if name not in sys.modules]
-    collecting = gc.isenabled()
-    gc.disable()
+def _without(packages: Sequence[str]) -> Iterator[None]:
+    """Hides packages from whoever imports them, as on a machine that has none of them."""
+    hidden = [name for name in packages if name not in sys.modules]
     for name in hidden:
-        sys.modules[name] = None  # type: ignore[assignment]  # an import fails as if there was no such package
+        sys.modules[name] = None  # type: ignore[assignment]
     try:
         yield
     finally:
         for name in hidden:
-            del sys.modules[name]
-        gc.freeze()  # modules stay: no later collection need look at them
+            sys.modules.pop(name, None)
+
+
+@contextmanager
+def _no_garbage_collected() -> Iterator[None]:
+    """Spares the collector what is made within: modules, which stay."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
         if collecting:
             gc.enable()
 

@@ -67,7 +67,7 @@ def _system(model: Mapping[str, Any]) -> str:
 
 
 def _precision(manifest: Mapping[str, Any]) -> str:
-    return "float16, computed with in float32" if manifest["export"]["half_precision"] else "float32"
+    return "float16, widened to float32 when it is loaded" if manifest["export"]["half_precision"] else "float32"
 
 
 def _concurrency(manifest: Mapping[str, Any]) -> str:

@@ -36,8 +36,8 @@ class TranslatorHandler(ModelHandler[str, TranslatedLine, Translator]):
         path: an exported version, a folder of versions or a run directory, as ``nmt_keras.load`` takes them; on a
             cluster every worker must be able to read it.
         batch_size: sentences that are translated together, at the most.
-        greedy: whether an export is asked for greedy translations instead of the best that its beam finds. A run
-            searches as its recipe says.
+        greedy: whether an export is asked for greedy translations instead of the best that its beam finds, which it
+            has whatever it was exported with. A run searches as its recipe says.
     """
 
     def __init__(self, path: str, batch_size: int, greedy: bool = False):
