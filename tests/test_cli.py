@@ -443,8 +443,8 @@ def test_commands_that_translate_give_each_batch_one_thread_unless_the_environme
 
 def test_tensorflow_is_imported_without_what_keras_would_import_for_parts_that_no_command_calls():
     program = (
-        "import gc, sys; gc.enable(); from nmt_keras.cli.quiet import UNUSED, import_tensorflow; import_tensorflow(); import nmt_keras; "
-        "nmt_keras.load; import nmt_keras.experiment; print([name for name in UNUSED if name in sys.modules]); "
+        "import gc, sys; from nmt_keras.cli.quiet import UNUSED, import_tensorflow; gc.enable(); import_tensorflow(); "
+        "import nmt_keras.experiment; print([name for name in UNUSED if name in sys.modules]); "
         "import matplotlib.pyplot, sklearn.model_selection; print(gc.isenabled(), gc.get_freeze_count() > 0)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
