@@ -421,16 +421,15 @@ class ModelTranslator(Translator):
         """The search that ``SearchConfig`` declares."""
         config = self.search
         precision = nullcontext() if config.precision == "float32" else rounded_matrices(config.precision)
-        if not config.shortlist or self.shortlist is None or not self.shortlist.narrows:
-            memory = self.model.remember(ids)
-            start = self.model.start(memory)
-            with precision:
-                step = self._step(tf.shape(ids)[0] * config.beam_size)
-                return self._search_with(step, start, memory, text, n_best, prefix)
-        words = self.shortlist.words(ids, config.shortlist, prefix)
-        memory = self.model.remember(ids, words.price)
+        words = None
+        if config.shortlist and self.shortlist is not None and self.shortlist.narrows:
+            words = self.shortlist.words(ids, config.shortlist, prefix)
+        memory = self.model.remember(ids, () if words is None else words.price)
         start = self.model.start(memory)
         with precision:
+            if words is None:
+                step = self._step(tf.shape(ids)[0] * config.beam_size)
+                return self._search_with(step, start, memory, text, n_best, prefix)
             model = Narrowed(self.model, words)
             wanted = None if prefix is None else model.places(prefix)
             return model.in_vocabulary(self._search_with(model.step, start, memory, text, n_best, wanted))

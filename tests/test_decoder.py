@@ -123,6 +123,9 @@ def test_a_search_s_softmax_is_training_s_however_many_hypotheses_it_is_laid_out
     np.testing.assert_allclose(found, case.output.logits[:, :1], atol=2e-5)
 
 
+FLOATS = tf.float32.as_datatype_enum, tf.bfloat16.as_datatype_enum
+
+
 def casts(function, source, target):
     """Names of what any function of a graph casts from a dtype to another."""
     for called in function.graph.as_graph_def().library.function:
@@ -150,6 +153,8 @@ def test_matrices_are_rounded_outside_the_loop_that_reads_them_and_stay_so(case)
 
         return last_logits.get_concrete_function()
 
+    with rounded_matrices("bfloat16"):
+        assert model.softmax_of(tf.constant([5])).columns.dtype == tf.bfloat16
     exact, near = walk(nullcontext()), walk(rounded_matrices("bfloat16"))
     np.testing.assert_allclose(near(), exact(), atol=0.1)
     assert (near() != exact()).numpy().any()
@@ -158,9 +163,6 @@ def test_matrices_are_rounded_outside_the_loop_that_reads_them_and_stay_so(case)
     assert not any("ReadVariableOp" in name for name in narrowed)
     assert widened
     assert all("MatMul" in name for name in widened)
-
-
-FLOATS = tf.float32.as_datatype_enum, tf.bfloat16.as_datatype_enum
 
 
 @pytest.mark.parametrize("name", ["rnnsearch", "luong-feed", "lecture", "self-attention"])

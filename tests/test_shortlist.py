@@ -173,6 +173,16 @@ def test_what_stands_beside_a_sentence_changes_nothing(narrowing, width, precisi
         assert found.log_prob == pytest.approx(alone.log_prob, abs=1e-4)
 
 
+def test_products_with_a_shortlist_s_words_are_rounded_too(narrowing):
+    rounded = narrowing.with_search(replace(narrowing.search, precision="bfloat16"))
+    pairs = list(zip(rounded.translate(SENTENCES), narrowing.translate(SENTENCES), strict=True))
+    same = [(near, found) for near, found in pairs if near.tokens == found.tokens]
+    assert same
+    for near, found in same:
+        assert near.score != found.score
+        assert near.score == pytest.approx(found.score, abs=0.1)
+
+
 def test_a_shortlist_of_all_words_changes_nothing(translator):
     sizes = translator.source_text.vocabulary_size, translator.target_text.vocabulary_size
     every = np.tile(np.arange(sizes[1] - 100, sizes[1], dtype=np.int32), [sizes[0], 1])
