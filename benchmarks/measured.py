@@ -27,7 +27,9 @@ BLOCK = re.compile(r"(?P<begin><!-- measured: (?P<name>[\w.-]+) -->\n).*?(?P<end
 Result = Mapping[str, Any]
 PEERS = {
     "matched": "this package",
+    "matched-bfloat16": "this package, bfloat16",
     "flagship": "this package, rnnsearch-small",
+    "flagship-bfloat16": "the same in bfloat16",
     "plain": "the same without XLA",
     "onmt": "OpenNMT-py 3.5.1",
     "joey": "Joey NMT 2.3.0",
@@ -35,13 +37,16 @@ PEERS = {
 
 
 def train_speed(found: Result) -> list[str]:
-    """Target tokens per second of each, and how many times as fast the first is."""
-    lines = ["| | parameters | tokens/s of each process | median | this package is |", "|---|---|---|---|---|"]
+    """Target tokens per second of each, and how many times those of the others ours are."""
+    others = next(iter(found["ratios"].values()))
+    heads = "".join(f" beside {PEERS[other]} |" for other in others)
+    lines = [f"| | parameters | tokens/s of each process | median |{heads}", "|---|---|---|---|" + "---|" * len(others)]
     for name, runs in found["runs"].items():
         each = " · ".join(f"{run['target_tokens_per_s']:,.0f}" for run in runs)
-        ratio = next((f"{times:.2f}x" for key, times in found["ratios"].items() if key.endswith(f"/ {name}")), "")
+        ratios = found["ratios"].get(name, {})
+        times = "".join(f" {ratios[other]:.2f}x |" if ratios else " |" for other in others)
         parameters = f"{runs[0]['parameters']:,}" if runs[0]["parameters"] else "not told"
-        lines.append(f"| {PEERS.get(name, name)} | {parameters} | {each} | {found['median'][name]:,.0f} | {ratio} |")
+        lines.append(f"| {PEERS[name]} | {parameters} | {each} | {found['median'][name]:,.0f} |{times}")
     first = next(iter(found["runs"].values()))
     compiling = " · ".join(f"{run['compile_s']:.0f}" for run in first)
     return [*lines, "", f"Compiling {first[0]['shapes']} batch shapes took {compiling} s beforehand."]

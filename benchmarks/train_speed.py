@@ -9,9 +9,9 @@
 
 The matched model: Spanish to English, vocabularies of 5,000 words, embeddings of 256, a bidirectional GRU layer of
 units / 2 a direction, additive attention, a GRU decoder layer with input feeding, tanh(W [c ; s]) of ``units`` below
-the softmax, Adam at 1e-3, clipping at 1, no dropout. Rates count real target tokens, END included, between updates at
-steady state; compilation is told apart. Ours and the peers run in turn, each in a process of its own, ``repeats``
-times. Prints JSON with every repetition and the ratios of the medians.
+the softmax, Adam at 1e-3, clipping at 1, no dropout; ours also with bfloat16 factors. Rates count real target tokens,
+END included, between updates at steady state; compilation is told apart. Ours and the peers run in turn, each in a
+process of its own, ``repeats`` times. Prints JSON with every repetition and the ratios of the medians.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Settings:
     repeats: int = 3
     flagship: bool = False
     """Measure the recipe rnnsearch-small and its plain path, without XLA, instead of the matched model."""
-    only: Literal["matched", "flagship", "plain"] | None = None
+    only: Literal["matched", "matched-bfloat16", "flagship", "flagship-bfloat16", "plain"] | None = None
     """Measure one of ours in this process: what the benchmark starts for each repetition."""
 
 
@@ -77,18 +77,19 @@ def main(settings: Settings) -> None:
     if settings.only:
         print(json.dumps(measure(settings)))
         return
-    ours: tuple[str, ...] = ("flagship", "plain") if settings.flagship else ("matched",)
+    ours, others = ("matched", "matched-bfloat16"), tuple(settings.peers)
+    if settings.flagship:
+        ours, others = ("flagship", "flagship-bfloat16"), ("plain", *others)
     found: dict[str, list[dict[str, Any]]] = {}
     before = machine()
     for _ in range(settings.repeats):
-        for name in ours:
-            found.setdefault(name, []).append(in_a_process(own_command(settings, name)))
-        for peer in settings.peers:
-            found.setdefault(peer, []).append(in_a_process(peer_command(settings, peer)))
+        for name in (*ours, *others):
+            command = peer_command if name in settings.peers else own_command
+            found.setdefault(name, []).append(in_a_process(command(settings, name)))
     rates = {name: statistics.median(each["target_tokens_per_s"] for each in runs) for name, runs in found.items()}
-    ratios = {f"{ours[0]} / {name}": round(rates[ours[0]] / rate, 2) for name, rate in rates.items() if name != ours[0]}
-    command = " ".join(["python -m benchmarks.train_speed", *sys.argv[1:]])
-    print(json.dumps({**before, "command": command, "median": rates, "ratios": ratios, "runs": found}, indent=2))
+    ratios = {name: {other: round(rates[name] / rates[other], 2) for other in others} for name in ours}
+    typed = " ".join(["python -m benchmarks.train_speed", *sys.argv[1:]])
+    print(json.dumps({**before, "command": typed, "median": rates, "ratios": ratios, "runs": found}, indent=2))
 
 
 def in_a_process(command: Sequence[str]) -> dict[str, Any]:
@@ -165,11 +166,10 @@ def measure(settings: Settings) -> dict[str, Any]:
     from nmt_keras.recipes import find_recipe
     from nmt_keras.training.updating import Updater
 
-    recipe = matched(settings.units, settings.batch)
-    if settings.only != "matched":
-        recipe = find_recipe("rnnsearch-small")
-    if settings.only == "plain":
-        recipe = replace(recipe, train=replace(recipe.train, xla=False))
+    kind, _, precision = str(settings.only).partition("-")
+    recipe = matched(settings.units, settings.batch) if kind == "matched" else find_recipe("rnnsearch-small")
+    changes: dict[str, Any] = {"xla": False} if kind == "plain" else {"precision": precision or "float32"}
+    recipe = replace(recipe, train=replace(recipe.train, **changes))
     tf.keras.utils.set_random_seed(1)
     batches, sizes = read_batches(settings.work, recipe)
     updater = Updater(build_model(recipe.model, *sizes), recipe.train)

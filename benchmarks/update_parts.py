@@ -3,6 +3,7 @@
 
     python -m benchmarks.update_parts
     python -m benchmarks.update_parts --units 512 --batch 128
+    python -m benchmarks.update_parts --units 512 --batch 128 --precision bfloat16
 
 The matched model of train_speed on one batch of sentences of 10 tokens a side. Each part is compiled by itself, forward
 and backward pass together, so parts do not add up to the whole, which shares work between them. Prints JSON: medians in
@@ -17,8 +18,9 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import tyro
 
@@ -35,6 +37,7 @@ class Settings:
 
     units: int = 256
     batch: int = 64
+    precision: Literal["float32", "bfloat16"] = "float32"
     runs: int = 15
 
 
@@ -73,9 +76,11 @@ def measure(settings: Settings) -> dict[str, float]:
     from nmt_keras.config import START
     from nmt_keras.loss import masked_cross_entropy
     from nmt_keras.model import build_model
+    from nmt_keras.rounding import rounded_factors
     from nmt_keras.training.updating import Updater
 
     recipe = matched(settings.units, settings.batch)
+    recipe = replace(recipe, train=replace(recipe.train, precision=settings.precision))
     tf.keras.utils.set_random_seed(1)
     model = build_model(recipe.model, VOCABULARY, VOCABULARY)
     updater = Updater(model, recipe.train)
@@ -110,7 +115,8 @@ def measure(settings: Settings) -> dict[str, float]:
         @tf.function(jit_compile=True, autograph=False)
         def compiled() -> Any:
             with tf.GradientTape() as tape:
-                value = output()
+                with rounded_factors() if updater.rounds else nullcontext():
+                    value = output()
                 total = value if not value.shape.rank else tf.reduce_sum(value * value)
             found = tape.gradient(total, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)
             return [tf.convert_to_tensor(gradient) for gradient in found]

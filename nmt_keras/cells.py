@@ -58,14 +58,34 @@ def dropout(x: tf.Tensor, rate: float, noise: Noise | None, site: str) -> tf.Ten
     return x * keep_mask(tf.shape(x), rate, noise, site, x.dtype)
 
 
+def _matmul(x: tf.Tensor, kernel: tf.Tensor, transposed: bool) -> tf.Tensor:
+    """x · kernel, [N, I] and [I, O] (``transposed``: [O, I]) giving [N, O], computed in the kernel's precision."""
+    return tf.cast(tf.matmul(tf.cast(x, kernel.dtype), kernel, transpose_b=transposed), x.dtype)
+
+
+Multiply = Callable[[tf.Tensor, tf.Tensor, bool], tf.Tensor]
+"""Multiplies rows [N, I] with a kernel that is transposed or not."""
+
+_multiply: ContextVar[Multiply] = ContextVar("multiply", default=_matmul)
+
+
+@contextmanager
+def multiplying_with(multiply: Multiply) -> Iterator[None]:
+    """Lets ``multiply`` compute every ``product``."""
+    token = _multiply.set(multiply)
+    try:
+        yield
+    finally:
+        _multiply.reset(token)
+
+
 def product(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor | None = None, *, transposed: bool = False) -> tf.Tensor:
     """x · kernel over the last axis, [..., I] and [I, O] giving [..., O], as one matrix product; plus ``bias`` [O].
 
     The bias is added while the result is flat: XLA would otherwise compute sum and gradient in both shapes. A
     ``transposed`` kernel is [O, I]. With a kernel of another precision than ``x``, the product alone is computed in it.
     """
-    rows = tf.cast(tf.reshape(x, [-1, x.shape[-1]]), kernel.dtype)
-    flat = tf.cast(tf.matmul(rows, kernel, transpose_b=transposed), x.dtype)
+    flat = _multiply.get()(tf.reshape(x, [-1, x.shape[-1]]), kernel, transposed)
     if bias is not None:
         flat += bias
     size = kernel.shape[0 if transposed else 1]

@@ -388,11 +388,16 @@ class Experiment:
         raise FileNotFoundError(f"{self.folder}: expected a checkpoint to export, found none. Train the run first.")
 
     def _model(self, source_text: Text, target_text: Text) -> Seq2Seq:
-        """The model to train, which computes in the recipe's precision; translators compute in float32."""
+        """The model to train, which computes in the recipe's precision; translators compute in float32.
+
+        Where XLA compiles the passes, bfloat16 is a matter of products alone: see ``rounding``.
+        """
         before = keras.config.dtype_policy()
         precision = self.recipe.train.precision
         execution = choose_execution(self.recipe.train.xla, len(tf.config.list_logical_devices("GPU")))
-        keras.config.set_dtype_policy(precision if precision == "float32" else f"mixed_{precision}")
+        products_alone = precision == "bfloat16" and execution.xla
+        single = products_alone or precision == "float32"
+        keras.config.set_dtype_policy("float32" if single else f"mixed_{precision}")
         try:
             sizes = source_text.vocabulary_size, target_text.vocabulary_size
             return build_model(self.recipe.model, *sizes, fused=execution.fused)

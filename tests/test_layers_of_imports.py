@@ -23,7 +23,7 @@ ROWS = [
         "lexicon",
         "words",
     ],
-    ["self_attention", "encoder", "decoder", "readout", "corpus", "ensemble", "recipes", "unknown_words", "fused"],
+    ["self_attention", "encoder", "decoder", "readout", "corpus", "ensemble", "recipes", "unknown_words", "fused", "rounding"],
     ["model", "shortlist", "partners"],
     ["translator", "training"],
     ["evaluation", "export", "pipelines", "board"],

@@ -9,6 +9,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ from nmt_keras.fused import choose_execution
 from nmt_keras.loss import Loss, guided_alignment, masked_cross_entropy
 from nmt_keras.model import Seq2Seq
 from nmt_keras.optimization import build_optimizer, clip, global_norm, learning_rate, sampling_probability
+from nmt_keras.rounding import rounded_factors
 
 FIRST_LOSS_SCALE = 2.0**15
 STEPS_TO_DOUBLE = 2000
@@ -100,6 +102,7 @@ class Updater:
         self.optimizer = build_optimizer(config, self.variables)
         self.health = Health(scaled=config.precision == "float16")
         compiled = choose_execution(config.xla, len(tf.config.list_logical_devices("GPU"))).xla
+        self.rounds = compiled and config.precision == "bfloat16"
         self.differentiate = tf.function(self._differentiate, jit_compile=compiled, autograph=False)
         self.add = tf.function(_added, jit_compile=compiled, autograph=False)
         self._move: Callable[..., tf.Tensor] = self._moved
@@ -124,7 +127,8 @@ class Updater:
         with tf.GradientTape() as tape:
             source, target, alignment = batch
             smoothing, weight = self.config.label_smoothing, self.config.guided_weight
-            loss = forward(self.model, source, target, smoothing, noise, sampling, alignment, weight)
+            with rounded_factors() if self.rounds else nullcontext():
+                loss = forward(self.model, source, target, smoothing, noise, sampling, alignment, weight)
             scaled = loss.total * scale if self.health.scaled else loss.total
         # a variable that the loss does not reach, such as the embedding of a decoder that reads no words, gets zeros
         unreached = tf.UnconnectedGradients.ZERO
