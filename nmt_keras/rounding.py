@@ -27,7 +27,7 @@ def rounded_factors() -> Iterator[None]:
     def multiply(x: tf.Tensor, kernel: tf.Tensor, transposed: bool) -> tf.Tensor:
         if kernel.ref() not in rounded:
             with kernel.graph.as_default():
-                rounded[kernel.ref()] = tf.cast(kernel, tf.bfloat16)
+                rounded[kernel.ref()] = _rounded(tf.stop_gradient(kernel))
         return _product(x, kernel, rounded[kernel.ref()], transposed)
 
     with multiplying_with(multiply):
@@ -42,26 +42,26 @@ def _product(x: tf.Tensor, kernel: tf.Tensor, rounded: tf.Tensor, transposed: bo
 
     @tf.custom_gradient
     def multiply(x: tf.Tensor, kernel: tf.Tensor, rounded: tf.Tensor) -> tf.Tensor:  # kernel for its gradient
-        factor = tf.cast(x, tf.bfloat16)
+        factor = _rounded(x)
 
         def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, None]:
-            upstream = tf.cast(upstream, tf.bfloat16)
+            upstream = _rounded(upstream)
             left, right = (upstream, factor) if transposed else (factor, upstream)
-            return _dot(upstream, rounded, transposed=not transposed), _dot(_turned(left), right), None
+            by_kernel = _dot(_in_rows(tf.transpose(left)), right)
+            return _dot(upstream, rounded, transposed=not transposed), by_kernel, None
 
         return _dot(factor, rounded, transposed=transposed), gradient
 
     return multiply(x, kernel, rounded)
 
 
+def _rounded(x: tf.Tensor) -> tf.Tensor:
+    return _in_rows(tf.cast(x, tf.bfloat16))
+
+
 def _dot(left: tf.Tensor, right: tf.Tensor, *, transposed: bool = False) -> tf.Tensor:
-    """The product of two bfloat16 matrices in float32; of the second one's transpose where that is asked."""
-    return _in_rows(tf.raw_ops.BatchMatMulV3(x=_in_rows(left), y=_in_rows(right), adj_y=transposed, Tout=tf.float32))
-
-
-def _turned(x: tf.Tensor) -> tf.Tensor:
-    """The transpose, written out."""
-    return _in_rows(tf.transpose(_in_rows(x)))
+    """The product of two matrices of ``_in_rows`` in float32; of the second one's transpose where that is asked."""
+    return _in_rows(tf.raw_ops.BatchMatMulV3(x=left, y=right, adj_y=transposed, Tout=tf.float32))
 
 
 def _in_rows(x: tf.Tensor) -> tf.Tensor:
