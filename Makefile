@@ -41,10 +41,10 @@ demo: $(VENV)/.installed
 
 # Two workers, each with whole files: TensorFlow traces on one core.
 test: $(VENV)/.installed-test
-	$(RUN) -m pytest -n 2 --dist loadfile
+	$(RUN) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test-unit: $(VENV)/.installed-test
-	$(RUN) -m pytest -n 2 --dist loadfile \
+	$(RUN) -m pytest -n 2 --dist loadfile --no-loadscope-reorder \
 	    -m "not slow and not long and not tf220 and not beam and not saved_model and not server and not browser"
 
 test-slow: $(VENV)/.installed-test

@@ -122,6 +122,23 @@ def update_parts(found: Result) -> list[str]:
     return ["| part, forward and backward | time |", "|---|---|", *rows, "", said]
 
 
+def quality(found: Result) -> list[str]:
+    """BLEU of the validation and of the test part, and what it took."""
+    parts = list(dict.fromkeys(name.partition(", ")[0] for name in found["bleu"]))
+    searches = list(dict.fromkeys(name.partition(", ")[2] for name in found["bleu"]))
+    lines = [f"| | {' | '.join(searches)} |", f"|---|{'---|' * len(searches)}"]
+    for part in parts:
+        told = " | ".join(f"{found['bleu'][f'{part}, {search}']['bleu']:.2f}" for search in searches)
+        lines.append(f"| {part}, BLEU | {told} |")
+    changed = ", ".join(f"`--{name} {value}`" for name, value in found["plan"].items())
+    said = (
+        f"{found['training_minutes']} minutes of training, {found['compile_s']:.0f} s of them compiling: "
+        f"{found['updates']:,} updates, {found['epochs']} epochs, {found['target_tokens_per_s']:,} target tokens/s. "
+        f"`rnnsearch-small` with {changed}."
+    )
+    return [*lines, "", said]
+
+
 def decode_speed(found: Result) -> list[str]:
     """Sentences per second in batches, and milliseconds of one alone."""
     model, scored = found["model"], "bleu" in found["results"][0]
@@ -229,6 +246,7 @@ TABLES: dict[str, Callable[[Result], list[str]]] = {
     "demo": demo,
     "log_cost": log_cost,
     "update_parts": update_parts,
+    "quality": quality,
     "decode_speed": decode_speed,
     "decode_peers": decode_peers,
     "serve_load": serve_load,

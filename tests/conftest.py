@@ -64,12 +64,19 @@ TINY_RECIPE = Recipe(
 )
 
 
+LASTING = ("long", "saved_model", "server", "browser")
+
+
 def pytest_collection_modifyitems(config, items):
-    """Deselects what needs the real corpus where the environment variable CORPUS does not name it, and Chromium."""
+    """Deselects what needs the real corpus where the environment variable CORPUS does not name it, and Chromium.
+
+    Files with tests that last come first: at the end one worker would wait for the other.
+    """
     present = {"corpus": os.environ.get("CORPUS"), "browser": CHROMIUM}
     without = [i for i in items if any(i.get_closest_marker(need) and not found for need, found in present.items())]
     config.hook.pytest_deselected(items=without)
-    items[:] = [item for item in items if item not in without]
+    lasting = {item.path for item in items if any(map(item.get_closest_marker, LASTING))}
+    items[:] = sorted((item for item in items if item not in without), key=lambda item: item.path not in lasting)
 
 
 def randomise(part: keras.layers.Layer, seed: int) -> None:

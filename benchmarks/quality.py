@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""What BLEU so many minutes of training give: a model for ten minutes, one for an hour.
+
+    python -m benchmarks.quality --corpus spa-eng.zip --plan ten-minutes > docs/measured/quality-ten-minutes.json
+    python -m benchmarks.quality --corpus spa-eng.zip --plan hour > docs/measured/quality-hour.json
+
+Training minutes count compilation. Sizes and rates were chosen by the validation part; validation and test part are
+translated greedily and with beam 5. Prints JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import tyro
+
+from benchmarks.machine import machine
+
+PLANS = {
+    "ten-minutes": {
+        "minutes": 10,
+        "train.precision": "bfloat16",
+        "train.learning-rate": 0.005,
+        "model.embedding-size": 192,
+        "model.encoder.units": 160,
+        "model.attention.units": 192,
+        "model.decoder.units": 320,
+        "model.decoder.readout-units": 192,
+    },
+    "hour": {
+        "minutes": 60,
+        "train.precision": "bfloat16",
+        "train.learning-rate": 0.003,
+        "train.batch-size": 96,
+        "model.embedding-size": 256,
+        "model.encoder.units": 256,
+        "model.attention.units": 256,
+        "model.decoder.units": 512,
+        "model.decoder.readout-units": 384,
+        "model.dropout": 0.3,
+    },
+}
+"""What differs from the recipe rnnsearch-small."""
+BEAM = ["--search.beam-size", "5"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What to train on, and how long."""
+
+    corpus: str
+    """A corpus file, or sample."""
+    plan: Literal["ten-minutes", "hour"]
+    run: Path | None = None
+    """Keeps the run directory here, with what training said in RUN.log; a run that is there is measured as it is."""
+
+
+def main(settings: Settings) -> None:
+    """Trains, translates, and prints the result."""
+    before = machine()
+    with tempfile.TemporaryDirectory() as folder:
+        run = settings.run or Path(folder) / "run"
+        said = run.with_name(f"{run.name}.log")
+        if not said.exists():
+            options = [part for name, value in PLANS[settings.plan].items() for part in (f"--{name}", str(value))]
+            started = ["train", "rnnsearch-small", "--corpus", settings.corpus, "--run", str(run), *options]
+            done = nmt(started)
+            said.write_text(done.stdout + done.stderr, encoding="utf-8")
+        found = result_of(run, said.read_text(encoding="utf-8"))
+    command = " ".join(["python -m benchmarks.quality", *sys.argv[1:]])
+    print(json.dumps({**before, "command": command, "plan": PLANS[settings.plan], **found}, indent=2))
+
+
+def nmt(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Runs one of the package's commands."""
+    done = subprocess.run([sys.executable, "-m", "nmt_keras", *arguments], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"quality: nmt {' '.join(arguments)} failed:\n{done.stderr[-4000:]}")
+    return done
+
+
+def result_of(run: Path, said: str) -> dict[str, Any]:
+    """What a finished run, and what training said, tell."""
+    rows = [json.loads(line) for line in (run / "log.jsonl").read_text(encoding="utf-8").splitlines()]
+    (minutes,) = re.findall(r"trained for ([\d.]+) minutes", said)
+    (epochs,) = re.findall(r"training for [\d,]+ steps, ([\d.]+) epochs", said)
+    return {
+        "updates": max(row["step"] for row in rows),
+        "epochs": float(epochs),
+        "target_tokens_per_s": round(statistics.median(row["tokens_per_s"] for row in rows if "tokens_per_s" in row)),
+        "compile_s": round(sum(map(float, re.findall(r"compiled batches of .*? in ([\d.]+) s", said))), 1),
+        "training_minutes": float(minutes),
+        "bleu": {
+            f"{part}, {name}": scores(run, part, search)
+            for part in ("valid", "test")
+            for name, search in (("greedy", []), ("beam 5", BEAM))
+        },
+    }
+
+
+def scores(run: Path, part: str, search: Sequence[str]) -> dict[str, Any]:
+    """BLEU and chrF of one part with one search."""
+    report = json.loads(nmt(["evaluate", str(run), "--part", part, "--json", *search]).stdout)
+    (system,) = report["systems"]
+    found = {name: round(system[name]["value"], 2) for name in ("bleu", "chrf")}
+    return {**found, "signature": report["bleu_signature"]}
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Settings, description=__doc__))
