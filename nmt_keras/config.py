@@ -451,7 +451,7 @@ class TrainConfig:
     """Decay of a moving average of the weights, which then is validated and kept as the best; None keeps none."""
     precision: Literal["float32", "bfloat16", "float16"] = "float32"
     """What the model computes in; weights stay float32. bfloat16 compiled by XLA, as on a CPU, rounds the factors of
-    matrix products and nothing else. float16 scales the loss."""
+    products with weight matrices and nothing else. float16 scales the loss."""
     clip_norm: float | None = 1.0
     """Gradients whose global L2 norm exceeds this are scaled down to it; None leaves them."""
     label_smoothing: float = 0.1

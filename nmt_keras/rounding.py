@@ -67,7 +67,8 @@ def _dot(left: tf.Tensor, right: tf.Tensor, *, transposed: bool = False) -> tf.T
 def _in_rows(x: tf.Tensor) -> tf.Tensor:
     """``x``, laid out row by row, as the library wants its matrices.
 
-    XLA would otherwise make a transpose, a sum and their like part of a product that it then cannot compute.
+    XLA would otherwise make a transpose beside it part of a product, and fail when that is to be computed: "Unsupported
+    element type for DotThunk::Execute".
     """
     [flat] = gen_xla_ops.xla_optimization_barrier([tf.reshape(x, [-1])])
     rows = tf.reshape(flat, tf.shape(x))

@@ -286,10 +286,12 @@ def test_a_subword_run_trains_validates_and_translates(run_folder, corpus, tmp_p
     assert len(experiment.translator().translate(["No.", "😀"])) == 2
 
 
-def test_a_run_computes_in_the_precision_of_its_recipe_and_translates_in_single(corpus, tmp_path):
+@pytest.mark.parametrize("xla", [False, True])
+def test_a_run_computes_in_the_precision_of_its_recipe_and_translates_in_single(corpus, tmp_path, xla):
     seen = {}
     for precision in ("float32", "bfloat16"):
-        recipe = replace(TINY_RECIPE, train=replace(TINY_RECIPE.train, steps=2, precision=precision, log_every=1))
+        changes = {"steps": 2, "precision": precision, "log_every": 1, "xla": xla}
+        recipe = replace(TINY_RECIPE, train=replace(TINY_RECIPE.train, **changes))
         experiment = Experiment(tmp_path / precision, recipe)
         experiment.train(corpus, lambda _: None, lambda *_: None)
         seen[precision] = [row["loss"] for row in read_log(tmp_path / precision / "log.jsonl") if "loss" in row]
