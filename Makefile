@@ -39,7 +39,7 @@ $(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed
 demo: $(VENV)/.installed
 	$(RUN) -m nmt_keras demo $(if $(CORPUS),--corpus "$(CORPUS)") $(if $(MINUTES),--minutes $(MINUTES)) $(if $(RECIPE),--recipe $(RECIPE))
 
-# Two workers, each with whole files: TensorFlow traces on one core.
+# Two workers, each with whole files: TensorFlow traces on one core. Files come in the order of tests/conftest.py.
 test: $(VENV)/.installed-test
 	$(RUN) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 

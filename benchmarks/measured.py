@@ -116,7 +116,7 @@ def update_parts(found: Result) -> list[str]:
     rows = [f"| {name} | {value:.1f} ms |" for name, value in found["milliseconds"].items()]
     said = (
         f"The products of the passes are {found['gigaflop']:.1f} GFLOP: "
-        f"{found['gigaflop_per_s_of_the_passes']} GFLOP/s. One large product alone reaches "
+        f"{found['gigaflop_per_s_of_the_passes']} GFLOP/s. One large float32 product alone reaches "
         f"{found['gigaflop_per_s_of_one_large_product']}."
     )
     return ["| part, forward and backward | time |", "|---|---|", *rows, "", said]

@@ -16,7 +16,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -25,7 +25,7 @@ import tyro
 
 from benchmarks.machine import machine
 
-PLANS = {
+PLANS: dict[str, dict[str, Any]] = {
     "ten-minutes": {
         "minutes": 10,
         "train.precision": "bfloat16",
@@ -61,7 +61,7 @@ class Settings:
     """A corpus file, or sample."""
     plan: Literal["ten-minutes", "hour"]
     run: Path | None = None
-    """Keeps the run directory here, with what training said in RUN.log; a run that is there is measured as it is."""
+    """Keeps the run directory here, with what training said in RUN.log; where both are there, they are measured."""
 
 
 def main(settings: Settings) -> None:
@@ -70,11 +70,12 @@ def main(settings: Settings) -> None:
     with tempfile.TemporaryDirectory() as folder:
         run = settings.run or Path(folder) / "run"
         said = run.with_name(f"{run.name}.log")
-        if not said.exists():
+        if not (run.exists() and said.exists()):
             options = [part for name, value in PLANS[settings.plan].items() for part in (f"--{name}", str(value))]
             started = ["train", "rnnsearch-small", "--corpus", settings.corpus, "--run", str(run), *options]
             done = nmt(started)
             said.write_text(done.stdout + done.stderr, encoding="utf-8")
+        require_plan(run, PLANS[settings.plan])
         found = result_of(run, said.read_text(encoding="utf-8"))
     command = " ".join(["python -m benchmarks.quality", *sys.argv[1:]])
     print(json.dumps({**before, "command": command, "plan": PLANS[settings.plan], **found}, indent=2))
@@ -86,6 +87,19 @@ def nmt(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
     if done.returncode:
         raise SystemExit(f"quality: nmt {' '.join(arguments)} failed:\n{done.stderr[-4000:]}")
     return done
+
+
+def require_plan(run: Path, plan: Mapping[str, Any]) -> None:
+    """Ends the benchmark if a run that was there is not of the plan."""
+    recipe = json.loads((run / "recipe.json").read_text(encoding="utf-8"))
+    for name, value in plan.items():
+        found: Any = recipe["train"] if name == "minutes" else recipe
+        for part in name.replace("-", "_").split("."):
+            found = found[part]
+        if found != value:
+            raise SystemExit(
+                f"quality: {run}: expected {name} {value}, as the plan has it, got {found}. Name another --run."
+            )
 
 
 def result_of(run: Path, said: str) -> dict[str, Any]:

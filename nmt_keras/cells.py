@@ -10,13 +10,15 @@ import inspect
 import zlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import keras
 import numpy as np
 import tensorflow as tf
+
+T = TypeVar("T")
 
 
 class Noise(NamedTuple):
@@ -70,13 +72,18 @@ _multiply: ContextVar[Multiply] = ContextVar("multiply", default=_matmul)
 
 
 @contextmanager
-def multiplying_with(multiply: Multiply) -> Iterator[None]:
-    """Lets ``multiply`` compute every ``product``."""
-    token = _multiply.set(multiply)
+def _having(variable: ContextVar[T], value: T) -> Iterator[None]:
+    """Gives a context variable a value for a while."""
+    token = variable.set(value)
     try:
         yield
     finally:
-        _multiply.reset(token)
+        variable.reset(token)
+
+
+def multiplying_with(multiply: Multiply) -> AbstractContextManager[None]:
+    """Lets ``multiply`` compute every ``product``."""
+    return _having(_multiply, multiply)
 
 
 def product(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor | None = None, *, transposed: bool = False) -> tf.Tensor:
@@ -118,14 +125,9 @@ Reader = Callable[[keras.Variable, str], tf.Tensor]
 _reader: ContextVar[Reader] = ContextVar("reader", default=tf.cast)
 
 
-@contextmanager
-def _reading(reader: Reader) -> Iterator[None]:
+def _reading(reader: Reader) -> AbstractContextManager[None]:
     """Lets ``reader`` answer whenever a part reads a variable."""
-    token = _reader.set(reader)
-    try:
-        yield
-    finally:
-        _reader.reset(token)
+    return _having(_reader, reader)
 
 
 _matrix_reader: ContextVar[Callable[[Any], tf.Tensor] | None] = ContextVar("matrix reader", default=None)
@@ -148,11 +150,8 @@ def rounded_matrices(dtype: str) -> Iterator[None]:
                 rounded[id(x)] = tf.cast(x, dtype)
         return rounded[id(x)]
 
-    token = _matrix_reader.set(read)
-    try:
+    with _having(_matrix_reader, read):
         yield
-    finally:
-        _matrix_reader.reset(token)
 
 
 def scan(

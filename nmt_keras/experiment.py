@@ -395,9 +395,9 @@ class Experiment:
         before = keras.config.dtype_policy()
         precision = self.recipe.train.precision
         execution = choose_execution(self.recipe.train.xla, len(tf.config.list_logical_devices("GPU")))
-        products_alone = precision == "bfloat16" and execution.xla
-        single = products_alone or precision == "float32"
-        keras.config.set_dtype_policy("float32" if single else f"mixed_{precision}")
+        rounds_products_alone = precision == "bfloat16" and execution.xla
+        is_float32 = rounds_products_alone or precision == "float32"
+        keras.config.set_dtype_policy("float32" if is_float32 else f"mixed_{precision}")
         try:
             sizes = source_text.vocabulary_size, target_text.vocabulary_size
             return build_model(self.recipe.model, *sizes, fused=execution.fused)

@@ -7,8 +7,7 @@ float32. So factors alone are rounded; states, sums, softmax, loss and gradients
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 import tensorflow as tf
 from tensorflow.compiler.tf2xla.ops import gen_xla_ops
@@ -16,11 +15,10 @@ from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 from nmt_keras.cells import multiplying_with
 
 
-@contextmanager
-def rounded_factors() -> Iterator[None]:
+def rounded_factors() -> AbstractContextManager[None]:
     """Lets ``product`` round both factors to bfloat16, also in its gradient; within a function that XLA compiles.
 
-    A kernel is rounded once and in the graph where it was read, though a loop may use it.
+    A kernel is rounded in the graph where it was read: before a loop that uses it.
     """
     rounded: dict[object, tf.Tensor] = {}
 
@@ -30,8 +28,7 @@ def rounded_factors() -> Iterator[None]:
                 rounded[kernel.ref()] = _rounded(tf.stop_gradient(kernel))
         return _product(x, kernel, rounded[kernel.ref()], transposed)
 
-    with multiplying_with(multiply):
-        yield
+    return multiplying_with(multiply)
 
 
 def _product(x: tf.Tensor, kernel: tf.Tensor, rounded: tf.Tensor, transposed: bool) -> tf.Tensor:
