@@ -47,9 +47,14 @@ def train_speed(found: Result) -> list[str]:
         times = "".join(f" {ratios[other]:.2f}x |" if ratios else " |" for other in others)
         parameters = f"{runs[0]['parameters']:,}" if runs[0]["parameters"] else "not told"
         lines.append(f"| {PEERS[name]} | {parameters} | {each} | {found['median'][name]:,.0f} |{times}")
-    first = next(iter(found["runs"].values()))
-    compiling = " · ".join(f"{run['compile_s']:.0f}" for run in first)
-    return [*lines, "", f"Compiling {first[0]['shapes']} batch shapes took {compiling} s beforehand."]
+    compiling = {
+        PEERS[name]: " · ".join(f"{run['compile_s']:.0f}" for run in runs)
+        for name, runs in found["runs"].items()
+        if runs[0].get("compile_s")
+    }
+    shapes = next(iter(found["runs"].values()))[0]["shapes"]
+    told = ", ".join(f"{seconds} s ({name})" for name, seconds in compiling.items())
+    return [*lines, "", f"Compiling {shapes} batch shapes took {told} beforehand."]
 
 
 def train_cost(found: Result) -> list[str]:
@@ -114,9 +119,10 @@ def log_cost(found: Result) -> list[str]:
 def update_parts(found: Result) -> list[str]:
     """Milliseconds of each part, and how fast the products are."""
     rows = [f"| {name} | {value:.1f} ms |" for name, value in found["milliseconds"].items()]
+    factors = "bfloat16" if "bfloat16" in found["command"] else "float32"
     said = (
         f"The products of the passes are {found['gigaflop']:.1f} GFLOP: "
-        f"{found['gigaflop_per_s_of_the_passes']} GFLOP/s. One large float32 product alone reaches "
+        f"{found['gigaflop_per_s_of_the_passes']} GFLOP/s. One large product of {factors} factors alone reaches "
         f"{found['gigaflop_per_s_of_one_large_product']}."
     )
     return ["| part, forward and backward | time |", "|---|---|", *rows, "", said]

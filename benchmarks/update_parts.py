@@ -52,7 +52,7 @@ def main(settings: Settings) -> None:
         "milliseconds": milliseconds,
         "gigaflop": round(gigaflop, 2),
         "gigaflop_per_s_of_the_passes": round(1e3 * gigaflop / milliseconds["forward and backward pass as a whole"]),
-        "gigaflop_per_s_of_one_large_product": round(large_product()),
+        "gigaflop_per_s_of_one_large_product": round(large_product(settings.precision)),
     }
     print(json.dumps({**before, "command": command, **result}, indent=2))
 
@@ -150,13 +150,21 @@ def median_seconds(part: Callable[[], Any], runs: int) -> float:
     return statistics.median(durations[2:])
 
 
-def large_product(size: int = 2048) -> float:
-    """GFLOP/s of one large float32 product under XLA: what this machine can."""
+def large_product(precision: str, size: int = 2048) -> float:
+    """GFLOP/s of one large product under XLA, of factors in ``precision`` and in float32: what this machine can."""
     import tensorflow as tf
 
-    one = tf.random.normal([size, size])
-    product = tf.function(lambda: tf.matmul(one, one), jit_compile=True)
-    return 2.0 * size**3 / median_seconds(lambda: [product()], 5) * 1e-9
+    from nmt_keras.cells import product
+    from nmt_keras.rounding import rounded_factors
+
+    one, other = (tf.random.normal([size, size]) for _ in range(2))
+
+    @tf.function(jit_compile=True, autograph=False)
+    def multiplied(left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
+        with rounded_factors() if precision == "bfloat16" else nullcontext():
+            return product(left, right)
+
+    return 2.0 * size**3 / median_seconds(lambda: [multiplied(one, other)], 15) * 1e-9
 
 
 if __name__ == "__main__":

@@ -40,7 +40,8 @@ QUESTIONS = {
         "¿Te gusta leer libros?",
     ],
 }
-"""Five sentences that the demo translates; a corpus of one's own gives the first ones of its test part. No training
+"""Five sentences that the demo translates; a corpus of one's own gives the first ones of its test part,
+or of its validation part where it has no other. No training
 part holds one of them, but for the first: it is the TensorFlow tutorial's, and everybody's."""
 
 
@@ -93,7 +94,7 @@ def demonstrate(corpus: SplitCorpus, languages: Languages, run: Path, announcer:
     say = announcer.say
     experiment = Experiment(run)
     translator = experiment.translator()
-    questions = QUESTIONS.get(corpus.name) or [pair.source for pair in corpus.test[:5]]
+    questions = QUESTIONS.get(corpus.name) or [pair.source for pair in (corpus.test or corpus.valid)[:5]]
     announcer.next_step()
     for question, translation in zip(questions, translator.translate(questions), strict=True):
         say(f"  {question}  ->  {translation.text}   ({translation.score:.2f} nats/token)")

@@ -388,16 +388,11 @@ class Experiment:
         raise FileNotFoundError(f"{self.folder}: expected a checkpoint to export, found none. Train the run first.")
 
     def _model(self, source_text: Text, target_text: Text) -> Seq2Seq:
-        """The model to train, which computes in the recipe's precision; translators compute in float32.
-
-        Where XLA compiles the passes, bfloat16 is a matter of products alone: see ``rounding``.
-        """
+        """The model to train, which computes in the recipe's precision; translators compute in float32."""
         before = keras.config.dtype_policy()
-        precision = self.recipe.train.precision
-        execution = choose_execution(self.recipe.train.xla, len(tf.config.list_logical_devices("GPU")))
-        rounds_products_alone = precision == "bfloat16" and execution.xla
-        is_float32 = rounds_products_alone or precision == "float32"
-        keras.config.set_dtype_policy("float32" if is_float32 else f"mixed_{precision}")
+        gpus = len(tf.config.list_logical_devices("GPU"))
+        execution = choose_execution(self.recipe.train.xla, gpus, self.recipe.train.precision)
+        keras.config.set_dtype_policy(execution.policy)
         try:
             sizes = source_text.vocabulary_size, target_text.vocabulary_size
             return build_model(self.recipe.model, *sizes, fused=execution.fused)

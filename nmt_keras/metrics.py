@@ -34,6 +34,11 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str], language: str | N
     return _score(_bleu(language), hypotheses, references)
 
 
+def require_tokenizer(language: str | None) -> None:
+    """Raises ValueError if a language's BLEU needs a tokenizer that is not installed; says what to install."""
+    _bleu(language)
+
+
 def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     """Computes corpus chrF2 (Popovic 2015): character 6-grams, cased, no spaces; arguments and errors as ``bleu``."""
     return _score(CHRF(), hypotheses, references)

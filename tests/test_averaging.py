@@ -146,3 +146,26 @@ def test_a_real_model_learns_in_half_precision_with_weights_in_single(dtype_poli
     assert all(np.isfinite(losses))
     assert int(updater.health.skipped) == 0
     assert float(tf.reduce_max(updater.health.scale)) == (2.0**15 if precision == "float16" else 1.0)
+
+
+def test_a_model_that_computes_in_bfloat16_is_not_to_have_its_products_rounded_as_well(dtype_policy):
+    dtype_policy("mixed_bfloat16")
+    model = build_model(TINY_MODEL, V, V)
+    Updater(model, config(precision="bfloat16"))
+    with pytest.raises(ValueError, match="expected one of policy float32, got mixed_bfloat16"):
+        Updater(model, config(precision="bfloat16", xla=True))
+
+
+@pytest.mark.long
+def test_updates_in_bfloat16_can_be_debugged_eagerly():
+    batch = Batch(*(np.array([[5, 6, END], [7, END, PAD]], np.int32),) * 2, 2)
+    losses = []
+    for eagerly in (False, True):
+        keras.utils.set_random_seed(1)
+        tf.config.run_functions_eagerly(eagerly)
+        try:
+            updater = Updater(build_model(TINY_MODEL, V, V), config(precision="bfloat16", xla=True))
+            losses.append(float(updater(batch, 0, STEPS).loss.cross_entropy))
+        finally:
+            tf.config.run_functions_eagerly(False)
+    assert losses[1] == pytest.approx(losses[0], rel=1e-2)

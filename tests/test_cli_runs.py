@@ -16,7 +16,7 @@ from conftest import TINY_RECIPE
 
 from nmt_keras import cli
 from nmt_keras.cli.corpora import SAMPLE_NAME, CorpusOptions
-from nmt_keras.corpus import Pair, SplitCorpus
+from nmt_keras.corpus import Pair, SplitCorpus, repetitions
 from nmt_keras.experiment import Experiment
 from nmt_keras.recipes import RECIPES
 from nmt_keras.training.locking import sole_trainer
@@ -125,6 +125,53 @@ def test_a_prepared_corpus_needs_pairs_to_validate_on_and_no_other_corpus(tmp_pa
     assert "expected a prepared corpus, found none" in fails(wrong, capsys)
     demo = ["demo", "--prepared", str(tmp_path), "--valid", "v.tsv"]
     assert "--prepared: expected a corpus file here" in fails(demo, capsys)
+
+
+# Parts of one's own
+
+
+@pytest.mark.long
+def test_a_corpus_beside_files_to_validate_and_test_on_is_trained_on_whole(tiny, pairs, capsys):
+    write(Path("mine.tsv"), pairs[:90])
+    valid, test = write(Path("dev.tsv"), pairs[90:110]), write(Path("held.tsv"), [*pairs[110:], pairs[0]])
+    cli.main(["train", "tiny", "--corpus", "mine.tsv", "--valid", valid, "--test", test, "--run", "run"])
+    said = capsys.readouterr().err
+    assert "mine: 90 pairs to train on, 20 to validate, 11 to test." in said
+    assert re.search(r"--test: [1-9]\d? of 11 pairs share a sentence with the corpus that is trained on", said)
+    assert "test: BLEU" in said
+    cli.main(["evaluate", "run", "--json"])
+    assert json.loads(capsys.readouterr().out)["sentences"] == 11
+    cli.main(["train", "tiny", "--corpus", "mine.tsv", "--valid", valid, "--run", "untested"])
+    said = capsys.readouterr().err
+    assert "90 pairs to train on, 20 to validate. Run" in said
+    assert "valid: BLEU" in said
+    assert "test: BLEU" not in said
+    assert "no test part" in fails(["evaluate", "untested"], capsys)
+    cli.main(["evaluate", "untested", "--part", "valid", "--json"])
+    assert json.loads(capsys.readouterr().out)["sentences"] == 20
+
+
+def test_repetitions_are_pairs_of_which_either_side_is_trained_on():
+    train = [Pair("uno", "one"), Pair("dos", "two")]
+    held = [Pair("¡Uno!", "single"), Pair("tres", "TWO."), Pair("tres", "three")]
+    assert repetitions(held, train) == 2
+    assert repetitions(held, []) == 0
+
+
+def test_parts_of_ones_own_are_refused_where_they_mean_nothing(capsys):
+    assert "--test: expected --valid beside it" in fails(["train", "--test", "t.tsv"], capsys)
+    prepared = ["train", "--prepared", "p", "--valid", "v.tsv", "--test", "t.tsv"]
+    assert "--test: expected none with --prepared" in fails(prepared, capsys)
+    assert "--valid: expected one file, or two" in fails(["train", "--valid", "a", "b", "c"], capsys)
+
+
+def test_a_missing_tokenizer_is_said_before_training(tiny, pairs, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "MeCab", None)
+    monkeypatch.delitem(sys.modules, "sacrebleu.tokenizers.tokenizer_ja_mecab", raising=False)
+    file = write(Path("mine.tsv"), pairs)
+    said = fails(["train", "tiny", "--corpus", file, "--target-language", "ja", "--run", "run"], capsys)
+    assert 'pip install "sacrebleu[ja]"' in said
+    assert not Path("run").exists()
 
 
 # One trainer

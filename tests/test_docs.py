@@ -7,6 +7,7 @@ import importlib.util
 import re
 import shlex
 import shutil
+from dataclasses import asdict, fields
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ import tyro
 import yaml
 
 from nmt_keras import cli
+from nmt_keras.cli.serve import MODELS
 from nmt_keras.experiment import Experiment
 from nmt_keras.recipes import RECIPES
 
@@ -106,7 +108,7 @@ def test_the_commands_of_a_page_parse(name, workspace, monkeypatch):
             case ["make", target, *_]:
                 assert target in targets
             case [program, *_]:
-                assert program in ("cat", "tail", "export", *PROGRAMS.split("|")), command
+                assert program in ("cat", "paste", "tail", "export", *PROGRAMS.split("|")), command
 
 
 def test_the_commands_of_the_readmes_are_seen():
@@ -117,6 +119,26 @@ def test_the_commands_of_the_readmes_are_seen():
     assert "python -m serve.bulk spanish.txt english.txt --url http://127.0.0.1:8501" in commands(
         PAGES["serve/README.md"]
     )
+
+
+def test_the_page_of_the_command_line_has_every_command():
+    listed = re.findall(r"^\| `nmt (\w+)", (DOCS / "guides/command-line.md").read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted(cli.COMMANDS)
+
+
+def test_the_server_s_options_stand_on_its_page_with_their_defaults():
+    rows = [line.split(" | ") for line in PAGES["serve/README.md"].read_text().splitlines() if line.startswith("| `--")]
+    found = {}
+    for names, defaults, _ in rows:
+        options = re.findall(r"`(--[\w-]+)`", names)
+        found |= dict(zip(options, defaults.replace("`", "").split(", "), strict=True))
+    told = {None: "none", False: "off"}
+    values = {f.name: getattr(MODELS, f.name) for f in fields(MODELS) if f.name != "limits"} | asdict(MODELS.limits)
+    wanted = {
+        f"--{name.replace('_', '-')}": told.get(value, f"{value:g}" if isinstance(value, float) else str(value))
+        for name, value in values.items()
+    }
+    assert found == wanted
 
 
 def options_of(module: str) -> type:

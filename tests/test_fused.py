@@ -10,7 +10,7 @@ from conftest import TINY_MODEL, randomise
 from nmt_keras.cells import GRUCell, LSTMCell, Noise, ResetAfterGRUCell, TanhCell
 from nmt_keras.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig
 from nmt_keras.encoder import RecurrentEncoder
-from nmt_keras.fused import Execution, can_fuse, choose_execution, read_fused
+from nmt_keras.fused import can_fuse, choose_execution, read_fused
 from nmt_keras.model import Seq2Seq, build_model
 
 SOURCE = tf.constant([[5, 6, 7, 8, 3], [9, 3, 0, 0, 0], [4, 5, 3, 0, 0]])
@@ -137,16 +137,34 @@ def test_a_fused_model_has_the_weights_of_any_other():
 
 
 @pytest.mark.parametrize(
-    ("asked", "gpus", "chosen"),
+    ("asked", "gpus", "xla", "fused"),
     [
-        (None, 0, Execution(xla=True, fused=False)),
-        (None, 1, Execution(xla=False, fused=True)),
-        (None, 8, Execution(xla=False, fused=True)),
-        (True, 0, Execution(xla=True, fused=False)),
-        (True, 1, Execution(xla=True, fused=False)),
-        (False, 0, Execution(xla=False, fused=False)),
-        (False, 1, Execution(xla=False, fused=True)),
+        (None, 0, True, False),
+        (None, 1, False, True),
+        (None, 8, False, True),
+        (True, 0, True, False),
+        (True, 1, True, False),
+        (False, 0, False, False),
+        (False, 1, False, True),
     ],
 )
-def test_xla_or_cudnn_but_never_both(asked, gpus, chosen):
-    assert choose_execution(asked, gpus) == chosen
+def test_xla_or_cudnn_but_never_both(asked, gpus, xla, fused):
+    assert choose_execution(asked, gpus)[:2] == (xla, fused)
+
+
+@pytest.mark.parametrize(
+    ("precision", "asked", "gpus", "rounds", "policy"),
+    [
+        ("float32", None, 0, False, "float32"),
+        ("float32", None, 1, False, "float32"),
+        ("bfloat16", None, 0, True, "float32"),
+        ("bfloat16", False, 0, False, "mixed_bfloat16"),
+        ("bfloat16", True, 1, False, "mixed_bfloat16"),
+        ("bfloat16", None, 1, False, "mixed_bfloat16"),
+        ("float16", None, 0, False, "mixed_float16"),
+        ("float16", None, 1, False, "mixed_float16"),
+    ],
+)
+def test_products_alone_are_rounded_where_xla_compiles_for_a_cpu(precision, asked, gpus, rounds, policy):
+    chosen = choose_execution(asked, gpus, precision)
+    assert (chosen.rounds, chosen.policy) == (rounds, policy)

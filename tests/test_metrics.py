@@ -14,6 +14,7 @@ from nmt_keras.metrics import (
     chrf,
     exact_match,
     length_bins,
+    require_tokenizer,
     sentence_chrf,
     sentence_length,
 )
@@ -103,6 +104,10 @@ def test_a_language_whose_tokenizer_is_missing_says_what_to_install(monkeypatch)
     monkeypatch.delitem(sys.modules, "sacrebleu.tokenizers.tokenizer_ja_mecab", raising=False)
     with pytest.raises(ValueError, match=r"language: BLEU of 'ja' needs a tokenizer: pip install \"sacrebleu\[ja\]\""):
         bleu(["私"], ["私"], "ja")
+    with pytest.raises(ValueError, match="needs a tokenizer"):
+        require_tokenizer("ja")
+    require_tokenizer("zh")
+    require_tokenizer(None)
 
 
 def test_chrf_of_one_sentence_is_that_of_a_corpus_of_one():

@@ -27,10 +27,12 @@ A recipe is a Python value, `nmt_keras.config.Recipe`, that holds everything whi
 the run directory. `nmt recipes` lists them; this page is written from their modules when the documentation is built.
 [What the papers ask](papers.md) says which line of which paper is where{results}.
 
-A paper's sizes are meant for a GPU and days. `--width 0.25` trains the same system with every layer a quarter as wide:
+A paper's sizes are meant for a GPU and days, and so are its Adadelta and SGD. `--width 0.25` trains the same system
+with every layer a quarter as wide; with Adam it learns in an hour:
 
 ```sh
-nmt train luong-local-p --width 0.25 --minutes 30
+nmt train luong-feed --width 0.25 --minutes 60 \\
+    --train.optimizer adam --train.learning-rate 0.003 --train.warmup-steps 100 --train.decay linear
 ```
 
 """

@@ -14,16 +14,16 @@ ROOT = Path(__file__).parents[2]
 SECTIONS = {
     "The walk of a sentence": (
         "text encoder attention cells self_attention decoder readout model "
-        "search ensemble lexicon unknown_words translator"
+        "search shortlist partners ensemble lexicon unknown_words translator"
     ),
-    "Learning": "corpus recipes config loss optimization training experiment",
+    "Learning": "corpus recipes config loss optimization fused rounding training experiment board files",
     "Measuring": "evaluation metrics comparison words plotting sample",
     "Leaving": "export pipelines cli demo",
 }
 """Modules of nmt_keras by section; any other is listed at the end of the last but one."""
 
 HIDDEN = ("__main__", "sample_lexicon")
-SERVING = ("client", "bulk", "server", "conformance")
+SERVING = ("client", "bulk", "server", "options", "limits", "conformance")
 """What of ``serve`` others may rely on; the rest is the server's own."""
 
 

@@ -50,16 +50,28 @@ class CorpusOptions:
     prepared: str | None = None
     """Instead of a corpus: the folder that nmt prepare made, which is trained on whole."""
     valid: tuple[str, ...] = ()
-    """With --prepared: a TSV, or two files, to validate on."""
+    """A TSV, or two files, to validate on: the corpus is then trained on whole. Needed with --prepared."""
+    test: tuple[str, ...] = ()
+    """With --valid: a TSV, or two files, to test on."""
 
     def __post_init__(self) -> None:
         require(len(self.corpus) <= 2, "--corpus", "one file, or two: source and target", self.corpus)
         require(len(self.valid) <= 2, "--valid", "one file, or two: source and target", self.valid)
+        require(len(self.test) <= 2, "--test", "one file, or two: source and target", self.test)
         require(
-            bool(self.valid) == (self.prepared is not None),
+            bool(self.valid) or self.prepared is None,
             "--prepared, --valid",
-            "both of them, a folder and a file of pairs, or neither",
+            "both of them, a folder and a file of pairs",
             (self.prepared, self.valid),
+        )
+        require(
+            bool(self.valid) or not self.test, "--test", "--valid beside it, or none: a part is held out", self.test
+        )
+        require(
+            self.prepared is None or not self.test,
+            "--test",
+            "none with --prepared: nmt evaluate RUN --pairs FILE tests such a run",
+            self.test,
         )
         require(
             self.prepared is None or not self.corpus,
@@ -122,7 +134,7 @@ class CorpusOptions:
 
         if self.corpus == (SAMPLE_NAME,):
             read = sample()
-            return self._with_alignments(_split(SAMPLE_NAME, read.pairs, config), read, aligned)
+            return self._with_alignments(self._parted(SAMPLE_NAME, read.pairs, config, say), read, aligned)
         files = self.corpus or (str(fetch_corpus(SPANISH_ENGLISH_URL, folder, SPANISH_ENGLISH_SHA256)),)
         read = self._read(files)
         say(_told(files, read))
@@ -132,7 +144,31 @@ class CorpusOptions:
             and text_sha256(*files) != SPANISH_ENGLISH_SHA256
         ):
             say(f"{files[0]} is another version of the Spanish-English corpus: scores may not compare with others'.")
-        return self._with_alignments(_split(self.name, read.pairs, config, self.key_side), read, aligned)
+        return self._with_alignments(self._parted(self.name, read.pairs, config, say), read, aligned)
+
+    def _parted(
+        self, name: str, pairs: Sequence[Pair], config: CorpusConfig, say: Callable[[str], None]
+    ) -> SplitCorpus:
+        """The parts of a corpus: split, or whole beside the files that are to validate and test on.
+
+        Raises:
+            FileNotFoundError, ValueError: such a file cannot be read.
+        """
+        key_side: Side = "target" if name == SAMPLE_NAME else self.key_side
+        if not self.valid:
+            return _split(name, pairs, config, key_side)
+        from nmt_keras.corpus import SplitCorpus, repetitions
+
+        corpus = SplitCorpus(name, pairs[: config.first], self.read(self.valid, say), [], key_side)
+        if self.test:
+            corpus = corpus._replace(test=self.read(self.test, say))
+        for option, held in (("--valid", corpus.valid), ("--test", corpus.test)):
+            if held and (seen := repetitions(held, corpus.train)):
+                say(
+                    f"{option}: {seen:,} of {len(held):,} pairs share a sentence with the corpus that is trained on: "
+                    "their scores flatter."
+                )
+        return corpus
 
     def _with_alignments(self, corpus: SplitCorpus, read: Corpus, wanted: bool) -> SplitCorpus:
         """``corpus`` with the alignments of the pairs to train on, if there are any and they are wanted.
@@ -197,6 +233,7 @@ class CorpusOptions:
             "corpus": [each if each == SAMPLE_NAME else str(Path(each).resolve()) for each in self.corpus],
             "prepared": None if self.prepared is None else str(Path(self.prepared).resolve()),
             "valid": [str(Path(each).resolve()) for each in self.valid],
+            "test": [str(Path(each).resolve()) for each in self.test],
         }
         write_whole(run / ORIGIN, json.dumps({**asdict(self), **found}, indent=2) + "\n")
 
@@ -214,7 +251,7 @@ def corpus_of(run: Path) -> CorpusOptions:
     if origin.exists():
         try:
             fields = json.loads(origin.read_text(encoding="utf-8"))
-            several = {name: tuple(fields[name]) for name in ("corpus", "valid") if name in fields}
+            several = {name: tuple(fields[name]) for name in ("corpus", "valid", "test") if name in fields}
             return record_from(CorpusOptions, {**fields, **several})
         except (KeyError, TypeError, json.JSONDecodeError) as error:
             raise ValueError(f"{origin}: expected the options of a corpus; {error!r}. Remove it.") from error

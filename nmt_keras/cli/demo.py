@@ -45,7 +45,7 @@ class Demo(Command):
             corpus = data.load(taken, Path("data"), console.say)
         except CorpusUnavailable as unavailable:
             console.say(f"{unavailable}\n{FALLING_BACK}")
-            data = replace(data, corpus=(SAMPLE_NAME,))
+            data = replace(data, corpus=(SAMPLE_NAME,), valid=(), test=())
             corpus = built_in_sample(taken)
         announcer.next_step()
         own = SAMPLE if corpus.name == SAMPLE_NAME else SPANISH_ENGLISH

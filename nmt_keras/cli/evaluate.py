@@ -60,8 +60,10 @@ class Evaluate(Command):
         """Prints the report."""
         from nmt_keras.comparison import compare, pictures, to_json, to_markdown, worst_alignments, write_report
         from nmt_keras.evaluation import evaluate, gold_error
+        from nmt_keras.metrics import require_tokenizer
         from nmt_keras.translator import ModelTranslator
 
+        require_tokenizer(self.data.languages[1])
         title, pairs = self._sentences(console)
         gold = self._gold_links(pairs)
         names = _names(self.paths)
@@ -110,6 +112,11 @@ class Evaluate(Command):
             self._require_held_out(f"{self.data.name}, --valid", part_sha256(valid, key_side="target"), console)
             return f"{self.data.name}, valid", valid
         corpus = self.data.load(stored_recipe(run).corpus, Path("data"), console.say)
+        if self.part == "test" and not corpus.test:
+            raise ValueError(
+                f"--pairs: expected a file of pairs, as {run} was trained with --valid and no --test: it has no test "
+                "part. --part valid evaluates the pairs it was validated on."
+            )
         pairs = corpus.test if self.part == "test" else corpus.valid
         self._require_held_out(
             f"the {self.part} part of {corpus.name}", part_sha256(pairs, key_side=corpus.key_side), console

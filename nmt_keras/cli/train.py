@@ -68,16 +68,14 @@ class Train(Command):
 
     def train(self, console: Console, recipe: Recipe, corpus: SplitCorpus) -> Path:
         """Trains and evaluates on a corpus that is loaded already; answers the run directory."""
-        told = (
-            f"{corpus.name}: {len(corpus.train):,} pairs to train on, {len(corpus.valid):,} to validate, "
-            f"{len(corpus.test):,} to test."
-        )
+        tested = f", {len(corpus.test):,} to test" if corpus.test else ""
+        told = f"{corpus.name}: {len(corpus.train):,} pairs to train on, {len(corpus.valid):,} to validate{tested}."
         return self._train(
             console,
             recipe,
             corpus.name,
             told,
-            {"valid": corpus.valid, "test": corpus.test},
+            {"valid": corpus.valid, "test": corpus.test} if corpus.test else {"valid": corpus.valid},
             lambda experiment, strategy: experiment.train(corpus, console.say, console.show, self.options, strategy),
         )
 
@@ -120,8 +118,10 @@ class Train(Command):
         """
         from nmt_keras.evaluation import evaluate, write_score
         from nmt_keras.experiment import Experiment
+        from nmt_keras.metrics import require_tokenizer
         from nmt_keras.training import find_strategy, is_chief, is_finished, is_first_worker
 
+        require_tokenizer(self.data.languages[1])  # which evaluation wants, when training is over
         own = self.recipe is None and self.width == 1.0
         folder = self.run or Path("runs") / (name if own else f"{name}-{recipe.name}")
         if self.minutes is self.epochs is self.steps is None and (folder / "recipe.json").exists():

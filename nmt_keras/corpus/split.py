@@ -133,6 +133,12 @@ def group_names(pairs: Sequence[Pair], *, key_side: Side) -> list[str]:
     return [names[groups.root(pair)] for pair in range(len(keys))]
 
 
+def repetitions(held_out: Sequence[Pair], train: Sequence[Pair]) -> int:
+    """How many pairs of a held-out part have a source or a target that ``train`` has, too: see ``sentence_key``."""
+    sources, targets = ({sentence_key(getattr(pair, side)) for pair in train} for side in ("source", "target"))
+    return sum(sentence_key(pair.source) in sources or sentence_key(pair.target) in targets for pair in held_out)
+
+
 def sentence_key(sentence: str) -> str:
     """Folds a sentence to what makes it a repetition of another: case, accents, punctuation and spaces do not."""
     folded = unicodedata.normalize("NFKD", sentence).lower()

@@ -93,7 +93,10 @@ class Updater:
 
     Args:
         model: built.
-        config: rate, clipping, smoothing, denominator, accumulation, XLA.
+        config: rate, clipping, smoothing, denominator, accumulation, XLA, precision.
+
+    Raises:
+        ValueError: products are to be rounded to bfloat16, but the model computes in it throughout.
     """
 
     def __init__(self, model: Seq2Seq, config: TrainConfig):
@@ -101,8 +104,13 @@ class Updater:
         self.variables = list(model.trainable_variables)
         self.optimizer = build_optimizer(config, self.variables)
         self.health = Health(scaled=config.precision == "float16")
-        compiled = choose_execution(config.xla, len(tf.config.list_logical_devices("GPU"))).xla
-        self.rounds = compiled and config.precision == "bfloat16"
+        gpus = len(tf.config.list_logical_devices("GPU"))
+        compiled, _, self.rounds, policy = choose_execution(config.xla, gpus, config.precision)
+        if self.rounds and model.dtype_policy.name != policy:
+            raise ValueError(
+                f"model: compiled in bfloat16 on a CPU, expected one of policy {policy}, got "
+                f"{model.dtype_policy.name}. Build it under the policy float32, or train with xla=False."
+            )
         self.differentiate = tf.function(self._differentiate, jit_compile=compiled, autograph=False)
         self.add = tf.function(_added, jit_compile=compiled, autograph=False)
         self._move: Callable[..., tf.Tensor] = self._moved
@@ -127,7 +135,9 @@ class Updater:
         with tf.GradientTape() as tape:
             source, target, alignment = batch
             smoothing, weight = self.config.label_smoothing, self.config.guided_weight
-            with rounded_factors() if self.rounds else nullcontext():
+            # run eagerly, to be debugged, there is no graph for XLA to compile
+            rounds = self.rounds and not tf.executing_eagerly()
+            with rounded_factors() if rounds else nullcontext():
                 loss = forward(self.model, source, target, smoothing, noise, sampling, alignment, weight)
             scaled = loss.total * scale if self.health.scaled else loss.total
         # a variable that the loss does not reach, such as the embedding of a decoder that reads no words, gets zeros
