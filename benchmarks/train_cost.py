@@ -86,12 +86,12 @@ def measure(axis: str, point: int, settings: Settings) -> dict[str, Any]:
     from benchmarks.train_speed import matched, rates
     from nmt_keras.corpus.batches import Batches, Position, Shape, TokenLists
     from nmt_keras.corpus.shards import PreparedCorpus, ShardedBatches
-    from nmt_keras.model import build_model
+    from nmt_keras.experiment import build_for_training
     from nmt_keras.training.updating import Updater
 
     recipe = matched(point if axis == "width" else 256, 64)
     tf.keras.utils.set_random_seed(1)
-    model = build_model(recipe.model, VOCABULARY, VOCABULARY)
+    model = build_for_training(recipe, VOCABULARY, VOCABULARY)
     updater = Updater(model, recipe.train)
     began = time.perf_counter()
     batches: Any

@@ -162,7 +162,7 @@ def measure(settings: Settings) -> dict[str, Any]:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     import tensorflow as tf
 
-    from nmt_keras.model import build_model
+    from nmt_keras.experiment import build_for_training
     from nmt_keras.recipes import find_recipe
     from nmt_keras.training.updating import Updater
 
@@ -172,7 +172,7 @@ def measure(settings: Settings) -> dict[str, Any]:
     recipe = replace(recipe, train=replace(recipe.train, **changes))
     tf.keras.utils.set_random_seed(1)
     batches, sizes = read_batches(settings.work, recipe)
-    updater = Updater(build_model(recipe.model, *sizes), recipe.train)
+    updater = Updater(build_for_training(recipe, *sizes), recipe.train)
     began = time.perf_counter()
     updater.rehearse(batches, lambda _: None)
     compiling = time.perf_counter() - began

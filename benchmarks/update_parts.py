@@ -74,15 +74,15 @@ def measure(settings: Settings) -> dict[str, float]:
     from benchmarks.train_speed import matched
     from nmt_keras.cells import scan
     from nmt_keras.config import START
+    from nmt_keras.experiment import build_for_training
     from nmt_keras.loss import masked_cross_entropy
-    from nmt_keras.model import build_model
     from nmt_keras.rounding import rounded_factors
     from nmt_keras.training.updating import Updater
 
     recipe = matched(settings.units, settings.batch)
     recipe = replace(recipe, train=replace(recipe.train, precision=settings.precision))
     tf.keras.utils.set_random_seed(1)
-    model = build_model(recipe.model, VOCABULARY, VOCABULARY)
+    model = build_for_training(recipe, VOCABULARY, VOCABULARY)
     updater = Updater(model, recipe.train)
     random = np.random.default_rng(1)
     source, target = (
@@ -151,7 +151,7 @@ def median_seconds(part: Callable[[], Any], runs: int) -> float:
 
 
 def large_product(precision: str, size: int = 2048) -> float:
-    """GFLOP/s of one large product under XLA, of factors in ``precision`` and in float32: what this machine can."""
+    """GFLOP/s of one large product under XLA, rounding its factors to ``precision`` included: what this machine can."""
     import tensorflow as tf
 
     from nmt_keras.cells import product

@@ -450,8 +450,8 @@ class TrainConfig:
     ema_decay: float | None = None
     """Decay of a moving average of the weights, which then is validated and kept as the best; None keeps none."""
     precision: Literal["float32", "bfloat16", "float16"] = "float32"
-    """What the model computes in; weights stay float32. bfloat16 compiled by XLA, as on a CPU, rounds the factors of
-    products with weight matrices and nothing else. float16 scales the loss."""
+    """What the model computes in; weights stay float32. bfloat16 compiled by XLA for a CPU rounds the factors of
+    products with weight matrices and nothing else; elsewhere activations are bfloat16, too. float16 scales the loss."""
     clip_norm: float | None = 1.0
     """Gradients whose global L2 norm exceeds this are scaled down to it; None leaves them."""
     label_smoothing: float = 0.1

@@ -45,6 +45,11 @@ or of its validation part where it has no other. No training
 part holds one of them, but for the first: it is the TensorFlow tutorial's, and everybody's."""
 
 
+def questions_of(corpus: SplitCorpus) -> list[str]:
+    """The sentences that the demo translates."""
+    return QUESTIONS.get(corpus.name) or [pair.source for pair in (corpus.test or corpus.valid)[:5]]
+
+
 START_SECONDS = 300.0
 """That the embedded server may take to load the models."""
 
@@ -94,7 +99,7 @@ def demonstrate(corpus: SplitCorpus, languages: Languages, run: Path, announcer:
     say = announcer.say
     experiment = Experiment(run)
     translator = experiment.translator()
-    questions = QUESTIONS.get(corpus.name) or [pair.source for pair in (corpus.test or corpus.valid)[:5]]
+    questions = questions_of(corpus)
     announcer.next_step()
     for question, translation in zip(questions, translator.translate(questions), strict=True):
         say(f"  {question}  ->  {translation.text}   ({translation.score:.2f} nats/token)")

@@ -239,7 +239,7 @@ class Experiment:
             texts = self._texts()
             batches = make_batches(*texts)
             with strategy.scope() if strategy else nullcontext():
-                model = self._model(*texts)
+                model = build_for_training(self.recipe, *(text.vocabulary_size for text in texts))
             # there is no shortlist yet, and a validation's figures are of the whole vocabulary
             translator = ModelTranslator(*texts, model, dataclasses.replace(self.recipe.search, shortlist=0))
             board, profiler = self.folder / "tensorboard", Profiler(self.folder / "tensorboard", options.profile)
@@ -387,18 +387,6 @@ class Experiment:
                 return Path(found)
         raise FileNotFoundError(f"{self.folder}: expected a checkpoint to export, found none. Train the run first.")
 
-    def _model(self, source_text: Text, target_text: Text) -> Seq2Seq:
-        """The model to train, which computes in the recipe's precision; translators compute in float32."""
-        before = keras.config.dtype_policy()
-        gpus = len(tf.config.list_logical_devices("GPU"))
-        execution = choose_execution(self.recipe.train.xla, gpus, self.recipe.train.precision)
-        keras.config.set_dtype_policy(execution.policy)
-        try:
-            sizes = source_text.vocabulary_size, target_text.vocabulary_size
-            return build_model(self.recipe.model, *sizes, fused=execution.fused)
-        finally:
-            keras.config.set_dtype_policy(before)
-
     def identity(self) -> dict[str, Any]:
         """What the run is made of, by name: the recipe's fields, and the checksums of corpus and vocabularies."""
         corpus = json.loads((self.folder / "corpus.json").read_text(encoding="utf-8"))
@@ -443,6 +431,17 @@ class Experiment:
             text.save(self.folder / side)
         write_whole(recorded, json.dumps(facts, indent=2) + "\n")
         write_recipe(self.folder, self.recipe)
+
+
+def build_for_training(recipe: Recipe, source_size: int, target_size: int) -> Seq2Seq:
+    """The model of a recipe as it is trained here: in the recipe's precision, as this machine's devices execute it."""
+    before = keras.config.dtype_policy()
+    execution = choose_execution(recipe.train.xla, len(tf.config.list_logical_devices("GPU")), recipe.train.precision)
+    keras.config.set_dtype_policy(execution.policy)
+    try:
+        return build_model(recipe.model, source_size, target_size, fused=execution.fused)
+    finally:
+        keras.config.set_dtype_policy(before)
 
 
 def write_recipe(folder: Path, recipe: Recipe) -> None:

@@ -107,7 +107,7 @@ def test_a_corpus_is_prepared_trained_on_gone_on_with_and_evaluated(pairs, tmp_p
     assert "mine: 110 pairs" in capsys.readouterr().err
     cli.main(["evaluate", "run", "--part", "valid", "--json"])
     assert json.loads(capsys.readouterr().out)["title"] == "mine, valid"
-    assert "which has no test part" in fails(["evaluate", "run"], capsys)
+    assert "has no test part" in fails(["evaluate", "run"], capsys)
     write(tmp_path / "valid.tsv", pairs[100:])
     assert "is not the one that run was trained without" in fails(["evaluate", "run", "--part", "valid"], capsys)
     again = ["prepare", *files, "--to", "prepared/mine", *texts]
@@ -139,16 +139,39 @@ def test_a_corpus_beside_files_to_validate_and_test_on_is_trained_on_whole(tiny,
     assert "mine: 90 pairs to train on, 20 to validate, 11 to test." in said
     assert re.search(r"--test: [1-9]\d? of 11 pairs share a sentence with the corpus that is trained on", said)
     assert "test: BLEU" in said
+    cli.main(["train", "--run", "run"])  # finished; all three files are known from the run
+    assert "mine: 90 pairs to train on, 20 to validate, 11 to test." in capsys.readouterr().err
+    Path("mine.tsv").unlink()  # evaluation wants the held-out file alone
     cli.main(["evaluate", "run", "--json"])
     assert json.loads(capsys.readouterr().out)["sentences"] == 11
-    cli.main(["train", "tiny", "--corpus", "mine.tsv", "--valid", valid, "--run", "untested"])
+    write(Path("held.tsv"), pairs[100:])
+    assert "is not the one that run was trained without" in fails(["evaluate", "run"], capsys)
+
+
+@pytest.mark.long
+def test_a_run_without_a_test_part_is_evaluated_on_its_validation_part(tiny, pairs, capsys):
+    write(Path("mine.tsv"), pairs[:90])
+    columns = ["--source-column", "0", "--target-column", "1"]
+    valid = write(Path("dev.tsv"), [*pairs[90:110], pairs[0]])
+    cli.main(["train", "tiny", "--corpus", "mine.tsv", "--valid", valid, "--run", "run", *columns])
     said = capsys.readouterr().err
-    assert "90 pairs to train on, 20 to validate. Run" in said
+    assert "90 pairs to train on, 21 to validate. Run" in said
+    assert re.search(r"--valid: [1-9]\d? of 21 pairs share a sentence", said)
     assert "valid: BLEU" in said
     assert "test: BLEU" not in said
-    assert "no test part" in fails(["evaluate", "untested"], capsys)
-    cli.main(["evaluate", "untested", "--part", "valid", "--json"])
-    assert json.loads(capsys.readouterr().out)["sentences"] == 20
+    assert "has no test part" in fails(["evaluate", "run"], capsys)
+    cli.main(["evaluate", "run", "--part", "valid", "--json"])
+    assert json.loads(capsys.readouterr().out)["sentences"] == 21
+
+
+def test_parts_of_ones_own_leave_the_corpus_as_it_is_but_for_what_the_recipe_takes_of_it(tiny, pairs):
+    files = write(Path("mine.tsv"), pairs[:90]), write(Path("dev.tsv"), pairs[90:])
+    Path("mine.align").write_text("".join(f"0-{number}\n" for number in range(90)), "utf-8")
+    options = CorpusOptions(files[:1], valid=files[1:], alignments="mine.align")
+    taken = replace(TINY_RECIPE.corpus, first=50)
+    found = options.load(taken, Path("data"), lambda _: None, aligned=True)
+    assert (list(found.train), list(found.valid), list(found.test)) == (pairs[:50], pairs[90:], [])
+    assert found.alignments == [f"0-{number}" for number in range(50)]
 
 
 def test_repetitions_are_pairs_of_which_either_side_is_trained_on():
@@ -163,6 +186,9 @@ def test_parts_of_ones_own_are_refused_where_they_mean_nothing(capsys):
     prepared = ["train", "--prepared", "p", "--valid", "v.tsv", "--test", "t.tsv"]
     assert "--test: expected none with --prepared" in fails(prepared, capsys)
     assert "--valid: expected one file, or two" in fails(["train", "--valid", "a", "b", "c"], capsys)
+    assert "--valid: expected --corpus beside it" in fails(["train", "--valid", "v.tsv"], capsys)
+    two = ["train", "--corpus", "a.es", "a.en", "--valid", "v.es", "v.en", "--test", "t.tsv"]
+    assert "--test: expected a TSV, or two files, as --corpus is" in fails(two, capsys)
 
 
 def test_a_missing_tokenizer_is_said_before_training(tiny, pairs, capsys, monkeypatch):

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from nmt_keras import demo
-from nmt_keras.corpus import Pair, read_pairs, sentence_key, split_pairs
+from nmt_keras.corpus import Pair, SplitCorpus, read_pairs, sentence_key, split_pairs
 from nmt_keras.sample import SAMPLE_NAME, sample_pairs
 
 
@@ -47,3 +47,10 @@ def test_a_server_that_says_nothing_is_given_up(monkeypatch, tmp_path):
     monkeypatch.setattr(demo, "START_SECONDS", 0.2)
     with pytest.raises(OSError, match=r"the embedded server did not start"):
         demo.ask(tmp_path / "sample" / "1", "hola")
+
+
+def test_a_corpus_of_ones_own_is_asked_about_sentences_that_were_held_out():
+    pairs = [Pair(f"s{number}", f"t{number}") for number in range(9)]
+    assert demo.questions_of(SplitCorpus("mine", pairs[:1], pairs[1:3], pairs[3:])) == ["s3", "s4", "s5", "s6", "s7"]
+    assert demo.questions_of(SplitCorpus("mine", pairs[:1], pairs[1:3], [])) == ["s1", "s2"]
+    assert demo.questions_of(SplitCorpus("spa-eng", pairs[:1], pairs[1:3], [])) == demo.QUESTIONS["spa-eng"]

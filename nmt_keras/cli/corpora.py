@@ -50,9 +50,9 @@ class CorpusOptions:
     prepared: str | None = None
     """Instead of a corpus: the folder that nmt prepare made, which is trained on whole."""
     valid: tuple[str, ...] = ()
-    """A TSV, or two files, to validate on: the corpus is then trained on whole. Needed with --prepared."""
+    """A TSV, or two files, to validate on: the corpus is then trained on whole. A prepared one needs it."""
     test: tuple[str, ...] = ()
-    """With --valid: a TSV, or two files, to test on."""
+    """A TSV, or two files, to test on, where there are some to validate on."""
 
     def __post_init__(self) -> None:
         require(len(self.corpus) <= 2, "--corpus", "one file, or two: source and target", self.corpus)
@@ -67,6 +67,15 @@ class CorpusOptions:
         require(
             bool(self.valid) or not self.test, "--test", "--valid beside it, or none: a part is held out", self.test
         )
+        require(
+            not self.valid or self.prepared is not None or bool(self.corpus),
+            "--valid",
+            "--corpus beside it, or --prepared",
+            self.valid,
+        )
+        for name, files in (("--valid", self.valid), ("--test", self.test)):
+            alike = not files or self.prepared is not None or len(files) == len(self.corpus)
+            require(alike, name, "a TSV, or two files, as --corpus is", files)
         require(
             self.prepared is None or not self.test,
             "--test",
@@ -154,12 +163,11 @@ class CorpusOptions:
         Raises:
             FileNotFoundError, ValueError: such a file cannot be read.
         """
-        key_side: Side = "target" if name == SAMPLE_NAME else self.key_side
         if not self.valid:
-            return _split(name, pairs, config, key_side)
+            return _split(name, pairs, config, self.key_side)
         from nmt_keras.corpus import SplitCorpus, repetitions
 
-        corpus = SplitCorpus(name, pairs[: config.first], self.read(self.valid, say), [], key_side)
+        corpus = SplitCorpus(name, pairs[: config.first], self.read(self.valid, say), [], self.key_side)
         if self.test:
             corpus = corpus._replace(test=self.read(self.test, say))
         for option, held in (("--valid", corpus.valid), ("--test", corpus.test)):
@@ -201,6 +209,8 @@ class CorpusOptions:
     @property
     def key_side(self) -> Side:
         """The side that names the groups of a split: a TSV's first column, so that both directions split it alike."""
+        if self.prepared is not None or self.corpus == (SAMPLE_NAME,):
+            return "target"
         return "source" if self.source_column < self.target_column and len(self.corpus) < 2 else "target"
 
     def read(self, files: Sequence[str], say: Callable[[str], None]) -> list[Pair]:

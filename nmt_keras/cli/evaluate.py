@@ -35,7 +35,7 @@ class Evaluate(Command):
     part: Literal["test", "valid"] = "test"
     """The part of the first run's corpus to translate."""
     pairs: tuple[str, ...] = ()
-    """Instead: a TSV, or a source and a target file, of which every pair is translated."""
+    """Instead: a TSV (see --source-column), or a source and a target file, of which every pair is translated."""
     gold: Path | None = None
     """Links of each of these pairs, a line each: 0-0 is sure, 1p2 possible. Adds runs' alignment error rate."""
     to: Path | None = None
@@ -102,26 +102,21 @@ class Evaluate(Command):
         run = self.paths[0]
         if not is_run(run):
             raise ValueError(f"--pairs: expected a file of pairs, as {run} is no run, which knows its corpus.")
-        if self.data.prepared is not None:
-            if self.part == "test":
+        title = f"{self.data.name}, {self.part}"
+        if self.data.valid:
+            files = self.data.test if self.part == "test" else self.data.valid
+            if not files:
                 raise ValueError(
-                    f"--pairs: expected a file of pairs, as {run} was trained on a prepared corpus, which has no test "
-                    "part. --part valid evaluates the pairs it was validated on."
+                    f"--pairs: expected a file of pairs, as {run} was trained without --test and has no test part. "
+                    "--part valid evaluates the pairs it was validated on."
                 )
-            valid = self.data.read(self.data.valid, console.say)
-            self._require_held_out(f"{self.data.name}, --valid", part_sha256(valid, key_side="target"), console)
-            return f"{self.data.name}, valid", valid
-        corpus = self.data.load(stored_recipe(run).corpus, Path("data"), console.say)
-        if self.part == "test" and not corpus.test:
-            raise ValueError(
-                f"--pairs: expected a file of pairs, as {run} was trained with --valid and no --test: it has no test "
-                "part. --part valid evaluates the pairs it was validated on."
-            )
-        pairs = corpus.test if self.part == "test" else corpus.valid
-        self._require_held_out(
-            f"the {self.part} part of {corpus.name}", part_sha256(pairs, key_side=corpus.key_side), console
-        )
-        return f"{corpus.name}, {self.part}", pairs
+            pairs: Sequence[Pair] = self.data.read(files, console.say)
+        else:
+            corpus = self.data.load(stored_recipe(run).corpus, Path("data"), console.say)
+            pairs = corpus.test if self.part == "test" else corpus.valid
+        told = f"the {self.part} part of {self.data.name}"
+        self._require_held_out(told, part_sha256(pairs, key_side=self.data.key_side), console)
+        return title, pairs
 
     def _require_held_out(self, told: str, sha256: str, console: Console) -> None:
         """Raises ValueError unless the first run keeps pairs of that checksum as its own part; of others, says so."""

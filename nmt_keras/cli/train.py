@@ -121,7 +121,8 @@ class Train(Command):
         from nmt_keras.metrics import require_tokenizer
         from nmt_keras.training import find_strategy, is_chief, is_finished, is_first_worker
 
-        require_tokenizer(self.data.languages[1])  # which evaluation wants, when training is over
+        if is_first_worker():
+            require_tokenizer(self.data.languages[1])  # which evaluation wants, when training is over
         own = self.recipe is None and self.width == 1.0
         folder = self.run or Path("runs") / (name if own else f"{name}-{recipe.name}")
         if self.minutes is self.epochs is self.steps is None and (folder / "recipe.json").exists():
