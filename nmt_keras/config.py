@@ -423,7 +423,8 @@ class TrainConfig:
     shapes: int = 8
     """Static batch shapes at the most; each is compiled once."""
     max_tokens: int = 40
-    """Pairs with a side of more tokens, END included, are left out of training, and counted."""
+    """Pairs with a side of more tokens, END included, or of more than its text takes, are left out of training, and
+    counted."""
     pool_size: int = 16384
     """Pairs that are permuted, sorted by length and cut into batches together."""
     optimizer: Literal["adam", "adamw", "adadelta", "sgd"] = "adam"
@@ -566,7 +567,7 @@ class FilterConfig:
     """Which pairs a prepared corpus leaves out; each reason is counted."""
 
     max_tokens: int = 80
-    """Tokens of a side, END included, at the most."""
+    """Tokens of a side, END included, at the most; or as many as its text takes, where these are fewer."""
     max_ratio: float | None = None
     """Times that one side may have the other's tokens, END included; None allows any."""
     drop_identical: bool = True

@@ -33,7 +33,7 @@ import tensorflow as tf
 from nmt_keras.board import Board, Profiler
 from nmt_keras.config import ExportConfig, Recipe, RunOptions, TrainConfig, require
 from nmt_keras.corpus import Pair, SplitCorpus, part_sha256
-from nmt_keras.corpus.batches import Batches, BatchSource, TokenLists, choose_shapes
+from nmt_keras.corpus.batches import Batches, BatchSource, TokenLists, choose_shapes, rows_by_shape
 from nmt_keras.corpus.batching import batch_pairs
 from nmt_keras.corpus.encoding import encode_lines
 from nmt_keras.corpus.shards import PreparedCorpus, ShardedBatches
@@ -60,12 +60,14 @@ from nmt_keras.training import (
     train,
 )
 from nmt_keras.training.locking import sole_trainer
+from nmt_keras.training.records import mend_records
 from nmt_keras.translator import ModelTranslator, Translator
 from nmt_keras.unknown_words import UnknownWords
 
 AS_ALWAYS = RunOptions()
 SECONDS_FOR_CHIEF = 600  # that other workers wait until the vocabularies are there
 SHOWN_SENTENCES = 4  # whose translations TensorBoard shows
+MOST_VALIDATED = 128  # sentences of a batch whose loss is measured; a batch of training may be shared among devices
 
 Languages = tuple[str | None, str | None]
 """Codes of source and target language; None where nobody said."""
@@ -222,6 +224,11 @@ class Experiment:
         self._train(facts, lambda: texts, make_batches, valid, report, show, options, strategy)
         if is_chief(strategy):
             self._learn_shortlist(lambda: corpus.read_some(SHORTLIST_PAIRS), report)
+            if self.recipe.search.replaces_unknown and not (self.folder / LEXICON).exists():
+                report(
+                    "unknown words are replaced by the source's own: a prepared corpus has no words to learn a lexicon "
+                    "from (Experiment.learn_lexicon does, from pairs)"
+                )
 
     def _train(
         self,
@@ -242,6 +249,8 @@ class Experiment:
             self.recipe = _settled(self.folder, self.recipe)  # another process may have begun the run meanwhile
             self._prepare(facts, fit, is_chief(strategy))
             if is_finished(self.folder):
+                if is_chief(strategy):
+                    mend_records(self.folder / "checkpoints", options.previous, report)
                 return False
             if options.deterministic:
                 tf.config.experimental.enable_op_determinism()
@@ -267,7 +276,7 @@ class Experiment:
                     batches,
                     config,
                     self.folder,
-                    validation(model, translator, valid, config.validation_sentences),
+                    validation(model, translator, valid, config),
                     report,
                     show_and_profile,
                     identity=self.identity(),
@@ -543,24 +552,28 @@ def _nothing(_: Mapping[str, float]) -> None:
 
 
 def validation(
-    model: Seq2Seq, translator: ModelTranslator, pairs: Sequence[Pair], sentences: int, batch_size: int = 128
+    model: Seq2Seq, translator: ModelTranslator, pairs: Sequence[Pair], config: TrainConfig
 ) -> Callable[[], dict[str, float]]:
     """A function that measures the model, which ``translator`` translates with, as it is on ``pairs``.
 
     It answers ``valid_loss``, the cross-entropy of all pairs in nats per token without smoothing or dropout, and
-    ``valid_bleu``, of an evenly spaced sample of ``sentences`` of them.
+    ``valid_bleu``, of an evenly spaced sample of ``config.validation_sentences`` of them. Batches are no larger than
+    those of training, for which there is memory.
     """
     source, _ = encode_lines(translator.source_text, [pair.source for pair in pairs])
     target, _ = encode_lines(translator.target_text, [pair.target for pair in pairs])
     shapes = choose_shapes(source.lengths, target.lengths, count=8)
-    batches = Batches(source, target, batch_size=batch_size, shapes=shapes, pool_size=len(pairs), seed=0)
+    trained = rows_by_shape(shapes, config.batch_size, config.batch_tokens)
+    rows = {shape: min(count, MOST_VALIDATED) for shape, count in trained.items()}
+    batches = Batches(source, target, batch_size=rows, shapes=shapes, pool_size=len(pairs), seed=0)
     ids = tf.TensorSpec([None, None], tf.int32)
     measure = tf.function(
         lambda source, target: forward(model, source, target, smoothing=0.0),
         input_signature=[ids, ids],
         autograph=False,
     )
-    shown = [pairs[i] for i in np.unique(np.linspace(0, len(pairs) - 1, sentences).astype(int))]
+    sample = np.linspace(0, len(pairs) - 1, config.validation_sentences)
+    shown = [pairs[i] for i in np.unique(sample.astype(int))]
 
     def validate() -> dict[str, float]:
         losses = [measure(batch.source, batch.target) for batch in batches.epoch(0)]

@@ -50,6 +50,16 @@ def test_training_shows_a_bar_on_a_terminal(streams):
     assert "step 2 of 3" not in said.getvalue()
 
 
+def test_a_bar_s_end_moves_with_the_number_of_steps(streams):
+    said = streams(True, True)
+    console = Console()
+    console.show(1, 2, {})
+    for step in (2, 3):
+        console.show(step, 3, ROW)
+    console.close()
+    assert "3/3" in said.getvalue()
+
+
 def test_training_that_nobody_watches_says_a_line_for_each_row_of_its_log_and_shows_no_bar(streams):
     said = streams(False, False)
     console = Console()

@@ -189,11 +189,11 @@ def test_no_lines_become_no_ids():
     assert len(tokens) == len(truncated) == 0
 
 
-@pytest.mark.parametrize("text_limit", [6, 30])
-def test_pairs_with_a_long_side_are_left_out_and_counted(run_folder, tmp_path, text_limit):
+@pytest.mark.parametrize(("text_limit", "limit"), [(6, 30), (30, 6)])
+def test_pairs_with_a_long_side_are_left_out_and_counted(run_folder, tmp_path, text_limit, limit):
     recipe = Experiment(run_folder).recipe
     text = replace(recipe.source, max_tokens=text_limit)
-    recipe = replace(recipe, source=text, target=text, train=replace(recipe.train, max_tokens=6))
+    recipe = replace(recipe, source=text, target=text, train=replace(recipe.train, max_tokens=limit))
     short = [Pair(f"uno dos {i} .", f"one two {i} .") for i in range(17)]  # 5 tokens with END
     long = [Pair("uno dos tres cuatro cinco seis", "one"), Pair("uno", "one two three four five six seven eight")]
 
@@ -201,7 +201,7 @@ def test_pairs_with_a_long_side_are_left_out_and_counted(run_folder, tmp_path, t
         if "left out" in sentence:
             raise InterruptedError(sentence)
 
-    with pytest.raises(InterruptedError, match=r"^17 pairs to train on; 2 left out"):
+    with pytest.raises(InterruptedError, match=r"^17 pairs to train on; 2 left out: more than 6 tokens a side$"):
         Experiment(tmp_path / "run", recipe).train(
             SplitCorpus("numbers", short + long, short, short), report=stop_at_the_count, show=lambda *_: None
         )

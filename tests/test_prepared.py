@@ -104,7 +104,7 @@ def test_equal_pairs_and_no_others_share_a_key_and_so_a_shard():
 
 def test_every_reason_is_counted(corpus):
     assert corpus.record["left_out"] == {
-        "identical sides": 1, "more than max_tokens on a side": 1, "sides too unlike in length": 1,
+        "identical sides": 1, "more than max_tokens of filter or text on a side": 1, "sides too unlike in length": 1,
         "malformed lines": 1, "duplicate pairs": 5,
     }  # fmt: skip
     assert corpus.record["lines"] == 120 + 5 + 4
@@ -147,6 +147,13 @@ def test_a_preparation_that_was_interrupted_is_no_corpus_and_can_be_repeated(pai
     assert {path.name for path in folder.iterdir()} == {
         "prepared.json", "source", "target", "train-00000-of-00002.tfrecord", "train-00001-of-00002.tfrecord",
     }  # fmt: skip
+
+
+def test_a_run_s_directory_is_not_prepared_into(pairs, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "recipe.json").write_text("{}")
+    with pytest.raises(FileExistsError, match=r"run: expected a new folder, received the directory of a run"):
+        prepare([write(tmp_path / "a.tsv", pairs)], tmp_path / "run", TINY_TEXT, TINY_TEXT, FILTERS, **COLUMNS)
 
 
 def test_a_preparation_that_was_interrupted_can_be_repeated_with_other_shards(pairs, tmp_path):
@@ -436,10 +443,10 @@ def test_items_that_are_made_ahead_come_in_order_and_errors_in_their_turn():
         yield from range(5)
         raise OSError("the disk is gone")
 
-    found = []
+    ahead = prefetched(items(), 3)
+    assert list(islice(ahead, 5)) == list(range(5))
     with pytest.raises(OSError, match="the disk is gone"):
-        found.extend(prefetched(items(), 3))
-    assert found == [] or found == list(range(5))
+        next(ahead)
     assert list(prefetched(iter(range(7)), 3)) == list(range(7))
 
 
@@ -457,7 +464,9 @@ def test_no_more_is_made_ahead_than_allowed():
 @pytest.mark.long
 def test_a_run_trains_on_a_prepared_corpus_and_goes_on(corpus, pairs, tmp_path):
     recipe = replace(
-        TINY_RECIPE, train=replace(TINY_RECIPE.train, steps=4, max_tokens=20, batch_tokens=120, checkpoint_every=2)
+        TINY_RECIPE,
+        train=replace(TINY_RECIPE.train, steps=4, max_tokens=20, batch_tokens=120, checkpoint_every=2),
+        search=replace(TINY_RECIPE.search, replaces_unknown=True),
     )
     reports = []
 
@@ -473,6 +482,7 @@ def test_a_run_trains_on_a_prepared_corpus_and_goes_on(corpus, pairs, tmp_path):
     train(lambda *_: None)
     assert "resuming at step 2 of 4" in reports
     assert any(r.startswith("120 pairs to train on; left out when they were prepared: 1 identical") for r in reports)
+    assert reports[-1].startswith("unknown words are replaced by the source's own")
     assert len(Experiment(tmp_path / "run").translator().translate(["No."])) == 1
     facts = json.loads((tmp_path / "run" / "corpus.json").read_text())
     assert facts["pairs"]["train"] == 120

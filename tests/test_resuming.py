@@ -2,12 +2,14 @@
 
 import json
 import os
+import re
 import resource
 import shutil
 import signal
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,7 +26,7 @@ from nmt_keras.corpus import SplitCorpus
 from nmt_keras.corpus.batches import Batches, Position
 from nmt_keras.corpus.preparing import prepare
 from nmt_keras.experiment import Experiment
-from nmt_keras.training import Interrupted, is_finished, load_weights, train
+from nmt_keras.training import Interrupted, is_finished, load_weights, newest, train
 
 ROOT = Path(nmt_keras.__file__).parents[1]
 
@@ -277,6 +279,47 @@ def test_a_run_whose_record_of_the_best_is_emptied_goes_on_and_keeps_it(batches,
     Run(batches, stopped)()
     assert is_finished(stopped)
     assert load_weights(Bigram(), stopped / "checkpoints") == 5
+
+
+def test_a_best_checkpoint_that_arrived_by_half_gives_way_when_asked_to(batches, stopped):
+    best = stopped / "checkpoints" / "best"
+    for data in best.glob("ckpt-5.data-*"):
+        data.unlink()
+    with pytest.raises(ValueError, match=r"best/ckpt-5: expected a checkpoint.*--options\.previous"):
+        load_weights(Bigram(), stopped / "checkpoints")
+    again = Run(batches, stopped, at={11: interrupt})
+    with pytest.raises(Interrupted):
+        again(previous=True)
+    assert again.reports[0].endswith("ckpt-5 cannot be read, set aside; none is left")
+    # a worse loss than the lost one's is the best that there is
+    assert load_weights(Bigram(), stopped / "checkpoints") == 10
+
+
+def test_a_best_checkpoint_without_record_or_data_is_set_aside_when_asked_to(batches, stopped):
+    best = stopped / "checkpoints" / "best"
+    (best / "checkpoint").write_text("")
+    for data in best.glob("ckpt-5.data-*"):
+        data.unlink()
+    with pytest.raises(ValueError, match="nor is any of them whole"):
+        Run(batches, stopped)()
+    again = Run(batches, stopped)
+    again(previous=True)
+    assert again.reports[0].endswith("none is left")
+    assert newest(best) is not None
+
+
+def test_a_run_whose_clock_was_ahead_goes_on_from_its_checkpoints(batches, stopped):
+    for name in ("last", "best"):
+        record = stopped / "checkpoints" / name / "checkpoint"
+        said = re.sub(r"(timestamps?): [\d.e+]+", f"\\1: {time.time() + 1e6}", record.read_text())
+        assert "last_preserved_timestamp" in said
+        record.write_text(said)
+    again = Run(batches, stopped, at={11: interrupt})
+    with pytest.raises(Interrupted):
+        again()
+    assert again.steps[0] == 10
+    kept = {path.name.partition(".")[0] for path in (stopped / "checkpoints" / "last").glob("ckpt-*")}
+    assert kept == {"ckpt-10", "ckpt-11"}  # those that were there made room
 
 
 def test_a_record_of_nothing_is_no_hindrance(batches, tmp_path):

@@ -37,6 +37,7 @@ class Console:
             self._bar.set_postfix_str(describe_figures(row), refresh=False)
             if not terminal:
                 self.say(describe(row, total))
+        self._bar.total = total  # minutes become another number of steps once some are made
         self._bar.update()
 
     def count(self, blocks: Iterable[Sequence[Line]]) -> Iterator[Sequence[Line]]:

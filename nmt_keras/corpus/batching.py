@@ -42,14 +42,16 @@ def batch_pairs(
         config.segmentation_alpha,
     )
     limit = config.max_tokens
+    one, other = (min(limit, text.config.max_tokens) for text in texts)
+    told = f"{one} tokens a side" if one == other else f"{one} source or {other} target tokens"
     (source, source_cut), (target, target_cut) = (
         encode_lines(text, lines) for text, lines in zip(texts, zip(*pairs, strict=True), strict=True)
     )
     long = source_cut | target_cut | (source.lengths > limit) | (target.lengths > limit)
     kept = np.flatnonzero(~long).tolist()
     if not kept:
-        raise ValueError(f"TrainConfig.max_tokens: expected some pair of at most {limit} tokens a side, found none.")
-    report(f"{len(kept):,} pairs to train on; {len(source) - len(kept):,} left out: more than {limit} tokens a side")
+        raise ValueError(f"TrainConfig.max_tokens: expected some pair of at most {told}, found none.")
+    report(f"{len(kept):,} pairs to train on; {len(source) - len(kept):,} left out: more than {told}")
     source, target = source.take(np.array(kept)), target.take(np.array(kept))
     shapes = choose_shapes(source.lengths, target.lengths, config.shapes)
     batches = Batches(

@@ -13,7 +13,7 @@ class Rejection(Enum):
     """Why a pair is left out of a prepared corpus."""
 
     IDENTICAL = "identical sides"
-    TOO_LONG = "more than max_tokens on a side"
+    TOO_LONG = "more than max_tokens of filter or text on a side"
     RATIO = "sides too unlike in length"
     DUPLICATE = "duplicate pairs"
 

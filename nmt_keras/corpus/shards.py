@@ -66,11 +66,10 @@ SHARD_FILES = re.compile(r"train-\d{5}-of-\d{5}\.tfrecord(\.\w+\.partial)?")
 
 
 def require_unprepared(folder: str) -> None:
-    """Raises FileExistsError if ``folder``, wherever TensorFlow can read, holds a prepared corpus."""
-    if tf.io.gfile.exists(os.path.join(folder, RECORD_FILE)):
-        raise FileExistsError(
-            f"{folder}: expected a new folder, received a prepared corpus. Name another, or remove it."
-        )
+    """Raises FileExistsError if ``folder``, wherever TensorFlow can read, holds a prepared corpus or a run."""
+    for file, what in ((RECORD_FILE, "a prepared corpus"), ("recipe.json", "the directory of a run")):
+        if tf.io.gfile.exists(os.path.join(folder, file)):
+            raise FileExistsError(f"{folder}: expected a new folder, received {what}. Name another, or remove it.")
 
 
 def remove_leftovers(folder: str, keep: Collection[str] = ()) -> None:

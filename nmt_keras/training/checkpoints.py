@@ -88,8 +88,8 @@ class Checkpoints:
 
     ``tf.train.Checkpoint`` writes data under a new number, renames it, and only then rewrites the small file that says
     which number counts: a process killed at any moment leaves the previous checkpoint valid. After a power cut in the
-    middle of writing the newest may be damaged, which its checksums tell: the one before is whole. See ``records`` for
-    what is done where that small file is lost.
+    middle of writing the newest may be damaged, which its checksums tell: of ``last``, where two are kept, the one
+    before is whole. See ``records`` for what is done where that small file is lost.
 
     Args:
         folder: holds ``last`` and ``best``.
@@ -125,7 +125,7 @@ class Checkpoints:
         Raises:
             ValueError: the checkpoint is damaged, or was not written by this run; the message names what differs.
         """
-        known = self.last.checkpoints[::-1]
+        known = [str(self.folder / "last" / name) for name in reversed(recorded(self.folder / "last"))]
         if not known:
             return None
         path = next((p for p in known if is_whole(Path(p))), known[0]) if previous else known[0]
@@ -141,6 +141,8 @@ class Checkpoints:
                 f"{path}: expected a checkpoint of this recipe's model; {_told(error)}. "
                 f"Train in a new run directory, or restore the recipe that made it.{way}"
             ) from error
+        if newest(self.folder / "best") is None:
+            self.progress.best.assign(math.inf)  # whatever it was, it is there no more
         return path
 
     def save(self, manager: tf.train.CheckpointManager) -> None:
@@ -187,14 +189,21 @@ def load_weights(model: Seq2Seq, folder: Path) -> int:
 
     Raises:
         FileNotFoundError: there is no checkpoint.
-        ValueError: it does not fit the model.
+        ValueError: it cannot be read, or does not fit the model.
     """
     path = newest(folder / "best") or newest(folder / "last")
     if path is None:
         raise FileNotFoundError(
             f"{folder}: expected a checkpoint under best/ or last/, found none. Train the run first."
         )
-    for variable, value in zip(model.variables, _read_weights(model, str(path)), strict=True):
+    try:
+        values = _read_weights(model, str(path))
+    except ValueError as error:
+        if newest(folder / "last") in (None, path) or is_whole(path):
+            raise
+        way = "Call training again with RunOptions.previous (--options.previous): it sets aside what cannot be read."
+        raise ValueError(f"{error} {way}") from error
+    for variable, value in zip(model.variables, values, strict=True):
         variable.assign(value)
     return int(tf.train.load_checkpoint(str(path)).get_tensor(f"progress/step{VALUE}"))
 

@@ -187,7 +187,7 @@ class ReplicatedUpdater(Updater):
         return self._here(self.strategy.run(everywhere, args=(number,)))
 
     def _here(self, value: Any) -> tf.Tensor:
-        """A value that is equal on all replicas, as one tensor."""
+        """A value of replicas as one tensor, that of the first one here."""
         return self.strategy.experimental_local_results(value)[0]
 
     def _moved_everywhere(

@@ -20,7 +20,7 @@ from nmt_keras.optimization import learning_rate
 from nmt_keras.training.checkpoints import Checkpoints, Progress
 from nmt_keras.training.distribution import ReplicatedUpdater, is_chief
 from nmt_keras.training.log import Interval, Log, Unwritten
-from nmt_keras.training.records import mend_record
+from nmt_keras.training.records import mend_records
 from nmt_keras.training.signals import Interrupted, StopSignals, stop_signals
 from nmt_keras.training.updating import Metrics, Updater
 
@@ -62,7 +62,8 @@ def train(
         report: told, in sentences, what happens.
         show: told (step, total steps, newest log row) after every update; the row is empty before the first.
         identity: what the run is made of, by name; a checkpoint that was written with another one is refused.
-        previous: whether a damaged last checkpoint gives way to the newest that is whole, and is set aside.
+        previous: whether a damaged last checkpoint gives way to the newest that is whole, and is set aside; so is a
+            best one that is damaged.
         strategy: what spreads training over devices or machines; ``model`` was made in its scope. Every process makes
             the same calls; the chief alone writes.
         observe: told each row that the log gets; while it is told a validation's, the model is as it was validated.
@@ -78,9 +79,7 @@ def train(
     updater = Updater(model, config) if strategy is None else ReplicatedUpdater(model, config, strategy)
     progress, chief = Progress(identity or {}), is_chief(strategy)
     if chief:
-        for name in ("last", "best"):
-            if mended := mend_record(folder / "checkpoints" / name, previous):
-                report(mended)
+        mend_records(folder / "checkpoints", previous, report)
     updater.common(0.0)  # nobody looks for checkpoints before the chief has mended their record
     checkpoints = Checkpoints(folder / "checkpoints", updater, progress, config.keep)
     resumed = checkpoints.restore(previous)

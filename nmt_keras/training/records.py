@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import tensorflow as tf
@@ -39,12 +40,23 @@ def is_whole(path: Path) -> bool:
     return True
 
 
-def mend_record(folder: Path, previous: bool = False) -> str | None:
+def mend_records(folder: Path, previous: bool, report: Callable[[str], None]) -> None:
+    """Mends the records of ``last`` and ``best`` in a run's ``checkpoints``, and reports what was done.
+
+    Training can go on without a best one: with ``previous``, one that cannot be read is set aside. See ``mend_record``.
+    """
+    for name in ("last", "best"):
+        if mended := mend_record(folder / name, previous, needed=name == "last"):
+            report(mended)
+
+
+def mend_record(folder: Path, previous: bool = False, needed: bool = True) -> str | None:
     """Makes the record of the checkpoints in ``folder`` name what training can go on from.
 
     A process killed between writing its first checkpoint and its record leaves none, and a power cut an empty one: then
     every checkpoint that is whole counts. With ``previous``, recorded checkpoints that cannot be read are set aside if
-    an older one is whole: they would stay, and that one would make room for the next.
+    an older one is whole: they would stay, and that one would make room for the next. If none is whole, they are set
+    aside where no checkpoint is ``needed``.
 
     Returns:
         What was done, in a sentence; None if there was nothing to do.
@@ -57,21 +69,22 @@ def mend_record(folder: Path, previous: bool = False) -> str | None:
         return None
     names, record = recorded(folder), folder / "checkpoint"
     if names:
+        if _is_ahead_of_the_clock(folder):
+            _write_record(folder, [name for name in names if (folder / f"{name}.index").exists()])
         if not previous or is_whole(folder / names[-1]):
             return None
-        if not (whole := [name for name in names if is_whole(folder / name)]):
+        whole = [name for name in names if is_whole(folder / name)]
+        if needed and not whole:
             return None  # restoring one says what is wrong with it
-        _write_record(folder, whole)
-        damaged = [name for name in names if name not in whole]
-        for name in damaged:
-            for file in folder.glob(f"{name}.*"):
-                file.rename(folder / f"damaged-{file.name}")
-        return f"{folder}: {', '.join(damaged)} cannot be read, set aside; the newest that is whole is {whole[-1]}"
+        return _set_aside(folder, names, whole)
     there = sorted((each.stem for each in folder.glob("ckpt-*.index")), key=_step_of)
     if not there:
         record.unlink(missing_ok=True)  # empty, of nothing
         return None
-    if not (whole := [name for name in there if is_whole(folder / name)]):
+    whole = [name for name in there if is_whole(folder / name)]
+    if not whole and previous and not needed:
+        return _set_aside(folder, there, whole)
+    if not whole:
         raise ValueError(
             f"{record}: expected the record of the checkpoints {', '.join(there)}, found none that can be read, nor is "
             "any of them whole. Restore the folder from a copy, or remove it to begin anew."
@@ -86,8 +99,34 @@ def _step_of(name: str) -> int:
     return int(number) if number.isdecimal() else -1
 
 
+def _set_aside(folder: Path, names: Sequence[str], whole: Sequence[str]) -> str:
+    """Makes the record that of the checkpoints in ``names`` that are ``whole``, and gives the others' files names of
+    their own; answers what was done."""
+    _write_record(folder, whole)
+    damaged = [name for name in names if name not in whole]
+    for name in damaged:
+        for file in folder.glob(f"{name}.*"):
+            file.rename(folder / f"damaged-{file.name}")
+    told = f"the newest that is whole is {whole[-1]}" if whole else "none is left"
+    return f"{folder}: {', '.join(damaged)} cannot be read, set aside; {told}"
+
+
+def _is_ahead_of_the_clock(folder: Path) -> bool:
+    """Whether the record in ``folder`` was begun at a time that is yet to come, by this machine's clock.
+
+    Then ``tf.train.CheckpointManager`` knows none of its checkpoints, and the next one's record would hold it alone.
+    """
+    return bool(tf.train.get_checkpoint_state(str(folder)).last_preserved_timestamp > time.time())
+
+
 def _write_record(folder: Path, names: Sequence[str]) -> None:
-    """Writes the record of the checkpoints ``names``, oldest first, as TensorFlow does: a CheckpointState, as text."""
+    """Writes the record of the checkpoints ``names``, oldest first, as TensorFlow does: a CheckpointState, as text.
+
+    Without names there is none any more.
+    """
+    if not names:
+        (folder / "checkpoint").unlink(missing_ok=True)
+        return
     lines = [f'model_checkpoint_path: "{names[-1]}"', *(f'all_model_checkpoint_paths: "{name}"' for name in names)]
     # tf.train.CheckpointManager passes over checkpoints without a time
     times = [max(1.0, (folder / f"{name}.index").stat().st_mtime) for name in names]

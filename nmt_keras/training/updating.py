@@ -237,12 +237,12 @@ class Updater:
                     return self.apply(gradients, tf.constant(0.0), tf.constant(1.0), tf.constant(0.0))
 
                 end()
-                update = _median_seconds(end) / self.config.accumulate
+                update = self._median_seconds(end) / self.config.accumulate
                 if self.config.accumulate > 1:
                     self.add(found, found)
-                    update += _median_seconds(self.add, found, found)
+                    update += self._median_seconds(self.add, found, found)
             compiling = time.perf_counter() - compiling
-            seconds[shape] = update + _median_seconds(self.differentiate, *arguments)
+            seconds[shape] = update + self._median_seconds(self.differentiate, *arguments)
             made = "compiled" if self.compiled else "traced"
             report(
                 f"{made} batches of {len(batch.source)} x ({shape.source} source, {shape.target} target tokens) "
@@ -252,17 +252,16 @@ class Updater:
             variable.assign(value)
         return seconds
 
+    def _median_seconds(self, function: Callable[..., Any], *arguments: Any, runs: int = 5) -> float:
+        """Seconds until ``function(*arguments)`` is there, median of ``runs``."""
+        durations = []
+        for _ in range(runs):
+            began = time.perf_counter()
+            np.asarray(self._here(tf.nest.flatten(function(*arguments))[-1]))  # which waits for it
+            durations.append(time.perf_counter() - began)
+        return statistics.median(durations)
+
 
 def _added(one: tuple[list[tf.Tensor], Loss], other: tuple[list[tf.Tensor], Loss]) -> tuple[list[tf.Tensor], Loss]:
     """Sums of gradients and of losses."""
     return tf.nest.map_structure(tf.add, one, other)
-
-
-def _median_seconds(function: Callable[..., Any], *arguments: Any, runs: int = 5) -> float:
-    """Seconds until ``function(*arguments)`` is there, median of ``runs``."""
-    durations = []
-    for _ in range(runs):
-        began = time.perf_counter()
-        np.asarray(tf.nest.flatten(function(*arguments))[-1])
-        durations.append(time.perf_counter() - began)
-    return statistics.median(durations)
