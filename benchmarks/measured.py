@@ -77,7 +77,10 @@ def train_cost(found: Result) -> list[str]:
             told = [column for column in columns if column in next(iter(points.values()))]
             lines += [f"| {head} | {' | '.join(columns[column] for column in told)} |", "|---" * (1 + len(told)) + "|"]
             for point, one in points.items():
-                lines.append(f"| {point} | {' | '.join(f'{one[column]:,}' for column in told)} |")
+                cells = [f"{one[column]:,}" for column in told]
+                if each := one.get("target_tokens_per_s_of_each"):
+                    cells[0] += f" ({' · '.join(f'{rate:,}' for rate in each)})"
+                lines.append(f"| {point} | {' | '.join(cells)} |")
             lines.append("")
     return lines[:-1]
 

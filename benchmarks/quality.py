@@ -40,13 +40,15 @@ PLANS: dict[str, dict[str, Any]] = {
         "minutes": 60,
         "train.precision": "bfloat16",
         "train.learning-rate": 0.003,
-        "train.batch-size": 96,
+        "train.batch-size": 128,
+        "train.shapes": 12,
         "model.embedding-size": 256,
         "model.encoder.units": 256,
         "model.attention.units": 256,
         "model.decoder.units": 512,
         "model.decoder.readout-units": 384,
         "model.dropout": 0.3,
+        "model.recurrent-dropout": 0.2,
     },
 }
 """What differs from the recipe rnnsearch-small."""

@@ -4,22 +4,26 @@
     python -m benchmarks.train_cost                     all three
     python -m benchmarks.train_cost --axes corpus
 
-Corpora are prepared shards of random ids whose lengths are those of the built-in sample, 1, 10 and 100 times as many;
-each is trained on for some updates, and then read through for as many pairs as ten shards hold, or all. Every point is
-measured in a process of its own. Prints JSON: target tokens per second, peak memory, seconds from opening the corpus to
-the first batch, pairs per second of the reader alone.
+Corpora are prepared shards of random ids whose lengths are those of the built-in sample, 1, 10 and 100 times as many,
+read from the disk rather than the system's memory; each is trained on for some updates, and then read through for as
+many pairs as ten shards hold, or all. Every point is measured in processes of its own, all points of an axis in turn.
+Prints JSON with the median of each point: target tokens per second, peak memory, seconds from opening the corpus to the
+first batch, pairs per second of the reader alone.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -46,7 +50,9 @@ class Settings:
 
     axes: tuple[Axis, ...] = ("corpus", "length", "width")
     steps: int = 100
-    """Updates of each point."""
+    """Updates of each process."""
+    repetitions: int = 3
+    """Processes of each point."""
     one: tuple[str, str] | None = None
     """An axis and a point to measure in this process: what the benchmark starts."""
     folder: Path = Path()
@@ -61,20 +67,32 @@ def main(settings: Settings) -> None:
         return
     before = machine()
     found: dict[str, dict[int, Any]] = {}
+    runs: dict[tuple[str, int], list[dict[str, float]]] = {}
     with tempfile.TemporaryDirectory() as folder:
         if "corpus" in settings.axes:
             write_corpora(Path(folder))
         for axis in settings.axes:
-            for point in POINTS[axis]:
+            for repetition, point in itertools.product(range(settings.repetitions), POINTS[axis]):
                 options = ["--one", axis, str(point), "--folder", folder, "--steps", str(settings.steps)]
                 command = [sys.executable, "-m", "benchmarks.train_cost", *options]
                 done = subprocess.run(command, capture_output=True, text=True, check=False)
                 if done.returncode:
                     raise SystemExit(f"train_cost: {axis} {point} failed:\n{done.stderr[-4000:]}")
-                found.setdefault(axis, {})[point] = json.loads(done.stdout.splitlines()[-1])
-                print(axis, point, found[axis][point], file=sys.stderr, flush=True)
+                one = json.loads(done.stdout.splitlines()[-1])
+                print(axis, point, repetition + 1, one, file=sys.stderr, flush=True)
+                runs.setdefault((axis, point), []).append(one)
+    for (axis, point), all_of in runs.items():
+        found.setdefault(axis, {})[point] = medians(all_of)
     command_line = " ".join(["python -m benchmarks.train_cost", *sys.argv[1:]])
     print(json.dumps({**before, "command": command_line, **found}, indent=2))
+
+
+def medians(runs: Sequence[Mapping[str, float]]) -> dict[str, Any]:
+    """The median of each figure over the processes of a point, and each one's rate."""
+    return {
+        **{name: statistics.median(run[name] for run in runs) for name in runs[0]},
+        "target_tokens_per_s_of_each": [run["target_tokens_per_s"] for run in runs],
+    }
 
 
 def measure(axis: str, point: int, settings: Settings) -> dict[str, Any]:
@@ -93,6 +111,8 @@ def measure(axis: str, point: int, settings: Settings) -> dict[str, Any]:
     tf.keras.utils.set_random_seed(1)
     model = build_for_training(recipe, VOCABULARY, VOCABULARY)
     updater = Updater(model, recipe.train)
+    if axis == "corpus":
+        forget(settings.folder / str(point))
     began = time.perf_counter()
     batches: Any
     if axis == "corpus":
@@ -124,7 +144,7 @@ def measure(axis: str, point: int, settings: Settings) -> dict[str, Any]:
 
 
 def write_corpora(folder: Path) -> None:
-    """Prepared corpora of 1, 10 and 100 shards; the shards are links to one, whose ids are random."""
+    """Prepared corpora of 1, 10 and 100 shards; the shards are copies of one, whose ids are random."""
     import numpy as np
 
     from nmt_keras.corpus.shards import EncodedPair, ShardReport, shard_name, write_record, write_shard
@@ -147,9 +167,18 @@ def write_corpora(folder: Path) -> None:
             (corpus / side).mkdir(parents=True)
             (corpus / side / "text.json").write_text('{"sha256": ""}')
         for number in range(count):
-            os.link(folder / "shard", corpus / shard_name(number, count))
+            shutil.copyfile(folder / "shard", corpus / shard_name(number, count))
         reports = [ShardReport(shard_name(number, count), one.pairs, 0, one.lengths) for number in range(count)]
         write_record(str(corpus), reports, count * SHARD, {}, {})
+
+
+def forget(folder: Path) -> None:
+    """Has the system write a corpus to the disk, and drop what it has of it in memory."""
+    for file in folder.rglob("*"):
+        if file.is_file():
+            with file.open("rb") as opened:
+                os.fsync(opened.fileno())
+                os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 if __name__ == "__main__":
