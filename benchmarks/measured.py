@@ -78,8 +78,8 @@ def train_cost(found: Result) -> list[str]:
             lines += [f"| {head} | {' | '.join(columns[column] for column in told)} |", "|---" * (1 + len(told)) + "|"]
             for point, one in points.items():
                 cells = [f"{one[column]:,}" for column in told]
-                if each := one.get("target_tokens_per_s_of_each"):
-                    cells[0] += f" ({' · '.join(f'{rate:,}' for rate in each)})"
+                if len(each := one["target_tokens_per_s_of_each"]) > 1:
+                    cells[0] += f", of {' · '.join(f'{rate:,}' for rate in each)}"
                 lines.append(f"| {point} | {' | '.join(cells)} |")
             lines.append("")
     return lines[:-1]

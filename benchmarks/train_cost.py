@@ -132,6 +132,7 @@ def measure(axis: str, point: int, settings: Settings) -> dict[str, Any]:
         "target_tokens_per_s": round(statistics.median(rates(updater, batches, settings.steps)[1:])),
     }
     if axis == "corpus":
+        forget(settings.folder / str(point))
         began, pairs = time.perf_counter(), 0
         for _, batch in batches.walk(Position(0, 0, 0)):
             pairs += batch.pairs

@@ -60,7 +60,7 @@ from nmt_keras.training import (
     train,
 )
 from nmt_keras.training.locking import sole_trainer
-from nmt_keras.training.records import mend_records
+from nmt_keras.training.records import mend_record
 from nmt_keras.translator import ModelTranslator, Translator
 from nmt_keras.unknown_words import UnknownWords
 
@@ -249,8 +249,9 @@ class Experiment:
             self.recipe = _settled(self.folder, self.recipe)  # another process may have begun the run meanwhile
             self._prepare(facts, fit, is_chief(strategy))
             if is_finished(self.folder):
-                if is_chief(strategy):
-                    mend_records(self.folder / "checkpoints", options.previous, report)
+                best = self.folder / "checkpoints" / "best"  # what is translated with; nobody goes on from the last
+                if is_chief(strategy) and (mended := mend_record(best, options.previous, needed=False)):
+                    report(mended)
                 return False
             if options.deterministic:
                 tf.config.experimental.enable_op_determinism()
@@ -557,8 +558,8 @@ def validation(
     """A function that measures the model, which ``translator`` translates with, as it is on ``pairs``.
 
     It answers ``valid_loss``, the cross-entropy of all pairs in nats per token without smoothing or dropout, and
-    ``valid_bleu``, of an evenly spaced sample of ``config.validation_sentences`` of them. Batches are no larger than
-    those of training, for which there is memory.
+    ``valid_bleu``, of an evenly spaced sample of ``config.validation_sentences`` of them. Batches have no more rows
+    than those of training, for which there is memory.
     """
     source, _ = encode_lines(translator.source_text, [pair.source for pair in pairs])
     target, _ = encode_lines(translator.target_text, [pair.target for pair in pairs])

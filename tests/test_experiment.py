@@ -15,9 +15,11 @@ import tensorflow as tf
 from conftest import TINY_RECIPE
 
 import nmt_keras
-from nmt_keras.config import Recipe, TextConfig
+from nmt_keras import experiment
+from nmt_keras.config import Recipe, RunOptions, TextConfig
 from nmt_keras.corpus import Pair, SplitCorpus
-from nmt_keras.experiment import Experiment, encode_lines
+from nmt_keras.corpus.batches import Batches
+from nmt_keras.experiment import Experiment, encode_lines, validation
 from nmt_keras.export import read_manifest
 from nmt_keras.model import build_model
 from nmt_keras.text import WordText, fit_text
@@ -189,11 +191,19 @@ def test_no_lines_become_no_ids():
     assert len(tokens) == len(truncated) == 0
 
 
-@pytest.mark.parametrize(("text_limit", "limit"), [(6, 30), (30, 6)])
-def test_pairs_with_a_long_side_are_left_out_and_counted(run_folder, tmp_path, text_limit, limit):
+@pytest.mark.parametrize(
+    ("source_limit", "target_limit", "limit", "told"),
+    [
+        (6, 6, 30, "6 tokens a side"),
+        (30, 30, 6, "6 tokens a side"),
+        (30, 7, 6, "6 tokens a side"),
+        (6, 30, 7, "6 source or 7 target tokens"),
+    ],
+)
+def test_pairs_with_a_long_side_are_left_out_and_counted(run_folder, tmp_path, source_limit, target_limit, limit, told):
     recipe = Experiment(run_folder).recipe
-    text = replace(recipe.source, max_tokens=text_limit)
-    recipe = replace(recipe, source=text, target=text, train=replace(recipe.train, max_tokens=limit))
+    source, target = (replace(recipe.source, max_tokens=one) for one in (source_limit, target_limit))
+    recipe = replace(recipe, source=source, target=target, train=replace(recipe.train, max_tokens=limit))
     short = [Pair(f"uno dos {i} .", f"one two {i} .") for i in range(17)]  # 5 tokens with END
     long = [Pair("uno dos tres cuatro cinco seis", "one"), Pair("uno", "one two three four five six seven eight")]
 
@@ -201,17 +211,47 @@ def test_pairs_with_a_long_side_are_left_out_and_counted(run_folder, tmp_path, t
         if "left out" in sentence:
             raise InterruptedError(sentence)
 
-    with pytest.raises(InterruptedError, match=r"^17 pairs to train on; 2 left out: more than 6 tokens a side$"):
+    with pytest.raises(InterruptedError, match=f"^17 pairs to train on; 2 left out: more than {told}$"):
         Experiment(tmp_path / "run", recipe).train(
             SplitCorpus("numbers", short + long, short, short), report=stop_at_the_count, show=lambda *_: None
         )
 
 
-def test_a_corpus_of_long_sentences_alone_names_the_setting(run_folder, corpus, tmp_path):
+@pytest.mark.parametrize(("text_limit", "limit", "name"), [(30, 2, "TrainConfig"), (2, 30, "TextConfig")])
+def test_a_corpus_of_long_sentences_alone_names_the_setting(run_folder, corpus, tmp_path, text_limit, limit, name):
     recipe = Experiment(run_folder).recipe
-    recipe = replace(recipe, train=replace(recipe.train, max_tokens=2))
-    with pytest.raises(ValueError, match=r"TrainConfig\.max_tokens: expected some pair of at most 2 tokens"):
+    text = replace(recipe.source, max_tokens=text_limit)
+    recipe = replace(recipe, source=text, target=text, train=replace(recipe.train, max_tokens=limit))
+    with pytest.raises(ValueError, match=rf"{name}\.max_tokens: expected some pair of at most 2 tokens"):
         train(Experiment(tmp_path / "run", recipe), corpus)
+
+
+def test_a_finished_run_whose_best_checkpoint_is_damaged_translates_with_its_last_when_asked_to(run, corpus):
+    (best,) = (run / "checkpoints" / "best").glob("ckpt-*.data-*")
+    best.write_bytes(best.read_bytes()[:100])
+    with pytest.raises(ValueError, match=r"best/ckpt-\d+: expected a checkpoint.*--options\.previous"):
+        Experiment(run).translator()
+    sentences = []
+    Experiment(run).train(corpus, sentences.append, lambda *_: None, RunOptions(previous=True))
+    assert sentences[0].endswith("cannot be read, set aside; none is left")
+    assert Experiment(run).step() == Experiment(run).recipe.train.steps
+    assert len(Experiment(run).translator().translate(["No."])) == 1
+
+
+@pytest.mark.parametrize(("rows", "tokens"), [(3, None), (300, None), (300, 40)])
+def test_a_validation_s_batches_have_no_more_rows_than_those_of_training(run, corpus, monkeypatch, rows, tokens):
+    made = []
+
+    def watched(*sides, batch_size, **others):
+        made.append(batch_size)
+        return Batches(*sides, batch_size=batch_size, **others)
+
+    monkeypatch.setattr(experiment, "Batches", watched)
+    translator = Experiment(run).translator()
+    config = replace(Experiment(run).recipe.train, batch_size=rows, batch_tokens=tokens)
+    assert validation(translator.model, translator, corpus.valid, config)()["valid_loss"] > 0.0
+    for shape, found in made[0].items():
+        assert found == (min(rows, 128) if tokens is None else tokens // shape.target)
 
 
 def test_scores_of_each_part_gather_in_scores_json(run, corpus):

@@ -287,11 +287,10 @@ def test_a_best_checkpoint_that_arrived_by_half_gives_way_when_asked_to(batches,
         data.unlink()
     with pytest.raises(ValueError, match=r"best/ckpt-5: expected a checkpoint.*--options\.previous"):
         load_weights(Bigram(), stopped / "checkpoints")
-    again = Run(batches, stopped, at={11: interrupt})
+    again = Run(batches, stopped, at={11: interrupt}, losses=[3.5])  # the lost one's was 3
     with pytest.raises(Interrupted):
         again(previous=True)
     assert again.reports[0].endswith("ckpt-5 cannot be read, set aside; none is left")
-    # a worse loss than the lost one's is the best that there is
     assert load_weights(Bigram(), stopped / "checkpoints") == 10
 
 
@@ -300,7 +299,9 @@ def test_a_best_checkpoint_without_record_or_data_is_set_aside_when_asked_to(bat
     (best / "checkpoint").write_text("")
     for data in best.glob("ckpt-5.data-*"):
         data.unlink()
-    with pytest.raises(ValueError, match="nor is any of them whole"):
+    with pytest.raises(
+        ValueError, match=r"nor is any of them whole.*ask for the previous checkpoint to set them aside"
+    ):
         Run(batches, stopped)()
     again = Run(batches, stopped)
     again(previous=True)
@@ -308,11 +309,13 @@ def test_a_best_checkpoint_without_record_or_data_is_set_aside_when_asked_to(bat
     assert newest(best) is not None
 
 
-def test_a_run_whose_clock_was_ahead_goes_on_from_its_checkpoints(batches, stopped):
+@pytest.mark.parametrize(("begun", "written"), [(1e6, 1e6), (1e6, 0.0), (-10.0, -1000.0)])
+def test_a_run_whose_clock_was_ahead_goes_on_from_its_checkpoints(batches, stopped, begun, written):
     for name in ("last", "best"):
         record = stopped / "checkpoints" / name / "checkpoint"
-        said = re.sub(r"(timestamps?): [\d.e+]+", f"\\1: {time.time() + 1e6}", record.read_text())
-        assert "last_preserved_timestamp" in said
+        said = re.sub(r"(checkpoint_timestamps): [\d.e+]+", f"\\1: {time.time() + written}", record.read_text())
+        said, found = re.subn(r"(last_preserved_timestamp): [\d.e+]+", f"\\1: {time.time() + begun}", said)
+        assert found == 1
         record.write_text(said)
     again = Run(batches, stopped, at={11: interrupt})
     with pytest.raises(Interrupted):
@@ -320,6 +323,15 @@ def test_a_run_whose_clock_was_ahead_goes_on_from_its_checkpoints(batches, stopp
     assert again.steps[0] == 10
     kept = {path.name.partition(".")[0] for path in (stopped / "checkpoints" / "last").glob("ckpt-*")}
     assert kept == {"ckpt-10", "ckpt-11"}  # those that were there made room
+
+
+def test_a_clock_that_was_ahead_hides_no_damage(batches, stopped):
+    last = stopped / "checkpoints" / "last"
+    record = (last / "checkpoint").read_text()
+    (last / "checkpoint").write_text(re.sub(r"(preserved_timestamp): .*", f"\\1: {time.time() + 1e6}", record))
+    (last / "ckpt-9.index").unlink()
+    with pytest.raises(ValueError, match=r"last/ckpt-9: expected a checkpoint.*ckpt-5 before it is whole"):
+        Run(batches, stopped)()
 
 
 def test_a_record_of_nothing_is_no_hindrance(batches, tmp_path):

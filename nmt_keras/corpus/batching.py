@@ -42,15 +42,16 @@ def batch_pairs(
         config.segmentation_alpha,
     )
     limit = config.max_tokens
-    one, other = (min(limit, text.config.max_tokens) for text in texts)
-    told = f"{one} tokens a side" if one == other else f"{one} source or {other} target tokens"
+    limits = [min(limit, text.config.max_tokens) for text in texts]
+    told = f"{limits[0]} tokens a side" if limits[0] == limits[1] else "{} source or {} target tokens".format(*limits)
     (source, source_cut), (target, target_cut) = (
         encode_lines(text, lines) for text, lines in zip(texts, zip(*pairs, strict=True), strict=True)
     )
     long = source_cut | target_cut | (source.lengths > limit) | (target.lengths > limit)
     kept = np.flatnonzero(~long).tolist()
     if not kept:
-        raise ValueError(f"TrainConfig.max_tokens: expected some pair of at most {told}, found none.")
+        name = "TrainConfig.max_tokens" if max(limits) == limit else "TextConfig.max_tokens"
+        raise ValueError(f"{name}: expected some pair of at most {told}, found none.")
     report(f"{len(kept):,} pairs to train on; {len(source) - len(kept):,} left out: more than {told}")
     source, target = source.take(np.array(kept)), target.take(np.array(kept))
     shapes = choose_shapes(source.lengths, target.lengths, config.shapes)

@@ -29,7 +29,7 @@ from nmt_keras.corpus.shards import (
     PreparedCorpus,
     ShardReport,
     remove_leftovers,
-    require_unprepared,
+    require_new,
     shard_name,
     write_record,
     write_shard,
@@ -82,7 +82,7 @@ def prepare(
     require(len(files) > 0, "files", "at least one file of sentence pairs", list(files))
     require(shards is None or 1 <= shards <= MOST_SHARDS, "shards", f"1 to {MOST_SHARDS}", shards)
     folder = Path(folder)
-    require_unprepared(str(folder))
+    require_new(str(folder))
     names = ", ".join(_named(each) for each in files)
     spilled = folder / "spilled"
 

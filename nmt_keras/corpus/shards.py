@@ -65,7 +65,7 @@ SHARD_FILES = re.compile(r"train-\d{5}-of-\d{5}\.tfrecord(\.\w+\.partial)?")
 """Names of shards, and of those that are being written."""
 
 
-def require_unprepared(folder: str) -> None:
+def require_new(folder: str) -> None:
     """Raises FileExistsError if ``folder``, wherever TensorFlow can read, holds a prepared corpus or a run."""
     for file, what in ((RECORD_FILE, "a prepared corpus"), ("recipe.json", "the directory of a run")):
         if tf.io.gfile.exists(os.path.join(folder, file)):

@@ -42,7 +42,7 @@ from nmt_keras.corpus.shards import (
     EncodedPair,
     ShardReport,
     remove_leftovers,
-    require_unprepared,
+    require_new,
     shard_name,
     write_shard,
     writing_by_tensorflow,
@@ -163,7 +163,7 @@ def prepare_files(
     """
     require(shards >= 1, "shards", "at least 1", shards)
     require_columns(source_column, target_column)
-    require_unprepared(folder)
+    require_new(folder)
     pipeline = beam.Pipeline(argv=options)  # whose options say how to reach files, too
     paths = [found.path for match in FileSystems.match([source]) for found in match.metadata_list]
     if not paths:

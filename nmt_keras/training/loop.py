@@ -88,6 +88,8 @@ def train(
             f"{folder / 'checkpoints'}: expected the checkpoint of one step in all processes, received that of step "
             f"{int(progress.step)} here and another elsewhere. Is the run directory on a disk that all workers see?"
         )
+    if math.isinf(updater.common(float(progress.best))):
+        progress.best.assign(math.inf)  # one saw no best checkpoint, which a late disk may show to others
     if progress.finished.numpy():
         return
     if resumed:

@@ -69,8 +69,8 @@ def mend_record(folder: Path, previous: bool = False, needed: bool = True) -> st
         return None
     names, record = recorded(folder), folder / "checkpoint"
     if names:
-        if _is_ahead_of_the_clock(folder):
-            _write_record(folder, [name for name in names if (folder / f"{name}.index").exists()])
+        if _knows_too_late_a_time(folder):
+            _write_record(folder, names)
         if not previous or is_whole(folder / names[-1]):
             return None
         whole = [name for name in names if is_whole(folder / name)]
@@ -85,9 +85,10 @@ def mend_record(folder: Path, previous: bool = False, needed: bool = True) -> st
     if not whole and previous and not needed:
         return _set_aside(folder, there, whole)
     if not whole:
+        way = "or remove it to begin anew" if needed else "or ask for the previous checkpoint to set them aside"
         raise ValueError(
             f"{record}: expected the record of the checkpoints {', '.join(there)}, found none that can be read, nor is "
-            "any of them whole. Restore the folder from a copy, or remove it to begin anew."
+            f"any of them whole. Restore the folder from a copy, {way}."
         )
     _write_record(folder, whole)
     return f"{record}: the record was lost and is made anew; the newest checkpoint that is whole is {whole[-1]}"
@@ -111,12 +112,13 @@ def _set_aside(folder: Path, names: Sequence[str], whole: Sequence[str]) -> str:
     return f"{folder}: {', '.join(damaged)} cannot be read, set aside; {told}"
 
 
-def _is_ahead_of_the_clock(folder: Path) -> bool:
-    """Whether the record in ``folder`` was begun at a time that is yet to come, by this machine's clock.
+def _knows_too_late_a_time(folder: Path) -> bool:
+    """Whether the record in ``folder`` was begun, by a clock that was wrong, later than now or than its checkpoints.
 
-    Then ``tf.train.CheckpointManager`` knows none of its checkpoints, and the next one's record would hold it alone.
+    Then ``tf.train.CheckpointManager`` passes over these, and the record would hold the next one alone.
     """
-    return bool(tf.train.get_checkpoint_state(str(folder)).last_preserved_timestamp > time.time())
+    state = tf.train.get_checkpoint_state(str(folder))
+    return bool(state.last_preserved_timestamp >= min([time.time(), *state.all_model_checkpoint_timestamps]))
 
 
 def _write_record(folder: Path, names: Sequence[str]) -> None:
@@ -128,8 +130,9 @@ def _write_record(folder: Path, names: Sequence[str]) -> None:
         (folder / "checkpoint").unlink(missing_ok=True)
         return
     lines = [f'model_checkpoint_path: "{names[-1]}"', *(f'all_model_checkpoint_paths: "{name}"' for name in names)]
+    files = [folder / f"{name}.index" for name in names]
     # tf.train.CheckpointManager passes over checkpoints without a time
-    times = [max(1.0, (folder / f"{name}.index").stat().st_mtime) for name in names]
+    times = [max(1.0, file.stat().st_mtime) if file.exists() else 1.0 for file in files]
     lines += [f"all_model_checkpoint_timestamps: {time}" for time in times]
     write_whole(folder / "checkpoint", "\n".join([*lines, ""]))
     settle([folder / "checkpoint", folder])
