@@ -227,6 +227,14 @@ def test_a_rehearsal_times_each_shape_and_leaves_no_trace(batches):
         np.testing.assert_array_equal(variable.numpy(), value)
 
 
+def test_a_rehearsal_waits_for_what_it_times_on_whatever_device_it_is(batches):
+    updater, waited = Updater(Bigram(), config()), []
+    updater._here = lambda value: waited.append(value) or value  # replicas' values are looked at through it
+    updater.rehearse(batches, print)
+    looks = [value for value in waited if not tf.is_symbolic_tensor(value)]
+    assert len(looks) == 5 * (1 + len(batches.shapes))  # five times each: the update's, and each shape's passes
+
+
 # A run
 
 

@@ -50,7 +50,7 @@ def batch_pairs(
     long = source_cut | target_cut | (source.lengths > limit) | (target.lengths > limit)
     kept = np.flatnonzero(~long).tolist()
     if not kept:
-        name = "TrainConfig.max_tokens" if max(limits) == limit else "TextConfig.max_tokens"
+        name = "TrainConfig.max_tokens" if min(limits) == limit else "TextConfig.max_tokens"
         raise ValueError(f"{name}: expected some pair of at most {told}, found none.")
     report(f"{len(kept):,} pairs to train on; {len(source) - len(kept):,} left out: more than {told}")
     source, target = source.take(np.array(kept)), target.take(np.array(kept))

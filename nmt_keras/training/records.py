@@ -101,8 +101,7 @@ def _step_of(name: str) -> int:
 
 
 def _set_aside(folder: Path, names: Sequence[str], whole: Sequence[str]) -> str:
-    """Makes the record that of the checkpoints in ``names`` that are ``whole``, and gives the others' files names of
-    their own; answers what was done."""
+    """Keeps those of ``names`` that are ``whole`` on record and renames the others; answers what was done."""
     _write_record(folder, whole)
     damaged = [name for name in names if name not in whole]
     for name in damaged:
