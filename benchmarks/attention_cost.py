@@ -20,14 +20,10 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks.machine import machine
-from nmt_keras.attention import (
-    Attention,
-    GeneralScore,
-    GlobalAttention,
-    Memory,
-    MonotonicLocalAttention,
-    PredictiveLocalAttention,
-)
+from nmt_keras.layers.attention import Attention, GlobalAttention
+from nmt_keras.layers.local_attention import MonotonicLocalAttention, PredictiveLocalAttention
+from nmt_keras.layers.memory import Memory
+from nmt_keras.layers.scores import GeneralScore
 
 SENTENCES, UNITS, WINDOW = 64, 512, 10
 KINDS: dict[str, Callable[[], Attention]] = {

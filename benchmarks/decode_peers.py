@@ -147,7 +147,7 @@ def quality(out: Path, settings: Settings, references: Sequence[str]) -> float:
     """BLEU of a tool's translations; pieces become text first."""
     import sentencepiece
 
-    from nmt_keras.metrics import bleu
+    from nmt_keras.evaluation.metrics import bleu
 
     lines = out.read_text(encoding="utf-8").splitlines()
     if out.parent.name == "opennmt":

@@ -96,14 +96,14 @@ def read_sentences(settings: Settings) -> list[str]:
     """The sentences to translate."""
     if settings.sentences:
         return settings.sentences.read_text(encoding="utf-8").splitlines()
-    from nmt_keras.sample import sample_pairs
+    from nmt_keras.corpus.sample import sample_pairs
 
     return [spanish for _, spanish in sample_pairs()[:LINES]]
 
 
 def load_run(folder: Path) -> Any:
     """A run's best model."""
-    from nmt_keras.experiment import Experiment
+    from nmt_keras.runs.experiment import Experiment
 
     return Experiment(folder).translator()
 
@@ -123,12 +123,11 @@ def untrained(settings: Settings, sentences: Sequence[str]) -> Any:
         SearchConfig,
         TextConfig,
     )
-    from nmt_keras.model import build_model
-    from nmt_keras.partners import COMMON, Partners
-    from nmt_keras.shortlist import Shortlist
+    from nmt_keras.models.seq2seq import build_model
+    from nmt_keras.search.shortlist import COMMON, Partners, Shortlist
     from nmt_keras.text import WordText, fit_text
     from nmt_keras.text.tokens import SPECIALS
-    from nmt_keras.translator import ModelTranslator
+    from nmt_keras.translation.model_translator import ModelTranslator
 
     class CutTranslator(ModelTranslator):
         """Ends translations where those of a trained model would about end."""
@@ -169,7 +168,7 @@ def measure(translator: Any, sentences: Sequence[str], settings: Settings) -> di
     )
     quality = {}
     if settings.references:
-        from nmt_keras.metrics import bleu
+        from nmt_keras.evaluation.metrics import bleu
 
         references = settings.references.read_text(encoding="utf-8").splitlines()
         quality["bleu"] = round(bleu([translation.text for translation in found], references).value, 2)

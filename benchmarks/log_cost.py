@@ -63,8 +63,8 @@ def train(folder: Path, settings: Settings) -> None:
     from nmt_keras.cli.console import Console
     from nmt_keras.cli.corpora import built_in_sample
     from nmt_keras.config import RunOptions
-    from nmt_keras.experiment import Experiment
     from nmt_keras.recipes import SAMPLE
+    from nmt_keras.runs.experiment import Experiment
 
     lasting = replace(SAMPLE.train, steps=settings.steps, minutes=None, epochs=None, log_every=settings.log_every)
     console, options = Console(), RunOptions(tensorboard=True)
@@ -75,10 +75,10 @@ def train(folder: Path, settings: Settings) -> None:
 @contextlib.contextmanager
 def timed(spent: Counter[str]) -> Iterator[None]:
     """Adds up the seconds of updates, and of everything that tells of them, by name, in ``spent``."""
-    from nmt_keras.board import Board
     from nmt_keras.cli.console import Console
     from nmt_keras.training.log import Interval, Log
-    from nmt_keras.training.updating import Updater
+    from nmt_keras.training.step import Updater
+    from nmt_keras.training.tensorboard import Board
 
     def clocked(owner: type, method: str, name: Callable[..., str], wait: bool = False) -> Any:
         original = getattr(owner, method)

@@ -211,7 +211,7 @@ def corpus_of(run: Run, pairs: Sequence[Pair]) -> SplitCorpus:
 
 def measured(run: Run, corpus: SplitCorpus, folder: Path) -> dict[str, Any]:
     """Trains the run, or goes on with it, and scores it on the test part."""
-    from nmt_keras.experiment import Experiment
+    from nmt_keras.runs.experiment import Experiment
 
     experiment = Experiment(folder, run.recipe)
     experiment.train(corpus, lambda sentence: print(sentence, flush=True), lambda *_: None)
@@ -240,7 +240,7 @@ def trained_minutes(folder: Path) -> float:
 def combined(system: Combined, corpus: SplitCorpus, runs: Path) -> dict[str, Any]:
     """Scores finished runs together; the first one's lexicon, learnt if need be, replaces unknown words."""
     import nmt_keras
-    from nmt_keras.experiment import LEXICON, Experiment
+    from nmt_keras.runs.experiment import LEXICON, Experiment
 
     first = runs / system.runs[0]
     if system.replaces_unknown and not (first / LEXICON).exists():
@@ -252,7 +252,7 @@ def combined(system: Combined, corpus: SplitCorpus, runs: Path) -> dict[str, Any
 
 def scores(name: str, translator: Any, pairs: Sequence[Pair]) -> dict[str, Any]:
     """What any translator scores on ``pairs``."""
-    from nmt_keras.evaluation import evaluate
+    from nmt_keras.evaluation.report import evaluate
 
     report = evaluate(translator, pairs)
     scored = translator.score([pair.source for pair in pairs], [pair.target for pair in pairs])
@@ -271,7 +271,7 @@ def scores(name: str, translator: Any, pairs: Sequence[Pair]) -> dict[str, Any]:
 
 def by_length(translator: Any, corpus: SplitCorpus) -> dict[str, Any]:
     """What table 1 and figures 2 and 3 of Bahdanau et al. need of a model, found by beam search."""
-    from nmt_keras.metrics import bleu, bootstrap, length_bins
+    from nmt_keras.evaluation.metrics import bleu, bootstrap, length_bins
 
     beam = translator.with_search(replace(translator.search, beam_size=BEAM))
     known = beam.with_search(replace(beam.search, unk_allowed=False))

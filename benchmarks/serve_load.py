@@ -280,10 +280,10 @@ class Latency:
 
 def export_twice(run: Path, models: Path, name: str, max_batch_size: int, wait_ms: float) -> None:
     """Exports a run as version 1 of ``name`` below ``models``: in ``plain`` as it is, in ``merged`` micro-batched."""
-    from nmt_keras.config import ExportConfig, MicroBatchingConfig  # TensorFlow: not for those who ask for help
-    from nmt_keras.experiment import Experiment
+    from nmt_keras.config import ExportConfig, MicroBatchingConfig
     from nmt_keras.export import export
     from nmt_keras.export.signatures import serving_search
+    from nmt_keras.runs.experiment import Experiment
 
     translator = Experiment(run).translator()
     translator = translator.with_search(serving_search(translator.search))

@@ -104,8 +104,8 @@ def measure(axis: str, point: int, settings: Settings) -> dict[str, Any]:
     from benchmarks.train_speed import matched, rates
     from nmt_keras.corpus.batches import Batches, Position, Shape, TokenLists
     from nmt_keras.corpus.shards import PreparedCorpus, ShardedBatches
-    from nmt_keras.experiment import build_for_training
-    from nmt_keras.training.updating import Updater
+    from nmt_keras.runs.experiment import build_for_training
+    from nmt_keras.training.step import Updater
 
     recipe = matched(point if axis == "width" else 256, 64)
     tf.keras.utils.set_random_seed(1)
@@ -148,8 +148,8 @@ def write_corpora(folder: Path) -> None:
     """Prepared corpora of 1, 10 and 100 shards; the shards are copies of one, whose ids are random."""
     import numpy as np
 
+    from nmt_keras.corpus.sample import sample_pairs
     from nmt_keras.corpus.shards import EncodedPair, ShardReport, shard_name, write_record, write_shard
-    from nmt_keras.sample import sample_pairs
 
     random = np.random.default_rng(1)
     lengths = [(len(spanish.split()) + 2, len(english.split()) + 2) for english, spanish in sample_pairs()]

@@ -32,16 +32,7 @@ import tyro
 
 from benchmarks.machine import machine
 from nmt_keras.cli.memory import keep_memory
-from nmt_keras.config import (
-    END,
-    UNK,
-    AttentionConfig,
-    DecoderConfig,
-    EncoderConfig,
-    ModelConfig,
-    Recipe,
-    TrainConfig,
-)
+from nmt_keras.config import END, UNK, AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig, Recipe, TrainConfig
 
 WORDS = 5_000
 INTERVAL = 20
@@ -163,9 +154,9 @@ def measure(settings: Settings) -> dict[str, Any]:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     import tensorflow as tf
 
-    from nmt_keras.experiment import build_for_training
     from nmt_keras.recipes import find_recipe
-    from nmt_keras.training.updating import Updater
+    from nmt_keras.runs.experiment import build_for_training
+    from nmt_keras.training.step import Updater
 
     kind, _, how = str(settings.only).partition("-")
     recipe = matched(settings.units, settings.batch) if kind == "matched" else find_recipe("rnnsearch-small")

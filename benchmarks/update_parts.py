@@ -72,12 +72,12 @@ def measure(settings: Settings) -> dict[str, float]:
     import tensorflow as tf
 
     from benchmarks.train_speed import matched
-    from nmt_keras.cells import scan
     from nmt_keras.config import START
-    from nmt_keras.experiment import build_for_training
-    from nmt_keras.loss import masked_cross_entropy
-    from nmt_keras.rounding import rounded_factors
-    from nmt_keras.training.updating import Updater
+    from nmt_keras.layers.matmul import rounded_factors
+    from nmt_keras.layers.scan import scan
+    from nmt_keras.runs.experiment import build_for_training
+    from nmt_keras.training.loss import masked_cross_entropy
+    from nmt_keras.training.step import Updater
 
     recipe = matched(settings.units, settings.batch)
     recipe = replace(recipe, train=replace(recipe.train, precision=settings.precision))
@@ -154,8 +154,7 @@ def large_product(precision: str, size: int = 2048) -> float:
     """GFLOP/s of one large product under XLA, rounding its factors to ``precision`` included: what this machine can."""
     import tensorflow as tf
 
-    from nmt_keras.cells import product
-    from nmt_keras.rounding import rounded_factors
+    from nmt_keras.layers.matmul import product, rounded_factors
 
     one, other = (tf.random.normal([size, size]) for _ in range(2))
 

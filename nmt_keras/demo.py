@@ -17,12 +17,12 @@ from urllib.parse import quote
 import httpx
 
 from nmt_keras.corpus import SplitCorpus
-from nmt_keras.experiment import Experiment, Languages
+from nmt_keras.corpus.sample import SAMPLE_NAME
 from nmt_keras.export import serving_search
 from nmt_keras.plotting import alignment_heatmap, save_figure
-from nmt_keras.sample import SAMPLE_NAME
-from nmt_keras.translator import ModelTranslator
-from nmt_keras.words import align_words
+from nmt_keras.runs.experiment import Experiment, Languages
+from nmt_keras.translation.model_translator import ModelTranslator
+from nmt_keras.translation.word_alignment import align_words
 
 QUESTIONS = {
     "spa-eng": [

@@ -1,71 +1,25 @@
 """What tests share: an environment without surprises, and a few small things that are costly to make."""
 
 import os
-import shutil
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import NamedTuple
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # figures are compared across machines; a GPU rounds otherwise
 
 import keras
-import numpy as np
 import pytest
 from reverser import export_reverser
+from servers import CHROMIUM, running_server
+from tiny import TINY_MODEL, TINY_RECIPE, TINY_TEXT, randomise
 
-from nmt_keras.config import (
-    AttentionConfig,
-    DecoderConfig,
-    EncoderConfig,
-    ModelConfig,
-    Recipe,
-    SearchConfig,
-    TextConfig,
-    TrainConfig,
-)
 from nmt_keras.corpus import Pair, SplitCorpus
-from nmt_keras.experiment import Experiment
-from nmt_keras.model import Seq2Seq, build_model
-from nmt_keras.sample import sample_pairs
+from nmt_keras.corpus.sample import sample_pairs
+from nmt_keras.models.seq2seq import Seq2Seq, build_model
+from nmt_keras.runs.experiment import Experiment
 from nmt_keras.text import fit_text
-from nmt_keras.translator import ModelTranslator
+from nmt_keras.translation.model_translator import ModelTranslator
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chromium-browser"))), None)
-"""The browser that opens the page, or None."""
 BROWSER_REQUIRED = "BROWSER_REQUIRED"
 """The environment variable that makes it an error if there is none."""
-
-TINY_MODEL = ModelConfig(
-    embedding_size=5,
-    encoder=EncoderConfig(units=7),
-    attention=AttentionConfig(units=13),
-    decoder=DecoderConfig(units=11, readout_units=17),
-    dropout=0.1,
-)
-TINY_TEXT = TextConfig(kind="word", vocabulary_size=200, max_tokens=30)
-TINY_RECIPE = Recipe(
-    name="tiny",
-    source=TINY_TEXT,
-    target=TINY_TEXT,
-    model=TINY_MODEL,
-    train=TrainConfig(
-        steps=20,
-        minutes=None,
-        batch_size=16,
-        shapes=1,
-        learning_rate=0.02,
-        warmup_steps=2,
-        validations=1,
-        validation_sentences=8,
-        log_every=5,
-        xla=False,
-    ),
-    search=SearchConfig(max_tokens=12),
-)
 
 
 LASTING = ("long", "saved_model", "server", "browser")
@@ -90,13 +44,6 @@ def pytest_collection_modifyitems(config, items):
     config.hook.pytest_deselected(items=without)
     lasting = {item.path for item in items if any(map(item.get_closest_marker, LASTING))}
     items[:] = sorted((item for item in items if item not in without), key=lambda item: item.path not in lasting)
-
-
-def randomise(part: keras.layers.Layer, seed: int) -> None:
-    """Gives every variable normal numbers, biases too: zeros would hide one that is forgotten."""
-    random = np.random.default_rng(seed)
-    for variable in part.trainable_variables:
-        variable.assign(random.normal(0.0, 0.5, variable.shape))
 
 
 @pytest.fixture(autouse=True)
@@ -146,33 +93,6 @@ def run_folder(pairs, tmp_path_factory):
     parts = SplitCorpus("sample", pairs[:80], pairs[80:100], pairs[100:])
     Experiment(folder, TINY_RECIPE).train(parts, report=lambda _: None, show=lambda *_: None)
     return folder
-
-
-class Served(NamedTuple):
-    """Where a server listens."""
-
-    rest: str
-    rpc: str
-
-
-@contextmanager
-def running_server(models: Path) -> Iterator[Served]:
-    """An embedded server, a process of its own, over the models in a folder, where it leaves its log."""
-    command = [sys.executable, "-m", "serve.server", "--model-dir", str(models), "--port", "0", "--grpc-port", "0"]
-    command += ["--enable-monitoring", "--enable-cors-support"]
-    with (
-        (models / "server.log").open("w+") as log,
-        subprocess.Popen(
-            command, cwd=Path(__file__).parents[1], stdout=subprocess.PIPE, stderr=log, text=True
-        ) as server,
-    ):
-        try:
-            lines = [server.stdout.readline() for _ in range(2)]
-            assert all(line.startswith("Listening on ") for line in lines), (models / "server.log").read_text()
-            yield Served(*(line.split()[-1] for line in lines))
-        finally:
-            server.terminate()
-            server.wait(30)
 
 
 @pytest.fixture(scope="session")

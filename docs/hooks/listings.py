@@ -1,6 +1,7 @@
 """Puts the code that computes an equation beside it: the source itself, so that no page can go stale.
 
-In a page, ``<!-- listing: nmt_keras.loss.masked_cross_entropy -->`` becomes that function as it stands in the package.
+In a page, ``<!-- listing: nmt_keras.training.loss.masked_cross_entropy -->`` becomes that function as it stands in the
+package.
 A name that does not exist any more ends the build.
 """
 

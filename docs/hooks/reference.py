@@ -12,17 +12,15 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).parents[2]
 
 SECTIONS = {
-    "The walk of a sentence": (
-        "text encoder attention cells self_attention decoder readout model "
-        "search shortlist partners ensemble lexicon unknown_words translator"
-    ),
-    "Learning": "corpus recipes config loss optimization fused rounding training experiment board files",
-    "Measuring": "evaluation metrics comparison words plotting sample",
-    "Leaving": "export pipelines cli demo",
+    "Model": "config text layers models recipes",
+    "Translation": "search translation",
+    "Training": "corpus training runs files",
+    "Evaluation": "evaluation plotting",
+    "Delivery": "export pipelines cli demo",
 }
 """Modules of nmt_keras by section; any other is listed at the end of the last but one."""
 
-HIDDEN = ("__main__", "sample_lexicon")
+HIDDEN = ("__main__",)
 SERVING = ("client", "bulk", "server", "options", "limits", "conformance")
 """What of ``serve`` others may rely on; the rest is the server's own."""
 
@@ -58,7 +56,7 @@ def contents() -> dict[str, list[str]]:
     found -= {"__init__", *HIDDEN}
     sections = {section: [name for name in names.split() if name in found] for section, names in SECTIONS.items()}
     others = found.difference(*sections.values())
-    sections["Measuring"] += sorted(others)
+    sections["Evaluation"] += sorted(others)
     return sections
 
 

@@ -15,7 +15,7 @@ from nmt_keras.cli.console import Console
 from nmt_keras.config import SearchConfig, require
 
 if TYPE_CHECKING:
-    from nmt_keras.words import WordAlignment
+    from nmt_keras.translation.word_alignment import WordAlignment
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,8 @@ class Align(Command):
 
     def _align_pairs(self, console: Console) -> None:
         from nmt_keras.cli.lines import pair_blocks
-        from nmt_keras.translator import ModelTranslator
-        from nmt_keras.words import align_words, written_words
+        from nmt_keras.translation.model_translator import ModelTranslator
+        from nmt_keras.translation.word_alignment import align_words, written_words
 
         translator = load_translator(self.path, self.ensemble, self.search)
         if not isinstance(translator, ModelTranslator):
@@ -75,7 +75,7 @@ class Align(Command):
 
     def _align_translations(self, console: Console) -> None:
         from nmt_keras.cli.lines import one_line, text_blocks
-        from nmt_keras.words import align_words, written_words
+        from nmt_keras.translation.word_alignment import align_words, written_words
 
         translator = load_translator(self.path, self.ensemble, self.search)
         for block in console.count(text_blocks(())):
@@ -87,7 +87,7 @@ class Align(Command):
             self._print(rows)
 
     def _print(self, rows: Sequence[tuple[str, str, WordAlignment]]) -> None:
-        from nmt_keras.words import links, to_pharaoh
+        from nmt_keras.translation.word_alignment import links, to_pharaoh
 
         for source, target, aligned in rows:
             linked = links(aligned)

@@ -15,7 +15,8 @@ from nmt_keras.cli.console import Console
 from nmt_keras.config import BATCHES_AT_ONCE, Recipe, SearchConfig, require
 
 if TYPE_CHECKING:
-    from nmt_keras.translator import ModelTranslator, Translator
+    from nmt_keras.translation.model_translator import ModelTranslator
+    from nmt_keras.translation.translator import Translator
 
 Flag = tyro.conf.FlagCreatePairsOff[bool]
 """False unless its option is given."""
@@ -108,7 +109,7 @@ def load_translator(path: Path, ensemble: Sequence[Path], search: SearchConfig) 
         OSError, ValueError: something cannot be loaded, or an exported version is asked to search otherwise.
     """
     import nmt_keras
-    from nmt_keras.translator import ModelTranslator
+    from nmt_keras.translation.model_translator import ModelTranslator
 
     translator = nmt_keras.load(path, *ensemble)
     if isinstance(translator, ModelTranslator):

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nmt_keras.config import CorpusConfig, record_from, require
+from nmt_keras.corpus.sample import SAMPLE_NAME, sample_pairs
 from nmt_keras.files import make_run_folder, write_whole
-from nmt_keras.sample import SAMPLE_NAME, sample_pairs
 
 if TYPE_CHECKING:  # what reads and downloads is imported where that is done: --help need not wait for it
     from nmt_keras.corpus import Corpus, Pair, SplitCorpus

@@ -13,8 +13,8 @@ from nmt_keras.cli.console import Console
 from nmt_keras.cli.corpora import CorpusOptions, built_in_sample
 from nmt_keras.cli.train import Train
 from nmt_keras.config import CorpusConfig
+from nmt_keras.corpus.sample import SAMPLE_NAME
 from nmt_keras.recipes import SAMPLE, SPANISH_ENGLISH, find_recipe
-from nmt_keras.sample import SAMPLE_NAME
 
 FALLING_BACK = (
     "Going on with the built-in sample: sentences that a small phrase grammar makes. It shows that everything works; "

@@ -17,8 +17,8 @@ from nmt_keras.config import SearchConfig, require
 
 if TYPE_CHECKING:
     from nmt_keras.corpus import Pair
-    from nmt_keras.evaluation import Report
-    from nmt_keras.words import GoldLinks
+    from nmt_keras.evaluation.report import Report
+    from nmt_keras.translation.word_alignment import GoldLinks
 
 
 @dataclass(frozen=True)
@@ -63,10 +63,17 @@ class Evaluate(Command):
 
     def __call__(self, console: Console) -> None:
         """Prints the report."""
-        from nmt_keras.comparison import compare, pictures, to_json, to_markdown, worst_alignments, write_report
-        from nmt_keras.evaluation import evaluate, gold_error
-        from nmt_keras.metrics import require_tokenizer
-        from nmt_keras.translator import ModelTranslator
+        from nmt_keras.evaluation.comparison import (
+            compare,
+            pictures,
+            to_json,
+            to_markdown,
+            worst_alignments,
+            write_report,
+        )
+        from nmt_keras.evaluation.metrics import require_tokenizer
+        from nmt_keras.evaluation.report import evaluate, gold_error
+        from nmt_keras.translation.model_translator import ModelTranslator
 
         require_tokenizer(self.data.languages[1])
         title, pairs = self._sentences(console)
@@ -154,7 +161,7 @@ class Evaluate(Command):
                 console.say(f"{wrong}: its scores may be those of sentences it has seen.")
 
     def _gold_links(self, pairs: Sequence[Pair]) -> list[GoldLinks] | None:
-        from nmt_keras.words import from_pharaoh
+        from nmt_keras.translation.word_alignment import from_pharaoh
 
         if self.gold is None:
             return None

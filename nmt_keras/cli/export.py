@@ -43,8 +43,8 @@ class Export(Command):
         Raises:
             ValueError: the export does not verify.
         """
-        from nmt_keras.experiment import Experiment, load_runs
         from nmt_keras.export import export, serving_search, verify
+        from nmt_keras.runs.experiment import Experiment, load_runs
 
         folder = self.to or Path("saved_models") / self.run.resolve().name
         search = serving_search(self.search)

@@ -9,7 +9,8 @@ from contextlib import ExitStack
 from io import BufferedReader, FileIO
 from typing import Protocol
 
-from nmt_keras.corpus.reading import Pair, open_text
+from nmt_keras.corpus.archive import open_text
+from nmt_keras.corpus.reading import Pair
 
 STANDARD_INPUT = "-"
 READ_AT_ONCE = 1 << 18  # bytes: some 7,000 sentences of a file are sorted by length together; a pipe gives 64 KiB

@@ -16,8 +16,8 @@ from nmt_keras.config import SearchConfig, require
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from nmt_keras.comparison import Comparison
-    from nmt_keras.translator import Translation
+    from nmt_keras.evaluation.comparison import Comparison
+    from nmt_keras.translation.records import Translation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +95,7 @@ class Heatmap(Picture):
     def figure(self) -> Figure:
         """Draws them."""
         from nmt_keras.plotting import Panel, alignment_grid, alignment_heatmap
-        from nmt_keras.words import align_words
+        from nmt_keras.translation.word_alignment import align_words
 
         panels = []
         for found in self._translations():
@@ -130,7 +130,7 @@ class Lengths(Picture):
 
     def figure(self) -> Figure:
         """Draws it."""
-        from nmt_keras.comparison import length_picture
+        from nmt_keras.evaluation.comparison import length_picture
 
         return length_picture(_comparison(self.report))
 
@@ -146,13 +146,13 @@ class Scores(Picture):
 
     def figure(self) -> Figure:
         """Draws it."""
-        from nmt_keras.comparison import score_picture
+        from nmt_keras.evaluation.comparison import score_picture
 
         return score_picture(_comparison(self.report))
 
 
 def _comparison(path: Path) -> Comparison:
-    from nmt_keras.comparison import from_json
+    from nmt_keras.evaluation.comparison import from_json
 
     return from_json(path.read_text(encoding="utf-8"), str(path))
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tensorflow.distribute import Strategy
 
     from nmt_keras.corpus import Pair, SplitCorpus
-    from nmt_keras.experiment import Experiment
+    from nmt_keras.runs.experiment import Experiment
 
 
 @dataclass(frozen=True)
@@ -121,9 +121,9 @@ class Train(Command):
         Training is spread over this machine's GPUs, or over the workers that ``TF_CONFIG`` names, of which the chief
         alone evaluates.
         """
-        from nmt_keras.evaluation import evaluate, write_score
-        from nmt_keras.experiment import Experiment
-        from nmt_keras.metrics import require_tokenizer
+        from nmt_keras.evaluation.metrics import require_tokenizer
+        from nmt_keras.evaluation.report import evaluate, write_score
+        from nmt_keras.runs.experiment import Experiment
         from nmt_keras.training import find_strategy, is_chief, is_finished, is_first_worker
 
         own = self.recipe is None and self.width == 1.0

@@ -15,7 +15,8 @@ from nmt_keras.cli.console import Console
 from nmt_keras.config import SearchConfig, require
 
 if TYPE_CHECKING:
-    from nmt_keras.translator import Translation, Translator
+    from nmt_keras.translation.records import Translation
+    from nmt_keras.translation.translator import Translator
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,7 @@ import tensorflow as tf
 
 from nmt_keras.config import TrainConfig, require
 from nmt_keras.corpus.alignments import parse_links, token_links, words_of_tokens
-from nmt_keras.corpus.batches import Batches, BatchSource, choose_shapes, rows_by_shape
-from nmt_keras.corpus.encoding import LINES_AT_ONCE, encode_lines
+from nmt_keras.corpus.batches import Batches, BatchSource, TokenLists, choose_shapes, rows_by_shape
 from nmt_keras.corpus.reading import Pair
 from nmt_keras.corpus.sampling import SampledBatches, Segmenter
 from nmt_keras.text import SubwordText, Text
@@ -97,3 +96,18 @@ def _words(text: Text, sentences: Sequence[str]) -> Iterator[list[int]]:
         tokens = text.encode(tf.constant(chunk))
         for sentence, surfaces, length in zip(chunk, tokens.surface.numpy(), tokens.lengths.numpy(), strict=True):
             yield words_of_tokens(sentence, [surface.decode() for surface in surfaces[:length]])
+
+
+LINES_AT_ONCE = 4096
+
+
+def encode_lines(text: Text, lines: Sequence[str]) -> tuple[TokenLists, np.ndarray]:
+    """All lines as token ids, cut at ``max_tokens`` of the text's configuration, and which were cut, [N] bool."""
+    ids, lengths, truncated = [np.zeros([0], np.int32)], [np.zeros([0], np.int32)], [np.zeros([0], bool)]
+    for begin in range(0, len(lines), LINES_AT_ONCE):
+        tokens = text.encode(tf.constant(lines[begin : begin + LINES_AT_ONCE]))
+        lengths.append(tokens.lengths.numpy())
+        truncated.append(tokens.truncated.numpy())
+        real = np.arange(tokens.ids.shape[1]) < lengths[-1][:, np.newaxis]
+        ids.append(tokens.ids.numpy()[real])
+    return TokenLists(np.concatenate(ids), np.concatenate(lengths)), np.concatenate(truncated)

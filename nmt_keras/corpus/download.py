@@ -11,16 +11,18 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 from urllib.request import url2pathname
 from uuid import uuid4
 
-import httpx
 from tqdm import tqdm
 
 from nmt_keras.config import require
-from nmt_keras.corpus.reading import open_text
+from nmt_keras.corpus.archive import open_text
+
+if TYPE_CHECKING:
+    import httpx
 
 SPANISH_ENGLISH_URL = "http://storage.googleapis.com/download.tensorflow.org/data/spa-eng.zip"
 SPANISH_ENGLISH_SHA256 = "6ec60e212f812ee3430f7568ea6f33b6fb080e32193c5952e8da0ee8ba45574c"
@@ -191,6 +193,8 @@ def _open_file_url(parts: SplitResult) -> Iterator[_Transfer]:
 
 @contextmanager
 def _open_http_url(url: str, answer_within: float, stalled_after: float) -> Iterator[_Transfer]:
+    import httpx  # here, because `nmt --help` need not wait for it
+
     # Half the time for each of a host's addresses, so that a dead IPv6 route leaves time for the IPv4 one.
     timeout = httpx.Timeout(stalled_after, connect=answer_within / 2)
     through_proxy = urlsplit(url).hostname not in ("localhost", "127.0.0.1", "::1")

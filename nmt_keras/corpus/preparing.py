@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from nmt_keras.config import FilterConfig, TextConfig, require
-from nmt_keras.corpus.encoding import encode_lines
+from nmt_keras.corpus.batching import encode_lines
 from nmt_keras.corpus.filtering import Rejection, pair_key, reject_lengths, reject_text, shard_of
 from nmt_keras.corpus.reading import Pair, ReadReport, Tally, require_usable, stream_pairs, stream_parallel
 from nmt_keras.corpus.shards import (

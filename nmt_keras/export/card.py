@@ -9,7 +9,7 @@ from typing import Any
 
 from nmt_keras.export.contract import CONTRACT
 from nmt_keras.export.versions import EXTRA
-from nmt_keras.translator import ModelTranslator
+from nmt_keras.translation.model_translator import ModelTranslator
 
 CARD = Path(EXTRA) / "README.md"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from nmt_keras.export.versions import versions
-from nmt_keras.translator import ServedTranslator
+from nmt_keras.translation.exported import ServedTranslator
 
 
 def load_exported(folder: Path) -> ServedTranslator:

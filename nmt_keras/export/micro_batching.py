@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from nmt_keras.config import MicroBatchingConfig
 from nmt_keras.export.contract import WIDTHS, Output
-from nmt_keras.translator import UNEQUAL
+from nmt_keras.translation.translator import UNEQUAL
 
 Answer = Callable[..., dict[str, tf.Tensor]]
 

@@ -7,7 +7,7 @@ import uuid
 import numpy as np
 import tensorflow as tf
 
-from nmt_keras.translator import ModelTranslator
+from nmt_keras.translation.model_translator import ModelTranslator
 
 STORED = tf.float16
 """Half precision: nearer to float32 than bfloat16, since weights need its three more bits, and not the exponent."""

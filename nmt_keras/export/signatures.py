@@ -11,7 +11,7 @@ import tensorflow as tf
 from nmt_keras.config import MicroBatchingConfig, SearchConfig
 from nmt_keras.export.contract import CONTRACT
 from nmt_keras.export.micro_batching import merge_requests
-from nmt_keras.translator import ModelTranslator
+from nmt_keras.translation.model_translator import ModelTranslator
 
 BEAM_SIZE = 5
 """Hypotheses of the signature ``beam`` where the translator's own search keeps one."""

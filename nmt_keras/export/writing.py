@@ -17,7 +17,7 @@ from nmt_keras.export.resources import Resources
 from nmt_keras.export.signatures import signatures
 from nmt_keras.export.versions import MANIFEST, prune, publish
 from nmt_keras.export.warmup import write_warmup_requests
-from nmt_keras.translator import ModelTranslator
+from nmt_keras.translation.model_translator import ModelTranslator
 
 PLAIN = ExportConfig()
 """Full precision, each request by itself."""

@@ -25,18 +25,10 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.metrics import Metrics, MetricsFilter
 
 from nmt_keras.config import FilterConfig, require
+from nmt_keras.corpus.archive import unpacked
 from nmt_keras.corpus.filtering import Rejection, shard_of
 from nmt_keras.corpus.preparing import PAIRS_AT_ONCE, complete, encoded
-from nmt_keras.corpus.reading import (
-    Fault,
-    Pair,
-    ReadReport,
-    parse_line,
-    require_columns,
-    require_usable,
-    table_lines,
-    unpacked,
-)
+from nmt_keras.corpus.reading import Fault, Pair, ReadReport, parse_line, require_columns, require_usable, table_lines
 from nmt_keras.corpus.shards import (
     RECORD_FILE,
     EncodedPair,

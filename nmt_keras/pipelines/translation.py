@@ -16,7 +16,8 @@ from apache_beam.metrics import Metrics
 from apache_beam.ml.inference.base import ModelHandler, RunInference
 
 import nmt_keras
-from nmt_keras.translator import ServedTranslator, Translator
+from nmt_keras.translation.exported import ServedTranslator
+from nmt_keras.translation.translator import Translator
 
 
 class TranslatedLine(NamedTuple):

@@ -10,15 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nmt_keras.config import (
-    AttentionConfig,
-    DecoderConfig,
-    EncoderConfig,
-    ModelConfig,
-    Recipe,
-    TextConfig,
-    TrainConfig,
-)
+from nmt_keras.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig, Recipe, TextConfig, TrainConfig
 
 _WORDS = TextConfig(kind="word", vocabulary_size=8_000)
 

@@ -16,15 +16,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nmt_keras.config import (
-    AttentionConfig,
-    DecoderConfig,
-    EncoderConfig,
-    ModelConfig,
-    Recipe,
-    TextConfig,
-    TrainConfig,
-)
+from nmt_keras.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig, Recipe, TextConfig, TrainConfig
 
 _WORDS = TextConfig(kind="word", vocabulary_size=50_000 + 4)
 

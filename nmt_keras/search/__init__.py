@@ -10,8 +10,10 @@ from __future__ import annotations
 from nmt_keras.search.beam import beam_search
 from nmt_keras.search.candidates import Constraints
 from nmt_keras.search.contract import Hypotheses, StepFunction, StepLike
+from nmt_keras.search.greedy import greedy
+from nmt_keras.search.log_likelihood import Forced, force
 from nmt_keras.search.ranking import Coverage, Ranking, gnmt_length, plain_length
-from nmt_keras.search.walk import Forced, force, greedy, sample, uniform
+from nmt_keras.search.sampling import sample, uniform
 
 __all__ = [
     "Constraints",

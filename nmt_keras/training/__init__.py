@@ -8,6 +8,7 @@ log           log.jsonl and what its rows hold
 loop          ``train``: everything together
 """
 
+from nmt_keras.training.checkpoint_index import newest
 from nmt_keras.training.checkpoints import (
     Checkpoints,
     Progress,
@@ -19,9 +20,8 @@ from nmt_keras.training.checkpoints import (
 from nmt_keras.training.distribution import ReplicatedUpdater, find_strategy, is_chief, is_first_worker
 from nmt_keras.training.log import Log, describe, describe_figures, read_log
 from nmt_keras.training.loop import train
-from nmt_keras.training.records import newest
 from nmt_keras.training.signals import Interrupted, stop_signals
-from nmt_keras.training.updating import Metrics, Updater, forward
+from nmt_keras.training.step import Metrics, Updater, forward
 
 __all__ = [
     "Checkpoints",

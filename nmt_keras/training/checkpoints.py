@@ -16,9 +16,9 @@ import tensorflow as tf
 from nmt_keras.config import TrainConfig
 from nmt_keras.corpus.batches import Position
 from nmt_keras.files import settle
-from nmt_keras.model import Seq2Seq
-from nmt_keras.training.records import UNFIT, is_whole, newest, recorded
-from nmt_keras.training.updating import Updater
+from nmt_keras.models.seq2seq import Seq2Seq
+from nmt_keras.training.checkpoint_index import UNFIT, is_whole, newest, recorded
+from nmt_keras.training.step import Updater
 
 VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 

@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from nmt_keras.cells import Noise
 from nmt_keras.config import END, PAD, TrainConfig
 from nmt_keras.corpus.batches import Batch
-from nmt_keras.loss import Loss
-from nmt_keras.model import Seq2Seq
-from nmt_keras.optimization import clip
-from nmt_keras.training.updating import Updater
+from nmt_keras.layers.dropout import Noise
+from nmt_keras.models.seq2seq import Seq2Seq
+from nmt_keras.training.loss import Loss
+from nmt_keras.training.optimizers import clip
+from nmt_keras.training.step import Updater
 
 SEEDS_APART = 1_000_003
 

@@ -15,14 +15,14 @@ import tensorflow as tf
 
 from nmt_keras.config import TrainConfig
 from nmt_keras.corpus.batches import Batch, BatchSource, Position, Shape
-from nmt_keras.model import Seq2Seq
-from nmt_keras.optimization import learning_rate
+from nmt_keras.models.seq2seq import Seq2Seq
+from nmt_keras.training.checkpoint_index import mend_records
 from nmt_keras.training.checkpoints import Checkpoints, Progress
 from nmt_keras.training.distribution import ReplicatedUpdater, is_chief
 from nmt_keras.training.log import Interval, Log, Unwritten
-from nmt_keras.training.records import mend_records
+from nmt_keras.training.schedules import learning_rate
 from nmt_keras.training.signals import Interrupted, StopSignals, stop_signals
-from nmt_keras.training.updating import Metrics, Updater
+from nmt_keras.training.step import Metrics, Updater
 
 STEPS_TO_AGREE = 5
 """Updates after which several processes ask each other whether one of them was told to stop."""

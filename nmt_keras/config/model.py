@@ -1,0 +1,333 @@
+"""Configuration of the model: encoder, attention and decoder."""
+
+from __future__ import annotations
+
+import typing
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from nmt_keras.config.checks import nearest_multiple, require, require_choice, require_positive
+
+Cell = Literal["tanh", "gru", "gru-reset-after", "lstm"]
+
+CELLS = typing.get_args(Cell)
+
+
+@dataclass(frozen=True)
+class EncoderConfig:
+    """How source tokens become annotations."""
+
+    kind: Literal["recurrent", "self-attention"] = "recurrent"
+    """Cells that read the source word by word, or layers in which each position looks at all others."""
+    cell: Cell = "gru"
+    """Recurrent encoders: tanh, GRU with the reset gate before its product (Cho) or after it (cuDNN), LSTM."""
+    direction: Literal["bidirectional", "forward", "backward"] = "bidirectional"
+    """Recurrent encoders: "backward" reads the source reversed; annotations keep the order of the source."""
+    merge: Literal["concatenate", "sum"] = "concatenate"
+    """Of the two directions' states."""
+    units: int = 256
+    """Of each direction; of each position in a self-attention encoder."""
+    layers: int = 1
+    """Layers above one another, each of which reads what the one below writes."""
+    residual: bool = False
+    """Add each layer's input to its output, from the second layer on."""
+    word_view: bool = False
+    """Add a linear view of each source word's embedding to its annotation."""
+    heads: int = 4
+    """Of each self-attention layer."""
+
+    def __post_init__(self) -> None:
+        require_choice("EncoderConfig.kind", ("recurrent", "self-attention"), self.kind)
+        require_choice("EncoderConfig.cell", CELLS, self.cell)
+        require_choice("EncoderConfig.direction", ("bidirectional", "forward", "backward"), self.direction)
+        require_choice("EncoderConfig.merge", ("concatenate", "sum"), self.merge)
+        require_positive(self, "units", "layers", "heads")
+        if self.kind == "self-attention":
+            require(
+                self.units % (2 * self.heads) == 0,
+                "EncoderConfig.units",
+                f"a multiple of twice EncoderConfig.heads ({2 * self.heads}), such as "
+                f"{nearest_multiple(self.units, 2 * self.heads)}",
+                self.units,
+            )
+            require(not self.word_view, "EncoderConfig.word_view", "False in a self-attention encoder", self.word_view)
+
+    @property
+    def annotation_size(self) -> int:
+        """D, the width of an annotation."""
+        both = self.kind == "recurrent" and self.direction == "bidirectional" and self.merge == "concatenate"
+        return 2 * self.units if both else self.units
+
+
+@dataclass(frozen=True)
+class AttentionConfig:
+    """What each target position sees of the source."""
+
+    kind: Literal["additive", "dot", "general", "concat", "location", "fixed", "none"] = "additive"
+    """A score function, or "fixed": the same context at every step, or "none": nothing but the decoder's start."""
+    span: Literal["global", "local-m", "local-p"] = "global"
+    """All of the source, or a window around the target's own position, or around a predicted one."""
+    units: int = 512
+    """Hidden units of the additive and concat scores, and of local-p's prediction."""
+    window: int = 10
+    """D of Luong et al.: a local span reaches from p_t - D to p_t + D."""
+    max_source_positions: int = 50
+    """Rows of the location score; positions beyond get weight 0."""
+
+    def __post_init__(self) -> None:
+        require_choice("AttentionConfig.kind", typing.get_args(typing.get_type_hints(type(self))["kind"]), self.kind)
+        require_choice("AttentionConfig.span", ("global", "local-m", "local-p"), self.span)
+        require_positive(self, "units", "window", "max_source_positions")
+        if self.kind in ("location", "fixed", "none"):
+            require(
+                self.span == "global",
+                "AttentionConfig.span",
+                f"'global' with AttentionConfig.kind {self.kind!r}; local spans go with additive, dot, general, concat",
+                self.span,
+            )
+
+
+@dataclass(frozen=True)
+class DecoderConfig:
+    """How target tokens are written."""
+
+    order: Literal["attend-then-update", "update-then-attend", "self-attention"] = "attend-then-update"
+    """Bahdanau's order, Luong's order, or layers that attend to the decoder's own earlier states."""
+    cell: Cell = "gru"
+    """Recurrent decoders: as for the encoder."""
+    units: int = 512
+    """Of each layer's state."""
+    layers: int = 1
+    """Layers above one another, each of which reads what the one below writes."""
+    residual: bool = False
+    """Add each layer's input to its output, from the second layer on."""
+    start: Literal["backward", "forward", "both", "last", "mean", "zero"] = "backward"
+    """s_0: tanh of a product with the encoder's first backward state, its last forward state, both, or the mean of its
+    annotations; the encoder's last states as they are, layer by layer; or 0."""
+    reads_words: bool = True
+    """Feed y_{i-1} to the state; False for the lecture's plain decoder, which runs on its state alone."""
+    feeds_attention: bool = False
+    """Update-then-attend only: feed the last attentional vector beside the word (input feeding)."""
+    shares_recurrence: bool = False
+    """Use the encoder's recurrent matrix (tanh cells, one layer, one direction): the lecture's W^(hh)."""
+    readout: Literal["maxout", "linear", "state", "attentional"] = "maxout"
+    """Below the softmax: maxout units over state, context and word; a linear layer over these; the state alone; or
+    tanh(W_c [c ; h])."""
+    readout_state: Literal["previous", "current"] = "previous"
+    """Maxout and linear: s_{i-1}, as in the appendix of Bahdanau et al., or s_i, as in its main text."""
+    readout_units: int = 256
+    """Maxout units, l in Bahdanau et al.; width of the attentional vector."""
+    tied: bool = False
+    """The softmax's matrix is the target embedding."""
+    heads: int = 4
+    """Self-attention order: of each layer."""
+    max_positions: int = 100
+    """Self-attention order: target tokens, END included, that can be written."""
+
+    def __post_init__(self) -> None:
+        for name in ("order", "start", "readout", "readout_state"):
+            choices = typing.get_args(typing.get_type_hints(type(self))[name])
+            require_choice(f"DecoderConfig.{name}", choices, getattr(self, name))
+        require_choice("DecoderConfig.cell", CELLS, self.cell)
+        require_positive(self, "units", "layers", "readout_units", "heads", "max_positions")
+        luong = self.order == "update-then-attend"
+        require(
+            luong or not self.feeds_attention,
+            "DecoderConfig.feeds_attention",
+            "False unless DecoderConfig.order is 'update-then-attend'",
+            self.feeds_attention,
+        )
+        allowed = {
+            "attend-then-update": ("maxout", "linear", "state"),
+            "update-then-attend": ("attentional", "state", "linear"),
+            "self-attention": ("state",),
+        }[self.order]
+        require(
+            self.readout in allowed,
+            "DecoderConfig.readout",
+            f"one of {', '.join(allowed)} with DecoderConfig.order {self.order!r}",
+            self.readout,
+        )
+        if luong and self.readout == "linear":
+            require(
+                self.readout_state == "current",
+                "DecoderConfig.readout_state",
+                "'current' with DecoderConfig.order 'update-then-attend'",
+                self.readout_state,
+            )
+        require(
+            not self.feeds_attention or self.readout == "attentional",
+            "DecoderConfig.feeds_attention",
+            "False unless DecoderConfig.readout is 'attentional': it is that vector which is fed",
+            self.feeds_attention,
+        )
+        if self.order == "self-attention":
+            require(
+                self.reads_words,
+                "DecoderConfig.reads_words",
+                "True with DecoderConfig.order 'self-attention', whose states are made of words",
+                self.reads_words,
+            )
+            require(
+                not self.shares_recurrence,
+                "DecoderConfig.shares_recurrence",
+                "False with DecoderConfig.order 'self-attention', which has no recurrent matrix",
+                self.shares_recurrence,
+            )
+            require(
+                self.units % (2 * self.heads) == 0,
+                "DecoderConfig.units",
+                f"a multiple of twice DecoderConfig.heads ({2 * self.heads}), such as "
+                f"{nearest_multiple(self.units, 2 * self.heads)}",
+                self.units,
+            )
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """An encoder, an attention and a decoder."""
+
+    embedding_size: int = 256
+    """Width of a token's vector, on either side."""
+    encoder: EncoderConfig = field(default_factory=EncoderConfig)
+    """How source tokens become annotations."""
+    attention: AttentionConfig = field(default_factory=AttentionConfig)
+    """What each target position sees of the source."""
+    decoder: DecoderConfig = field(default_factory=DecoderConfig)
+    """How target tokens are written."""
+    dropout: float = 0.2
+    """Probability of dropping an entry of the embeddings, of what one layer hands to the next, and of what the softmax
+    sees; in training."""
+    recurrent_dropout: float = 0.0
+    """Probability of dropping an entry of the state where a cell reads it, one mask for a whole sentence."""
+    initializer: Literal["glorot", "bahdanau", "uniform"] = "glorot"
+    """Glorot and orthogonal matrices; the normal and orthogonal ones of Bahdanau et al.; all uniform in +-0.1."""
+
+    def __post_init__(self) -> None:
+        require_positive(self, "embedding_size")
+        for name in ("dropout", "recurrent_dropout"):
+            value = getattr(self, name)
+            require(0.0 <= value < 1.0, f"ModelConfig.{name}", "a probability in [0, 1)", value)
+        require_choice("ModelConfig.initializer", ("glorot", "bahdanau", "uniform"), self.initializer)
+        _check_parts_fit(self)
+
+    def scaled(self, width: float) -> ModelConfig:
+        """The same model with every width times ``width``: to the nearest number that heads divide.
+
+        A decoder scored by dot products stays as wide as the annotations, and a tied embedding as wide as the readout.
+        """
+        require(width > 0.0, "width", "a positive number", width)
+
+        def times(size: int, multiple: int = 1) -> int:
+            return nearest_multiple(width * size, multiple)
+
+        encoder, attention, decoder = self.encoder, self.attention, self.decoder
+        attentive = decoder.order == "self-attention"
+        encoder = replace(
+            encoder, units=times(encoder.units, 2 * encoder.heads if encoder.kind == "self-attention" else 1)
+        )
+        units = times(decoder.units, 2 * decoder.heads if attentive else 1)
+        if attention.kind == "dot" and not attentive:
+            units = encoder.annotation_size
+        decoder = replace(decoder, units=units, readout_units=times(decoder.readout_units))
+        embedding_size = times(self.embedding_size)
+        if decoder.tied:
+            embedding_size = decoder.units if decoder.readout == "state" else decoder.readout_units
+        attention = replace(attention, units=times(attention.units))
+        return replace(self, embedding_size=embedding_size, encoder=encoder, attention=attention, decoder=decoder)
+
+
+def _check_parts_fit(model: ModelConfig) -> None:
+    """Raises ValueError where encoder, attention and decoder cannot work together, with the nearest that can."""
+    encoder, attention, decoder = model.encoder, model.attention, model.decoder
+    recurrent = encoder.kind == "recurrent"
+    directions = {"bidirectional": ("backward", "forward", "both"), "forward": ("forward", "last")}
+    starts = (
+        (*directions.get(encoder.direction, ("backward", "last")), "mean", "zero") if recurrent else ("mean", "zero")
+    )
+    if decoder.order == "self-attention":
+        require(
+            attention.kind == "dot" and attention.span == "global",
+            "AttentionConfig.kind, AttentionConfig.span",
+            "'dot' and 'global' with DecoderConfig.order 'self-attention', whose heads attend by scaled dot products",
+            (attention.kind, attention.span),
+        )
+    else:
+        require(
+            decoder.start in starts,
+            "DecoderConfig.start",
+            f"one of {', '.join(starts)}, which this encoder ({encoder.kind}, {encoder.direction}) has",
+            decoder.start,
+        )
+    if decoder.start == "last" and decoder.order != "self-attention":
+        here, there = (decoder.cell, decoder.units, decoder.layers), (encoder.cell, encoder.units, encoder.layers)
+        require(
+            here == there,
+            "DecoderConfig.cell, DecoderConfig.units, DecoderConfig.layers",
+            f"the encoder's, {there}, with DecoderConfig.start 'last'",
+            here,
+        )
+    if attention.kind == "dot" and decoder.order != "self-attention":
+        require(
+            decoder.units == encoder.annotation_size,
+            "DecoderConfig.units",
+            f"the annotations' width, {encoder.annotation_size}, with AttentionConfig.kind 'dot' ('general' takes any)",
+            decoder.units,
+        )
+    if attention.kind in ("fixed", "none"):
+        require(
+            recurrent,
+            "AttentionConfig.kind",
+            "a score with a self-attention encoder, which has no last state",
+            attention.kind,
+        )
+    if decoder.order == "update-then-attend" and decoder.readout == "state":
+        require(
+            attention.kind == "none",
+            "DecoderConfig.readout",
+            "'attentional' or 'linear' with DecoderConfig.order 'update-then-attend', unless AttentionConfig.kind is "
+            "'none': else nothing would read the context",
+            decoder.readout,
+        )
+    if attention.kind == "none":
+        require(
+            decoder.start != "zero",
+            "DecoderConfig.start",
+            "another with AttentionConfig.kind 'none': the decoder would see nothing of the source",
+            decoder.start,
+        )
+        require(
+            decoder.readout == "state",
+            "DecoderConfig.readout",
+            "'state' with AttentionConfig.kind 'none': there is no context to read",
+            decoder.readout,
+        )
+    if decoder.tied:
+        require(
+            decoder.readout != "linear",
+            "DecoderConfig.readout",
+            "'maxout', 'state' or 'attentional' with DecoderConfig.tied: a linear readout has no embedding's width",
+            decoder.readout,
+        )
+        name = "units" if decoder.readout == "state" else "readout_units"
+        require(
+            getattr(decoder, name) == model.embedding_size,
+            f"DecoderConfig.{name}",
+            f"ModelConfig.embedding_size, {model.embedding_size}, with DecoderConfig.tied",
+            getattr(decoder, name),
+        )
+    if decoder.shares_recurrence:
+        sides = (
+            (encoder.kind, encoder.cell, encoder.direction, encoder.layers, encoder.units),
+            (decoder.cell, decoder.layers, decoder.units),
+        )
+        require(
+            encoder.kind == "recurrent"
+            and encoder.cell == decoder.cell == "tanh"
+            and encoder.layers == decoder.layers == 1
+            and encoder.direction != "bidirectional"
+            and encoder.units == decoder.units,
+            "DecoderConfig.shares_recurrence",
+            "False unless encoder and decoder are one tanh layer of one direction and equal units",
+            sides,
+        )

@@ -1,0 +1,382 @@
+"""The sample grammar's words: what a noun, a determiner, an adjective and a verb know of English and Spanish.
+
+The records hold what a dictionary would; number, gender and person are endings added by rule, and the few irregular
+forms are written out. Persons, numbered I, you, he or she, we, they, index every table of verb forms.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+ME, YOU, HER, US, THEM = range(5)
+
+PRESENT, PRETERITE, FUTURE = range(3)
+
+
+def spaced(*words: str) -> str:
+    """The words that are not empty, one space between."""
+    return " ".join(word for word in words if word)
+
+
+def kinds(names: str) -> frozenset[str]:
+    """A set of kinds of noun."""
+    return frozenset(names.split())
+
+
+class Words(NamedTuple):
+    """The same words in both languages."""
+
+    en: str = ""
+    es: str = ""
+
+
+class Noun(NamedTuple):
+    """A noun; its kind decides which verbs, adjectives and places go with it."""
+
+    en: str
+    es: str
+    gender: str
+    kind: str
+
+    def words(self, plural: bool) -> Words:
+        """The singular or plural form."""
+        if not plural:
+            return Words(self.en, self.es)
+        return Words(
+            self.en + ("es" if self.en.endswith(("s", "x")) else "s"), self.es + ("s" if self.es[-1] in "aeo" else "es")
+        )
+
+
+class Determiner(NamedTuple):
+    """A determiner; Spanish agrees in gender and number, English at most in number."""
+
+    singular: str
+    plural: str
+    es: tuple[str, str, str, str]
+    """Masculine, feminine, masculine plural, feminine plural."""
+
+    def words(self, gender: str, plural: bool) -> Words:
+        """The form that agrees with a noun."""
+        return Words(self.plural if plural else self.singular, self.es[2 * plural + (gender == "f")])
+
+
+class Adjective(NamedTuple):
+    """An adjective, for the kinds of noun it is sensibly said of."""
+
+    en: str
+    es: str
+    comparative: str
+    kinds: frozenset[str]
+
+    def agreeing(self, gender: str, plural: bool) -> str:
+        """The Spanish form: -o becomes -a for a feminine noun, any plural adds -s."""
+        stem = self.es[:-1] + "a" if gender == "f" and self.es.endswith("o") else self.es
+        return stem + "s" * plural
+
+
+class Verb(NamedTuple):
+    """A verb: English forms, Spanish forms by tense and person, and its objects."""
+
+    en: str
+    english_present: tuple[str, ...]
+    past: str
+    infinitive: str
+    spanish: tuple[tuple[str, ...], ...]
+    """[tense][person]; auxiliaries have the present only."""
+    takes: frozenset[str] = frozenset()
+    """Kinds of noun that once were, or will be, its object."""
+    habitually: frozenset[str] = frozenset()
+    """Kinds of noun that are its object day after day."""
+    afresh: bool = True
+    """Whether each time takes new objects (we buy newspapers) rather than the same ones (we wash the car)."""
+    auxiliary: bool = False
+    """Whether English says `is not` and `can you?`, without do."""
+
+    def shows_tense(self, person: int) -> bool:
+        """False where present and preterite look alike in either language: compramos, we read."""
+        return (
+            self.spanish[PRESENT][person] != self.spanish[PRETERITE][person]
+            and self.english_present[person] != self.past
+        )
+
+
+FUTURE_ENDINGS = "é ás á emos án"
+
+ENDINGS = {
+    "ar": ("o as a amos an", "é aste ó amos aron"),
+    "er": ("o es e emos en", "í iste ió imos ieron"),
+}
+
+
+def conjugate(infinitive: str, present: str = "", preterite: str = "") -> tuple[tuple[str, ...], ...]:
+    """Present, preterite and future of a Spanish verb, five persons each; irregular tenses are passed in."""
+    stem, endings = infinitive[:-2], ENDINGS[infinitive[-2:]]
+    regular = [tuple(stem + ending for ending in tense.split()) for tense in endings]
+    future = tuple(infinitive + ending for ending in FUTURE_ENDINGS.split())
+    return tuple(present.split()) or regular[0], tuple(preterite.split()) or regular[1], future
+
+
+def verb(
+    en: str, past: str, es: str, takes: str = "", habitually: str = "", *,
+    afresh: bool = True, present: str = "", preterite: str = "",
+) -> Verb:  # fmt: skip
+    """A full verb from its dictionary forms."""
+    english = (en, en, en + ("es" if en.endswith("sh") else "s"), en, en)
+    return Verb(en, english, past, es, conjugate(es, present, preterite), kinds(takes), kinds(habitually), afresh)
+
+
+def present_only(en: str, forms: str, es: str, auxiliary: bool = False) -> Verb:
+    """A verb that the grammar uses in the present alone; both languages list its five persons."""
+    return Verb(en, tuple(forms.split()), "", "", (tuple(es.split()),), auxiliary=auxiliary)
+
+
+def nouns(kind: str, entries: str) -> tuple[Noun, ...]:
+    """Nouns of one kind, from entries `English Spanish gender`."""
+    rows = [entry.split() for entry in entries.split(", ")]
+    return tuple(Noun(en, es, gender, kind) for en, es, gender in rows)
+
+
+def phrases(entries: str) -> tuple[Words, ...]:
+    """Small phrases, from entries `English = Spanish`."""
+    return tuple(Words(*entry.split(" = ")) for entry in entries.split(", "))
+
+
+# Nouns
+
+THINGS = (
+    *nouns("text", "book libro m, newspaper periódico m"),
+    *nouns("mail", "letter carta f"),
+    *nouns("wear", "shirt camisa f, dress vestido m, hat sombrero m"),
+    *nouns("vehicle", "car coche m, bicycle bicicleta f"),
+    *nouns("home", "house casa f"),
+    *nouns("furniture", "table mesa f, chair silla f, box caja f"),
+    *nouns("fruit", "apple manzana f, orange naranja f, egg huevo m"),
+    *nouns("animal", "dog perro m, cat gato m, bird pájaro m"),
+    *nouns("food", "bread pan m, soup sopa f, rice arroz m, cheese queso m"),
+)
+
+RELATIVES = nouns("person", "sister hermana f, brother hermano m, friend amigo m, neighbor vecino m")
+
+MOTHERS = nouns("person", "mother madre f")
+
+TOWNSPEOPLE = nouns("person", "girl niña f, boy niño m, teacher profesora f, doctor médico m")
+
+OCCUPATIONS = nouns("person", "student estudiante m, artist artista m")
+
+NAMES = (("Ana", "f"), ("Marta", "f"), ("Luis", "m"), ("Pablo", "m"))
+
+# Determiners
+
+BARE = Determiner("", "", ("", "", "", ""))
+
+THE = Determiner("the", "the", ("el", "la", "los", "las"))
+
+THIS = Determiner("this", "these", ("este", "esta", "estos", "estas"))
+
+THAT = Determiner("that", "those", ("ese", "esa", "esos", "esas"))
+
+MY = Determiner("my", "my", ("mi", "mi", "mis", "mis"))
+
+YOUR = Determiner("your", "your", ("tu", "tu", "tus", "tus"))
+
+OUR = Determiner("our", "our", ("nuestro", "nuestra", "nuestros", "nuestras"))
+
+A = Determiner("a", "", ("un", "una", "", ""))
+
+ANOTHER = Determiner("another", "", ("otro", "otra", "", ""))
+
+MANY = Determiner("", "many", ("", "", "muchos", "muchas"))
+
+HOW_MANY = Determiner("", "how many", ("", "", "cuántos", "cuántas"))
+
+NUMBERS = tuple(
+    Determiner("", en, ("", "", es, es))
+    for en, es in (("two", "dos"), ("three", "tres"), ("four", "cuatro"), ("five", "cinco"), ("ten", "diez"))
+)
+
+POSSESSIVES = (MY, YOUR, OUR)
+
+POINTING = (THIS, THAT, *POSSESSIVES)
+
+DEFINITE = (THE, THE, *POINTING)
+
+COUNTING = (*NUMBERS, MANY)
+
+# Adjectives
+
+RED = Adjective("red", "rojo", "", kinds("wear vehicle furniture home"))
+
+WHITE = Adjective("white", "blanco", "", kinds("wear vehicle furniture home animal"))
+
+NEW = Adjective("new", "nuevo", "newer", kinds("text wear vehicle furniture home"))
+
+OLD = Adjective("old", "viejo", "older", kinds("text wear vehicle furniture home animal"))
+
+EXPENSIVE = Adjective("expensive", "caro", "more expensive", kinds("text wear vehicle furniture home"))
+
+BEAUTIFUL = Adjective("beautiful", "bonito", "more beautiful", kinds("wear vehicle furniture home animal"))
+
+SMALL = Adjective("small", "pequeño", "smaller", kinds("vehicle furniture home fruit animal"))
+
+BIG = Adjective("big", "grande", "bigger", kinds("vehicle furniture home fruit animal"))
+
+INTERESTING = Adjective("interesting", "interesante", "more interesting", kinds("text mail"))
+
+DIRTY = Adjective("dirty", "sucio", "", kinds("wear vehicle furniture animal"))
+
+TALL = Adjective("tall", "alto", "taller", kinds("person"))
+
+KIND = Adjective("kind", "amable", "kinder", kinds("person"))
+
+SMART = Adjective("smart", "inteligente", "smarter", kinds("person"))
+
+TIRED = Adjective("tired", "cansado", "", kinds("person"))
+
+SICK = Adjective("sick", "enfermo", "", kinds("person"))
+
+SAD = Adjective("sad", "triste", "", kinds("person"))
+
+COLORS = (RED, WHITE)
+
+QUALITIES = (*COLORS, NEW, OLD, EXPENSIVE, BEAUTIFUL, SMALL, BIG, INTERESTING)
+
+STRIKING = (EXPENSIVE, BEAUTIFUL, SMALL, BIG, INTERESTING)
+
+CHARACTERS, STATES = (TALL, KIND, SMART), (TIRED, SICK, SAD)
+
+# Verbs
+
+BUY = verb("buy", "bought", "comprar", "text wear vehicle furniture home fruit animal food", "text fruit food")
+
+SELL = verb("sell", "sold", "vender", "text wear vehicle furniture home animal", "wear vehicle fruit animal")
+
+WASH = verb("wash", "washed", "lavar", "wear vehicle furniture", "wear vehicle", afresh=False)
+
+READ = verb("read", "read", "leer", "text mail", "text mail", preterite="leí leíste leyó leímos leyeron")
+
+EAT = verb("eat", "ate", "comer", "fruit food", "fruit food")
+
+CALL = verb("call", "called", "llamar")
+
+HELP = verb("help", "helped", "ayudar")
+
+GIVE = verb(
+    "give", "gave", "dar", "text wear vehicle furniture fruit animal", "text fruit",
+    present="doy das da damos dan", preterite="di diste dio dimos dieron",
+)  # fmt: skip
+
+SEND = verb("send", "sent", "mandar", "text mail wear", "text mail")
+
+WORK = verb("work", "worked", "trabajar")
+
+TALK = verb("talk", "talked", "hablar")
+
+LIKE = verb("like", "liked", "gustar")
+
+HANDLING = (BUY, SELL, WASH, READ, EAT)
+
+MEETING = (CALL, HELP)
+
+HANDING = (GIVE, SEND)
+
+MOVING = (WORK, TALK)
+
+VERBS = HANDLING + MEETING + HANDING + MOVING
+
+ENJOYED = (BUY, SELL, READ, EAT, WORK, TALK)
+
+SEQUELS = (
+    ("text", BUY, (READ, GIVE, SEND)),
+    ("mail", READ, (GIVE, SEND)),
+    ("wear", BUY, (WASH, GIVE, SEND)),
+    ("wear", WASH, (GIVE, SEND)),
+    ("fruit", BUY, (EAT, GIVE)),
+    ("vehicle", WASH, (SELL,)),
+    ("animal", BUY, (SELL, GIVE)),
+)
+"""What one does with a kind of thing, and then with the same thing."""
+
+MOTIVES = (
+    (BUY, True, (OLD, EXPENSIVE, SMALL, BIG)),
+    (BUY, False, (NEW, BEAUTIFUL, INTERESTING)),
+    (SELL, False, (OLD, SMALL, BIG)),
+    (SELL, True, (NEW, BEAUTIFUL)),
+    (READ, False, (INTERESTING,)),
+    (WASH, False, (DIRTY,)),
+)
+"""What one does, or does not, to a thing for being so."""
+
+TO_BE, TENER = "am are is are are", "tengo tienes tiene tenemos tienen"
+
+SER = present_only("be", TO_BE, "soy eres es somos son", auxiliary=True)
+
+ESTAR = present_only("be", TO_BE, "estoy estás está estamos están", auxiliary=True)
+
+BE_BY_HAVING = present_only("be", TO_BE, TENER, auxiliary=True)
+
+HAVE = present_only("have", "have have has have have", TENER)
+
+WANT = present_only("want", "want want wants want want", "quiero quieres quiere queremos quieren")
+
+CAN = present_only("can", "can can can can can", "puedo puedes puede podemos pueden", auxiliary=True)
+
+NEGATED = {"am": "am not", "can": "can't", "will": "won't"}
+"""Where not is not simply -n't."""
+
+# Pronouns and small words
+
+SPEECH_PRONOUNS = {ME: Words("me", "me"), YOU: Words("you", "te"), US: Words("us", "nos")}
+
+PERSON_PRONOUNS = (Words("him", "lo"), Words("her", "la"), Words("them", "los"))
+
+THING_PRONOUNS = (Words("it", "lo"), Words("them", "los"))
+
+WHAT, WHOM = Words("what", "qué"), Words("who", "a quién")
+
+WHERE, WHEN, WHY = Words("where", "dónde"), Words("when", "cuándo"), Words("why", "por qué")
+
+VERY, BECAUSE = Words("very", "muy"), Words("because", "porque")
+
+OFTEN = phrases("always = siempre, never = nunca")
+
+FEELINGS = (
+    *((feeling, Words("very", "mucha")) for feeling in phrases("hungry = hambre, thirsty = sed")),
+    *((feeling, Words("very", "mucho")) for feeling in phrases("cold = frío, sleepy = sueño")),
+)
+"""What one has in Spanish, each with its own `very`."""
+
+# Times and places
+
+TIMES = (
+    phrases("every day = todos los días, on Sundays = los domingos, on Mondays = los lunes"),
+    phrases("yesterday = ayer, last night = anoche, last week = la semana pasada, last Monday = el lunes pasado"),
+    phrases("tomorrow = mañana, tonight = esta noche, next week = la próxima semana, next Monday = el próximo lunes"),
+)
+"""By tense."""
+
+AGO = tuple(
+    Words(f"{number.plural} {unit.en} ago", f"hace {number.es[2]} {unit.es}")
+    for number in NUMBERS
+    for unit in phrases("days = días, weeks = semanas")
+)
+
+ROOMS = phrases("in the kitchen = en la cocina, in the garden = en el jardín")
+
+FOR_PEOPLE = (
+    phrases("at home = en casa, at school = en la escuela, in London = en Londres, in Spain = en España") + ROOMS
+)
+
+FOR_SMALL_THINGS = phrases("on the table = en la mesa, on the chair = en la silla, in the box = en la caja")
+
+IN_HOUSE = phrases("in the house = en la casa")
+
+PLACES = {
+    "text": FOR_SMALL_THINGS,
+    "mail": FOR_SMALL_THINGS,
+    "wear": FOR_SMALL_THINGS,
+    "fruit": FOR_SMALL_THINGS + ROOMS[:1],
+    "food": FOR_SMALL_THINGS[:1] + ROOMS[:1],
+    "furniture": ROOMS + IN_HOUSE,
+    "animal": ROOMS + IN_HOUSE + FOR_SMALL_THINGS[1:2],
+}
+"""Where things of a kind may be."""

@@ -1,0 +1,1 @@
+"""Layers: the equations of the papers, one module for each kind."""

@@ -1,0 +1,86 @@
+"""Whole recurrences as one operation, which cuDNN computes on a GPU, through Keras's layers."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from nmt_keras.layers.cells import Cell, LSTMCell, LSTMState, ResetAfterGRUCell
+from nmt_keras.layers.stack import Masks, Stack
+
+
+def can_fuse(cell: Cell) -> bool:
+    """Whether Keras and cuDNN have the very equations of ``cell``: LSTM, and GRU with the reset after its product."""
+    return isinstance(cell, ResetAfterGRUCell | LSTMCell)
+
+
+def read_stack(stack: Stack, x: tf.Tensor, states: tuple[Any, ...], masks: Masks) -> tf.Tensor:
+    """The top outputs [B, T, U] of cells that ``can_fuse``, layer after layer; equals ``Stack.advance`` step by step.
+
+    Args:
+        stack: whose cells; none has a context.
+        x: [B, T, I] float, the first one's inputs.
+        states: the first states, one per cell.
+        masks: what is dropped between layers; nothing may be where states are read.
+    """
+    outputs = x
+    for number, (cell, state) in enumerate(zip(stack.cells, states, strict=True)):
+        below = outputs * masks.handed[number - 1] if number and masks.handed else outputs
+        outputs, _ = read_fused(cell, below, None, start=state)
+        if number and stack.residual:
+            outputs += below
+    return outputs
+
+
+def read_fused(
+    cell: Cell, x: tf.Tensor, mask: tf.Tensor | None, *, reverse: bool = False, start: Any = None
+) -> tuple[tf.Tensor, Any]:
+    """Reads whole sentences with a cell that ``can_fuse``; equals stepping through them.
+
+    On a GPU, outside XLA, the computation is cuDNN's; elsewhere it is Keras's own loop.
+
+    Args:
+        cell: whose weights are used.
+        x: [B, S, I] float.
+        mask: [B, S] bool, True at the tokens with which every row begins; padding holds the state still. None: all are.
+        reverse: whether each sentence, whose padding the mask tells, is read from its last token to its first.
+        start: the state before the first position, a nest of [B, 1, U]; None for 0.
+
+    Returns:
+        Outputs [B, S, U], anything at padding, and the state at the end, a nest of [B, 1, U].
+    """
+    if reverse:
+        lengths = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
+        x = tf.reverse_sequence(x, lengths, seq_axis=1, batch_axis=0)
+    layer = _layer(isinstance(cell, LSTMCell), cell.units, cell.input_size, cell.dtype_policy.name)
+    unused = [variable.value for variable in layer.non_trainable_variables]  # the seed of a dropout that is 0
+    first = None if start is None else [state[:, 0] for state in tf.nest.flatten(start)]
+    (outputs, *states), _ = layer.stateless_call(_weights(cell), unused, x, initial_state=first, mask=mask)
+    if reverse:
+        outputs = tf.reverse_sequence(outputs, lengths, seq_axis=1, batch_axis=0)
+    states = [state[:, tf.newaxis] for state in states]
+    return outputs, LSTMState(*states) if isinstance(cell, LSTMCell) else states[0]
+
+
+def _weights(cell: Cell) -> list[tf.Tensor]:
+    """A cell's weights as Keras's layer orders them."""
+    if isinstance(cell, ResetAfterGRUCell):
+        biases = [tf.convert_to_tensor(cell.bias), tf.convert_to_tensor(cell.recurrent_bias)]
+        return [tf.convert_to_tensor(cell.kernel), tf.convert_to_tensor(cell.recurrent), tf.stack(biases)]
+    assert isinstance(cell, LSTMCell)
+    return [tf.convert_to_tensor(weight) for weight in (cell.kernel, cell.recurrent, cell.bias)]
+
+
+@functools.cache
+def _layer(lstm: bool, units: int, input_size: int, policy: str) -> keras.layers.Layer:
+    """Keras's layer of such sizes; its own weights are never used."""
+    options = {"return_sequences": True, "return_state": True, "dtype": policy, "use_cudnn": "auto", "seed": 0}
+    nothing = {"kernel_initializer": "zeros", "recurrent_initializer": "zeros"}
+    kind = keras.layers.LSTM if lstm else keras.layers.GRU
+    with tf.init_scope():
+        layer = kind(units, **options, **nothing)
+        layer.build((None, None, input_size))
+    return layer

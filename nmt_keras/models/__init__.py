@@ -1,0 +1,1 @@
+"""Models: encoders, decoders, Seq2Seq and ensembles."""

@@ -1,0 +1,101 @@
+"""Seq2Seq: an encoder and a decoder under teacher forcing."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from nmt_keras.config import PAD, ModelConfig, record_from
+from nmt_keras.layers.dropout import Noise
+from nmt_keras.layers.initializers import initialize
+from nmt_keras.layers.memory import Memory
+from nmt_keras.layers.output import Softmax
+from nmt_keras.models.builder import build_decoder, build_encoder
+from nmt_keras.models.decoder import Output, Step
+
+
+@keras.saving.register_keras_serializable("nmt_keras")
+class Seq2Seq(keras.Model):
+    """p(y_i | y_<i, x) for all i at once: ``model((source_ids, target_inputs))`` gives an Output.
+
+    Args:
+        config: which encoder, attention and decoder.
+        source_size, target_size: entries of the vocabularies.
+        fused: whether recurrences that Keras and cuDNN know are one operation instead of a loop: see ``layers.cudnn``.
+    """
+
+    def __init__(
+        self, config: ModelConfig, source_size: int, target_size: int, fused: bool = False, **options: Any
+    ) -> None:
+        super().__init__(**options)
+        self.config, self.source_size, self.target_size, self.fused = config, source_size, target_size, fused
+        self.encoder = build_encoder(config, source_size, fused)
+        self.decoder = build_decoder(config, target_size, self.encoder, fused)
+
+    def build(self, input_shape: Any = None) -> None:
+        """Builds both halves; their constructors know all sizes."""
+        self.encoder.build()
+        self.decoder.build()
+        self.built = True
+
+    def call(
+        self, inputs: tuple[tf.Tensor, tf.Tensor], noise: Noise | None = None, sampling: tf.Tensor | None = None
+    ) -> Output:
+        """Source ids [B, S] and target inputs [B, T] (START and the reference but its last token); PAD fills both.
+
+        Args:
+            inputs: the two.
+            noise: the randomness of a training step; None outside training.
+            sampling: [] float32, the probability of reading an own token instead of the reference's, which needs
+                noise; None for teacher forcing.
+        """
+        source, target = inputs
+        encoding = self.encoder(source, tf.not_equal(source, PAD), noise)
+        if sampling is None or noise is None:
+            return self.decoder(target, encoding, noise)
+        return self.decoder.call_sampling(target, encoding, sampling, noise)
+
+    def remember(self, ids: tf.Tensor, price: Any = ()) -> Memory:
+        """What a search needs of sources ids [B, S], S >= 1, computed once; ``price`` is a shortlist's."""
+        memory = self.decoder.remember(self.encoder(ids, tf.not_equal(ids, PAD)))
+        return self.decoder.prepare(memory)._replace(price=price)
+
+    def start(self, memory: Memory) -> Any:
+        """The carry before the first token: a nest of [B, 1, ...]."""
+        return self.decoder.start(memory)
+
+    def softmax_of(self, ids: tf.Tensor) -> Softmax:
+        """The softmax's weights of the target tokens ids [C] alone."""
+        return self.decoder.output_layer.softmax_of(ids)
+
+    def whole_softmax(self, count: tf.Tensor) -> Softmax:
+        """The softmax's weights of all target tokens, for searches of ``count`` hypotheses, [] int32, at a time."""
+        return self.decoder.output_layer.whole_softmax(count)
+
+    def step(self, ids: tf.Tensor, carry: Any, memory: Memory, softmax: Softmax | None = None) -> Step:
+        """One step of a search: the last tokens ids [B, Q] of Q hypotheses give the next token's logits.
+
+        With ``softmax``, logits are those of its tokens alone: see ``decoder.Decoder.step``.
+        """
+        return self.decoder.step(ids, carry, memory, softmax)
+
+    def get_config(self) -> dict[str, Any]:
+        """The constructor's arguments."""
+        sizes = {"source_size": self.source_size, "target_size": self.target_size}
+        return {**super().get_config(), "config": dataclasses.asdict(self.config), **sizes, "fused": self.fused}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Seq2Seq:
+        """The inverse of ``get_config``."""
+        return cls(**{**config, "config": record_from(ModelConfig, config["config"])})
+
+
+def build_model(config: ModelConfig, source_size: int, target_size: int, fused: bool = False) -> Seq2Seq:
+    """The model that ``config`` declares, built, for vocabularies of the given sizes; ``fused`` as for ``Seq2Seq``."""
+    model = Seq2Seq(config, source_size, target_size, fused)
+    model.build()
+    initialize(config.initializer, model.trainable_variables)
+    return model

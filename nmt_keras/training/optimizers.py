@@ -1,0 +1,56 @@
+"""Optimizers as the papers state them, and gradient clipping."""
+
+from __future__ import annotations
+
+import keras
+import tensorflow as tf
+
+from nmt_keras.config import TrainConfig
+
+
+def build_optimizer(config: TrainConfig, variables: list[keras.Variable]) -> keras.optimizers.Optimizer:
+    """The optimiser that ``config`` names; its slots are made, for a checkpoint to fill.
+
+    Adam (Kingma, Ba 2015), AdamW (Loshchilov, Hutter 2019: decay beside the gradient, not in it), Adadelta (Zeiler
+    2012) or plain SGD. AdamW leaves vectors alone: biases and scales of normalisations have nothing to decay to. With
+    ``config.ema_decay`` the optimiser keeps a moving average of every weight.
+    """
+    ema = {"use_ema": config.ema_decay is not None, "ema_momentum": config.ema_decay or 0.99}
+    match config.optimizer:
+        case "adadelta":
+            optimizer = keras.optimizers.Adadelta(config.learning_rate, rho=config.rho, epsilon=config.epsilon, **ema)
+        case "sgd":
+            optimizer = keras.optimizers.SGD(config.learning_rate, **ema)
+        case "adamw":
+            optimizer = keras.optimizers.AdamW(
+                config.learning_rate, config.weight_decay, beta_2=config.beta_2, epsilon=config.epsilon, **ema
+            )
+            optimizer.exclude_from_weight_decay(var_list=[v for v in variables if len(v.shape) < 2])
+        case _:
+            optimizer = keras.optimizers.Adam(config.learning_rate, beta_2=config.beta_2, epsilon=config.epsilon, **ema)
+    optimizer.build(variables)
+    return optimizer
+
+
+def global_norm(gradients: list[tf.Tensor]) -> tf.Tensor:
+    """The joint L2 norm of gradients, [] float32; not finite if one of their numbers is not.
+
+    To be taken outside XLA, which on a CPU adds up the squares one by one.
+    """
+    return tf.sqrt(2.0 * tf.add_n([tf.nn.l2_loss(tf.cast(g, tf.float32)) for g in gradients]))
+
+
+def clip(gradients: list[tf.Tensor], norm: tf.Tensor, clip_norm: float | None) -> list[tf.Tensor]:
+    """Gradients scaled by min(1, clip_norm / norm); as they are with None for ``clip_norm``.
+
+    (Pascanu, Mikolov, Bengio 2013, algorithm 1.)
+
+    Args:
+        gradients: of any shapes.
+        norm: [] float32, their joint L2 norm, from ``global_norm``.
+        clip_norm: what it may be at the most.
+    """
+    if clip_norm is None:
+        return gradients
+    scale = tf.minimum(1.0, clip_norm / tf.maximum(norm, 1e-30))
+    return [g * tf.cast(scale, g.dtype) for g in gradients]

@@ -1,0 +1,48 @@
+"""Schedules: learning rate and sampling probability as a function of the step."""
+
+from __future__ import annotations
+
+import math
+
+from nmt_keras.config import TrainConfig
+
+
+def learning_rate(config: TrainConfig, step: int, total_steps: int, reductions: int = 0) -> float:
+    """The rate of update number ``step`` (from 0) of ``total_steps``.
+
+    Linear from 0 to the peak over the warm-up; then constant, down to 0 along half a cosine (Loshchilov, Hutter 2017,
+    equation 5, without restarts) or a line, as 1 / sqrt(step) (Vaswani et al. 2017, equation 3, with the peak named
+    instead of d_model), or halved again and again (Luong et al. 2015, section 4.1).
+
+    Args:
+        config: the peak and how the rate goes on.
+        step, total_steps: where the run stands.
+        reductions: "plateau" only: how many validations have lowered the rate.
+    """
+    if step < config.warmup_steps:
+        return config.learning_rate * (step + 1) / config.warmup_steps
+    done = min(1.0, (step - config.warmup_steps) / max(1, total_steps - config.warmup_steps))
+    match config.decay:
+        case "cosine":
+            return config.learning_rate * 0.5 * (1.0 + math.cos(math.pi * done))
+        case "linear":
+            return config.learning_rate * (1.0 - done)
+        case "inverse-sqrt":
+            return config.learning_rate * math.sqrt(max(1, config.warmup_steps) / (step + 1))
+        case "plateau":
+            return config.learning_rate * config.plateau_factor**reductions
+        case "halving":
+            # a hair's breadth forgiven: 0.6 - 0.5 is less than 0.1 in floating point
+            times = math.floor((done - config.halve_from) / config.halve_every + 1e-9) + 1
+            return config.learning_rate * 0.5 ** max(0, times)
+        case _:
+            return config.learning_rate
+
+
+def sampling_probability(config: TrainConfig, step: int, total_steps: int) -> float:
+    """The probability that the decoder reads a token of its own at update ``step``: a line over the run.
+
+    (Bengio et al. 2015, section 2.4, linear decay.)
+    """
+    done = step / max(1, total_steps - 1)
+    return config.sampling_from + done * (config.sampling_to - config.sampling_from)

@@ -1,0 +1,1 @@
+"""Translation: strings in, translations with scores and alignments out."""

@@ -1,0 +1,263 @@
+"""A translator made of a model and its two tokenizers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from nmt_keras.config import END, PAD, SearchConfig
+from nmt_keras.layers.matmul import rounded_matrices
+from nmt_keras.models.ensemble import Predictor
+from nmt_keras.search import (
+    Constraints,
+    Coverage,
+    Forced,
+    Hypotheses,
+    Ranking,
+    StepFunction,
+    StepLike,
+    beam_search,
+    force,
+    gnmt_length,
+    greedy,
+    plain_length,
+    sample,
+    uniform,
+)
+from nmt_keras.search.shortlist import Narrowed, Shortlist
+from nmt_keras.text import Text, Tokens
+from nmt_keras.translation.records import Aligned, AlignedPair, Decoded, NBest, Scored, Translation
+from nmt_keras.translation.translator import (
+    SOURCE,
+    TARGET,
+    TEXT,
+    UNEQUAL,
+    Translator,
+    _aligned_pairs,
+    _in_batches,
+    _translations,
+)
+from nmt_keras.translation.unknown_words import UnknownWords
+
+
+class _Given(NamedTuple):
+    """Given translations, and what a model makes of them."""
+
+    source: Tokens
+    target: Tokens
+    found: Forced
+
+
+class ModelTranslator(Translator):
+    """Translates with a model, or an ensemble, and the texts of its two sides.
+
+    What comes out depends on the sentence alone, never on its batch-mates: its ``limits``, and, where tokens are drawn,
+    each draw, which is a function of the sentence, the position and the seed.
+    """
+
+    def __init__(
+        self,
+        source_text: Text,
+        target_text: Text,
+        model: Predictor,
+        search: SearchConfig,
+        unknown_words: UnknownWords | None = None,
+        shortlist: Shortlist | None = None,
+    ):
+        super().__init__(name="translator")
+        if search.shortlist and shortlist is None:
+            raise ValueError(
+                f"SearchConfig.shortlist: expected 0 where no shortlist was learnt, received {search.shortlist}. A run "
+                "learns one when it is trained: give its `nmt train` again, which adds what is missing."
+            )
+        self.source_text, self.target_text, self.model, self.search = source_text, target_text, model, search
+        self.unknown_words, self.shortlist = unknown_words or UnknownWords({}), shortlist
+
+    def with_search(self, search: SearchConfig) -> ModelTranslator:
+        """A translator with the same weights and texts that searches otherwise."""
+        return type(self)(self.source_text, self.target_text, self.model, search, self.unknown_words, self.shortlist)
+
+    def limits(self, source_lengths: tf.Tensor) -> tf.Tensor:
+        """Tokens of a translation at the most, END included, [B] int32: 2 x source tokens + 10, within the search's.
+
+        A beginning that is given may be longer: see ``complete``.
+        """
+        return tf.clip_by_value(2 * source_lengths + 10, self.search.min_tokens, self.search.max_tokens)
+
+    def complete(self, sentences: Sequence[str], beginnings: Sequence[str], batch_size: int = 64) -> list[Translation]:
+        """The best translation of each sentence among those that begin with the tokens of its beginning.
+
+        A beginning is read as far as the model reads a translation; ``truncated`` tells of one that is longer, too.
+
+        Raises:
+            ValueError: there are more of the one than of the other.
+        """
+        return _in_batches(
+            lambda text, beginning: _translations(self.decode_completed(text, beginning)),
+            [sentences, beginnings],
+            ["sentences", "beginnings"],
+            batch_size,
+        )
+
+    def align(self, sources: Sequence[str], targets: Sequence[str], batch_size: int = 64) -> list[AlignedPair]:
+        """What each token of a given translation looks at, END included.
+
+        Raises:
+            ValueError: there are more of the one than of the other.
+        """
+        return _in_batches(
+            lambda source, target: _aligned_pairs(self.decode_aligned(source, target)),
+            [sources, targets],
+            ["sources", "targets"],
+            batch_size,
+        )
+
+    @tf.function(input_signature=[TEXT], autograph=False)
+    def decode(self, text: tf.Tensor) -> Decoded:
+        """The best translations of a batch: text [B] string."""
+        source = _at_least_one_column(self.source_text.encode(text))
+        return self._decoded(source, self._search(source.ids, text))
+
+    @tf.function(input_signature=[TEXT, tf.TensorSpec([None], tf.string, name="beginning")], autograph=False)
+    def decode_completed(self, text: tf.Tensor, beginning: tf.Tensor) -> Decoded:
+        """The best translations of a batch, text [B] string, that begin with ``beginning`` [B] string."""
+        source, begun = _at_least_one_column(self.source_text.encode(text)), self.target_text.encode(beginning)
+        prefix = tf.where(tf.equal(begun.ids, END), PAD, begun.ids)
+        decoded = self._decoded(source, self._search(source.ids, text, prefix=prefix))
+        return decoded._replace(truncated=source.truncated | begun.truncated)
+
+    @tf.function(input_signature=[TEXT], autograph=False)
+    def decode_nbest(self, text: tf.Tensor) -> NBest:
+        """The n-best lists of a batch: text [B] string."""
+        source = _at_least_one_column(self.source_text.encode(text))
+        found = self._search(source.ids, text, n_best=self.search.n_best or self.search.beam_size)
+        shape = tf.shape(found.ids)
+        ids = tf.reshape(found.ids, [-1, shape[2]])  # [B * K, T]
+        unknown = self._unknown(source, found)
+        translations = self.target_text.decode(ids, tf.reshape(found.lengths, [-1]), unknown)
+        return NBest(
+            translations=tf.reshape(translations, shape[:2]),
+            scores=found.scores,
+            log_probs=found.log_probs,
+            lengths=found.lengths,
+            tokens=tf.reshape(self.target_text.surfaces(ids, unknown), shape),
+            alignment=found.alignments,
+            source_tokens=source.surface,
+            source_lengths=source.lengths,
+            truncated=source.truncated,
+        )
+
+    @tf.function(input_signature=[SOURCE, TARGET], autograph=False)
+    def decode_forced(self, source: tf.Tensor, target: tf.Tensor) -> Scored:
+        """The probabilities of given translations: source [B] string, target [B] string."""
+        tokens, wanted, found = self._force(source, target)
+        return Scored(
+            log_prob=found.log_probs,
+            token_log_probs=found.token_log_probs,
+            tokens=self.target_text.surfaces(wanted.ids),
+            lengths=wanted.lengths,
+            truncated=tokens.truncated | wanted.truncated,
+        )
+
+    @tf.function(input_signature=[SOURCE, TARGET], autograph=False)
+    def decode_aligned(self, source: tf.Tensor, target: tf.Tensor) -> Aligned:
+        """The alignments of given translations: source [B] string, target [B] string."""
+        tokens, wanted, found = self._force(source, target)
+        return Aligned(tokens.surface, tokens.lengths, wanted.surface, wanted.lengths, found.alignments)
+
+    def _force(self, source: tf.Tensor, target: tf.Tensor) -> _Given:
+        """What the model makes of given translations: source [B] string, target [B] string."""
+        with tf.control_dependencies([tf.debugging.assert_equal(tf.size(source), tf.size(target), UNEQUAL)]):
+            source = tf.identity(source)
+        tokens = _at_least_one_column(self.source_text.encode(source))
+        wanted = _at_least_one_column(self.target_text.encode(target))
+        memory = self.model.remember(tokens.ids)
+        found = force(self._step(tf.size(source)), self.model.start(memory), memory, wanted.ids, wanted.lengths)
+        return _Given(tokens, wanted, found)
+
+    def _unknown(self, source: Tokens, hypotheses: Hypotheses) -> tf.Tensor | None:
+        """What is written in place of each UNK of the hypotheses, [B * K, T] string; None writes its sign."""
+        if not self.search.replaces_unknown:
+            return None
+        words = self.unknown_words.replacements(source, hypotheses.alignments)
+        return tf.reshape(words, [-1, tf.shape(words)[2]])
+
+    def _decoded(self, source: Tokens, hypotheses: Hypotheses) -> Decoded:
+        best = Hypotheses(*(part[:, :1] for part in hypotheses))
+        target, lengths = best.ids[:, 0], best.lengths[:, 0]
+        unknown = self._unknown(source, best)
+        return Decoded(
+            translation=self.target_text.decode(target, lengths, unknown),
+            score=hypotheses.scores[:, 0],
+            log_prob=hypotheses.log_probs[:, 0],
+            truncated=source.truncated,
+            source_tokens=source.surface,
+            source_lengths=source.lengths,
+            target_tokens=self.target_text.surfaces(target, unknown),
+            target_lengths=lengths,
+            alignment=hypotheses.alignments[:, 0],
+        )
+
+    def _search(self, ids: tf.Tensor, text: tf.Tensor, n_best: int = 1, prefix: tf.Tensor | None = None) -> Hypotheses:
+        """The search that ``SearchConfig`` declares."""
+        config = self.search
+        precision = nullcontext() if config.precision == "float32" else rounded_matrices(config.precision)
+        words = None
+        if config.shortlist and self.shortlist is not None and self.shortlist.narrows:
+            words = self.shortlist.words(ids, config.shortlist, prefix)
+        memory = self.model.remember(ids, () if words is None else words.price)
+        start = self.model.start(memory)
+        with precision:
+            if words is None:
+                step = self._step(tf.shape(ids)[0] * config.beam_size)
+                return self._search_with(step, start, memory, text, n_best, prefix)
+            model = Narrowed(self.model, words)
+            wanted = None if prefix is None else model.places(prefix)
+            return model.in_vocabulary(self._search_with(model.step, start, memory, text, n_best, wanted))
+
+    def _step(self, count: tf.Tensor) -> StepFunction:
+        """The model's step over its whole vocabulary, laid out for ``count`` hypotheses, [] int32, at a time."""
+        softmax = self.model.whole_softmax(count)
+
+        def step(last: tf.Tensor, carry: Any, memory: Any) -> StepLike:
+            return self.model.step(last, carry, memory, softmax)
+
+        return step
+
+    def _search_with(
+        self, step: StepFunction, start: Any, memory: Any, text: tf.Tensor, n_best: int, prefix: tf.Tensor | None
+    ) -> Hypotheses:
+        config = self.search
+        normaliser = {"plain": plain_length, "gnmt": gnmt_length}[config.length_normalisation]
+        coverage = Coverage(config.coverage_beta, memory.mask) if config.coverage_beta else None
+        ranking = Ranking(normaliser(config.length_alpha), coverage)
+        constraints = Constraints(config.min_tokens, config.unk_allowed, prefix)
+        limits = self.limits(memory.lengths)
+        if prefix is not None:
+            limits = tf.maximum(limits, tf.math.count_nonzero(prefix, axis=1, dtype=tf.int32) + 1)
+        given = (step, start, memory, limits)
+        if config.temperature > 0.0:
+            return sample(
+                *given,
+                noise=uniform(text, tf.maximum(config.max_tokens, tf.reduce_max(limits)), config.seed),
+                temperature=config.temperature,
+                top_k=config.top_k,
+                top_p=config.top_p,
+                ranking=ranking,
+                constraints=constraints,
+            )
+        if config.beam_size == 1:
+            return greedy(*given, ranking=ranking, constraints=constraints)
+        return beam_search(*given, width=config.beam_size, n_best=n_best, ranking=ranking, constraints=constraints)
+
+
+def _at_least_one_column(tokens: Tokens) -> Tokens:
+    """``tokens`` [B, S]; an empty batch, which has no column, gets one, so that loops over S have a step to take."""
+    missing = [[0, 0], [0, tf.maximum(0, 1 - tf.shape(tokens.ids)[1])]]
+    return tokens._replace(
+        ids=tf.pad(tokens.ids, missing, constant_values=PAD),
+        surface=tf.pad(tokens.surface, missing, constant_values=""),
+    )

@@ -1,0 +1,85 @@
+"""Translations and scores as Python values, and batches of them as tensors."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+
+class Translation(NamedTuple):
+    """One translation of a sentence."""
+
+    text: str
+    tokens: list[str]  # T target tokens as they are displayed; the last is END's "" unless the length limit came first
+    score: float  # what hypotheses are ranked by, higher is better: log_prob, normalised as the search says
+    log_prob: float  # nats: log p(tokens | source), END included
+    alignment: np.ndarray  # [T, S] float32; row i says where target token i looked, and sums to 1
+    source_tokens: list[str]  # S source tokens as the user wrote them; the last is END's ""
+    truncated: bool  # whether the source was longer than the model reads, so that its rest is not translated
+
+
+class Score(NamedTuple):
+    """What the model says of a given translation."""
+
+    log_prob: float  # nats: log p(tokens | source), END included
+    tokens: list[str]  # T target tokens as they are displayed; the last is END's ""
+    token_log_probs: list[float]  # T, nats; their sum is log_prob
+    truncated: bool  # whether source or target was longer than the model reads, so that its rest is not scored
+
+
+class Decoded(NamedTuple):
+    """A batch of translations as tensors: the outputs of an export's ``align`` signature, by name."""
+
+    translation: tf.Tensor  # [B] string
+    score: tf.Tensor  # [B] float32
+    log_prob: tf.Tensor  # [B] float32, nats
+    truncated: tf.Tensor  # [B] bool
+    source_tokens: tf.Tensor  # [B, S] string
+    source_lengths: tf.Tensor  # [B] int32, END included
+    target_tokens: tf.Tensor  # [B, T] string
+    target_lengths: tf.Tensor  # [B] int32, END included
+    alignment: tf.Tensor  # [B, T, S] float32
+
+
+class NBest(NamedTuple):
+    """A batch of n-best lists as tensors, best first; where fewer than K translations exist, the last have length 0."""
+
+    translations: tf.Tensor  # [B, K] string
+    scores: tf.Tensor  # [B, K] float32; -infinity where there is none
+    log_probs: tf.Tensor  # [B, K] float32, nats; -infinity where there is none
+    lengths: tf.Tensor  # [B, K] int32 target tokens, END included
+    tokens: tf.Tensor  # [B, K, T] string
+    alignment: tf.Tensor  # [B, K, T, S] float32
+    source_tokens: tf.Tensor  # [B, S] string
+    source_lengths: tf.Tensor  # [B] int32, END included
+    truncated: tf.Tensor  # [B] bool
+
+
+class Aligned(NamedTuple):
+    """A batch of given translations with their alignments, as tensors."""
+
+    source_tokens: tf.Tensor  # [B, S] string, as written
+    source_lengths: tf.Tensor  # [B] int32, END included
+    target_tokens: tf.Tensor  # [B, T] string, as written
+    target_lengths: tf.Tensor  # [B] int32, END included
+    alignment: tf.Tensor  # [B, T, S] float32
+
+
+class Scored(NamedTuple):
+    """A batch of given translations with their probabilities, as tensors."""
+
+    log_prob: tf.Tensor  # [B] float32, nats
+    token_log_probs: tf.Tensor  # [B, T] float32, nats; 0 at padding
+    tokens: tf.Tensor  # [B, T] string
+    lengths: tf.Tensor  # [B] int32 target tokens, END included
+    truncated: tf.Tensor  # [B] bool: source or target
+
+
+class AlignedPair(NamedTuple):
+    """A sentence pair with an alignment."""
+
+    source: list[str]  # S source words
+    target: list[str]  # T target words
+    alignment: np.ndarray  # [T, S] float: row i says where target word i looked

@@ -1,0 +1,123 @@
+"""A model of two matrices, which is traced in no time, and runs of the training loop with it."""
+
+import os
+import signal
+from typing import NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from nmt_keras.config import TrainConfig
+from nmt_keras.corpus.batches import Batches, TokenLists, choose_shapes
+from nmt_keras.layers.dropout import dropout
+from nmt_keras.training import train
+
+PAD, START, END = 0, 2, 3
+
+
+V, STEPS = 11, 20
+
+
+class Logits(NamedTuple):
+    logits: tf.Tensor
+
+
+class Bigram(keras.Model):
+    """Guesses each token from the one before it and from the bag of source words."""
+
+    def __init__(self, units=3, rate=0.3):
+        super().__init__()
+        self.rate = rate
+        self.embedding = self.add_weight(name="embedding", shape=(V, units), initializer="random_normal")
+        self.kernel = self.add_weight(name="kernel", shape=(units, V), initializer="random_normal")
+
+    def call(self, inputs, noise=None, sampling=None):
+        source, target = inputs
+        rows = tf.convert_to_tensor(self.embedding)
+        bag = tf.reduce_sum(tf.gather(rows, source) * tf.cast(source != PAD, tf.float32)[:, :, None], axis=1)
+        hidden = dropout(tf.gather(rows, target) + bag[:, None], self.rate, noise, "hidden")
+        return Logits(tf.tensordot(hidden, tf.convert_to_tensor(self.kernel), axes=1))
+
+
+def config(**fields):
+    chosen = {
+        "steps": STEPS,
+        "minutes": None,
+        "batch_size": 4,
+        "learning_rate": 0.05,
+        "warmup_steps": 2,
+        "log_every": 3,
+        "validations": 4,
+        "xla": False,
+    }
+    return TrainConfig(**{**chosen, **fields})
+
+
+def random_batches():
+    """30 pairs of 2 to 6 tokens."""
+    random = np.random.default_rng(1)
+    sides = []
+    for _ in range(2):
+        lengths = random.integers(2, 7, 30)
+        sentences = [[*random.integers(4, V, n - 1), END] for n in lengths]
+        sides.append(TokenLists(np.concatenate(sentences), lengths))
+    shapes = choose_shapes(sides[0].lengths, sides[1].lengths, 1)  # each one more is traced in each run
+    return Batches(*sides, batch_size=4, shapes=shapes, pool_size=13, seed=1)
+
+
+class Run:
+    """One call of ``train``, and what it told."""
+
+    def __init__(self, batches, folder, settings=None, at=None, losses=(3.0,), model=None):
+        keras.utils.set_random_seed(5)
+        self.model, self.batches, self.folder = model or Bigram(), batches, folder
+        self.settings, self.at = settings or config(), at or {}
+        self.losses = [*losses, *[losses[-1]] * 100]
+        self.reports, self.shown, self.validated = [], [], []
+
+    def __call__(self):
+        train(self.model, self.batches, self.settings, self.folder, self.validate, self.reports.append, self.show)
+        return self
+
+    def validate(self):
+        self.validated.append(self.steps[-1] if self.steps else 0)
+        return {"valid_loss": self.losses[len(self.validated) - 1]}
+
+    def show(self, step, total_steps, row):
+        self.shown.append((step, total_steps))
+        self.at.get(step, lambda: None)()
+
+    @property
+    def steps(self):
+        return [step for step, _ in self.shown]
+
+
+class Killed(Exception):
+    """Stands for a process that ends at once."""
+
+
+def kill():
+    raise Killed
+
+
+def interrupt():
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+class Fragile(Bigram):
+    """A Bigram whose logits can be spoilt, as those of a batch that overflows are."""
+
+    def __init__(self, rate=0.3):
+        super().__init__(rate=rate)
+        self.factor = self.add_weight(name="factor", shape=(), initializer="ones", trainable=False)
+
+    def call(self, inputs, noise=None, sampling=None):
+        return Logits(super().call(inputs, noise, sampling).logits * tf.convert_to_tensor(self.factor))
+
+
+def checkpoint_state(folder):
+    """All that the last checkpoint of a run holds of weights and optimiser."""
+    reader = tf.train.load_checkpoint(str(folder / "checkpoints" / "last"))
+    names = [n for n in reader.get_variable_to_shape_map() if n.startswith(("weights/", "optimizer/", "health/"))]
+    return {name: reader.get_tensor(name) for name in names}

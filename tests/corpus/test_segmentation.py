@@ -1,0 +1,102 @@
+"""Subword regularisation: other pieces in every epoch, the same sentence, and the same run wherever it is entered."""
+
+from collections import Counter
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tiny import TINY_RECIPE
+
+from nmt_keras.config import Recipe, TextConfig, TrainConfig
+from nmt_keras.corpus import SplitCorpus
+from nmt_keras.corpus.batches import Batches, Position, choose_shapes
+from nmt_keras.corpus.batching import encode_lines
+from nmt_keras.corpus.sampling import SampledBatches, Segmenter
+from nmt_keras.runs.experiment import Experiment
+from nmt_keras.text import SubwordText, fit_text
+
+END = 3
+
+
+@pytest.fixture(scope="module")
+def lines(pairs):
+    return [pair.source for pair in pairs[:40]]
+
+
+@pytest.fixture(scope="module")
+def text(pairs):
+    return fit_text(TextConfig("subword", 380), [pair.source for pair in pairs])
+
+
+def batches_of(text, lines, alpha=0.2):
+    ids, _ = encode_lines(text, lines)
+    shapes = choose_shapes(ids.lengths + 3, ids.lengths + 3, 2)
+    batches = Batches(ids, ids, batch_size=8, shapes=shapes, pool_size=100, seed=1)
+    return SampledBatches(batches, (lines, lines), (Segmenter(text, alpha, 16), None))
+
+
+def test_the_best_segmentation_is_the_text_s_and_each_spells_the_sentence(text, lines):
+    assert isinstance(text, SubwordText)
+    for line in [*lines[:5], "", "año 😀 nuevo"]:
+        found, log_probs = text.segmentations(line, 7)
+        assert found[0] == text.encode(tf.constant([line])).ids.numpy()[0].tolist()
+        assert list(log_probs) == sorted(log_probs, reverse=True)
+        assert len({tuple(ids) for ids in found}) == len(found)
+        spelt = text.decode(tf.ragged.constant(found).to_tensor()).numpy()
+        assert {sentence.decode() for sentence in spelt} == {line}
+
+
+class Halves:
+    """A text with two segmentations, one twice as probable as the other."""
+
+    def segmentations(self, line, count):
+        return [[10, END], [11, 12, END]], np.log([2.0 / 3.0, 1.0 / 3.0])
+
+
+@pytest.mark.parametrize(("alpha", "share"), [(0.0, 1 / 2), (1.0, 2 / 3), (2.0, 4 / 5)])
+def test_segmentations_are_drawn_in_proportion_to_a_power_of_their_probability(alpha, share):
+    segmenter, random = Segmenter(Halves(), alpha, 2), np.random.default_rng(1)
+    counts = Counter(len(segmenter.draw("", random)) for _ in range(4000))
+    assert counts[2] / 4000 == pytest.approx(share, abs=0.03)
+
+
+def test_every_epoch_cuts_the_same_sentences_into_other_pieces_on_the_side_that_is_drawn(text, lines):
+    batches = batches_of(text, lines)
+    epochs = [list(islice(batches.walk(Position(epoch, 0, 0)), len(batches))) for epoch in (0, 1)]
+    spelt = []
+    for epoch in epochs:
+        rows = [row for _, batch in epoch for row in batch.source[: batch.pairs].tolist()]
+        spelt.append({text.decode(tf.constant([row])).numpy()[0].decode(): tuple(row) for row in rows})
+    assert set(spelt[0]) == set(spelt[1]) == set(lines)
+    assert sum(spelt[0][line][:6] != spelt[1][line][:6] for line in set(lines)) > 5
+    for _, batch in epochs[0]:
+        for row in batch.target[: batch.pairs].tolist():
+            assert row[: row.index(END) + 1] == text.encode(text.decode(tf.constant([row]))).ids.numpy()[0].tolist()
+
+
+def test_what_is_drawn_does_not_depend_on_where_the_epoch_is_entered(text, lines):
+    whole = list(islice(batches_of(text, lines).walk(Position(1, 0, 0)), 7))
+    for (place, batch), (wanted_place, wanted) in zip(
+        islice(batches_of(text, lines).walk(whole[3][0]), 4), whole[3:], strict=True
+    ):
+        assert place == wanted_place
+        np.testing.assert_array_equal(batch.source, wanted.source)
+
+
+@pytest.mark.long
+def test_a_run_of_subwords_trains_on_drawn_segmentations(pairs, tmp_path):
+    text = TextConfig("subword", 380, max_tokens=60)
+    train = replace(TINY_RECIPE.train, steps=2, segmentation_alpha=0.3, segmentations=4, max_tokens=60)
+    recipe = replace(TINY_RECIPE, source=text, target=text, train=train)
+    corpus = SplitCorpus("sample", pairs[:40], pairs[40:50], pairs[100:])
+    steps = []
+    Experiment(tmp_path / "run", recipe).train(corpus, lambda _: None, lambda step, *_: steps.append(step))
+    assert steps == [1, 2]
+
+
+def test_words_are_not_cut():
+    word = TextConfig("word")
+    with pytest.raises(ValueError, match=r"segmentation_alpha: expected None where neither text is a subword text"):
+        Recipe("words", source=word, target=word, train=TrainConfig(segmentation_alpha=0.1))

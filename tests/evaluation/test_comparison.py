@@ -1,0 +1,153 @@
+"""Reports of what systems score: figures done by hand, files that can be read back, Markdown that keeps its cells."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from nmt_keras.corpus import Pair
+from nmt_keras.evaluation.comparison import (
+    compare,
+    from_json,
+    pictures,
+    to_json,
+    to_markdown,
+    worst_alignments,
+    write_report,
+)
+from nmt_keras.evaluation.metrics import AlignmentError
+from nmt_keras.evaluation.report import Report
+from nmt_keras.translation.records import Translation
+
+PAIRS = [
+    Pair("El gato negro duerme aquí.", "The black cat sleeps here."),
+    Pair("¿Dónde vives tú ahora?", "Where do you live now?"),
+    Pair("Tom compró tres manzanas rojas y dos peras.", "Tom bought three red apples and two pears."),
+    Pair("Nunca la he visto antes.", "I have never seen her before."),
+]
+
+
+def translation(source: str, text: str) -> Translation:
+    tokens, source_tokens = [*text.split(), ""], [*source.split(), ""]
+    alignment = np.full((len(tokens), len(source_tokens)), 1 / len(source_tokens), np.float32)
+    return Translation(text, tokens, -0.5, -2.0, alignment, source_tokens, False)
+
+
+def report(texts: list[str], seconds: float = 2.0) -> Report:
+    translations = [translation(pair.source, text) for pair, text in zip(PAIRS, texts, strict=True)]
+    return Report(0.0, 0.0, 25.0, "", "", len(texts), seconds, translations)
+
+
+RIGHT = [pair.target for pair in PAIRS]
+WRONG = [RIGHT[0], "Where ⁇ you live | now?", RIGHT[2], "zzz"]
+
+
+@pytest.fixture(scope="module")
+def comparison():
+    return compare(
+        "four sentences",
+        PAIRS,
+        {"right": report(RIGHT), "wrong": report(WRONG, seconds=4.0)},
+        {"right": "greedy", "wrong": "beam 5"},
+        errors={"wrong": AlignmentError(0.25, 0.8, 0.7)},
+        worst=2,
+    )
+
+
+def test_every_system_has_its_scores_and_the_first_is_the_baseline(comparison):
+    right, wrong = comparison.systems
+    assert right.bleu.value == pytest.approx(100)
+    assert wrong.bleu.value < 100
+    assert right.bleu.p is right.chrf.p is None
+    assert 0 < wrong.bleu.p <= 1
+    assert (right.search, wrong.search) == ("greedy", "beam 5")
+    assert "bs:1000" in comparison.bleu_signature
+
+
+def test_speed_counts_sentences_and_words_and_unknown_words_are_a_share_of_these(comparison):
+    right, wrong = comparison.systems
+    assert right.sentences_per_s == pytest.approx(4 / 2)
+    assert right.tokens_per_s == pytest.approx((5 + 5 + 8 + 6) / 2)
+    assert right.unknown == 0.0
+    assert wrong.unknown == pytest.approx(100 * 1 / (5 + 6 + 8 + 1))
+    assert wrong.tokens_per_s == pytest.approx(20 / 4)
+
+
+def test_sentences_are_scored_by_the_length_of_their_source(comparison):
+    short, long = comparison.by_length
+    assert [(each.label, each.sentences) for each in comparison.by_length] == [("1-5", 3), ("6-10", 1)]
+    assert long.bleu["wrong"].value == pytest.approx(100)
+    assert short.bleu["wrong"].value < 100
+    assert comparison.length_unit == "words"
+
+
+def test_the_worst_sentences_come_first_with_what_every_system_made_of_them(comparison):
+    assert [sentence.number for sentence in comparison.worst] == [4, 2]
+    worst = comparison.worst[0]
+    assert worst.translations == {"right": RIGHT[3], "wrong": "zzz"}
+    assert worst.chrf["right"] == pytest.approx(100)
+    assert worst.chrf["wrong"] == pytest.approx(0)
+
+
+def test_a_report_is_read_back_as_it_was_written(comparison):
+    assert from_json(to_json(comparison)) == comparison
+    assert json.loads(to_json(comparison))["systems"][1]["alignment"] == {
+        "error_rate": 0.25,
+        "precision": 0.8,
+        "recall": 0.7,
+    }
+
+
+@pytest.mark.parametrize("text", ["{}", "no json", '{"systems": 3}'])
+def test_what_is_no_report_is_named(text):
+    with pytest.raises(ValueError, match=r"runs/report\.json: expected a report that nmt evaluate wrote"):
+        from_json(text, "runs/report.json")
+
+
+def test_markdown_has_a_row_for_every_system_and_cells_that_no_sentence_breaks(comparison):
+    text = to_markdown(comparison, ["scores.svg"])
+    assert text.startswith("# four sentences: 4 sentences\n")
+    assert "| right | greedy | 100.00 (100.0 to 100.0) |" in text
+    assert "| wrong | beam 5 |" in text
+    assert "| 0.250 | 0.800 | 0.700 |" in text
+    assert r"| wrong | Where ⁇ you live \| now? |" in text
+    assert "![BLEU and chrF of each system, with 95 % intervals](scores.svg)" in text
+    tables = [block for block in text.split("\n\n") if block.startswith("|")]
+    for table in tables:
+        widths = {line.replace(r"\|", "").count("|") for line in table.splitlines()}
+        assert len(widths) == 1, table
+
+
+def test_one_system_alone_is_compared_with_none():
+    alone = compare("alone", PAIRS, {"right": report(RIGHT)}, {"right": "greedy"}, worst=0)
+    text = to_markdown(alone)
+    assert "p of BLEU" not in text
+    assert "worst" not in text
+
+
+def test_a_language_without_spaces_is_counted_in_characters():
+    found = compare("zh", PAIRS, {"right": report(RIGHT)}, {"right": "greedy"}, source_language="zh", worst=0)
+    assert found.length_unit == "characters"
+    assert [each.label for each in found.by_length] == ["16-20", "21-30", "31-40"]
+
+
+def test_the_report_is_a_folder_of_text_and_pictures(comparison, tmp_path):
+    figures = pictures(comparison)
+    figures["worst-alignments"] = worst_alignments(comparison, "wrong", report(WRONG))
+    written = write_report(comparison, tmp_path / "new" / "report", figures)
+    assert written.name == "report.md"
+    names = ["bleu-by-length", "scores", "worst-alignments"]
+    expected = {"report.md", "report.json", *(f"{name}{suffix}" for name in names for suffix in (".svg", ".png"))}
+    assert {file.name for file in written.parent.iterdir()} == expected
+    for name in names:
+        assert re.search(rf"^!\[[^]]+ [^]]+\]\({name}\.svg\)$", written.read_text(encoding="utf-8"), re.MULTILINE)
+
+
+def test_the_worst_alignments_show_words_of_sentences_that_can_be_read(comparison):
+    figure = worst_alignments(comparison, "right", report(RIGHT))
+    titles = [axes.get_title() for axes in figure.axes[:-1]]
+    assert titles == ["sentence 4", "sentence 2"]
+    long = " ".join(["largo"] * 50)
+    lengthy = report(RIGHT)._replace(translations=[translation(long, long)] * 4)
+    assert worst_alignments(comparison, "right", lengthy) is None

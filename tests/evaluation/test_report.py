@@ -1,0 +1,193 @@
+"""Figures that can be worked out by hand, and the file they are kept in."""
+
+import json
+
+import numpy as np
+import pytest
+
+from nmt_keras.corpus import Pair
+from nmt_keras.evaluation import report as evaluation
+from nmt_keras.evaluation.report import Report, evaluate, gold_error, read_scores, write_score
+from nmt_keras.translation.records import AlignedPair, Translation
+from nmt_keras.translation.translator import Translator
+from nmt_keras.translation.word_alignment import GoldLinks
+
+PAIRS = [
+    Pair("El gato negro duerme aquí.", "The black cat sleeps here."),
+    Pair("¿Dónde vives tú ahora?", "Where do you live now?"),
+    Pair("Tom compró tres manzanas rojas.", "Tom bought three red apples."),
+    Pair("Nunca la he visto antes.", "I have never seen her before."),
+]
+
+
+class Phrasebook(Translator):
+    """Answers from a table, as a translator without a model."""
+
+    def __init__(self, pairs):
+        super().__init__(name="phrasebook")
+        self._answers = dict(pairs)
+
+    def translate(self, sentences, batch_size=64):
+        return [Translation(self._answers[s], [], 0.0, 0.0, None, [], False) for s in sentences]
+
+
+def test_a_perfect_translator_scores_100():
+    found = evaluate(Phrasebook(PAIRS), PAIRS)
+    assert found.bleu == pytest.approx(100.0)
+    assert found.chrf == pytest.approx(100.0)
+    assert found.exact == 100.0
+    assert found.sentences == 4
+    assert found.seconds > 0
+
+
+def test_speed_is_that_of_a_search_which_is_traced_already(monkeypatch):
+    clock = [0.0]
+
+    class Traced(Phrasebook):
+        """Takes 100 seconds to trace, then one a call."""
+
+        def translate(self, sentences, batch_size=64):
+            clock[0] += 1.0 if clock[0] else 100.0
+            return super().translate(sentences, batch_size)
+
+    monkeypatch.setattr(evaluation.time, "perf_counter", lambda: clock[0])
+    assert evaluate(Traced(PAIRS), PAIRS).seconds == 1.0
+
+
+def test_a_translator_that_says_something_else_scores_0():
+    found = evaluate(Phrasebook((pair.source, "¡¿!") for pair in PAIRS), PAIRS)
+    assert found.bleu == pytest.approx(0.0, abs=1e-9)
+    assert found.chrf == 0.0
+    assert found.exact == 0.0
+
+
+def test_scores_are_cased_and_raw():
+    lowered = evaluate(Phrasebook((pair.source, pair.target.lower()) for pair in PAIRS), PAIRS)
+    assert lowered.bleu < 100.0
+    assert lowered.chrf < 100.0
+    assert lowered.exact == 0.0
+
+
+def test_exact_counts_sentences():
+    three_right = [*PAIRS[:3], Pair(PAIRS[3].source, "I never saw her.")]
+    assert evaluate(Phrasebook(three_right), PAIRS).exact == 75.0
+
+
+def test_the_report_holds_the_translations_in_order_and_the_signatures():
+    found = evaluate(Phrasebook(PAIRS), PAIRS)
+    assert [translation.text for translation in found.translations] == [pair.target for pair in PAIRS]
+    assert "case:mixed" in found.signature
+    assert "tok:13a" in found.signature
+    assert "nrefs:1" in found.signature
+    assert "nc:6" in found.chrf_signature
+
+
+def test_no_pairs_are_refused_by_name():
+    with pytest.raises(ValueError, match=r"pairs: expected at least one to evaluate, received none\. Choose"):
+        evaluate(Phrasebook(PAIRS), [])
+
+
+@pytest.fixture
+def report():
+    return Report(
+        bleu=12.3456,
+        chrf=34.567,
+        exact=25.0,
+        signature="nrefs:1|case:mixed",
+        chrf_signature="nrefs:1|nc:6",
+        sentences=30,
+        seconds=4.0,
+        translations=[],
+    )
+
+
+def test_scores_json_holds_each_part_under_its_name(tmp_path, report):
+    path = tmp_path / "scores.json"
+    write_score(path, "test", report, "greedy", 7)
+    assert json.loads(path.read_text()) == {
+        "test": {
+            "bleu": 12.35,
+            "chrf": 34.57,
+            "exact": 25.0,
+            "signature": "nrefs:1|case:mixed",
+            "chrf_signature": "nrefs:1|nc:6",
+            "search": "greedy",
+            "step": 7,
+            "sentences": 30,
+            "sentences_per_s": 7.5,
+        }
+    }
+
+
+def test_a_second_part_keeps_the_first(tmp_path, report):
+    path = tmp_path / "scores.json"
+    write_score(path, "test", report, "greedy", 7)
+    first = json.loads(path.read_text())["test"]
+    write_score(path, "valid", report._replace(bleu=50.0), "greedy", 7)
+    found = json.loads(path.read_text())
+    assert set(found) == {"test", "valid"}
+    assert found["test"] == first
+    assert found["valid"]["bleu"] == 50.0
+
+
+def test_a_part_scored_again_is_replaced(tmp_path, report):
+    path = tmp_path / "scores.json"
+    for bleu in (10.0, 20.0):
+        write_score(path, "test", report._replace(bleu=bleu), "greedy", 7)
+    assert json.loads(path.read_text())["test"]["bleu"] == 20.0
+
+
+def test_an_interrupted_write_leaves_the_old_scores(tmp_path, report, monkeypatch):
+    path = tmp_path / "scores.json"
+    write_score(path, "test", report, "greedy", 7)
+    before = path.read_text()
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("os.replace", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        write_score(path, "test", report._replace(bleu=0.0), "greedy", 7)
+    assert path.read_text() == before
+
+
+def test_unknown_words_are_a_share_of_the_tokens_written(report):
+    def translation(tokens):
+        return Translation(" ".join(tokens), tokens, 0.0, 0.0, None, [], False)
+
+    found = report._replace(translations=[translation(["a", "⁇", ""]), translation(["b", "c"])])
+    assert found.tokens == 4
+    assert found.unknown == pytest.approx(25.0)
+    assert report.unknown == 0.0
+
+
+def test_a_language_is_scored_by_its_own_tokenizer():
+    chinese = [Pair("I like red apples.", "我喜欢红苹果")]
+    assert "tok:zh" in evaluate(Phrasebook(chinese), chinese, "zh").signature
+
+
+class Diagonal(Phrasebook):
+    """Each target token looks at the source token of its own position."""
+
+    def align(self, sources, targets, batch_size=64):
+        sides = [
+            ([*source.split(), ""], [*target.split(), ""]) for source, target in zip(sources, targets, strict=True)
+        ]
+        return [AlignedPair(source, target, np.eye(len(target), len(source))) for source, target in sides]
+
+
+def test_the_alignment_error_is_that_of_the_references_words():
+    pairs = [Pair("la casa azul", "the blue house")]
+    gold = [GoldLinks(sure=frozenset({(0, 0)}), possible=frozenset({(0, 0), (1, 1)}))]
+    # found 0-0, 1-1, 2-2: one is sure, two are possible: 1 - (1 + 2) / (3 + 1)
+    assert gold_error(Diagonal(pairs), pairs, gold).error_rate == pytest.approx(1 / 4)
+
+
+def test_damaged_scores_are_named(tmp_path):
+    path = tmp_path / "scores.json"
+    assert read_scores(path) == {}
+    path.write_text('{"test": ')
+    with pytest.raises(
+        ValueError, match=r"scores\.json: expected scores as JSON; .* Remove the file and evaluate again"
+    ):
+        read_scores(path)

@@ -1,0 +1,390 @@
+"""Decoders of every kind against the papers' equations, and teacher forcing against one step after another."""
+
+from contextlib import nullcontext
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from combinations import COMBINATIONS, luong
+from reference import cell_of, decode, tanh_rnn, weights_of
+from tiny import randomise
+
+from nmt_keras.layers import dropout, stack
+from nmt_keras.layers.attention import Attended, Attention
+from nmt_keras.layers.dropout import Noise, keep_mask
+from nmt_keras.layers.matmul import rounded_matrices
+from nmt_keras.models import encoder
+from nmt_keras.models.decoder import Decoder
+from nmt_keras.models.recurrent_decoder import BahdanauDecoder
+from nmt_keras.models.seq2seq import Seq2Seq, build_model
+
+PAD, START, END = 0, 2, 3
+PAIRS = [([4, 5, 6, 7, END], [8, 9, END]), ([END], [10, 11, 12, 13, 14, END]), ([16, 17, END], [END])]
+S, T = 7, 6
+
+
+def padded(sentences, width):
+    return tf.constant([[*sentence, *[PAD] * (width - len(sentence))] for sentence in sentences])
+
+
+def built(config, seed=3):
+    model = build_model(config, 19, 23)
+    randomise(model, seed)
+    return model
+
+
+SOURCES = padded([source for source, _ in PAIRS], S)
+IDS = padded([[START, *target[:-1]] for _, target in PAIRS], T)
+
+
+class Case(NamedTuple):
+    name: str
+    model: Seq2Seq
+    encoding: Any
+    memory: Any
+    output: Any
+
+
+@pytest.fixture(scope="module", params=COMBINATIONS)
+def case(request):
+    """A model of a combination, with random weights, and what it says of the pairs under teacher forcing."""
+    model = built(COMBINATIONS[request.param])
+    encoding = model.encoder(SOURCES, SOURCES != PAD)
+    memory = model.decoder.remember(encoding)
+    return Case(request.param, model, encoding, memory, model.decoder(IDS, encoding))
+
+
+# Every combination
+
+
+def test_logits_and_alignments_are_the_papers_(case):
+    weights = weights_of(case.model)
+    for b, (source, target) in enumerate(PAIRS):
+        logits, alignments = decode(weights, source, target)
+        np.testing.assert_allclose(case.output.logits[b, : len(target)], logits, atol=5e-5)
+        np.testing.assert_allclose(case.output.alignment[b, : len(target), : len(source)], alignments, atol=2e-5)
+
+
+def test_alignments_sum_to_1_unless_positions_are_predicted_and_are_exactly_0_on_padding(case):
+    sums = tf.reduce_sum(case.output.alignment, axis=-1).numpy()
+    if "local-p" in case.name:
+        assert ((sums > 0.0) & (sums < 1.0)).all()
+    else:
+        np.testing.assert_allclose(sums, 1.0, atol=1e-6)
+    for b, (source, _) in enumerate(PAIRS):
+        assert not case.output.alignment[b, :, len(source) :].numpy().any()
+
+
+def test_teacher_forcing_equals_one_step_after_another(case):
+    decoder = case.model.decoder
+    memory = decoder.prepare(case.memory)
+    carry = decoder.start(memory)
+    for t in range(T):
+        step = decoder.step(IDS[:, t : t + 1], carry, memory)
+        np.testing.assert_allclose(step.logits[:, 0], case.output.logits[:, t], atol=2e-5)
+        np.testing.assert_allclose(step.alignment[:, 0], case.output.alignment[:, t], atol=2e-6)
+        carry = step.carry
+        assert (carry.step.numpy() == t + 1).all()
+
+
+def test_hypotheses_share_one_memory_and_do_not_meet(case):
+    decoder, memory = case.model.decoder, case.model.decoder.prepare(case.memory)
+    first = decoder.start(memory)
+    apart = [decoder.step(tf.fill([len(PAIRS), 1], token), first, memory) for token in (START, 9, 11)]
+    carry = tf.nest.map_structure(lambda *x: tf.concat(x, axis=1), *(step.carry for step in apart))
+    together = decoder.step(tf.constant([[9, START, 11]] * len(PAIRS)), carry, memory)
+    for q, token in enumerate((9, START, 11)):
+        alone = decoder.step(tf.fill([len(PAIRS), 1], token), apart[q].carry, memory)
+        np.testing.assert_allclose(together.logits[:, q], alone.logits[:, 0], atol=2e-5)
+        np.testing.assert_allclose(together.alignment[:, q], alone.alignment[:, 0], atol=2e-6)
+        for one, other in zip(tf.nest.flatten(together.carry), tf.nest.flatten(alone.carry), strict=True):
+            np.testing.assert_allclose(one[:, q], other[:, 0], atol=1e-5)
+
+
+def test_a_shortlist_s_logits_are_those_of_its_tokens(case):
+    ids = tf.constant([0, 1, 2, 3, 5, 8, 21])
+    model, price = case.model, tf.constant(np.random.default_rng(1).choice([0.0, -np.inf], [len(PAIRS), 7]), tf.float32)
+    memory = model.decoder.prepare(case.memory)
+    whole = model.step(IDS[:, :1], model.start(memory), memory)
+    few = model.step(IDS[:, :1], model.start(memory), memory._replace(price=price), model.softmax_of(ids))
+    wanted = tf.gather(whole.logits, ids, axis=2) + price[:, tf.newaxis]
+    np.testing.assert_allclose(few.logits, wanted, atol=1e-5)
+    np.testing.assert_array_equal(few.alignment, whole.alignment)
+
+
+@pytest.mark.parametrize("count", [1, 1000])
+def test_a_search_s_softmax_is_training_s_however_many_hypotheses_it_is_laid_out_for(case, count):
+    model, memory = case.model, case.model.decoder.prepare(case.memory)
+
+    @tf.function(autograph=False)
+    def first(count):
+        return model.step(IDS[:, :1], model.start(memory), memory, model.whole_softmax(count)).logits
+
+    found = first(tf.constant(count))
+    assert found.shape[-1] == model.target_size
+    np.testing.assert_allclose(found, case.output.logits[:, :1], atol=2e-5)
+
+
+FLOATS = tf.float32.as_datatype_enum, tf.bfloat16.as_datatype_enum
+
+
+def casts(function, source, target):
+    """Names of what any function of a graph casts from a dtype to another."""
+    for called in function.graph.as_graph_def().library.function:
+        for node in called.node_def:
+            if node.op == "Cast" and (node.attr["SrcT"].type, node.attr["DstT"].type) == (source, target):
+                yield node.input[0]
+
+
+def test_matrices_are_rounded_outside_the_loop_that_reads_them_and_stay_so(case):
+    model, memory = case.model, case.model.decoder.prepare(case.memory)
+    start = model.start(memory)
+
+    def walk(precision):
+        @tf.function(autograph=False)
+        def last_logits():
+            with precision:
+                softmax = model.whole_softmax(tf.constant(100))
+
+                def body(t, carry, _):
+                    step = model.step(IDS[:, 1:2], carry, memory, softmax)
+                    return t + 1, step.carry, step.logits
+
+                nothing = tf.zeros([len(PAIRS), 1, model.target_size])
+                return tf.while_loop(lambda t, *_: t < 3, body, (0, start, nothing))[2]
+
+        return last_logits.get_concrete_function()
+
+    with rounded_matrices("bfloat16"):
+        assert model.softmax_of(tf.constant([5])).columns.dtype == tf.bfloat16
+    exact, near = walk(nullcontext()), walk(rounded_matrices("bfloat16"))
+    np.testing.assert_allclose(near(), exact(), atol=0.1)
+    assert (near() != exact()).numpy().any()
+    narrowed, widened = (list(casts(near, *pair)) for pair in (FLOATS, FLOATS[::-1]))
+    assert narrowed
+    assert not any("ReadVariableOp" in name for name in narrowed)
+    assert widened
+    assert all("MatMul" in name for name in widened)
+
+
+@pytest.mark.parametrize("name", ["rnnsearch", "luong-feed", "lecture", "self-attention"])
+def test_a_token_depends_on_the_tokens_before_it_alone(name):
+    model = built(COMBINATIONS[name])
+    encoding = model.encoder(SOURCES, SOURCES != PAD)
+    later = tf.concat([IDS[:, :4], tf.fill([len(PAIRS), T - 4], 21)], axis=1)
+    found, wanted = (model.decoder(ids, encoding).logits for ids in (later, IDS))
+    np.testing.assert_allclose(found[:, :4], wanted[:, :4], atol=1e-6)
+    changed = np.abs(found[:, 5] - wanted[:, 5]).max()
+    assert (changed < 1e-6) == (name == "lecture")  # which reads no words
+
+
+# Dropout
+
+
+@pytest.mark.parametrize("name", ["rnnsearch-deep", "luong-feed", "self-attention"])
+def test_dropout_acts_under_noise_alone(name):
+    model = built(COMBINATIONS[name])
+    encoding = model.encoder(SOURCES, SOURCES != PAD)
+    noisy = tf.function(lambda step: model.decoder(IDS, encoding, Noise(tf.constant(1), step)).logits, autograph=False)
+    first, again, other = (noisy(tf.constant(step)) for step in (1, 1, 2))
+    np.testing.assert_array_equal(first, again)
+    assert np.abs(first - other).max() > 0.01
+    assert np.abs(first - model.decoder(IDS, encoding).logits).max() > 0.01
+
+
+@pytest.mark.parametrize("name", ["rnnsearch-deep", "luong-base", "self-attention"])
+def test_no_two_places_of_a_model_share_a_mask(name, monkeypatch):
+    sites = []
+
+    def noted(shape, rate, noise, site, dtype):
+        sites.append(site)
+        return keep_mask(shape, rate, noise, site, dtype)
+
+    for module in (dropout, encoder, stack):
+        monkeypatch.setattr(module, "keep_mask", noted)
+    built(COMBINATIONS[name])((SOURCES, IDS), noise=Noise(tf.constant(1), tf.constant(2)))
+    assert len(sites) >= 8
+    assert len(set(sites)) == len(sites), sorted(sites)
+
+
+# The fixed context
+
+
+class LastToken(Attention):
+    """An alignment forced onto each sentence's last token."""
+
+    context_size = 7
+
+    def keys(self, encoding):
+        return ()
+
+    def attend(self, query, step, memory):
+        weights = tf.ones_like(query[..., :1]) * tf.one_hot(memory.lengths - 1, S)[:, tf.newaxis]
+        return Attended(weights @ memory.values, weights, tf.zeros_like(step))
+
+
+def test_a_fixed_context_is_rnnsearch_whose_alignment_is_forced_onto_the_last_token():
+    model = built(COMBINATIONS["rnnencdec"])
+    fixed = model.decoder
+    forced = BahdanauDecoder(
+        fixed.vocabulary_size,
+        fixed.embedding,
+        fixed.stack,
+        fixed.start_states,
+        LastToken(),
+        fixed.output_layer,
+        fixed.readout_state,
+    )
+    encoding = model.encoder(SOURCES, SOURCES != PAD)
+    for found, wanted in zip(forced(IDS, encoding), fixed(IDS, encoding), strict=True):
+        np.testing.assert_allclose(found, wanted, atol=1e-6)
+
+
+# Luong's order
+
+
+def test_input_feeding_by_a_matrix_of_zeros_is_no_input_feeding():
+    plain = built(luong(attention={"kind": "general"}))
+    fed = built(luong(attention={"kind": "general"}, decoder={"feeds_attention": True}))
+    feeding, others = fed.decoder.stack.cells[0].context_kernel, iter(plain.trainable_variables)
+    for variable in fed.trainable_variables:
+        variable.assign(tf.zeros(variable.shape) if variable is feeding else next(others))
+    for found, wanted in zip(fed((SOURCES, IDS)), plain((SOURCES, IDS)), strict=True):
+        np.testing.assert_allclose(found, wanted, atol=1e-5)
+
+
+def test_what_is_fed_is_the_last_attentional_vector_and_moves_the_next_state():
+    decoder, encoder = (model := built(COMBINATIONS["luong-local-m"])).decoder, model.encoder
+    memory = decoder.remember(encoder(SOURCES, SOURCES != PAD))
+    first = decoder.start(memory)
+    assert first.fed.shape == (3, 1, 17)
+    assert not first.fed.numpy().any()
+    step = decoder.step(IDS[:, :1], first, memory)
+    np.testing.assert_allclose(decoder.output_layer.logits(step.carry.fed), step.logits, atol=1e-6)
+    other = step.carry._replace(fed=-step.carry.fed)
+    moved = [decoder.step(IDS[:, 1:2], carry, memory).logits for carry in (step.carry, other)]
+    assert np.abs(moved[0] - moved[1]).min(axis=-1).max() > 0.01
+
+
+# The lecture's decoder
+
+
+@pytest.fixture(scope="module")
+def lecture():
+    return built(COMBINATIONS["lecture"])
+
+
+def test_the_lecture_s_two_halves_hold_one_recurrent_matrix(lecture):
+    names = sorted(v.name for v in lecture.trainable_variables)
+    both = ["bias", "embeddings"]  # nothing reads the target's embedding
+    assert names == sorted([*both, *both, "kernel", "recurrent", "output_rows", "output_bias"])
+    assert lecture.decoder.stack.cells[0].recurrent is lecture.encoder.forward_cells[0].recurrent
+    assert lecture.count_params() == 23 * 5 + 23 + 7 * 23 + 7 + 19 * 5 + 7 + 5 * 7 + 7 * 7
+
+
+def test_the_lecture_s_decoder_is_the_recurrence_and_nothing_else(lecture):
+    """h_t = tanh(W^(hh) h_{t-1} + b), y_t = softmax(W^(S) h_t): neither a word nor a context enters."""
+    cell = lecture.decoder.stack.cells[0]
+    W_hh, b = np.asarray(lecture.encoder.forward_cells[0].recurrent, float).T, np.asarray(cell.bias, float)
+    W_s, b_s = (
+        np.asarray(v, float)
+        for v in (lecture.decoder.output_layer.output_rows, lecture.decoder.output_layer.output_bias)
+    )
+    encoding = lecture.encoder(SOURCES, SOURCES != PAD)
+    h = encoding.states[0].forward.numpy().astype(float)
+    np.testing.assert_allclose(
+        h[1], tanh_rnn(cell_of(lecture.encoder.forward_cells[0]), *started(lecture, END)), atol=1e-6
+    )
+    logits = lecture.decoder(IDS, encoding).logits
+    for t in range(T):
+        h = np.tanh(h @ W_hh.T + b)
+        np.testing.assert_allclose(logits[:, t], h @ W_s.T + b_s, atol=1e-5)
+    garbage = encoding._replace(values=encoding.values * np.nan)
+    np.testing.assert_array_equal(lecture.decoder(tf.ones_like(IDS), garbage).logits, logits)
+
+
+def started(model, token):
+    """What the encoder's cell sees of a sentence's first token: x, the state 0 and no context."""
+    return np.asarray(model.encoder.embedding.embeddings[token], float), np.zeros(7), np.zeros(0)
+
+
+def test_both_halves_teach_the_shared_matrix(lecture):
+    shared = lecture.encoder.forward_cells[0].recurrent.value
+    with tf.GradientTape(persistent=True) as tape:
+        encoding = lecture.encoder(SOURCES, SOURCES != PAD)
+        logits = tf.reduce_sum(lecture.decoder(IDS, encoding).logits[..., :3])
+        still = tf.nest.map_structure(tf.stop_gradient, encoding)
+        decoder_alone = tf.reduce_sum(lecture.decoder(IDS, still).logits[..., :3])
+    through_both, through_decoder = tape.gradient(logits, shared), tape.gradient(decoder_alone, shared)
+    assert np.abs(through_decoder).max() > 0.01
+    assert np.abs(through_both - through_decoder).max() > 0.01  # test_seq2seq: both are right
+
+
+# The self-attention decoder
+
+
+def test_positions_at_once_and_one_after_another_have_the_same_gradient():
+    model = built(COMBINATIONS["self-attention"])
+    weights = tf.constant(np.random.default_rng(5).normal(size=(3, T, 23)), tf.float32)
+    variables = [v.value for v in model.trainable_variables]
+
+    def gradients(call):
+        with tf.GradientTape() as tape:
+            output = call(model.decoder, IDS, model.encoder(SOURCES, SOURCES != PAD))
+            loss = tf.reduce_sum(weights * output.logits)
+        return output, [tf.convert_to_tensor(g) for g in tape.gradient(loss, variables)]
+
+    at_once, one_by_one = gradients(type(model.decoder).call), gradients(Decoder.call)
+    for found, wanted in zip(tf.nest.flatten(at_once), tf.nest.flatten(one_by_one), strict=True):
+        np.testing.assert_allclose(found, wanted, atol=2e-4, rtol=2e-4)
+
+
+# As layers
+
+
+def assert_same_step(one, other, memory):
+    """That two decoders say the same of the first token, and carry the same."""
+    found, wanted = (decoder.step(IDS[:, :1], decoder.start(memory), memory) for decoder in (one, other))
+    for a, b in zip(tf.nest.flatten(found), tf.nest.flatten(wanted), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_model_and_what_it_shares_come_back_from_its_configuration(case):
+    config = case.model.get_config()
+    copy = Seq2Seq.from_config(config)
+    copy.build()
+    assert copy.get_config() == config
+    assert [v.shape for v in copy.trainable_variables] == [v.shape for v in case.model.trainable_variables]
+    copy.set_weights(case.model.get_weights())
+    assert_same_step(copy.decoder, case.model.decoder, case.memory)
+
+
+SHARING = {name for name, config in COMBINATIONS.items() if config.decoder.tied or config.decoder.shares_recurrence}
+
+
+@pytest.mark.parametrize("name", sorted(set(COMBINATIONS) - SHARING))
+def test_a_decoder_that_shares_nothing_comes_back_from_its_own_configuration(name):
+    """Whose matrix one uses that shares, its model's configuration alone can say."""
+    decoder = build_model(COMBINATIONS[name], 19, 23).decoder
+    config = decoder.get_config()
+    copy = type(decoder).from_config(config)
+    copy.build()
+    assert copy.get_config() == config
+    assert [v.shape for v in copy.trainable_variables] == [v.shape for v in decoder.trainable_variables]
+
+
+def test_either_state_can_stand_in_the_readout():
+    model = built(COMBINATIONS["rnnsearch"])
+    previous = model.decoder
+    current = BahdanauDecoder.from_config({**previous.get_config(), "readout_state": "current"})
+    current.build()
+    current.set_weights(previous.get_weights())
+    memory = previous.remember(model.encoder(SOURCES, SOURCES != PAD))
+    carry = previous.start(memory)
+    context = previous.attention.attend(carry.states[0], carry.step, memory).context
+    embedded = previous.inputs(IDS[:, :1]).embedded
+    steps = [decoder.step(IDS[:, :1], carry, memory) for decoder in (previous, current)]
+    for step, state in zip(steps, (carry.states[0], steps[0].carry.states[0]), strict=True):
+        np.testing.assert_allclose(step.logits, previous.output_layer(state, context, embedded), atol=1e-6)
+    assert np.abs(steps[0].logits - steps[1].logits).max() > 0.1

@@ -1,0 +1,320 @@
+"""Recurrent encoders against the papers' equations, sentence by sentence, and the laws of padding and of reversing."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from reference import encode, output_of, read, recurrent_encoder_of, summary
+from tiny import randomise
+
+import nmt_keras.models.encoder
+from nmt_keras.layers.dropout import Noise
+from nmt_keras.models.encoder import RecurrentEncoder
+
+PAD, END = 0, 3
+SENTENCES = [[4, 5, 6, 7, END], [END], [8, 9, END], [18, END]]
+LENGTHS = [5, 1, 3, 2]
+V, E, U = 19, 5, 7
+
+KINDS = {
+    "rnnsearch": {},
+    "tanh forward": {"cell": "tanh", "direction": "forward"},
+    "lstm backward, three layers": {"cell": "lstm", "direction": "backward", "layers": 3},
+    "lstm forward, residual": {"cell": "lstm", "direction": "forward", "layers": 3, "residual": True},
+    "summed": {"cell": "gru-reset-after", "merge": "sum"},
+    "summed, residual": {"cell": "gru-reset-after", "merge": "sum", "layers": 2, "residual": True},
+    "deep, residual, word view": {"layers": 2, "residual": True, "word_view": True},
+    "lstm, both, word view": {"cell": "lstm", "merge": "sum", "layers": 2, "word_view": True},
+}
+each_kind = pytest.mark.parametrize("fields", KINDS.values(), ids=KINDS.keys())
+LAWFUL = ["rnnsearch", "tanh forward", "lstm backward, three layers", "deep, residual, word view"]
+some_kinds = pytest.mark.parametrize("fields", [KINDS[name] for name in LAWFUL], ids=LAWFUL)
+
+
+def make(seed=5, **fields):
+    encoder = RecurrentEncoder(V, E, U, **fields)
+    encoder.build()
+    randomise(encoder, seed)
+    return encoder
+
+
+def padded(sentences, width, filler=PAD):
+    ids = tf.constant([[*sentence, *[filler] * (width - len(sentence))] for sentence in sentences])
+    return ids, tf.sequence_mask([len(sentence) for sentence in sentences], width)
+
+
+def at(nest, b):
+    return tf.nest.map_structure(lambda x: x[b], nest)
+
+
+def assert_same(found, wanted, atol=1e-5):
+    for one, other in zip(tf.nest.flatten(found), tf.nest.flatten(wanted), strict=True):
+        np.testing.assert_allclose(one, other, atol=atol)
+
+
+# Against the papers
+
+
+@each_kind
+def test_annotations_last_states_and_summary_are_the_papers(fields):
+    encoder = make(**fields)
+    weights, encoding = recurrent_encoder_of(encoder), encoder(*padded(SENTENCES, 7))
+    assert encoding.values.shape == (4, 7, encoder.annotation_size)
+    assert encoding.summary.shape == (4, encoder.summary_size)
+    assert len(encoding.states) == encoder.layers
+    for b, sentence in enumerate(SENTENCES):
+        wanted = encode(weights, sentence)
+        np.testing.assert_allclose(encoding.values[b, : len(sentence)], wanted.h, atol=1e-5)
+        np.testing.assert_allclose(encoding.summary[b], summary(weights, wanted), atol=1e-5)
+        for states, forward, backward in zip(encoding.states, wanted.forward, wanted.backward, strict=True):
+            for found, ends in ((states.forward, forward), (states.backward, backward)):
+                assert_same(at(found, b), () if ends is None else ends)
+
+
+def test_a_configured_encoder_is_the_paper_s(model):
+    encoding = model.encoder(*padded(SENTENCES, 7))
+    for b, sentence in enumerate(SENTENCES):
+        wanted = encode(recurrent_encoder_of(model.encoder), sentence)
+        np.testing.assert_allclose(encoding.values[b, : len(sentence)], wanted.h, atol=1e-5)
+        np.testing.assert_allclose(encoding.states[0].forward[b], wanted.forward[0], atol=1e-5)
+        np.testing.assert_allclose(encoding.states[0].backward[b], wanted.backward[0], atol=1e-5)
+
+
+def test_two_words_by_hand():
+    """One unit, both weights 1: forward tanh(e_1), tanh(e_2 + that); backward the other way round; the third is END."""
+    encoder = RecurrentEncoder(V, 1, 1, cell="tanh")
+    encoder.build()
+    encoder.embedding.embeddings.assign(np.arange(V, dtype=np.float32)[:, np.newaxis] / 10.0)
+    for cell in encoder.forward_cells + encoder.backward_cells:
+        cell.kernel.assign([[1.0]])
+        cell.recurrent.assign([[1.0]])
+    encoding = encoder(*padded([[4, END]], 3))
+    forward = np.tanh(0.4), np.tanh(0.3 + np.tanh(0.4))
+    backward = np.tanh(0.4 + np.tanh(0.3)), np.tanh(0.3)
+    wanted = [[forward[0], backward[0]], [forward[1], backward[1]], [0.0, 0.0]]
+    np.testing.assert_allclose(encoding.values[0], wanted, atol=1e-6)
+    np.testing.assert_allclose(encoding.summary[0], [forward[1], backward[0]], atol=1e-6)
+
+
+GRADIENT_KINDS = ["tanh forward", "lstm forward, residual", "summed, residual", "deep, residual, word view"]
+
+
+@pytest.mark.parametrize("name", GRADIENT_KINDS)
+def test_the_gradient_is_the_slope_of_the_reference(name, dtype_policy):
+    """Central differences, in float64 and along a random direction of each variable, of a sum that uses all results."""
+    dtype_policy("float64")
+    encoder, random, h = make(**KINDS[name]), np.random.default_rng(4), 1e-5
+    of_values = random.normal(size=(4, 7, encoder.annotation_size))
+    of_summary = random.normal(size=(4, encoder.summary_size))
+    with tf.GradientTape() as tape:
+        encoding = encoder(*padded(SENTENCES, 7))
+        total = tf.reduce_sum(encoding.values * of_values) + tf.reduce_sum(encoding.summary * of_summary)
+        total += tf.add_n([tf.reduce_sum(state) for state in tf.nest.flatten(encoding.states)])
+    gradients = tape.gradient(total, [variable.value for variable in encoder.trainable_variables])
+
+    def reference_total():
+        weights, total = recurrent_encoder_of(encoder), 0.0
+        for b, sentence in enumerate(SENTENCES):
+            wanted = encode(weights, sentence)
+            total += sum(np.sum(h_j * c) for h_j, c in zip(wanted.h, of_values[b], strict=False))
+            total += np.sum(summary(weights, wanted) * of_summary[b])
+            ends = [end for end in wanted.forward + wanted.backward if end is not None]
+            total += sum(np.sum(part) for part in tf.nest.flatten(ends))
+        return total
+
+    assert total.numpy() == pytest.approx(reference_total(), abs=1e-9)
+    for variable, gradient in zip(encoder.trainable_variables, gradients, strict=True):
+        origin, direction = variable.numpy(), random.normal(size=variable.shape)
+        ends = []
+        for move in (h, -h):
+            variable.assign(origin + move * direction)
+            ends.append(reference_total())
+        variable.assign(origin)
+        slope = (ends[0] - ends[1]) / (2.0 * h)
+        assert np.sum(tf.convert_to_tensor(gradient) * direction) == pytest.approx(slope, rel=1e-6, abs=1e-7), (
+            variable.path
+        )
+
+
+# Positions
+
+
+@some_kinds
+def test_annotations_are_0_at_padding(fields):
+    encoding = make(**fields)(*padded(SENTENCES, 7))
+    for b, length in enumerate(LENGTHS):
+        assert not encoding.values[b, length:].numpy().any()
+        assert encoding.values[b, :length].numpy().all()
+
+
+def test_the_encoding_tells_the_mask_and_the_lengths(model):
+    ids, mask = padded(SENTENCES, 7)
+    encoding = model.encoder(ids, mask)
+    np.testing.assert_array_equal(encoding.mask, mask)
+    assert encoding.lengths.numpy().tolist() == LENGTHS
+    assert encoding.lengths.dtype == tf.int32
+
+
+def test_the_last_forward_state_is_at_the_last_token_and_the_last_backward_state_at_the_first():
+    both = make()(*padded(SENTENCES, 7))
+    for b, length in enumerate(LENGTHS):
+        np.testing.assert_array_equal(both.states[0].forward[b], both.values[b, length - 1, :U])
+        np.testing.assert_array_equal(both.states[0].backward[b], both.values[b, 0, U:])
+        np.testing.assert_array_equal(both.summary[b], [*both.states[0].forward[b], *both.states[0].backward[b]])
+
+
+def test_an_encoder_of_one_direction_has_no_states_of_the_other():
+    forward = make(direction="forward", layers=2)(*padded(SENTENCES, 7))
+    backward = make(direction="backward", layers=2)(*padded(SENTENCES, 7))
+    assert [layer.backward for layer in forward.states] == [(), ()]
+    assert [layer.forward for layer in backward.states] == [(), ()]
+    for b, length in enumerate(LENGTHS):
+        np.testing.assert_array_equal(forward.summary[b], forward.values[b, length - 1])
+        np.testing.assert_array_equal(backward.summary[b], backward.values[b, 0])
+
+
+def test_a_summary_of_an_lstm_is_what_others_see_of_its_last_state():
+    encoding = make(cell="lstm")(*padded(SENTENCES, 7))
+    last = encoding.states[0]
+    np.testing.assert_array_equal(encoding.summary, np.concatenate([last.forward.hidden, last.backward.hidden], axis=1))
+
+
+# Laws
+
+
+@some_kinds
+def test_padding_and_batch_mates_change_no_encoding(fields):
+    encoder = make(**fields)
+    together = encoder(*padded(SENTENCES, 11))
+    for b, sentence in [(0, SENTENCES[0]), (2, SENTENCES[2])]:
+        alone = encoder(*padded([sentence], len(sentence)))
+        np.testing.assert_allclose(together.values[b, : len(sentence)], alone.values[0], atol=1e-6)
+        assert_same(at((together.states, together.summary), b), at((alone.states, alone.summary), 0), atol=1e-6)
+
+
+@some_kinds
+def test_what_stands_at_padding_changes_nothing(fields):
+    encoder = make(**fields)
+    with_pad, with_words = encoder(*padded(SENTENCES, 7)), encoder(*padded(SENTENCES, 7, filler=11))
+    assert_same(with_words, with_pad, atol=0.0)
+
+
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+def test_reading_backward_is_reading_the_reversed_sentence_forward(cell):
+    """Reversed by length: END first, then the words from the last to the first; padding stays where it is."""
+    fields = {"cell": cell, "layers": 2, "residual": True, "word_view": True}
+    backward, forward = make(direction="backward", **fields), make(direction="forward", **fields)
+    forward.set_weights(backward.get_weights())
+    ids, mask = padded(SENTENCES, 7)
+    found, reversed_ = backward(ids, mask), forward(tf.reverse_sequence(ids, LENGTHS, seq_axis=1), mask)
+    np.testing.assert_allclose(found.values, tf.reverse_sequence(reversed_.values, LENGTHS, seq_axis=1), atol=1e-6)
+    for layer, peer in zip(found.states, reversed_.states, strict=True):
+        assert_same(layer.backward, peer.forward, atol=1e-6)
+    assert_same(found.summary, reversed_.summary, atol=1e-6)
+
+
+def test_a_bidirectional_layer_is_one_of_each_direction_side_by_side_or_summed():
+    both, summed = make(), make(merge="sum")
+    one_way = make(direction="forward"), make(direction="backward")
+    for encoder in (both, summed):
+        encoder.embedding.embeddings.assign(one_way[0].embedding.embeddings)
+        encoder.forward_cells[0].set_weights(one_way[0].forward_cells[0].get_weights())
+        encoder.backward_cells[0].set_weights(one_way[1].backward_cells[0].get_weights())
+    one_way[1].embedding.embeddings.assign(one_way[0].embedding.embeddings)
+    batch = padded(SENTENCES, 7)
+    forward, backward = (encoder(*batch).values for encoder in one_way)
+    np.testing.assert_allclose(both(*batch).values, tf.concat([forward, backward], axis=-1), atol=1e-6)
+    np.testing.assert_allclose(summed(*batch).values, forward + backward, atol=1e-6)
+
+
+def test_a_graph_of_unknown_shapes_gives_what_eager_gives():
+    encoder = make(cell="lstm", layers=2, residual=True, word_view=True)
+    shapes = [tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None, None], tf.bool)]
+    batch = padded(SENTENCES, 7)
+    assert_same(tf.function(encoder.call, shapes, autograph=False)(*batch), encoder(*batch), atol=1e-6)
+
+
+@pytest.mark.parametrize("cell", ["tanh", "gru", "gru-reset-after", "lstm"])
+def test_in_mixed_precision_weights_are_single_and_annotations_half_and_near(cell, dtype_policy):
+    batch = padded(SENTENCES, 7)
+    wanted = make(cell=cell, layers=2, residual=True)(*batch)
+    dtype_policy("mixed_bfloat16")
+    encoder = make(cell=cell, layers=2, residual=True)
+    found = encoder(*batch)
+    assert {variable.dtype for variable in encoder.trainable_variables} == {"float32"}
+    assert {part.dtype for part in tf.nest.flatten((found.values, found.states, found.summary))} == {tf.bfloat16}
+    np.testing.assert_allclose(tf.cast(found.values, tf.float32), wanted.values, atol=0.1)
+
+
+# Dropout
+
+
+def test_an_encoder_without_dropout_ignores_noise_and_one_with_it_does_not(model):
+    ids, noise = padded(SENTENCES, 5), Noise(tf.constant(1), tf.constant(1))
+    calm = make(layers=2)
+    wanted = calm(*ids).values
+    np.testing.assert_array_equal(calm(*ids, noise).values, wanted)
+    assert np.abs(model.encoder(*ids, noise).values - model.encoder(*ids).values).max() > 0.01
+    for fields in ({"dropout": 0.5}, {"recurrent_dropout": 0.5}):
+        assert np.abs(make(layers=2, **fields)(*ids, noise).values - wanted).max() > 0.01
+
+
+def test_dropout_is_on_embeddings_and_between_layers_and_nowhere_else(monkeypatch):
+    dropped = []
+
+    def spy(x, rate, noise, site):
+        dropped.append((x.shape[-1], rate, site))
+        return x
+
+    monkeypatch.setattr(nmt_keras.models.encoder, "dropout", spy)
+    make(dropout=0.25, layers=3, word_view=True)(*padded(SENTENCES, 5), Noise(tf.constant(1), tf.constant(1)))
+    assert [size for size, *_ in dropped] == [E, 2 * U, 2 * U]
+    assert {rate for _, rate, _ in dropped} == {0.25}
+    assert len({site for *_, site in dropped}) == 3, "no two places share a mask"
+
+
+@pytest.mark.parametrize("cell", ["tanh", "gru", "gru-reset-after", "lstm"])
+def test_recurrent_dropout_masks_what_reads_the_state_alike_at_all_positions(cell, monkeypatch):
+    masks, draw = [], nmt_keras.models.encoder.keep_mask
+
+    def spy(*arguments):
+        masks.append(draw(*arguments))
+        return masks[-1]
+
+    monkeypatch.setattr(nmt_keras.models.encoder, "keep_mask", spy)
+    encoder = make(cell=cell, recurrent_dropout=0.5)
+    encoding = encoder(*padded(SENTENCES, 7), Noise(tf.constant(1), tf.constant(1)))
+    forward, backward = masks
+    assert forward.shape == backward.shape == (4, 1, U)
+    assert np.any(forward != backward)
+    weights = recurrent_encoder_of(encoder)
+    (layer,) = weights.layers
+    for b, sentence in enumerate(SENTENCES):
+        xs = [weights.embedding[token] for token in sentence]
+        one = [output_of(layer.forward, s) for s in read(layer.forward, xs, forward[b, 0].numpy())]
+        other = [output_of(layer.backward, s) for s in read(layer.backward, xs[::-1], backward[b, 0].numpy())]
+        wanted = np.concatenate([one, other[::-1]], axis=1)
+        np.testing.assert_allclose(encoding.values[b, : len(sentence)], wanted, atol=1e-5)
+
+
+# As a Keras layer
+
+
+@some_kinds
+def test_an_encoder_comes_back_from_its_configuration(fields):
+    encoder = make(dropout=0.25, recurrent_dropout=0.5, **fields)
+    config = encoder.get_config()
+    copy = RecurrentEncoder.from_config(config)
+    copy.build()
+    assert copy.get_config() == config
+    assert [v.shape for v in copy.trainable_variables] == [v.shape for v in encoder.trainable_variables]
+    copy.set_weights(encoder.get_weights())
+    batch = padded(SENTENCES, 5)
+    assert_same(copy(*batch), encoder(*batch), atol=0.0)
+
+
+def test_encoders_have_the_parameters_that_their_equations_name():
+    gru, lstm = 3 * U, 4 * U
+    assert make().count_params() == V * E + 2 * gru * (E + U + 1)
+    assert make(direction="backward").count_params() == V * E + gru * (E + U + 1)
+    deep = make(cell="lstm", layers=3, word_view=True)
+    assert deep.count_params() == V * E + 2 * lstm * (E + U + 1) + 2 * 2 * lstm * (2 * U + U + 1) + E * 2 * U

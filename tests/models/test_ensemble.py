@@ -1,0 +1,84 @@
+"""Several models as one: probabilities and alignments are the means of theirs."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from tiny import TINY_MODEL, randomise
+
+from nmt_keras.models.ensemble import Ensemble
+from nmt_keras.models.seq2seq import build_model
+from nmt_keras.search import greedy
+
+START, END = 2, 3
+SOURCES = [[4, 5, 6, END], [7, END, 0, 0]]
+
+
+@pytest.fixture(scope="module")
+def models():
+    keras.utils.set_random_seed(3)
+    built = [build_model(TINY_MODEL, 19, 23) for _ in range(3)]
+    for seed, model in enumerate(built):
+        randomise(model, seed)
+    return built
+
+
+def first_step(model):
+    memory = model.remember(tf.constant(SOURCES))
+    return model.step(tf.fill([2, 1], START), model.start(memory), memory)
+
+
+def test_probabilities_and_alignments_are_the_models_means(models):
+    found, each = first_step(Ensemble(models)), [first_step(model) for model in models]
+    wanted = np.mean([tf.nn.softmax(step.logits) for step in each], axis=0)
+    np.testing.assert_allclose(tf.nn.softmax(found.logits), wanted, atol=1e-6)
+    np.testing.assert_allclose(tf.exp(found.logits), wanted, atol=1e-6)
+    np.testing.assert_allclose(found.alignment, np.mean([step.alignment for step in each], axis=0), atol=1e-6)
+
+
+def test_a_model_with_itself_is_that_model(models):
+    limits = tf.constant([9, 9])
+
+    def search(model):
+        memory = model.remember(tf.constant(SOURCES))
+        return greedy(model.step, model.start(memory), memory, limits)
+
+    alone, together = search(models[0]), search(Ensemble([models[0]] * 2))
+    np.testing.assert_array_equal(together.ids, alone.ids)
+    np.testing.assert_allclose(together.log_probs, alone.log_probs, rtol=1e-5)
+    np.testing.assert_allclose(together.alignments, alone.alignments, atol=1e-6)
+
+
+def test_a_search_follows_the_mean_of_models_that_differ(models):
+    """Each token is the most probable of the mean, and the log-probability sums the mean's."""
+    ensemble, limits = Ensemble(models), tf.constant([9, 9])
+    memory = ensemble.remember(tf.constant(SOURCES))
+    found = greedy(ensemble.step, ensemble.start(memory), memory, limits)
+    for row, source in enumerate(SOURCES):
+        own = [model.remember(tf.constant([source])) for model in models]
+        carries = [model.start(memory) for model, memory in zip(models, own, strict=True)]
+        last, total = START, 0.0
+        for t in range(int(found.lengths[row, 0])):
+            steps = [
+                model.step(tf.constant([[last]]), carry, memory)
+                for model, carry, memory in zip(models, carries, own, strict=True)
+            ]
+            carries = [step.carry for step in steps]
+            mean = np.mean([tf.nn.softmax(step.logits)[0, 0] for step in steps], axis=0)
+            mean[[0, START]] = 0.0  # never written
+            last = int(mean.argmax())
+            total += np.log(mean[last])
+            assert found.ids[row, 0, t] == last
+            where = np.mean([step.alignment[0, 0] for step in steps], axis=0)
+            np.testing.assert_allclose(found.alignments[row, 0, t], where, atol=1e-5)
+        assert found.log_probs[row, 0].numpy() == pytest.approx(total, abs=1e-4)
+
+
+def test_other_vocabularies_are_refused(models):
+    with pytest.raises(ValueError, match=r"same source and target vocabularies in all, received .*\(19, 29\)"):
+        Ensemble([models[0], build_model(TINY_MODEL, 19, 29)])
+
+
+def test_no_model_is_refused():
+    with pytest.raises(ValueError, match="expected at least one, received none"):
+        Ensemble([])

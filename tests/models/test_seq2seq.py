@@ -1,0 +1,328 @@
+"""The whole model: its loss and gradient against the reference, in every way to run it and in every precision."""
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from combinations import COMBINATIONS
+from reference import loss as reference_loss
+from reference import weights_of
+from tiny import TINY_MODEL, randomise
+
+from nmt_keras.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig
+from nmt_keras.layers.dropout import Noise
+from nmt_keras.models.seq2seq import Seq2Seq, build_model
+from nmt_keras.recipes import find_recipe
+from nmt_keras.training import forward
+
+PAD, START, END = 0, 2, 3
+PAIRS = [([4, 5, 6, 7, END], [8, 9, END]), ([END], [10, 11, 12, 13, END]), ([16, 17, END], [END])]
+SMOOTHING = 0.1
+
+
+def padded(sentences, width):
+    return tf.constant([[*sentence, *[PAD] * (width - len(sentence))] for sentence in sentences])
+
+
+def batch(pairs, source_width, target_width):
+    return padded([source for source, _ in pairs], source_width), padded([target for _, target in pairs], target_width)
+
+
+def loss_and_gradient(model, source, target, noise=None):
+    with tf.GradientTape() as tape:
+        loss = forward(model, source, target, SMOOTHING, noise)
+    unread = tf.UnconnectedGradients.ZERO  # the lecture's decoder has an embedding that nothing reads
+    variables = [v.value for v in model.trainable_variables]
+    gradients = tape.gradient(loss.total, variables, unconnected_gradients=unread)
+    return loss, [tf.convert_to_tensor(g) for g in gradients]
+
+
+def assert_same(found, wanted, rtol=1e-4, atol=1e-5):
+    for one, other in zip(tf.nest.flatten(found), tf.nest.flatten(wanted), strict=True):
+        np.testing.assert_allclose(one, other, rtol=rtol, atol=atol)
+
+
+@pytest.fixture(scope="module")
+def wanted(model):
+    return loss_and_gradient(model, *batch(PAIRS, 7, 5))
+
+
+@pytest.fixture
+def in_precision(model):
+    """Builds a model under another dtype policy: the tiny one again, or one of a combination with random weights."""
+    before = keras.config.dtype_policy()
+
+    def build(policy, name=None):
+        keras.config.set_dtype_policy(policy)
+        copy = build_model(COMBINATIONS[name] if name else TINY_MODEL, model.source_size, model.target_size)
+        if name:
+            randomise(copy, 3)
+        else:
+            copy.set_weights(model.get_weights())
+        return copy
+
+    yield build
+    keras.config.set_dtype_policy(before)
+
+
+# Against the papers
+
+
+def test_the_loss_is_the_paper_s(model, wanted):
+    loss, _ = wanted
+    assert loss.total.numpy() == pytest.approx(reference_loss(weights_of(model), PAIRS, SMOOTHING), rel=1e-5)
+    assert loss.cross_entropy.numpy() == pytest.approx(reference_loss(weights_of(model), PAIRS), rel=1e-5)
+    assert loss.tokens.numpy() == 9.0
+
+
+def assert_gradient_is_the_slope_of_the_reference(model, pairs):
+    """Central differences of the NumPy loss in float64, along a random direction of each variable."""
+    _, gradients = loss_and_gradient(model, *batch(pairs, 7, 5))
+    random, h = np.random.default_rng(4), 1e-5
+
+    for variable, gradient in zip(model.trainable_variables, gradients, strict=True):
+        origin, direction = variable.numpy(), random.normal(size=variable.shape)
+
+        def loss_at(move, variable=variable, origin=origin, direction=direction):
+            variable.assign(origin + move * direction)
+            return reference_loss(weights_of(model), pairs, SMOOTHING)
+
+        slope = (loss_at(h) - loss_at(-h)) / (2.0 * h)
+        variable.assign(origin)
+        assert np.sum(gradient * direction) == pytest.approx(slope, rel=1e-4, abs=1e-4), variable.path
+
+
+def test_the_gradient_is_the_slope_of_the_reference(in_precision):
+    assert_gradient_is_the_slope_of_the_reference(in_precision("float64"), PAIRS)
+
+
+@pytest.mark.parametrize("name", COMBINATIONS)
+def test_every_part_s_gradient_is_the_slope_of_the_reference(name, in_precision):
+    model = in_precision("float64", name)
+    assert_gradient_is_the_slope_of_the_reference(
+        model, [([4, 5, 6, 7, END], [8, 9, END]), ([16, END], [4, 10, 8, END])]
+    )
+
+
+# Laws
+
+
+def test_padding_changes_neither_loss_nor_gradient(model, wanted):
+    assert_same(loss_and_gradient(model, *batch(PAIRS, 11, 13)), wanted)
+
+
+def test_batch_mates_change_neither_loss_nor_gradient(model, wanted):
+    alone = [loss_and_gradient(model, *batch([pair], 7, 5)) for pair in PAIRS]
+    assert_same(tf.nest.map_structure(lambda *parts: sum(parts), *alone), wanted)
+
+
+def test_rows_that_are_masked_change_neither_loss_nor_gradient(model, wanted):
+    masked = ([END], [])
+    assert_same(loss_and_gradient(model, *batch([*PAIRS, masked, masked], 7, 5)), wanted)
+
+
+def test_a_batch_of_masked_rows_has_no_loss_and_no_gradient(model):
+    loss, gradients = loss_and_gradient(model, *batch([([END], [])] * 2, 7, 5))
+    assert all(float(part) == 0.0 for part in loss)
+    assert not any(np.any(gradient) for gradient in gradients)
+
+
+def shallow(config):
+    """The same with a layer on each side: a layer more costs seconds of compilation."""
+    return replace(config, encoder=replace(config.encoder, layers=1), decoder=replace(config.decoder, layers=1))
+
+
+@pytest.mark.parametrize("name", ["rnnsearch", "luong-local-m", "self-attention"])
+@pytest.mark.long
+def test_graph_and_xla_give_the_same_loss_and_gradient_as_eager_also_under_dropout(name):
+    model = build_model(shallow(COMBINATIONS[name]), 19, 23)
+    randomise(model, 3)
+
+    def noisy(source, target, step):
+        return loss_and_gradient(model, source, target, Noise(tf.constant(1), step))
+
+    arguments = *batch(PAIRS, 7, 5), tf.constant(3)
+    eager = noisy(*arguments)
+    assert_same(tf.function(noisy, autograph=False)(*arguments), eager)
+    assert_same(tf.function(noisy, autograph=False, jit_compile=True)(*arguments), eager)
+
+
+# Precision
+
+
+def test_double_precision_agrees_with_single(model, in_precision):
+    source, target = batch(PAIRS, 7, 5)
+    double, single = in_precision("float64")((source, target)), model((source, target))
+    assert double.logits.dtype == double.alignment.dtype == tf.float64
+    assert_same(double, single, atol=2e-5)
+
+
+def test_mixed_half_precision_is_finite_and_near(in_precision):
+    """With weights under which rounding turns over no maxout pair: where it does, a gradient takes another way."""
+    full, half = in_precision("float32"), in_precision("mixed_bfloat16")
+    randomise(full, 4)
+    half.set_weights(full.get_weights())
+    assert {v.dtype for v in half.trainable_variables} == {"float32"}
+    assert half(batch(PAIRS, 7, 5)).logits.dtype == tf.bfloat16
+    wanted, found = (loss_and_gradient(each, *batch(PAIRS, 7, 5)) for each in (full, half))
+    assert found[0].total.dtype == tf.float32
+    assert float(found[0].total) == pytest.approx(float(wanted[0].total), rel=0.02)
+    for near, exact in zip(found[1], wanted[1], strict=True):
+        assert np.linalg.norm(near - exact) < 0.05 * np.linalg.norm(exact) + 1e-3
+
+
+@pytest.mark.parametrize("name", ["rnnsearch-local-p", "luong-location", "self-attention"])
+def test_every_part_computes_in_half_precision_and_stays_finite(name, in_precision):
+    half = in_precision("mixed_bfloat16", name)
+    source, target = batch(PAIRS, 7, 5)
+    with tf.GradientTape() as tape:
+        output = half((source, target), noise=Noise(tf.constant(1), tf.constant(2)))
+        loss = tf.reduce_sum(output.logits)
+    gradients = tape.gradient(loss, [v.value for v in half.trainable_variables])
+    assert output.logits.dtype == output.alignment.dtype == tf.bfloat16
+    for x in (*output, *gradients):
+        assert np.isfinite(tf.cast(tf.convert_to_tensor(x), tf.float32)).all()
+
+
+# As a Keras model
+
+
+def test_the_summary_counts_the_parameters_of_both_halves(model):
+    E, H, U, A, readout = 5, 7, 11, 13, 17
+    D = 2 * H
+    encoder = 19 * E + 2 * 3 * H * (E + H + 1)
+    attention = A * (U + D + 1)
+    decoder = (
+        23 * E + (H + 1) * U + attention + 3 * U * (E + U + D + 1) + (U + D + E + 1) * 2 * readout + (readout + 1) * 23
+    )
+    assert model.encoder.count_params() == encoder
+    assert model.decoder.count_params() == decoder
+    lines: list[str] = []
+    model.summary(print_fn=lambda line, line_break=False: lines.append(line))
+    text = "\n".join(lines)
+    assert f"{encoder:,}" in next(line for line in text.split("\n") if "encoder" in line)
+    assert f"{decoder:,}" in next(line for line in text.split("\n") if "decoder" in line)
+    assert f"Total params: {encoder + decoder:,}" in text
+
+
+class Unallocated:
+    """A variable of which there is nothing but its shape."""
+
+    def __init__(self, shape):
+        self.shape = shape
+
+    def assign(self, value):
+        assert np.shape(value) == self.shape
+
+
+@pytest.fixture
+def count_parameters(monkeypatch):
+    """Counts the parameters of a configuration's model without making them: a gigabyte stays unallocated."""
+
+    def count(config, vocabulary_size):
+        shapes = []
+
+        def note(layer, shape=None, **_):
+            shapes.append(shape)
+            return Unallocated(shape)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(keras.layers.Layer, "add_weight", note)
+            Seq2Seq(config, vocabulary_size, vocabulary_size).build()
+        return sum(int(np.prod(shape)) for shape in shapes)
+
+    return count
+
+
+@pytest.mark.parametrize("name", ["rnnsearch-deep", "luong-feed", "lecture", "self-attention"])
+def test_parameters_are_counted_alike_with_and_without_making_them(name, count_parameters):
+    made = build_model(COMBINATIONS[name], 19, 19)
+    assert count_parameters(COMBINATIONS[name], 19) == made.count_params()
+
+
+def test_rnnsearch_has_the_paper_s_size(count_parameters):
+    """n = 1000, m = 620, l = 500, n' = 1000, 30,000 words: Bahdanau et al. 2014, appendix A.2.3. Biases added."""
+    config = find_recipe("rnnsearch-50").model
+    embeddings = 2 * 30_000 * 620  # 37,200,000
+    encoder = 2 * (3 * 1000 * (620 + 1000) + 3 * 1000)  # W, U, b of two gates and the proposal, each way: 9,726,000
+    start = 1000 * 1000 + 1000  # W_s
+    attention = 1000 * 1000 + 1000 * 2000 + 1000  # W_a, U_a, v_a: 3,001,000
+    decoder = 3 * 1000 * (620 + 1000 + 2000) + 3 * 1000  # W, U, C, b: 10,863,000
+    maxout = 2 * 500 * (1000 + 620 + 2000) + 2 * 500  # U_o, V_o, C_o: 3,621,000
+    softmax = 30_000 * 500 + 30_000  # W_o: 15,030,000
+    assert embeddings + encoder + start + attention + decoder + maxout + softmax == 80_442_000
+    assert count_parameters(config, 30_000) == 80_442_000
+
+
+def test_luong_s_model_has_the_paper_s_size(count_parameters):
+    """Four layers of 1000 cells, 1000-dimensional embeddings, 50,000 words: Luong et al. 2015, section 4.1.
+
+    With input feeding and the general score; biases added to W_c, W_s and, as everywhere, to the cells.
+    """
+    config = find_recipe("luong-general").model
+    embeddings = 2 * 50_000 * 1000
+    layer = 4 * 1000 * (1000 + 1000) + 4 * 1000  # W, U, b of three gates and the proposal: 8,004,000
+    fed = 4 * 1000 * 1000  # what the first decoder layer reads of h~_{t-1}
+    attention = 1000 * 1000  # W_a
+    attentional = 1000 * (1000 + 1000) + 1000  # W_c
+    softmax = 50_000 * 1000 + 50_000  # W_s
+    assert embeddings + 8 * layer + fed + attention + attentional + softmax == 221_083_000
+    assert count_parameters(config, 50_000) == 221_083_000
+
+
+def test_a_configuration_gives_the_model_its_sizes():
+    config = ModelConfig(
+        2, EncoderConfig(units=3), AttentionConfig(units=7), DecoderConfig(units=5, readout_units=11), dropout=0.25
+    )
+    model = build_model(config, 13, 17)
+    assert model((tf.constant([[4, END]]), tf.constant([[START]]))).logits.shape == (1, 1, 17)
+    encoder, decoder = model.encoder, model.decoder
+    assert (encoder.embedding.input_dim, encoder.embedding.output_dim, encoder.units) == (13, 2, 3)
+    assert (decoder.embedding.input_dim, decoder.embedding.output_dim) == (17, 2)
+    assert decoder.attention.context_size == encoder.annotation_size == 6
+    assert (decoder.stack.cells[0].units, decoder.attention.score.units, decoder.output_layer.units) == (5, 7, 11)
+    assert decoder.readout_state == config.decoder.readout_state
+    assert encoder.dropout == decoder.dropout == decoder.stack.dropout == decoder.output_layer.dropout == 0.25
+
+
+def test_a_model_comes_back_from_its_configuration(model):
+    config = model.get_config()
+    copy = Seq2Seq.from_config(config)
+    copy.build()
+    copy.set_weights(model.get_weights())
+    assert copy.get_config() == config
+    assert_same(copy(batch(PAIRS, 7, 5)), model(batch(PAIRS, 7, 5)), rtol=0.0, atol=0.0)
+
+
+@pytest.mark.saved_model
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # Keras 3.15 saving, NumPy 2.4
+def test_keras_files_give_the_same_output_in_another_process(model, tmp_path):
+    """One plain, one whose halves share a matrix, one whose softmax is its embedding."""
+    source, target = batch(PAIRS, 7, 5)
+    saved = {"plain": model, **{name: build_model(COMBINATIONS[name], 19, 23) for name in ("lecture", "luong-feed")}}
+    np.savez(tmp_path / "inputs.npz", source=source, target=target)
+    for name, each in saved.items():
+        if each is not model:
+            randomise(each, 3)
+        each.save(tmp_path / f"{name}.keras")
+    program = """
+import sys, keras, numpy as np, nmt_keras.models.seq2seq
+folder, *names = sys.argv[1:]
+ids = np.load(f"{folder}/inputs.npz")
+for name in names:
+    model = keras.models.load_model(f"{folder}/{name}.keras")
+    output = model((ids["source"], ids["target"]))
+    parameters = model.count_params()
+    np.savez(f"{folder}/{name}.npz", logits=output.logits, alignment=output.alignment, parameters=parameters)
+"""
+    command = [sys.executable, "-c", program, str(tmp_path), *saved]
+    subprocess.run(command, check=True, timeout=300, capture_output=True)
+    for name, each in saved.items():
+        outputs, wanted = np.load(tmp_path / f"{name}.npz"), each((source, target))
+        np.testing.assert_allclose(outputs["logits"], wanted.logits, atol=1e-6)
+        np.testing.assert_allclose(outputs["alignment"], wanted.alignment, atol=1e-6)
+        assert outputs["parameters"] == each.count_params()

@@ -1,0 +1,187 @@
+"""Small models learn to copy and to reverse, and look where each letter comes from. Each takes a minute or two."""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from nmt_keras.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig, TrainConfig
+from nmt_keras.corpus.batches import Batch
+from nmt_keras.models.seq2seq import build_model
+from nmt_keras.recipes import find_recipe
+from nmt_keras.search import greedy
+from nmt_keras.training import Updater, forward
+
+PAD, END = 0, 3
+LETTERS = range(4, 20)
+TESTED = 500
+
+
+class Task(NamedTuple):
+    """Strings of letters, and the same in the order asked for."""
+
+    shortest: int
+    longest: int
+    order: int  # 1 to copy, -1 to reverse
+
+    def draw(self, random, count):
+        """Pairs whose two sides end in END."""
+        source = np.full([count, self.longest + 1], PAD, np.int32)
+        target = source.copy()
+        for row, n in enumerate(random.integers(self.shortest, self.longest + 1, count)):
+            letters = random.choice(LETTERS, n)
+            source[row, : n + 1] = [*letters, END]
+            target[row, : n + 1] = [*letters[:: self.order], END]
+        return Batch(source, target, count)
+
+
+COPY, REVERSE = Task(3, 12, 1), Task(3, 12, -1)
+
+
+class Score(NamedTuple):
+    exact: float  # share of sentences that are right to the letter
+    seen: float  # share of letters whose alignment is largest on the letter they come from
+
+
+def learn(config, task, steps, rate=4e-3):
+    """Trains a model, and scores its greedy translations of other pairs."""
+    return score(trained(config, task, steps, rate), task)
+
+
+def trained(config, task, steps, rate):
+    """A model that has seen fresh pairs in each of ``steps``."""
+    keras.utils.set_random_seed(1)
+    model = build_model(config, LETTERS.stop, LETTERS.stop)
+    updater = Updater(
+        model, TrainConfig(steps=steps, minutes=None, learning_rate=rate, warmup_steps=100, label_smoothing=0.0)
+    )
+    random = np.random.default_rng(1)
+    for step in range(steps):
+        updater(task.draw(random, 64), step, steps)
+    return model
+
+
+def score(model, task):
+    source, target, *_ = task.draw(np.random.default_rng(2), TESTED)
+    encoding = model.encoder(tf.constant(source), tf.constant(source != PAD))
+    memory = model.decoder.remember(encoding)
+    limits = tf.fill([TESTED], task.longest + 2)
+    found = tf.function(greedy, autograph=False)(model.decoder.step, model.decoder.start(memory), memory, limits)
+    ids, alignments = found.ids[:, 0].numpy(), found.alignments[:, 0].numpy()
+    exact, letters, seen = 0, 0, 0
+    for row, wanted in enumerate(target):
+        n = int((wanted != PAD).sum()) - 1  # letters
+        exact += ids[row, : n + 1].tolist() == wanted[: n + 1].tolist()
+        looked = alignments[row, :n].argmax(axis=-1)
+        letters += n
+        seen += int((looked == np.arange(n)[:: task.order][: len(looked)]).sum())
+    return Score(exact / TESTED, seen / letters)
+
+
+def bahdanau(**attention):
+    return ModelConfig(
+        embedding_size=32,
+        encoder=EncoderConfig(units=48),
+        attention=AttentionConfig(**{"units": 48, **attention}),
+        decoder=DecoderConfig(units=96, readout_units=48),
+        dropout=0.0,
+    )
+
+
+def luong(**attention):
+    """Updates, then attends; behind a bidirectional encoder, so that an annotation knows its surroundings."""
+    return ModelConfig(
+        embedding_size=32,
+        encoder=EncoderConfig(units=48, cell="lstm"),
+        attention=AttentionConfig(**{"units": 48, **attention}),
+        decoder=DecoderConfig(
+            "update-then-attend",
+            "lstm",
+            96,
+            start="both",
+            readout="attentional",
+            readout_units=64,
+            feeds_attention=True,
+        ),
+        dropout=0.0,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", [COPY, REVERSE], ids=["copy", "reverse"])
+@pytest.mark.parametrize("kind", ["additive", "dot", "general", "concat"])
+@pytest.mark.parametrize("order", [bahdanau, luong])
+def test_content_attention_learns_to_order_letters_and_where_each_comes_from(order, kind, task):
+    rate = 8e-3 if (order, kind) == (luong, "dot") else 4e-3  # no matrix between states and annotations: both must move
+    found = learn(order(kind=kind), task, 1200, rate)
+    assert found.exact >= 0.99
+    assert found.seen >= 0.95
+
+
+@pytest.mark.slow
+def test_local_m_learns_to_copy_for_it_looks_around_the_target_s_own_position():
+    found = learn(luong(kind="general", span="local-m", window=2), COPY, 1200)
+    assert found.exact >= 0.99
+    assert found.seen >= 0.95
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("order", [1, -1], ids=["copy", "reverse"])
+def test_location_learns_where_letters_stand_in_strings_of_one_length(order):
+    found = learn(luong(kind="location", max_source_positions=9), Task(8, 8, order), 1200)
+    assert found.exact >= 0.99
+    assert found.seen >= 0.95
+
+
+def of_recipe(name, width):
+    """A paper's model in small: narrow, at most two layers, with initial weights that learn in minutes."""
+    model = find_recipe(name).model.scaled(width)
+    encoder, decoder = (replace(part, layers=min(2, part.layers)) for part in (model.encoder, model.decoder))
+    return replace(model, encoder=encoder, decoder=decoder, dropout=0.0, initializer="glorot")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", [COPY, REVERSE], ids=["copy", "reverse"])
+@pytest.mark.parametrize(
+    ("name", "width"), [("rnnsearch-50", 0.096), ("luong-general", 0.096), ("tutorial", 0.094)], ids=lambda x: str(x)
+)
+def test_recipes_with_content_attention_learn_to_order_letters(name, width, task):
+    found = learn(of_recipe(name, width), task, 2500 if name == "luong-general" else 1500)
+    assert found.exact >= 0.99
+    assert found.seen >= 0.95
+
+
+@pytest.mark.slow
+def test_the_local_m_recipe_learns_to_copy():
+    assert learn(of_recipe("luong-local-m", 0.096), COPY, 2500).exact >= 0.99
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("order", [1, -1], ids=["copy", "reverse"])
+@pytest.mark.parametrize(
+    ("name", "width", "rate"),
+    [
+        ("rnnencdec-50", 0.096, 4e-3),
+        ("lecture-separate", 0.2, 2e-3),
+        ("lecture-fed", 0.2, 2e-3),
+        ("lecture-deep", 0.2, 2e-3),
+        ("lecture-bidirectional", 0.2, 2e-3),
+        ("lecture-reversed", 0.2, 2e-3),
+    ],
+)
+def test_one_vector_for_a_sentence_is_enough_for_short_strings(name, width, rate, order):
+    assert learn(of_recipe(name, width), Task(1, 4, order), 2500, rate).exact >= 0.9
+
+
+@pytest.mark.slow
+def test_the_lecture_s_base_knows_more_than_how_frequent_letters_are():
+    """Its decoder sees neither words nor context: no claim but that the source has come through."""
+    task = Task(1, 4, 1)
+    model = trained(of_recipe("lecture-rnn", 0.2), task, 2500, 2e-3)
+    source, target, *_ = task.draw(np.random.default_rng(2), TESTED)
+    loss = forward(model, tf.constant(source), tf.constant(target), smoothing=0.0)
+    shares = np.unique(target[target != PAD], return_counts=True)[1] / (target != PAD).sum()
+    assert float(loss.cross_entropy / loss.tokens) < 0.8 * -np.sum(shares * np.log(shares))

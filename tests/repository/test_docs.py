@@ -1,0 +1,267 @@
+"""The documentation: its snippets run, its commands parse, and what it names is there."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import json
+import re
+import shlex
+import shutil
+import tomllib
+from collections import defaultdict
+from dataclasses import asdict, fields
+from pathlib import Path
+
+import httpx
+import pytest
+import tyro
+import yaml
+from servers import running_server
+
+from nmt_keras import cli
+from nmt_keras.cli.serve import MODELS
+from nmt_keras.recipes import RECIPES
+from nmt_keras.runs.experiment import Experiment
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = {
+    page.relative_to(ROOT).as_posix(): page
+    for page in [*DOCS.rglob("*.md"), ROOT / "README.md", ROOT / "serve/README.md", ROOT / "CONTRIBUTING.md"]
+}
+FENCE = re.compile(r"^```(?P<kind>\w+)[^\n]*\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+PROGRAMS = "curl|docker|kubectl|make|mkdir|nmt|pip|pre-commit|python|python3|source"
+INDENTED = re.compile(rf"^    (?=(?:\.venv(?:-\w+)?/bin/)?(?:{PROGRAMS})\s)(.+)$", re.MULTILINE)
+LISTING = re.compile(r"^<!-- listing: ([\w.]+) -->$", re.MULTILINE)
+URL = "http://127.0.0.1:8501"
+
+
+def blocks(page: Path, kind: str) -> list[str]:
+    """The fenced blocks of a kind."""
+    return [found["text"] for found in FENCE.finditer(page.read_text(encoding="utf-8")) if found["kind"] == kind]
+
+
+def commands(page: Path) -> list[str]:
+    """The lines of a page's shell blocks, and indented ones that call a program; no redirections, no comments."""
+    lines = "".join(blocks(page, "sh")).replace("\\\n", "").splitlines()
+    lines += INDENTED.findall(FENCE.sub("", page.read_text(encoding="utf-8")))
+    return [re.split(r"\s[<>|#]", line)[0].strip() for line in lines if line.strip()]
+
+
+def requests_of(page: Path) -> list[str]:
+    """The ``curl -d`` commands of a page."""
+    return [command for command in commands(page) if command.startswith("curl ")]
+
+
+def pages_with(part) -> list[str]:
+    return sorted(name for name, page in PAGES.items() if part(page))
+
+
+def test_what_the_papers_ask_is_held_by_tests_that_exist():
+    page = (DOCS / "papers.md").read_text(encoding="utf-8")
+    named = re.findall(r"`(test_\w+\.py)`(?:: ([^`|]+))?", page)
+    assert len(named) > 50
+    for file, told in named:
+        (path,) = (ROOT / "tests").rglob(file)
+        tests = re.findall(r"^def (test_\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+        for phrase in filter(None, (part.strip(" ,") for part in told.split(";"))):
+            name = "test_" + re.sub(r"[^a-z0-9]+", "_", phrase.lower()).strip("_")
+            assert any(test.startswith(name) for test in tests), f"{file}: {phrase}"
+
+
+@pytest.fixture(scope="module")
+def workspace(run_folder, tmp_path_factory):
+    """What the tutorial leaves behind: runs and an export; the real corpus's are the sample's under its name."""
+    folder = tmp_path_factory.mktemp("workspace")
+    for name in ("sample", "second"):
+        shutil.copytree(run_folder, folder / "runs" / name)
+    experiment = Experiment(folder / "runs" / "sample")
+    experiment.export(experiment.translator(), folder / "saved_models" / "sample")
+    for kind in ("runs", "saved_models"):
+        (folder / kind / "spa-eng").symlink_to(folder / kind / "sample")
+    return folder
+
+
+@pytest.mark.saved_model
+@pytest.mark.server
+@pytest.mark.parametrize("name", pages_with(lambda page: blocks(page, "python")))
+def test_the_python_snippets_of_a_page_run_one_after_another(name, workspace, request, monkeypatch):
+    monkeypatch.chdir(workspace)
+    asks = any(URL in snippet for snippet in blocks(PAGES[name], "python"))
+    served = request.getfixturevalue("served") if asks else URL
+    names = {"article": "Una frase. Otra frase."}
+    for number, snippet in enumerate(blocks(PAGES[name], "python"), start=1):
+        code = re.sub(r"^%.*", "", snippet, flags=re.MULTILINE).replace(URL, served)  # magics belong to Jupyter
+        exec(compile(code, f"{name}, snippet {number}", "exec"), names)
+
+
+@pytest.mark.saved_model
+@pytest.mark.parametrize("name", pages_with(commands))
+def test_the_commands_of_a_page_parse(name, workspace, monkeypatch):
+    monkeypatch.chdir(workspace)
+    targets = re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1].split()
+    for command in commands(PAGES[name]):
+        words = shlex.split(re.sub(r"^\.venv(-\w+)?/bin/", "", command))
+        missing = [word for word in words if word.endswith((".yaml", ".yml")) and not (ROOT / word).exists()]
+        assert not missing, command
+        match words:
+            case ["nmt", "--help"]:
+                pass
+            case ["nmt", *arguments]:
+                assert type(cli.parse(arguments)).__name__.lower() == arguments[0]
+            case ["python", "-m", module, *_] if module.startswith("benchmarks."):
+                assert importlib.util.find_spec(module) is not None
+            case ["python", "-m", "nmt_keras", *arguments]:
+                cli.parse(arguments)
+            case ["python", "-m", module, *options]:
+                tyro.cli(options_of(module), args=options)
+            case ["make", target, *_]:
+                assert target in targets
+            case [program, *_]:
+                assert program in ("cat", "paste", "tail", "export", *PROGRAMS.split("|")), command
+
+
+@pytest.mark.saved_model
+def test_commands_that_train_one_run_agree_on_what_it_is(workspace, monkeypatch):
+    monkeypatch.chdir(workspace)
+    directions, recipes = defaultdict(set), defaultdict(set)
+    for name, page in PAGES.items():
+        for command in commands(page):
+            words = shlex.split(command.removeprefix(".venv/bin/"))
+            if words[:2] != ["nmt", "train"]:
+                continue
+            train = cli.parse(words[1:])
+            if train.run is not None and train.recipe is None and not train.data.corpus:
+                continue  # goes on with what the run keeps
+            recipe, own = train.chosen(), train.recipe is None and train.width == 1.0
+            run = str(train.run or f"runs/{train.data.name if own else f'{train.data.name}-{recipe.name}'}")
+            directions[run].add((train.data.source_column, train.data.target_column))
+            recipes[name, run].add(recipe.to_json())
+    assert {"runs/pairs", "runs/pairs-back", "runs/pairs-rnnsearch-small", "runs/sample"} <= directions.keys()
+    assert not [run for run, found in directions.items() if len(found) > 1]
+    assert not [where for where, found in recipes.items() if len(found) > 1]
+
+
+@pytest.fixture(scope="module")
+def exports_served(workspace):
+    """The URL of an embedded server over the workspace's exports, sample and spa-eng."""
+    with running_server(workspace / "saved_models") as served:
+        yield served.rest
+
+
+@pytest.mark.saved_model
+@pytest.mark.server
+@pytest.mark.parametrize("name", pages_with(requests_of))
+def test_the_requests_of_a_page_are_answered(name, exports_served):
+    for command in requests_of(PAGES[name]):
+        match shlex.split(command):
+            case ["curl", "-d", body, url] if url.startswith(f"{URL}/"):
+                form = {"Content-Type": "application/x-www-form-urlencoded"}  # as curl says of what -d sends
+                here = url.replace(URL, exports_served)
+                answer = httpx.post(here, content=body, headers=form, timeout=60, trust_env=False)
+            case _:
+                pytest.fail(f"{command}: expected curl -d BODY {URL}/...")
+        assert answer.status_code == 200, f"{command}: {answer.text}"
+        assert answer.json().keys() == {"predictions" if "instances" in json.loads(body) else "outputs"}
+
+
+def test_the_extras_that_documented_installations_name_exist():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    others = [*(ROOT / "notebooks").glob("*.ipynb"), *(ROOT / "nmt_keras").rglob("*.py")]
+    texts = [path.read_text("utf-8") for path in (*PAGES.values(), *others)]
+    installs = "\n".join(line for text in texts for line in re.findall(r"pip install [^`\n]*", text))
+    asked = re.findall(r"(?:[\s\"']\.|nmt[-_]keras[-_]attention\S*)\[([\w,-]+)\]", installs)
+    named = {extra for extras in asked for extra in extras.split(",")}
+    assert {"gpu", "beam", "notebooks"} <= named
+    assert named <= project["optional-dependencies"].keys()
+
+
+def test_the_commands_of_the_readmes_are_seen():
+    assert "nmt evaluate runs/pairs --to report" in [
+        line.removeprefix(".venv/bin/") for line in commands(PAGES["README.md"])
+    ]
+    assert "make lint" in [line[:9] for line in commands(PAGES["CONTRIBUTING.md"])]
+    assert "python -m serve.bulk spanish.txt english.txt --url http://127.0.0.1:8501" in commands(
+        PAGES["serve/README.md"]
+    )
+    assert {"README.md", "serve/README.md", "docs/tutorial.md"} <= set(pages_with(requests_of))
+    assert len(requests_of(PAGES["serve/README.md"])) == 4
+
+
+def test_the_page_of_the_command_line_has_every_command():
+    listed = re.findall(r"^\| `nmt (\w+)", (DOCS / "guides/command-line.md").read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted(cli.COMMANDS)
+
+
+def test_the_server_s_options_stand_on_its_page_with_their_defaults():
+    rows = [line.split(" | ") for line in PAGES["serve/README.md"].read_text().splitlines() if line.startswith("| `--")]
+    found = {}
+    for names, defaults, _ in rows:
+        options = re.findall(r"`(--[\w-]+)`", names)
+        found |= dict(zip(options, defaults.replace("`", "").split(", "), strict=True))
+    told = {None: "none", False: "off"}
+    values = {f.name: getattr(MODELS, f.name) for f in fields(MODELS) if f.name != "limits"} | asdict(MODELS.limits)
+    wanted = {
+        f"--{name.replace('_', '-')}": told.get(value, f"{value:g}" if isinstance(value, float) else str(value))
+        for name, value in values.items()
+    }
+    assert found == wanted
+
+
+def options_of(module: str) -> type:
+    """The dataclass that a module's command line is read into."""
+    found = importlib.import_module(module)
+    return found.Options if hasattr(found, "Options") else importlib.import_module(f"{module}.__main__").Options
+
+
+@pytest.mark.parametrize("name", pages_with(lambda page: LISTING.search(page.read_text(encoding="utf-8"))))
+def test_what_a_page_lists_is_in_the_package(name):
+    for listed in LISTING.findall(PAGES[name].read_text(encoding="utf-8")):
+        parts = listed.split(".")
+        modules = [".".join(parts[:end]) for end in range(1, len(parts)) if is_module(parts[:end])]
+        functools.reduce(getattr, parts[len(modules) :], importlib.import_module(modules[-1]))
+
+
+@pytest.mark.parametrize("name", sorted(PAGES))
+def test_the_files_that_a_page_names_are_there(name):
+    named = re.findall(
+        r"`((?:benchmarks|docs|nmt_keras|notebooks|serve|tests)/[\w./-]+\.\w+)`", PAGES[name].read_text()
+    )
+    assert not [file for file in named if not (ROOT / file).exists()]
+
+
+def test_the_commands_that_recipes_name_parse():
+    for path in sorted((ROOT / "nmt_keras/recipes").glob("[!_]*.py")):
+        lines = re.findall(r"^    nmt (train .*)$", path.read_text(), re.MULTILINE)
+        assert lines, path.name
+        for line in lines:
+            assert cli.parse(line.split()).recipe in RECIPES
+
+
+def is_module(parts: list[str]) -> bool:
+    path = ROOT.joinpath(*parts)
+    return path.with_suffix(".py").exists() or (path / "__init__.py").exists()
+
+
+def test_the_navigation_holds_every_page_and_only_pages_that_exist():
+    def files(entries):
+        for entry in entries:
+            if isinstance(entry, str):
+                yield entry
+            else:
+                for value in entry.values():
+                    yield from [value] if isinstance(value, str) else files(value)
+
+    listed = set(files(yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]))
+    written = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")}
+    measured = {name for name in written if name.startswith("results")}  # written by a benchmark, and linked by a hook
+    assert listed - {"recipes.md"} == written - measured  # the recipes' page is made of their docstrings
+
+
+def test_pages_load_nothing_from_other_hosts():
+    config = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
+    assert config["theme"]["font"] is False
+    assert not any("//" in file for file in [*config["extra_css"], *config.get("extra_javascript", [])])
+    for name, page in PAGES.items():
+        assert not re.search(r"!\[[^\]]*\]\(https?:|<(?:img|script|link)[^>]+https?:", page.read_text()), name

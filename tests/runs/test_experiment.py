@@ -1,0 +1,342 @@
+"""A run directory: what it holds and refuses, and that a killed run loses only the steps since its checkpoint."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tiny import TINY_RECIPE
+
+import nmt_keras
+from nmt_keras.config import Recipe, RunOptions, TextConfig
+from nmt_keras.corpus import Pair, SplitCorpus
+from nmt_keras.corpus.batches import Batches
+from nmt_keras.export import read_manifest
+from nmt_keras.models.seq2seq import build_model
+from nmt_keras.runs import experiment
+from nmt_keras.runs.experiment import Experiment, encode_lines, validation
+from nmt_keras.text import WordText, fit_text
+from nmt_keras.training import Updater, read_log
+
+TRAIN_UNTIL_KILLED = Path(__file__).with_name("train_until_killed.py")
+
+
+@pytest.fixture(scope="module")
+def corpus(pairs):
+    """The corpus that the run in ``run_folder`` was trained on."""
+    return SplitCorpus("sample", pairs[:80], pairs[80:100], pairs[100:])
+
+
+@pytest.fixture
+def run(run_folder, tmp_path):
+    """A copy of the run, to do with as one likes."""
+    return Path(shutil.copytree(run_folder, tmp_path / "copy"))
+
+
+def train(experiment, corpus):
+    """Trains and returns the steps that were made and the sentences that were reported."""
+    steps, sentences = [], []
+    experiment.train(corpus, report=sentences.append, show=lambda step, *_: steps.append(step))
+    return steps, sentences
+
+
+def files(folder):
+    """Every file below a folder, with its content."""
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def weights(folder):
+    """The variables of a run's last checkpoint, by name."""
+    reader = tf.train.load_checkpoint(str(folder / "checkpoints" / "last"))
+    names = [name for name in reader.get_variable_to_shape_map() if name.startswith(("weights/", "optimizer/"))]
+    return {name: reader.get_tensor(name) for name in names}
+
+
+def test_vocabularies_are_learnt_from_the_training_part_alone(run_folder, corpus, tmp_path):
+    for number, side in enumerate(("source", "target")):
+        for part, pairs in {"train": corpus.train, "more": [*corpus.train, *corpus.valid]}.items():
+            fit_text(getattr(TINY_RECIPE, side), [pair[number] for pair in pairs]).save(tmp_path / part)
+        held, train, more = (files(folder) for folder in (run_folder / side, tmp_path / "train", tmp_path / "more"))
+        assert held == train != more
+
+
+def test_a_run_directory_holds_what_the_module_says(run_folder):
+    assert {path.name for path in run_folder.iterdir()} == {
+        "recipe.json",
+        "corpus.json",
+        "source",
+        "target",
+        "checkpoints",
+        "lock",
+        "log.jsonl",
+        "shortlist.npz",
+    }
+    assert {path.name for path in (run_folder / "checkpoints").iterdir()} == {"last", "best"}
+
+
+def test_a_run_records_its_corpus(run_folder):
+    found = json.loads((run_folder / "corpus.json").read_text())
+    assert found["name"] == "sample"
+    assert found["pairs"] == {"train": 80, "valid": 20, "test": 20}
+    assert {part: len(digest) for part, digest in found["sha256"].items()} == {"train": 64, "valid": 64, "test": 64}
+
+
+def test_a_finished_run_is_left_as_it_is(run, corpus):
+    before = files(run)
+    steps, _ = train(Experiment(run), corpus)
+    assert steps == []
+    assert files(run) == before
+
+
+def test_a_run_opens_with_its_own_recipe_or_with_none(run_folder):
+    stored = Experiment(run_folder).recipe
+    assert Experiment(run_folder, stored).recipe == stored
+
+
+def test_a_changed_recipe_is_refused_field_by_field(run_folder):
+    stored = Experiment(run_folder).recipe
+    asked = replace(
+        stored,
+        model=replace(stored.model, encoder=replace(stored.model.encoder, units=8)),
+        train=replace(stored.train, learning_rate=0.5),
+    )
+    with pytest.raises(ValueError, match="the run has another recipe") as refusal:
+        Experiment(run_folder, asked)
+    message = str(refusal.value)
+    assert "model.encoder.units 7 -> 8" in message
+    assert "train.learning_rate 0.02 -> 0.5" in message
+    assert message.endswith(f"train in a new run directory, or remove {run_folder}.")
+    assert "model.decoder" not in message
+
+
+def test_until_there_is_a_checkpoint_a_run_may_be_asked_to_train_for_another_time(run, tmp_path):
+    longer = replace(TINY_RECIPE, train=replace(TINY_RECIPE.train, steps=None, minutes=3.0))
+    with pytest.raises(ValueError, match=r"train\.steps 20 -> None"):
+        Experiment(run, longer)
+    shutil.rmtree(run / "checkpoints")
+    assert Experiment(run, longer).recipe == longer
+    wider = replace(longer, model=replace(longer.model, embedding_size=6))
+    with pytest.raises(ValueError, match=r"model\.embedding_size 5 -> 6"):
+        Experiment(run, wider)
+
+
+def test_a_changed_corpus_is_refused(run_folder, corpus):
+    changed = corpus._replace(train=[*corpus.train[:-1], Pair("Adiós.", "Goodbye.")])
+    with pytest.raises(
+        ValueError, match=r"corpus\.json: the run was trained on another corpus: .*Train in a new run directory"
+    ):
+        train(Experiment(run_folder), changed)
+
+
+def test_a_folder_without_run_says_what_to_do(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"recipe\.json: expected a run's recipe, found none\. Train a run"):
+        Experiment(tmp_path)
+
+
+def test_a_run_moved_elsewhere_translates_the_same(run_folder, run, corpus):
+    sentences = [pair.source for pair in corpus.test]
+    here, there = (nmt_keras.load(folder).translate(sentences) for folder in (run_folder, run))
+    assert [found.text for found in here] == [found.text for found in there]
+    assert [found.score for found in here] == [found.score for found in there]
+
+
+@pytest.mark.saved_model
+def test_a_killed_run_goes_on_from_its_checkpoint_to_the_same_weights(run_folder, corpus, tmp_path):
+    recipe = Experiment(run_folder).recipe
+    recipe = replace(recipe, train=replace(recipe.train, validations=2))  # checkpoints after steps 10 and 20
+    run, stored, pairs = tmp_path / "killed", tmp_path / "recipe.json", tmp_path / "corpus.json"
+    stored.write_text(recipe.to_json(), encoding="utf-8")
+    pairs.write_text(json.dumps(corpus), encoding="utf-8")
+    root = Path(nmt_keras.__file__).parents[1]
+    done = subprocess.run(
+        [sys.executable, TRAIN_UNTIL_KILLED, run, stored, pairs, "13"],
+        env={**os.environ, "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+
+    experiment = Experiment(run, recipe)
+    assert len(experiment.translator().translate(["No."])) == 1
+    steps, sentences = train(experiment, corpus)
+    assert steps == list(range(11, 21))
+    assert "resuming at step 10 of 20" in sentences
+    log = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
+    assert [row["step"] for row in log] == [5, 10, 10, 15, 20, 20]
+
+    found, expected = weights(run), weights(run_folder)
+    assert found.keys() == expected.keys()
+    for name, value in found.items():
+        np.testing.assert_allclose(value, expected[name], rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+def test_lines_become_ids_cut_at_max_tokens_and_which_were_cut_is_told():
+    text = WordText(["<pad>", "<unk>", "<start>", "<end>", "a", "b"], TextConfig("word", 6, max_tokens=3))
+    tokens, truncated = encode_lines(text, ["a", "", "a b", "b b b"])
+    assert [tokens[i].tolist() for i in range(4)] == [[4, 3], [3], [4, 5, 3], [5, 5, 3]]
+    assert truncated.tolist() == [False, False, False, True]
+
+
+def test_no_lines_become_no_ids():
+    text = WordText(["<pad>", "<unk>", "<start>", "<end>", "a"], TextConfig("word", 5))
+    tokens, truncated = encode_lines(text, [])
+    assert len(tokens) == len(truncated) == 0
+
+
+@pytest.mark.parametrize(
+    ("source_limit", "target_limit", "limit", "told"),
+    [
+        (6, 6, 30, "6 tokens a side"),
+        (30, 30, 6, "6 tokens a side"),
+        (30, 7, 6, "6 tokens a side"),
+        (6, 30, 7, "6 source or 7 target tokens"),
+    ],
+)
+def test_pairs_with_a_long_side_are_left_out_and_counted(run_folder, tmp_path, source_limit, target_limit, limit, told):
+    recipe = Experiment(run_folder).recipe
+    source, target = (replace(recipe.source, max_tokens=one) for one in (source_limit, target_limit))
+    recipe = replace(recipe, source=source, target=target, train=replace(recipe.train, max_tokens=limit))
+    short = [Pair(f"uno dos {i} .", f"one two {i} .") for i in range(17)]  # 5 tokens with END
+    long = [Pair("uno dos tres cuatro cinco seis", "one"), Pair("uno", "one two three four five six seven eight")]
+
+    def stop_at_the_count(sentence):
+        if "left out" in sentence:
+            raise InterruptedError(sentence)
+
+    with pytest.raises(InterruptedError, match=f"^17 pairs to train on; 2 left out: more than {told}$"):
+        Experiment(tmp_path / "run", recipe).train(
+            SplitCorpus("numbers", short + long, short, short), report=stop_at_the_count, show=lambda *_: None
+        )
+
+
+@pytest.mark.parametrize(("text_limit", "limit", "name"), [(30, 2, "TrainConfig"), (2, 30, "TextConfig")])
+def test_a_corpus_of_long_sentences_alone_names_the_setting(run_folder, corpus, tmp_path, text_limit, limit, name):
+    recipe = Experiment(run_folder).recipe
+    text = replace(recipe.source, max_tokens=text_limit)
+    recipe = replace(recipe, source=text, target=text, train=replace(recipe.train, max_tokens=limit))
+    with pytest.raises(ValueError, match=rf"{name}\.max_tokens: expected some pair of at most 2 tokens"):
+        train(Experiment(tmp_path / "run", recipe), corpus)
+
+
+def test_a_finished_run_whose_best_checkpoint_is_damaged_translates_with_its_last_when_asked_to(run, corpus):
+    (best,) = (run / "checkpoints" / "best").glob("ckpt-*.data-*")
+    best.write_bytes(best.read_bytes()[:100])
+    with pytest.raises(ValueError, match=r"best/ckpt-\d+: expected a checkpoint.*--options\.previous"):
+        Experiment(run).translator()
+    sentences = []
+    Experiment(run).train(corpus, sentences.append, lambda *_: None, RunOptions(previous=True))
+    assert sentences[0].endswith("cannot be read, set aside; none is left")
+    assert Experiment(run).step() == Experiment(run).recipe.train.steps
+    assert len(Experiment(run).translator().translate(["No."])) == 1
+
+
+@pytest.mark.parametrize(("rows", "tokens"), [(3, None), (300, None), (300, 40)])
+def test_a_validation_s_batches_have_no_more_rows_than_those_of_training(run, corpus, monkeypatch, rows, tokens):
+    made = []
+
+    def watched(*sides, batch_size, **others):
+        made.append(batch_size)
+        return Batches(*sides, batch_size=batch_size, **others)
+
+    monkeypatch.setattr(experiment, "Batches", watched)
+    translator = Experiment(run).translator()
+    config = replace(Experiment(run).recipe.train, batch_size=rows, batch_tokens=tokens)
+    assert validation(translator.model, translator, corpus.valid, config)()["valid_loss"] > 0.0
+    for shape, found in made[0].items():
+        assert found == (min(rows, 128) if tokens is None else tokens // shape.target)
+
+
+def test_scores_of_each_part_gather_in_scores_json(run, corpus):
+    experiment = Experiment(run)
+    assert experiment.scores() == {}
+    translator = experiment.translator()
+    found = experiment.evaluate(translator, "test", corpus.test)
+    experiment.evaluate(translator, "valid", corpus.valid)
+    scores = json.loads((run / "scores.json").read_text())
+    assert scores == experiment.scores()
+    assert set(scores) == {"test", "valid"}
+    assert scores["test"]["bleu"] == round(found.bleu, 2)
+    assert scores["test"]["search"] == "greedy"
+    assert {"bleu", "chrf", "signature", "search"} <= set(scores["valid"])
+
+
+def test_scores_of_an_earlier_checkpoint_are_not_taken_for_this_one_s(run, corpus):
+    experiment = Experiment(run)
+    experiment.evaluate(experiment.translator(), "test", corpus.test)
+    path = run / "scores.json"
+    scores = json.loads(path.read_text())
+    assert scores["test"]["step"] == experiment.step()
+    scores["test"]["step"] -= 1
+    path.write_text(json.dumps(scores))
+    assert experiment.scores() == {}
+
+
+@pytest.mark.saved_model
+def test_a_run_is_exported_once_per_checkpoint_with_its_facts(run, tmp_path):
+    experiment, model = Experiment(run), tmp_path / "saved_models" / "tiny"
+    first = experiment.export(experiment.translator(), model)
+    assert experiment.export(experiment.translator(), model) == first == model / "1"
+    manifest = read_manifest(first)
+    assert Recipe.from_json(json.dumps(manifest["recipe"])) == experiment.recipe
+    assert manifest["corpus"]["name"] == "sample"
+    assert manifest["scores"] == {}
+
+    index = Path(f"{tf.train.latest_checkpoint(str(run / 'checkpoints' / 'best'))}.index")
+    os.utime(index)  # another training wrote a checkpoint of the same name
+    assert experiment.export(experiment.translator(), model) == model / "2"
+
+
+@pytest.mark.saved_model
+def test_a_run_stopped_before_its_best_checkpoint_translates_and_exports_its_last(run, tmp_path):
+    shutil.rmtree(run / "checkpoints" / "best")
+    experiment = Experiment(run)
+    assert experiment.export(experiment.translator(), tmp_path / "model").name == "1"
+
+
+def test_a_translator_has_every_weight_that_was_trained(run_folder):
+    """The weights after the last step, told by the optimiser, which has its own references to them."""
+    model = Experiment(run_folder).translator().model
+    checkpoint = tf.train.latest_checkpoint(str(run_folder / "checkpoints" / "best"))
+    updater = Updater(build_model(TINY_RECIPE.model, model.source_size, model.target_size), TINY_RECIPE.train)
+    tf.train.Checkpoint(optimizer=updater.optimizer).restore(checkpoint).expect_partial()
+    for found, wanted in zip(model.trainable_variables, updater.variables, strict=True):
+        np.testing.assert_array_equal(found, wanted, err_msg=found.path)
+
+
+def test_a_run_without_checkpoint_cannot_be_exported(run, tmp_path):
+    translator = Experiment(run).translator()
+    shutil.rmtree(run / "checkpoints")
+    with pytest.raises(FileNotFoundError, match="expected a checkpoint to export, found none"):
+        Experiment(run).export(translator, tmp_path / "model")
+
+
+@pytest.mark.long
+def test_a_subword_run_trains_validates_and_translates(run_folder, corpus, tmp_path):
+    recipe = Experiment(run_folder).recipe
+    text = TextConfig("subword", 350)
+    recipe = replace(recipe, source=text, target=text, train=replace(recipe.train, steps=1))
+    experiment = Experiment(tmp_path / "run", recipe)
+    train(experiment, corpus)
+    assert len(experiment.translator().translate(["No.", "😀"])) == 2
+
+
+@pytest.mark.parametrize("xla", [False, True])
+def test_a_run_computes_in_the_precision_of_its_recipe_and_translates_in_single(corpus, tmp_path, xla):
+    seen = {}
+    for precision in ("float32", "bfloat16"):
+        changes = {"steps": 2, "precision": precision, "log_every": 1, "xla": xla}
+        recipe = replace(TINY_RECIPE, train=replace(TINY_RECIPE.train, **changes))
+        experiment = Experiment(tmp_path / precision, recipe)
+        experiment.train(corpus, lambda _: None, lambda *_: None)
+        seen[precision] = [row["loss"] for row in read_log(tmp_path / precision / "log.jsonl") if "loss" in row]
+        assert experiment.translator().model.encoder.compute_dtype == "float32"
+    assert seen["bfloat16"] == pytest.approx(seen["float32"], rel=0.02)
+    assert seen["bfloat16"] != seen["float32"]  # which would be the same to the bit

@@ -1,0 +1,425 @@
+"""Exact resume: wherever a run is stopped, it ends with the weights it would have had; what cannot be is refused."""
+
+import json
+import os
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tiny import TINY_RECIPE
+from bigram import STEPS, Bigram, Killed, checkpoint_state, config, interrupt, kill, random_batches
+from bigram import Run as PlainRun
+
+import nmt_keras
+from nmt_keras.config import FilterConfig, TextConfig
+from nmt_keras.corpus import SplitCorpus
+from nmt_keras.corpus.batches import Batches, Position
+from nmt_keras.corpus.preparing import prepare
+from nmt_keras.runs.experiment import Experiment
+from nmt_keras.training import Interrupted, is_finished, load_weights, newest, train
+
+ROOT = Path(nmt_keras.__file__).parents[1]
+
+
+class Run(PlainRun):
+    """One call of ``train`` that may be told what the run is made of, or to take the previous checkpoint."""
+
+    def __call__(self, **options):
+        tell, see = self.reports.append, self.show
+        train(self.model, self.batches, self.settings, self.folder, self.validate, tell, see, **options)
+        return self
+
+
+@pytest.fixture(scope="module")
+def batches():
+    return random_batches()
+
+
+@pytest.fixture
+def stopped(batches, tmp_path):
+    """A run that was stopped after 9 steps, with checkpoints of steps 5 and 9."""
+    with pytest.raises(Interrupted):
+        Run(batches, tmp_path, at={9: interrupt})()
+    return tmp_path
+
+
+
+
+def assert_equal_to_the_bit(found, wanted):
+    assert found.keys() == wanted.keys()
+    for name, value in found.items():
+        np.testing.assert_array_equal(value, wanted[name], err_msg=name)
+
+
+# To the bit
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"precision": "float16"},
+        {"accumulate": 2},
+        {"ema_decay": 0.9},
+        {"decay": "plateau"},
+        {"optimizer": "adadelta"},
+        {"xla": True},
+    ],
+    ids=str,
+)
+@pytest.mark.long
+def test_a_run_killed_at_any_place_ends_with_the_weights_of_one_that_was_not(batches, tmp_path, fields):
+    settings, losses = config(checkpoint_every=2, **fields), (3.0, 3.5, 2.0, 2.5)
+    whole = Run(batches, tmp_path / "whole", settings, losses=losses)
+    (tmp_path / "whole").mkdir()
+    whole()
+    killed = tmp_path / "killed"
+    killed.mkdir()
+    for step, seen in ((7, losses), (12, losses[1:]), (18, losses[2:])):  # validations come after 5, 10, 15 and 20
+        with pytest.raises(Killed):
+            Run(batches, killed, settings, losses=seen, at={step: kill})()
+    Run(batches, killed, settings, losses=losses[3:])()
+    assert_equal_to_the_bit(checkpoint_state(killed), checkpoint_state(whole.folder))
+    assert _last_row(killed) == _last_row(whole.folder)
+
+
+def _last_row(folder):
+    row = json.loads((folder / "log.jsonl").read_text().splitlines()[-1])
+    return {name: value for name, value in row.items() if name not in ("tokens_per_s", "seconds_left")}
+
+
+@pytest.mark.saved_model
+@pytest.mark.parametrize(
+    ("xla", "precision"),
+    [
+        (False, "float32"),
+        pytest.param(True, "float32", marks=pytest.mark.slow),
+        pytest.param(True, "bfloat16", marks=pytest.mark.slow),
+    ],
+)
+def test_a_real_model_killed_in_the_middle_of_an_epoch_with_dropout_loses_nothing(pairs, tmp_path, xla, precision):
+    settings = replace(TINY_RECIPE.train, steps=12, checkpoint_every=3, xla=xla, precision=precision)
+    recipe = replace(TINY_RECIPE, train=settings)
+    assert recipe.model.dropout > 0.0
+    (tmp_path / "recipe.json").write_text(recipe.to_json(), "utf-8")
+    corpus = SplitCorpus("sample", pairs[:80], pairs[80:90], pairs[100:])
+    (tmp_path / "corpus.json").write_text(json.dumps(corpus), "utf-8")
+
+    def process(folder, last):
+        arguments = [tmp_path / folder, tmp_path / "recipe.json", tmp_path / "corpus.json", last, "deterministic"]
+        command = [sys.executable, ROOT / "tests" / "runs/train_until_killed.py", *arguments]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "tests")))}
+        return subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True, timeout=300)
+
+    assert process("whole", 0).returncode == 0
+    assert process("killed", 8).returncode == -signal.SIGKILL  # 5 batches an epoch; the checkpoint is of step 6
+    resumed = process("killed", 0)
+    assert "resuming at step 6 of 12" in resumed.stdout
+    assert_equal_to_the_bit(checkpoint_state(tmp_path / "killed"), checkpoint_state(tmp_path / "whole"))
+
+
+def test_resuming_seeks_and_makes_no_batch_that_was_seen(batches, monkeypatch):
+    epoch = [batch for batch, _ in zip(batches.walk(Position(2, 0, 0)), range(len(batches)), strict=False)]
+    made, sorted_pools = [], []
+    monkeypatch.setattr(
+        batches, "filled", lambda rows, shape: made.append(rows) or Batches.filled(batches, rows, shape)
+    )
+    monkeypatch.setattr(batches, "cut", lambda pool: sorted_pools.append(pool) or Batches.cut(batches, pool))
+    position, wanted = epoch[-1]
+    assert position.pool >= 2
+    found, batch = next(batches.walk(position))
+    assert found == position
+    np.testing.assert_array_equal(batch.source, wanted.source)
+    assert len(made) == len(sorted_pools) == 1
+    after, _ = next(batches.walk(position._replace(batch=position.batch + 1)))
+    assert after == Position(3, 0, 0)
+
+
+# Signals
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.002, 0.006, 0.015])
+def test_a_second_interrupt_at_any_moment_of_saving_leaves_a_whole_checkpoint(batches, tmp_path, delay):
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    second = threading.Timer(delay, interrupt)
+
+    def both():
+        interrupt()
+        second.start()
+
+    def run_and_wait():
+        try:
+            Run(batches, tmp_path, at={7: both})()
+        finally:
+            second.join()  # where the second one comes after the run
+
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run_and_wait()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert load_weights(Bigram(), tmp_path / "checkpoints") == 5  # the best
+    again = Run(batches, tmp_path, at={8: kill})
+    with pytest.raises(Killed):
+        again()
+    assert again.steps[0] in (6, 8)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["prepared", "drawn segmentations"])
+def test_a_run_whose_batches_are_made_as_it_goes_ends_with_the_weights_of_one_that_was_not_killed(
+    pairs, tmp_path, kind
+):
+    drawing = kind == "drawn segmentations"
+    text = TextConfig("subword", 380) if drawing else TINY_RECIPE.source
+    settings = replace(TINY_RECIPE.train, steps=9, checkpoint_every=2, segmentation_alpha=0.3 if drawing else None)
+    recipe = replace(TINY_RECIPE, source=text, target=text, train=replace(settings, pool_size=32))
+    corpus = SplitCorpus("sample", pairs[:80], pairs[80:90], pairs[100:])
+    (tmp_path / "pairs.tsv").write_text("".join(f"{pair.target}\t{pair.source}\n" for pair in pairs[:80]), "utf-8")
+    if not drawing:
+        prepared = prepare(
+            [tmp_path / "pairs.tsv"], tmp_path / "prepared", text, text, FilterConfig(max_tokens=40), source_column=1,
+            target_column=0, shards=3,
+        )  # fmt: skip
+
+    def run(name, show):
+        experiment = Experiment(tmp_path / name, recipe)
+        if drawing:
+            experiment.train(corpus, lambda _: None, show)
+        else:
+            experiment.train_prepared(prepared, "sample", corpus.valid, lambda _: None, show)
+
+    def stop(step, *_):
+        if step == 7:  # 5 batches an epoch; the checkpoint is of step 6
+            raise Killed
+
+    run("whole", lambda *_: None)
+    with pytest.raises(Killed):
+        run("killed", stop)
+    run("killed", lambda *_: None)
+    assert_equal_to_the_bit(checkpoint_state(tmp_path / "killed"), checkpoint_state(tmp_path / "whole"))
+
+
+# Refusals
+
+
+def damage(folder, step):
+    (path,) = (folder / "checkpoints" / "last").glob(f"ckpt-{step}.data*")
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def test_a_damaged_checkpoint_is_refused_and_the_whole_one_before_it_is_named_and_taken_when_asked_for(
+    batches, stopped
+):
+    damage(stopped, 9)
+    with pytest.raises(ValueError, match=r"last/ckpt-9: expected a checkpoint.*ckpt-5 before it is whole"):
+        Run(batches, stopped)()
+    again = Run(batches, stopped, at={6: kill})
+    with pytest.raises(Killed):
+        again(previous=True)
+    assert again.reports[0].endswith("ckpt-9 cannot be read, set aside; the newest that is whole is ckpt-5")
+    assert "resuming at step 5 of 20" in again.reports
+    last = Run(batches, stopped, at={8: interrupt})
+    with pytest.raises(Interrupted):
+        last(previous=True)
+    assert "set aside" not in last.reports[0]
+    kept = {path.name.partition(".")[0] for path in (stopped / "checkpoints" / "last").glob("ckpt-*")}
+    assert kept == {"ckpt-5", "ckpt-8"}
+
+
+def test_where_no_checkpoint_is_whole_none_is_taken(batches, stopped):
+    damage(stopped, 5)
+    damage(stopped, 9)
+    with pytest.raises(ValueError, match=r"last/ckpt-9: expected a checkpoint") as refusal:
+        Run(batches, stopped)(previous=True)
+    assert "is whole" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("lose", [Path.unlink, lambda path: path.write_text("")], ids=["removed", "emptied"])
+def test_a_run_whose_record_of_checkpoints_is_lost_goes_on_from_the_newest_that_is_whole(batches, stopped, lose):
+    last = stopped / "checkpoints" / "last"
+    lose(last / "checkpoint")
+    damage(stopped, 9)
+    again = Run(batches, stopped, at={7: interrupt})
+    with pytest.raises(Interrupted):
+        again()
+    assert again.reports[0].endswith("lost and is made anew; the newest checkpoint that is whole is ckpt-5")
+    assert again.steps == [6, 7]
+    assert Run(batches, stopped)().steps[0] == 8
+
+
+def test_a_run_killed_between_its_first_checkpoint_and_the_record_goes_on(batches, tmp_path):
+    with pytest.raises(Interrupted):
+        Run(batches, tmp_path, at={3: interrupt})()
+    (tmp_path / "checkpoints" / "last" / "checkpoint").unlink()
+    assert not is_finished(tmp_path)
+    assert Run(batches, tmp_path)().steps == list(range(4, STEPS + 1))
+
+
+def test_a_run_whose_record_of_the_best_is_emptied_goes_on_and_keeps_it(batches, stopped):
+    (stopped / "checkpoints" / "best" / "checkpoint").write_text("")
+    assert load_weights(Bigram(), stopped / "checkpoints") == 9  # the last
+    Run(batches, stopped)()
+    assert is_finished(stopped)
+    assert load_weights(Bigram(), stopped / "checkpoints") == 5
+
+
+def test_a_best_checkpoint_that_arrived_by_half_gives_way_when_asked_to(batches, stopped):
+    best = stopped / "checkpoints" / "best"
+    for data in best.glob("ckpt-5.data-*"):
+        data.unlink()
+    with pytest.raises(ValueError, match=r"best/ckpt-5: expected a checkpoint.*--options\.previous"):
+        load_weights(Bigram(), stopped / "checkpoints")
+    again = Run(batches, stopped, at={11: interrupt}, losses=[3.5])  # the lost one's was 3
+    with pytest.raises(Interrupted):
+        again(previous=True)
+    assert again.reports[0].endswith("ckpt-5 cannot be read, set aside; none is left")
+    assert load_weights(Bigram(), stopped / "checkpoints") == 10
+
+
+def test_a_best_checkpoint_without_record_or_data_is_set_aside_when_asked_to(batches, stopped):
+    best = stopped / "checkpoints" / "best"
+    (best / "checkpoint").write_text("")
+    for data in best.glob("ckpt-5.data-*"):
+        data.unlink()
+    with pytest.raises(
+        ValueError, match=r"nor is any of them whole.*ask for the previous checkpoint to set them aside"
+    ):
+        Run(batches, stopped)()
+    again = Run(batches, stopped)
+    again(previous=True)
+    assert again.reports[0].endswith("none is left")
+    assert newest(best) is not None
+
+
+@pytest.mark.parametrize(("begun", "written"), [(1e6, 1e6), (1e6, 0.0), (-10.0, -1000.0)])
+def test_a_run_whose_clock_was_ahead_goes_on_from_its_checkpoints(batches, stopped, begun, written):
+    for name in ("last", "best"):
+        record = stopped / "checkpoints" / name / "checkpoint"
+        said = re.sub(r"(checkpoint_timestamps): [\d.e+]+", f"\\1: {time.time() + written}", record.read_text())
+        said, found = re.subn(r"(last_preserved_timestamp): [\d.e+]+", f"\\1: {time.time() + begun}", said)
+        assert found == 1
+        record.write_text(said)
+    again = Run(batches, stopped, at={11: interrupt})
+    with pytest.raises(Interrupted):
+        again()
+    assert again.steps[0] == 10
+    kept = {path.name.partition(".")[0] for path in (stopped / "checkpoints" / "last").glob("ckpt-*")}
+    assert kept == {"ckpt-10", "ckpt-11"}  # those that were there made room
+
+
+def test_a_clock_that_was_ahead_hides_no_damage(batches, stopped):
+    last = stopped / "checkpoints" / "last"
+    record = (last / "checkpoint").read_text()
+    (last / "checkpoint").write_text(re.sub(r"(preserved_timestamp): .*", f"\\1: {time.time() + 1e6}", record))
+    (last / "ckpt-9.index").unlink()
+    with pytest.raises(ValueError, match=r"last/ckpt-9: expected a checkpoint.*ckpt-5 before it is whole"):
+        Run(batches, stopped)()
+
+
+def test_a_record_of_nothing_is_no_hindrance(batches, tmp_path):
+    for name in ("last", "best"):
+        (tmp_path / "checkpoints" / name).mkdir(parents=True)
+        (tmp_path / "checkpoints" / name / "checkpoint").write_text("")
+    assert Run(batches, tmp_path)().steps[0] == 1
+
+
+@pytest.mark.parametrize("lose", [Path.unlink, lambda path: path.write_text("")], ids=["removed", "emptied"])
+def test_a_run_of_which_neither_record_nor_checkpoint_is_whole_does_not_begin_anew(batches, stopped, lose):
+    lose(stopped / "checkpoints" / "last" / "checkpoint")
+    damage(stopped, 5)
+    damage(stopped, 9)
+    with pytest.raises(ValueError, match=r"last/checkpoint: expected the record of the checkpoints ckpt-5, ckpt-9"):
+        Run(batches, stopped)()
+
+
+def test_a_checkpoint_of_other_shapes_is_refused_with_each_of_them(batches, stopped):
+    with pytest.raises(ValueError, match=r"embedding: \[11, 3\] there, \[11, 5\] here; .*kernel: \[3, 11\] there"):
+        Run(batches, stopped, model=Bigram(units=5))()
+
+
+def test_a_checkpoint_of_another_run_is_refused_with_what_differs(batches, tmp_path):
+    ours = {"train.learning_rate": 0.05, "vocabulary.source": "1f0c", "corpus.train": "77"}
+    with pytest.raises(Interrupted):
+        Run(batches, tmp_path, at={3: interrupt})(identity=ours)
+    theirs = {**ours, "vocabulary.source": "aa31", "train.a_field_of_a_later_version": 1}
+    with pytest.raises(ValueError, match=r"vocabulary\.source: '1f0c' there, 'aa31' here") as refusal:
+        Run(batches, tmp_path)(identity=theirs)
+    assert "train." not in str(refusal.value)
+
+
+def test_a_vocabulary_that_was_exchanged_is_refused(run_folder, pairs, tmp_path):
+    folder = Path(shutil.copytree(run_folder, tmp_path / "run"))
+    shutil.rmtree(folder / "target")
+    shutil.copytree(folder / "source", folder / "target")
+    reader = tf.train.load_checkpoint(str(folder / "checkpoints" / "last"))
+    stored = json.loads(reader.get_tensor("progress/identity/.ATTRIBUTES/VARIABLE_VALUE"))
+    experiment = Experiment(folder)
+    now = experiment.identity()
+    assert {name for name in stored if stored[name] != now[name]} == {"vocabulary.target.vocabulary.txt"}
+    model, settings = Experiment(run_folder).translator().model, experiment.recipe.train
+    with pytest.raises(
+        ValueError, match=r"expected a checkpoint of this recipe's model; vocabulary\.target\.vocabulary"
+    ):
+        train(
+            model, random_batches(), settings, folder, dict, lambda _: None, lambda *_: None, identity=now,
+        )  # fmt: skip
+
+
+# Disks
+
+
+def test_a_full_disk_is_told_and_leaves_the_last_checkpoint_whole_and_no_litter(batches, tmp_path):
+    """A limit on the size of files stands for the disk's end: the system refuses to write on, as it does there."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    settings = config(log_every=100)  # a row of the log would be refused first
+
+    def fill():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (600, limits[1]))
+
+    try:
+        with pytest.raises(
+            OSError, match=r"checkpoint 10 could not be written.*MiB are free.*ckpt-5 is whole.*Make room"
+        ):
+            Run(batches, tmp_path, settings, at={9: fill})()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    last = tmp_path / "checkpoints" / "last"
+    assert {path.name.split(".")[0] for path in last.iterdir()} == {"checkpoint", "ckpt-5"}
+    assert Run(batches, tmp_path, settings)().steps[0] == 6
+
+
+def test_a_log_that_cannot_be_written_is_named(batches, tmp_path):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def fill():
+        resource.setrlimit(resource.RLIMIT_FSIZE, ((tmp_path / "log.jsonl").stat().st_size, limits[1]))
+
+    try:
+        with pytest.raises(
+            OSError, match=r"log\.jsonl: could not be written; .*MiB are free\. The row of step 9 is missing.*Make room"
+        ):
+            Run(batches, tmp_path, at={8: fill})()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert Run(batches, tmp_path)().steps[0] == 6
+
+
+def test_a_folder_that_cannot_be_written_is_named_before_anything_is_computed(batches, tmp_path):
+    (tmp_path / "checkpoints").write_text("a file where the folder should be")
+    run = Run(batches, tmp_path)
+    with pytest.raises(OSError, match=r"checkpoints: expected a folder that checkpoints can be written into"):
+        run()
+    assert run.reports == []

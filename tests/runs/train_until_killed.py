@@ -1,0 +1,32 @@
+"""Trains a run and kills itself with SIGKILL after an update, as a machine that loses its power does.
+
+Arguments: the run directory; a recipe as JSON; a corpus as JSON; the number of the update, 0 for none; and
+``deterministic``, if sums are to be computed in a fixed order.
+"""
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+from nmt_keras.config import Recipe, RunOptions
+from nmt_keras.corpus import Pair, SplitCorpus
+from nmt_keras.runs.experiment import Experiment
+
+folder, recipe, corpus, last = Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4])
+options = RunOptions(deterministic="deterministic" in sys.argv)
+name, *parts, key_side, _ = json.loads(corpus.read_text())
+
+
+def kill(step, *_):
+    if step == last:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+Experiment(folder, Recipe.from_json(recipe.read_text())).train(
+    SplitCorpus(name, *([Pair(*pair) for pair in part] for part in parts), key_side),
+    report=print,
+    show=kill,
+    options=options,
+)

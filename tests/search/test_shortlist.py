@@ -1,0 +1,299 @@
+"""Vocabulary shortlists: learnt as the formula says, each sentence's its own, and a search that sees nothing else."""
+
+import math
+import shutil
+from dataclasses import replace
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from tiny import TINY_MODEL, TINY_RECIPE, randomise
+
+from nmt_keras.config import SearchConfig
+from nmt_keras.corpus import SplitCorpus
+from nmt_keras.corpus.batches import TokenLists
+from nmt_keras.export import export, load_exported
+from nmt_keras.models.ensemble import Ensemble
+from nmt_keras.models.seq2seq import build_model
+from nmt_keras.runs.experiment import SHORTLIST, Experiment, load_runs
+from nmt_keras.search.shortlist import Partners, Shortlist, learn_partners, load_partners, save_partners
+from nmt_keras.translation.model_translator import ModelTranslator
+
+PAD, UNK, START, END = range(4)
+SENTENCES = ["¿Dónde está mi hermana?", "No.", "Ana lava los platos sucios cada mañana.", ""]
+
+
+def lists(sentences):
+    return TokenLists(np.array([i for s in sentences for i in s]), np.array([len(s) for s in sentences]))
+
+
+# Learning
+
+
+@pytest.mark.parametrize("at_once", [3, 64])
+def test_partners_are_ranked_by_their_part_of_the_mutual_information(at_once, monkeypatch):
+    monkeypatch.setattr("nmt_keras.search.shortlist.ROWS_AT_ONCE", at_once)
+    source = [[4, 5, END], [4, END], [5, 5, END], [6, END]]
+    target = [[4, 6, END], [4, END], [6, 5, END], [5, 7, END]]
+    found = learn_partners(lists(source), lists(target), 8, 9)
+    pairs = len(source)
+
+    def information(s, t):
+        together = sum(s in x and t in y for x, y in zip(source, target, strict=True))
+        apart = sum(s in x for x in source) * sum(t in y for y in target)
+        return together * math.log(pairs * together / apart) if together else -math.inf
+
+    before = lists(source)
+    again = lists(source)
+    learn_partners(again, lists(target), 8, 9)
+    np.testing.assert_array_equal(again.flat, before.flat)  # they are the caller's
+    for s in range(8):
+        gains = {t: information(s, t) for t in range(9)}
+        wanted = sorted((t for t in gains if gains[t] > 1e-9), key=lambda t: (-round(gains[t], 9), t))
+        row = found.by_source[s].tolist()
+        assert row[: len(wanted)] == wanted
+        assert set(row[len(wanted) :]) <= {PAD}
+    assert found.by_source[4].tolist()[:2] == [4, PAD]  # 6 stands beside 4 as often as chance would have it
+
+
+def test_the_most_frequent_tokens_compete_always():
+    target = [[9, 9, 5, END], [5, 7, END], [7, 8, 5, END]]
+    found = learn_partners(lists([[4, END]] * 3), lists(target), 5, 10, common=6)
+    assert found.common.tolist() == [PAD, UNK, START, END, 5, 7]  # 5 in three sentences, 7 in two; 9 twice, in one
+
+
+def test_a_vocabulary_smaller_than_the_common_part_competes_whole():
+    found = learn_partners(lists([[4, END]]), lists([[4, END]]), 5, 6)
+    assert sorted(found.common) == list(range(6))
+    assert not Shortlist(found, 6).narrows
+
+
+def test_an_empty_corpus_gives_a_shortlist_of_common_tokens():
+    found = learn_partners(lists([]), lists([]), 5, 9, common=5)
+    assert not found.by_source.any()
+    assert found.common.tolist() == [0, 1, 2, 3, 4]
+
+
+def test_tables_come_back_from_their_file_and_another_is_refused(tmp_path):
+    partners = learn_partners(lists([[4, END]]), lists([[5, END]]), 6, 7, common=5)
+    save_partners(partners, tmp_path / "shortlist.npz")
+    for found, wanted in zip(load_partners(tmp_path / "shortlist.npz"), partners, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+        assert found.dtype == np.int32
+    whole = (tmp_path / "shortlist.npz").read_bytes()
+    np.savez(tmp_path / "other.npz", words=np.arange(3))
+    (tmp_path / "cut.npz").write_bytes(whole[: len(whole) // 2])
+    (tmp_path / "empty.npz").write_bytes(b"")
+    for name in ("other.npz", "cut.npz", "empty.npz"):
+        with pytest.raises(ValueError, match=rf"{name}: expected a run's shortlist, received a file that is none"):
+            load_partners(tmp_path / name)
+
+
+# Words
+
+
+def shortlist_of(by_source, common, size):
+    return Shortlist(Partners(np.array(by_source, np.int32), np.array(common, np.int32)), size)
+
+
+def test_a_batch_s_words_are_those_of_all_its_sentences_each_at_its_own_price():
+    shortlist = shortlist_of([[0, 0]] * 4 + [[9, 5], [6, 0], [8, 9]], [0, 1, 2, 3, 7], 11)
+    words = shortlist.words(tf.constant([[4, 5, END], [6, END, PAD]]), 1, also=tf.constant([[PAD], [10]]))
+    assert words.ids.numpy().tolist() == [0, 1, 2, 3, 6, 7, 8, 9, 10]
+    own = [{6, 9}, {8, 10}]
+    for row, price in enumerate(words.price.numpy()):
+        allowed = {i for i, one in zip(words.ids.numpy().tolist(), price.tolist(), strict=True) if one == 0.0}
+        assert allowed == {0, 1, 2, 3, 7} | own[row]
+        assert set(price.tolist()) == {0.0, -math.inf}
+
+
+def test_an_empty_batch_has_the_common_words():
+    words = shortlist_of([[0]] * 5, [0, 1, 2, 3, 4], 9).words(tf.zeros([0, 1], tf.int32), 1)
+    assert words.ids.numpy().tolist() == [0, 1, 2, 3, 4]
+    assert words.price.shape == (0, 5)
+
+
+# Search
+
+
+@pytest.fixture(scope="module")
+def narrowing(translator):
+    """The tiny translator, with a shortlist of random partners."""
+    random = np.random.default_rng(5)
+    sizes = translator.source_text.vocabulary_size, translator.target_text.vocabulary_size
+    by_source = random.integers(4, sizes[1], [sizes[0], 6]).astype(np.int32)
+    by_source[PAD] = PAD
+    return ModelTranslator(
+        translator.source_text,
+        translator.target_text,
+        translator.model,
+        replace(translator.search, shortlist=3),
+        shortlist=Shortlist(Partners(by_source, np.arange(9, dtype=np.int32)), sizes[1]),
+    )
+
+
+def own_words(translator, sentence, size):
+    """The ids of a sentence's shortlist, from the tables alone."""
+    by_source, is_common = (v.numpy() for v in (translator.shortlist._by_source, translator.shortlist._is_common))
+    ids = translator.source_text.encode(tf.constant([sentence])).ids.numpy()[0] if sentence else [END]
+    return sorted({*np.flatnonzero(is_common).tolist(), *by_source[ids, :size].ravel().tolist()})
+
+
+def ids_of(translator, found):
+    surfaces = translator.target_text.surfaces(tf.range(translator.target_text.vocabulary_size)[tf.newaxis])[0]
+    known = surfaces.numpy().tolist()
+    return [END if token == "" else known.index(token.encode()) for token in found.tokens]
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_a_search_sees_the_model_s_softmax_over_the_sentence_s_own_words(narrowing, width):
+    """Each translation is of the sentence's words, and its probability is the model's shared out anew among them."""
+    searching = narrowing.with_search(replace(narrowing.search, beam_size=width))
+    for sentence, found in zip(SENTENCES, searching.translate(SENTENCES), strict=True):
+        own, ids = own_words(narrowing, sentence, 3), ids_of(narrowing, found)
+        assert set(ids) <= set(own)
+        source = narrowing.source_text.encode(tf.constant([sentence])).ids
+        logits = narrowing.model((source, tf.constant([[START, *ids[:-1]]]))).logits.numpy()[0]
+        log_probs = logits - np.log(np.exp(logits[:, own]).sum(axis=1, keepdims=True))
+        assert found.log_prob == pytest.approx(sum(log_probs[t, i] for t, i in enumerate(ids)), abs=1e-4)
+        if width == 1:
+            allowed = [i for i in own if i not in (PAD, START)]
+            assert ids == [allowed[row[allowed].argmax()] for row in log_probs]
+
+
+@pytest.mark.parametrize(("width", "precision"), [(1, "float32"), (3, "float32"), (3, "bfloat16")])
+def test_what_stands_beside_a_sentence_changes_nothing(narrowing, width, precision):
+    searching = narrowing.with_search(replace(narrowing.search, beam_size=width, precision=precision))
+    together = searching.translate(SENTENCES, batch_size=len(SENTENCES))
+    for sentence, found in zip(SENTENCES, together, strict=True):
+        (alone,) = searching.translate([sentence])
+        assert found.text == alone.text
+        assert found.log_prob == pytest.approx(alone.log_prob, abs=1e-4)
+
+
+def test_products_with_a_shortlist_s_words_are_rounded_too(narrowing):
+    rounded = narrowing.with_search(replace(narrowing.search, precision="bfloat16"))
+    pairs = list(zip(rounded.translate(SENTENCES), narrowing.translate(SENTENCES), strict=True))
+    same = [(near, found) for near, found in pairs if near.tokens == found.tokens]
+    assert same
+    for near, found in same:
+        assert near.score != found.score
+        assert near.score == pytest.approx(found.score, abs=0.1)
+
+
+def test_a_shortlist_of_all_words_changes_nothing(translator):
+    sizes = translator.source_text.vocabulary_size, translator.target_text.vocabulary_size
+    every = np.tile(np.arange(sizes[1] - 100, sizes[1], dtype=np.int32), [sizes[0], 1])
+    whole = Shortlist(Partners(every, np.arange(sizes[1] - 100, dtype=np.int32)), sizes[1])
+    assert whole.narrows
+    search = replace(translator.search, beam_size=3, n_best=3)
+    texts = translator.source_text, translator.target_text
+    found = ModelTranslator(*texts, translator.model, replace(search, shortlist=100), shortlist=whole)
+    for few, all_of_them in zip(
+        found.translate_nbest(SENTENCES), translator.with_search(search).translate_nbest(SENTENCES), strict=True
+    ):
+        assert [one.text for one in few] == [one.text for one in all_of_them]
+        np.testing.assert_allclose([one.score for one in few], [one.score for one in all_of_them], atol=1e-5)
+
+
+@pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-4), ("bfloat16", 1.0)])
+def test_an_ensemble_s_models_share_out_their_probabilities_before_they_are_averaged(narrowing, precision, tolerance):
+    keras.utils.set_random_seed(3)
+    sizes = narrowing.source_text.vocabulary_size, narrowing.target_text.vocabulary_size
+    models = [build_model(TINY_MODEL, *sizes) for _ in range(2)]
+    for seed, model in enumerate(models):
+        randomise(model, seed)
+    texts = narrowing.source_text, narrowing.target_text
+    search = replace(narrowing.search, precision=precision)
+    ensemble = ModelTranslator(*texts, Ensemble(models), search, shortlist=narrowing.shortlist)
+    for sentence, found in zip(SENTENCES, ensemble.translate(SENTENCES), strict=True):
+        own, ids = own_words(narrowing, sentence, 3), ids_of(narrowing, found)
+        source, target = narrowing.source_text.encode(tf.constant([sentence])).ids, tf.constant([[START, *ids[:-1]]])
+        of_each = [np.exp(model((source, target)).logits.numpy()[0][:, own]) for model in models]
+        mean = np.mean([each / each.sum(axis=1, keepdims=True) for each in of_each], axis=0)
+        wanted = sum(math.log(mean[t, own.index(i)]) for t, i in enumerate(ids))
+        assert found.log_prob == pytest.approx(wanted, abs=tolerance)
+
+
+def test_a_given_beginning_is_kept_though_no_shortlist_holds_it(narrowing):
+    beginning = "Where is my sister"
+    wanted = narrowing.target_text.encode(tf.constant([beginning])).ids.numpy()[0][:-1].tolist()
+    assert not set(wanted) <= set(own_words(narrowing, "No.", 3))
+    for width, precision in ((1, "float32"), (3, "float32"), (3, "bfloat16")):
+        search = replace(narrowing.search, beam_size=width, precision=precision)
+        (found,) = narrowing.with_search(search).complete(["No."], [beginning])
+        assert ids_of(narrowing, found)[: len(wanted)] == wanted
+
+
+def test_given_translations_are_scored_over_the_whole_vocabulary(narrowing, translator):
+    sources, targets = ["No."], ["Where is my sister?"]
+    assert narrowing.score(sources, targets) == translator.score(sources, targets)
+
+
+def test_an_export_searches_with_its_shortlist(narrowing, tmp_path):
+    beam = narrowing.with_search(replace(narrowing.search, beam_size=2, precision="bfloat16"))
+    served = load_exported(export(beam, tmp_path / "narrow"))
+    for found, wanted in zip(served.translate_nbest(SENTENCES), beam.translate_nbest(SENTENCES), strict=True):
+        assert [one.text for one in found] == [one.text for one in wanted]
+        np.testing.assert_allclose([one.log_prob for one in found], [one.log_prob for one in wanted], atol=1e-5)
+    for found, wanted in zip(served.translate(SENTENCES), narrowing.translate(SENTENCES), strict=True):
+        assert found.text == wanted.text
+
+
+# Runs
+
+
+def test_a_shortlist_that_was_not_learnt_is_asked_for_in_vain(translator):
+    with pytest.raises(
+        ValueError, match=r"SearchConfig.shortlist: expected 0 where no shortlist was learnt, received 5"
+    ):
+        translator.with_search(replace(translator.search, shortlist=5))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"shortlist": -1}, "expected 0 for none, or 100 at the most, received -1"),
+        ({"shortlist": 101}, "expected 0 for none, or 100 at the most, received 101"),
+        ({"shortlist": 5, "temperature": 1.0}, "expected 0 where temperature draws tokens"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        SearchConfig(**wrong)
+
+
+def test_a_run_learns_its_shortlist_and_an_older_one_when_it_is_asked_to_train(pairs, tmp_path):
+    recipe = replace(TINY_RECIPE, search=replace(TINY_RECIPE.search, shortlist=2))
+    parts = SplitCorpus("sample", pairs[:80], pairs[80:100], pairs[100:])
+    run = Experiment(tmp_path / "run", recipe)
+    run.train(parts, report=lambda _: None, show=lambda *_: None)
+    learnt = load_partners(run.folder / SHORTLIST)
+    assert learnt.by_source.any()
+    assert str(run.translator().search) == "greedy, shortlist 2"
+    assert run.translator().translate(["No."])
+    save_partners(learnt._replace(common=learnt.common[:6]), run.folder / SHORTLIST)
+    narrow = run.translator()
+    assert narrow.shortlist.narrows
+    for sentence, found in zip(SENTENCES, narrow.translate(SENTENCES), strict=True):
+        assert set(ids_of(narrow, found)) <= set(own_words(narrow, sentence, 2))
+
+    (run.folder / SHORTLIST).unlink()
+    with pytest.raises(ValueError, match="give its `nmt train` again"):
+        run.translator()
+    told = []
+    run.train(parts, report=told.append, show=lambda *_: None)
+    assert any("which target tokens compete" in line for line in told)
+    np.testing.assert_array_equal(load_partners(run.folder / SHORTLIST).by_source, learnt.by_source)
+
+
+def test_runs_that_translate_together_have_the_first_one_s_shortlist(run_folder, tmp_path):
+    run = shutil.copytree(run_folder, tmp_path / "run")
+    learnt = load_partners(run / SHORTLIST)
+    save_partners(learnt._replace(common=learnt.common[:6]), run / SHORTLIST)
+    together, alone = load_runs([run, run_folder]), load_runs([run])
+    search = replace(alone.search, shortlist=2)
+    narrow = [translator.with_search(search).translate(SENTENCES) for translator in (together, alone)]
+    assert [one.text for one in narrow[0]] == [one.text for one in narrow[1]]  # the same weights
+    assert [one.log_prob for one in narrow[1]] != [one.log_prob for one in alone.translate(SENTENCES)]

@@ -1,0 +1,422 @@
+"""The deployment files: each parses as what reads it reads it, and they agree with one another and with the code."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import conftest
+import crossplane  # nginx's own grammar, without nginx
+import pytest
+import yaml
+from google.protobuf import descriptor_pool, message_factory, text_format
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from tensorflow_serving.config import model_server_config_pb2
+
+from nmt_keras import cli
+from serve.client.translating import DEFAULT_BATCH_SIZE, DEFAULT_MODEL
+
+ROOT = Path(__file__).parents[2]
+SERVE = ROOT / "serve"
+
+# The fields of TensorFlow Serving's session_bundle_config.proto and monitoring_config.proto, which
+# tensorflow-serving-api does not hold; a boxed value stands for google.protobuf.Int64Value.
+OPTIONS = """
+    name: "options.proto" syntax: "proto3"
+    message_type { name: "Boxed" field { name: "value" number: 1 type: TYPE_INT64 label: LABEL_OPTIONAL } }
+    message_type {
+        name: "BatchingParameters"
+        field { name: "max_batch_size" number: 1 type_name: "Boxed" label: LABEL_OPTIONAL }
+        field { name: "batch_timeout_micros" number: 2 type_name: "Boxed" label: LABEL_OPTIONAL }
+        field { name: "max_enqueued_batches" number: 3 type_name: "Boxed" label: LABEL_OPTIONAL }
+        field { name: "num_batch_threads" number: 4 type_name: "Boxed" label: LABEL_OPTIONAL }
+        field { name: "allowed_batch_sizes" number: 6 type: TYPE_INT64 label: LABEL_REPEATED }
+        field { name: "pad_variable_length_inputs" number: 7 type: TYPE_BOOL label: LABEL_OPTIONAL }
+    }
+    message_type {
+        name: "PrometheusConfig"
+        field { name: "enable" number: 1 type: TYPE_BOOL label: LABEL_OPTIONAL }
+        field { name: "path" number: 2 type: TYPE_STRING label: LABEL_OPTIONAL }
+    }
+    message_type {
+        name: "MonitoringConfig"
+        field { name: "prometheus_config" number: 1 type_name: "PrometheusConfig" label: LABEL_OPTIONAL }
+    }
+"""
+
+
+def options_message(name: str) -> Any:
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(text_format.Parse(OPTIONS, FileDescriptorProto()))
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName(name))()
+
+
+def text_proto(path: str, message: Any) -> Any:
+    return text_format.Parse((SERVE / path).read_text(), message)
+
+
+def documents(path: str) -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all((SERVE / path).read_text()))
+
+
+@pytest.fixture(scope="module")
+def compose() -> dict[str, Any]:
+    return documents("compose.yaml")[0]["services"]
+
+
+@pytest.fixture(scope="module")
+def manifests() -> dict[str, dict[str, Any]]:
+    """Every object that ``kubectl apply -k serve`` makes, by kind."""
+    resources = documents("kustomization.yaml")[0]["resources"]
+    return {document["kind"]: document for resource in resources for document in documents(resource)}
+
+
+@pytest.fixture(scope="module")
+def container(manifests: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    (container,) = manifests["Deployment"]["spec"]["template"]["spec"]["containers"]
+    return container
+
+
+# TensorFlow Serving's own files
+
+
+@pytest.mark.parametrize("path", ["models.config", "k8s/models.config"])
+def test_the_model_config_names_the_model_that_clients_ask_for_by_default(path):
+    (model,) = text_proto(path, model_server_config_pb2.ModelServerConfig()).model_config_list.config
+    assert model.name == DEFAULT_MODEL
+    assert model.base_path == f"/models/{DEFAULT_MODEL}"
+    assert model.model_platform == "tensorflow"
+
+
+def test_on_kubernetes_the_version_is_chosen_and_in_compose_it_is_the_latest():
+    (latest,) = text_proto("models.config", model_server_config_pb2.ModelServerConfig()).model_config_list.config
+    (chosen,) = text_proto("k8s/models.config", model_server_config_pb2.ModelServerConfig()).model_config_list.config
+    assert latest.model_version_policy.latest.num_versions == 1
+    assert list(chosen.model_version_policy.specific.versions) == [1]
+
+
+def test_the_servers_batches_hold_the_largest_request_that_a_client_sends_by_default():
+    batching = text_proto("batching.config", options_message("BatchingParameters"))
+    assert batching.max_batch_size.value >= DEFAULT_BATCH_SIZE
+    assert batching.num_batch_threads.value >= 1
+    assert batching.max_enqueued_batches.value >= 1
+    assert not batching.allowed_batch_sizes or batching.allowed_batch_sizes[-1] == batching.max_batch_size.value
+
+
+def test_metrics_stand_where_prometheus_is_told_to_look(manifests):
+    monitoring = text_proto("monitoring.config", options_message("MonitoringConfig")).prometheus_config
+    assert monitoring.enable
+    annotations = manifests["Deployment"]["spec"]["template"]["metadata"]["annotations"]
+    assert annotations["prometheus.io/path"] == monitoring.path
+    assert annotations["prometheus.io/port"] == "8501"
+
+
+# Compose
+
+
+def test_images_are_pinned_and_the_same_everywhere(compose, container):
+    assert compose["serving"]["image"] == container["image"]
+    for image in (compose["serving"]["image"], compose["nginx"]["image"]):
+        assert re.fullmatch(r"[\w/-]+:\d+\.\d+\.\d+[\w-]*", image)
+
+
+@pytest.mark.parametrize("service", ["serving", "nginx"])
+def test_a_container_can_do_no_more_than_it_must(compose, service):
+    found = compose[service]
+    user = re.sub(r"\$\{\w+:-(.*)\}", r"\1", found["user"])
+    assert user.split(":")[0] not in ("0", "root")
+    assert found["read_only"]
+    assert found["cap_drop"] == ["ALL"]
+    assert found["security_opt"] == ["no-new-privileges:true"]
+    assert all(volume.endswith(":ro") for volume in found["volumes"])
+    assert found["healthcheck"]["test"][0] == "CMD"
+
+
+def mounts(volumes: list[str]) -> dict[str, str]:
+    """Path in the container to path beside compose.yaml, variables left at their defaults."""
+    plain = [re.sub(r"\$\{\w+:-(.*?)\}", r"\1", volume) for volume in volumes]
+    return {inside: outside for outside, inside, _ in (volume.split(":") for volume in plain)}
+
+
+def test_every_file_that_a_container_is_told_to_read_is_mounted(compose):
+    mounted = mounts(compose["serving"]["volumes"])
+    told = [flag.split("=")[1] for flag in compose["serving"]["entrypoint"] if "_file=" in flag]
+    assert len(told) == 3
+    for path in told:
+        assert (SERVE / mounted[path]).is_file()
+    assert (SERVE / mounted["/models"]).resolve() == ROOT / "saved_models"
+    assert (SERVE / mounts(compose["nginx"]["volumes"])["/etc/nginx/nginx.conf"]).is_file()
+
+
+def test_ports_of_the_model_server_are_open_to_this_machine_alone(compose):
+    assert all(port.startswith("127.0.0.1:") for port in compose["serving"]["ports"])
+
+
+def health(compose: dict[str, Any], served: str, model: str) -> int:
+    """The exit code of the health check, run here against a server on another port."""
+    command = [part.replace("$$", "$") for part in compose["serving"]["healthcheck"]["test"][1:]]
+    here = [part.replace("/8501", f"/{served.rsplit(':', 1)[1]}") for part in command]
+    assert here != command
+    return subprocess.run(here, env={"MODEL": model, "PATH": "/usr/bin:/bin"}, timeout=30).returncode
+
+
+@pytest.mark.server
+def test_the_health_check_passes_for_a_model_that_is_available_and_for_no_other(compose, served):
+    assert health(compose, served, "spa-eng") == 0
+    assert health(compose, served, "no-such") != 0
+
+
+def test_the_health_check_fails_where_nobody_listens(compose):
+    assert health(compose, "http://127.0.0.1:1", "spa-eng") != 0
+
+
+# nginx
+
+
+def seconds(directive: str) -> int:
+    (found,) = re.findall(rf"{directive} (\d+)s;", (SERVE / "nginx.conf").read_text())
+    return int(found)
+
+
+def test_nginx_passes_on_to_the_ports_on_which_the_model_server_listens(compose):
+    upstreams = re.findall(r"upstream (\w+) \{\s*server (\w+):(\d+);", (SERVE / "nginx.conf").read_text())
+    flags = compose["serving"]["entrypoint"]
+    assert upstreams == [("rest", "serving", "8501"), ("grpc", "serving", "8500")]
+    assert "--rest_api_port=8501" in flags
+    assert "--port=8500" in flags
+
+
+def test_nginx_waits_longer_than_the_model_server_does(compose):
+    (timeout,) = [flag.split("=")[1] for flag in compose["serving"]["entrypoint"] if "timeout_in_ms" in flag]
+    assert seconds("proxy_read_timeout") * 1000 > int(timeout)
+
+
+def test_nginx_reads_the_page_and_the_certificate_where_they_are_mounted(compose):
+    configuration = (SERVE / "nginx.conf").read_text()
+    mounted = mounts(compose["nginx"]["volumes"])
+    assert f"root {'/usr/share/nginx/html'};" in configuration
+    assert mounted["/usr/share/nginx/html"] == "./web"
+    assert "ssl_certificate tls/server.crt;" in configuration  # beside nginx.conf
+    assert "/etc/nginx/tls" in mounted
+
+
+def test_nginx_is_healthy_where_its_container_asks(compose):
+    url = compose["nginx"]["healthcheck"]["test"][-1]
+    (address, path) = re.fullmatch(r"http://([\d.:]+)(/\w+)", url).groups()
+    assert f"listen {address};" in (SERVE / "nginx.conf").read_text()
+    assert f"location = {path} {{" in (SERVE / "nginx.conf").read_text()
+
+
+def test_nginx_knows_every_directive_where_it_stands_and_takes_its_arguments():
+    assert crossplane.parse(str(SERVE / "nginx.conf"), single=True, strict=True)["errors"] == []
+
+
+# Kubernetes
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="needs kubectl, though no cluster")
+def test_kubectl_renders_what_the_files_describe(manifests):
+    done = subprocess.run(["kubectl", "kustomize", str(SERVE)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    rendered = {document["kind"]: document for document in yaml.safe_load_all(done.stdout)}
+    assert rendered.keys() == manifests.keys() | {"ConfigMap"}
+    namespaces = {document["metadata"].get("namespace") for kind, document in rendered.items() if kind != "Namespace"}
+    assert namespaces == {rendered["Namespace"]["metadata"]["name"]}
+    config = rendered["ConfigMap"]
+    assert config["metadata"]["name"].startswith("serving-")  # and a hash of what it holds: a change is a rollout
+    for name, text in config["data"].items():
+        source = SERVE / "k8s" / name
+        assert text == (source if source.exists() else SERVE / name).read_text()
+    volumes = rendered["Deployment"]["spec"]["template"]["spec"]["volumes"]
+    assert config["metadata"]["name"] in {volume.get("configMap", {}).get("name") for volume in volumes}
+
+
+def test_pods_start_the_server_as_compose_does(compose, container):
+    assert container["command"] + container["args"] == compose["serving"]["entrypoint"]
+
+
+def test_the_config_map_holds_every_file_that_the_server_reads(container):
+    (generated,) = documents("kustomization.yaml")[0]["configMapGenerator"]
+    assert all((SERVE / path).is_file() for path in generated["files"])
+    told = {Path(flag.split("=")[1]).name for flag in container["args"] if "_file=" in flag}
+    assert {Path(path).name for path in generated["files"]} == told
+
+
+def test_every_object_selects_the_pods_of_the_deployment(manifests):
+    labels = manifests["Deployment"]["spec"]["template"]["metadata"]["labels"]
+    assert manifests["Deployment"]["spec"]["selector"]["matchLabels"] == labels
+    assert manifests["Service"]["spec"]["selector"] == labels
+    assert manifests["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"] == labels
+    assert manifests["HorizontalPodAutoscaler"]["spec"]["scaleTargetRef"]["name"] == "serving"
+
+
+def test_the_autoscaler_has_a_request_to_reckon_with_and_no_fixed_number_beside_it(manifests, container):
+    assert "cpu" in container["resources"]["requests"]
+    assert "replicas" not in manifests["Deployment"]["spec"]
+    spec = manifests["HorizontalPodAutoscaler"]["spec"]
+    assert manifests["PodDisruptionBudget"]["spec"]["minAvailable"] < spec["minReplicas"] < spec["maxReplicas"]
+
+
+def test_a_pod_may_do_no_more_than_it_must_and_reads_the_models_only(manifests, container):
+    pod = manifests["Deployment"]["spec"]["template"]["spec"]
+    assert pod["securityContext"]["runAsNonRoot"]
+    assert not pod["automountServiceAccountToken"]
+    assert container["securityContext"]["readOnlyRootFilesystem"]
+    assert container["securityContext"]["capabilities"]["drop"] == ["ALL"]
+    mounted = {mount["mountPath"]: mount.get("readOnly", False) for mount in container["volumeMounts"]}
+    assert mounted["/models"]
+    assert mounted["/config"]
+
+
+def test_a_rollout_never_leaves_fewer_pods_and_gives_requests_time_to_end(manifests, container):
+    spec = manifests["Deployment"]["spec"]
+    assert spec["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
+    name, pause = container["lifecycle"]["preStop"]["exec"]["command"]
+    (timeout,) = [flag.split("=")[1] for flag in container["args"] if "timeout_in_ms" in flag]
+    assert name == "sleep"
+    assert int(timeout) / 1000 < int(pause) < spec["template"]["spec"]["terminationGracePeriodSeconds"]
+
+
+@pytest.mark.server
+def test_probes_ask_for_what_is_there_exactly_while_the_model_is_available(container, served):
+    import httpx
+
+    for probe in ("startupProbe", "readinessProbe"):
+        path = container[probe]["httpGet"]["path"]
+        assert httpx.get(served + path, trust_env=False).status_code == 200
+        assert httpx.get(served + path.replace("spa-eng", "no-such"), trust_env=False).status_code == 404
+    alive = httpx.get(served + container["livenessProbe"]["httpGet"]["path"], trust_env=False)
+    assert alive.status_code == 200
+
+
+@pytest.fixture
+def publish(tmp_path: Path) -> tuple[list[str], dict[str, str], Path]:
+    """The publishing job's command with folders of this test, its environment, and the folder of the models."""
+    (job,) = documents("k8s/publish-version.yaml")
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    models, exported = tmp_path / "models", tmp_path / "export"
+    models.mkdir()
+    (exported / "spa-eng" / "2" / "variables").mkdir(parents=True)
+    (exported / "spa-eng" / "2" / "variables" / "variables.index").write_text("weights")
+    *shell, script = container["command"]
+    script = script.replace("cd /models", f"cd {shlex.quote(str(models))}").replace("/export", str(exported))
+    environment = {each["name"]: each["value"] for each in container["env"]}
+    return [*shell, script], environment | {"PATH": "/usr/bin:/bin"}, models
+
+
+def test_the_publishing_job_makes_a_whole_version_and_leaves_nothing_beside_it(publish):
+    command, environment, models = publish
+    (models / "spa-eng" / "partial-2").mkdir(parents=True)  # what an earlier attempt left
+    (models / "spa-eng" / "partial-2" / "junk").write_text("junk")
+    subprocess.run(command, env=environment, check=True)
+    assert [path.name for path in (models / "spa-eng").iterdir()] == ["2"]
+    written = [path.relative_to(models).as_posix() for path in models.rglob("*") if path.is_file()]
+    assert written == ["spa-eng/2/variables/variables.index"]
+
+
+def test_the_publishing_job_never_touches_a_version_that_is_there(publish):
+    command, environment, models = publish
+    (models / "spa-eng" / "2").mkdir(parents=True)
+    subprocess.run(command, env=environment, check=True, capture_output=True)
+    assert list((models / "spa-eng" / "2").iterdir()) == []
+
+
+def test_the_publishing_job_fails_without_a_trace_when_the_version_is_missing(publish):
+    command, environment, models = publish
+    failed = subprocess.run(command, env=environment | {"VERSION": "3"}, capture_output=True)
+    assert failed.returncode != 0
+    assert [path.name for path in (models / "spa-eng").iterdir()] == []
+
+
+# Continuous integration
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / ".github" / "workflows").glob("*.yml")), ids=lambda path: path.name)
+def test_a_workflow_runs_commands_that_exist(path):
+    workflow = yaml.safe_load(path.read_text())
+    commands = "\n".join(step.get("run", "") for job in workflow["jobs"].values() for step in job["steps"])
+    targets = set(re.findall(r"^([\w-]+):(?!=)", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    called = set(re.findall(r"\bmake ([\w-]+)", commands))
+    assert called
+    assert called <= targets
+    for module in set(re.findall(r"-m (serve\.\w+|nmt_keras[\w.]*)", commands)):
+        subprocess.run([sys.executable, "-m", module, "--help"], cwd=ROOT, check=True, capture_output=True, timeout=60)
+    for file in re.findall(r"\bserve/[\w./-]+\.(?:yaml|config)\b", commands):
+        assert (ROOT / file).is_file()
+
+
+def test_ci_leaves_out_no_test_of_the_page():
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text())["jobs"]
+    steps = [step for job in jobs.values() for step in job["steps"] if step.get("run") == "make test"]
+    assert [step["env"] for step in steps] == [{conftest.BROWSER_REQUIRED: "1"}]
+
+
+def test_a_browser_that_is_required_and_missing_stops_the_tests(monkeypatch):
+    monkeypatch.setattr(conftest, "CHROMIUM", None)
+    monkeypatch.delenv(conftest.BROWSER_REQUIRED, raising=False)
+    conftest.pytest_configure(None)
+    monkeypatch.setenv(conftest.BROWSER_REQUIRED, "1")
+    with pytest.raises(pytest.UsageError, match="BROWSER_REQUIRED: expected chromium, google-chrome or"):
+        conftest.pytest_configure(None)
+    monkeypatch.setattr(conftest, "CHROMIUM", "/usr/bin/chromium")
+    conftest.pytest_configure(None)
+
+
+def test_ci_builds_the_images_that_the_dockerfile_tells_of():
+    told = re.findall(r"^#   (docker build .*? \.)(?: |$)", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text())["jobs"]
+    ran = [step.get("run") for job in jobs.values() for step in job["steps"]]
+    assert len(told) == 3
+    assert not [command for command in told if command not in ran and "BASE=" not in command]
+
+
+@pytest.fixture
+def fetch_page(served: str, tmp_path: Path) -> Callable[[], subprocess.CompletedProcess[str]]:
+    """Runs the step that fetches the page as GitHub does, beside a copy of the page, against the embedded server."""
+    steps = yaml.safe_load((ROOT / ".github" / "workflows" / "serving.yml").read_text())["jobs"]["conformance"]["steps"]
+    (script,) = (step["run"] for step in steps if step.get("name", "").startswith("The page through nginx"))
+    here = script.replace("https://localhost:8443", served)
+    assert here.count(served) == 3
+    shutil.copytree(SERVE / "web", tmp_path / "serve" / "web")
+    return lambda: subprocess.run(["bash", "-e", "-c", here], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.server
+def test_the_workflow_fetches_the_page_whole(fetch_page):
+    done = fetch_page()
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("path", ["index.html", "words.js", "config.json", "missing.js"])
+def test_the_workflow_fails_where_a_file_of_the_page_is_another_or_missing(fetch_page, tmp_path, path):
+    with (tmp_path / "serve" / "web" / path).open("a") as file:
+        file.write(" ")
+    assert fetch_page().returncode != 0
+
+
+def test_the_training_job_tells_every_worker_of_all_and_trains_with_a_command_that_parses(tmp_path):
+    (_, job) = yaml.safe_load_all((ROOT / "docs" / "guides" / "training-job.yaml").read_text())
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    (workers,) = (each["value"] for each in container["env"] if each["name"] == "WORKERS")
+    assert job["spec"]["completions"] == job["spec"]["parallelism"] == int(workers)
+    told = tmp_path / "nmt"
+    told.write_text('#!/bin/sh\nprintf "%s\\n" "$TF_CONFIG" | tr "\\n" " "\necho\nprintf "%s\\n" "$@"\n')
+    told.chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "WORKERS": workers, "JOB_COMPLETION_INDEX": "2"}
+    done = subprocess.run(container["command"], env=environment, capture_output=True, text=True, check=True)
+    config, *arguments = done.stdout.splitlines()
+    assert json.loads(config) == {
+        "cluster": {"worker": [f"training-{number}.training:2222" for number in range(4)]},
+        "task": {"type": "worker", "index": 2},
+    }
+    command = cli.parse(arguments)
+    assert command.data.name == "prepared"
+    assert command.chosen().train.steps == 300_000

@@ -1,0 +1,677 @@
+"""The embedded server as a process: gRPC, monitoring, other hosts' pages, difficult clients, new versions."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import grpc
+import httpx
+import numpy as np
+import pytest
+import tensorflow as tf
+from classifier_model import export_classifier
+from prometheus_client.parser import text_string_to_metric_families
+from reverser import export_reverser
+from tensorflow_serving.apis.classification_pb2 import ClassificationRequest
+from tensorflow_serving.apis.get_model_metadata_pb2 import GetModelMetadataRequest, SignatureDefMap
+from tensorflow_serving.apis.get_model_status_pb2 import GetModelStatusRequest
+from tensorflow_serving.apis.inference_pb2 import MultiInferenceRequest
+from tensorflow_serving.apis.model_management_pb2 import ReloadConfigRequest
+from tensorflow_serving.apis.model_service_pb2_grpc import ModelServiceStub
+from tensorflow_serving.apis.predict_pb2 import PredictRequest
+from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
+from tensorflow_serving.apis.prediction_service_pb2_grpc import PredictionServiceStub
+from tensorflow_serving.apis.regression_pb2 import RegressionRequest
+
+from serve.servable import load_servable
+from serve.status import StatusError
+
+ROOT = Path(__file__).parents[2]
+SECONDS = 2.0
+"""A request may take in the server of these tests."""
+
+pytestmark = pytest.mark.server
+
+
+class Served(NamedTuple):
+    """A running server and the folder that it watches."""
+
+    http: httpx.Client
+    channel: grpc.Channel
+    prediction: PredictionServiceStub
+    model: ModelServiceStub
+    models: Path
+
+    def connect(self) -> socket.socket:
+        return socket.create_connection((self.http.base_url.host, self.http.base_url.port), timeout=20)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    models = tmp_path_factory.mktemp("models")
+    export_reverser(models / "rev" / "1")
+    export_classifier(models / "cls" / "1")
+    options = ["--enable-monitoring", "--enable-cors-support", "--poll-seconds", "0.1"]
+    limits = [
+        "--rest-api-timeout-in-ms",
+        f"{SECONDS * 1000:.0f}",
+        "--max-batch-rows",
+        "7",
+        "--max-body-bytes",
+        "100000",
+    ]
+    ports = ["--port", "0", "--grpc-port", "0"]
+    command = [sys.executable, "-m", "serve.server", "--model-dir", str(models), *ports, *options, *limits]
+    log = models / "log"
+    with log.open("w") as errors, subprocess.Popen(command, cwd=ROOT, stdout=-1, stderr=errors, text=True) as process:
+        try:
+            assert process.stdout is not None
+            addresses = [process.stdout.readline().removeprefix("Listening on ").strip() for _ in range(2)]
+            assert addresses[1].startswith("grpc://"), log.read_text()
+            with (
+                httpx.Client(base_url=addresses[0], timeout=20, trust_env=False) as http,
+                grpc.insecure_channel(addresses[1].removeprefix("grpc://")) as channel,
+            ):
+                yield Served(http, channel, PredictionServiceStub(channel), ModelServiceStub(channel), models)
+            process.terminate()
+            assert process.wait(30) == 0, log.read_text()
+        finally:
+            process.kill()
+    assert "Traceback" not in log.read_text()
+
+
+# gRPC
+
+
+def predict_request(*texts: str, model: str = "rev", signature: str = "") -> PredictRequest:
+    request = PredictRequest()
+    request.model_spec.name = model
+    request.model_spec.signature_name = signature
+    request.inputs["text"].CopyFrom(tf.make_tensor_proto(list(texts), tf.string))
+    return request
+
+
+def test_grpc_answers_as_rest_does(served):
+    answer = served.prediction.Predict(predict_request("uno dos", "tres", signature="align"))
+    assert answer.model_spec.name == "rev"
+    assert answer.model_spec.version.value == 1
+    assert answer.model_spec.signature_name == "align"
+    document = {"signature_name": "align", "inputs": ["uno dos", "tres"]}
+    outputs = served.http.post("/v1/models/rev:predict", json=document).json()["outputs"]
+    assert answer.outputs.keys() == outputs.keys()
+    for name, values in outputs.items():
+        array = tf.make_ndarray(answer.outputs[name])
+        expected = np.char.encode(values) if array.dtype == object else np.array(values, array.dtype)
+        np.testing.assert_array_equal(array.astype(expected.dtype), expected, name)
+
+
+def test_answers_lie_in_typed_fields_where_clients_in_other_languages_look(served):
+    answer = served.prediction.Predict(predict_request("uno dos"))
+    assert list(answer.outputs["translation"].string_val) == [b"dos uno"]
+    assert list(answer.outputs["truncated"].bool_val) == [False]
+    np.testing.assert_allclose(answer.outputs["score"].float_val, [-2 / 3], rtol=1e-6)
+    assert answer.outputs["score"].tensor_content == b""
+
+
+def test_only_the_outputs_that_are_asked_for_are_answered(served):
+    request = predict_request("uno")
+    request.output_filter.append("score")
+    assert set(served.prediction.Predict(request).outputs) == {"score"}
+
+
+def broken(case: str) -> PredictRequest:
+    """A predict request with one mistake."""
+    request = predict_request("uno")
+    spec, text = request.model_spec, request.inputs["text"]
+    if case == "no spec":
+        request.ClearField("model_spec")
+    elif case == "no name":
+        spec.name = ""
+    elif case == "model":
+        spec.name = "nope"
+    elif case == "version":
+        spec.version.value = 9
+    elif case == "label":
+        spec.version_label = "old"
+    elif case == "signature":
+        spec.signature_name = "x"
+    elif case == "initialisation":
+        spec.signature_name = "__saved_model_init_op"
+    elif case == "extra input":
+        request.inputs["more"].CopyFrom(text)
+    elif case == "other input":
+        request.inputs["more"].CopyFrom(text)
+        del request.inputs["text"]
+    elif case == "type":
+        text.CopyFrom(tf.make_tensor_proto([1.5]))
+    elif case == "rank":
+        text.CopyFrom(tf.make_tensor_proto("uno"))
+    elif case == "rows":
+        text.CopyFrom(tf.make_tensor_proto(["uno"] * 8))
+    elif case == "claimed size":
+        text.tensor_shape.dim[0].size = 2**40
+    elif case == "negative size":
+        text.tensor_shape.dim[0].size = -3
+    elif case == "no such type":
+        text.dtype = 999
+    elif case == "content":
+        text.CopyFrom(tf.make_tensor_proto([1.5, 2.5]))
+        text.tensor_shape.dim[0].size = 3
+    elif case == "output":
+        request.output_filter.append("x")
+    elif case == "output twice":
+        request.output_filter.extend(["score", "score"])
+    return request
+
+
+@pytest.mark.parametrize(
+    ("case", "code", "message"),
+    [
+        ("no spec", "INVALID_ARGUMENT", "Missing ModelSpec"),
+        ("no name", "INVALID_ARGUMENT", "ModelSpec has no name specified."),
+        ("model", "NOT_FOUND", "Servable not found for request: Latest(nope)"),
+        ("version", "NOT_FOUND", "Servable not found for request: Specific(rev, 9)"),
+        ("label", "INVALID_ARGUMENT", "Unrecognized servable version label: old"),
+        ("signature", "FAILED_PRECONDITION", 'Serving signature key "x" not found.'),
+        (
+            "initialisation",
+            "INTERNAL",
+            "Expected prediction signature method_name to be one of {tensorflow/serving/predict, "
+            "tensorflow/serving/classify, tensorflow/serving/regress}. Was: ",
+        ),
+        (
+            "extra input",
+            "INVALID_ARGUMENT",
+            "input size does not match signature: 2!=1 len({more,text}) != len({text}). "
+            "Sent extra: {more}. Missing but required: {}.",
+        ),
+        (
+            "other input",
+            "INVALID_ARGUMENT",
+            "input tensor alias not found in signature: more. Inputs expected to be in the set {text}.",
+        ),
+        ("type", "INVALID_ARGUMENT", "Expects arg[0] to be string but float is provided"),
+        ("rank", "INVALID_ARGUMENT", "Shape of input text: expected [?], received []"),
+        ("rows", "INVALID_ARGUMENT", "Input text has 8 rows, more than 7 (--max-batch-rows): send fewer at a time"),
+        (
+            "claimed size",
+            "INVALID_ARGUMENT",
+            "Input text has 1099511627776 values, more than 2000000 (--max-values)",
+        ),
+        ("negative size", "INVALID_ARGUMENT", "tensor parsing error: text"),
+        ("no such type", "INVALID_ARGUMENT", "tensor parsing error: text"),
+        ("content", "INVALID_ARGUMENT", "tensor parsing error: text"),
+        (
+            "output",
+            "INVALID_ARGUMENT",
+            "output tensor alias not found in signature: x "
+            "Outputs expected to be in the set {score,translation,truncated}.",
+        ),
+        ("output twice", "INVALID_ARGUMENT", "duplicate output tensor alias: score"),
+    ],
+)
+def test_each_failure_over_grpc_has_tensorflow_servings_code_and_message(served, case, code, message):
+    with pytest.raises(grpc.RpcError) as caught:
+        served.prediction.Predict(broken(case))
+    assert caught.value.code().name == code
+    assert caught.value.details() == message
+
+
+@pytest.mark.parametrize("message", [b"\xff", b"\x0a\x05\x0a\x03\xff\xfe\xfd"], ids=["cut short", "not UTF-8"])
+@pytest.mark.parametrize(
+    "method",
+    [
+        *(f"PredictionService/{name}" for name in ("Predict", "Classify", "Regress", "MultiInference")),
+        "PredictionService/GetModelMetadata",
+        "ModelService/GetModelStatus",
+        "ModelService/HandleReloadConfigRequest",
+    ],
+)
+def test_a_message_that_cannot_be_decoded_is_answered_as_grpc_for_cpp_does(served, method, message):
+    with pytest.raises(grpc.RpcError) as caught:
+        served.channel.unary_unary(f"/tensorflow.serving.{method}")(message)
+    assert caught.value.code() is grpc.StatusCode.INTERNAL
+    assert caught.value.details() == "The request message could not be decoded"
+
+
+def test_a_method_that_does_not_exist_is_unimplemented(served):
+    with pytest.raises(grpc.RpcError) as caught:
+        served.channel.unary_unary("/tensorflow.serving.PredictionService/Translate")(b"")
+    assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
+
+
+def test_a_message_beyond_the_limit_is_refused_and_the_connection_lives_on(served):
+    with pytest.raises(grpc.RpcError) as caught:
+        served.prediction.Predict(predict_request("a" * 200_000))
+    assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert served.prediction.Predict(predict_request("uno")).outputs["translation"].string_val[0] == b"uno"
+
+
+def test_status_and_metadata_are_answered_over_grpc(served):
+    request = GetModelStatusRequest()
+    request.model_spec.name = "cls"
+    (status,) = served.model.GetModelStatus(request).model_version_status
+    assert (status.version, status.state, status.status.error_code) == (1, status.AVAILABLE, 0)
+    request.model_spec.name = "nope"
+    with pytest.raises(grpc.RpcError, match="Could not find any versions of model nope"):
+        served.model.GetModelStatus(request)
+
+    metadata = GetModelMetadataRequest()
+    metadata.model_spec.name = "rev"
+    with pytest.raises(grpc.RpcError, match="must specify at least one metadata_field"):
+        served.prediction.GetModelMetadata(metadata)
+    metadata.metadata_field.append("signature_def")
+    answer = served.prediction.GetModelMetadata(metadata)
+    definitions = SignatureDefMap()
+    assert answer.metadata["signature_def"].Unpack(definitions)
+    assert definitions.signature_def["align"].inputs["text"].dtype == tf.string.as_datatype_enum
+    metadata.metadata_field.append("x")
+    with pytest.raises(grpc.RpcError, match="Metadata field x is not supported"):
+        served.prediction.GetModelMetadata(metadata)
+
+
+def classification(*values: float, signature: str = "") -> ClassificationRequest:
+    request = ClassificationRequest()
+    request.model_spec.name = "cls"
+    request.model_spec.signature_name = signature
+    for value in values:
+        request.input.example_list.examples.add().features.feature["x"].float_list.value.append(value)
+    return request
+
+
+def test_examples_are_classified_and_regressed_over_grpc(served):
+    (result,) = served.prediction.Classify(classification(1.5)).result.classifications
+    assert [(each.label, each.score) for each in result.classes] == [("low", -1.5), ("high", 1.5)]
+
+    regression = RegressionRequest()
+    regression.model_spec.name = "cls"
+    regression.model_spec.signature_name = "regress"
+    examples = regression.input.example_list_with_context
+    examples.context.features.feature["x"].float_list.value.append(0.5)
+    examples.examples.add()
+    examples.examples.add().features.feature["x"].float_list.value.append(4.0)
+    answer = served.prediction.Regress(regression)
+    assert [each.value for each in answer.result.regressions] == [1.0, 8.0]
+
+
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        (classification(), "Input is empty."),
+        (classification(1.5, signature="x"), "No signature was found with the name: x"),
+        (
+            classification(1.5, signature="regress"),
+            "Expected classification signature method_name to be tensorflow/serving/classify. "
+            "Was: tensorflow/serving/regress",
+        ),
+        (classification(*range(8)), "Input inputs has 8 rows, more than 7 (--max-batch-rows): send fewer at a time"),
+    ],
+)
+def test_a_classification_that_does_not_fit_is_refused(served, request_, message):
+    with pytest.raises(grpc.RpcError) as caught:
+        served.prediction.Classify(request_)
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert caught.value.details() == message
+
+
+def test_several_inferences_share_their_examples(served):
+    request = MultiInferenceRequest(input=classification(1.5).input)
+    for method, signature in (("classify", ""), ("regress", "regress")):
+        task = request.tasks.add(method_name=f"tensorflow/serving/{method}")
+        task.model_spec.name = "cls"
+        task.model_spec.signature_name = signature
+    classes, values = served.prediction.MultiInference(request).results
+    assert [each.score for each in classes.classification_result.classifications[0].classes] == [-1.5, 1.5]
+    assert values.regression_result.regressions[0].value == 3.0
+    assert values.model_spec.signature_name == "regress"
+
+    request.tasks[1].model_spec.signature_name = ""
+    request.tasks[1].method_name = "tensorflow/serving/classify"
+    with pytest.raises(grpc.RpcError, match="Duplicate evaluation of signature: serving_default"):
+        served.prediction.MultiInference(request)
+    request.tasks[1].model_spec.name = "rev"
+    with pytest.raises(grpc.RpcError, match="must access the same model name"):
+        served.prediction.MultiInference(request)
+    request.tasks[1].model_spec.name = "cls"
+    request.tasks[1].method_name = "tensorflow/serving/predict"
+    with pytest.raises(grpc.RpcError, match="Unsupported signature method_name: tensorflow/serving/predict"):
+        served.prediction.MultiInference(request)
+
+
+# Monitoring, other hosts' pages
+
+
+REQUESTS = ":tensorflow:serving:request_count_total"
+"""So does Prometheus's Python parser call what the page calls ``request_count``."""
+
+
+def samples(served: Served) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    """The metrics as Prometheus's own parser reads them: by name and labels."""
+    page = served.http.get("/monitoring/prometheus/metrics")
+    assert page.headers["content-type"].startswith("text/plain")
+    families = text_string_to_metric_families(page.text)
+    return {(s.name, frozenset(s.labels.items())): s.value for family in families for s in family.samples}
+
+
+def test_requests_are_counted_by_model_signature_and_status(served):
+    def counted(name: str, **labels: str) -> float:
+        return samples(served).get((name, frozenset(labels.items())), 0)
+
+    ok = {"model_name": "rev", "status": "OK"}
+    before = counted(REQUESTS, **ok)
+    aligned = counted("embedded_server_signature_requests_total", signature_name="align", **ok)
+    latency = {"model_name": "rev", "API": "predict", "entrypoint": "REST"}
+    timed = counted(":tensorflow:serving:request_latency_count", **latency)
+    run = counted(":tensorflow:serving:runtime_latency_count", model_name="rev", API="Predict", runtime="TF1")
+    wrong = counted(REQUESTS, model_name="", status="NOT_FOUND")
+
+    served.http.post("/v1/models/rev:predict", json={"signature_name": "align", "instances": ["uno"]})
+    served.prediction.Predict(predict_request("uno"))
+    served.http.post("/v1/models/made-up:predict", json={"instances": ["uno"]})
+
+    assert counted(REQUESTS, **ok) == before + 2
+    assert counted("embedded_server_signature_requests_total", signature_name="align", **ok) == aligned + 1
+    assert counted(":tensorflow:serving:request_latency_count", **latency) == timed + 1
+    assert (
+        counted(":tensorflow:serving:runtime_latency_count", model_name="rev", API="Predict", runtime="TF1") == run + 2
+    )
+    assert counted(REQUESTS, model_name="", status="NOT_FOUND") == wrong + 1
+    assert not [labels for _, labels in samples(served) if ("model_name", "made-up") in labels]
+
+
+def test_metrics_carry_tensorflow_servings_names_types_and_buckets(served):
+    served.http.post("/v1/models/rev:predict", json={"instances": ["uno"]})
+    page = served.http.get("/monitoring/prometheus/metrics").text
+    assert "# TYPE :tensorflow:serving:request_count counter\n" in page
+    assert '\n:tensorflow:serving:request_count{model_name="rev",status="OK"} ' in page
+    assert "# TYPE :tensorflow:serving:request_latency histogram\n" in page
+    bounds = {dict(labels)["le"] for name, labels in samples(served) if name.endswith("request_latency_bucket")}
+    assert len(bounds) == 34
+    assert {"10.0", "18.0", "+Inf"} < bounds
+
+
+def test_the_metrics_path_is_exact(served):
+    response = served.http.get("/monitoring/prometheus/metrics?x=1")
+    assert response.status_code == 400
+    expected = "Unexpected path: /monitoring/prometheus/metrics?x=1. Should be /monitoring/prometheus/metrics"
+    assert response.text == expected
+
+
+def test_answers_and_errors_may_be_read_by_pages_of_other_hosts(served):
+    preflight = served.http.options("/v1/models/rev:predict", headers={"Origin": "https://example.org"})
+    assert preflight.status_code == 200
+    assert preflight.content == b""
+    for response in (preflight, served.http.get("/v1/models/rev"), served.http.get("/v1/models/nope")):
+        assert response.headers["access-control-allow-origin"] == "*"
+        assert response.headers["access-control-allow-methods"] == "POST, GET"
+        assert response.headers["access-control-allow-headers"] == "Content-Type"
+
+
+# Difficult clients
+
+BODY = b'{"instances": ["uno dos"]}'
+
+
+def talk(served: Served, *parts: bytes, pause: float = 0.0) -> bytes:
+    """Everything the server says to ``parts``, sent one after the other, until it closes the connection."""
+    with served.connect() as connection:
+        with contextlib.suppress(ConnectionError):  # the server need not read to the end what it refuses
+            for part in parts:
+                connection.sendall(part)
+                time.sleep(pause)
+        return everything(connection)
+
+
+def everything(connection: socket.socket) -> bytes:
+    said = b""
+    with contextlib.suppress(ConnectionResetError):
+        while more := connection.recv(65536):
+            said += more
+    return said
+
+
+def post(body: bytes, *headers: str, path: str = "/v1/models/rev:predict", version: str = "1.1") -> bytes:
+    lines = [f"POST {path} HTTP/{version}", "Host: server", *headers]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+LENGTH = f"Content-Length: {len(BODY)}"
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        post(BODY, LENGTH, "Connection: close"),
+        post(BODY, LENGTH, version="1.0"),
+        post(
+            b"5\r\n" + BODY[:5] + b"\r\n15\r\n" + BODY[5:] + b"\r\n0\r\n\r\n",
+            "Transfer-Encoding: chunked",
+            "Connection: close",
+        ),
+        post(BODY, LENGTH, "Expect: 100-continue", "Connection: close"),
+        post(BODY, LENGTH, "Connection: close", path="http://server/v1/models/rev:predict"),
+        post(BODY, LENGTH, "Connection: close, Upgrade", "Upgrade: websocket"),
+    ],
+    ids=["length", "1.0", "chunked", "expect", "absolute", "upgrade"],
+)
+def test_every_way_to_send_a_body_is_understood(served, request_):
+    said = talk(served, request_)
+    assert b" 200 OK" in said
+    assert b'"translation": "dos uno"' in said
+
+
+def test_requests_sent_at_once_are_answered_in_their_order(served):
+    bodies = [json.dumps({"instances": [f"{number} x"]}).encode() for number in range(3)]
+    requests = [post(body, f"Content-Length: {len(body)}") for body in bodies]
+    said = talk(served, b"".join(requests) + b"GET /v1/models/rev HTTP/1.1\r\nHost: s\r\nConnection: close\r\n\r\n")
+    assert [said.find(f'"x {number}"'.encode()) > 0 for number in range(3)] == [True] * 3
+    assert said.find(b'"x 0"') < said.find(b'"x 1"') < said.find(b'"x 2"') < said.find(b"model_version_status")
+
+
+@pytest.mark.parametrize(
+    ("request_line", "status", "message"),
+    [
+        ("GET /v1/models/rev?", 404, "Could not find any versions of model rev?"),
+        ("GET http://server/v1/models/rev?", 404, "Could not find any versions of model rev?"),
+        ("POST /v1/models/rev:predict?", 400, "Malformed request: POST /v1/models/rev:predict?"),
+        ("GET /v1/models?", 400, "Malformed request: GET /v1/models?"),
+    ],
+)
+def test_a_question_mark_with_nothing_behind_it_is_part_of_the_path(served, request_line, status, message):
+    said = talk(served, f"{request_line} HTTP/1.1\r\nHost: server\r\nConnection: close\r\n\r\n".encode())
+    assert said.startswith(f"HTTP/1.1 {status} ".encode())
+    assert json.loads(said.partition(b"\r\n\r\n")[2]) == {"error": message}
+
+
+def test_each_of_several_requests_sent_at_once_keeps_its_own_path(served):
+    paths = ("/v1/models/rev?", "/v1/models/cls", "/v1/models/no?")
+    requests = [f"GET {path} HTTP/1.1\r\nHost: server\r\n" for path in paths]
+    said = talk(served, ("\r\n".join(requests) + "Connection: close\r\n\r\n").encode())
+    first, second, third = (said.find(part) for part in (b"model rev?", b"model_version_status", b"model no?"))
+    assert 0 < first < second < third
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400),
+        (b"GET /v1/models/rev\r\n\r\n", 400),
+        (b"GET /v1/models/" + b"a" * 1_000_000 + b" HTTP/1.1\r\nHost: s\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nHost: s\r\nX: " + b"a" * 1_000_000 + b"\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\n" + b"X: a\r\n" * 20_000 + b"\r\n", 400),
+        (post(b"x", "Content-Length: -1"), 400),
+        (post(b"x", "Content-Length: 5", "Content-Length: 6"), 400),
+        (post(b"zz\r\n", "Transfer-Encoding: chunked"), 400),
+        (post(b"", "Connection: close"), 400),
+        (post(b"", "Content-Length: 99999999999999999999", "Connection: close") + b"x" * 200_000, 413),
+        (b"PUT /v1/models/rev:predict HTTP/1.1\r\nHost: s\r\nConnection: close\r\n\r\n", 400),
+        (b"HEAD /v1/models/rev HTTP/1.1\r\nHost: s\r\nConnection: close\r\n\r\n", 400),
+        (b"TRACE /v1/models/rev HTTP/1.1\r\nHost: s\r\nConnection: close\r\n\r\n", 400),
+        (b"GET /v1/models/%FF%00%2F HTTP/1.1\r\nHost: s\r\nConnection: close\r\n\r\n", 404),
+    ],
+    ids=lambda value: str(value[:24]) if isinstance(value, bytes) else str(value),
+)
+def test_what_is_no_request_is_refused_and_the_next_one_is_answered(served, request_, status):
+    assert talk(served, request_).startswith(f"HTTP/1.1 {status} ".encode())
+    assert served.http.post("/v1/models/rev:predict", content=BODY).status_code == 200
+
+
+def test_a_client_that_does_not_finish_its_headers_is_cut_off(served):
+    began = time.monotonic()
+    assert talk(served, b"POST /v1/mod", b"els/rev:predict HT", pause=0.1) == b""
+    assert SECONDS * 0.9 < time.monotonic() - began < SECONDS + 10
+
+
+def test_a_client_that_does_not_finish_its_body_is_told_so(served):
+    said = talk(served, post(BODY[:9], LENGTH, "Connection: close"))
+    assert said.startswith(b"HTTP/1.1 408 ")
+    assert b'"error": "The body did not come within 2 seconds (--rest-api-timeout-in-ms)"' in said
+
+
+def test_a_client_that_sends_on_and_on_after_its_answer_is_cut_off(served):
+    with served.connect() as connection:
+        connection.sendall(b"GET /v1/models/rev HTTP/1.1\r\nHost: s\r\nContent-Length: 1000000\r\n\r\n")
+        began = time.monotonic()
+        with contextlib.suppress(ConnectionError):
+            while time.monotonic() - began < SECONDS + 10:
+                connection.sendall(b"x")
+                time.sleep(0.05)
+    assert SECONDS * 0.9 < time.monotonic() - began < SECONDS + 10
+
+
+def test_a_client_that_leaves_early_disturbs_nobody(served):
+    for part in (b"", b"POST", post(b"", LENGTH), post(BODY[:9], LENGTH), post(BODY, LENGTH)):
+        with served.connect() as connection:
+            connection.sendall(part)
+    assert served.http.post("/v1/models/rev:predict", content=BODY).status_code == 200
+
+
+# New versions
+
+
+def test_a_new_version_takes_over_without_a_failed_request(served):
+    failures, versions, stop = [], set(), threading.Event()
+
+    def ask() -> None:
+        with httpx.Client(base_url=served.http.base_url, timeout=20, trust_env=False) as http:
+            while not stop.is_set():
+                response = http.post("/v1/models/rev:predict", content=BODY)
+                if response.status_code != 200:
+                    failures.append(response.text)
+
+    def ask_grpc() -> None:
+        while not stop.is_set():
+            try:
+                versions.add(served.prediction.Predict(predict_request("uno")).model_spec.version.value)
+            except grpc.RpcError as error:
+                failures.append(error)
+
+    threads = [threading.Thread(target=target) for target in (ask, ask, ask_grpc)]
+    for thread in threads:
+        thread.start()
+    (served.models / "rev" / "2").mkdir()  # half-written: nothing in it yet
+    export_reverser(served.models / "rev" / "partial")
+    os.rename(served.models / "rev" / "partial", served.models / "rev" / "3")
+    deadline = time.monotonic() + 60
+    while max(versions, default=0) < 3 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(0.5)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert versions == {1, 3}
+    statuses = served.http.get("/v1/models/rev").json()["model_version_status"]
+    assert {status["version"]: status["state"] for status in statuses} in (
+        {"1": "END", "3": "AVAILABLE"},
+        {"1": "END", "2": "END", "3": "AVAILABLE"},
+    )
+
+
+def test_another_list_of_models_is_served_on_request(served):
+    request = ReloadConfigRequest()
+    config = request.config.model_config_list.config
+    config.add(name="again", base_path=str(served.models / "rev"), model_platform="tensorflow")
+    for name in ("rev", "cls"):
+        config.add(name=name, base_path=str(served.models / name), model_platform="tensorflow")
+    served.model.HandleReloadConfigRequest(request)
+    assert served.http.post("/v1/models/again:predict", content=BODY).status_code == 200
+
+    (_, labelled, _) = config
+    labelled.version_labels["stable"] = 77
+    with pytest.raises(grpc.RpcError, match="version 77 of model rev, which is not currently available") as caught:
+        served.model.HandleReloadConfigRequest(request)
+    assert caught.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+    labelled.version_labels["stable"] = max(int(path.name) for path in (served.models / "rev").iterdir())
+    served.model.HandleReloadConfigRequest(request)
+    assert served.http.post("/v1/models/rev/labels/stable:predict", content=BODY).status_code == 200
+    assert served.http.get("/v1/models/rev/labels/stable").status_code == 200
+
+    with pytest.raises(grpc.RpcError, match="Only ModelConfigList is currently supported"):
+        served.model.HandleReloadConfigRequest(ReloadConfigRequest())
+
+
+# Warm-up
+
+
+@pytest.fixture(scope="module")
+def reverser(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("reverser") / "1"
+    export_reverser(folder)
+    return folder
+
+
+def with_warm_up(reverser: Path, folder: Path, *records: bytes) -> Path:
+    """A copy of the model that brings ``records`` along."""
+    shutil.copytree(reverser, folder)
+    (folder / "assets.extra").mkdir()
+    with tf.io.TFRecordWriter(str(folder / "assets.extra" / "tf_serving_warmup_requests")) as writer:
+        for record in records:
+            writer.write(record)
+    return folder
+
+
+def log(request: PredictRequest) -> bytes:
+    record = PredictionLog()
+    record.predict_log.request.CopyFrom(request)
+    return record.SerializeToString()
+
+
+def test_a_version_is_warmed_up_with_the_requests_it_brings(reverser, tmp_path):
+    folder = with_warm_up(reverser, tmp_path / "1", *[log(predict_request("uno", *["dos"] * 300))] * 2)
+    load_servable(folder).close()
+
+
+@pytest.mark.parametrize(
+    ("records", "message"),
+    [
+        (
+            [log(predict_request("uno")), log(predict_request("uno", signature="x"))],
+            'Serving signature key "x" not found.',
+        ),
+        ([b"\xff"], "Failed to parse warmup record"),
+        ([PredictionLog().SerializeToString()], "Unsupported log_type for warmup"),
+        ([log(predict_request("a"))] * 1001, r"Number of warmup records exceeds the maximum \(1000\)"),
+    ],
+)
+def test_a_failing_warm_up_request_fails_the_load(reverser, tmp_path, records, message):
+    with pytest.raises(StatusError, match=message):
+        load_servable(with_warm_up(reverser, tmp_path / "1", *records))
+
+
+def test_warm_up_data_of_another_format_fails_the_load(reverser, tmp_path):
+    folder = with_warm_up(reverser, tmp_path / "1")
+    (folder / "assets.extra" / "tf_serving_warmup_requests").write_bytes(b"not a record file, but long enough")
+    with pytest.raises(StatusError, match="Please verify your warmup data is in TFRecord format"):
+        load_servable(folder)

@@ -1,0 +1,39 @@
+"""The embedded server as a process, and the browser that opens its page."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chromium-browser"))), None)
+"""The browser that opens the page, or None."""
+
+
+class Served(NamedTuple):
+    """Where a server listens."""
+
+    rest: str
+    rpc: str
+
+
+@contextmanager
+def running_server(models: Path) -> Iterator[Served]:
+    """An embedded server, a process of its own, over the models in a folder, where it leaves its log."""
+    command = [sys.executable, "-m", "serve.server", "--model-dir", str(models), "--port", "0", "--grpc-port", "0"]
+    command += ["--enable-monitoring", "--enable-cors-support"]
+    with (
+        (models / "server.log").open("w+") as log,
+        subprocess.Popen(
+            command, cwd=Path(__file__).parents[1], stdout=subprocess.PIPE, stderr=log, text=True
+        ) as server,
+    ):
+        try:
+            lines = [server.stdout.readline() for _ in range(2)]
+            assert all(line.startswith("Listening on ") for line in lines), (models / "server.log").read_text()
+            yield Served(*(line.split()[-1] for line in lines))
+        finally:
+            server.terminate()
+            server.wait(30)

@@ -1,0 +1,54 @@
+"""Configurations of tiny models, which tests train and compare in seconds."""
+
+import keras
+import numpy as np
+
+from nmt_keras.config import (
+    AttentionConfig,
+    DecoderConfig,
+    EncoderConfig,
+    ModelConfig,
+    Recipe,
+    SearchConfig,
+    TextConfig,
+    TrainConfig,
+)
+
+TINY_MODEL = ModelConfig(
+    embedding_size=5,
+    encoder=EncoderConfig(units=7),
+    attention=AttentionConfig(units=13),
+    decoder=DecoderConfig(units=11, readout_units=17),
+    dropout=0.1,
+)
+
+
+TINY_TEXT = TextConfig(kind="word", vocabulary_size=200, max_tokens=30)
+
+
+TINY_RECIPE = Recipe(
+    name="tiny",
+    source=TINY_TEXT,
+    target=TINY_TEXT,
+    model=TINY_MODEL,
+    train=TrainConfig(
+        steps=20,
+        minutes=None,
+        batch_size=16,
+        shapes=1,
+        learning_rate=0.02,
+        warmup_steps=2,
+        validations=1,
+        validation_sentences=8,
+        log_every=5,
+        xla=False,
+    ),
+    search=SearchConfig(max_tokens=12),
+)
+
+
+def randomise(part: keras.layers.Layer, seed: int) -> None:
+    """Gives every variable normal numbers, biases too: zeros would hide one that is forgotten."""
+    random = np.random.default_rng(seed)
+    for variable in part.trainable_variables:
+        variable.assign(random.normal(0.0, 0.5, variable.shape))

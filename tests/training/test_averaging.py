@@ -1,0 +1,185 @@
+"""Averages of weights, over steps and over checkpoints, and updates that add the gradients of several batches."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from bigram import STEPS, Bigram, Run, V, config
+from tiny import TINY_MODEL
+
+from nmt_keras.corpus.batches import Batch, Batches, TokenLists, choose_shapes
+from nmt_keras.models.seq2seq import build_model
+from nmt_keras.training import Updater, average_weights, load_weights, read_log
+from nmt_keras.training.step import FIRST_LOSS_SCALE
+
+PAD, END = 0, 3
+
+
+@pytest.fixture(scope="module")
+def batches():
+    random = np.random.default_rng(1)
+    sides = [TokenLists(random.integers(4, V, 120), np.full(24, 5)) for _ in range(2)]
+    shapes = choose_shapes(sides[0].lengths, sides[1].lengths, 1)
+    return Batches(*sides, batch_size=4, shapes=shapes, pool_size=13, seed=1)
+
+
+def new_model():
+    keras.utils.set_random_seed(5)
+    return Bigram(rate=0.0)
+
+
+# Accumulation
+
+
+@pytest.mark.parametrize("denominator", ["tokens", "sentences"])
+def test_batches_that_are_added_are_one_large_batch(denominator):
+    """Of 3, 1 and 2 sentences of different lengths: a mean of means would be another gradient."""
+    random = np.random.default_rng(2)
+    source, target = random.integers(4, V, (6, 5)).astype(np.int32), random.integers(4, V, (6, 4)).astype(np.int32)
+    target[[0, 3], 2:] = PAD
+    parts = [slice(0, 3), slice(3, 4), slice(4, 6)]
+    several = [Batch(source[rows], target[rows], len(source[rows])) for rows in parts]
+    updated = []
+    for group in (several, [Batch(source, target, 6)]):
+        model = new_model()
+        settings = config(accumulate=len(group), denominator=denominator, clip_norm=0.05, optimizer="sgd")
+        metrics = Updater(model, settings).update(group, 4, STEPS)
+        updated.append([*model.get_weights(), *map(float, metrics.loss), float(metrics.gradient_norm)])
+    for one, other in zip(*updated, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5)
+
+
+def test_batches_of_one_update_have_dropout_masks_of_their_own(batches):
+    batch = next(batches.epoch(0))
+    ratios = []
+    for rate in (0.0, 0.5):
+        keras.utils.set_random_seed(5)
+        updater = Updater(Bigram(rate=rate), config(accumulate=2, optimizer="sgd", learning_rate=1e-30))
+        one, both = (updater.update([batch] * count, 0, STEPS) for count in (1, 2))
+        ratios.append(float(both.loss.total) / float(one.loss.total))
+    assert ratios[0] == 2.0
+    assert ratios[1] != pytest.approx(2.0, abs=1e-6)
+
+
+def test_a_run_that_adds_batches_makes_its_epochs_in_fewer_steps(batches, tmp_path):
+    run = Run(batches, tmp_path, config(steps=None, epochs=2.0, accumulate=3, validations=1))()
+    assert run.steps[-1] == round(2 * len(batches) / 3)
+
+
+# Moving averages
+
+
+def test_the_average_is_of_the_weights_after_each_update_and_what_is_validated_and_kept(batches, tmp_path):
+    decay, seen, validated = 0.7, [], []
+    run = Run(batches, tmp_path, config(ema_decay=decay, steps=6, validations=1, checkpoint_every=6))
+
+    def note():
+        seen.append(run.model.get_weights())
+
+    run.at = dict.fromkeys(range(1, 7), note)
+    run.validate = lambda: validated.append(run.model.get_weights()) or {"valid_loss": 1.0}
+    run()
+    average = seen[0]
+    for weights in seen[1:]:
+        average = [decay * old + (1.0 - decay) * new for old, new in zip(average, weights, strict=True)]
+    best = Bigram()
+    load_weights(best, tmp_path / "checkpoints")
+    for wanted, found, kept, last, now in zip(
+        average, validated[0], best.get_weights(), seen[-1], run.model.get_weights(), strict=True
+    ):
+        np.testing.assert_allclose(found, wanted, rtol=1e-5)
+        np.testing.assert_array_equal(kept, found)
+        np.testing.assert_array_equal(now, last)
+        assert np.abs(found - last).max() > 1e-4
+
+
+# Means of checkpoints
+
+
+def test_the_mean_of_the_last_checkpoints(batches, tmp_path):
+    run = Run(batches, tmp_path, config(keep=3, checkpoint_every=4))
+    seen = {}
+    run.at = {step: lambda step=step: seen.update({step: run.model.get_weights()}) for step in range(1, STEPS + 1)}
+    run()  # checkpoints of 4, 5, 8, 10, 12, 15, 16 and 20
+    model = Bigram()
+    assert average_weights(model, tmp_path / "checkpoints", 3) == [15, 16, 20]
+    for number, found in enumerate(model.get_weights()):
+        np.testing.assert_allclose(found, np.mean([seen[step][number] for step in (15, 16, 20)], axis=0), rtol=1e-6)
+    assert average_weights(model, tmp_path / "checkpoints", 1) == [20]
+    np.testing.assert_array_equal(model.get_weights()[0], seen[20][0])
+    with pytest.raises(ValueError, match=r"count: expected 1 to 3, the checkpoints that .*last keeps, received 4"):
+        average_weights(model, tmp_path / "checkpoints", 4)
+    with pytest.raises(ValueError, match="embedding: "):
+        average_weights(Bigram(units=5), tmp_path / "checkpoints", 2)
+
+
+# Plateaus
+
+
+def test_the_rate_falls_after_each_validation_without_a_better_loss(batches, tmp_path):
+    settings = config(decay="plateau", plateau_factor=0.1, warmup_steps=0, log_every=1, clip_norm=None)
+    run = Run(batches, tmp_path, settings, losses=(3.0, 3.5, 2.0, 2.0))
+    run()
+    rates = [row["learning_rate"] for row in _rows(tmp_path)]
+    assert rates == pytest.approx([0.05] * 10 + [0.005] * 10)
+
+
+def _rows(folder):
+    return [row for row in read_log(folder / "log.jsonl") if "learning_rate" in row]
+
+
+# Precision
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
+@pytest.mark.long
+def test_a_real_model_learns_in_half_precision_with_weights_in_single(dtype_policy, precision):
+    dtype_policy(f"mixed_{precision}")
+    model = build_model(TINY_MODEL, V, V)
+    settings = config(precision=precision, warmup_steps=0, decay="constant", learning_rate=0.02)
+    updater = Updater(model, settings)
+    source = np.array([[5, 6, END], [7, END, PAD]], np.int32)
+    batch = Batch(source, source, 2)
+    losses = [float(updater(batch, step, STEPS).loss.cross_entropy) for step in range(8)]
+    assert {variable.dtype for variable in model.trainable_variables} == {"float32"}
+    assert model.encoder.compute_dtype == precision
+    assert losses[-1] < 0.9 * losses[0]
+    assert all(np.isfinite(losses))
+    assert int(updater.health.skipped) == 0
+    assert float(tf.reduce_max(updater.health.scale)) == (2.0**15 if precision == "float16" else 1.0)
+
+
+@pytest.mark.long
+def test_a_large_batch_finds_its_loss_scale_and_no_row_of_skipped_updates_is_counted(dtype_policy, tmp_path):
+    dtype_policy("mixed_float16")
+    updater = Updater(build_model(TINY_MODEL, V, V), config(precision="float16", warmup_steps=0, decay="constant"))
+    source = np.tile(np.array([[5, 6, END], [7, END, PAD]], np.int32), (64, 1))  # the loss is a sum over sentences
+    losses = [float(updater(Batch(source, source, 128), step, STEPS).loss.cross_entropy) for step in range(16)]
+    health = updater.health
+    assert 0 < int(health.skipped) < 12
+    assert float(health.scale) < FIRST_LOSS_SCALE
+    assert int(health.longest) == 0
+    assert losses[-1] < losses[0]
+
+
+def test_a_model_that_computes_in_bfloat16_is_not_to_have_its_products_rounded_as_well(dtype_policy):
+    dtype_policy("mixed_bfloat16")
+    model = build_model(TINY_MODEL, V, V)
+    Updater(model, config(precision="bfloat16"))
+    with pytest.raises(ValueError, match="expected one of policy float32, got mixed_bfloat16"):
+        Updater(model, config(precision="bfloat16", xla=True))
+
+
+@pytest.mark.long
+def test_updates_in_bfloat16_can_be_debugged_eagerly():
+    batch = Batch(*(np.array([[5, 6, END], [7, END, PAD]], np.int32),) * 2, 2)
+    losses = []
+    for eagerly in (False, True):
+        keras.utils.set_random_seed(1)
+        tf.config.run_functions_eagerly(eagerly)
+        try:
+            updater = Updater(build_model(TINY_MODEL, V, V), config(precision="bfloat16", xla=True))
+            losses.append(float(updater(batch, 0, STEPS).loss.cross_entropy))
+        finally:
+            tf.config.run_functions_eagerly(False)
+    assert losses[1] == pytest.approx(losses[0], rel=1e-2)

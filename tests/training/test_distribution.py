@@ -1,0 +1,229 @@
+"""Several devices and several machines: the same losses and weights as one device has for the same batches."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bigram import checkpoint_state
+
+import nmt_keras
+from nmt_keras.config import FilterConfig, TextConfig
+from nmt_keras.corpus.preparing import prepare
+from nmt_keras.training import read_log
+from nmt_keras.training.distribution import Cluster, find_cluster
+
+ROOT = Path(nmt_keras.__file__).parents[1]
+SCRIPT = ROOT / "tests" / "training/train_replicated.py"
+
+pytestmark = pytest.mark.saved_model
+
+
+def started(command, workers=(), index=0):
+    """A process of its own, which is one of ``workers`` if there are any."""
+    cluster = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": index}}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "tests"))),
+        **({"TF_CONFIG": json.dumps(cluster)} if workers else {}),
+    }
+    return subprocess.Popen(
+        list(map(str, command)),
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    )
+
+
+def process(folder, *, devices=1, step=0, number=0, spoilt=(), workers=(), index=0):
+    """A training process; it writes into ``folder``. After ``step`` it gets the signal ``number``."""
+    return started([sys.executable, SCRIPT, folder, devices, step, int(number), *spoilt], workers, index)
+
+
+def finished(training):
+    """What a training process printed."""
+    output, _ = training.communicate(timeout=240)
+    assert training.returncode == 0, output[-3000:]
+    return output
+
+
+def weights(output):
+    """The weights that a training process came to."""
+    (line,) = [line for line in output.splitlines() if line.startswith("WEIGHTS")]
+    return [np.array(one) for one in json.loads(line.removeprefix("WEIGHTS"))]
+
+
+def two_addresses():
+    """Two free ports of this machine."""
+    with socket.socket() as one, socket.socket() as other:
+        for each in (one, other):
+            each.bind(("127.0.0.1", 0))
+        return [f"127.0.0.1:{each.getsockname()[1]}" for each in (one, other)]
+
+
+def assert_same_course(folder, output, single):
+    """Losses, norms, weights, the optimiser's state and its moving averages are those of a single device's run."""
+    rows, wanted = ([r for r in read_log(path / "log.jsonl") if "loss" in r] for path in (folder, single[0]))
+    assert [row["step"] for row in rows] == list(range(1, 21))
+    for name in ("loss", "cross_entropy", "accuracy", "gradient_norm", "padding"):
+        np.testing.assert_allclose([r[name] for r in rows], [r[name] for r in wanted], rtol=1e-5, err_msg=name)
+    for found, expected in zip(weights(output), single[1], strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+    assert_same_state(folder, single[0])
+
+
+def assert_same_state(folder, other):
+    """Two runs' last checkpoints hold the same but for rounding."""
+    found, expected = checkpoint_state(folder), checkpoint_state(other)
+    assert found.keys() == expected.keys()
+    for name, value in found.items():
+        np.testing.assert_allclose(value, expected[name], rtol=1e-4, atol=1e-6, err_msg=name)
+
+
+@pytest.fixture(scope="module")
+def single(tmp_path_factory):
+    """The folder and the weights of a run on one device."""
+    folder = tmp_path_factory.mktemp("single")
+    return folder, weights(finished(process(folder)))
+
+
+def test_two_devices_train_as_one(single, tmp_path):
+    assert_same_course(tmp_path, finished(process(tmp_path, devices=2)), single)
+
+
+def test_a_batch_that_replicas_cannot_share_evenly_gets_masked_rows(single, tmp_path):
+    assert_same_course(tmp_path, finished(process(tmp_path, devices=3)), single)
+
+
+def test_an_update_that_is_not_finite_is_skipped_on_all_devices(tmp_path):
+    folders = [tmp_path / "one", tmp_path / "two"]
+    one, two = [
+        weights(finished(process(folder, devices=devices, spoilt=(6, 7))))
+        for devices, folder in enumerate(folders, start=1)
+    ]
+    for folder in folders:
+        skipped = {row["step"]: row["skipped"] for row in read_log(folder / "log.jsonl") if "skipped" in row}
+        assert [step for step, count in skipped.items() if count] == [7, 8]
+    for found, expected in zip(two, one, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+    assert_same_state(*folders)
+
+
+def test_two_workers_train_as_one_and_when_one_dies_all_fail_and_go_on_together(single, tmp_path):
+    workers = two_addresses()
+    lost = {"step": 7, "number": signal.SIGKILL}
+    died = [process(tmp_path, workers=workers, index=0), process(tmp_path, workers=workers, index=1, **lost)]
+    died[1].wait(240)
+    began = time.monotonic()
+    assert died[1].returncode == -signal.SIGKILL
+    assert died[0].wait(60) != 0
+    assert time.monotonic() - began < 60.0
+    for training in died:
+        training.communicate()
+    workers = two_addresses()
+    outputs = [finished(one) for one in [process(tmp_path, workers=workers, index=index) for index in (0, 1)]]
+    for output in outputs:
+        assert "resuming at step 5 of 20" in output
+        assert_same_course(tmp_path, output, single)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("index", [0, 1], ids=["the chief", "a worker"])
+def test_where_one_hangs_the_others_fail_within_a_minute(tmp_path, index):
+    """Stopped, a process sends no heartbeat; its connections stay open, as those of a machine that froze do."""
+    workers = two_addresses()
+    hung = process(tmp_path, workers=workers, index=index, step=7, number=signal.SIGSTOP)
+    other = process(tmp_path, workers=workers, index=1 - index)
+    try:
+        _, status = os.waitpid(hung.pid, os.WUNTRACED)
+        assert os.WIFSTOPPED(status)
+        began = time.monotonic()
+        assert other.wait(60) != 0
+        assert time.monotonic() - began < 60.0
+    finally:
+        for each in (hung, other):
+            each.kill()
+            each.communicate()
+
+
+def test_workers_of_which_one_is_told_to_stop_stop_together_and_lose_nothing(single, tmp_path):
+    workers = two_addresses()
+    asked = {"step": 6, "number": signal.SIGTERM}
+    told = [process(tmp_path, workers=workers, index=index, **more) for index, more in ((0, {}), (1, asked))]
+    for output in [training.communicate(timeout=240)[0] for training in told]:
+        assert "stopped at step 10 by SIGTERM" in output
+    workers = two_addresses()
+    outputs = [finished(one) for one in [process(tmp_path, workers=workers, index=index) for index in (0, 1)]]
+    for output in outputs:
+        assert "resuming at step 10 of 20" in output
+        assert_same_course(tmp_path, output, single)
+
+
+def test_two_workers_train_a_real_model_from_the_command_line(pairs, tmp_path):
+    lines = "".join(f"{pair.target}\t{pair.source}\n" for pair in pairs)
+    (tmp_path / "pairs.tsv").write_text(lines, "utf-8")
+    text = TextConfig("word", 150)
+    prepare(
+        [tmp_path / "pairs.tsv"], tmp_path / "prepared", source_column=1, target_column=0, source=text, target=text,
+        filters=FilterConfig(max_tokens=12), shards=2, max_malformed=0.0, report=lambda _: None,
+    )  # fmt: skip
+    command = [
+        sys.executable, "-m", "nmt_keras", "train", "rnnsearch-small", "--prepared", tmp_path / "prepared", "--valid",
+        tmp_path / "pairs.tsv", "--steps", 4, "--width", 0.03125, "--model.dropout", 0, "--train.shapes", 1,
+        "--train.batch-tokens", 100, "--train.accumulate", 2, "--train.validations", 1, "--train.validation-sentences",
+        2, "--run",
+    ]  # fmt: skip
+    finished(started([*command, tmp_path / "alone"]))
+    workers = two_addresses()
+    for output in map(finished, [started([*command, tmp_path / "both"], workers, index) for index in (0, 1)]):
+        assert "training for 4 steps" in output
+    assert_same_state(tmp_path / "both", tmp_path / "alone")
+    losses = [
+        [row["loss"] for row in read_log(tmp_path / run / "log.jsonl") if "loss" in row] for run in ("both", "alone")
+    ]
+    np.testing.assert_allclose(*losses, rtol=1e-5)
+
+
+def cluster(monkeypatch, jobs, kind, index):
+    addresses = {job: [f"{job}{number}:2222" for number in range(count)] for job, count in jobs.items()}
+    told = {"cluster": addresses, "task": {"type": kind, "index": index}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(told))
+
+
+@pytest.mark.parametrize(
+    ("jobs", "kind", "index", "found"),
+    [
+        ({"worker": 2}, "worker", 0, Cluster(2, True)),
+        ({"worker": 2}, "worker", 1, Cluster(2, False)),
+        ({"chief": 1, "worker": 1}, "chief", 0, Cluster(2, True)),
+        ({"chief": 1, "worker": 1}, "worker", 0, Cluster(2, False)),
+        ({"worker": 1}, "worker", 0, Cluster(1, True)),
+        ({}, "worker", 0, Cluster(1, True)),
+    ],
+)
+def test_one_process_of_a_cluster_is_its_chief(monkeypatch, jobs, kind, index, found):
+    cluster(monkeypatch, jobs, kind, index)
+    assert find_cluster() == found
+
+
+def test_a_process_alone_is_its_own_chief(monkeypatch):
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    assert find_cluster() == Cluster(1, True)
+
+
+def test_a_cluster_that_cannot_train_together_is_refused(monkeypatch):
+    cluster(monkeypatch, {"worker": 2, "ps": 1}, "worker", 0)
+    with pytest.raises(ValueError, match="TF_CONFIG: expected the jobs chief and worker, received ps"):
+        find_cluster()
+    for text in ("{", "[]", '{"task": {"index": "x"}}'):
+        monkeypatch.setenv("TF_CONFIG", text)
+        with pytest.raises(ValueError, match=r"^TF_CONFIG: expected JSON such as "):
+            find_cluster()

@@ -1,0 +1,121 @@
+"""Guided alignment: links between words become links between tokens, and attention learns to follow them."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tiny import TINY_RECIPE, TINY_TEXT
+
+from nmt_keras.config import AttentionConfig, TextConfig
+from nmt_keras.corpus import SplitCorpus
+from nmt_keras.corpus.alignments import alignment_of, parse_links, token_links, words_of_tokens
+from nmt_keras.runs.experiment import Experiment
+from nmt_keras.text import fit_text
+from nmt_keras.training import forward
+from nmt_keras.training.loss import guided_alignment
+
+
+def test_a_line_in_pharaoh_s_format_gives_its_links():
+    assert parse_links(" 0-0 1-2\t12-3 ", "here") == [(0, 0), (1, 2), (12, 3)]
+    assert parse_links("", "here") == []
+    with pytest.raises(ValueError, match=r"^alignments, line 7: expected links such as 0-0 1-2, received '1:2'"):
+        parse_links("0-0 1:2", "alignments, line 7")
+
+
+@pytest.mark.parametrize(
+    ("sentence", "surfaces", "words"),
+    [
+        ("¿Está en casa?", ["¿", "Está", "en", "casa", "?", ""], [0, 0, 1, 2, 2, -1]),  # a word text's tokens
+        ("¿Está en casa?", ["▁¿", "E", "stá", "▁en", "▁ca", "sa?", ""], [0, 0, 0, 1, 2, 2, -1]),
+        ("a a  a", ["▁a", "▁a", "▁", "▁a", ""], [0, 1, -1, 2, -1]),
+        ("uno dos tres", ["uno", "dos", ""], [0, 1, -1]),  # cut off
+        ("An\u0303o", ["Año", ""], [0, -1]),
+        ("", [""], [-1]),
+    ],
+)
+def test_a_token_belongs_to_the_word_it_stands_in(sentence, surfaces, words):
+    assert words_of_tokens(sentence, surfaces) == words
+
+
+@pytest.mark.parametrize("config", [TINY_TEXT, TextConfig("subword", 380)])
+def test_every_word_of_a_sentence_has_a_token_under_both_kinds_of_text(pairs, config):
+    lines = [pair.source for pair in pairs]
+    text = fit_text(config, lines)
+    for line in lines[:40]:
+        surfaces = [surface.decode() for surface in text.encode(tf.constant([line])).surface.numpy()[0]]
+        assert set(words_of_tokens(line, surfaces)) - {-1} == set(range(len(line.split())))
+
+
+def test_links_between_words_are_links_between_all_their_tokens():
+    found = token_links([(0, 1), (2, 0), (9, 0)], [0, 0, 1, 2, -1], [0, 1, 1, -1])
+    assert found.tolist() == [[0, 1], [0, 2], [1, 1], [1, 2], [3, 0]]
+    assert token_links([], [0], [0]).shape == (0, 2)
+
+
+def test_a_target_token_should_look_evenly_at_its_links_and_nowhere_without():
+    links = [np.array([[0, 1], [2, 1], [1, 0]]), np.zeros([0, 2], int)]
+    wanted = alignment_of(links, 3, 3, 4)
+    assert wanted[0].tolist() == [[0.0, 1.0, 0.0, 0.0], [0.5, 0.0, 0.5, 0.0], [0.0] * 4]
+    assert not wanted[1:].any()
+
+
+def test_the_alignment_loss_by_hand():
+    """Two linked rows, of which the second looks half where it should; the third is nobody's business."""
+    alignment = tf.constant([[[1.0, 0.0], [0.5, 0.5], [0.9, 0.1]]])
+    wanted = tf.constant([[[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]])
+    assert float(guided_alignment(alignment, wanted)) == pytest.approx(math.log(2.0))
+
+
+def test_a_link_outside_the_window_of_a_local_attention_adds_nothing():
+    alignment = tf.Variable([[[0.75, 0.25, 0.0]]])
+    with tf.GradientTape() as tape:
+        loss = guided_alignment(alignment, tf.constant([[[0.5, 0.0, 0.5]]]))
+    assert float(loss) == pytest.approx(-0.5 * math.log(0.75))
+    assert tape.gradient(loss, alignment).numpy().tolist() == [[[pytest.approx(-0.5 / 0.75), 0.0, 0.0]]]
+
+
+def test_the_alignment_loss_is_added_with_its_weight_and_only_to_what_is_differentiated(model):
+    source, target = tf.constant([[5, 6, 3]]), tf.constant([[7, 3]])
+    wanted = tf.constant([[[0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]])
+    alone = forward(model, source, target, 0.1)
+    guided = forward(model, source, target, 0.1, alignment=wanted, guided_weight=0.5)
+    attention = model((source, tf.constant([[2, 7]]))).alignment
+    assert float(guided.total - alone.total) == pytest.approx(-0.5 * math.log(float(attention[0, 0, 1])), rel=1e-4)
+    assert float(guided.cross_entropy) == float(alone.cross_entropy)
+
+
+@pytest.mark.long
+def test_attention_learns_to_follow_the_links_of_a_run(pairs, tmp_path):
+    corpus = SplitCorpus("sample", pairs[:32], pairs[32:40], pairs[100:])
+    first = ["0-" + " 0-".join(map(str, range(len(pair.target.split())))) for pair in corpus.train]
+    looks = {}
+    for name, lines in (("guided", first), ("free", None)):
+        recipe = replace(TINY_RECIPE, train=replace(TINY_RECIPE.train, steps=20, batch_size=32, learning_rate=0.05))
+        experiment = Experiment(tmp_path / name, recipe)
+        experiment.train(corpus._replace(alignments=lines), lambda _: None, lambda *_: None)
+        found = experiment.translator().translate([pair.source for pair in corpus.train])
+        looks[name] = np.mean([translation.alignment[:-1, :2].sum(axis=1).mean() for translation in found])
+    assert looks["guided"] > looks["free"] + 0.2
+
+
+def test_as_many_alignments_as_pairs_are_wanted(pairs, tmp_path):
+    corpus = SplitCorpus("sample", pairs[:32], pairs[32:40], pairs[100:], alignments=["0-0"])
+    with pytest.raises(ValueError, match="alignments: expected one for each of the 32 training pairs, received 1"):
+        Experiment(tmp_path, TINY_RECIPE).train(corpus, print, print)
+
+
+@pytest.mark.parametrize(
+    ("part", "fields", "name"),
+    [
+        ("model", {"attention": AttentionConfig("fixed")}, r"AttentionConfig\.kind: expected .* received 'fixed'"),
+        ("train", {"precision": "float16"}, r"TrainConfig\.precision: expected float32 or bfloat16"),
+    ],
+)
+def test_what_cannot_learn_from_alignments_is_refused(pairs, tmp_path, part, fields, name):
+    corpus = SplitCorpus("sample", pairs[:32], pairs[32:40], pairs[100:], alignments=["0-0"] * 32)
+    recipe = replace(TINY_RECIPE, **{part: replace(getattr(TINY_RECIPE, part), **fields)})
+    with pytest.raises(ValueError, match=name):
+        Experiment(tmp_path, recipe).train(corpus, print, print)
+    assert not (tmp_path / "recipe.json").exists()

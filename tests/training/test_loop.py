@@ -1,0 +1,451 @@
+"""Training: what an update does, and a loop that can be stopped, killed and resumed anywhere.
+
+The loop is tested with a model of two matrices, which is traced in no time; that it trains a real one is seen by the
+run that the tests share, and by the tests that learn to copy and to reverse.
+"""
+
+import json
+import math
+import os
+import shutil
+import signal
+import time
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from bigram import END, PAD, START, STEPS, Bigram, Killed, Run, V, config, interrupt, kill, random_batches
+from reference import adam, clip, cross_entropy
+from tiny import TINY_RECIPE
+
+from nmt_keras.corpus.batches import Batches, choose_shapes
+from nmt_keras.models.seq2seq import build_model
+from nmt_keras.training import Interrupted, Updater, forward, load_weights, loop, read_log, stop_signals, train
+from nmt_keras.training.schedules import learning_rate
+
+
+@pytest.fixture(scope="module")
+def batches():
+    return random_batches()
+
+
+def assert_same_weights(found, wanted):
+    for one, other in zip(found.model.get_weights(), wanted.model.get_weights(), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+
+
+@pytest.fixture(scope="module")
+def whole(batches, tmp_path_factory):
+    """A run that nothing disturbed."""
+    return Run(batches, tmp_path_factory.mktemp("whole"))()
+
+
+@pytest.fixture(scope="module")
+def stopped_run(batches, tmp_path_factory):
+    """A run that was stopped after 3 steps."""
+    run = Run(batches, tmp_path_factory.mktemp("stopped"), at={3: interrupt})
+    with pytest.raises(Interrupted):
+        run()
+    return run
+
+
+# An update
+
+
+def test_the_loss_predicts_each_token_from_start_and_the_tokens_before_it():
+    model = Bigram(rate=0.0)
+    source, target = [[5, 6, END], [7, END]], [[8, 9, END], [END]]
+    loss = forward(model, tf.constant([[5, 6, END], [7, END, PAD]]), tf.constant([[8, 9, END], [END, PAD, PAD]]), 0.1)
+    rows, kernel = model.embedding.numpy(), model.kernel.numpy()
+    wanted = 0.0
+    for words, labels in zip(source, target, strict=True):
+        hidden = rows[[START, *labels[:-1]]] + rows[words].sum(axis=0)
+        wanted += cross_entropy(hidden.astype(float) @ kernel, labels, 0.1)
+    assert float(loss.total) == pytest.approx(wanted, rel=1e-5)
+    assert float(loss.tokens) == 4.0
+
+
+@pytest.mark.parametrize(("denominator", "divisor"), [("tokens", 5.0), ("sentences", 2.0)])
+def test_an_update_is_adam_on_the_clipped_mean_gradient_of_the_loss_it_reports(batches, denominator, divisor):
+    model = Bigram(rate=0.0)
+    settings = config(denominator=denominator, clip_norm=0.01, label_smoothing=0.1, warmup_steps=0, decay="constant")
+    updater = Updater(model, settings)
+    batch = next(batches.epoch(0))
+    target = np.zeros_like(batch.target)
+    target[0, :3], target[1, :2] = [4, 5, END], [6, END]
+    batch = batch._replace(target=target, pairs=2)
+    before = model.get_weights()
+    with tf.GradientTape() as tape:
+        loss = forward(model, tf.constant(batch.source), tf.constant(target), 0.1)
+    gradients = tape.gradient(loss.total, [v.value for v in model.trainable_variables])
+    means = [tf.convert_to_tensor(g).numpy().astype(float) / divisor for g in gradients]
+    metrics = updater(batch, 0, STEPS)
+    assert float(metrics.loss.total) == pytest.approx(float(loss.total), rel=1e-6)
+    clipped, norm = clip(means, 0.01)
+    assert float(metrics.gradient_norm) == pytest.approx(norm, rel=1e-5)
+    assert norm > 0.01
+    for variable, start, gradient in zip(model.trainable_variables, before, clipped, strict=True):
+        wanted = adam(start.astype(float), [gradient], [0.05], 0.9, settings.beta_2, 1e-8)
+        np.testing.assert_allclose(variable.numpy(), wanted, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("denominator", ["tokens", "sentences"])
+def test_masked_rows_change_no_update(batches, denominator):
+    rows = batches.order(0)[0][:3]
+    shape = batches.shapes[-1]
+    updated = []
+    for size in (3, 7):
+        keras.utils.set_random_seed(5)
+        model = Bigram(rate=0.0)
+        room = Batches(batches.source, batches.target, batch_size=size, shapes=[shape], pool_size=13, seed=1)
+        metrics = Updater(model, config(denominator=denominator))(room.filled(rows, shape), 0, STEPS)
+        updated.append([*model.get_weights(), float(metrics.gradient_norm), float(metrics.loss.total)])
+    for one, other in zip(*updated, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("begin", "end"), [(0.0, 0.0), (0.0, 0.5), (1.0, 1.0)])
+def test_own_tokens_are_asked_for_only_where_a_run_ever_reads_them(batches, begin, end):
+    asked = []
+
+    class Watched(Bigram):
+        def call(self, inputs, noise=None, sampling=None):
+            asked.append(sampling)
+            return super().call(inputs, noise, sampling)
+
+    updater = Updater(Watched(), config(sampling_from=begin, sampling_to=end))
+    updater(next(batches.epoch(0)), 0, STEPS)
+    assert [sampling is None for sampling in asked] == [begin == end == 0.0] * len(asked)
+    assert asked
+
+
+def test_a_rehearsal_times_each_shape_and_leaves_no_trace(batches):
+    shapes = choose_shapes(batches.source.lengths, batches.target.lengths, 2)
+    batches = Batches(batches.source, batches.target, batch_size=4, shapes=shapes, pool_size=13, seed=1)
+    model = Bigram()
+    updater = Updater(model, config())
+    updater(next(batches.epoch(0)), 5, STEPS)
+    before = [v.numpy() for v in [*model.variables, *updater.optimizer.variables]]
+    reports = []
+    seconds = updater.rehearse(batches, reports.append)
+    assert list(seconds) == batches.shapes[::-1]  # the others find the memory that the largest has freed
+    assert min(seconds.values()) > 0.0
+    assert len(reports) == 2
+    for variable, value in zip([*model.variables, *updater.optimizer.variables], before, strict=True):
+        np.testing.assert_array_equal(variable.numpy(), value)
+
+
+def test_a_rehearsal_waits_for_what_it_times_on_whatever_device_it_is(batches):
+    updater, waited = Updater(Bigram(), config()), []
+    updater._here = lambda value: waited.append(value) or value  # replicas' values are looked at through it
+    updater.rehearse(batches, print)
+    looks = [value for value in waited if not tf.is_symbolic_tensor(value)]
+    assert len(looks) == 5 * (1 + len(batches.shapes))  # five times each: the update's, and each shape's passes
+
+
+# A run
+
+
+def test_a_real_model_learns_from_its_first_steps(run_folder):
+    rows = read_log(run_folder / "log.jsonl")
+    losses = [row["loss"] for row in rows if "loss" in row]
+    assert len(losses) == TINY_RECIPE.train.steps // TINY_RECIPE.train.log_every
+    assert losses[0] < 1.2 * math.log(TINY_RECIPE.target.vocabulary_size)
+    assert losses[-1] < 0.9 * losses[0]
+
+
+def test_a_run_makes_its_steps_and_validates_evenly(whole):
+    assert whole.steps == list(range(1, STEPS + 1))
+    assert {total for _, total in whole.shown} == {STEPS}
+    assert whole.validated == [5, 10, 15, 20]
+
+
+def test_the_log_has_a_row_per_interval_and_per_validation(whole):
+    rows = read_log(whole.folder / "log.jsonl")
+    trained = [row for row in rows if "loss" in row]
+    assert [row["step"] for row in trained] == [3, 6, 9, 12, 15, 18, 20]
+    assert [row["step"] for row in rows if "valid_loss" in row] == [5, 10, 15, 20]
+    for row in trained:
+        assert row["learning_rate"] == learning_rate(whole.settings, row["step"] - 1, STEPS)
+        assert 0.0 <= row["accuracy"] <= 1.0
+        assert 0.0 <= row["padding"] < 1.0
+        assert row["tokens_per_s"] > 0.0
+
+
+def test_the_logged_loss_is_that_of_the_batches(batches, tmp_path):
+    settings = config(steps=1, log_every=1, validations=1, label_smoothing=0.2)
+    run = Run(batches, tmp_path, settings, model=Bigram(rate=0.0))
+    batch = next(batches.epoch(0))
+    wanted = forward(run.model, tf.constant(batch.source), tf.constant(batch.target), 0.2)
+    run()
+    row = read_log(tmp_path / "log.jsonl")[0]
+    assert row["loss"] == pytest.approx(float(wanted.total / wanted.tokens), rel=1e-5)
+    assert row["cross_entropy"] == pytest.approx(float(wanted.cross_entropy / wanted.tokens), rel=1e-5)
+    assert row["accuracy"] == pytest.approx(float(wanted.correct / wanted.tokens))
+    assert row["padding"] == pytest.approx(1.0 - float(wanted.tokens) / batch.target.size)
+
+
+def test_a_run_of_minutes_becomes_a_number_of_steps_once(batches, tmp_path, monkeypatch):
+    monkeypatch.setattr(loop, "SHARE_OF_STEPS_TO_SETTLE", 0.0)  # after the first step
+    first = Run(batches, tmp_path, config(steps=None, minutes=0.02), at={2: interrupt})
+    with pytest.raises(Interrupted):
+        first()
+    (total,) = {steps for _, steps in first.shown}
+    assert total > 2
+    longer = config(steps=None, minutes=500.0)
+    second = Run(batches, tmp_path, longer, at={4: interrupt})
+    with pytest.raises(Interrupted):
+        second()
+    assert {steps for _, steps in second.shown} == {total}
+
+
+def test_minutes_are_counted_anew_by_what_real_updates_take(batches, tmp_path, monkeypatch):
+    update = Updater.update
+
+    def hesitant(*arguments):
+        time.sleep(0.02)  # which compiling did not tell
+        return update(*arguments)
+
+    monkeypatch.setattr(Updater, "update", hesitant)
+    settings = config(steps=None, minutes=0.05, log_every=1000)
+    run = Run(batches, tmp_path, settings)()
+    guessed, settled = [int(told.split()[2]) for told in run.reports if told.startswith("training for ")]
+    settling = max(1, round(loop.SHARE_OF_STEPS_TO_SETTLE * guessed))
+    assert [total for _, total in run.shown] == [guessed] * (settling - 1) + [settled] * (settled - settling + 1)
+    assert settling <= settled <= settling + 3.0 / 0.02  # seconds, of which each update takes so many
+    assert settled < guessed
+    assert f"{settled} steps" in run.reports[-1]
+
+
+def test_a_run_of_minutes_that_is_killed_before_its_steps_are_settled_settles_them(batches, tmp_path, monkeypatch):
+    settings = config(steps=None, minutes=0.05, checkpoint_every=2, log_every=1000)
+    monkeypatch.setattr(loop, "SHARE_OF_STEPS_TO_SETTLE", 0.5)
+    with pytest.raises(Killed):
+        Run(batches, tmp_path, settings, at={3: kill})()
+    monkeypatch.setattr(loop, "SHARE_OF_STEPS_TO_SETTLE", 0.0)
+    second = Run(batches, tmp_path, settings, at={4: interrupt})
+    with pytest.raises(Interrupted):
+        second()
+    assert sum(told.startswith("training for ") for told in second.reports) == 2
+    third = Run(batches, tmp_path, settings, at={6: kill})
+    with pytest.raises(Killed):
+        third()
+    assert sum(told.startswith("training for ") for told in third.reports) == 1
+
+
+# Stopping and resuming
+
+
+def test_a_run_of_epochs_sees_every_pair_as_often(batches, tmp_path):
+    run = Run(batches, tmp_path, config(steps=None, epochs=1.5, warmup_steps=0, validations=1))()
+    assert run.steps[-1] == round(1.5 * len(batches))
+
+
+def test_a_variable_that_the_loss_does_not_reach_stays_as_it_is(batches):
+    model = Bigram()
+    idle = model.add_weight(name="idle", shape=(2, 3), initializer="random_normal")
+    before, updater = idle.numpy(), Updater(model, config())
+    updater(next(batches.epoch(0)), 0, STEPS)
+    np.testing.assert_array_equal(idle, before)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_run_after_its_step_and_the_next_call_goes_on_there(whole, batches, tmp_path, number):
+    first = Run(batches, tmp_path, at={7: lambda: os.kill(os.getpid(), number)})
+    with pytest.raises(Interrupted, match=f"stopped at step 7 by {signal.Signals(number).name}") as stopped:
+        first()
+    assert (stopped.value.step, stopped.value.signal_number) == (7, number)
+    second = Run(batches, tmp_path)()
+    assert second.steps == list(range(8, STEPS + 1))
+    assert "resuming at step 7 of 20" in second.reports
+    assert_same_weights(second, whole)
+
+
+def test_a_run_that_is_killed_goes_on_from_its_last_checkpoint_and_drops_what_it_logged_since(whole, batches, tmp_path):
+    with pytest.raises(Killed):
+        Run(batches, tmp_path, at={9: kill})()
+    assert read_log(tmp_path / "log.jsonl")[-1]["step"] == 9
+    second = Run(batches, tmp_path)()
+    assert second.steps == list(range(6, STEPS + 1))
+    steps = [row["step"] for row in read_log(tmp_path / "log.jsonl")]
+    assert steps == sorted(steps)
+    assert [steps.count(step) for step in (3, 5, 10, 20)] == [1, 1, 1, 2]
+    assert_same_weights(second, whole)
+
+
+def test_checkpoints_between_validations_save_their_steps_from_a_kill(whole, batches, tmp_path):
+    settings = config(checkpoint_every=4)
+    with pytest.raises(Killed):
+        Run(batches, tmp_path, settings, at={9: kill})()
+    second = Run(batches, tmp_path, settings)()
+    assert second.steps == list(range(9, STEPS + 1))
+    assert_same_weights(second, whole)
+
+
+def test_a_run_can_be_stopped_in_every_epoch(whole, batches, tmp_path):
+    assert STEPS > len(batches) + 8
+    for step in (8, 9, 17):
+        with pytest.raises(Interrupted):
+            Run(batches, tmp_path, at={step: interrupt})()
+    assert_same_weights(Run(batches, tmp_path)(), whole)
+
+
+def test_a_finished_run_makes_no_further_step(whole, batches):
+    again = Run(batches, whole.folder)()
+    assert again.shown == []
+    assert_same_weights(again, whole)
+
+
+def test_a_run_ends_when_validation_stops_improving_and_keeps_the_best(batches, tmp_path):
+    settings = config(validations=10, patience=2)
+    run = Run(batches, tmp_path, settings, losses=[3.0, 2.0, 2.0, 2.5, 1.0])()
+    assert run.validated == [2, 4, 6, 8]
+    assert run.steps[-1] == 8
+    assert load_weights(Bigram(), tmp_path / "checkpoints") == 4
+    assert Run(batches, tmp_path, settings)().shown == []
+
+
+def test_patience_is_counted_across_a_stop(batches, tmp_path):
+    settings = config(validations=10, patience=2)
+    with pytest.raises(Interrupted):
+        Run(batches, tmp_path, settings, losses=[3.0, 2.0, 2.0], at={7: interrupt})()
+    assert Run(batches, tmp_path, settings, losses=[2.5])().steps == [8]
+
+
+class GivenUp(Run):
+    """A run whose first validation after ``step`` a signal comes into."""
+
+    def __init__(self, *arguments, step, **options):
+        super().__init__(*arguments, **options)
+        self.step = step
+
+    def validate(self):
+        if self.steps[-1:] == [self.step]:
+            interrupt()
+            raise AssertionError("the validation went on")
+        return super().validate()
+
+
+class Failing(Run):
+    """A run that fails when its first validation is told."""
+
+    def __call__(self):
+        def tell(sentence):
+            if "valid_loss" in sentence:
+                raise ZeroDivisionError
+
+        train(self.model, self.batches, self.settings, self.folder, self.validate, tell, self.show)
+
+
+@pytest.mark.parametrize("step", [5, 20])
+@pytest.mark.parametrize("fields", [{}, {"ema_decay": 0.9}, {"decay": "plateau"}], ids=str)
+def test_a_signal_ends_a_validation_and_the_next_call_begins_with_it(batches, tmp_path, step, fields):
+    whole = Run(batches, tmp_path / "whole", config(**fields))
+    for name in ("whole", "stopped"):
+        (tmp_path / name).mkdir()
+    whole()
+    with pytest.raises(Interrupted, match=f"stopped at step {step} by SIGINT"):
+        GivenUp(batches, tmp_path / "stopped", config(**fields), step=step)()
+    rows = read_log(tmp_path / "stopped" / "log.jsonl")
+    assert [row["step"] for row in rows if "valid_loss" in row] == list(range(5, step, 5))
+    with pytest.raises(ZeroDivisionError):  # after its row was written, before a checkpoint knows of it
+        Failing(batches, tmp_path / "stopped", config(**fields))()
+    second = Run(batches, tmp_path / "stopped", config(**fields))()
+    assert second.validated == [0, *range(step + 5, STEPS + 1, 5)]  # the first before any step
+    assert second.steps == list(range(step + 1, STEPS + 1))
+    for folder in ("whole", "stopped"):
+        rows = read_log(tmp_path / folder / "log.jsonl")
+        assert [row["step"] for row in rows if "valid_loss" in row] == [5, 10, 15, 20]
+    assert_same_weights(second, whole)
+    assert Run(batches, tmp_path / "stopped", config(**fields))().steps == []
+
+
+@pytest.fixture
+def _python_s_own_interrupt_handler():
+    """What a terminal gives; a shell starts background jobs with SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_python_s_own_interrupt_handler")
+def test_a_second_signal_acts_at_once_and_the_handlers_come_back():
+    handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    with stop_signals() as stopped:
+        assert stopped() is None
+        interrupt()
+        assert stopped() == signal.SIGINT
+        with pytest.raises(KeyboardInterrupt):
+            interrupt()
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == handlers
+
+
+def test_work_is_done_whole_unless_a_signal_comes():
+    with stop_signals() as stopped:
+        assert stopped.unless_told(lambda: 7) == 7
+        assert stopped.unless_told(interrupt) is None
+        assert stopped.unless_told(lambda: 7) is None
+        assert stopped() == signal.SIGINT
+
+
+# Checkpoints that do not fit, and losses that are none
+
+
+def test_processes_that_restored_different_steps_do_not_train_together(batches, stopped_run, tmp_path, monkeypatch):
+    shutil.copytree(stopped_run.folder, tmp_path / "run")
+    monkeypatch.setattr(Updater, "common", lambda self, number: number / 2.0)  # another process restored nothing
+    with pytest.raises(ValueError, match=r"received that of step 3 here and another elsewhere\. Is the run directory"):
+        Run(batches, tmp_path / "run")()
+
+
+def test_a_checkpoint_of_another_model_is_refused(whole, batches):
+    with pytest.raises(ValueError, match="expected a checkpoint of this recipe's model"):
+        Run(batches, whole.folder, model=Bigram(units=5))()
+    with pytest.raises(ValueError, match="expected a checkpoint of this recipe's model"):
+        load_weights(Bigram(units=5), whole.folder / "checkpoints")
+    with pytest.raises(ValueError, match="expected a checkpoint of this recipe's model"):
+        load_weights(build_model(TINY_RECIPE.model, V, V), whole.folder / "checkpoints")
+
+
+@pytest.mark.parametrize("file", ["data", "index"])
+@pytest.mark.parametrize("damage", [lambda content: content[:50], lambda content: bytes(len(content))])
+def test_a_damaged_checkpoint_is_refused_by_its_name(stopped_run, tmp_path, file, damage):
+    shutil.copytree(stopped_run.folder, tmp_path / "run")
+    (path,) = (tmp_path / "run" / "checkpoints" / "last").glob(f"*.{file}*")
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(ValueError, match=r"checkpoints/last/ckpt-3: expected a checkpoint"):
+        Run(stopped_run.batches, tmp_path / "run")()
+    with pytest.raises(ValueError, match=r"checkpoints/last/ckpt-3: expected a checkpoint"):
+        load_weights(Bigram(), tmp_path / "run" / "checkpoints")
+
+
+def test_weights_without_a_checkpoint_are_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match="expected a checkpoint under best/ or last/, found none"):
+        load_weights(Bigram(), tmp_path)
+
+
+def test_a_loss_that_is_not_finite_ends_the_run_before_it_is_logged_or_saved(batches, tmp_path):
+    def spoil():
+        run.model.kernel.assign(run.model.kernel * math.nan)
+
+    for log_every, noticed in ((3, 9), (100, 10)):  # at the next row of the log, or at the next validation
+        run = Run(batches, tmp_path / str(log_every), config(log_every=log_every), at={7: spoil})
+        (tmp_path / str(log_every)).mkdir()
+        with pytest.raises(
+            FloatingPointError, match=f"step {noticed}: expected a finite loss.*learning_rate below 0.05"
+        ):
+            run()
+        assert all(math.isfinite(row.get("loss", 0.0)) for row in read_log(run.folder / "log.jsonl"))
+        again = Run(batches, run.folder, config(log_every=log_every), at={6: kill})
+        with pytest.raises(Killed):
+            again()
+        assert again.steps == [6]
+        assert all(np.isfinite(weights).all() for weights in again.model.get_weights())
+
+
+def test_a_log_row_that_a_kill_cut_short_is_left_out(tmp_path):
+    path = tmp_path / "log.jsonl"
+    assert read_log(path) == []
+    path.write_text(json.dumps({"step": 1}) + "\n" + '{"step": 2, "lo')
+    assert read_log(path) == [{"step": 1}]

@@ -1,0 +1,92 @@
+"""The loss on cases that can be computed by hand."""
+
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from reference import cross_entropy
+
+from nmt_keras.training.loss import masked_cross_entropy
+
+B, T, V = 3, 5, 7
+
+
+def logits_of(*probabilities):
+    return tf.math.log(tf.constant([probabilities]))
+
+
+def test_the_loss_is_minus_the_log_of_the_label_s_probability():
+    logits = logits_of([0.5, 0.25, 0.25], [0.125, 0.125, 0.75])
+    loss = masked_cross_entropy(logits, tf.constant([[0, 1]]), tf.constant([[True, True]]))
+    assert float(loss.total) == pytest.approx(math.log(2) + math.log(8))
+    assert float(loss.cross_entropy) == pytest.approx(math.log(2) + math.log(8))
+    assert float(loss.correct) == 1.0
+    assert float(loss.tokens) == 2.0
+
+
+def test_padding_adds_nothing_whatever_stands_there():
+    logits = logits_of([0.5, 0.5], [1e-30, 1.0])
+    loss = masked_cross_entropy(logits, tf.constant([[0, 0]]), tf.constant([[True, False]]), smoothing=0.5)
+    assert float(loss.cross_entropy) == pytest.approx(math.log(2))
+    assert float(loss.total) == pytest.approx(math.log(2))
+    assert float(loss.tokens) == 1.0
+
+
+def test_smoothing_gives_each_word_its_share():
+    logits = logits_of([0.5, 0.25, 0.125, 0.125])
+    loss = masked_cross_entropy(logits, tf.constant([[0]]), tf.constant([[True]]), smoothing=0.4)
+    in_bits = 0.6 * 1 + 0.4 * (1 + 2 + 3 + 3) / 4
+    assert float(loss.total) == pytest.approx(in_bits * math.log(2))
+    assert float(loss.cross_entropy) == pytest.approx(math.log(2))
+
+
+def test_smoothing_is_least_where_the_prediction_is_the_smoothed_label():
+    smoothed = logits_of([0.1 / 4 + 0.9, 0.025, 0.025, 0.025])
+    label, mask = tf.constant([[0]]), tf.constant([[True]])
+    least = float(masked_cross_entropy(smoothed, label, mask, smoothing=0.1).total)
+    for probability in (0.85, 0.99):
+        other = logits_of([probability, *[(1.0 - probability) / 3] * 3])
+        assert float(masked_cross_entropy(other, label, mask, smoothing=0.1).total) > least
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.3])
+def test_a_padded_batch_has_the_reference_s_loss(smoothing):
+    random, lengths = np.random.default_rng(1), [5, 2, 0]
+    logits, labels = random.normal(size=(B, T, V)), random.integers(V, size=(B, T))
+    mask = tf.sequence_mask(lengths, T)
+    loss = masked_cross_entropy(tf.constant(logits, tf.float32), tf.constant(labels, tf.int32), mask, smoothing)
+    rows = [(logits[b, : lengths[b]], labels[b, : lengths[b]]) for b in range(B)]
+    assert float(loss.total) == pytest.approx(sum(cross_entropy(*row, smoothing) for row in rows), rel=1e-5)
+    assert float(loss.correct) == sum((scores.argmax(-1) == wanted).sum() for scores, wanted in rows)
+    assert float(loss.tokens) == 7.0
+
+
+def test_masked_rows_alone_have_no_loss():
+    loss = masked_cross_entropy(tf.ones([B, T, V]), tf.zeros([B, T], tf.int32), tf.zeros([B, T], tf.bool), 0.1)
+    assert [float(part) for part in loss] == [0.0, 0.0, 0.0, 0.0]
+
+
+def test_the_gradient_is_the_prediction_less_the_smoothed_label_and_0_at_padding():
+    logits = logits_of([0.5, 0.25, 0.25], [0.5, 0.25, 0.25])
+    with tf.GradientTape() as tape:
+        tape.watch(logits)
+        loss = masked_cross_entropy(logits, tf.constant([[1, 1]]), tf.constant([[True, False]]), smoothing=0.3).total
+    wanted = [[0.5 - 0.1, 0.25 - 0.8, 0.25 - 0.1], [0.0, 0.0, 0.0]]
+    np.testing.assert_allclose(tape.gradient(loss, logits)[0], wanted, atol=1e-6)
+
+
+def test_huge_logits_have_a_finite_loss():
+    logits = tf.constant([[[1e4, 0.0, -1e4]]])
+    loss = masked_cross_entropy(logits, tf.constant([[1]]), tf.constant([[True]]), smoothing=0.1)
+    assert float(loss.cross_entropy) == 1e4
+    assert math.isfinite(float(loss.total))
+
+
+def test_logits_in_half_precision_have_a_loss_in_single():
+    logits = tf.cast(logits_of([0.5, 0.5]), tf.bfloat16)
+    loss = masked_cross_entropy(
+        tf.repeat(logits, 1000, axis=0), tf.zeros([1000, 1], tf.int32), tf.ones([1000, 1], tf.bool)
+    )
+    assert loss.total.dtype == tf.float32
+    assert float(loss.total) == pytest.approx(1000 * math.log(2), rel=1e-5)

@@ -1,0 +1,325 @@
+"""Initial weights as the papers state them, rates that can be read off a drawing, optimisers against their papers."""
+
+from functools import cache
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from reference import adadelta, adam, cell_of, clip, halving, sgd
+
+from nmt_keras.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig, TrainConfig
+from nmt_keras.layers.initializers import initialize
+from nmt_keras.models.seq2seq import build_model
+from nmt_keras.training.optimizers import build_optimizer, global_norm
+from nmt_keras.training.optimizers import clip as clip_gradients
+from nmt_keras.training.schedules import learning_rate, sampling_probability
+
+
+def config(**fields):
+    return TrainConfig(**{"steps": 100, "minutes": None, "learning_rate": 1.0, "warmup_steps": 20, **fields})
+
+
+# Initial weights. Sizes are large enough to tell deviations apart: of n draws a deviation is known to 1 / sqrt(2n).
+
+CELLS = ["tanh", "gru", "gru-reset-after", "lstm"]
+
+
+def initialized(initializer, cell="gru", **parts):
+    parts = {
+        "encoder": EncoderConfig(cell=cell, units=29, layers=2),
+        "attention": AttentionConfig(units=37),
+        "decoder": DecoderConfig(cell=cell, units=41, layers=2, readout_units=43),
+        **parts,
+    }
+    return build_model(ModelConfig(31, **parts, initializer=initializer), 101, 103)
+
+
+@cache
+def initialized_by_bahdanau(cell):
+    return initialized("bahdanau", cell)
+
+
+def self_attentive(initializer):
+    return initialized(
+        initializer,
+        encoder=EncoderConfig("self-attention", units=24, heads=3, layers=2),
+        attention=AttentionConfig("dot"),
+        decoder=DecoderConfig("self-attention", units=24, heads=3, layers=2, readout="state"),
+    )
+
+
+def all_cells(model):
+    return [*model.encoder.forward_cells, *model.encoder.backward_cells, *model.decoder.stack.cells]
+
+
+def recurrent_matrices(cell):
+    """Each gate's U of a cell, by the reference's names."""
+    return [matrix for name, matrix in cell_of(cell)._asdict().items() if name.split("_")[0] == "U"]
+
+
+def assert_normal(values, deviation):
+    values = np.ravel(values)
+    assert values.std() == pytest.approx(deviation, rel=4.0 / (2.0 * values.size) ** 0.5)
+    assert abs(values.mean()) < 4.0 * deviation / values.size**0.5
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_bahdanau_s_recurrent_matrices_are_orthogonal_gate_by_gate(cell):
+    for one in all_cells(initialized_by_bahdanau(cell)):
+        matrices = recurrent_matrices(one)
+        assert len(matrices) == one.parts
+        for U in matrices:
+            np.testing.assert_allclose(U @ U.T, np.eye(one.units), atol=1e-5)
+        assert len({U.tobytes() for U in matrices}) == one.parts, "each gate has a matrix of its own"
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_bahdanau_s_other_weights_are_normal_but_for_biases_and_the_alignment_s_energy(cell):
+    model = initialized_by_bahdanau(cell)
+    score = model.decoder.attention.score
+    assert_normal(score.query_kernel, 0.001)
+    assert_normal(score.key_kernel, 0.001)
+    assert not np.any(score.energy)
+    biases = [v for v in model.trainable_variables if v.path.endswith("bias")]
+    assert sum(v.shape.num_elements() for v in biases) == sum(
+        one.parts * one.units * (2 if cell == "gru-reset-after" else 1) for one in all_cells(model)
+    ) + 2 * 41 + (2 * 43 + 103)
+    assert not any(np.any(v) for v in biases)
+    apart = [score.query_kernel, score.key_kernel, score.energy, *biases]
+    apart += [v for one in all_cells(model) for v in one.trainable_variables if v.name.endswith("recurrent")]
+    others = [v for v in model.trainable_variables if not any(v is known for known in apart)]
+    kernels = sum(1 + bool(one.context_size) for one in all_cells(model))
+    assert len(others) == 2 + kernels + 3, "embeddings, W and C of each cell, W_s, maxout's matrices"
+    for variable in others:
+        assert_normal(variable, 0.01)
+
+
+def test_luong_s_weights_are_all_uniform_within_a_tenth_biases_too():
+    model = initialized(
+        "uniform",
+        "lstm",
+        encoder=EncoderConfig(cell="lstm", direction="backward", units=41, layers=2),
+        attention=AttentionConfig("general", "local-p", units=37),
+        decoder=DecoderConfig(
+            "update-then-attend", "lstm", 41, 2, start="last", feeds_attention=True, readout="attentional"
+        ),
+    )
+    for variable in model.trainable_variables:
+        values = np.ravel(variable)
+        assert np.abs(values).max() <= 0.1
+        assert values.max() > 0.05
+        assert values.min() < -0.05
+    everything = np.concatenate([np.ravel(variable) for variable in model.trainable_variables])
+    assert everything.std() == pytest.approx(0.1 / 3**0.5, rel=0.01)
+    assert everything.mean() == pytest.approx(0.0, abs=1e-3)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_glorot_leaves_matrices_as_their_layers_make_them(cell):
+    model = initialized("glorot", cell)
+    before = model.get_weights()
+    initialize("glorot", model.trainable_variables)
+    for one, other in zip(before, model.get_weights(), strict=True):
+        np.testing.assert_array_equal(one, other)
+    for one in all_cells(model):
+        limit = (6.0 / (one.input_size + one.parts * one.units)) ** 0.5
+        assert np.abs(one.kernel).max() == pytest.approx(limit, rel=0.01)
+        recurrent = one.recurrent.numpy()
+        np.testing.assert_allclose(recurrent @ recurrent.T, np.eye(one.units), atol=1e-5)
+
+
+@pytest.mark.parametrize("initializer", ["glorot", "bahdanau", "uniform"])
+def test_a_normalisation_s_scales_begin_at_1_under_every_scheme(initializer):
+    scales = [v for v in self_attentive(initializer).trainable_variables if "scale" in v.name]
+    assert len(scales) == 2 * (1 + 2), "one after the last layer and one in each, on both sides"
+    for scale in scales:
+        np.testing.assert_array_equal(scale, np.ones(scale.shape))
+
+
+@pytest.mark.parametrize("initializer", ["glorot", "bahdanau", "uniform"])
+def test_initial_weights_follow_from_keras_s_seed(initializer):
+    drawn = []
+    for seed in (1, 1, 2):
+        keras.utils.set_random_seed(seed)
+        model = initialized(initializer, encoder=EncoderConfig(units=3), decoder=DecoderConfig(units=5))
+        drawn.append(np.concatenate([np.ravel(v) for v in model.trainable_variables]))
+    np.testing.assert_array_equal(drawn[0], drawn[1])
+    assert np.any(drawn[0] != drawn[2])
+
+
+# Rates
+
+
+@pytest.mark.parametrize("decay", ["constant", "cosine", "linear", "halving"])
+def test_the_rate_grows_linearly_to_its_peak(decay):
+    rates = [learning_rate(config(decay=decay), step, 100) for step in range(21)]
+    np.testing.assert_allclose(rates, [*np.arange(1, 21) / 20, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("decay", "quarter", "half", "end"),
+    [("constant", 1.0, 1.0, 1.0), ("linear", 0.75, 0.5, 0.0), ("cosine", 0.5 + 0.5**1.5, 0.5, 0.0)],
+)
+def test_after_warming_up_the_rate_takes_its_way_to_the_last_step(decay, quarter, half, end):
+    rates = [learning_rate(config(decay=decay), step, 100) for step in (40, 60, 100)]
+    assert rates == pytest.approx([quarter, half, end])
+
+
+def test_without_a_warm_up_the_first_step_has_the_peak():
+    assert learning_rate(config(warmup_steps=0, decay="cosine"), 0, 100) == 1.0
+
+
+@pytest.mark.parametrize("total", [1, 20, 21])
+def test_a_run_that_hardly_outlives_its_warm_up_has_rates_within_bounds(total):
+    assert all(0.0 <= learning_rate(config(), step, total) <= 1.0 for step in range(total + 5))
+
+
+@pytest.mark.parametrize("steps_per_epoch", [1, 7, 340, 36000])
+@pytest.mark.parametrize(("epochs", "after"), [(10, 5), (12, 8)])
+def test_halving_is_luong_s(epochs, after, steps_per_epoch):
+    """10 epochs, halved every epoch after 5 of them; with dropout 12 and 8 (section 4.1)."""
+    fields = {"warmup_steps": 0, "decay": "halving", "halve_from": after / epochs, "halve_every": 1 / epochs}
+    total = epochs * steps_per_epoch
+    for epoch in range(1, epochs + 1):
+        first, last = (epoch - 1) * steps_per_epoch, epoch * steps_per_epoch - 1
+        for step in (first, (first + last) // 2, last):
+            assert learning_rate(config(**fields), step, total) == halving(epoch, after), (epoch, step)
+
+
+def test_halving_by_hand():
+    fields = {"warmup_steps": 0, "decay": "halving", "halve_from": 0.5, "halve_every": 0.1}
+    rates = [learning_rate(config(**fields), step, 10) for step in range(10)]
+    assert rates == [1.0, 1.0, 1.0, 1.0, 1.0, 0.5, 0.25, 0.125, 0.0625, 0.03125]
+
+
+def test_halving_begins_after_the_warm_up_where_there_is_one():
+    fields = {"warmup_steps": 20, "decay": "halving", "halve_from": 0.5, "halve_every": 0.25}
+    rates = [learning_rate(config(**fields), step, 100) for step in (20, 59, 60, 79, 80, 99)]
+    assert rates == [1.0, 1.0, 0.5, 0.5, 0.25, 0.25]
+
+
+def test_inverse_square_root_by_hand():
+    fields = {"warmup_steps": 4, "decay": "inverse-sqrt"}
+    rates = [learning_rate(config(**fields), step, 1000) for step in (0, 1, 3, 15, 63)]
+    assert rates == [0.25, 0.5, 1.0, 0.5, 0.25]
+    assert [learning_rate(config(**{**fields, "warmup_steps": 0}), step, 1000) for step in (0, 3)] == [1.0, 0.5]
+
+
+def test_each_reduction_multiplies_the_rate_of_a_plateau_and_of_nothing_else():
+    fields = {"warmup_steps": 2, "decay": "plateau", "plateau_factor": 0.1}
+    rates = [learning_rate(config(**fields), step, 10, reductions) for step, reductions in ((0, 1), (2, 0), (9, 2))]
+    assert rates == pytest.approx([0.5, 1.0, 0.01])
+    assert learning_rate(config(warmup_steps=0, decay="constant"), 5, 10, 3) == 1.0
+
+
+# Scheduled sampling
+
+
+def test_the_probability_of_reading_own_tokens_goes_along_a_line():
+    fields = {"sampling_from": 0.2, "sampling_to": 0.6}
+    found = [sampling_probability(config(**fields), step, 5) for step in range(5)]
+    assert found == pytest.approx([0.2, 0.3, 0.4, 0.5, 0.6])
+    assert sampling_probability(config(), 3, 5) == 0.0
+    assert sampling_probability(config(sampling_from=1.0, sampling_to=1.0), 0, 1) == 1.0
+
+
+# Optimisers
+
+
+def trained(optimizer_fields, start, gradients, rates):
+    """A variable after one update per gradient, at rates of its own."""
+    variable = keras.Variable(start)
+    optimizer = build_optimizer(config(**optimizer_fields), [variable])
+    for gradient, rate in zip(gradients, rates, strict=True):
+        optimizer.learning_rate.assign(rate)
+        optimizer.apply([tf.constant(gradient, tf.float32)], [variable])
+    return variable.numpy()
+
+
+ADADELTA = {"optimizer": "adadelta", "rho": 0.95, "epsilon": 1e-6}
+
+
+@pytest.mark.parametrize(("rate", "rho"), [(1.0, 0.95), (0.5, 0.8)])
+def test_adadelta_is_the_paper_s(rate, rho):
+    start, gradients = np.array([1.0, -2.0, 3.0]), np.random.default_rng(1).normal(size=(7, 3))
+    wanted = adadelta(start, gradients, rho, 1e-6, rate)
+    assert np.abs(wanted - start).max() > 1e-3
+    np.testing.assert_allclose(trained({**ADADELTA, "rho": rho}, start, gradients, [rate] * 7), wanted, atol=1e-6)
+
+
+def test_adadelta_s_first_step_by_hand():
+    """E[g^2] = 0.05 · 4, E[dx^2] = 0: the step is -sqrt(1e-6 / 0.200001) · 2."""
+    found = trained(ADADELTA, np.array([0.0]), [np.array([2.0])], [1.0])
+    assert found.item() == pytest.approx(-2.0 * (1e-6 / 0.200001) ** 0.5, rel=1e-5)
+
+
+def test_adadelta_has_the_configured_rate():
+    optimizer = build_optimizer(config(**ADADELTA, learning_rate=1.0), [keras.Variable([0.0])])
+    assert float(optimizer.learning_rate) == 1.0, "Keras's default, 0.001, does not learn"
+
+
+def test_plain_gradient_descent_goes_against_the_slope_and_remembers_nothing():
+    start, gradients, rates = np.array([1.0, -2.0]), np.random.default_rng(1).normal(size=(3, 2)), [1.0, 0.5, 0.25]
+    found = trained({"optimizer": "sgd"}, start, gradients, rates)
+    np.testing.assert_allclose(found, sgd(start, gradients, rates), atol=1e-6)
+    variable = keras.Variable(tf.zeros([2, 3]))
+    assert not [slot for slot in build_optimizer(config(optimizer="sgd"), [variable]).variables if slot.shape == (2, 3)]
+
+
+def test_adam_is_the_paper_s():
+    start, gradients = np.array([1.0, -2.0, 3.0]), np.random.default_rng(1).normal(size=(5, 3))
+    rates = [0.1, 0.2, 0.05, 0.1, 0.1]
+    found = trained({"beta_2": 0.98}, start, gradients, rates)
+    wanted = adam(start, gradients, rates, beta_1=0.9, beta_2=0.98, epsilon=1e-8)
+    np.testing.assert_allclose(found, wanted, atol=1e-6)
+
+
+def test_adamw_is_adam_and_takes_its_share_of_every_weight_but_of_no_vector():
+    random = np.random.default_rng(1)
+    start, gradients, rates = random.normal(size=(2, 3)), random.normal(size=(4, 2, 3)), [0.1, 0.2, 0.05, 0.1]
+    fields = {"beta_2": 0.98, "optimizer": "adamw", "weight_decay": 0.3}
+    moved = [adam(start, gradients[: n + 1], rates[: n + 1], beta_1=0.9, beta_2=0.98, epsilon=1e-8) for n in range(4)]
+    wanted, before = start, start
+    for after, rate in zip(moved, rates, strict=True):
+        wanted, before = wanted * (1.0 - rate * 0.3) + (after - before), after
+    np.testing.assert_allclose(trained(fields, start, gradients, rates), wanted, atol=1e-6)
+    found = trained(fields, start[0], gradients[:, 0], rates)
+    np.testing.assert_allclose(found, moved[-1][0], atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["adam", "adamw", "adadelta"])
+def test_an_optimizer_s_slots_are_there_before_the_first_update(name):
+    variable = keras.Variable(tf.zeros([2, 3]))
+    optimizer = build_optimizer(config(optimizer=name), [variable])
+    assert sum(slot.shape == (2, 3) for slot in optimizer.variables) == 2
+
+
+# Clipping
+
+
+@pytest.mark.parametrize("clip_norm", [0.1, 6.5, 100.0])
+def test_clipping_scales_the_joint_norm_down_and_never_up(clip_norm):
+    gradients = [np.array([[3.0, 4.0]]), np.array([12.0])]  # norm 13
+    given = [tf.constant(g, tf.float32) for g in gradients]
+    norm = global_norm(given)
+    found = clip_gradients(given, norm, clip_norm)
+    wanted, wanted_norm = clip(gradients, clip_norm)
+    assert float(norm) == wanted_norm == 13.0
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+
+
+def test_no_gradient_is_clipped_to_no_gradient():
+    norm = global_norm([tf.zeros([3])])
+    (found,) = clip_gradients([tf.zeros([3])], norm, 1.0)
+    assert float(norm) == 0.0
+    assert found.numpy().tolist() == [0.0, 0.0, 0.0]
+
+
+def test_without_a_limit_gradients_stay_as_they_are_and_their_norm_is_told():
+    gradients = [tf.constant([[3.0, 4.0]]), tf.constant([12.0])]
+    norm = global_norm(gradients)
+    found = clip_gradients(gradients, norm, None)
+    assert float(norm) == 13.0
+    assert all(one is other for one, other in zip(found, gradients, strict=True))

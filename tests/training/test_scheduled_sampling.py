@@ -1,0 +1,163 @@
+"""Scheduled sampling: from teacher forcing to free running, position by position."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from tiny import randomise
+
+from nmt_keras.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig, TrainConfig
+from nmt_keras.layers.dropout import Noise
+from nmt_keras.models.seq2seq import build_model
+from nmt_keras.training import forward
+from nmt_keras.training.schedules import sampling_probability
+
+START, END = 2, 3
+SOURCE = tf.constant([[4, 5, 6, END], [7, END, 0, 0]])
+READ = tf.constant([[START, 8, 9, 10, 11], [START, 12, END, 0, 0]])
+NOISE = Noise(tf.constant(1), tf.constant(5))
+
+MODELS = {
+    "attend, then update": ModelConfig(
+        5,
+        EncoderConfig(units=7),
+        AttentionConfig(units=11),
+        DecoderConfig(units=13, readout_units=3),
+        dropout=0.0,
+    ),
+    "input feeding": ModelConfig(
+        5,
+        EncoderConfig(cell="lstm", direction="backward", units=7, layers=2),
+        AttentionConfig("general", span="local-p", units=11, window=1),
+        DecoderConfig(
+            "update-then-attend",
+            cell="lstm",
+            units=7,
+            layers=2,
+            start="last",
+            readout="attentional",
+            readout_units=3,
+            feeds_attention=True,
+        ),
+        dropout=0.0,
+    ),
+    "self-attention": ModelConfig(
+        5,
+        EncoderConfig("self-attention", units=8, heads=2),
+        AttentionConfig("dot"),
+        DecoderConfig("self-attention", units=8, heads=2, readout="state", max_positions=7),
+        dropout=0.0,
+    ),
+}
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def model(request):
+    keras.utils.set_random_seed(3)
+    model = build_model(MODELS[request.param], 17, 19)
+    randomise(model, 3)
+    return model
+
+
+def test_at_probability_0_it_is_teacher_forcing(model):
+    wanted = model((SOURCE, READ), noise=NOISE)
+    found = model((SOURCE, READ), noise=NOISE, sampling=tf.constant(0.0))
+    np.testing.assert_allclose(found.logits, wanted.logits, atol=1e-5)
+    np.testing.assert_allclose(found.alignment, wanted.alignment, atol=1e-5)
+
+
+def test_at_probability_1_it_reads_its_own_most_probable_tokens(model):
+    found = model((SOURCE, READ), noise=NOISE, sampling=tf.constant(1.0))
+    own = tf.argmax(found.logits, axis=-1, output_type=tf.int32)
+    wanted = model((SOURCE, tf.concat([READ[:, :1], own[:, :-1]], axis=1)), noise=NOISE)
+    np.testing.assert_allclose(found.logits, wanted.logits, atol=1e-5)
+
+
+def test_in_between_some_tokens_are_its_own_and_others_the_reference_s(model):
+    """What it read is found by trying both at each position; own ones are half, give or take 4 deviations."""
+    random, sentences = np.random.default_rng(1), 40
+    source = tf.constant(np.tile([[4, 5, END]], [sentences, 1]))
+    starts = np.full([sentences, 1], START)
+    reference = np.concatenate([starts, random.integers(4, 19, [sentences, 3])], axis=1).astype(np.int32)
+    found = model((source, tf.constant(reference)), noise=NOISE, sampling=tf.constant(0.5)).logits.numpy()
+    own = np.concatenate([starts, found[:, :-1].argmax(axis=-1)], axis=1).astype(np.int32)
+    taken, chosen = starts.astype(np.int32), []
+    for t in range(1, 4):
+        misses = []
+        for candidates in (own, reference):
+            read = np.concatenate([taken, candidates[:, t : t + 1]], axis=1)
+            misses.append(
+                np.abs(model((source, tf.constant(read)), noise=NOISE).logits[:, t] - found[:, t]).max(axis=-1)
+            )
+        assert (np.minimum(*misses) < 1e-4).all()
+        is_own = misses[0] < misses[1]
+        chosen += is_own[own[:, t] != reference[:, t]].tolist()
+        taken = np.concatenate([taken, np.where(is_own, own[:, t], reference[:, t])[:, np.newaxis]], axis=1)
+    assert abs(np.mean(chosen) - 0.5) < 4.0 * 0.5 / len(chosen) ** 0.5
+
+
+def test_the_same_step_reads_the_same_tokens_and_another_step_others(model):
+    def loss(step):
+        noise = Noise(tf.constant(1), tf.constant(step))
+        return float(forward(model, SOURCE, READ[:, 1:], 0.0, noise, tf.constant(0.5)).total)
+
+    assert loss(5) == loss(5)
+    assert len({loss(step) for step in range(5)}) > 1
+
+
+@pytest.mark.parametrize("model", ["attend, then update"], indirect=True)  # one is enough: compiling takes seconds
+@pytest.mark.long
+def test_graph_and_xla_give_the_same_gradient_as_eager(model):
+    def gradients(sampling):
+        with tf.GradientTape() as tape:
+            loss = forward(model, SOURCE, READ[:, 1:], 0.1, NOISE, sampling).total
+        return [tf.convert_to_tensor(g) for g in tape.gradient(loss, [v.value for v in model.trainable_variables])]
+
+    eager = gradients(tf.constant(0.5))
+    compiled = tf.function(gradients, autograph=False, jit_compile=True)(tf.constant(0.5))
+    for found, wanted in zip(compiled, eager, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_each_position_draws_a_dropout_mask_of_its_own():
+    keras.utils.set_random_seed(3)
+    config = MODELS["attend, then update"]
+    model = build_model(ModelConfig(5, config.encoder, config.attention, config.decoder, dropout=0.5), 17, 19)
+    embedded = [
+        model.decoder.inputs(READ[:, :1], NOISE._replace(position=tf.constant(t))).embedded.numpy() for t in range(3)
+    ]
+    assert not np.array_equal(embedded[0] == 0.0, embedded[1] == 0.0)
+    assert not np.array_equal(embedded[1] == 0.0, embedded[2] == 0.0)
+
+
+def test_self_attention_drops_under_sampling_as_under_teacher_forcing():
+    keras.utils.set_random_seed(3)
+    config = MODELS["self-attention"]
+    encoder, decoder = config.encoder, config.decoder
+    model = build_model(ModelConfig(5, encoder, config.attention, decoder, dropout=0.5), 17, 19)
+    encoding = model.encoder(SOURCE, SOURCE != 0)  # nothing dropped here
+    whole = model.decoder(READ, encoding).logits
+    for drops in (model.decoder(READ, encoding, NOISE), model.decoder.call_sampling(READ, encoding, 0.0, NOISE)):
+        below = tf.reduce_mean(tf.abs(drops.logits - whole))
+        assert below > 0.1 * tf.reduce_mean(tf.abs(whole))
+
+
+def test_self_attention_drops_inside_its_layers_too(monkeypatch):
+    sites = []
+    monkeypatch.setattr(
+        "nmt_keras.layers.self_attention.dropout", lambda x, rate, noise, site: sites.append((site, noise is None)) or x
+    )
+    keras.utils.set_random_seed(3)
+    config = MODELS["self-attention"]
+    model = build_model(ModelConfig(5, config.encoder, config.attention, config.decoder, dropout=0.5), 17, 19)
+    encoding = model.encoder(SOURCE, SOURCE != 0)
+    sites.clear()
+    model.decoder.call_sampling(READ, encoding, 0.0, NOISE)
+    assert {site for site, _ in sites} == {"target_layer_0 source", "target_layer_0 forward"}
+    assert not any(absent for _, absent in sites)
+
+
+def test_the_probability_is_a_line_over_the_run():
+    config = TrainConfig(steps=5, minutes=None, sampling_from=0.2, sampling_to=1.0)
+    found = [sampling_probability(config, step, 5) for step in range(5)]
+    np.testing.assert_allclose(found, [0.2, 0.4, 0.6, 0.8, 1.0])

@@ -1,0 +1,102 @@
+"""What TensorBoard is given: every number of the log, translations beside their references, alignments as pictures."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import tensorflow as tf
+from tiny import TINY_RECIPE
+
+from nmt_keras.config import RunOptions
+from nmt_keras.corpus import SplitCorpus
+from nmt_keras.runs.experiment import Experiment
+from nmt_keras.training import describe, read_log
+from nmt_keras.training.tensorboard import FIRST_PROFILED, Board, Profiler
+
+
+def written(folder):
+    """What lies in a log directory: (step, tag) -> (plugin, value)."""
+    found = {}
+    for path in sorted(folder.glob("events.*")):
+        for record in tf.data.TFRecordDataset(str(path)):
+            event = tf.compat.v1.Event.FromString(record.numpy())
+            for value in event.summary.value:
+                plugin = value.metadata.plugin_data.plugin_name
+                found[event.step, value.tag] = (plugin, tf.make_ndarray(value.tensor))
+    return found
+
+
+def test_a_row_of_training_becomes_scalars(translator, tmp_path):
+    Board(tmp_path, translator, []).observe({"step": 50, "epoch": 0, "loss": 3.5, "tokens_per_s": 900.0})
+    found = written(tmp_path)
+    assert {key: (plugin, float(value)) for key, (plugin, value) in found.items()} == {
+        (50, "training/loss"): ("scalars", 3.5),
+        (50, "training/tokens_per_s"): ("scalars", 900.0),
+    }
+
+
+def test_a_validation_shows_sentences_with_their_references_translations_and_alignments(translator, pairs, tmp_path):
+    Board(tmp_path, translator, pairs[:2]).observe({"step": 9, "epoch": 1, "valid_loss": 2.0})
+    found = written(tmp_path)
+    translations = translator.translate([pair.source for pair in pairs[:2]])
+    for number, (pair, translation) in enumerate(zip(pairs[:2], translations, strict=True)):
+        plugin, cells = found[9, f"translation/{number}"]
+        assert plugin == "text"
+        assert [cell.decode() for cell in cells[1]] == [pair.source, pair.target, translation.text]
+        plugin, (width, height, png) = found[9, f"alignment/{number}"]
+        assert plugin == "images"
+        picture = tf.io.decode_png(png)
+        assert picture.shape[:2] == (int(height), int(width))
+    assert float(found[9, "validation/valid_loss"][1]) == 2.0
+    assert len(found) == 5
+
+
+@pytest.mark.parametrize("updates", [2, 100])
+def test_a_profile_begins_after_the_first_updates_and_ends_with_the_run_at_the_latest(tmp_path, updates):
+    with Profiler(tmp_path, updates) as profiler:
+        for step in range(FIRST_PROFILED + 4):
+            assert list(tmp_path.rglob("*.xplane.pb")) == [] or step >= FIRST_PROFILED + updates
+            tf.square(tf.constant(1.0))
+            profiler.count()
+    assert len(list(tmp_path.rglob("*.xplane.pb"))) == 1
+
+
+def test_no_profile_is_made_unasked(tmp_path):
+    with Profiler(tmp_path, 0) as profiler:
+        for _ in range(30):
+            profiler.count()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.long
+def test_a_run_writes_its_whole_log_for_tensorboard_where_it_is_asked_to(pairs, tmp_path):
+    recipe = replace(TINY_RECIPE, train=replace(TINY_RECIPE.train, steps=12, log_every=6))
+    corpus = SplitCorpus("sample", pairs[:40], pairs[40:50], pairs[100:])
+    Experiment(tmp_path / "run", recipe).train(
+        corpus, lambda _: None, lambda *_: None, RunOptions(tensorboard=True, profile=1)
+    )
+    found = written(tmp_path / "run" / "tensorboard")
+    rows = read_log(tmp_path / "run" / "log.jsonl")
+    for row in rows:
+        part = "validation" if "valid_loss" in row else "training"
+        for name in row.keys() - {"step", "epoch"}:
+            assert float(found[row["step"], f"{part}/{name}"][1]) == pytest.approx(row[name], rel=1e-6)
+    assert (12, "alignment/3") in found
+    assert list((tmp_path / "run" / "tensorboard").rglob("*.xplane.pb"))
+
+
+def test_a_row_reads_as_a_line():
+    row = {
+        "step": 1500, "epoch": 1, "loss": 2.25, "cross_entropy": 2.0, "perplexity": math.exp(2.0), "accuracy": 0.5,
+        "gradient_norm": 1.0, "skipped": 0, "learning_rate": 5e-4, "tokens_per_s": 6384.0, "seconds_left": 90.0,
+        "padding": 0.125,
+    }  # fmt: skip
+    assert describe(row, 30000) == (
+        "step 1,500 of 30,000: loss 2.250 nats/token, perplexity 7.4, 6,384 target tokens/s, 12% padding, "
+        "rate 5.00e-04, 1.5 min left"
+    )
+    spoilt = {name: value for name, value in row.items() if name not in ("loss", "perplexity")}
+    assert describe({**spoilt, "skipped": 3, "seconds_left": 36000.0}, 30000) == (
+        "step 1,500 of 30,000: no loss, 6,384 target tokens/s, 12% padding, rate 5.00e-04, 10.0 h left, "
+        "3 updates skipped: not finite"
+    )

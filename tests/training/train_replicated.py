@@ -1,0 +1,62 @@
+"""Trains a small model on several virtual devices, or as one of several workers, and writes what it came to.
+
+Arguments: the run directory; the devices of this process; the step after which it sends itself a signal, 0 for never;
+the signal's number; the steps after which an update is spoilt. Workers find each other by TF_CONFIG; each measures a
+validation loss of its own, of which the mean is 1.
+"""
+
+import itertools
+import json
+import os
+import sys
+from pathlib import Path
+
+os.environ.update(TF_CPP_MIN_LOG_LEVEL="2", CUDA_VISIBLE_DEVICES="-1")
+
+import keras
+import numpy as np
+import tensorflow as tf
+from bigram import Fragile, config
+
+from nmt_keras.corpus.batches import Batches, Shape, TokenLists
+from nmt_keras.training import find_strategy, train
+
+folder, (devices, signalled, number, *spoilt) = Path(sys.argv[1]), map(int, sys.argv[2:])
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * devices
+)
+strategy = find_strategy()
+if devices > 1:
+    strategy = tf.distribute.MirroredStrategy([f"CPU:{number}" for number in range(devices)])
+
+random = np.random.default_rng(1)
+sides = []
+for _ in range(2):
+    lengths = random.integers(2, 7, 30)
+    sides.append(TokenLists(np.concatenate([[*random.integers(4, 11, n - 1), 3] for n in lengths]), lengths))
+batches = Batches(*sides, batch_size=4, shapes=[Shape(6, 6)], pool_size=13, seed=1)
+keras.utils.set_random_seed(5)
+with strategy.scope() if strategy else tf.name_scope(""):
+    model = Fragile(rate=0.0)
+task = json.loads(os.environ.get("TF_CONFIG", "{}")).get("task")
+apart = 0.0 if task is None else (0.25, -0.25)[task["index"]]
+validations = itertools.count(1)
+
+
+def validate():
+    return {"valid_loss": 1.0 + apart * next(validations)}
+
+
+def show(step, *_):
+    if step == signalled:
+        os.kill(os.getpid(), number)
+    if spoilt:
+        model.factor.assign(np.nan if step in spoilt else 1.0)
+
+
+settings = config(
+    log_every=1, accumulate=2, xla=False, checkpoint_every=4, clip_norm=0.5, ema_decay=0.9, decay="plateau"
+)
+train(model, batches, settings, folder, validate, print, show, strategy=strategy)
+weights = [variable.numpy().tolist() for variable in model.trainable_variables]
+print("WEIGHTS", json.dumps(weights))

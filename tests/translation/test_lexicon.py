@@ -1,0 +1,57 @@
+"""The lexicon: what it learns from alignments, and its file."""
+
+import numpy as np
+import pytest
+
+from nmt_keras.translation.records import AlignedPair
+from nmt_keras.translation.unknown_words import learn_lexicon, load_lexicon, save_lexicon
+
+
+def aligned(source, target, looked):
+    """A pair whose target words looked at the given source positions, most of all."""
+    alignment = np.full([len(target.split()), len(source.split())], 0.1)
+    for row, column in enumerate(looked):
+        alignment[row, column] = 0.9
+    return AlignedPair(source.split(), target.split(), alignment)
+
+
+def test_a_word_is_written_as_what_looked_at_it_most_often():
+    pairs = [
+        aligned("la casa", "the house", [0, 1]),
+        aligned("casa roja", "red house", [1, 0]),
+        aligned("casa", "home", [0]),
+        aligned("roja", "red", [0]),
+    ]
+    assert learn_lexicon(pairs) == {"casa": "house", "roja": "red"}
+    assert learn_lexicon(pairs, min_count=1)["la"] == "the"
+
+
+def test_a_word_without_a_usual_translation_has_none():
+    pairs = [aligned("se", word, [0]) for word in ["a", "b", "c", "d"]]
+    assert learn_lexicon(pairs, min_share=0.3) == {}
+    assert learn_lexicon(pairs, min_share=0.25) == {"se": "a"}
+
+
+def test_the_ends_of_sentences_are_no_words():
+    pair = AlignedPair(["casa", ""], ["house", ""], np.array([[0.2, 0.8], [0.9, 0.1]]))
+    assert learn_lexicon([pair] * 2) == {}
+
+
+def test_an_alignment_of_other_words_is_refused():
+    pair = AlignedPair(["casa"], ["house"], np.ones([2, 1]))
+    with pytest.raises(ValueError, match=r"alignment of 1 target and 1 source words in pair 0, received \(2, 1\)"):
+        learn_lexicon([pair])
+
+
+def test_a_lexicon_comes_back_from_its_file(tmp_path):
+    lexicon = {"niño": "child", "¿": "?", "casa": "house"}
+    save_lexicon(lexicon, tmp_path / "lexicon.tsv")
+    assert load_lexicon(tmp_path / "lexicon.tsv") == lexicon
+    assert (tmp_path / "lexicon.tsv").read_text(encoding="utf-8").startswith("casa\thouse\n")
+
+
+@pytest.mark.parametrize("line", ["casa", "\thouse", "casa\t", "a\tb\tc"])
+def test_a_damaged_line_is_named(tmp_path, line):
+    (tmp_path / "lexicon.tsv").write_text(f"la\tthe\n{line}\n")
+    with pytest.raises(ValueError, match=r"lexicon\.tsv:2: expected source<TAB>target"):
+        load_lexicon(tmp_path / "lexicon.tsv")
