@@ -188,3 +188,21 @@ def serving(tmp_path_factory):
 def served(serving):
     """The URL of the embedded server's REST API."""
     return serving.rest
+
+
+class Certificate(NamedTuple):
+    """A certificate for localhost and its private key, as PEM files."""
+
+    certificate: Path
+    key: Path
+
+
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory) -> Certificate:
+    """A self-signed certificate for localhost, made as serve/README.md says."""
+    folder = tmp_path_factory.mktemp("tls")
+    files = Certificate(folder / "server.crt", folder / "server.key")
+    request = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    names = ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+    subprocess.run([*request, *names, "-keyout", files.key, "-out", files.certificate], check=True, capture_output=True)
+    return files
