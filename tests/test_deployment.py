@@ -623,8 +623,32 @@ def test_the_workflow_fails_where_a_file_of_the_page_is_another_or_missing(fetch
     assert fetch_page().returncode != 0
 
 
-def test_the_training_job_tells_every_worker_of_all_and_trains_with_a_command_that_parses(tmp_path):
-    (_, job) = yaml.safe_load_all((ROOT / "docs" / "guides" / "training-job.yaml").read_text())
+@pytest.fixture(scope="module")
+def training() -> dict[str, dict[str, Any]]:
+    """Every object of the training job, by kind."""
+    text = (ROOT / "docs" / "guides" / "training-job.yaml").read_text()
+    return {document["kind"]: document for document in yaml.safe_load_all(text)}
+
+
+def test_only_the_workers_of_a_training_job_reach_its_workers(training):
+    policy, job = training["NetworkPolicy"], training["Job"]
+    labels = job["spec"]["template"]["metadata"]["labels"]
+    namespace = job["metadata"]["namespace"]
+    assert policy["metadata"]["namespace"] == namespace
+    assert matches(policy["spec"]["podSelector"], labels)
+    for port in (2222, 40_000):  # NCCL takes any port
+        assert admits(policy, Peer(labels, namespace), port)
+        assert not admits(policy, Peer(labels, "default"), port)
+        assert not any(admits(policy, peer, port) for peer in PEERS)
+
+
+def test_the_training_job_s_service_names_its_workers(training):
+    labels = training["Job"]["spec"]["template"]["metadata"]["labels"]
+    assert matches({"matchLabels": training["Service"]["spec"]["selector"]}, labels)
+
+
+def test_the_training_job_tells_every_worker_of_all_and_trains_with_a_command_that_parses(training, tmp_path):
+    job = training["Job"]
     (container,) = job["spec"]["template"]["spec"]["containers"]
     (workers,) = (each["value"] for each in container["env"] if each["name"] == "WORKERS")
     assert job["spec"]["completions"] == job["spec"]["parallelism"] == int(workers)
