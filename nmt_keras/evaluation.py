@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from nmt_keras.config import UNK
 from nmt_keras.corpus import Pair
-from nmt_keras.files import write_whole
+from nmt_keras.files import locked, write_whole
 from nmt_keras.metrics import AlignmentError, alignment_error, bleu, chrf, exact_match
 from nmt_keras.text.tokens import SPECIAL_SURFACES
 from nmt_keras.translator import ModelTranslator, Translation, Translator
@@ -125,8 +125,7 @@ def write_score(path: Path, part: str, report: Report, search: str, step: int) -
         search: how translations were searched for, as ``str(SearchConfig)`` says it.
         step: at which the model's checkpoint was written.
     """
-    scores = read_scores(path)
-    scores[part] = {
+    score = {
         "bleu": round(report.bleu, 2),
         "chrf": round(report.chrf, 2),
         "exact": round(report.exact, 2),
@@ -137,4 +136,5 @@ def write_score(path: Path, part: str, report: Report, search: str, step: int) -
         "sentences": report.sentences,
         "sentences_per_s": round(report.sentences / report.seconds, 1),
     }
-    write_whole(path, json.dumps(scores, indent=2) + "\n")
+    with locked(path):  # another process may evaluate another part
+        write_whole(path, json.dumps({**read_scores(path), part: score}, indent=2) + "\n")

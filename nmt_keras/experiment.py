@@ -9,7 +9,7 @@ runs/NAME/
   lexicon.tsv      source word, tab, target word: what replaces unknown words, if the recipe or somebody asked for it
   lock             held by the process that trains
   log.jsonl        a row per interval of training and per validation
-  scores.json      BLEU and chrF of valid and test
+  scores.json      BLEU and chrF of valid and test; scores.json.lock is held while it is written
   tensorboard/     where a run was asked for it: scalars, alignments, translations, profiles
 """
 
@@ -40,7 +40,7 @@ from nmt_keras.corpus.shards import PreparedCorpus, ShardedBatches
 from nmt_keras.ensemble import Ensemble
 from nmt_keras.evaluation import Report, evaluate, read_scores, write_score
 from nmt_keras.export import PLAIN, export, prune, read_manifest, versions
-from nmt_keras.files import write_whole
+from nmt_keras.files import PARTIAL, make_folder, settle_below, write_whole
 from nmt_keras.fused import Execution, choose_execution
 from nmt_keras.lexicon import learn_lexicon, load_lexicon, save_lexicon
 from nmt_keras.metrics import bleu
@@ -324,6 +324,7 @@ class Experiment:
             raise FileExistsError(f"{made}: expected a new run directory, received one that holds a run. Name another.")
         source_text, target_text = self._texts()
         model = build_model(self.recipe.model, source_text.vocabulary_size, target_text.vocabulary_size)
+        make_folder(made)
         steps = average_weights(model, self.folder / "checkpoints", count)
         save_weights(model, made / "checkpoints", steps[-1])
         for side in ("source", "target"):
@@ -332,6 +333,7 @@ class Experiment:
         for name in ("corpus.json", "origin.json", LEXICON, SHORTLIST):
             if (self.folder / name).exists():
                 shutil.copyfile(self.folder / name, made / name)
+        settle_below(made)
         write_recipe(made, self.recipe)
         return Experiment(made)
 
@@ -481,7 +483,7 @@ def describe_execution(execution: Execution, model: Seq2Seq, config: TrainConfig
 
 
 def write_recipe(folder: Path, recipe: Recipe) -> None:
-    """Writes a run's recipe, whole or not at all."""
+    """Writes a run's recipe; see ``write_whole``."""
     write_whole(folder / "recipe.json", recipe.to_json())
 
 
@@ -622,8 +624,8 @@ def _evenly(pairs: Sequence[Pair], count: int) -> Sequence[Pair]:
 
 
 def _text_files(folder: Path) -> dict[str, bytes]:
-    """What a text wrote into ``folder``."""
-    return {file.name: file.read_bytes() for file in sorted(folder.iterdir())}
+    """The files of the text in ``folder`` and their contents."""
+    return {file.name: file.read_bytes() for file in sorted(folder.iterdir()) if file.suffix != PARTIAL}
 
 
 def _refuse_changes(where: Path, stored: Recipe, asked: Recipe) -> None:
