@@ -29,6 +29,8 @@ __version__ = "0.1.0"
 def load(path: str | PathLike[str], *more: str | PathLike[str]) -> Translator:
     """Loads a translator from a run directory or from an exported version; several runs make an ensemble.
 
+    An exported version is a SavedModel, and a SavedModel is a program: load only models that you trust (SECURITY.md).
+
     Args:
         path: a run directory, an exported version, or the folder that holds an export's versions (the newest is taken).
         *more: further run directories, of the same vocabularies. Together they translate by the mean of their

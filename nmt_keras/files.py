@@ -1,13 +1,24 @@
-"""Files of a run: an error names the file and what to do, and what is on the disk outlives a power cut."""
+"""Files of a run: an error names the file and what to do, and what was written outlives a power cut."""
 
 from __future__ import annotations
 
 import errno
+import glob
 import os
 import shutil
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from uuid import uuid4
+
+import portalocker
+
+PARTIAL = ".partial"
+"""Suffix of files that are being written."""
+
+ABANDONED_AFTER = 3600.0
+"""Seconds without a change after which a partial file or folder is taken for the leftover of a killed process."""
 
 
 @contextmanager
@@ -46,10 +57,17 @@ def unwritable(path: str | Path, reason: str, lost: str = "") -> OSError:
     )
 
 
+def make_folder(folder: Path) -> None:
+    """Makes a folder and its parents, or finds them made. When it returns, they outlive a power cut."""
+    new = [each for each in (folder, *folder.parents) if not each.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    settle([each.parent for each in new])
+
+
 def make_run_folder(folder: Path) -> None:
     """Makes a run directory, or finds it made. Raises OSError, saying what to do, unless files can be written there."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         if not os.access(folder, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
@@ -60,11 +78,49 @@ def make_run_folder(folder: Path) -> None:
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Writes a file whole or not at all, text in UTF-8. Raises OSError, naming it."""
-    partial = path.with_name(f"{path.name}.partial")
+    """Writes a file whole or not at all, text in UTF-8. When it returns, the content outlives a power cut.
+
+    A file that has this content already is not rewritten. Several processes may write one file; the last one wins.
+
+    Raises:
+        OSError: the file cannot be written; the message names it.
+    """
+    data = content.encode() if isinstance(content, str) else content
+    partial = path.with_name(f"{path.name}.{uuid4().hex}{PARTIAL}")
     with writing(path):
-        partial.write_bytes(content.encode() if isinstance(content, str) else content)
-        os.replace(partial, path)
+        _remove_abandoned(path)
+        if path.is_file() and path.read_bytes() == data:
+            settle([path, path.parent])  # whoever wrote it may have been killed before it was on the disk
+            return
+        try:
+            with partial.open("xb") as file:
+                file.write(data)
+            settle([partial])
+            os.replace(partial, path)
+        except BaseException:
+            partial.unlink(missing_ok=True)
+            raise
+        settle([path.parent])
+
+
+def _remove_abandoned(path: Path) -> None:
+    """Removes partial files of ``path`` that killed processes left."""
+    for partial in path.parent.glob(f"{glob.escape(path.name)}.*{PARTIAL}"):
+        with suppress(FileNotFoundError):  # another process may replace or remove it at this moment
+            if time.time() - partial.stat().st_mtime > ABANDONED_AFTER:
+                partial.unlink()
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keeps others who lock ``path`` waiting, so that it can be read, changed and written. Locks ``PATH.lock``.
+
+    On a file system without locks, such as some network drives, it keeps no process waiting.
+    """
+    with writing(path), path.with_name(f"{path.name}.lock").open("a") as file:
+        with suppress(portalocker.LockException):
+            portalocker.lock(file, portalocker.LockFlags.EXCLUSIVE)
+        yield
 
 
 def settle(paths: list[Path]) -> None:
@@ -79,3 +135,10 @@ def settle(paths: list[Path]) -> None:
                 raise
         finally:
             os.close(descriptor)
+
+
+def settle_below(folder: Path) -> None:
+    """Waits until a folder and everything below it are on the disk itself; see ``settle``."""
+    inside = list(folder.rglob("*"))
+    settle([path for path in inside if path.is_file()])
+    settle([path for path in (*inside, folder) if path.is_dir()])

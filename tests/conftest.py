@@ -8,7 +8,7 @@ os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # figures are compared across machine
 import keras
 import pytest
 from reverser import export_reverser
-from servers import CHROMIUM, running_server
+from servers import CHROMIUM, Certificate, running_server
 from tiny import TINY_MODEL, TINY_RECIPE, TINY_TEXT, randomise
 
 from nmt_keras.corpus import Pair, SplitCorpus
@@ -108,3 +108,14 @@ def serving(tmp_path_factory):
 def served(serving):
     """The URL of the embedded server's REST API."""
     return serving.rest
+
+
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory) -> Certificate:
+    """A self-signed certificate for localhost, made as serve/README.md says."""
+    folder = tmp_path_factory.mktemp("tls")
+    files = Certificate(folder / "server.crt", folder / "server.key")
+    request = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    names = ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+    subprocess.run([*request, *names, "-keyout", files.key, "-out", files.certificate], check=True, capture_output=True)
+    return files

@@ -37,3 +37,10 @@ def running_server(models: Path) -> Iterator[Served]:
         finally:
             server.terminate()
             server.wait(30)
+
+
+class Certificate(NamedTuple):
+    """A certificate for localhost and its private key, as PEM files."""
+
+    certificate: Path
+    key: Path

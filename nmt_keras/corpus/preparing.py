@@ -34,7 +34,7 @@ from nmt_keras.corpus.shards import (
     write_record,
     write_shard,
 )
-from nmt_keras.files import writing
+from nmt_keras.files import make_folder, writing
 from nmt_keras.text import Text, fit_text
 from nmt_keras.text.subword import MAX_LINES
 
@@ -100,7 +100,7 @@ def prepare(
     require_usable(found, names, max_malformed)
     shards = shards or shards_for(count)
     with writing(folder, "Nothing was prepared."):
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
     remove_leftovers(str(folder))
     report(f"learning the vocabularies; {found}")
     texts = (

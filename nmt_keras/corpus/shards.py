@@ -30,7 +30,7 @@ import tensorflow as tf
 from nmt_keras.config import END
 from nmt_keras.corpus.batches import Batch, Batches, Position, Shape, TokenLists, choose_shapes, rows_by_shape
 from nmt_keras.corpus.prefetching import prefetched
-from nmt_keras.files import unwritable
+from nmt_keras.files import settle, settle_below, unwritable, writing
 
 RECORD_FILE = "prepared.json"
 FORMAT = 1
@@ -61,8 +61,8 @@ def shard_name(number: int, count: int) -> str:
     return f"train-{number:05d}-of-{count:05d}.tfrecord"
 
 
-SHARD_FILES = re.compile(r"train-\d{5}-of-\d{5}\.tfrecord(\.\w+\.partial)?")
-"""Names of shards, and of those that are being written."""
+SHARD_FILES = re.compile(r"train-\d{5}-of-\d{5}\.tfrecord(\.\w+\.partial)?|prepared\.json\.\w+\.partial")
+"""Names of shards, and of shards and records that are being written."""
 
 
 def require_new(folder: str) -> None:
@@ -117,12 +117,23 @@ def write_shard(path: str, pairs: Iterable[EncodedPair], drop_duplicates: bool) 
     try:
         with writing_by_tensorflow(path):
             report = _write(partial, pairs, drop_duplicates)
-            tf.io.gfile.rename(partial, path, overwrite=True)
+            _publish(partial, path)
     except BaseException:
         if tf.io.gfile.exists(partial):
             tf.io.gfile.remove(partial)
         raise
     return report._replace(file=os.path.basename(path))
+
+
+def _publish(partial: str, path: str) -> None:
+    """Renames ``partial``, which is whole, to ``path``. On a disk of this machine, the file outlives a power cut."""
+    if "://" in path:
+        tf.io.gfile.rename(partial, path, overwrite=True)
+        return
+    with writing(Path(path), "Nothing was prepared."):
+        settle([Path(partial)])
+        os.replace(partial, path)
+        settle([Path(path).parent])
 
 
 def _write(path: str, pairs: Iterable[EncodedPair], drop_duplicates: bool) -> ShardReport:
@@ -205,9 +216,14 @@ def write_record(
     }
     path = os.path.join(folder, RECORD_FILE)
     with writing_by_tensorflow(path):
-        with tf.io.gfile.GFile(f"{path}.partial", "w") as file:
+        if "://" not in folder:
+            with writing(Path(folder), "Nothing was prepared."):
+                for side in ("source", "target"):
+                    settle_below(Path(folder) / side)
+        partial = f"{path}.{uuid.uuid4().hex}.partial"
+        with tf.io.gfile.GFile(partial, "w") as file:
             file.write(json.dumps(record, ensure_ascii=False) + "\n")
-        tf.io.gfile.rename(f"{path}.partial", path, overwrite=True)
+        _publish(partial, path)
 
 
 def _checksums(folder: str, side: str) -> Any:

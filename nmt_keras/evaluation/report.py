@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from nmt_keras.config import UNK
 from nmt_keras.corpus import Pair
 from nmt_keras.evaluation.metrics import AlignmentError, alignment_error, bleu, chrf, exact_match
-from nmt_keras.files import write_whole
+from nmt_keras.files import locked, write_whole
 from nmt_keras.text.tokens import SPECIAL_SURFACES
 from nmt_keras.translation.model_translator import ModelTranslator
 from nmt_keras.translation.records import Translation
@@ -127,8 +127,7 @@ def write_score(path: Path, part: str, report: Report, search: str, step: int) -
         search: how translations were searched for, as ``str(SearchConfig)`` says it.
         step: at which the model's checkpoint was written.
     """
-    scores = read_scores(path)
-    scores[part] = {
+    score = {
         "bleu": round(report.bleu, 2),
         "chrf": round(report.chrf, 2),
         "exact": round(report.exact, 2),
@@ -139,4 +138,5 @@ def write_score(path: Path, part: str, report: Report, search: str, step: int) -
         "sentences": report.sentences,
         "sentences_per_s": round(report.sentences / report.seconds, 1),
     }
-    write_whole(path, json.dumps(scores, indent=2) + "\n")
+    with locked(path):  # another process may evaluate another part
+        write_whole(path, json.dumps({**read_scores(path), part: score}, indent=2) + "\n")

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from nmt_keras.files import settle
+from nmt_keras.files import ABANDONED_AFTER, make_folder, settle, settle_below
 
 EXTRA = "assets.extra"
 """What lies beside the model, and no loader but a server's warm-up reads."""
@@ -22,9 +22,6 @@ MANIFEST = Path(EXTRA) / "manifest.json"
 
 PARTIAL, DELETED = "partial-", "deleted-"
 """How the names of folders begin that are being written or deleted: no server takes them for a version."""
-
-ABANDONED_AFTER = 3600.0
-"""Seconds without a change after which a version that is being written is taken for a killed export's."""
 
 
 def versions(model_folder: Path) -> list[int]:
@@ -54,12 +51,12 @@ def publish(model_folder: Path, write: Callable[[Path], None]) -> Path:
     Raises:
         OSError: the folder cannot be written.
     """
-    model_folder.mkdir(parents=True, exist_ok=True)
+    make_folder(model_folder)
     partial = Path(tempfile.mkdtemp(prefix=PARTIAL, dir=model_folder))
     try:
         write(partial)
         partial.chmod(0o755)
-        _flush(partial)
+        settle_below(partial)
         final = _numbered_next(partial)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
@@ -95,6 +92,8 @@ def prune(model_folder: Path, keep: int, labelled: Collection[int] = ()) -> list
         with suppress(FileNotFoundError):  # another who prunes may be at it too
             os.rename(folder, folder.with_name(f"{DELETED}{folder.name}-{uuid.uuid4().hex}"))
             gone.append(folder)
+    if gone:
+        settle([model_folder])  # else a power cut may bring back the number of a version that has lost files
     for child in _left_behind(model_folder):
         shutil.rmtree(child, ignore_errors=True)
     return gone
@@ -140,10 +139,3 @@ def _last_change(folder: Path) -> float:
         except FileNotFoundError:  # renamed or deleted meanwhile: somebody is at it
             return time.time()
     return latest
-
-
-def _flush(folder: Path) -> None:
-    """Forces every file and directory below ``folder`` to the disk."""
-    inside = list(folder.rglob("*"))
-    settle([path for path in inside if path.is_file()])
-    settle([path for path in (*inside, folder) if path.is_dir()])

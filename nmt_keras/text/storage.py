@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt_keras.config import TextConfig
-from nmt_keras.files import write_whole, writing
+from nmt_keras.files import make_folder, write_whole, writing
 
 RECORD_FILE = "text.json"
 _NEXT_STEP = "Restore the folder from a copy; a text fitted anew needs a model trained anew."
@@ -19,9 +19,9 @@ _NEXT_STEP = "Restore the folder from a copy; a text fitted anew needs a model t
 
 def write_record(folder: Path, config: TextConfig, vocabulary_file: str, vocabulary: bytes) -> None:
     """Writes ``vocabulary``, and ``text.json`` with the configuration and its checksum, into ``folder``."""
-    with writing(folder / vocabulary_file):
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / vocabulary_file).write_bytes(vocabulary)
+    with writing(folder):
+        make_folder(folder)
+    write_whole(folder / vocabulary_file, vocabulary)
     record = {"config": dataclasses.asdict(config), "sha256": {vocabulary_file: hashlib.sha256(vocabulary).hexdigest()}}
     write_whole(folder / RECORD_FILE, json.dumps(record, indent=2) + "\n")
 

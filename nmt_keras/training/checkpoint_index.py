@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import tensorflow as tf
 
-from nmt_keras.files import settle, write_whole
+from nmt_keras.files import write_whole
 
 UNFIT = (AssertionError, IndexError, RuntimeError, ValueError, tf.errors.OpError)
 """What TensorFlow raises when a checkpoint is damaged or belongs to another model."""
@@ -40,6 +39,23 @@ def is_whole(path: Path) -> bool:
     return True
 
 
+def record_newest(folder: Path, name: str, keep: int) -> None:
+    """Records ``name``, which is on the disk, as the newest checkpoint in ``folder``, and removes older ones.
+
+    Args:
+        folder: holds the checkpoints.
+        name: of the checkpoint. An earlier one of the same step is removed.
+        keep: how many checkpoints stay, this one included.
+    """
+    before = recorded(folder)
+    others = [known for known in before if _step_of(known) != _step_of(name)]
+    kept = [*others, name][-keep:]
+    _write_record(folder, kept)
+    for old in set(before) - set(kept):
+        for file in folder.glob(f"{old}.*"):
+            file.unlink(missing_ok=True)
+
+
 def mend_records(folder: Path, previous: bool, report: Callable[[str], None]) -> None:
     """Mends the records of ``last`` and ``best`` in a run's ``checkpoints``, and reports what was done.
 
@@ -53,10 +69,10 @@ def mend_records(folder: Path, previous: bool, report: Callable[[str], None]) ->
 def mend_record(folder: Path, previous: bool = False, needed: bool = True) -> str | None:
     """Makes the record of the checkpoints in ``folder`` name what training can go on from.
 
-    A process killed between writing its first checkpoint and its record leaves none, and a power cut an empty one: then
-    every checkpoint that is whole counts. With ``previous``, recorded checkpoints that cannot be read are set aside if
-    an older one is whole: they would stay, and that one would make room for the next. If none is whole, they are set
-    aside where no checkpoint is ``needed``.
+    A process killed between writing its first checkpoint and its record leaves no record: then every checkpoint that is
+    whole counts, and a first one that is not is set aside. With ``previous``, recorded checkpoints that cannot be read
+    are set aside if an older one is whole: otherwise the next save would remove the whole one and keep them. If none is
+    whole, they are set aside where no checkpoint is ``needed``.
 
     Returns:
         What was done, in a sentence; None if there was nothing to do.
@@ -69,8 +85,6 @@ def mend_record(folder: Path, previous: bool = False, needed: bool = True) -> st
         return None
     names, record = recorded(folder), folder / "checkpoint"
     if names:
-        if _knows_too_late_a_time(folder):
-            _write_record(folder, names)
         if not previous or is_whole(folder / names[-1]):
             return None
         whole = [name for name in names if is_whole(folder / name)]
@@ -82,7 +96,8 @@ def mend_record(folder: Path, previous: bool = False, needed: bool = True) -> st
         record.unlink(missing_ok=True)  # empty, of nothing
         return None
     whole = [name for name in there if is_whole(folder / name)]
-    if not whole and previous and not needed:
+    never_recorded = len(there) == 1 and not record.exists()  # the first one, when the power failed
+    if not whole and (never_recorded or (previous and not needed)):
         return _set_aside(folder, there, whole)
     if not whole:
         way = "or remove it to begin anew" if needed else "or ask for the previous checkpoint to set them aside"
@@ -111,15 +126,6 @@ def _set_aside(folder: Path, names: Sequence[str], whole: Sequence[str]) -> str:
     return f"{folder}: {', '.join(damaged)} cannot be read, set aside; {told}"
 
 
-def _knows_too_late_a_time(folder: Path) -> bool:
-    """Whether the record in ``folder`` was begun, by a clock that was wrong, later than now or than its checkpoints.
-
-    Then ``tf.train.CheckpointManager`` passes over these, and the record would hold the next one alone.
-    """
-    state = tf.train.get_checkpoint_state(str(folder))
-    return bool(state.last_preserved_timestamp >= min([time.time(), *state.all_model_checkpoint_timestamps]))
-
-
 def _write_record(folder: Path, names: Sequence[str]) -> None:
     """Writes the record of the checkpoints ``names``, oldest first, as TensorFlow does: a CheckpointState, as text.
 
@@ -129,9 +135,4 @@ def _write_record(folder: Path, names: Sequence[str]) -> None:
         (folder / "checkpoint").unlink(missing_ok=True)
         return
     lines = [f'model_checkpoint_path: "{names[-1]}"', *(f'all_model_checkpoint_paths: "{name}"' for name in names)]
-    files = [folder / f"{name}.index" for name in names]
-    # tf.train.CheckpointManager passes over checkpoints without a time
-    times = [max(1.0, file.stat().st_mtime) if file.exists() else 1.0 for file in files]
-    lines += [f"all_model_checkpoint_timestamps: {time}" for time in times]
     write_whole(folder / "checkpoint", "\n".join([*lines, ""]))
-    settle([folder / "checkpoint", folder])

@@ -15,9 +15,9 @@ import tensorflow as tf
 
 from nmt_keras.config import TrainConfig
 from nmt_keras.corpus.batches import Position
-from nmt_keras.files import settle
+from nmt_keras.files import make_folder, settle
 from nmt_keras.models.seq2seq import Seq2Seq
-from nmt_keras.training.checkpoint_index import UNFIT, is_whole, newest, recorded
+from nmt_keras.training.checkpoint_index import UNFIT, is_whole, newest, record_newest, recorded
 from nmt_keras.training.step import Updater
 
 VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
@@ -86,10 +86,9 @@ class Weights(tf.Module):
 class Checkpoints:
     """The last states of a training and the best, each written whole or not at all.
 
-    ``tf.train.Checkpoint`` writes data under a new number, renames it, and only then rewrites the small file that says
-    which number counts: a process killed at any moment leaves the previous checkpoint valid. After a power cut in the
-    middle of writing the newest may be damaged, which its checksums tell: of ``last``, where two are kept, the one
-    before is whole. See ``records`` for what is done where that small file is lost.
+    A checkpoint is written under a new number and waits until it is on the disk. Then the record names it, and only
+    then is the oldest one removed: after a kill or a power cut at any moment, the newest recorded checkpoint is whole.
+    See ``records`` for what is done where a record is lost.
 
     Args:
         folder: holds ``last`` and ``best``.
@@ -99,19 +98,17 @@ class Checkpoints:
     """
 
     def __init__(self, folder: Path, updater: Updater, progress: Progress, keep: int = 2):
-        checkpoint = tf.train.Checkpoint(
+        self.checkpoint = tf.train.Checkpoint(
             weights=Weights(updater.model), optimizer=updater.optimizer, health=updater.health, progress=progress
         )
-        self.model, self.progress, self.folder = updater.model, progress, folder
+        self.model, self.progress, self.folder, self.keep = updater.model, progress, folder, keep
         try:
             for name in ("last", "best"):
-                (folder / name).mkdir(parents=True, exist_ok=True)
+                make_folder(folder / name)
                 (folder / name / "writable").touch()
                 (folder / name / "writable").unlink(missing_ok=True)
         except OSError as error:
             raise OSError(f"{folder}: expected a folder that checkpoints can be written into; {error}.") from error
-        self.last = tf.train.CheckpointManager(checkpoint, str(folder / "last"), max_to_keep=keep)
-        self.best = tf.train.CheckpointManager(checkpoint, str(folder / "best"), max_to_keep=1)
 
     def restore(self, previous: bool = False) -> str | None:
         """Restores the last checkpoint if there is one; every variable must be found in it.
@@ -131,7 +128,7 @@ class Checkpoints:
         path = next((p for p in known if is_whole(Path(p))), known[0]) if previous else known[0]
         try:
             refuse_foreign(path, self.model, self.progress)
-            self.last.checkpoint.restore(path).assert_existing_objects_matched().assert_consumed()
+            self.checkpoint.restore(path).assert_existing_objects_matched().assert_consumed()
         except UNFIT as error:
             older = [] if is_whole(Path(path)) else [Path(p).name for p in known[1:] if is_whole(Path(p))]
             way = (
@@ -145,22 +142,19 @@ class Checkpoints:
             self.progress.best.assign(math.inf)  # whatever it was, it is there no more
         return path
 
-    def save(self, manager: tf.train.CheckpointManager) -> None:
-        """Writes a checkpoint into ``last`` or ``best``, numbered by its step.
+    def save(self, name: str) -> None:
+        """Writes a checkpoint, numbered by its step.
+
+        Args:
+            name: "last" or "best".
 
         Raises:
             OSError: it could not be written; what it has written of it is removed, earlier ones are whole.
         """
-        step = int(self.progress.step)
+        folder, step = self.folder / name, int(self.progress.step)
         try:
-            path = Path(manager.save(checkpoint_number=step))
-            # TensorFlow leaves it to the system when that is on the disk itself: a power cut may come first
-            settle([*path.parent.glob(f"{path.name}.*"), path.parent / "checkpoint", path.parent])
+            write_checkpoint(self.checkpoint, folder, step, self.keep if name == "last" else 1)
         except (OSError, tf.errors.OpError) as error:
-            folder, name = Path(manager.directory), f"ckpt-{step}"
-            if name not in recorded(folder):
-                for partial in folder.glob(f"{name}[._]*"):
-                    shutil.rmtree(partial) if partial.is_dir() else partial.unlink(missing_ok=True)
             free = shutil.disk_usage(self.folder).free
             names = recorded(folder)
             kept = f"{folder / names[-1]} is whole" if names else "there is none from before"
@@ -168,6 +162,38 @@ class Checkpoints:
                 f"{folder}: checkpoint {step} could not be written; {_told(error)}. {free / 2**20:,.0f} MiB are free; "
                 f"{kept}. Make room or mend the permissions, then run the same command."
             ) from error
+
+
+def write_checkpoint(checkpoint: tf.train.Checkpoint, folder: Path, step: int, keep: int) -> None:
+    """Writes a checkpoint that outlives a power cut, then records it in ``folder`` and removes older ones.
+
+    ``tf.train.CheckpointManager`` records a checkpoint and removes older ones before the new data is on the disk.
+
+    Args:
+        checkpoint: what to write.
+        folder: is made.
+        step: number of the checkpoint.
+        keep: how many checkpoints stay, this one included.
+
+    Raises:
+        OSError, tf.errors.OpError: it could not be written; what was written of it is removed.
+    """
+    make_folder(folder)
+    for abandoned in folder.glob("ckpt-*_temp"):  # TensorFlow's own, left by a killed process
+        shutil.rmtree(abandoned)
+    name = f"ckpt-{step}"
+    if name in recorded(folder):  # a resumed run repeats a step: overwriting could leave half of either
+        name = f"ckpt-again-{step}"
+    checkpoint.save_counter.assign_add(1)  # ``restore`` expects this variable
+    try:
+        checkpoint.write(str(folder / name))
+        settle([*folder.glob(f"{name}.*"), folder])
+        record_newest(folder, name, keep)
+    except (OSError, tf.errors.OpError):
+        if name not in recorded(folder):
+            for partial in folder.glob(f"{name}[._]*"):
+                shutil.rmtree(partial) if partial.is_dir() else partial.unlink(missing_ok=True)
+        raise
 
 
 def is_finished(folder: Path) -> bool:
@@ -252,7 +278,7 @@ def save_weights(model: Seq2Seq, folder: Path, step: int) -> None:
     progress.finished.assign(True)
     checkpoint = tf.train.Checkpoint(weights=Weights(model), progress=progress)
     for name in ("last", "best"):
-        tf.train.CheckpointManager(checkpoint, str(folder / name), max_to_keep=1).save(checkpoint_number=step)
+        write_checkpoint(checkpoint, folder / name, step, keep=1)
 
 
 def refuse_foreign(path: str, model: keras.Model, progress: Progress) -> None:

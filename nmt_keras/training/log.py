@@ -12,7 +12,7 @@ from pathlib import Path
 import tensorflow as tf
 
 from nmt_keras.corpus.batches import Batch
-from nmt_keras.files import write_whole, writing
+from nmt_keras.files import settle, write_whole, writing
 from nmt_keras.training.step import Metrics
 
 
@@ -31,10 +31,12 @@ class Log:
         self.path = path
 
     def append(self, row: Mapping[str, float]) -> None:
-        """Writes a row. Raises OSError, naming the file, if that cannot be done."""
+        """Writes a row. When it returns, the row outlives a power cut. Raises OSError, naming the file."""
         lost = f"The row of step {row['step']} is missing; checkpoints are as they were."
-        with writing(self.path, lost), self.path.open("a") as file:
-            file.write(json.dumps(row) + "\n")
+        with writing(self.path, lost):
+            with self.path.open("a") as file:
+                file.write(json.dumps(row) + "\n")
+            settle([self.path])
 
 
 class Unwritten:
@@ -45,7 +47,7 @@ class Unwritten:
 
 
 def read_log(path: Path) -> list[dict[str, float]]:
-    """The rows of a log, in order; a last line that a kill cut short is left out. No file gives no rows."""
+    """The rows of a log, in order, without an incomplete last line. No file gives no rows."""
     lines = path.read_text().split("\n")[:-1] if path.exists() else []
     return [json.loads(line) for line in lines]
 

@@ -16,7 +16,7 @@ import tensorflow as tf
 from nmt_keras.config import TrainConfig
 from nmt_keras.corpus.batches import Batch, BatchSource, Position, Shape
 from nmt_keras.models.seq2seq import Seq2Seq
-from nmt_keras.training.checkpoint_index import mend_records
+from nmt_keras.training.checkpoint_index import mend_records, newest
 from nmt_keras.training.checkpoints import Checkpoints, Progress
 from nmt_keras.training.distribution import ReplicatedUpdater, is_chief
 from nmt_keras.training.log import Interval, Log, Unwritten
@@ -97,11 +97,11 @@ def train(
     log = Log(folder / "log.jsonl", int(progress.step), int(progress.validated)) if chief else Unwritten()
     before = float(progress.seconds)
 
-    def save(manager: Any) -> None:
+    def save(name: str) -> None:
         progress.seconds.assign(before + time.perf_counter() - began)
         progress.advance(step, position)
         if chief:
-            checkpoints.save(manager)
+            checkpoints.save(name)
 
     if config.minutes is not None and strategy is not None and strategy.num_replicas_in_sync > len(_own(strategy)):
         raise ValueError(
@@ -145,7 +145,7 @@ def train(
                 report(f"step {step}: " + ", ".join(f"{name} {value:.3f}" for name, value in scores.items()))
                 progress.validated.assign(step)
                 if progress.judge(updater.common(scores["valid_loss"]), config, last=step == total_steps):
-                    save(checkpoints.best)
+                    save("best")
         interval.began += time.perf_counter() - paused
         return updater.agreed(stopped(), due=True) if number is None else number
 
@@ -154,7 +154,7 @@ def train(
             if (number := judge(stopped)) is not None:
                 raise Interrupted(step, number)
             if progress.finished.numpy():  # else the next checkpoint tells; until then this step's own stays as it is
-                save(checkpoints.last)
+                save("last")
         finished, reductions = bool(progress.finished), int(progress.reductions)
         first, looping = step, time.perf_counter()
         for position, group in _groups(batches, begin, config.accumulate):
@@ -172,7 +172,7 @@ def train(
                 every = tell_steps()
             logging = step % config.log_every == 0 or step == total_steps
             if logging or step % config.max_skipped == 0:
-                _require_sound(step, metrics, updater, checkpoints.last.latest_checkpoint)
+                _require_sound(step, metrics, updater, newest(checkpoints.folder / "last"))
             if logging:
                 rate = learning_rate(config, step - 1, total_steps, reductions)
                 row = interval.row(step, position.epoch, rate, total_steps - step)
@@ -188,11 +188,11 @@ def train(
             number = updater.agreed(stopped(), due=step % STEPS_TO_AGREE == 0)
             saving = step % config.checkpoint_every == 0 or step == settling or number is not None
             if saving or is_due():
-                _require_sound(step, metrics, updater, checkpoints.last.latest_checkpoint)
+                _require_sound(step, metrics, updater, newest(checkpoints.folder / "last"))
                 if is_due() and number is None:
                     number = judge(stopped)
                     finished, reductions = bool(progress.finished), int(progress.reductions)
-                save(checkpoints.last)
+                save("last")
             if number is not None:
                 raise Interrupted(step, number)
     report(f"trained for {float(progress.seconds) / 60.0:.1f} minutes, {step} steps")
@@ -226,7 +226,7 @@ def _averaged(updater: Updater) -> Iterator[None]:
             variable.assign(value)
 
 
-def _require_sound(step: int, metrics: Metrics, updater: Updater, checkpoint: str | None) -> None:
+def _require_sound(step: int, metrics: Metrics, updater: Updater, checkpoint: Path | None) -> None:
     """Raises FloatingPointError if updates no longer have a finite loss and gradient.
 
     That is after ``TrainConfig.max_skipped`` in a row since the run began, or at once where weights are not finite.

@@ -19,6 +19,7 @@ import tyro
 import yaml
 from servers import running_server
 
+import nmt_keras
 from nmt_keras import cli
 from nmt_keras.cli.serve import MODELS
 from nmt_keras.recipes import RECIPES
@@ -28,7 +29,10 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = {
     page.relative_to(ROOT).as_posix(): page
-    for page in [*DOCS.rglob("*.md"), ROOT / "README.md", ROOT / "serve/README.md", ROOT / "CONTRIBUTING.md"]
+    for page in [
+        *DOCS.rglob("*.md"),
+        *(ROOT / name for name in ("README.md", "serve/README.md", "CONTRIBUTING.md", "SECURITY.md")),
+    ]
 }
 FENCE = re.compile(r"^```(?P<kind>\w+)[^\n]*\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 PROGRAMS = "curl|docker|kubectl|make|mkdir|nmt|pip|pre-commit|python|python3|source"
@@ -187,6 +191,13 @@ def test_the_commands_of_the_readmes_are_seen():
     )
     assert {"README.md", "serve/README.md", "docs/tutorial.md"} <= set(pages_with(requests_of))
     assert len(requests_of(PAGES["serve/README.md"])) == 4
+
+
+def test_what_a_model_may_do_is_told_where_models_are_loaded_and_served():
+    assert "](SECURITY.md)" in PAGES["README.md"].read_text()
+    assert "/SECURITY.md)" in PAGES["serve/README.md"].read_text()
+    assert '--8<-- "SECURITY.md"' in (DOCS / "security.md").read_text()
+    assert "SECURITY.md" in nmt_keras.load.__doc__
 
 
 def test_the_page_of_the_command_line_has_every_command():

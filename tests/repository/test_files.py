@@ -2,10 +2,12 @@
 
 import errno
 import os
+import time
 
+import portalocker
 import pytest
 
-from nmt_keras.files import make_run_folder, settle, unwritable, write_whole, writing
+from nmt_keras.files import ABANDONED_AFTER, locked, make_run_folder, settle, unwritable, write_whole, writing
 
 
 def failing(number):
@@ -15,6 +17,11 @@ def failing(number):
         raise OSError(number, os.strerror(number))
 
     return fail
+
+
+def failing_lock(*_):
+    """Fails as ``portalocker.lock`` does on a file system without locks."""
+    raise portalocker.LockException(OSError(errno.ENOLCK, os.strerror(errno.ENOLCK)))
 
 
 def test_an_error_that_names_no_file_gets_its_name_and_what_to_do(tmp_path):
@@ -36,6 +43,47 @@ def test_a_file_that_cannot_be_written_whole_stays_as_it_was(tmp_path, monkeypat
     with pytest.raises(OSError, match=r"recipe\.json: could not be written; Permission denied"):
         write_whole(path, "after")
     assert path.read_text() == "before"
+
+
+def test_a_file_that_cannot_be_written_leaves_no_partial_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "replace", failing(errno.EACCES))
+    with pytest.raises(OSError, match="Permission denied"):
+        write_whole(tmp_path / "recipe.json", "after")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_with_the_same_content_is_not_rewritten(tmp_path):
+    path = tmp_path / "recipe.json"
+    write_whole(path, "same")
+    before = path.stat()
+    write_whole(path, "same")
+    assert (path.stat().st_ino, path.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+
+def test_a_written_file_has_the_mode_that_the_umask_gives(tmp_path):
+    before = os.umask(0o027)
+    try:
+        write_whole(tmp_path / "recipe.json", "text")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "recipe.json").stat().st_mode & 0o777 == 0o640
+
+
+def test_the_next_write_removes_what_a_killed_one_left_and_spares_one_under_way(tmp_path):
+    old = time.time() - ABANDONED_AFTER - 60
+    for name in ("a.json.1f.partial", "a.json.2e.partial", "b.json.3d.partial"):
+        (tmp_path / name).write_text("half")
+        if name != "a.json.2e.partial":
+            os.utime(tmp_path / name, (old, old))
+    write_whole(tmp_path / "a.json", "text")
+    assert {path.name for path in tmp_path.iterdir()} == {"a.json", "a.json.2e.partial", "b.json.3d.partial"}
+
+
+def test_a_disk_without_locks_is_written_all_the_same(tmp_path, monkeypatch):
+    monkeypatch.setattr("portalocker.lock", failing_lock)
+    with locked(tmp_path / "scores.json"):
+        write_whole(tmp_path / "scores.json", "{}")
+    assert (tmp_path / "scores.json").read_text() == "{}"
 
 
 def test_of_a_file_elsewhere_nobody_says_what_is_free_here():

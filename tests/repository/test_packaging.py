@@ -25,7 +25,8 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 COPIED = (
     *(".github", "benchmarks", "docs", "nmt_keras", "notebooks", "serve", "tests"),
     *(".dockerignore", "CHANGELOG.md", "CONTRIBUTING.md", "Dockerfile", "LICENSE", "MANIFEST.in", "Makefile"),
-    *("README.md", "mkdocs.yml", "pyproject.toml", *sorted(path.name for path in ROOT.glob("requirements*.txt"))),
+    *("README.md", "SECURITY.md", "mkdocs.yml", "pyproject.toml"),
+    *sorted(path.name for path in ROOT.glob("requirements*.txt")),
 )
 """What the source archive is built from, and has to hold: the package, and what its tests and documentation read."""
 NOT_COPIED = shutil.ignore_patterns("__pycache__", "tls", ".ipynb_checkpoints", ".*_cache")

@@ -5,15 +5,13 @@ from __future__ import annotations
 import http.server
 import json
 import ssl
-import subprocess
 import threading
 from collections.abc import Iterator
 from concurrent import futures
-from pathlib import Path
-from typing import NamedTuple
 
 import grpc
 import pytest
+from servers import Certificate
 from tensorflow_serving.apis import get_model_status_pb2, model_service_pb2_grpc
 
 from serve.client import Client, ClientError, Retry, VersionStatus
@@ -21,22 +19,6 @@ from serve.client import Client, ClientError, Retry, VersionStatus
 pytestmark = pytest.mark.server
 
 STATUS = [VersionStatus(3, "AVAILABLE", "OK", "")]
-
-
-class Certificate(NamedTuple):
-    certificate: Path
-    key: Path
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
-    """A certificate that localhost signed itself, made as serve/README.md says."""
-    folder = tmp_path_factory.mktemp("tls")
-    files = Certificate(folder / "server.crt", folder / "server.key")
-    request = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
-    names = ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
-    subprocess.run([*request, *names, "-keyout", files.key, "-out", files.certificate], check=True, capture_output=True)
-    return files
 
 
 class StatusHandler(http.server.BaseHTTPRequestHandler):

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import conftest
 import crossplane  # nginx's own grammar, without nginx
@@ -159,6 +160,11 @@ def test_ports_of_the_model_server_are_open_to_this_machine_alone(compose):
     assert all(port.startswith("127.0.0.1:") for port in compose["serving"]["ports"])
 
 
+def test_nginx_is_open_to_this_machine_alone_unless_an_address_is_given(compose):
+    assert compose["nginx"]["ports"] == ["${HTTPS_ADDRESS:-127.0.0.1}:${HTTPS_PORT:-8443}:8443"]
+    assert "| `HTTPS_ADDRESS` |" in (SERVE / "README.md").read_text()
+
+
 def health(compose: dict[str, Any], served: str, model: str) -> int:
     """The exit code of the health check, run here against a server on another port."""
     command = [part.replace("$$", "$") for part in compose["serving"]["healthcheck"]["test"][1:]]
@@ -178,6 +184,144 @@ def test_the_health_check_fails_where_nobody_listens(compose):
 
 
 # nginx
+
+
+def walk(block: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Every directive of a block and of the blocks inside it."""
+    for directive in block:
+        yield directive
+        yield from walk(directive.get("block", []))
+
+
+@pytest.fixture(scope="module")
+def nginx() -> list[dict[str, Any]]:
+    """Every directive of nginx.conf."""
+    (parsed,) = crossplane.parse(str(SERVE / "nginx.conf"), single=True)["config"]
+    return list(walk(parsed["parsed"]))
+
+
+def locations(nginx: list[dict[str, Any]], directive: str) -> list[dict[str, Any]]:
+    """The locations that hold a directive."""
+    found = [each for each in nginx if each["directive"] == "location"]
+    return [each for each in found if any(inner["directive"] == directive for inner in each["block"])]
+
+
+@pytest.mark.parametrize(
+    ("method", "passes"),
+    [
+        ("PredictionService/Predict", True),
+        ("PredictionService/Classify", True),
+        ("PredictionService/Regress", True),
+        ("PredictionService/MultiInference", True),
+        ("PredictionService/GetModelMetadata", True),
+        ("ModelService/GetModelStatus", True),
+        ("ModelService/HandleReloadConfigRequest", False),
+        ("ModelService/GetModelStatus/HandleReloadConfigRequest", False),
+        ("SessionService/SessionRun", False),
+    ],
+)
+def test_nginx_passes_on_the_grpc_methods_that_ask_a_model_and_no_other(nginx, method, passes):
+    (location,) = locations(nginx, "grpc_pass")
+    kind, pattern = location["args"]  # a prefix has one argument
+    assert kind == "~"
+    assert (re.search(pattern, f"/tensorflow.serving.{method}") is not None) is passes
+
+
+# Memory: nginx's defaults for what nginx.conf leaves out, and what its source allocates on a 64-bit machine.
+
+SIZES = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "ki": 2**10, "mi": 2**20, "gi": 2**30}
+CONNECTION = 64 * 2**10
+"""Bytes of a client's connection: TLS state, its 16 KiB output buffer, HTTP/2 state."""
+GZIP = 264 * 2**10
+"""Bytes that zlib takes to compress one response."""
+PREREAD = 64 * 2**10
+"""Bytes of an HTTP/2 request body that a client may send ahead."""
+WORKER = 8 * 2**20
+"""Bytes of an nginx process without connections."""
+
+
+def size(text: str) -> int:
+    number, unit = re.fullmatch(r"(\d+)([a-z]*)", text.lower()).groups()
+    return int(number) * SIZES[unit]
+
+
+def default(text: str) -> str:
+    """A value of compose.yaml, variables left at their defaults."""
+    return re.sub(r"\$\{\w+:-(.*?)\}", r"\1", text)
+
+
+def tmpfs(service: dict[str, Any]) -> float:
+    """Bytes that a service of compose.yaml may keep in its tmpfs, which counts as its memory."""
+    sizes = [re.search(r"size=(\w+)", mount) for mount in service["tmpfs"]]
+    return sum(size(found[1]) if found else math.inf for found in sizes)
+
+
+class Nginx:
+    """The limits of nginx.conf; ``inf`` where there is none."""
+
+    def __init__(self, directives: list[dict[str, Any]]) -> None:
+        self.directives = directives
+        workers = self.argument("worker_processes", "1")
+        self.workers = math.inf if workers == "auto" else int(workers)
+        self.connections = self.workers * int(self.argument("worker_connections", "512"))
+        zones = {each["args"][1]: each["args"][0] for each in directives if each["directive"] == "limit_conn_zone"}
+        limits = [each["args"] for each in directives if each["directive"] == "limit_conn"]
+        keys = {zone.removeprefix("zone=").partition(":")[0]: key for zone, key in zones.items()}
+        self.at_once = {keys[zone]: int(number) for zone, number in limits}
+        self.requests = self.at_once.get("$server_name", self.connections)
+        self.body = size(self.argument("client_max_body_size", "1m"))
+
+    def argument(self, directive: str, default: str) -> str:
+        found = {each["args"][0] for each in self.directives if each["directive"] == directive}
+        assert len(found) <= 1, directive
+        return found.pop() if found else default
+
+    def buffers(self, directive: str, default: str) -> int:
+        (number, each) = next((d["args"] for d in self.directives if d["directive"] == directive), default.split())
+        return int(number) * size(each)
+
+    def on_disk(self) -> float:
+        """Bytes of request bodies and responses in temporary files."""
+        bodies = self.body if self.argument("proxy_request_buffering", "on") == "on" else 0
+        responses = size(self.argument("proxy_max_temp_file_size", "1024m"))
+        return self.requests * (bodies + (responses if self.argument("proxy_buffering", "on") == "on" else 0))
+
+    def in_memory(self) -> float:
+        """Bytes of processes, shared zones, connections and requests."""
+        zones = [re.search(r"(?:zone=|shared:)\w+:(\w+)", " ".join(each["args"])) for each in self.directives]
+        request = (
+            max(PREREAD, size(self.argument("client_body_buffer_size", "16k")))
+            + self.buffers("large_client_header_buffers", "4 8k")
+            + size(self.argument("proxy_buffer_size", "8k"))
+            + size(self.argument("grpc_buffer_size", "8k"))
+            + GZIP
+            + self.buffers("gzip_buffers", "16 8k")
+        )
+        return (
+            (1 + self.workers) * WORKER
+            + sum(size(zone[1]) for zone in zones if zone)
+            + self.connections * CONNECTION
+            + self.requests * request
+        )
+
+
+def test_nginx_at_its_limits_stays_within_its_memory(compose, nginx):
+    limits = Nginx(nginx)
+    room = tmpfs(compose["nginx"])
+    assert limits.on_disk() <= room
+    assert limits.in_memory() + room <= size(compose["nginx"]["mem_limit"])
+
+
+def test_the_bodies_that_nginx_lets_in_take_at_most_half_of_the_model_server_s_memory(compose, nginx):
+    limits = Nginx(nginx)
+    memory = size(default(compose["serving"]["mem_limit"]))
+    assert limits.requests * limits.body <= memory / 2
+    assert tmpfs(compose["serving"]) <= memory / 16
+
+
+def test_one_address_cannot_take_every_request_that_nginx_lets_in(nginx):
+    limits = Nginx(nginx).at_once
+    assert limits["$binary_remote_addr"] < limits["$server_name"]
 
 
 def seconds(directive: str) -> int:
@@ -273,6 +417,83 @@ def test_a_pod_may_do_no_more_than_it_must_and_reads_the_models_only(manifests, 
     mounted = {mount["mountPath"]: mount.get("readOnly", False) for mount in container["volumeMounts"]}
     assert mounted["/models"]
     assert mounted["/config"]
+
+
+def test_files_in_memory_take_a_small_part_of_a_pod_s_memory(manifests, container):
+    volumes = manifests["Deployment"]["spec"]["template"]["spec"]["volumes"]
+    in_memory = [each["emptyDir"] for each in volumes if each.get("emptyDir", {}).get("medium") == "Memory"]
+    files = sum(size(each["sizeLimit"]) if "sizeLimit" in each else math.inf for each in in_memory)
+    assert files <= size(container["resources"]["limits"]["memory"]) / 16
+
+
+def test_the_ingress_passes_bodies_on_as_they_arrive_with_the_limit_of_nginx(manifests, nginx):
+    annotations = manifests["Ingress"]["metadata"]["annotations"]
+    assert annotations["nginx.ingress.kubernetes.io/proxy-request-buffering"] == "off"
+    assert size(annotations["nginx.ingress.kubernetes.io/proxy-body-size"]) == Nginx(nginx).body
+
+
+# Network policies
+
+
+class Peer(NamedTuple):
+    """A pod that opens a connection."""
+
+    labels: dict[str, str]
+    namespace: str
+
+
+def matches(selector: dict[str, Any], labels: dict[str, str]) -> bool:
+    """Whether a Kubernetes selector, which may have ``matchLabels`` alone, selects something with these labels."""
+    assert selector.keys() <= {"matchLabels"}
+    return selector.get("matchLabels", {}).items() <= labels.items()
+
+
+def admits(policy: dict[str, Any], peer: Peer, port: int) -> bool:
+    """Whether a network policy lets ``peer`` open a connection to a port of the pods that the policy selects."""
+    own = policy["metadata"].get("namespace", "translation")  # kustomize sets it where it is missing
+
+    def comes_from(source: dict[str, Any]) -> bool:
+        assert source.keys() <= {"podSelector", "namespaceSelector"}
+        namespace = {"kubernetes.io/metadata.name": peer.namespace}
+        in_namespace = (
+            matches(source["namespaceSelector"], namespace) if "namespaceSelector" in source else peer.namespace == own
+        )
+        return in_namespace and matches(source.get("podSelector", {}), peer.labels)
+
+    assert "Ingress" in policy["spec"]["policyTypes"]
+    return any(
+        (not rule.get("from") or any(map(comes_from, rule["from"])))
+        and (not rule.get("ports") or port in [each["port"] for each in rule["ports"]])
+        for rule in policy["spec"].get("ingress", [])
+    )
+
+
+INGRESS_CONTROLLER = Peer({"app.kubernetes.io/name": "ingress-nginx"}, "ingress-nginx")
+PROMETHEUS = Peer({"app.kubernetes.io/name": "prometheus"}, "monitoring")
+SERVING = Peer({"app.kubernetes.io/name": "serving"}, "translation")
+NEIGHBOUR = Peer({"app": "web"}, "translation")
+STRANGER = Peer({"app": "web"}, "default")
+PEERS = (INGRESS_CONTROLLER, PROMETHEUS, SERVING, NEIGHBOUR, STRANGER)
+
+
+def test_no_pod_reaches_the_model_server_s_grpc_port(manifests):
+    policy = manifests["NetworkPolicy"]
+    labels = manifests["Deployment"]["spec"]["template"]["metadata"]["labels"]
+    assert matches(policy["spec"]["podSelector"], labels)
+    assert not any(admits(policy, peer, 8500) for peer in PEERS)
+
+
+def test_the_ingress_controller_and_prometheus_reach_the_rest_port_and_nobody_else(manifests):
+    policy = manifests["NetworkPolicy"]
+    assert admits(policy, INGRESS_CONTROLLER, 8501)
+    assert admits(policy, PROMETHEUS, 8501)
+    assert not any(admits(policy, peer, 8501) for peer in (SERVING, NEIGHBOUR, STRANGER))
+
+
+def test_the_model_server_opens_no_connection(manifests):
+    policy = manifests["NetworkPolicy"]["spec"]
+    assert "Egress" in policy["policyTypes"]
+    assert not policy.get("egress")
 
 
 def test_a_rollout_never_leaves_fewer_pods_and_gives_requests_time_to_end(manifests, container):
@@ -402,8 +623,32 @@ def test_the_workflow_fails_where_a_file_of_the_page_is_another_or_missing(fetch
     assert fetch_page().returncode != 0
 
 
-def test_the_training_job_tells_every_worker_of_all_and_trains_with_a_command_that_parses(tmp_path):
-    (_, job) = yaml.safe_load_all((ROOT / "docs" / "guides" / "training-job.yaml").read_text())
+@pytest.fixture(scope="module")
+def training() -> dict[str, dict[str, Any]]:
+    """Every object of the training job, by kind."""
+    text = (ROOT / "docs" / "guides" / "training-job.yaml").read_text()
+    return {document["kind"]: document for document in yaml.safe_load_all(text)}
+
+
+def test_only_the_workers_of_a_training_job_reach_its_workers(training):
+    policy, job = training["NetworkPolicy"], training["Job"]
+    labels = job["spec"]["template"]["metadata"]["labels"]
+    namespace = job["metadata"]["namespace"]
+    assert policy["metadata"]["namespace"] == namespace
+    assert matches(policy["spec"]["podSelector"], labels)
+    for port in (2222, 40_000):  # NCCL takes any port
+        assert admits(policy, Peer(labels, namespace), port)
+        assert not admits(policy, Peer(labels, "default"), port)
+        assert not any(admits(policy, peer, port) for peer in PEERS)
+
+
+def test_the_training_job_s_service_names_its_workers(training):
+    labels = training["Job"]["spec"]["template"]["metadata"]["labels"]
+    assert matches({"matchLabels": training["Service"]["spec"]["selector"]}, labels)
+
+
+def test_the_training_job_tells_every_worker_of_all_and_trains_with_a_command_that_parses(training, tmp_path):
+    job = training["Job"]
     (container,) = job["spec"]["template"]["spec"]["containers"]
     (workers,) = (each["value"] for each in container["env"] if each["name"] == "WORKERS")
     assert job["spec"]["completions"] == job["spec"]["parallelism"] == int(workers)

@@ -1,0 +1,250 @@
+"""Power cuts: whenever the power fails, a reader finds what was there before or what was written, whole."""
+
+import json
+import shutil
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+from tiny import TINY_RECIPE, TINY_TEXT
+from power_cut import power_cuts
+from bigram import Bigram, config
+
+import nmt_keras
+from nmt_keras.config import FilterConfig, Recipe
+from nmt_keras.corpus.preparing import prepare
+from nmt_keras.corpus.shards import PreparedCorpus, remove_leftovers
+from nmt_keras.evaluation.report import Report, read_scores, write_score
+from nmt_keras.runs.experiment import Experiment, load_runs, write_recipe
+from nmt_keras.export.versions import prune, publish, versions
+from nmt_keras.text import fit_text, load_text
+from nmt_keras.training import Updater, read_log
+from nmt_keras.training.checkpoints import VALUE, Checkpoints, Progress
+from nmt_keras.training.log import Log
+from nmt_keras.training.checkpoint_index import is_whole, mend_record, newest
+
+REPORT = Report(12.0, 34.0, 25.0, "bleu", "chrf", 30, 4.0, [])
+
+
+@pytest.fixture
+def folder(tmp_path):
+    made = tmp_path / "disk"
+    made.mkdir()
+    return made
+
+
+def assert_old_or_new(folder, work, read, old, new, into=None):
+    """Every cut leaves ``old`` or ``new``; one after ``work`` has returned leaves ``new``."""
+    seen = []
+    for cut in power_cuts(folder, work, into or folder.parent / "cuts"):
+        seen.append(read(cut.folder))
+        assert seen[-1] in ([new] if cut.done else [old, new])
+    assert old in seen
+
+
+def files_below(folder):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("old", [None, replace(TINY_RECIPE, name="old")], ids=["first", "again"])
+def test_a_recipe_is_the_old_or_the_new_one(folder, old):
+    if old is not None:
+        write_recipe(folder, old)
+
+    def read(folder):
+        path = folder / "recipe.json"
+        return Recipe.from_json(path.read_text("utf-8")) if path.exists() else None
+
+    assert_old_or_new(folder, lambda: write_recipe(folder, TINY_RECIPE), read, old, TINY_RECIPE)
+
+
+def test_a_row_of_the_log_is_whole_or_missing(folder):
+    path = folder / "log.jsonl"
+    log, rows = Log(path, 0, 0), [{"step": 1, "loss": 2.5}, {"step": 2, "loss": 1.5}]
+    log.append(rows[0])
+    assert_old_or_new(folder, lambda: log.append(rows[1]), lambda at: read_log(at / "log.jsonl"), rows[:1], rows)
+
+
+def test_a_log_cut_at_a_checkpoint_is_the_old_or_the_new_one(folder):
+    path = folder / "log.jsonl"
+    rows = [{"step": step} for step in (1, 2, 3)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert_old_or_new(folder, lambda: Log(path, 2, 0), lambda at: read_log(at / "log.jsonl"), rows, rows[:2])
+
+
+def test_scores_are_the_old_or_the_new_ones(folder):
+    path = folder / "scores.json"
+    write_score(path, "valid", REPORT, "greedy", 7)
+    old = read_scores(path)
+    new = {**old, "test": old["valid"]}
+    work = lambda: write_score(path, "test", REPORT, "greedy", 7)  # noqa: E731
+    assert_old_or_new(folder, work, lambda at: read_scores(at / "scores.json"), old, new)
+
+
+@pytest.fixture
+def checkpoints(folder):
+    return Checkpoints(folder, Updater(Bigram(), config()), Progress({}), keep=2)
+
+
+def _read_newest(folder, name):
+    """A variable of the newest checkpoint; 0 if there is none."""
+    mend_record(folder)
+    path = newest(folder)
+    if path is None:
+        return 0
+    assert is_whole(path)
+    return int(tf.train.load_checkpoint(str(path)).get_tensor(f"progress/{name}{VALUE}"))
+
+
+@pytest.mark.parametrize("name", ["last", "best"])
+@pytest.mark.parametrize("earlier", [0, 1, 2])
+def test_the_newest_checkpoint_is_the_old_or_the_new_one_and_whole(folder, checkpoints, name, earlier):
+    def save():
+        checkpoints.progress.step.assign_add(1)
+        checkpoints.save(name)
+
+    for _ in range(earlier):
+        save()
+
+    assert_old_or_new(folder, save, lambda at: _read_newest(at / name, "step"), earlier, earlier + 1)
+
+
+@pytest.mark.parametrize("name", ["last", "best"])
+def test_a_checkpoint_of_a_repeated_step_is_the_old_or_the_new_one(folder, checkpoints, name):
+    checkpoints.progress.step.assign(5)
+    counted = checkpoints.progress.validated
+    read = lambda at: _read_newest(at / name, "validated")  # noqa: E731
+    for number in (1, 2, 3):
+        counted.assign(number)
+        if number == 1:
+            checkpoints.save(name)
+        else:
+            into = folder.parent / f"cuts {number}"
+            assert_old_or_new(folder, lambda: checkpoints.save(name), read, number - 1, number, into)
+            assert {path.stem for path in (folder / name).glob("*.index")} == {newest(folder / name).name}
+
+
+def test_a_text_is_missing_or_whole(folder):
+    text = fit_text(TINY_TEXT, ["a b", "c d"])
+
+    def read(folder):
+        try:
+            return load_text(folder / "run" / "source").vocabulary_size
+        except FileNotFoundError:
+            return None
+
+    assert_old_or_new(folder, lambda: text.save(folder / "run" / "source"), read, None, text.vocabulary_size)
+
+
+def test_a_prepared_corpus_is_missing_or_whole(folder, pairs):
+    file = folder.parent / "pairs.tsv"
+    file.write_text("".join(f"{pair.target}\t{pair.source}\n" for pair in pairs[:20]), "utf-8")
+    place = folder / "prepared"
+
+    def work():
+        prepare([file], place, TINY_TEXT, TINY_TEXT, FilterConfig(), source_column=1, target_column=0, shards=2)
+
+    def read(folder):
+        try:
+            corpus = PreparedCorpus(folder / "prepared")
+        except FileNotFoundError:
+            remove_leftovers(str(folder / "prepared"))  # preparing again begins with this
+            return None
+        corpus.require_its_vocabularies()
+        for side in ("source", "target"):
+            load_text(corpus.folder / side)
+        return sum(len(corpus.read(shard)[0]) for shard in range(2))
+
+    assert_old_or_new(folder, work, read, None, 20)
+
+
+def test_a_version_is_missing_or_whole(folder):
+    def write(version):
+        module = tf.Module()
+        module.weight = tf.Variable([1.0, 2.0])
+        tf.saved_model.save(module, str(version))
+        (version / "manifest.json").write_text("{}")
+
+    model = folder / "models" / "name"
+    whole = []
+
+    def work():
+        whole.append(files_below(publish(model, write)))
+
+    def read(folder):
+        at = folder / "models" / "name"
+        return {number: files_below(at / str(number)) for number in versions(at)}
+
+    cuts = list(power_cuts(folder, work, folder.parent / "cuts"))
+    found = [read(cut.folder) for cut in cuts]
+    assert all(each in ({}, {1: whole[0]}) for each in found)
+    assert all(each == {1: whole[0]} for cut, each in zip(cuts, found, strict=True) if cut.done)
+
+
+def test_a_deleted_version_is_whole_or_gone(folder):
+    for number in "12":
+        (folder / number).mkdir()
+        for name in ("a", "b"):
+            (folder / number / name).write_text(number)
+
+    def read(folder):
+        return {number: files_below(folder / str(number)) for number in versions(folder)}
+
+    both = read(folder)
+    assert_old_or_new(folder, lambda: prune(folder, 1), read, both, {2: both[2]})
+
+
+def test_an_averaged_run_is_missing_or_whole(run_folder, folder):
+    made = folder / "mean"
+    whole = {}
+
+    def work():
+        Experiment(run_folder).average(1, made)
+        whole.update(files_below(made))
+
+    cuts = list(power_cuts(folder, work, folder.parent / "cuts"))
+    assert any(cut.done for cut in cuts)
+    for cut in cuts:
+        found = files_below(cut.folder / "mean")
+        if cut.done or "recipe.json" in found:
+            assert found == whole
+
+
+# Several writers, and what they leave
+
+
+def test_two_processes_write_one_file_300_times_each_without_an_error(tmp_path):
+    script = (
+        "import sys; from pathlib import Path; from nmt_keras.files import write_whole\n"
+        "for number in range(300): write_whole(Path(sys.argv[1]), f'{sys.argv[2]}{number}' * 100)\n"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path / "file")]
+    root = str(Path(nmt_keras.__file__).parents[1])
+    writers = [
+        subprocess.Popen([*command, name], cwd=root, stderr=subprocess.PIPE, text=True) for name in ("first", "second")
+    ]
+    for writer in writers:
+        assert writer.communicate(timeout=120)[1] == ""
+        assert writer.returncode == 0
+    assert (tmp_path / "file").read_text() in ("first299" * 100, "second299" * 100)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_partial_file_that_a_killed_process_left_is_no_part_of_a_vocabulary(run_folder, tmp_path):
+    other = Path(shutil.copytree(run_folder, tmp_path / "other"))
+    (other / "source" / "text.json.0a1b.partial").write_text("half")
+    load_runs([run_folder, other])  # refuses runs with different vocabularies
+
+
+def test_scores_that_are_written_at_once_are_all_kept(tmp_path):
+    path, parts = tmp_path / "scores.json", [f"part {number}" for number in range(24)]
+    threads = [threading.Thread(target=write_score, args=(path, part, REPORT, "greedy", 7)) for part in parts]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(read_scores(path)) == sorted(parts)

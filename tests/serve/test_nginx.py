@@ -1,0 +1,261 @@
+"""nginx with serve/nginx.conf, in front of servers that stand in for TensorFlow Serving."""
+
+from __future__ import annotations
+
+import http.client
+import http.server
+import json
+import os
+import shutil
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent import futures
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import grpc
+import httpx
+import pytest
+from servers import Certificate
+from tensorflow_serving.apis import model_service_pb2, prediction_service_pb2
+
+ROOT = Path(__file__).parents[2]
+NGINX = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
+MIB = 2**20
+
+pytestmark = [
+    pytest.mark.server,
+    pytest.mark.skipif(NGINX is None, reason="needs nginx (on Debian: apt-get install nginx-light)"),
+]
+
+PREDICTION = "/tensorflow.serving.PredictionService"
+MODEL = "/tensorflow.serving.ModelService"
+RELOAD = f"{MODEL}/HandleReloadConfigRequest"
+SERVICES = [
+    *prediction_service_pb2.DESCRIPTOR.services_by_name.values(),
+    *model_service_pb2.DESCRIPTOR.services_by_name.values(),
+]
+METHODS = {f"/{service.full_name}/{method.name}" for service in SERVICES for method in service.methods}
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return taken.getsockname()[1]
+
+
+@contextmanager
+def running_nginx(folder: Path, certificate: Certificate, rest: int, rpc: int) -> Iterator[int]:
+    """Runs nginx in ``folder`` and yields its TLS port. ``rest`` and ``rpc`` are the ports of the model server."""
+    port, health = free_port(), free_port()
+    configuration = (ROOT / "serve" / "nginx.conf").read_text()
+    for written, here in {
+        "serving:8501": f"127.0.0.1:{rest}",
+        "serving:8500": f"127.0.0.1:{rpc}",
+        "listen 127.0.0.1:8080": f"listen 127.0.0.1:{health}",
+        "listen 8443": f"listen 127.0.0.1:{port}",
+        "root /usr/share/nginx/html": f"root {ROOT / 'serve' / 'web'}",
+        "/tmp/": f"{folder}/",
+    }.items():
+        assert written in configuration
+        configuration = configuration.replace(written, here)
+    (folder / "nginx.conf").write_text(configuration)
+    (folder / "mime.types").write_text("types { text/html html; }")
+    (folder / "tls").mkdir()
+    shutil.copy(certificate.certificate, folder / "tls" / "server.crt")
+    shutil.copy(certificate.key, folder / "tls" / "server.key")
+    user = "user root;" if os.geteuid() == 0 else ""  # the temporary folder is closed to other users
+    command = [NGINX, "-c", str(folder / "nginx.conf"), "-e", "stderr", "-g", f"daemon off; {user}"]
+    with (folder / "log").open("w+") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
+        try:
+            deadline = time.monotonic() + 30
+            while not is_healthy(health):
+                assert process.poll() is None, (folder / "log").read_text()
+                assert time.monotonic() < deadline, (folder / "log").read_text()
+                time.sleep(0.02)
+            yield port
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+def is_healthy(port: int) -> bool:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    try:
+        connection.request("GET", "/healthz")
+        return connection.getresponse().status == 204
+    except OSError:
+        return False
+    finally:
+        connection.close()
+
+
+class Rest(http.server.BaseHTTPRequestHandler):
+    """Answers a POST with the size of its body, and a GET once the test opens the gate."""
+
+    arrived = threading.Event()
+    gate = threading.Event()
+
+    def do_POST(self) -> None:
+        self.arrived.set()
+        self.answer(str(len(self.rfile.read(int(self.headers["Content-Length"])))))
+
+    def do_GET(self) -> None:
+        assert self.gate.wait(60)
+        self.answer("opened")
+
+    def answer(self, text: str) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+class HttpServer(http.server.ThreadingHTTPServer):
+    request_queue_size = 128
+
+
+class Rpc(grpc.GenericRpcHandler):
+    """Answers every method with its request and records the method's path."""
+
+    def __init__(self) -> None:
+        self.called: list[str] = []
+
+    def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
+        self.called.append(details.method)
+        return grpc.unary_unary_rpc_method_handler(lambda request, context: request)
+
+
+class Front(NamedTuple):
+    """nginx, with what stands behind it."""
+
+    folder: Path
+    http: httpx.Client
+    channel: grpc.Channel
+    called: list[str]
+    """Paths of the gRPC methods that reached the model server."""
+
+
+@contextmanager
+def clients(port: int, certificate: Certificate) -> Iterator[tuple[httpx.Client, grpc.Channel]]:
+    context = ssl.create_default_context(cafile=str(certificate.certificate))
+    credentials = grpc.ssl_channel_credentials(certificate.certificate.read_bytes())
+    url = f"https://localhost:{port}"
+    with (
+        httpx.Client(base_url=url, verify=context, timeout=60, trust_env=False) as over_http,
+        grpc.secure_channel(f"127.0.0.1:{port}", credentials, [("grpc.enable_http_proxy", 0)]) as channel,
+    ):
+        yield over_http, channel
+
+
+@pytest.fixture(scope="module")
+def front(tmp_path_factory: pytest.TempPathFactory, certificate: Certificate) -> Iterator[Front]:
+    folder = tmp_path_factory.mktemp("nginx")
+    rest = HttpServer(("127.0.0.1", 0), Rest)
+    thread = threading.Thread(target=rest.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    rpc = Rpc()
+    server = grpc.server(futures.ThreadPoolExecutor(2), handlers=[rpc])
+    rpc_port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        with (
+            running_nginx(folder, certificate, rest.server_port, rpc_port) as port,
+            clients(port, certificate) as (over_http, channel),
+        ):
+            yield Front(folder, over_http, channel, rpc.called)
+    finally:
+        Rest.gate.set()
+        rest.shutdown()
+        thread.join()
+        rest.server_close()
+        server.stop(None).wait()
+
+
+@pytest.mark.parametrize("method", sorted(METHODS - {RELOAD}))
+def test_the_methods_that_ask_a_model_reach_the_model_server(front, method):
+    front.called.clear()
+    assert front.channel.unary_unary(method)(b"a request", timeout=30) == b"a request"
+    assert front.called == [method]
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        RELOAD,
+        RELOAD.replace("Reload", "%52eload"),
+        f"/{RELOAD}",
+        f"{PREDICTION}/../{RELOAD}",
+        f"{RELOAD}?/Predict",
+        "/tensorflow.serving.SessionService/SessionRun",
+        f"{PREDICTION}/Predict/",
+        f"{PREDICTION}/Translate",
+        f"{MODEL}/GetModelStatusAndMore",
+    ],
+)
+def test_every_other_method_is_unimplemented_and_does_not_reach_the_model_server(front, method):
+    front.called.clear()
+    with pytest.raises(grpc.RpcError) as caught:
+        front.channel.unary_unary(method)(b"a request", timeout=30)
+    assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
+    assert caught.value.details() == "This method is not available through this proxy."
+    assert front.called == []
+
+
+def test_a_body_is_passed_on_as_it_arrives_and_never_written_to_the_disk(front):
+    Rest.arrived.clear()
+
+    def body() -> Iterator[bytes]:
+        yield bytes(MIB)
+        assert Rest.arrived.wait(15), "the model server had not seen the request when 1 MiB of its body was sent"
+        assert not [path for path in (front.folder / "client_body").rglob("*") if path.is_file()]
+        for _ in range(15):
+            yield bytes(MIB)
+
+    answer = front.http.post("/v1/models/a:predict", content=body(), headers={"Content-Length": str(16 * MIB)})
+    assert answer.text == str(16 * MIB)
+
+
+def test_a_body_beyond_the_limit_is_refused(front):
+    assert front.http.post("/v1/models/a:predict", content=bytes(16 * MIB + 1)).status_code == 413
+
+
+def test_one_address_has_at_most_32_requests_at_a_time(front):
+    Rest.gate.clear()
+    ask = lambda _: front.http.get("/v1/models/a").status_code  # noqa: E731
+    with futures.ThreadPoolExecutor(33) as pool:
+        asked = [pool.submit(ask, number) for number in range(33)]
+        try:
+            (first, *_), _ = futures.wait(asked, timeout=30, return_when=futures.FIRST_COMPLETED)
+            assert first.result() == 503
+        finally:
+            Rest.gate.set()
+        assert sorted(each.result() for each in asked) == [200] * 32 + [503]
+
+
+def test_the_page_and_no_metrics_are_served(front):
+    assert front.http.get("/").text == (ROOT / "serve" / "web" / "index.html").read_text("utf-8")
+    assert front.http.get("/monitoring/prometheus/metrics").status_code == 404
+
+
+def test_a_client_gets_through_nginx_what_the_model_server_answers(serving, certificate, tmp_path):
+    rest, rpc = (int(address.rpartition(":")[2]) for address in serving)
+    report = tmp_path / "report.json"
+    (tmp_path / "nginx").mkdir()
+    with running_nginx(tmp_path / "nginx", certificate, rest, rpc) as port:
+        command = [sys.executable, "-m", "serve.conformance", "--url", f"https://localhost:{port}"]
+        command += ["--grpc", f"localhost:{port}", "--ca-file", str(certificate.certificate), "--json", str(report)]
+        subprocess.run(command, cwd=ROOT, capture_output=True, timeout=120)
+    checks = json.loads(report.read_text())["checks"]
+    assert len(checks) > 50
+    failed = {each["check"]: each["failure"] for each in checks if each["failure"]}
+    failed.pop("gRPC: ModelService/HandleReloadConfigRequest of no message", None)  # the proxy refuses this method
+    assert failed == {}
