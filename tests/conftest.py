@@ -1,6 +1,7 @@
 """What tests share: an environment without surprises, and a few small things that are costly to make."""
 
 import os
+import subprocess
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # figures are compared across machines; a GPU rounds otherwise
