@@ -1,0 +1,1 @@
+"""Run directories: creating, training, resuming, averaging and loading them."""
