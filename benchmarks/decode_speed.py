@@ -83,7 +83,7 @@ def main(settings: Settings) -> None:
     model = {
         "run": str(settings.run) if settings.run else None,
         "decoder_units": translator.model.config.decoder.units,
-        "target_vocabulary": translator.target_text.vocabulary_size,
+        "target_vocabulary": translator.target_tokenizer.vocabulary_size,
         "parameters": sum(variable.shape.num_elements() for variable in translator.model.trainable_variables),
         "lengths": "the model's own" if settings.run else "untrained: cut at source tokens + 1",
     }
@@ -121,11 +121,11 @@ def untrained(settings: Settings, sentences: Sequence[str]) -> Any:
         EncoderConfig,
         ModelConfig,
         SearchConfig,
-        TextConfig,
+        TokenizerConfig,
     )
     from nmt_keras.models.seq2seq import build_model
-    from nmt_keras.search.shortlist import COMMON, Partners, Shortlist
-    from nmt_keras.text import WordText, fit_text
+    from nmt_keras.search.shortlist import COMMON, LexicalTable, Shortlist
+    from nmt_keras.text import WordTokenizer, fit_tokenizer
     from nmt_keras.text.tokens import SPECIALS
     from nmt_keras.translation.model_translator import ModelTranslator
 
@@ -136,23 +136,23 @@ def untrained(settings: Settings, sentences: Sequence[str]) -> Any:
             return source_lengths + 1
 
     size, units = settings.vocabulary, settings.units
-    config = TextConfig(kind="word", vocabulary_size=size)
-    known = fit_text(config, sentences)
+    config = TokenizerConfig(kind="word", vocabulary_size=size)
+    known = fit_tokenizer(config, sentences)
     words = [word.decode() for word in known.surfaces(tf.range(known.vocabulary_size)[tf.newaxis])[0].numpy()][4:]
     invented = [f"word{i}" for i in range(size - len(SPECIALS) - len(words))]
-    text = WordText([*SPECIALS, *words, *invented], config)
+    text = WordTokenizer([*SPECIALS, *words, *invented], config)
     sizes = ModelConfig(
         embedding_size=units,
         encoder=EncoderConfig(units=units // 2),
         attention=AttentionConfig(units=units),
-        decoder=DecoderConfig(units=units, readout_units=units),
+        decoder=DecoderConfig(units=units, output_units=units),
         dropout=0.0,
     )
     tf.keras.utils.set_random_seed(1)
     # as many candidates as a learnt shortlist has, though not such as overlap as those of related words do
     drawn = np.random.default_rng(1).integers(min(COMMON, size - 1), size, [size, MAX_SHORTLIST]).astype(np.int32)
     drawn[: len(SPECIALS)] = PAD
-    shortlist = Shortlist(Partners(drawn, np.arange(min(COMMON, size), dtype=np.int32)), size)
+    shortlist = Shortlist(LexicalTable(drawn, np.arange(min(COMMON, size), dtype=np.int32)), size)
     return CutTranslator(text, text, build_model(sizes, size, size), SearchConfig(), shortlist=shortlist)
 
 

@@ -78,7 +78,7 @@ def timed(spent: Counter[str]) -> Iterator[None]:
     from nmt_keras.cli.console import Console
     from nmt_keras.training.log import Interval, Log
     from nmt_keras.training.step import Updater
-    from nmt_keras.training.tensorboard import Board
+    from nmt_keras.training.tensorboard import TensorBoardCallback
 
     def clocked(owner: type, method: str, name: Callable[..., str], wait: bool = False) -> Any:
         original = getattr(owner, method)
@@ -100,7 +100,11 @@ def timed(spent: Counter[str]) -> Iterator[None]:
             clocked(Interval, "row", lambda *_: "rows of log.jsonl"),
             clocked(Log, "append", lambda *_: "rows of log.jsonl"),
             clocked(Console, "show", lambda *_: "progress line"),
-            clocked(Board, "observe", lambda row: PICTURES if "valid_loss" in row else "scalars for TensorBoard"),
+            clocked(
+                TensorBoardCallback,
+                "observe",
+                lambda row: PICTURES if "valid_loss" in row else "scalars for TensorBoard",
+            ),
         ):
             stack.enter_context(each)
         yield

@@ -114,7 +114,7 @@ def in_small(recipe: Recipe, width: float, rate: float = 6e-3) -> Recipe:
             epochs=None,
             steps=None,
             batch_size=64,
-            shapes=6,
+            length_buckets=6,
             max_tokens=40,
             pool_size=16384,
             optimizer="adam",
@@ -311,7 +311,7 @@ def has_unknown(translator: Any, pair: Pair) -> bool:
 
     from nmt_keras.config import UNK
 
-    sides = ((translator.source_text, pair.source), (translator.target_text, pair.target))
+    sides = ((translator.source_tokenizer, pair.source), (translator.target_tokenizer, pair.target))
     return any(bool(tf.reduce_any(text.encode(tf.constant([s])).ids == UNK)) for text, s in sides)
 
 

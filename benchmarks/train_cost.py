@@ -102,7 +102,7 @@ def measure(axis: str, point: int, settings: Settings) -> dict[str, Any]:
     import tensorflow as tf
 
     from benchmarks.train_speed import matched, rates
-    from nmt_keras.corpus.batches import Batches, Position, Shape, TokenLists
+    from nmt_keras.corpus.batches import Batches, Bucket, Position, TokenLists
     from nmt_keras.corpus.shards import PreparedCorpus, ShardedBatches
     from nmt_keras.runs.experiment import build_for_training
     from nmt_keras.training.step import Updater
@@ -117,15 +117,15 @@ def measure(axis: str, point: int, settings: Settings) -> dict[str, Any]:
     batches: Any
     if axis == "corpus":
         corpus = PreparedCorpus(settings.folder / str(point))
-        batches = ShardedBatches(corpus, shapes=2, batch_size=64, pool_size=recipe.train.pool_size, seed=1)
+        batches = ShardedBatches(corpus, length_buckets=2, batch_size=64, pool_size=recipe.train.pool_size, seed=1)
     else:
         length = point if axis == "length" else 12
         ids = np.random.default_rng(1).integers(4, VOCABULARY, [2048, length])
         ids[:, -1] = 3
         side = TokenLists(ids.ravel(), np.full(len(ids), length))
-        shape = Shape(length, length)
+        shape = Bucket(length, length)
         batches = Batches(side, side, batch_size=64, shapes=[shape], pool_size=2048, seed=1)
-    next(batches.walk(Position(0, 0, 0)))
+    next(batches.iterate(Position(0, 0, 0)))
     opening = time.perf_counter() - began
     updater.rehearse(batches, lambda _: None)
     result: dict[str, Any] = {
@@ -134,7 +134,7 @@ def measure(axis: str, point: int, settings: Settings) -> dict[str, Any]:
     if axis == "corpus":
         forget(settings.folder / str(point))
         began, pairs = time.perf_counter(), 0
-        for _, batch in batches.walk(Position(0, 0, 0)):
+        for _, batch in batches.iterate(Position(0, 0, 0)):
             pairs += batch.pairs
             if pairs >= min(10, point) * SHARD:
                 break

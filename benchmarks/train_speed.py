@@ -128,17 +128,17 @@ def matched(units: int, batch: int) -> Recipe:
             order="update-then-attend",
             cell="gru-reset-after",
             units=units,
-            start="both",
-            feeds_attention=True,
-            readout="attentional",
-            readout_state="current",
-            readout_units=units,
+            initial_state="both",
+            input_feeding=True,
+            output="attentional",
+            output_state="current",
+            output_units=units,
         ),
         dropout=0.0,
     )
     train = TrainConfig(
         batch_size=batch,
-        shapes=12,
+        length_buckets=12,
         max_tokens=MAX_TOKENS,
         learning_rate=1e-3,
         warmup_steps=0,
@@ -180,7 +180,7 @@ def measure(settings: Settings) -> dict[str, Any]:
 
 def read_batches(work: Path, recipe: Recipe) -> tuple[Any, tuple[int, int]]:
     """The training part as words, as the peers read it, in batches; and the sizes of the vocabularies."""
-    from nmt_keras.corpus.batches import Batches, choose_shapes
+    from nmt_keras.corpus.batches import Batches, choose_buckets
 
     sides = [encoded(work / f"train.w.{language}") for language in ("es", "en")]
     lengths = [side.lengths for side, _ in sides]
@@ -190,7 +190,7 @@ def read_batches(work: Path, recipe: Recipe) -> tuple[Any, tuple[int, int]]:
         source,
         target,
         batch_size=recipe.train.batch_size,
-        shapes=choose_shapes(source.lengths, target.lengths, recipe.train.shapes),
+        shapes=choose_buckets(source.lengths, target.lengths, recipe.train.length_buckets),
         pool_size=recipe.train.pool_size,
         seed=recipe.train.seed,
     )
@@ -218,7 +218,7 @@ def rates(updater: Any, batches: Any, steps: int) -> list[float]:
 
     found: list[float] = []
     tokens, began = 0, time.perf_counter()
-    for step, (_, batch) in zip(range(1, steps + 1), batches.walk(Position(0, 0, 0)), strict=False):
+    for step, (_, batch) in zip(range(1, steps + 1), batches.iterate(Position(0, 0, 0)), strict=False):
         metrics = updater(batch, step, steps)
         tokens += int(np.count_nonzero(batch.target))
         if step % INTERVAL == 0:

@@ -102,8 +102,8 @@ def measure(settings: Settings) -> dict[str, float]:
     def decoding() -> tf.Tensor:
         memory = model.decoder.remember(encoded)
         x = model.decoder.inputs(read)
-        start = model.decoder.start(memory)
-        _, emissions = scan(lambda one, carry: model.decoder.advance(one, carry, memory), x, start)
+        start = model.decoder.initial_state(memory)
+        _, emissions = scan(lambda one, state: model.decoder.advance(one, state, memory), x, start)
         return emissions.state
 
     def loss() -> tf.Tensor:

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from nmt_keras.config import TrainConfig
-from nmt_keras.corpus.batches import Batches, TokenLists, choose_shapes
+from nmt_keras.corpus.batches import Batches, TokenLists, choose_buckets
 from nmt_keras.layers.dropout import dropout
 from nmt_keras.training import train
 
@@ -32,11 +32,11 @@ class Bigram(keras.Model):
         self.embedding = self.add_weight(name="embedding", shape=(V, units), initializer="random_normal")
         self.kernel = self.add_weight(name="kernel", shape=(units, V), initializer="random_normal")
 
-    def call(self, inputs, noise=None, sampling=None):
+    def call(self, inputs, randomness=None, sampling=None):
         source, target = inputs
         rows = tf.convert_to_tensor(self.embedding)
         bag = tf.reduce_sum(tf.gather(rows, source) * tf.cast(source != PAD, tf.float32)[:, :, None], axis=1)
-        hidden = dropout(tf.gather(rows, target) + bag[:, None], self.rate, noise, "hidden")
+        hidden = dropout(tf.gather(rows, target) + bag[:, None], self.rate, randomness, "hidden")
         return Logits(tf.tensordot(hidden, tf.convert_to_tensor(self.kernel), axes=1))
 
 
@@ -62,8 +62,8 @@ def random_batches():
         lengths = random.integers(2, 7, 30)
         sentences = [[*random.integers(4, V, n - 1), END] for n in lengths]
         sides.append(TokenLists(np.concatenate(sentences), lengths))
-    shapes = choose_shapes(sides[0].lengths, sides[1].lengths, 1)  # each one more is traced in each run
-    return Batches(*sides, batch_size=4, shapes=shapes, pool_size=13, seed=1)
+    buckets = choose_buckets(sides[0].lengths, sides[1].lengths, 1)  # each one more is traced in each run
+    return Batches(*sides, batch_size=4, buckets=buckets, pool_size=13, seed=1)
 
 
 class Run:
@@ -112,8 +112,8 @@ class Fragile(Bigram):
         super().__init__(rate=rate)
         self.factor = self.add_weight(name="factor", shape=(), initializer="ones", trainable=False)
 
-    def call(self, inputs, noise=None, sampling=None):
-        return Logits(super().call(inputs, noise, sampling).logits * tf.convert_to_tensor(self.factor))
+    def call(self, inputs, randomness=None, sampling=None):
+        return Logits(super().call(inputs, randomness, sampling).logits * tf.convert_to_tensor(self.factor))
 
 
 def checkpoint_state(folder):

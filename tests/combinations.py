@@ -15,9 +15,9 @@ def luong(encoder=None, attention=None, decoder=None, **whole):
                 "cell": "lstm",
                 "units": 7,
                 "layers": 2,
-                "start": "last",
-                "readout": "attentional",
-                "readout_units": 17,
+                "initial_state": "last",
+                "output": "attentional",
+                "output_units": 17,
                 **(decoder or {}),
             }
         ),
@@ -27,14 +27,20 @@ def luong(encoder=None, attention=None, decoder=None, **whole):
 
 COMBINATIONS = {
     "rnnsearch": ModelConfig(
-        5, EncoderConfig(units=7), AttentionConfig(units=13), DecoderConfig(units=11, readout_units=17)
+        5, EncoderConfig(units=7), AttentionConfig(units=13), DecoderConfig(units=11, output_units=17)
     ),
     "rnnsearch-deep": ModelConfig(
         5,
         EncoderConfig(units=7, layers=2, residual=True, cell="gru-reset-after"),
         AttentionConfig(units=13),
         DecoderConfig(
-            units=11, readout_units=17, layers=3, residual=True, readout_state="current", cell="lstm", start="both"
+            units=11,
+            output_units=17,
+            layers=3,
+            residual=True,
+            output_state="current",
+            cell="lstm",
+            initial_state="both",
         ),
         recurrent_dropout=0.3,
     ),
@@ -42,64 +48,72 @@ COMBINATIONS = {
         5,
         EncoderConfig(units=7, merge="sum", cell="tanh", word_view=True),
         AttentionConfig("general"),
-        DecoderConfig(units=11, readout="linear", readout_state="current", start="mean", cell="tanh"),
+        DecoderConfig(units=11, output="linear", output_state="current", initial_state="mean", cell="tanh"),
     ),
     "rnnsearch-local-p": ModelConfig(
         5,
         EncoderConfig(units=7, cell="lstm"),
         AttentionConfig("additive", "local-p", units=13, window=2),
-        DecoderConfig(units=11, readout_units=5, tied=True, start="zero", cell="gru-reset-after"),
+        DecoderConfig(units=11, output_units=5, tie_embeddings=True, initial_state="zero", cell="gru-reset-after"),
     ),
     "rnnencdec": ModelConfig(
         5,
         EncoderConfig(units=7, direction="forward"),
         AttentionConfig("fixed"),
-        DecoderConfig(units=11, readout_units=17, start="forward"),
+        DecoderConfig(units=11, output_units=17, initial_state="forward"),
     ),
     "rnnencdec-both": ModelConfig(
         5,
         EncoderConfig(units=7, cell="lstm"),
         AttentionConfig("fixed"),
-        DecoderConfig(units=11, readout_units=17, start="backward", layers=2, readout_state="current"),
+        DecoderConfig(units=11, output_units=17, initial_state="backward", layers=2, output_state="current"),
     ),
-    "luong-base": luong({"direction": "forward"}, {"kind": "none"}, {"readout": "state"}, recurrent_dropout=0.3),
+    "luong-base": luong({"direction": "forward"}, {"kind": "none"}, {"output": "state"}, recurrent_dropout=0.3),
     "luong-location": luong(attention={"kind": "location", "max_source_positions": 3}),
-    "luong-feed": luong(attention={"kind": "dot"}, decoder={"readout_units": 5, "feeds_attention": True, "tied": True}),
+    "luong-feed": luong(
+        attention={"kind": "dot"}, decoder={"output_units": 5, "input_feeding": True, "tie_embeddings": True}
+    ),
     "luong-local-m": luong(
-        attention={"kind": "concat", "span": "local-m", "window": 1}, decoder={"feeds_attention": True}
+        attention={"kind": "concat", "span": "local-m", "window": 1}, decoder={"input_feeding": True}
     ),
     "luong-local-p": luong(attention={"kind": "general", "span": "local-p", "window": 1}),
     "luong-local-p-wide": luong(attention={"kind": "concat", "span": "local-p", "window": 4}),
     "luong-linear": luong(
         {"cell": "gru", "layers": 1},
         {"kind": "additive"},
-        {"cell": "gru", "layers": 1, "readout": "linear", "readout_state": "current"},
+        {"cell": "gru", "layers": 1, "output": "linear", "output_state": "current"},
     ),
     "lecture": ModelConfig(
         5,
         EncoderConfig(units=7, direction="forward", cell="tanh"),
         AttentionConfig("none"),
         DecoderConfig(
-            "update-then-attend", "tanh", 7, start="last", readout="state", reads_words=False, shares_recurrence=True
+            "update-then-attend",
+            "tanh",
+            7,
+            initial_state="last",
+            output="state",
+            reads_words=False,
+            shares_recurrence=True,
         ),
     ),
     "lecture-fed": ModelConfig(
         5,
         EncoderConfig(units=7, direction="forward", cell="tanh"),
         AttentionConfig("fixed"),
-        DecoderConfig("attend-then-update", "tanh", 7, start="last", readout="state", readout_state="current"),
+        DecoderConfig("attend-then-update", "tanh", 7, initial_state="last", output="state", output_state="current"),
     ),
     "self-attention": ModelConfig(
         5,
         EncoderConfig("self-attention", units=12, heads=3, layers=2),
         AttentionConfig("dot"),
-        DecoderConfig("self-attention", units=8, heads=2, layers=2, readout="state", max_positions=11),
+        DecoderConfig("self-attention", units=8, heads=2, layers=2, output="state", max_positions=11),
     ),
     "self-attention-recurrent": ModelConfig(
         5,
         EncoderConfig("self-attention", units=12, heads=3, layers=1),
         AttentionConfig("additive", units=13),
-        DecoderConfig(units=11, readout_units=17, start="mean"),
+        DecoderConfig(units=11, output_units=17, initial_state="mean"),
     ),
 }
 """By name. Bahdanau's order and Luong's, the papers' recipes, and what each switch of a recipe adds."""

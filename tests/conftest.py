@@ -16,7 +16,7 @@ from nmt_keras.corpus import Pair, SplitCorpus
 from nmt_keras.corpus.sample import sample_pairs
 from nmt_keras.models.seq2seq import Seq2Seq, build_model
 from nmt_keras.runs.experiment import Experiment
-from nmt_keras.text import fit_text
+from nmt_keras.text import fit_tokenizer
 from nmt_keras.translation.model_translator import ModelTranslator
 
 BROWSER_REQUIRED = "BROWSER_REQUIRED"
@@ -80,8 +80,8 @@ def pairs() -> list[Pair]:
 def translator(pairs) -> ModelTranslator:
     """A tiny model with random weights, and word texts fitted on sample sentences."""
     keras.utils.set_random_seed(7)
-    source = fit_text(TINY_TEXT, [pair.source for pair in pairs])
-    target = fit_text(TINY_TEXT, [pair.target for pair in pairs])
+    source = fit_tokenizer(TINY_TEXT, [pair.source for pair in pairs])
+    target = fit_tokenizer(TINY_TEXT, [pair.target for pair in pairs])
     model = build_model(TINY_MODEL, source.vocabulary_size, target.vocabulary_size)
     randomise(model, 7)
     return ModelTranslator(source, target, model, TINY_RECIPE.search)

@@ -443,13 +443,13 @@ def no_attention():
 # Readouts: what stands below the softmax is a function of state, context and the last word's embedding
 
 
-class Readout(NamedTuple):
+class OutputLayer(NamedTuple):
     hidden: Callable
     W_o: np.ndarray
     b_o: np.ndarray
 
 
-def readout(p: Readout, s, c, e):
+def readout(p: OutputLayer, s, c, e):
     """The softmax's logits."""
     return p.W_o @ p.hidden(s, c, e) + p.b_o
 
@@ -524,8 +524,8 @@ class BahdanauDecoder(NamedTuple):
     start: Callable
     stack: Stack
     attention: Callable
-    readout: Readout
-    readout_state: str
+    readout: OutputLayer
+    output_state: str
 
 
 def bahdanau_step(p: BahdanauDecoder, last_token, t, states, encoded: Encoded):
@@ -534,7 +534,7 @@ def bahdanau_step(p: BahdanauDecoder, last_token, t, states, encoded: Encoded):
     s = output_of(p.stack.cells[-1], states[-1])
     alpha, c = p.attention(s, t, encoded)
     states, s_next = advance_stack(p.stack, e if p.reads_words else np.zeros(0), states, c)
-    return readout(p.readout, s if p.readout_state == "previous" else s_next, c, e), alpha, states
+    return readout(p.readout, s if p.output_state == "previous" else s_next, c, e), alpha, states
 
 
 class LuongDecoder(NamedTuple):
@@ -543,7 +543,7 @@ class LuongDecoder(NamedTuple):
     start: Callable
     stack: Stack
     attention: Callable
-    readout: Readout
+    readout: OutputLayer
     feeds: bool  # h~_{t-1} beside the word
 
 
@@ -561,7 +561,7 @@ class SelfAttentionDecoder(NamedTuple):
     entry: np.ndarray | None
     layers: list[SelfAttentionLayer]
     norm: Norm
-    readout: Readout
+    readout: OutputLayer
 
 
 def self_attention_step(p: SelfAttentionDecoder, last_token, t, earlier, encoded: Encoded):
@@ -795,33 +795,33 @@ def attention_of(attention, encoder: RecurrentEncoder | None = None):
     return global_attention(score_of(attention.score))
 
 
-def readout_of(layer) -> Readout:
-    W_o = np.asarray(layer.output_rows if layer.tied_to is None else layer.tied_to.embeddings, np.float64)
-    return Readout(hidden_of(layer), W_o, np.asarray(layer.output_bias, np.float64))
+def readout_of(layer) -> OutputLayer:
+    W_o = np.asarray(layer.output_rows if layer.tied_embedding is None else layer.tied_embedding.embeddings, np.float64)
+    return OutputLayer(hidden_of(layer), W_o, np.asarray(layer.output_bias, np.float64))
 
 
 def hidden_of(layer):
     match type(layer).__name__:
-        case "MaxoutReadout":
+        case "MaxoutOutput":
             ends = [layer.state_size, layer.state_size + layer.context_size]
             pairs = np.arange(2 * layer.units).reshape(2, -1).T.ravel()  # the layer's rows as neighbouring pairs
             U_o, C_o, V_o = np.split(matrix(layer.pair_kernel)[pairs], ends, axis=1)
             return maxout(U_o, V_o, C_o, np.asarray(layer.pair_bias, np.float64)[pairs])
-        case "LinearReadout":
+        case "LinearOutput":
             return joined()
-        case "AttentionalReadout":
+        case "AttentionalOutput":
             return attentional(matrix(layer.kernel), np.asarray(layer.bias, np.float64))
-        case "StateReadout":
+        case "StateOutput":
             return state_alone()
 
 
 def start_of(start, stack: Stack, encoder):
     match type(start).__name__:
-        case "LastStateStart":
+        case "CopyBridge":
             return last_states()
-        case "ZeroStart":
+        case "ZeroBridge":
             return zero_states(stack)
-        case "ProjectedStart":
+        case "DenseBridge":
             b_s = np.asarray(start.bias, np.float64)
             return projected_states(stack, matrix(start.kernel), b_s, start.source, encoder)
 
@@ -838,12 +838,12 @@ def decoder_of(decoder, encoder):
             readout=readout_of(decoder.output_layer),
         )
     stack = stack_of(decoder.stack)
-    start = start_of(decoder.start_states, stack, encoder)
+    start = start_of(decoder.bridge, stack, encoder)
     attention, below = attention_of(decoder.attention, encoder), readout_of(decoder.output_layer)
     reads_words = decoder.stack.cells[0].input_size > 0
     if type(decoder).__name__ == "BahdanauDecoder":
-        return BahdanauDecoder(embedding, reads_words, start, stack, attention, below, decoder.readout_state)
-    return LuongDecoder(embedding, reads_words, start, stack, attention, below, decoder.feeds_attention)
+        return BahdanauDecoder(embedding, reads_words, start, stack, attention, below, decoder.output_state)
+    return LuongDecoder(embedding, reads_words, start, stack, attention, below, decoder.input_feeding)
 
 
 def weights_of(model) -> Weights:

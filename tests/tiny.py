@@ -10,7 +10,7 @@ from nmt_keras.config import (
     ModelConfig,
     Recipe,
     SearchConfig,
-    TextConfig,
+    TokenizerConfig,
     TrainConfig,
 )
 
@@ -18,12 +18,12 @@ TINY_MODEL = ModelConfig(
     embedding_size=5,
     encoder=EncoderConfig(units=7),
     attention=AttentionConfig(units=13),
-    decoder=DecoderConfig(units=11, readout_units=17),
+    decoder=DecoderConfig(units=11, output_units=17),
     dropout=0.1,
 )
 
 
-TINY_TEXT = TextConfig(kind="word", vocabulary_size=200, max_tokens=30)
+TINY_TEXT = TokenizerConfig(kind="word", vocabulary_size=200, max_tokens=30)
 
 
 TINY_RECIPE = Recipe(
@@ -35,7 +35,7 @@ TINY_RECIPE = Recipe(
         steps=20,
         minutes=None,
         batch_size=16,
-        shapes=1,
+        length_buckets=1,
         learning_rate=0.02,
         warmup_steps=2,
         validations=1,

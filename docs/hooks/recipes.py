@@ -88,7 +88,7 @@ def summary() -> str:
             f"[`{recipe.name}`](#{recipe.name})",
             f"{recipe.source.kind}, {recipe.source.vocabulary_size:,}",
             f"{encoder.layers} x {encoder.units} {encoder.cell}, {encoder.direction}",
-            looks + (", fed" if decoder.feeds_attention else ""),
+            looks + (", fed" if decoder.input_feeding else ""),
             f"{decoder.layers} x {decoder.units} {decoder.cell}",
             f"{rate}, {duration(recipe)}",
         )

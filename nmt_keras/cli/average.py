@@ -16,13 +16,13 @@ from nmt_keras.cli.console import Console
 class Average(Command):
     """Average a run's last checkpoints into a run of its own, and print its directory.
 
-    It is evaluated, exported and asked for translations like any other. --train.keep of nmt train keeps more of them.
+    Evaluate, export and translate with it like any other run. `nmt train --train.max-to-keep N` keeps more checkpoints.
     """
 
     run: Annotated[Path, tyro.conf.Positional]
     """The run directory."""
     checkpoints: int = 2
-    """How many; the run's TrainConfig.keep says how many there are."""
+    """How many; the run's TrainConfig.max_to_keep says how many there are."""
     to: Path | None = None
     """The new run directory; RUN-averaged by default."""
 

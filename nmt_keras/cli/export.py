@@ -28,10 +28,10 @@ class Export(Command):
     """The model's folder; saved_models/RUN by default."""
     ensemble: tuple[Path, ...] = ()
     """More runs, of the same vocabularies, to be exported with it as one model."""
-    keep: int | None = None
+    max_to_keep: int | None = None
     """How many versions stay, the new one included; all by default."""
     labelled: tuple[int, ...] = ()
-    """With --keep: versions that stay whatever their age, since a server names them."""
+    """With --max-to-keep: versions that stay whatever their age, since a server names them."""
     verify: Flag = False
     """Ask the export everything that its contract says, in a process without Keras, and print what came out."""
     options: ExportConfig = field(default_factory=ExportConfig)
@@ -53,11 +53,18 @@ class Export(Command):
             translator = load_runs([self.run, *self.ensemble]).with_search(search)
             runs = [str(run.resolve().name) for run in (self.run, *self.ensemble)]
             facts = {**experiment.facts(translator, languages), "runs": runs}
-            version = export(translator, folder, facts, self.options, keep=self.keep, labelled=self.labelled)
+            version = export(
+                translator, folder, facts, self.options, max_to_keep=self.max_to_keep, labelled=self.labelled
+            )
         else:
             translator = searching(experiment.translator(), self.run, search)
             version = experiment.export(
-                translator, folder, self.options, languages=languages, keep=self.keep, labelled=self.labelled
+                translator,
+                folder,
+                self.options,
+                languages=languages,
+                max_to_keep=self.max_to_keep,
+                labelled=self.labelled,
             )
         print(version)
         if self.verify:

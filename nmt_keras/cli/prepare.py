@@ -10,7 +10,7 @@ import tyro
 
 from nmt_keras.cli.command import Command
 from nmt_keras.cli.console import Console
-from nmt_keras.config import FilterConfig, TextConfig, require
+from nmt_keras.config import FilterConfig, TokenizerConfig, require
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class Prepare(Command):
     max_malformed: float = 0.01
     """The share of malformed lines, which are left out, that is allowed."""
     filters: FilterConfig = field(default_factory=FilterConfig)
-    source: TextConfig = field(default_factory=TextConfig)
-    target: TextConfig = field(default_factory=TextConfig)
+    source: TokenizerConfig = field(default_factory=TokenizerConfig)
+    target: TokenizerConfig = field(default_factory=TokenizerConfig)
 
     def check(self) -> None:
         """Looks for files."""

@@ -6,7 +6,7 @@ from nmt_keras.config.export import ExportConfig, MicroBatchingConfig
 from nmt_keras.config.model import CELLS, AttentionConfig, Cell, DecoderConfig, EncoderConfig, ModelConfig
 from nmt_keras.config.recipe import Recipe
 from nmt_keras.config.search import BATCHES_AT_ONCE, MAX_SHORTLIST, SearchConfig
-from nmt_keras.config.tokenizer import END, PAD, START, UNK, TextConfig
+from nmt_keras.config.tokenizer import END, PAD, START, UNK, TokenizerConfig
 from nmt_keras.config.training import RunOptions, TrainConfig
 
 __all__ = [
@@ -30,7 +30,7 @@ __all__ = [
     "Record",
     "RunOptions",
     "SearchConfig",
-    "TextConfig",
+    "TokenizerConfig",
     "TrainConfig",
     "nearest_multiple",
     "record_from",

@@ -101,23 +101,23 @@ class DecoderConfig:
     """Layers above one another, each of which reads what the one below writes."""
     residual: bool = False
     """Add each layer's input to its output, from the second layer on."""
-    start: Literal["backward", "forward", "both", "last", "mean", "zero"] = "backward"
+    initial_state: Literal["backward", "forward", "both", "last", "mean", "zero"] = "backward"
     """s_0: tanh of a product with the encoder's first backward state, its last forward state, both, or the mean of its
     annotations; the encoder's last states as they are, layer by layer; or 0."""
     reads_words: bool = True
     """Feed y_{i-1} to the state; False for the lecture's plain decoder, which runs on its state alone."""
-    feeds_attention: bool = False
+    input_feeding: bool = False
     """Update-then-attend only: feed the last attentional vector beside the word (input feeding)."""
     shares_recurrence: bool = False
     """Use the encoder's recurrent matrix (tanh cells, one layer, one direction): the lecture's W^(hh)."""
-    readout: Literal["maxout", "linear", "state", "attentional"] = "maxout"
+    output: Literal["maxout", "linear", "state", "attentional"] = "maxout"
     """Below the softmax: maxout units over state, context and word; a linear layer over these; the state alone; or
     tanh(W_c [c ; h])."""
-    readout_state: Literal["previous", "current"] = "previous"
+    output_state: Literal["previous", "current"] = "previous"
     """Maxout and linear: s_{i-1}, as in the appendix of Bahdanau et al., or s_i, as in its main text."""
-    readout_units: int = 256
+    output_units: int = 256
     """Maxout units, l in Bahdanau et al.; width of the attentional vector."""
-    tied: bool = False
+    tie_embeddings: bool = False
     """The softmax's matrix is the target embedding."""
     heads: int = 4
     """Self-attention order: of each layer."""
@@ -125,17 +125,17 @@ class DecoderConfig:
     """Self-attention order: target tokens, END included, that can be written."""
 
     def __post_init__(self) -> None:
-        for name in ("order", "start", "readout", "readout_state"):
+        for name in ("order", "initial_state", "output", "output_state"):
             choices = typing.get_args(typing.get_type_hints(type(self))[name])
             require_choice(f"DecoderConfig.{name}", choices, getattr(self, name))
         require_choice("DecoderConfig.cell", CELLS, self.cell)
-        require_positive(self, "units", "layers", "readout_units", "heads", "max_positions")
+        require_positive(self, "units", "layers", "output_units", "heads", "max_positions")
         luong = self.order == "update-then-attend"
         require(
-            luong or not self.feeds_attention,
-            "DecoderConfig.feeds_attention",
+            luong or not self.input_feeding,
+            "DecoderConfig.input_feeding",
             "False unless DecoderConfig.order is 'update-then-attend'",
-            self.feeds_attention,
+            self.input_feeding,
         )
         allowed = {
             "attend-then-update": ("maxout", "linear", "state"),
@@ -143,23 +143,23 @@ class DecoderConfig:
             "self-attention": ("state",),
         }[self.order]
         require(
-            self.readout in allowed,
-            "DecoderConfig.readout",
+            self.output in allowed,
+            "DecoderConfig.output",
             f"one of {', '.join(allowed)} with DecoderConfig.order {self.order!r}",
-            self.readout,
+            self.output,
         )
-        if luong and self.readout == "linear":
+        if luong and self.output == "linear":
             require(
-                self.readout_state == "current",
-                "DecoderConfig.readout_state",
+                self.output_state == "current",
+                "DecoderConfig.output_state",
                 "'current' with DecoderConfig.order 'update-then-attend'",
-                self.readout_state,
+                self.output_state,
             )
         require(
-            not self.feeds_attention or self.readout == "attentional",
-            "DecoderConfig.feeds_attention",
-            "False unless DecoderConfig.readout is 'attentional': it is that vector which is fed",
-            self.feeds_attention,
+            not self.input_feeding or self.output == "attentional",
+            "DecoderConfig.input_feeding",
+            "False unless DecoderConfig.output is 'attentional': it is that vector which is fed",
+            self.input_feeding,
         )
         if self.order == "self-attention":
             require(
@@ -214,7 +214,8 @@ class ModelConfig:
     def scaled(self, width: float) -> ModelConfig:
         """The same model with every width times ``width``: to the nearest number that heads divide.
 
-        A decoder scored by dot products stays as wide as the annotations, and a tied embedding as wide as the readout.
+        With dot-product attention the decoder stays as wide as the annotations. A tied embedding stays as wide as the
+        output layer.
         """
         require(width > 0.0, "width", "a positive number", width)
 
@@ -229,10 +230,10 @@ class ModelConfig:
         units = times(decoder.units, 2 * decoder.heads if attentive else 1)
         if attention.kind == "dot" and not attentive:
             units = encoder.annotation_size
-        decoder = replace(decoder, units=units, readout_units=times(decoder.readout_units))
+        decoder = replace(decoder, units=units, output_units=times(decoder.output_units))
         embedding_size = times(self.embedding_size)
-        if decoder.tied:
-            embedding_size = decoder.units if decoder.readout == "state" else decoder.readout_units
+        if decoder.tie_embeddings:
+            embedding_size = decoder.units if decoder.output == "state" else decoder.output_units
         attention = replace(attention, units=times(attention.units))
         return replace(self, embedding_size=embedding_size, encoder=encoder, attention=attention, decoder=decoder)
 
@@ -254,17 +255,17 @@ def _check_parts_fit(model: ModelConfig) -> None:
         )
     else:
         require(
-            decoder.start in starts,
-            "DecoderConfig.start",
+            decoder.initial_state in starts,
+            "DecoderConfig.initial_state",
             f"one of {', '.join(starts)}, which this encoder ({encoder.kind}, {encoder.direction}) has",
-            decoder.start,
+            decoder.initial_state,
         )
-    if decoder.start == "last" and decoder.order != "self-attention":
+    if decoder.initial_state == "last" and decoder.order != "self-attention":
         here, there = (decoder.cell, decoder.units, decoder.layers), (encoder.cell, encoder.units, encoder.layers)
         require(
             here == there,
             "DecoderConfig.cell, DecoderConfig.units, DecoderConfig.layers",
-            f"the encoder's, {there}, with DecoderConfig.start 'last'",
+            f"the encoder's, {there}, with DecoderConfig.initial_state 'last'",
             here,
         )
     if attention.kind == "dot" and decoder.order != "self-attention":
@@ -281,39 +282,39 @@ def _check_parts_fit(model: ModelConfig) -> None:
             "a score with a self-attention encoder, which has no last state",
             attention.kind,
         )
-    if decoder.order == "update-then-attend" and decoder.readout == "state":
+    if decoder.order == "update-then-attend" and decoder.output == "state":
         require(
             attention.kind == "none",
-            "DecoderConfig.readout",
+            "DecoderConfig.output",
             "'attentional' or 'linear' with DecoderConfig.order 'update-then-attend', unless AttentionConfig.kind is "
             "'none': else nothing would read the context",
-            decoder.readout,
+            decoder.output,
         )
     if attention.kind == "none":
         require(
-            decoder.start != "zero",
-            "DecoderConfig.start",
+            decoder.initial_state != "zero",
+            "DecoderConfig.initial_state",
             "another with AttentionConfig.kind 'none': the decoder would see nothing of the source",
-            decoder.start,
+            decoder.initial_state,
         )
         require(
-            decoder.readout == "state",
-            "DecoderConfig.readout",
+            decoder.output == "state",
+            "DecoderConfig.output",
             "'state' with AttentionConfig.kind 'none': there is no context to read",
-            decoder.readout,
+            decoder.output,
         )
-    if decoder.tied:
+    if decoder.tie_embeddings:
         require(
-            decoder.readout != "linear",
-            "DecoderConfig.readout",
-            "'maxout', 'state' or 'attentional' with DecoderConfig.tied: a linear readout has no embedding's width",
-            decoder.readout,
+            decoder.output != "linear",
+            "DecoderConfig.output",
+            "'maxout', 'state' or 'attentional' with DecoderConfig.tie_embeddings: 'linear' has no embedding's width",
+            decoder.output,
         )
-        name = "units" if decoder.readout == "state" else "readout_units"
+        name = "units" if decoder.output == "state" else "output_units"
         require(
             getattr(decoder, name) == model.embedding_size,
             f"DecoderConfig.{name}",
-            f"ModelConfig.embedding_size, {model.embedding_size}, with DecoderConfig.tied",
+            f"ModelConfig.embedding_size, {model.embedding_size}, with DecoderConfig.tie_embeddings",
             getattr(decoder, name),
         )
     if decoder.shares_recurrence:

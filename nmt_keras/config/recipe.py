@@ -10,7 +10,7 @@ from nmt_keras.config.checks import record_from, require
 from nmt_keras.config.corpus import CorpusConfig
 from nmt_keras.config.model import ModelConfig
 from nmt_keras.config.search import SearchConfig
-from nmt_keras.config.tokenizer import TextConfig
+from nmt_keras.config.tokenizer import TokenizerConfig
 from nmt_keras.config.training import TrainConfig
 
 
@@ -22,9 +22,9 @@ class Recipe:
     """What the system is called, in the name of its run directory too."""
     corpus: CorpusConfig = field(default_factory=CorpusConfig)
     """What of a corpus is taken, and how it is split."""
-    source: TextConfig = field(default_factory=TextConfig)
+    source: TokenizerConfig = field(default_factory=TokenizerConfig)
     """How source strings become ids."""
-    target: TextConfig = field(default_factory=TextConfig)
+    target: TokenizerConfig = field(default_factory=TokenizerConfig)
     """How target strings become ids."""
     model: ModelConfig = field(default_factory=ModelConfig)
     """Encoder, attention and decoder."""
@@ -43,7 +43,7 @@ class Recipe:
         )
         written = {
             "SearchConfig.max_tokens": self.search.max_tokens,
-            "TextConfig.max_tokens of the target": self.target.max_tokens,
+            "TokenizerConfig.max_tokens of the target": self.target.max_tokens,
             "TrainConfig.max_tokens": self.train.max_tokens,
         }
         for name, tokens in written.items():

@@ -12,7 +12,7 @@ PAD, UNK, START, END = 0, 1, 2, 3
 
 
 @dataclass(frozen=True)
-class TextConfig:
+class TokenizerConfig:
     """How strings become ids, for one side of the corpus."""
 
     kind: Literal["word", "subword", "character"] = "subword"
@@ -27,15 +27,15 @@ class TextConfig:
     """Tokens of one sentence, END included; longer input is cut there and reported as truncated."""
 
     def __post_init__(self) -> None:
-        require_choice("TextConfig.kind", ("word", "subword", "character"), self.kind)
+        require_choice("TokenizerConfig.kind", ("word", "subword", "character"), self.kind)
         require(
             self.vocabulary_size > 4,
-            "TextConfig.vocabulary_size",
+            "TokenizerConfig.vocabulary_size",
             "more than the 4 special entries",
             self.vocabulary_size,
         )
-        require(self.max_tokens >= 2, "TextConfig.max_tokens", "at least 2 (one token and END)", self.max_tokens)
+        require(self.max_tokens >= 2, "TokenizerConfig.max_tokens", "at least 2 (one token and END)", self.max_tokens)
         if self.kind != "word":
             cased = f"False for {self.kind} texts, which keep case and accents"
-            require(not self.lowercase, "TextConfig.lowercase", cased, self.lowercase)
-            require(not self.strip_accents, "TextConfig.strip_accents", cased, self.strip_accents)
+            require(not self.lowercase, "TokenizerConfig.lowercase", cased, self.lowercase)
+            require(not self.strip_accents, "TokenizerConfig.strip_accents", cased, self.strip_accents)

@@ -23,9 +23,9 @@ class TrainConfig:
     """Sentence pairs of one batch; not read where ``batch_tokens`` is given."""
     batch_tokens: int | None = None
     """Target positions of one batch, padding included: each shape has as many rows as they hold."""
-    accumulate: int = 1
+    gradient_accumulation_steps: int = 1
     """Batches whose gradients are added for one update."""
-    shapes: int = 8
+    length_buckets: int = 8
     """Static batch shapes at the most; each is compiled once."""
     max_tokens: int = 40
     """Pairs with a side of more tokens, END included, or of more than its text takes, are left out of training, and
@@ -83,7 +83,7 @@ class TrainConfig:
     """Sentences of the BLEU sample."""
     checkpoint_every: int = 500
     """Steps between two checkpoints; each validation and each interruption writes one as well."""
-    keep: int = 2
+    max_to_keep: int = 2
     """Last checkpoints that are kept, to go back to or to average."""
     max_skipped: int = 10
     """Updates in a row without a finite loss and gradient, which are skipped, after which training stops; it looks
@@ -112,9 +112,9 @@ class TrainConfig:
             "epsilon",
             "batch_size",
             "batch_tokens",
-            "accumulate",
+            "gradient_accumulation_steps",
             "segmentations",
-            "shapes",
+            "length_buckets",
             "pool_size",
             "learning_rate",
             "clip_norm",
@@ -122,7 +122,7 @@ class TrainConfig:
         ):
             value = getattr(self, name)
             require(value is None or value > 0, f"TrainConfig.{name}", "a positive number", value)
-        for name in ("patience", "log_every", "checkpoint_every", "validation_sentences", "keep", "max_skipped"):
+        for name in ("patience", "log_every", "checkpoint_every", "validation_sentences", "max_to_keep", "max_skipped"):
             require(getattr(self, name) >= 1, f"TrainConfig.{name}", "at least 1", getattr(self, name))
         require(self.max_tokens >= 2, "TrainConfig.max_tokens", "at least 2 (one token and END)", self.max_tokens)
         require(self.seed >= 0, "TrainConfig.seed", "0 or more", self.seed)

@@ -1,10 +1,10 @@
-"""Batches of few static shapes, in an order that is a pure function of (seed, epoch).
+"""Batches of few static buckets, in an order that is a pure function of (seed, epoch).
 
-An epoch permutes all sentence pairs, takes them in pools, sorts each pool by shape, cuts it into batches and permutes
+An epoch permutes all sentence pairs, takes them in pools, sorts each pool by bucket, cuts it into batches and permutes
 the batches (Bahdanau, Cho, Bengio 2014, appendix B.2, sort pools of 1600). Every pair is seen once per epoch: the last
 batch of a pool is filled with masked rows, and nothing is dropped.
 
-A batch has a number of sentences, or as many as a number of target positions holds: then each shape has its own number
+A batch has a number of sentences, or as many as a number of target positions holds: then each bucket has its own number
 of rows.
 """
 
@@ -20,7 +20,7 @@ from nmt_keras.config import END, PAD
 from nmt_keras.corpus.alignments import alignment_of
 
 
-class Shape(NamedTuple):
+class Bucket(NamedTuple):
     """The static lengths of a batch, in tokens."""
 
     source: int  # S
@@ -47,26 +47,26 @@ class Position(NamedTuple):
 class BatchSource(Protocol):
     """What training reads: batches in an order that can be entered anywhere."""
 
-    shapes: list[Shape]
+    buckets: list[Bucket]
 
     def __len__(self) -> int:
         """Batches of an epoch; of one that nobody has gone through yet, as they are expected."""
 
-    def walk(self, position: Position) -> Iterator[tuple[Position, Batch]]:
+    def iterate(self, position: Position) -> Iterator[tuple[Position, Batch]]:
         """Every batch from ``position`` on, epoch after epoch without end, with its own position."""
 
-    def masked(self, shape: Shape) -> Batch:
+    def masked(self, bucket: Bucket) -> Batch:
         """A batch of masked rows alone."""
 
-    def shape_counts(self, epoch: int) -> dict[Shape, int]:
-        """How many batches of each shape an epoch has."""
+    def bucket_counts(self, epoch: int) -> dict[Bucket, int]:
+        """How many batches of each bucket an epoch has."""
 
 
-def rows_by_shape(shapes: Sequence[Shape], batch_size: int, batch_tokens: int | None) -> dict[Shape, int]:
-    """B of each shape: ``batch_size`` sentences, or as many as ``batch_tokens`` target positions hold, at least 1."""
+def rows_by_bucket(buckets: Sequence[Bucket], batch_size: int, batch_tokens: int | None) -> dict[Bucket, int]:
+    """B of each bucket: ``batch_size`` sentences, or as many as ``batch_tokens`` target positions hold, at least 1."""
     if batch_tokens is None:
-        return dict.fromkeys(shapes, batch_size)
-    return {shape: max(1, batch_tokens // shape.target) for shape in shapes}
+        return dict.fromkeys(buckets, batch_size)
+    return {bucket: max(1, batch_tokens // bucket.target) for bucket in buckets}
 
 
 class TokenLists:
@@ -88,17 +88,17 @@ class TokenLists:
         return self.flat[self.offsets[row] : self.offsets[row + 1]]
 
 
-def choose_shapes(
+def choose_buckets(
     source_lengths: np.ndarray, target_lengths: np.ndarray, count: int, pairs: np.ndarray | None = None
-) -> list[Shape]:
-    """At most ``count`` shapes, growing on both sides, that waste the fewest padded positions on these lengths.
+) -> list[Bucket]:
+    """At most ``count`` buckets, growing on both sides, that waste the fewest padded positions on these lengths.
 
-    A pair belongs to the first shape that holds its longer side. The boundaries are found exactly, by dynamic
+    A pair belongs to the first bucket that holds its longer side. The boundaries are found exactly, by dynamic
     programming over the longer side's length.
 
     Args:
         source_lengths, target_lengths: [N] int, tokens.
-        count: shapes; each is traced and compiled once.
+        count: buckets; each is traced and compiled once.
         pairs: [N] int, how many pairs have these lengths; None for one each.
     """
     weights = np.ones(len(source_lengths), np.int64) if pairs is None else pairs
@@ -106,7 +106,7 @@ def choose_shapes(
     sizes = np.unique(longer)
     widest = np.array([[source_lengths[longer <= n].max(), target_lengths[longer <= n].max()] for n in sizes])
     below = np.concatenate([[0], np.cumsum([weights[longer == n].sum() for n in sizes])])
-    best = np.full((count + 1, len(sizes) + 1), np.inf)  # padded positions of the first n sizes in k shapes
+    best = np.full((count + 1, len(sizes) + 1), np.inf)  # padded positions of the first n sizes in k buckets
     best[:, 0] = 0.0
     previous = np.zeros(best.shape, int)
     for k in range(1, count + 1):
@@ -114,13 +114,13 @@ def choose_shapes(
             cost = best[k - 1, :n] + (below[n] - below[:n]) * widest[n - 1].sum()
             previous[k, n] = int(cost.argmin())
             best[k, n] = cost.min()
-    shapes, n = [], len(sizes)
+    buckets, n = [], len(sizes)
     for k in range(count, 0, -1):
         if n == 0:
             break
-        shapes.append(Shape(*(int(x) for x in widest[n - 1])))
+        buckets.append(Bucket(*(int(x) for x in widest[n - 1])))
         n = previous[k, n]
-    return shapes[::-1]
+    return buckets[::-1]
 
 
 class Batches:
@@ -128,14 +128,14 @@ class Batches:
 
     Args:
         source, target: the two sides, of equal length.
-        batch_size: B, rows of every batch; or by shape, from :func:`rows_by_shape`.
-        shapes: from :func:`choose_shapes`; the last must hold every pair.
+        batch_size: B, rows of every batch; or by bucket, from :func:`rows_by_bucket`.
+        buckets: from :func:`choose_buckets`; the last must hold every pair.
         pool_size: sentence pairs that are sorted together.
         seed: of the order.
         links: [N] of each pair, from ``alignments.token_links``, for guided alignment; None for none.
 
     Raises:
-        ValueError: the sides differ in length, there is no pair, or a pair fits no shape.
+        ValueError: the sides differ in length, there is no pair, or a pair fits no bucket.
     """
 
     def __init__(
@@ -143,8 +143,8 @@ class Batches:
         source: TokenLists,
         target: TokenLists,
         *,
-        batch_size: int | Mapping[Shape, int],
-        shapes: Sequence[Shape],
+        batch_size: int | Mapping[Bucket, int],
+        buckets: Sequence[Bucket],
         pool_size: int,
         seed: int,
         links: Sequence[np.ndarray] | None = None,
@@ -154,20 +154,20 @@ class Batches:
                 f"source, target: expected two sides of one length, at least 1 pair; "
                 f"received {len(source)} and {len(target)}."
             )
-        fits = [(source.lengths <= shape.source) & (target.lengths <= shape.target) for shape in shapes]
+        fits = [(source.lengths <= bucket.source) & (target.lengths <= bucket.target) for bucket in buckets]
         if not fits[-1].all():
             row = int(np.argmin(fits[-1]))
             raise ValueError(
-                f"shapes: expected the last to hold every pair, received {shapes[-1]} for a pair of "
-                f"{source.lengths[row]} and {target.lengths[row]} tokens. Filter the corpus or add a shape."
+                f"buckets: expected the last to hold every pair, received {buckets[-1]} for a pair of "
+                f"{source.lengths[row]} and {target.lengths[row]} tokens. Filter the corpus or add a bucket."
             )
-        self.source, self.target, self.shapes = source, target, list(shapes)
-        self.rows = dict.fromkeys(shapes, batch_size) if isinstance(batch_size, int) else dict(batch_size)
+        self.source, self.target, self.buckets = source, target, list(buckets)
+        self.rows = dict.fromkeys(buckets, batch_size) if isinstance(batch_size, int) else dict(batch_size)
         self.pool_size, self.seed, self.links = pool_size, seed, links
-        self.shape_of = np.argmax(fits, axis=0)  # [N] the first shape that holds the pair
+        self.bucket_of = np.argmax(fits, axis=0)  # [N] the first bucket that holds the pair
 
     def __len__(self) -> int:
-        """Batches of an epoch; where rows differ by shape, of the first."""
+        """Batches of an epoch; where rows differ by bucket, of the first."""
         return self._length
 
     @cached_property
@@ -191,18 +191,18 @@ class Batches:
         return [rows for pool in self.pools(epoch) for rows in pool]
 
     def cut(self, pool: np.ndarray) -> list[np.ndarray]:
-        """``pool`` sorted by shape and cut into batches; what one shape has left over begins the next larger one's."""
-        pool = pool[np.argsort(self.shape_of[pool], kind="stable")]
-        held = np.searchsorted(self.shape_of[pool], range(len(self.shapes)), side="right")
+        """Sorts ``pool`` by bucket and cuts it into batches. Rows left over in a bucket go to the next larger one."""
+        pool = pool[np.argsort(self.bucket_of[pool], kind="stable")]
+        held = np.searchsorted(self.bucket_of[pool], range(len(self.buckets)), side="right")
         cuts, begin = [], 0
-        for shape, end in zip(self.shapes, held, strict=True):
-            size = self.rows[shape]
+        for bucket, end in zip(self.buckets, held, strict=True):
+            size = self.rows[bucket]
             while end - begin >= size:
                 cuts.append(pool[begin : begin + size])
                 begin += size
         return cuts + [pool[begin:]] * (begin < len(pool))
 
-    def walk(self, position: Position) -> Iterator[tuple[Position, Batch]]:
+    def iterate(self, position: Position) -> Iterator[tuple[Position, Batch]]:
         """Every batch from ``position`` on, epoch after epoch without end, with its own position."""
         return ((place, self.batch(rows)) for place, rows in self.places(position))
 
@@ -222,18 +222,18 @@ class Batches:
             yield self.batch(rows)
 
     def batch(self, rows: np.ndarray) -> Batch:
-        """The batch that holds ``rows``, at most as many as their shape has."""
+        """The batch that holds ``rows``, at most as many as their bucket has."""
         return self.filled(rows, self._shape(rows))
 
-    def masked(self, shape: Shape) -> Batch:
+    def masked(self, bucket: Bucket) -> Batch:
         """A batch of masked rows alone."""
-        return self.filled(np.zeros([0], np.int64), shape)
+        return self.filled(np.zeros([0], np.int64), bucket)
 
-    def filled(self, rows: np.ndarray, shape: Shape) -> Batch:
-        """``rows`` in a batch of ``shape``; what is missing to its number of rows is masked."""
-        size = self.rows[shape]
-        source = np.full((size, shape.source), PAD, np.int32)
-        target = np.full((size, shape.target), PAD, np.int32)
+    def filled(self, rows: np.ndarray, bucket: Bucket) -> Batch:
+        """``rows`` in a batch of ``bucket``; what is missing to its number of rows is masked."""
+        size = self.rows[bucket]
+        source = np.full((size, bucket.source), PAD, np.int32)
+        target = np.full((size, bucket.target), PAD, np.int32)
         source[len(rows) :, 0] = END
         for i, row in enumerate(rows):
             source[i, : self.source.lengths[row]] = self.source[row]
@@ -241,15 +241,18 @@ class Batches:
         if self.links is None:
             return Batch(source, target, len(rows))
         return Batch(
-            source, target, len(rows), alignment_of([self.links[row] for row in rows], size, shape.target, shape.source)
+            source,
+            target,
+            len(rows),
+            alignment_of([self.links[row] for row in rows], size, bucket.target, bucket.source),
         )
 
-    def shape_counts(self, epoch: int) -> dict[Shape, int]:
-        """How many batches of each shape an epoch has."""
-        counts = dict.fromkeys(self.shapes, 0)
+    def bucket_counts(self, epoch: int) -> dict[Bucket, int]:
+        """How many batches of each bucket an epoch has."""
+        counts = dict.fromkeys(self.buckets, 0)
         for rows in self.order(epoch):
             counts[self._shape(rows)] += 1
         return counts
 
-    def _shape(self, rows: np.ndarray) -> Shape:
-        return self.shapes[self.shape_of[rows].max()]
+    def _shape(self, rows: np.ndarray) -> Bucket:
+        return self.buckets[self.bucket_of[rows].max()]

@@ -9,15 +9,15 @@ import tensorflow as tf
 
 from nmt_keras.config import TrainConfig, require
 from nmt_keras.corpus.alignments import parse_links, token_links, words_of_tokens
-from nmt_keras.corpus.batches import Batches, BatchSource, TokenLists, choose_shapes, rows_by_shape
+from nmt_keras.corpus.batches import Batches, BatchSource, TokenLists, choose_buckets, rows_by_bucket
 from nmt_keras.corpus.reading import Pair
 from nmt_keras.corpus.sampling import SampledBatches, Segmenter
-from nmt_keras.text import SubwordText, Text
+from nmt_keras.text import SubwordTokenizer, Tokenizer
 
 
 def batch_pairs(
     pairs: Sequence[Pair],
-    texts: tuple[Text, Text],
+    texts: tuple[Tokenizer, Tokenizer],
     config: TrainConfig,
     report: Callable[[str], None],
     alignments: Sequence[str] | None = None,
@@ -27,7 +27,7 @@ def batch_pairs(
     Args:
         pairs: the training part.
         texts: of source and target.
-        config: limits, shapes, sizes, sampling.
+        config: limits, buckets, sizes, sampling.
         report: told how many pairs there are.
         alignments: [N] lines in Pharaoh's format; None for none.
 
@@ -49,16 +49,16 @@ def batch_pairs(
     long = source_cut | target_cut | (source.lengths > limit) | (target.lengths > limit)
     kept = np.flatnonzero(~long).tolist()
     if not kept:
-        name = "TrainConfig.max_tokens" if min(limits) == limit else "TextConfig.max_tokens"
+        name = "TrainConfig.max_tokens" if min(limits) == limit else "TokenizerConfig.max_tokens"
         raise ValueError(f"{name}: expected some pair of at most {told}, found none.")
     report(f"{len(kept):,} pairs to train on; {len(source) - len(kept):,} left out: more than {told}")
     source, target = source.take(np.array(kept)), target.take(np.array(kept))
-    shapes = choose_shapes(source.lengths, target.lengths, config.shapes)
+    buckets = choose_buckets(source.lengths, target.lengths, config.length_buckets)
     batches = Batches(
         source,
         target,
-        batch_size=rows_by_shape(shapes, config.batch_size, config.batch_tokens),
-        shapes=shapes,
+        batch_size=rows_by_bucket(buckets, config.batch_size, config.batch_tokens),
+        buckets=buckets,
         pool_size=config.pool_size,
         seed=config.seed,
         links=None if alignments is None else _links(pairs, alignments, kept, texts),
@@ -72,15 +72,15 @@ def batch_pairs(
     )
 
 
-def _segmenter(text: Text, config: TrainConfig) -> Segmenter | None:
+def _segmenter(text: Tokenizer, config: TrainConfig) -> Segmenter | None:
     """What cuts the sentences of one side; None where there is one way to cut them."""
-    if config.segmentation_alpha is None or not isinstance(text, SubwordText) or text.config.kind != "subword":
+    if config.segmentation_alpha is None or not isinstance(text, SubwordTokenizer) or text.config.kind != "subword":
         return None
     return Segmenter(text, config.segmentation_alpha, config.segmentations)
 
 
 def _links(
-    pairs: Sequence[Pair], lines: Sequence[str], kept: Sequence[int], texts: tuple[Text, Text]
+    pairs: Sequence[Pair], lines: Sequence[str], kept: Sequence[int], texts: tuple[Tokenizer, Tokenizer]
 ) -> list[np.ndarray]:
     """The links between the tokens of the pairs ``kept`` that lines in Pharaoh's format mean."""
     links = [parse_links(lines[row], f"alignments, line {row + 1}") for row in kept]
@@ -89,7 +89,7 @@ def _links(
     return [token_links(*one) for one in zip(links, sources, targets, strict=True)]
 
 
-def _words(text: Text, sentences: Sequence[str]) -> Iterator[list[int]]:
+def _words(text: Tokenizer, sentences: Sequence[str]) -> Iterator[list[int]]:
     """The word that each token of each sentence stands in; see ``words_of_tokens``."""
     for begin in range(0, len(sentences), LINES_AT_ONCE):
         chunk = sentences[begin : begin + LINES_AT_ONCE]
@@ -101,7 +101,7 @@ def _words(text: Text, sentences: Sequence[str]) -> Iterator[list[int]]:
 LINES_AT_ONCE = 4096
 
 
-def encode_lines(text: Text, lines: Sequence[str]) -> tuple[TokenLists, np.ndarray]:
+def encode_lines(text: Tokenizer, lines: Sequence[str]) -> tuple[TokenLists, np.ndarray]:
     """All lines as token ids, cut at ``max_tokens`` of the text's configuration, and which were cut, [N] bool."""
     ids, lengths, truncated = [np.zeros([0], np.int32)], [np.zeros([0], np.int32)], [np.zeros([0], bool)]
     for begin in range(0, len(lines), LINES_AT_ONCE):

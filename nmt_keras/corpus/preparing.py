@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nmt_keras.config import FilterConfig, TextConfig, require
+from nmt_keras.config import FilterConfig, TokenizerConfig, require
 from nmt_keras.corpus.batching import encode_lines
 from nmt_keras.corpus.filtering import Rejection, pair_key, reject_lengths, reject_text, shard_of
 from nmt_keras.corpus.reading import Pair, ReadReport, Tally, require_usable, stream_pairs, stream_parallel
@@ -35,7 +35,7 @@ from nmt_keras.corpus.shards import (
     write_shard,
 )
 from nmt_keras.files import make_folder, writing
-from nmt_keras.text import Text, fit_text
+from nmt_keras.text import Tokenizer, fit_tokenizer
 from nmt_keras.text.subword import MAX_LINES
 
 PAIRS_AT_ONCE = 4096
@@ -48,8 +48,8 @@ Place = str | PathLike[str]
 def prepare(
     files: Sequence[Place | tuple[Place, Place]],
     folder: str | PathLike[str],
-    source: TextConfig,
-    target: TextConfig,
+    source: TokenizerConfig,
+    target: TokenizerConfig,
     filters: FilterConfig,
     *,
     source_column: int,
@@ -104,8 +104,8 @@ def prepare(
     remove_leftovers(str(folder))
     report(f"learning the vocabularies; {found}")
     texts = (
-        fit_text(source, _evenly((pair.source for pair in pairs(Tally())), count, source)),
-        fit_text(target, _evenly((pair.target for pair in pairs(Tally())), count, target)),
+        fit_tokenizer(source, _evenly((pair.source for pair in pairs(Tally())), count, source)),
+        fit_tokenizer(target, _evenly((pair.target for pair in pairs(Tally())), count, target)),
     )
     for text, side in zip(texts, ("source", "target"), strict=True):
         text.save(folder / side)
@@ -165,7 +165,7 @@ def complete(
 
 
 def encoded(
-    pairs: Iterable[Pair], texts: tuple[Text, Text], filters: FilterConfig, left_out: Counter[Rejection]
+    pairs: Iterable[Pair], texts: tuple[Tokenizer, Tokenizer], filters: FilterConfig, left_out: Counter[Rejection]
 ) -> Iterator[EncodedPair]:
     """The pairs that pass the filters, as token ids; the others are counted in ``left_out``."""
     remaining = iter(pairs)
@@ -191,7 +191,7 @@ def _named(files: Place | tuple[Place, Place]) -> str:
     return " and ".join(map(str, files)) if isinstance(files, tuple) else str(files)
 
 
-def _evenly(lines: Iterator[str], count: int, config: TextConfig) -> Iterator[str]:
+def _evenly(lines: Iterator[str], count: int, config: TokenizerConfig) -> Iterator[str]:
     """Of ``count`` lines as many as a text of this kind learns from, evenly: the first are often of one origin."""
     step = 1 if config.kind == "word" else -(-count // MAX_LINES)
     return islice(lines, 0, None, step)

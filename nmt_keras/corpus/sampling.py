@@ -9,7 +9,7 @@ import numpy as np
 from nmt_keras.config import PAD
 from nmt_keras.corpus.batches import Batch, Batches, Position
 from nmt_keras.corpus.prefetching import prefetched
-from nmt_keras.text import SubwordText
+from nmt_keras.text import SubwordTokenizer
 
 
 class Segmenter:
@@ -23,7 +23,7 @@ class Segmenter:
         count: segmentations to draw from.
     """
 
-    def __init__(self, text: SubwordText, alpha: float, count: int):
+    def __init__(self, text: SubwordTokenizer, alpha: float, count: int):
         self.text, self.alpha, self.count = text, alpha, count
 
     def draw(self, line: str, random: np.random.Generator) -> list[int]:
@@ -36,7 +36,7 @@ class Segmenter:
 class SampledBatches:
     """Batches whose sentences are cut anew in every epoch; what is drawn is a pure function of (seed, epoch, sentence).
 
-    The order is that of the best segmentations, and so are the shapes: where a drawn one has no room, the best stays.
+    The order is that of the best segmentations, and so are the buckets: where a drawn one has no room, the best stays.
 
     Args:
         batches: of the best segmentations.
@@ -51,12 +51,12 @@ class SampledBatches:
         segmenters: tuple[Segmenter | None, Segmenter | None],
     ):
         self.batches, self.lines, self.segmenters = batches, lines, segmenters
-        self.shapes, self.masked, self.shape_counts = batches.shapes, batches.masked, batches.shape_counts
+        self.buckets, self.masked, self.bucket_counts = batches.buckets, batches.masked, batches.bucket_counts
 
     def __len__(self) -> int:
         return len(self.batches)
 
-    def walk(self, position: Position) -> Iterator[tuple[Position, Batch]]:
+    def iterate(self, position: Position) -> Iterator[tuple[Position, Batch]]:
         """See ``Batches.walk``; a thread of its own draws ahead."""
         drawn = ((place, self.drawn(place.epoch, rows)) for place, rows in self.batches.places(position))
         return prefetched(drawn, ahead=8)

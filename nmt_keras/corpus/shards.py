@@ -28,7 +28,7 @@ import numpy as np
 import tensorflow as tf
 
 from nmt_keras.config import END
-from nmt_keras.corpus.batches import Batch, Batches, Position, Shape, TokenLists, choose_shapes, rows_by_shape
+from nmt_keras.corpus.batches import Batch, Batches, Bucket, Position, TokenLists, choose_buckets, rows_by_bucket
 from nmt_keras.corpus.prefetching import prefetched
 from nmt_keras.files import settle, settle_below, unwritable, writing
 
@@ -304,9 +304,9 @@ class ShardedBatches:
 
     Args:
         corpus: prepared.
-        shapes: at the most; see ``choose_shapes``.
+        buckets: at the most; see ``choose_buckets``.
         batch_size: rows of a batch.
-        batch_tokens: target positions of a batch instead; see ``rows_by_shape``.
+        batch_tokens: target positions of a batch instead; see ``rows_by_bucket``.
         pool_size: pairs that are sorted together.
         seed: of the order.
 
@@ -318,7 +318,7 @@ class ShardedBatches:
         self,
         corpus: PreparedCorpus,
         *,
-        shapes: int,
+        buckets: int,
         batch_size: int,
         batch_tokens: int | None = None,
         pool_size: int,
@@ -328,30 +328,30 @@ class ShardedBatches:
             raise ValueError(f"{corpus.folder}: expected pairs to train on, the filters left none.")
         self.corpus, self.pool_size, self.seed = corpus, pool_size, seed
         source, target, pairs = corpus.lengths.T
-        self.shapes = choose_shapes(source, target, shapes, pairs)
-        self.rows = rows_by_shape(self.shapes, batch_size, batch_tokens)
-        fits = [(source <= shape.source) & (target <= shape.target) for shape in self.shapes]
+        self.buckets = choose_buckets(source, target, buckets, pairs)
+        self.rows = rows_by_bucket(self.buckets, batch_size, batch_tokens)
+        fits = [(source <= bucket.source) & (target <= bucket.target) for bucket in self.buckets]
         first = np.argmax(fits, axis=0)
-        self.pairs_of = {shape: int(pairs[first == n].sum()) for n, shape in enumerate(self.shapes)}
+        self.pairs_of = {bucket: int(pairs[first == n].sum()) for n, bucket in enumerate(self.buckets)}
 
     def __len__(self) -> int:
-        """Batches of an epoch; where rows differ by shape, as the lengths of all pairs let expect."""
+        """Batches of an epoch; where rows differ by bucket, as the lengths of all pairs let expect."""
         if len(set(self.rows.values())) > 1:
-            return sum(self.shape_counts(0).values())
+            return sum(self.bucket_counts(0).values())
         size = next(iter(self.rows.values()))
         full, rest = divmod(len(self.corpus), self.pool_size)
         return full * -(-self.pool_size // size) + -(-rest // size)
 
-    def shape_counts(self, epoch: int) -> dict[Shape, int]:
-        """How many batches of each shape an epoch has, as the lengths of all pairs let expect."""
-        return {shape: -(-self.pairs_of[shape] // self.rows[shape]) for shape in self.shapes}
+    def bucket_counts(self, epoch: int) -> dict[Bucket, int]:
+        """How many batches of each bucket an epoch has, as the lengths of all pairs let expect."""
+        return {bucket: -(-self.pairs_of[bucket] // self.rows[bucket]) for bucket in self.buckets}
 
-    def masked(self, shape: Shape) -> Batch:
+    def masked(self, bucket: Bucket) -> Batch:
         """A batch of masked rows alone."""
         end = TokenLists(np.array([END]), np.array([1]))
-        return self._batches(end, end).masked(shape)
+        return self._batches(end, end).masked(bucket)
 
-    def walk(self, position: Position) -> Iterator[tuple[Position, Batch]]:
+    def iterate(self, position: Position) -> Iterator[tuple[Position, Batch]]:
         """Every batch from ``position`` on, epoch after epoch without end, with its own position.
 
         A thread of its own reads a few batches ahead.
@@ -393,7 +393,7 @@ class ShardedBatches:
             yield joined([source for source, _ in parts]), joined([target for _, target in parts])
 
     def _batches(self, source: TokenLists, target: TokenLists) -> Batches:
-        return Batches(source, target, batch_size=self.rows, shapes=self.shapes, pool_size=self.pool_size, seed=0)
+        return Batches(source, target, batch_size=self.rows, buckets=self.buckets, pool_size=self.pool_size, seed=0)
 
 
 def joined(lists: Sequence[TokenLists]) -> TokenLists:

@@ -40,7 +40,7 @@ def _what_it_is(translator: ModelTranslator, manifest: Mapping[str, Any]) -> str
     both = f" from {languages['source']} to {languages['target']}" if {"source", "target"} <= languages.keys() else ""
     weights = sum(math.prod(variable.shape) for variable in translator.model.variables)
     recipe = manifest.get("recipe")
-    texts = [("source", translator.source_text), ("target", translator.target_text)]
+    texts = [("source", translator.source_tokenizer), ("target", translator.target_tokenizer)]
     facts = [
         ("recipe", f"{recipe['name']}: {_system(recipe['model'])}" if recipe else ""),
         ("parameters", f"{weights:,}, stored in {_precision(manifest)}"),
@@ -101,7 +101,7 @@ def _scores(scores: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _limits(translator: ModelTranslator) -> str:
-    source, target = translator.source_text.config, translator.target_text.config
+    source, target = translator.source_tokenizer.config, translator.target_tokenizer.config
     unknown = (
         "A word outside the vocabulary is translated as unknown, `⁇`, or replaced if the search says so."
         if source.kind == "word"
@@ -115,7 +115,7 @@ def _limits(translator: ModelTranslator) -> str:
 translated. A translation has {translator.search.max_tokens} tokens at the most, a target to be scored \
 {target.max_tokens}.
 - {unknown} Bytes that are no UTF-8 are read as U+FFFD.
-- It knows what its corpus knew. Text of another kind or language gets an answer all the same, a wrong one, and \
+- It knows what its corpus knew. Tokenizer of another kind or language gets an answer all the same, a wrong one, and \
 `score` is a weak warning of it. Names, numbers and negations deserve a second look."""
 
 

@@ -39,7 +39,7 @@ def signatures(translator: ModelTranslator, micro_batching: MicroBatchingConfig 
         "greedy": lambda text: greedy.decode(text),
         "align": lambda text: greedy.decode(text),
         "beam": lambda text: beam.decode_nbest(text),
-        "score": lambda source, target: translator.decode_forced(source, target),
+        "score": lambda source, target: translator.decode_scored(source, target),
     }
     return {name: _signature(name, answer, micro_batching) for name, answer in asked.items()}
 

@@ -65,28 +65,28 @@ def publish(model_folder: Path, write: Callable[[Path], None]) -> Path:
     return final
 
 
-def prune(model_folder: Path, keep: int, labelled: Collection[int] = ()) -> list[Path]:
-    """Deletes all versions but the newest ``keep``, and what killed exports and killed deletions left behind.
+def prune(model_folder: Path, max_to_keep: int, labelled: Collection[int] = ()) -> list[Path]:
+    """Deletes all versions but the newest ``max_to_keep``, and what killed exports and killed deletions left behind.
 
     A version gets a name that is no number before anything in it is deleted, so a server that watches the folder never
     finds half of one. A version that is being written is let be, unless nothing in it has changed for an hour.
 
     Args:
         model_folder: ``saved_models/NAME``.
-        keep: how many stay; at least 1. With 2, a server can go back to the version before.
+        max_to_keep: how many stay; at least 1. With 2, a server can go back to the version before.
         labelled: versions that stay whatever their age: those that a server's labels point to.
 
     Returns:
         The folders of the deleted versions, oldest first, as they were called.
 
     Raises:
-        ValueError: ``keep`` is not positive.
+        ValueError: ``max_to_keep`` is not positive.
         OSError: a version cannot be renamed.
     """
-    if keep < 1:
-        raise ValueError(f"keep: expected at least 1 version to stay, received {keep}.")
+    if max_to_keep < 1:
+        raise ValueError(f"max_to_keep: expected at least 1 version to stay, received {max_to_keep}.")
     found = _numbered(model_folder)
-    stay = {*sorted(found)[-keep:], *labelled}
+    stay = {*sorted(found)[-max_to_keep:], *labelled}
     gone = []
     for folder in [folder for number in sorted(found.keys() - stay) for folder in found[number]]:
         with suppress(FileNotFoundError):  # another who prunes may be at it too

@@ -12,7 +12,7 @@ from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog, PredictLog
 
 from nmt_keras.export.contract import CONTRACT
 from nmt_keras.export.versions import EXTRA
-from nmt_keras.text import Text
+from nmt_keras.text import Tokenizer
 
 WARMUP = Path(EXTRA) / "tf_serving_warmup_requests"
 """Where TensorFlow Serving and the embedded server look for them."""
@@ -21,7 +21,7 @@ LARGE = 16
 """Sentences of the large request, of 1 to as many tokens."""
 
 
-def write_warmup_requests(version_folder: Path, source_text: Text, model_name: str) -> None:
+def write_warmup_requests(version_folder: Path, source_tokenizer: Tokenizer, model_name: str) -> None:
     """Writes two requests for each signature, of one short sentence and of ``LARGE``, up to that many tokens long.
 
     A first request makes the executor and takes the memory that later ones find; nothing is compiled for a shape, so
@@ -29,17 +29,17 @@ def write_warmup_requests(version_folder: Path, source_text: Text, model_name: s
 
     Args:
         version_folder: what is being exported.
-        source_text: whose vocabulary the sentences are made of.
+        source_tokenizer: whose vocabulary the sentences are made of.
         model_name: under which a server will hold the version.
     """
-    sentences = _sentences(source_text)
+    sentences = _sentences(source_tokenizer)
     with tf.io.TFRecordWriter(str(version_folder / WARMUP)) as file:
         for signature in CONTRACT:
             for batch in (sentences[:1], sentences):
                 file.write(_log(model_name, signature, batch).SerializeToString())
 
 
-def _sentences(text: Text) -> list[bytes]:
+def _sentences(text: Tokenizer) -> list[bytes]:
     """``LARGE`` sentences, of the first 1, 2, ... of as many entries of the vocabulary in a row."""
     # From the second half: a subword vocabulary begins with single bytes.
     entries = np.linspace(text.vocabulary_size // 2, text.vocabulary_size - 1, LARGE).astype(np.int32)

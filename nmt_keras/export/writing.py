@@ -29,7 +29,7 @@ def export(
     manifest: Mapping[str, Any] | None = None,
     config: ExportConfig = PLAIN,
     *,
-    keep: int | None = None,
+    max_to_keep: int | None = None,
     labelled: Collection[int] = (),
 ) -> Path:
     """Writes the next version of a model, with the signatures of ``CONTRACT``; see ``publish``.
@@ -44,7 +44,7 @@ def export(
             knows ``recipe``, ``corpus`` and ``scores`` as a run has them, and ``languages``, of ``source`` and
             ``target``.
         config: precision and micro-batching.
-        keep: how many versions stay, this one included; None leaves all. See ``prune``.
+        max_to_keep: how many versions stay, this one included; None leaves all. See ``prune``.
         labelled: versions that stay whatever their age.
 
     Returns:
@@ -52,10 +52,10 @@ def export(
 
     Raises:
         OSError: the folder cannot be written.
-        ValueError: ``keep`` is not positive; weights do not fit half precision.
+        ValueError: ``max_to_keep`` is not positive; weights do not fit half precision.
     """
-    if keep is not None and keep < 1:
-        raise ValueError(f"keep: expected at least 1 version to stay, or None for all, received {keep}.")
+    if max_to_keep is not None and max_to_keep < 1:
+        raise ValueError(f"max_to_keep: expected at least 1 version to stay, or None for all, received {max_to_keep}.")
     facts = {
         **(manifest or {}),
         "export": dataclasses.asdict(config),
@@ -69,9 +69,9 @@ def export(
         content = json.dumps(facts, indent=2, ensure_ascii=False)
         (folder / MANIFEST).write_text(content + "\n", encoding="utf-8")
         (folder / CARD).write_text(model_card(model_folder.name, translator, facts), encoding="utf-8")
-        write_warmup_requests(folder, translator.source_text, model_folder.name)
+        write_warmup_requests(folder, translator.source_tokenizer, model_folder.name)
 
     written = publish(model_folder, write)
-    if keep is not None:
-        prune(model_folder, keep, {*labelled, int(written.name)})
+    if max_to_keep is not None:
+        prune(model_folder, max_to_keep, {*labelled, int(written.name)})
     return written

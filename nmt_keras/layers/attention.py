@@ -13,15 +13,15 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from nmt_keras.layers.base import Part
-from nmt_keras.layers.memory import Memory, Reading
-from nmt_keras.layers.scores import AdditiveScore, Score
+from nmt_keras.layers.base import BaseLayer
+from nmt_keras.layers.memory import CachedProjections, Memory
+from nmt_keras.layers.scores import AdditiveScore, ScoreFunction
 
 
 class Attended(NamedTuple):
     """What an attention answers to queries."""
 
-    context: Any  # [B, Q, D] float: c_i; the Reading of c_i where the memory holds one of the annotations
+    context: Any  # [B, Q, D] float: c_i; the CachedProjections of c_i where the memory holds one of the annotations
     weights: tf.Tensor  # [B, Q, W] float: alpha_ij of W neighbouring source positions
     first: tf.Tensor  # [B, Q] int32: the source position of the first of them; it may lie before the sentence
 
@@ -36,7 +36,7 @@ def masked_softmax(scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     return tf.cast(tf.nn.softmax(logits), scores.dtype)
 
 
-class Attention(Part):
+class Attention(BaseLayer):
     """The contract: ``keys`` once for a sentence, ``attend`` at every step, ``alignment`` when all steps are done."""
 
     context_size: int
@@ -50,8 +50,8 @@ class Attention(Part):
     def attend(self, query: tf.Tensor, step: tf.Tensor, memory: Memory) -> Attended:
         """Answers queries [B, Q, U] of the target positions ``step`` [B, Q], counted from 0."""
 
-    def read(self, memory: Memory, of: Callable[[tf.Tensor], Reading]) -> Any:
-        """The Reading of what contexts are made of, ``of`` each; () where that saves nothing."""
+    def read(self, memory: Memory, of: Callable[[tf.Tensor], CachedProjections]) -> Any:
+        """The CachedProjections of what contexts are made of, ``of`` each; () where that saves nothing."""
         return ()
 
     def alignment(self, attended: Attended, memory: Memory) -> tf.Tensor:
@@ -71,7 +71,7 @@ class GlobalAttention(Attention):
         value_size: D, width of h_j.
     """
 
-    def __init__(self, score: Score, value_size: int, **options: Any) -> None:
+    def __init__(self, score: ScoreFunction, value_size: int, **options: Any) -> None:
         super().__init__(**options)
         self.score, self.value_size = score, value_size
         self.context_size = value_size
@@ -83,11 +83,11 @@ class GlobalAttention(Attention):
     def attend(self, query: tf.Tensor, step: tf.Tensor, memory: Memory) -> Attended:
         """alpha_i and c_i."""
         weights = masked_softmax(self.score.scores(query, memory.keys), memory.mask[:, tf.newaxis])
-        annotations = memory.reading or memory.values
+        annotations = memory.projections or memory.values
         context = tf.nest.map_structure(lambda x: tf.matmul(weights, x), annotations)
         return Attended(context, weights, tf.zeros_like(step))
 
-    def read(self, memory: Memory, of: Callable[[tf.Tensor], Reading]) -> Any:
+    def read(self, memory: Memory, of: Callable[[tf.Tensor], CachedProjections]) -> Any:
         """Of the annotations."""
         return of(memory.values)
 
@@ -132,11 +132,11 @@ class FixedContext(Attention):
         """c, and where it comes from."""
         each = tf.ones_like(query[..., :1])  # [B, Q, 1]
         weights = _summarised(memory, self.directions, query.dtype)
-        fixed = memory.reading or memory.keys[:, tf.newaxis]
+        fixed = memory.projections or memory.keys[:, tf.newaxis]
         context = tf.nest.map_structure(lambda x: each * x, fixed)
         return Attended(context, each * weights, tf.zeros_like(step))
 
-    def read(self, memory: Memory, of: Callable[[tf.Tensor], Reading]) -> Any:
+    def read(self, memory: Memory, of: Callable[[tf.Tensor], CachedProjections]) -> Any:
         """Of c."""
         return of(memory.keys[:, tf.newaxis])
 

@@ -24,7 +24,7 @@ def _reading(reader: Reader) -> AbstractContextManager[None]:
     return _having(_reader, reader)
 
 
-class Part(keras.layers.Layer):
+class BaseLayer(keras.layers.Layer):
     """A layer whose methods are called one by one, past ``__call__``.
 
     So it casts its own variables to the compute dtype, and it declares them when it is constructed: a part knows all

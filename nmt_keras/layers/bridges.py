@@ -8,13 +8,13 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from nmt_keras.layers.base import Part
+from nmt_keras.layers.base import BaseLayer
 from nmt_keras.layers.matmul import product
 from nmt_keras.layers.memory import Memory
 from nmt_keras.layers.stack import Stack
 
 
-class Start(Part):
+class Bridge(BaseLayer):
     """The contract: an encoded sentence gives the states that a decoder's cells begin with."""
 
     @abstractmethod
@@ -23,7 +23,7 @@ class Start(Part):
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
-class ZeroStart(Start):
+class ZeroBridge(Bridge):
     """s_0 = 0."""
 
     def states(self, stack: Stack, memory: Memory) -> tuple[Any, ...]:
@@ -32,7 +32,7 @@ class ZeroStart(Start):
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
-class LastStateStart(Start):
+class CopyBridge(Bridge):
     """s_0 = the encoder's last states, layer by layer (Sutskever et al. 2014; Luong et al. 2015; cs224d, lecture 9)."""
 
     def states(self, stack: Stack, memory: Memory) -> tuple[Any, ...]:
@@ -42,7 +42,7 @@ class LastStateStart(Start):
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
-class ProjectedStart(Start):
+class DenseBridge(Bridge):
     """s_0 = tanh(W_s · x + b_s), for each cell its own rows of W_s.
 
     With x = backward h_1: Bahdanau, Cho, Bengio 2014, appendix A.2.2, whose formulas leave biases out; with

@@ -13,12 +13,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from nmt_keras.layers.base import Part
+from nmt_keras.layers.base import BaseLayer
 from nmt_keras.layers.matmul import product
-from nmt_keras.layers.memory import Reading
+from nmt_keras.layers.memory import CachedProjections
 
 
-class Cell(Part):
+class Cell(BaseLayer):
     """A recurrent cell: s_t from x_t, s_{t-1} and, in a decoder, a context c_t that depends on the state.
 
     A cell multiplies its inputs in three places. ``project`` is W x_t + b, which waits for nothing and is taken for all
@@ -49,13 +49,13 @@ class Cell(Part):
             return tf.broadcast_to(self.cast(self.bias), tf.concat([tf.shape(x)[:-1], [self.parts * self.units]], 0))
         return product(x, self.matrix(self.kernel), self.cast(self.bias))
 
-    def read_context(self, context: tf.Tensor) -> tf.Tensor:
+    def project_context(self, context: tf.Tensor) -> tf.Tensor:
         """C c_t: [..., D] -> [..., parts · U]."""
         return product(context, self.matrix(self.context_kernel))
 
-    def contextualise(self, projected: tf.Tensor, context: tf.Tensor | Reading) -> tf.Tensor:
+    def contextualise(self, projected: tf.Tensor, context: tf.Tensor | CachedProjections) -> tf.Tensor:
         """W x_t + b + C c_t from W x_t + b [..., parts · U] and c_t, or what was read of it."""
-        return projected + (context.cell if isinstance(context, Reading) else self.read_context(context))
+        return projected + (context.cell if isinstance(context, CachedProjections) else self.project_context(context))
 
     @abstractmethod
     def advance(self, projected: tf.Tensor, state: Any, keep: tf.Tensor | None = None) -> Any:
@@ -77,11 +77,11 @@ class Cell(Part):
         return output
 
     def output(self, state: Any) -> tf.Tensor:
-        """What a layer above, an attention or a readout sees of a state: [..., U]."""
+        """What a layer above, an attention or a output layer sees of a state: [..., U]."""
         return state
 
 
-def _kept(state: tf.Tensor, keep: tf.Tensor | None) -> tf.Tensor:
+def _masked(state: tf.Tensor, keep: tf.Tensor | None) -> tf.Tensor:
     return state if keep is None else state * keep
 
 
@@ -118,7 +118,7 @@ class TanhCell(Cell):
 
     def advance(self, projected: tf.Tensor, state: tf.Tensor, keep: tf.Tensor | None = None) -> tf.Tensor:
         """s_t."""
-        return tf.tanh(projected + product(_kept(state, keep), self.matrix(self.recurrent)))
+        return tf.tanh(projected + product(_masked(state, keep), self.matrix(self.recurrent)))
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
@@ -145,7 +145,7 @@ class GRUCell(Cell):
     def advance(self, projected: tf.Tensor, state: tf.Tensor, keep: tf.Tensor | None = None) -> tf.Tensor:
         """s_t."""
         update, reset, proposal = tf.split(projected, 3, axis=-1)
-        seen = _kept(state, keep)
+        seen = _masked(state, keep)
         gates = product(seen, self.matrix(self.gates_recurrent))
         update = tf.sigmoid(update + gates[..., : self.units])
         reset = tf.sigmoid(reset + gates[..., self.units :])
@@ -176,7 +176,7 @@ class ResetAfterGRUCell(Cell):
     def advance(self, projected: tf.Tensor, state: tf.Tensor, keep: tf.Tensor | None = None) -> tf.Tensor:
         """s_t."""
         update, reset, proposal = tf.split(projected, 3, axis=-1)
-        read = product(_kept(state, keep), self.matrix(self.recurrent), self.cast(self.recurrent_bias))
+        read = product(_masked(state, keep), self.matrix(self.recurrent), self.cast(self.recurrent_bias))
         read_update, read_reset, read_proposal = tf.split(read, 3, axis=-1)
         update, reset = tf.sigmoid(update + read_update), tf.sigmoid(reset + read_reset)
         proposal = tf.tanh(proposal + reset * read_proposal)
@@ -211,7 +211,7 @@ class LSTMCell(Cell):
 
     def advance(self, projected: tf.Tensor, state: LSTMState, keep: tf.Tensor | None = None) -> LSTMState:
         """h_t and c_t."""
-        sums = projected + product(_kept(state.hidden, keep), self.matrix(self.recurrent))
+        sums = projected + product(_masked(state.hidden, keep), self.matrix(self.recurrent))
         enter, forget, proposal, leave = tf.split(sums, 4, axis=-1)
         memory = tf.sigmoid(forget) * state.memory + tf.sigmoid(enter) * tf.tanh(proposal)
         return LSTMState(tf.sigmoid(leave) * tf.tanh(memory), memory)

@@ -11,7 +11,7 @@ import tensorflow as tf
 from nmt_keras.layers.attention import Attended, Attention, masked_softmax
 from nmt_keras.layers.matmul import product
 from nmt_keras.layers.memory import Memory
-from nmt_keras.layers.scores import Score
+from nmt_keras.layers.scores import ScoreFunction
 
 
 class LocalAttention(Attention):
@@ -28,7 +28,7 @@ class LocalAttention(Attention):
         window: D.
     """
 
-    def __init__(self, score: Score, value_size: int, window: int, **options: Any) -> None:
+    def __init__(self, score: ScoreFunction, value_size: int, window: int, **options: Any) -> None:
         super().__init__(**options)
         self.score, self.value_size, self.window = score, value_size, window
         self.context_size = value_size
@@ -106,7 +106,9 @@ class PredictiveLocalAttention(LocalAttention):
         query_size: width of h_t.
     """
 
-    def __init__(self, score: Score, value_size: int, window: int, units: int, query_size: int, **options: Any) -> None:
+    def __init__(
+        self, score: ScoreFunction, value_size: int, window: int, units: int, query_size: int, **options: Any
+    ) -> None:
         super().__init__(score, value_size, window, **options)
         self.units, self.query_size = units, query_size
         self.position_kernel = self.weight("position_kernel", (query_size, units), "glorot_uniform")

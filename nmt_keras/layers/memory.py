@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 
-class Reading(NamedTuple):
+class CachedProjections(NamedTuple):
     """What a decoder's matrices make of annotations h_j. Their weighted sums are the same of the contexts.
 
         C c_i = C (SUM_j alpha_ij h_j) = SUM_j alpha_ij (C h_j)
@@ -16,7 +16,7 @@ class Reading(NamedTuple):
     """
 
     cell: Any  # [B, S, parts · U] float: C h_j, or C c_i [B, Q, parts · U]; () where the cell reads no context
-    readout: Any  # [B, S, ...] float: the same for the readout's matrix; h_j itself where it has none of the kind
+    output: Any  # [B, S, ...] float: the same for the readout's matrix; h_j itself where it has none of the kind
 
 
 class Memory(NamedTuple):
@@ -27,5 +27,5 @@ class Memory(NamedTuple):
     mask: tf.Tensor  # [B, S] bool: True at tokens, False at padding
     lengths: tf.Tensor  # [B] int32: tokens
     states: Any  # nest of [B, U]: the encoder's last states
-    reading: Any = ()  # Reading of the annotations, where a search has taken it; () in training
-    price: Any = ()  # [B, C] float32: what a search with a shortlist adds to the logits of its C tokens; else ()
+    projections: Any = ()  # CachedProjections of the annotations, where a search has taken it; () in training
+    logit_bias: Any = ()  # [B, C] float32: what a search with a shortlist adds to the logits of its C tokens; else ()

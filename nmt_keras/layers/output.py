@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from nmt_keras.layers.base import Part
-from nmt_keras.layers.dropout import Noise, dropout
+from nmt_keras.layers.base import BaseLayer
+from nmt_keras.layers.dropout import Randomness, dropout
 from nmt_keras.layers.matmul import product
-from nmt_keras.layers.memory import Reading
+from nmt_keras.layers.memory import CachedProjections
 
 
 class Softmax(NamedTuple):
@@ -42,14 +42,14 @@ MANY = 8
 """Rows of a product from which on transposing its matrix before the loop pays: fewer are read as fast by rows."""
 
 
-class Readout(Part):
+class OutputLayer(BaseLayer):
     """The contract: states, contexts and embeddings give logits; ``hidden`` is what stands below the softmax.
 
     Args:
         vocabulary_size: V.
         hidden_size: width below the softmax.
         dropout: probability of dropping an entry there, in training.
-        tied_to: an embedding of V rows and ``hidden_size`` columns, which is then the softmax's matrix (Press, Wolf
+        tied_embedding: an embedding of V rows and ``hidden_size`` columns, used as the softmax's matrix (Press, Wolf
             2017); None for a matrix of its own.
     """
 
@@ -58,38 +58,38 @@ class Readout(Part):
         vocabulary_size: int,
         hidden_size: int,
         dropout: float = 0.0,
-        tied_to: keras.layers.Embedding | None = None,
+        tied_embedding: keras.layers.Embedding | None = None,
         **options: Any,
     ) -> None:
         super().__init__(**options)
-        self.vocabulary_size, self.hidden_size, self.dropout, self.tied_to = (
+        self.vocabulary_size, self.hidden_size, self.dropout, self.tied_embedding = (
             vocabulary_size,
             hidden_size,
             dropout,
-            tied_to,
+            tied_embedding,
         )
-        if tied_to is None:
+        if tied_embedding is None:
             self.output_rows = self.weight("output_rows", (vocabulary_size, hidden_size), "glorot_uniform")
         self.output_bias = self.weight("output_bias", (vocabulary_size,), "zeros")
 
     @abstractmethod
-    def hidden(self, state: tf.Tensor, context: tf.Tensor | Reading, embedded: tf.Tensor) -> tf.Tensor:
+    def hidden(self, state: tf.Tensor, context: tf.Tensor | CachedProjections, embedded: tf.Tensor) -> tf.Tensor:
         """What the softmax sees, [B, T, hidden_size], of states [B, T, U], contexts [B, T, D], embeddings [B, T, E]."""
 
-    def read_context(self, context: tf.Tensor) -> tf.Tensor:
+    def project_context(self, context: tf.Tensor) -> tf.Tensor:
         """What ``hidden`` adds up of contexts [..., D]; the contexts themselves where it does not."""
         return context
 
     def call(
         self,
         state: tf.Tensor,
-        context: tf.Tensor | Reading,
+        context: tf.Tensor | CachedProjections,
         embedded: tf.Tensor,
-        noise: Noise | None = None,
+        randomness: Randomness | None = None,
         softmax: Softmax | None = None,
     ) -> tf.Tensor:
         """Logits [B, T, V] from states [B, T, U], contexts [B, T, D] and embeddings [B, T, E]; see ``logits``."""
-        return self.logits(self.hidden(state, context, embedded), noise, softmax)
+        return self.logits(self.hidden(state, context, embedded), randomness, softmax)
 
     def softmax_of(self, ids: tf.Tensor) -> Softmax:
         """The weights of the tokens ids [C] alone."""
@@ -107,36 +107,40 @@ class Readout(Part):
     @property
     def rows(self) -> keras.Variable:
         """A row for each token, as an embedding has them: a shortlist's are read where they lie."""
-        return self.output_rows if self.tied_to is None else self.tied_to.embeddings
+        return self.output_rows if self.tied_embedding is None else self.tied_embedding.embeddings
 
-    def logits(self, hidden: tf.Tensor, noise: Noise | None = None, softmax: Softmax | None = None) -> tf.Tensor:
+    def logits(
+        self, hidden: tf.Tensor, randomness: Randomness | None = None, softmax: Softmax | None = None
+    ) -> tf.Tensor:
         """Logits [B, T, V] from what the softmax sees; of the tokens of ``softmax``, [B, T, C], if it is given."""
-        hidden = dropout(hidden, self.dropout, noise, "readout")
+        hidden = dropout(hidden, self.dropout, randomness, "readout")
         if softmax is not None:
             return softmax.logits(hidden)
         return product(hidden, self.matrix(self.rows), self.cast(self.output_bias), transposed=True)
 
 
-def _mixed(parts: Sequence[tf.Tensor | Reading], sizes: Sequence[int], kernel: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
-    """K [x_1 ; x_2 ; ...] + b: one product, or several and what a Reading holds already.
+def _mixed(
+    parts: Sequence[tf.Tensor | CachedProjections], sizes: Sequence[int], kernel: tf.Tensor, bias: tf.Tensor
+) -> tf.Tensor:
+    """K [x_1 ; x_2 ; ...] + b: one product, or several and what a CachedProjections holds already.
 
     Args:
-        parts: x_k [B, T, size]; a Reading stands for its own rows' product.
+        parts: x_k [B, T, size]; a CachedProjections stands for its own rows' product.
         sizes: of each.
         kernel: [sum of sizes, O].
         bias: [O].
     """
-    if not any(isinstance(part, Reading) for part in parts):
+    if not any(isinstance(part, CachedProjections) for part in parts):
         return product(tf.concat(parts, axis=-1), kernel, bias)
     products = [
-        part.readout if isinstance(part, Reading) else product(part, rows)
+        part.output if isinstance(part, CachedProjections) else product(part, rows)
         for part, rows in zip(parts, tf.split(kernel, sizes), strict=True)
     ]
     return tf.add_n(products) + bias
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
-class MaxoutReadout(Readout):
+class MaxoutOutput(OutputLayer):
     """The deep output with one maxout layer (Bahdanau, Cho, Bengio 2014, appendix A.2.2).
 
         t~_i = U_o s + V_o e(y_{i-1}) + C_o c_i          2l numbers
@@ -152,7 +156,7 @@ class MaxoutReadout(Readout):
         units: l, maxout units.
         state_size, context_size, embedding_size: U, D, E.
         dropout: probability of dropping an entry of t_i, in training.
-        tied_to: see :class:`Readout`.
+        tied_embedding: see :class:`OutputLayer`.
     """
 
     def __init__(
@@ -163,21 +167,21 @@ class MaxoutReadout(Readout):
         context_size: int,
         embedding_size: int,
         dropout: float = 0.0,
-        tied_to: keras.layers.Embedding | None = None,
+        tied_embedding: keras.layers.Embedding | None = None,
         **options: Any,
     ) -> None:
-        super().__init__(vocabulary_size, units, dropout, tied_to, **options)
+        super().__init__(vocabulary_size, units, dropout, tied_embedding, **options)
         self.units = units
         self.state_size, self.context_size, self.embedding_size = state_size, context_size, embedding_size
         sizes = state_size + context_size + embedding_size
         self.pair_kernel = self.weight("pair_kernel", (sizes, 2 * units), "glorot_uniform")
         self.pair_bias = self.weight("pair_bias", (2 * units,), "zeros")
 
-    def read_context(self, context: tf.Tensor) -> tf.Tensor:
+    def project_context(self, context: tf.Tensor) -> tf.Tensor:
         """C_o c_i."""
         return product(context, self.matrix(self.pair_kernel)[self.state_size : self.state_size + self.context_size])
 
-    def hidden(self, state: tf.Tensor, context: tf.Tensor | Reading, embedded: tf.Tensor) -> tf.Tensor:
+    def hidden(self, state: tf.Tensor, context: tf.Tensor | CachedProjections, embedded: tf.Tensor) -> tf.Tensor:
         """t_i."""
         sizes = self.state_size, self.context_size, self.embedding_size
         joined = _mixed((state, context, embedded), sizes, self.matrix(self.pair_kernel), self.cast(self.pair_bias))
@@ -185,7 +189,7 @@ class MaxoutReadout(Readout):
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
-class LinearReadout(Readout):
+class LinearOutput(OutputLayer):
     """p(y_i | ...) = softmax(W_o [s ; c_i ; e(y_{i-1})] + b): one linear layer over all three.
 
     The PyTorch rendition of RNNsearch reads s as s_i; the caller passes the state that it means.
@@ -208,21 +212,21 @@ class LinearReadout(Readout):
         super().__init__(vocabulary_size, state_size + context_size + embedding_size, dropout, **options)
         self.state_size, self.context_size, self.embedding_size = state_size, context_size, embedding_size
 
-    def hidden(self, state: tf.Tensor, context: tf.Tensor | Reading, embedded: tf.Tensor) -> tf.Tensor:
+    def hidden(self, state: tf.Tensor, context: tf.Tensor | CachedProjections, embedded: tf.Tensor) -> tf.Tensor:
         """[s ; c_i ; e(y_{i-1})]."""
-        c = context.readout if isinstance(context, Reading) else context
+        c = context.output if isinstance(context, CachedProjections) else context
         return tf.concat([state, c, embedded], axis=-1)
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
-class StateReadout(Readout):
+class StateOutput(OutputLayer):
     """p(y_i | ...) = softmax(W s_i + b): the state alone (the TensorFlow tutorial; cs224d, lecture 9; Luong's base).
 
     Args:
         vocabulary_size: V.
         state_size: U.
         dropout: probability of dropping an entry of s_i, in training.
-        tied_to: see :class:`Readout`.
+        tied_embedding: see :class:`OutputLayer`.
     """
 
     def __init__(
@@ -230,19 +234,19 @@ class StateReadout(Readout):
         vocabulary_size: int,
         state_size: int,
         dropout: float = 0.0,
-        tied_to: keras.layers.Embedding | None = None,
+        tied_embedding: keras.layers.Embedding | None = None,
         **options: Any,
     ) -> None:
-        super().__init__(vocabulary_size, state_size, dropout, tied_to, **options)
+        super().__init__(vocabulary_size, state_size, dropout, tied_embedding, **options)
         self.state_size = state_size
 
-    def hidden(self, state: tf.Tensor, context: tf.Tensor | Reading, embedded: tf.Tensor) -> tf.Tensor:
+    def hidden(self, state: tf.Tensor, context: tf.Tensor | CachedProjections, embedded: tf.Tensor) -> tf.Tensor:
         """s_i."""
         return state
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
-class AttentionalReadout(Readout):
+class AttentionalOutput(OutputLayer):
     """h~_t = tanh(W_c [c_t ; h_t]), p(y_t | ...) = softmax(W_s h~_t) (Luong et al. 2015, equations 5 and 6).
 
     Both products have a bias, which the paper leaves out of its formulas.
@@ -252,7 +256,7 @@ class AttentionalReadout(Readout):
         units: of h~.
         state_size, context_size: U, D.
         dropout: probability of dropping an entry of h~_t, in training.
-        tied_to: see :class:`Readout`.
+        tied_embedding: see :class:`OutputLayer`.
     """
 
     def __init__(
@@ -262,19 +266,19 @@ class AttentionalReadout(Readout):
         state_size: int,
         context_size: int,
         dropout: float = 0.0,
-        tied_to: keras.layers.Embedding | None = None,
+        tied_embedding: keras.layers.Embedding | None = None,
         **options: Any,
     ) -> None:
-        super().__init__(vocabulary_size, units, dropout, tied_to, **options)
+        super().__init__(vocabulary_size, units, dropout, tied_embedding, **options)
         self.units, self.state_size, self.context_size = units, state_size, context_size
         self.kernel = self.weight("kernel", (context_size + state_size, units), "glorot_uniform")
         self.bias = self.weight("bias", (units,), "zeros")
 
-    def read_context(self, context: tf.Tensor) -> tf.Tensor:
+    def project_context(self, context: tf.Tensor) -> tf.Tensor:
         """The context's part of W_c [c_t ; h_t]."""
         return product(context, self.matrix(self.kernel)[: self.context_size])
 
-    def hidden(self, state: tf.Tensor, context: tf.Tensor | Reading, embedded: tf.Tensor) -> tf.Tensor:
+    def hidden(self, state: tf.Tensor, context: tf.Tensor | CachedProjections, embedded: tf.Tensor) -> tf.Tensor:
         """h~_t."""
         sizes = self.context_size, self.state_size
         return tf.tanh(_mixed((context, state), sizes, self.matrix(self.kernel), self.cast(self.bias)))

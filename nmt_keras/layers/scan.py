@@ -12,22 +12,22 @@ from nmt_keras.layers.base import _reading
 
 
 def scan(
-    advance: Callable[[Any, Any], tuple[Any, Any]], inputs: Any, carry: Any, *, reverse: bool = False
+    advance: Callable[[Any, Any], tuple[Any, Any]], inputs: Any, state: Any, *, reverse: bool = False
 ) -> tuple[Any, Any]:
-    """Runs ``carry, emission = advance(input, carry)`` over time, in one ``tf.while_loop``.
+    """Runs ``state, emission = advance(input, state)`` over time, in one ``tf.while_loop``.
 
     Variables that ``advance`` reads by way of ``Part.value`` and ``Part.cast`` are read once, before the loop: of what
     is read within, TensorFlow's gradient would keep a copy for each step.
 
     Args:
-        advance: takes one position's inputs, a nest of [B, 1, ...], and the carry; returns the next carry, of the same
+        advance: takes one position's inputs, a nest of [B, 1, ...], and the state; returns the next state, of the same
             shapes, and what the position emits, a nest of [B, 1, ...].
         inputs: nest of [B, T, ...], T >= 1. A static T lets XLA differentiate the loop.
-        carry: nest of tensors, the state before the first position.
+        state: nest of tensors, the state before the first position.
         reverse: whether to go from the last position to the first; emissions keep their positions.
 
     Returns:
-        The last carry, and the emissions as a nest of [B, T, ...].
+        The last state, and the emissions as a nest of [B, T, ...].
     """
     columns = tf.nest.flatten(inputs)
     steps = columns[0].shape[1] if columns[0].shape[1] is not None else tf.shape(columns[0])[1]
@@ -43,31 +43,31 @@ def scan(
         return tf.cast(variable, dtype)
 
     if tf.executing_eagerly():  # where a step is cheaper than its trace
-        _, emission = advance(at(0), carry)
+        _, emission = advance(at(0), state)
     else:
-        signature = tf.nest.map_structure(tf.TensorSpec.from_tensor, (at(0), carry))
+        signature = tf.nest.map_structure(tf.TensorSpec.from_tensor, (at(0), state))
         with _reading(note):
             _, emission = tf.function(advance, autograph=False).get_concrete_function(*signature).structured_outputs
     held = {(number, dtype): tf.cast(variable, dtype) for (number, dtype), variable in read.items()}
     written = [_rows(e.dtype, steps, e.shape[:1] + e.shape[2:]) for e in tf.nest.flatten(emission)]
 
     def body(
-        count: tf.Tensor, carry: Any, written: list[tf.TensorArray]
+        count: tf.Tensor, state: Any, written: list[tf.TensorArray]
     ) -> tuple[tf.Tensor, Any, list[tf.TensorArray]]:
         position = steps - 1 - count if reverse else count
-        carry, emission = advance(at(position), carry)
+        state, emission = advance(at(position), state)
         parts = [e[:, 0] for e in tf.nest.flatten(emission)]
-        return count + 1, carry, [row.write(position, e) for row, e in zip(written, parts, strict=True)]
+        return count + 1, state, [row.write(position, e) for row, e in zip(written, parts, strict=True)]
 
     def at_hand(variable: keras.Variable, dtype: str) -> tf.Tensor:
         found = held.get((id(variable), dtype))
         return tf.cast(variable, dtype) if found is None else found
 
     with _reading(at_hand):
-        _, carry, written = tf.while_loop(
-            lambda count, *_: count < steps, body, (tf.constant(0), carry, written), maximum_iterations=steps
+        _, state, written = tf.while_loop(
+            lambda count, *_: count < steps, body, (tf.constant(0), state, written), maximum_iterations=steps
         )
-    return carry, tf.nest.pack_sequence_as(emission, [_swap_time_and_batch(row.stack()) for row in written])
+    return state, tf.nest.pack_sequence_as(emission, [_swap_time_and_batch(row.stack()) for row in written])
 
 
 def _rows(dtype: tf.DType, size: int | tf.Tensor, shape: tf.TensorShape) -> tf.TensorArray:

@@ -1,4 +1,4 @@
-"""Score functions of attention: how well a query matches each annotation."""
+"""ScoreFunction functions of attention: how well a query matches each annotation."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from nmt_keras.layers.base import Part
+from nmt_keras.layers.base import BaseLayer
 from nmt_keras.layers.matmul import product
 
 
-class Score(Part):
+class ScoreFunction(BaseLayer):
     """How well a query matches annotations: the contract is ``keys``, once for a sentence, and ``scores``."""
 
     @abstractmethod
@@ -25,7 +25,7 @@ class Score(Part):
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
-class AdditiveScore(Score):
+class AdditiveScore(ScoreFunction):
     """e_ij = v_a · tanh(W_a s_i + U_a h_j) (Bahdanau, Cho, Bengio 2014, appendix A.1.2).
 
     Luong's "concat", v_a · tanh(W_a [h_t ; h_s]), is the same: his W_a is [W_a U_a] here.
@@ -60,7 +60,7 @@ class AdditiveScore(Score):
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
-class DotScore(Score):
+class DotScore(ScoreFunction):
     """e_ts = h_t · h_s (Luong, Pham, Manning 2015, section 3.1); states and annotations have one width."""
 
     def keys(self, values: tf.Tensor) -> tf.Tensor:
@@ -94,7 +94,7 @@ class GeneralScore(DotScore):
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
-class LocationScore(Score):
+class LocationScore(ScoreFunction):
     """e_t = W_a h_t (Luong, Pham, Manning 2015, equation 8): the state alone says where to look.
 
     A shorter source uses the first rows of W_a; positions beyond them get weight 0.

@@ -8,8 +8,8 @@ import keras
 import tensorflow as tf
 
 from nmt_keras.layers.attention import masked_softmax
-from nmt_keras.layers.base import Part
-from nmt_keras.layers.dropout import Noise, dropout
+from nmt_keras.layers.base import BaseLayer
+from nmt_keras.layers.dropout import Randomness, dropout
 from nmt_keras.layers.matmul import product
 
 
@@ -36,7 +36,7 @@ def layer_norm(x: tf.Tensor, scale: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
-class MultiHead(Part):
+class MultiHead(BaseLayer):
     """Scaled dot-product attention in several heads (Vaswani et al. 2017, section 3.2).
 
         head_n = softmax(Q W_n^Q (K W_n^K)^T / sqrt(C)) V W_n^V             output = [head_1 ; ... ; head_N] W^O
@@ -98,7 +98,7 @@ class MultiHead(Part):
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
-class SelfAttentionLayer(Part):
+class SelfAttentionLayer(BaseLayer):
     """x + MultiHead(norm(x)), then (x + MultiHead(norm(x), memory), then) x + W_2 relu(W_1 norm(x) + b_1) + b_2.
 
     (Vaswani et al. 2017, figure 1, each normalisation before its sublayer.) The hidden layer has 4 · units.
@@ -129,20 +129,20 @@ class SelfAttentionLayer(Part):
         """The input of sublayer ``number``."""
         return layer_norm(x, self.cast(self.scales)[number], self.cast(self.shifts)[number])
 
-    def forward(self, x: tf.Tensor, noise: Noise | None) -> tf.Tensor:
+    def forward(self, x: tf.Tensor, randomness: Randomness | None) -> tf.Tensor:
         """x plus the last sublayer's output."""
         hidden = tf.nn.relu(product(self.norm(x, -1), self.matrix(self.widen), self.cast(self.widen_bias)))
         added = product(hidden, self.matrix(self.narrow), self.cast(self.narrow_bias))
-        return x + dropout(added, self.dropout, noise, f"{self.name} forward")
+        return x + dropout(added, self.dropout, randomness, f"{self.name} forward")
 
-    def over_all(self, x: tf.Tensor, mask: tf.Tensor, noise: Noise | None) -> tf.Tensor:
+    def over_all(self, x: tf.Tensor, mask: tf.Tensor, randomness: Randomness | None) -> tf.Tensor:
         """The first and last sublayers: positions x [B, P, units] see each other where mask [B, 1 or P, P] allows."""
         normed = self.norm(x, 0)
         added, _ = self.own.attend(normed, *self.own.pairs(normed), mask)
-        return self.forward(x + dropout(added, self.dropout, noise, f"{self.name} own"), noise)
+        return self.forward(x + dropout(added, self.dropout, randomness, f"{self.name} own"), randomness)
 
     def over_source(
-        self, x: tf.Tensor, source: tuple[tf.Tensor, tf.Tensor], mask: tf.Tensor, noise: Noise | None
+        self, x: tf.Tensor, source: tuple[tf.Tensor, tf.Tensor], mask: tf.Tensor, randomness: Randomness | None
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """The middle sublayer: x [B, Q, units] attends to the source's keys and values, whose mask is [B, S].
 
@@ -150,4 +150,4 @@ class SelfAttentionLayer(Part):
             x plus what it found, and the alignment [B, Q, S], the mean over heads.
         """
         added, alignment = self.source.attend(self.norm(x, 1), *source, mask[:, tf.newaxis])
-        return x + dropout(added, self.dropout, noise, f"{self.name} source"), alignment
+        return x + dropout(added, self.dropout, randomness, f"{self.name} source"), alignment

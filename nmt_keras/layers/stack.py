@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from nmt_keras.layers.base import Part
+from nmt_keras.layers.base import BaseLayer
 from nmt_keras.layers.cells import Cell
-from nmt_keras.layers.dropout import Noise, keep_mask
+from nmt_keras.layers.dropout import Randomness, dropout_mask
 
 
 class Masks(NamedTuple):
@@ -20,7 +20,7 @@ class Masks(NamedTuple):
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
-class Stack(Part):
+class Stack(BaseLayer):
     """Cells one upon the other; at every step each reads the output of the one below.
 
     The first has the context, if any. With ``residual``, each cell but the first adds its input to its output (Wu et
@@ -54,19 +54,19 @@ class Stack(Part):
         """The top cell's output without what ``residual`` adds: [..., U]."""
         return self.cells[-1].output(states[-1])
 
-    def masks(self, like: tf.Tensor, noise: Noise | None) -> Masks:
+    def masks(self, like: tf.Tensor, randomness: Randomness | None) -> Masks:
         """One training step's dropout masks for the positions of ``like`` [B, T, ...]."""
-        if noise is None:
+        if randomness is None:
             return Masks((), ())
         batch, steps = tf.shape(like)[0], like.shape[1] or tf.shape(like)[1]
         handed, read = [], []
         for number, cell in enumerate(self.cells):
             if self.dropout and number:
                 shape = tf.stack([batch, steps, self.cells[number - 1].units])
-                handed.append(keep_mask(shape, self.dropout, noise, f"{self.name} layer {number}", like.dtype))
+                handed.append(dropout_mask(shape, self.dropout, randomness, f"{self.name} layer {number}", like.dtype))
             if self.recurrent_dropout:
                 shape, site = tf.stack([batch, 1, cell.units]), f"{self.name} state {number}"
-                once = keep_mask(shape, self.recurrent_dropout, noise._replace(position=()), site, like.dtype)
+                once = dropout_mask(shape, self.recurrent_dropout, randomness._replace(position=()), site, like.dtype)
                 read.append(tf.repeat(once, steps, axis=1))
         return Masks(tuple(handed), tuple(read))
 

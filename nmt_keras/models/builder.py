@@ -6,11 +6,11 @@ import keras
 
 from nmt_keras.config import AttentionConfig, DecoderConfig, ModelConfig
 from nmt_keras.layers.attention import Attention, BahdanauAttention, FixedContext, GlobalAttention, NoAttention
-from nmt_keras.layers.bridges import LastStateStart, ProjectedStart, Start, ZeroStart
+from nmt_keras.layers.bridges import Bridge, CopyBridge, DenseBridge, ZeroBridge
 from nmt_keras.layers.cells import CELL_CLASSES, TanhCell
 from nmt_keras.layers.local_attention import MonotonicLocalAttention, PredictiveLocalAttention
-from nmt_keras.layers.output import AttentionalReadout, LinearReadout, MaxoutReadout, Readout, StateReadout
-from nmt_keras.layers.scores import AdditiveScore, DotScore, GeneralScore, LocationScore, Score
+from nmt_keras.layers.output import AttentionalOutput, LinearOutput, MaxoutOutput, OutputLayer, StateOutput
+from nmt_keras.layers.scores import AdditiveScore, DotScore, GeneralScore, LocationScore, ScoreFunction
 from nmt_keras.layers.stack import Stack
 from nmt_keras.models.decoder import Decoder
 from nmt_keras.models.encoder import Encoder, RecurrentEncoder, SelfAttentionEncoder
@@ -53,8 +53,12 @@ def build_decoder(config: ModelConfig, target_size: int, encoder: Encoder, fused
     decoder = config.decoder
     embedding = keras.layers.Embedding(target_size, config.embedding_size, name="embedding")
     if decoder.order == "self-attention":
-        readout: Readout = StateReadout(
-            target_size, decoder.units, config.dropout, embedding if decoder.tied else None, name="readout"
+        output_layer: OutputLayer = StateOutput(
+            target_size,
+            decoder.units,
+            config.dropout,
+            embedding if decoder.tie_embeddings else None,
+            name="output_layer",
         )
         return SelfAttentionDecoder(
             target_size,
@@ -64,7 +68,7 @@ def build_decoder(config: ModelConfig, target_size: int, encoder: Encoder, fused
             decoder.layers,
             encoder.annotation_size,
             decoder.max_positions,
-            readout,
+            output_layer,
             config.dropout,
             name="decoder",
         )
@@ -73,22 +77,22 @@ def build_decoder(config: ModelConfig, target_size: int, encoder: Encoder, fused
         "vocabulary_size": target_size,
         "embedding": embedding,
         "stack": _stack(config, encoder, attention.context_size),
-        "start_states": _start(decoder, encoder),
+        "bridge": _bridge(decoder, encoder),
         "attention": attention,
-        "output_layer": _readout(config, target_size, attention.context_size, embedding),
+        "output_layer": _output_layer(config, target_size, attention.context_size, embedding),
         "dropout": config.dropout,
         "name": "decoder",
     }
     if decoder.order == "attend-then-update":
-        seen = "current" if decoder.readout == "state" else decoder.readout_state
-        return BahdanauDecoder(readout_state=seen, **parts)
-    return LuongDecoder(feeds_attention=decoder.feeds_attention, fused=fused, **parts)
+        seen = "current" if decoder.output == "state" else decoder.output_state
+        return BahdanauDecoder(output_state=seen, **parts)
+    return LuongDecoder(input_feeding=decoder.input_feeding, fused=fused, **parts)
 
 
 def _stack(config: ModelConfig, encoder: Encoder, context_size: int) -> Stack:
     """The decoder's cells. What the first has as its context is what the order lets it see of the source."""
     decoder = config.decoder
-    fed = decoder.readout_units if decoder.feeds_attention else 0
+    fed = decoder.output_units if decoder.input_feeding else 0
     seen = context_size if decoder.order == "attend-then-update" else fed
     words = config.embedding_size if decoder.reads_words else 0
     if decoder.shares_recurrence:
@@ -102,19 +106,19 @@ def _stack(config: ModelConfig, encoder: Encoder, context_size: int) -> Stack:
     return Stack(cells, decoder.residual, config.dropout, config.recurrent_dropout, name="stack")
 
 
-def _start(decoder: DecoderConfig, encoder: Encoder) -> Start:
-    match decoder.start:
+def _bridge(decoder: DecoderConfig, encoder: Encoder) -> Bridge:
+    match decoder.initial_state:
         case "zero":
-            return ZeroStart(name="start")
+            return ZeroBridge(name="bridge")
         case "last":
-            return LastStateStart(name="start")
+            return CopyBridge(name="bridge")
         case "mean":
             width = encoder.annotation_size
         case "both":
             width = 2 * encoder.units
         case _:
             width = encoder.units
-    return ProjectedStart(decoder.start, width, decoder.units, decoder.layers, name="start")
+    return DenseBridge(decoder.initial_state, width, decoder.units, decoder.layers, name="bridge")
 
 
 def _attention(config: ModelConfig, encoder: Encoder) -> Attention:
@@ -124,7 +128,9 @@ def _attention(config: ModelConfig, encoder: Encoder) -> Attention:
         assert isinstance(encoder, RecurrentEncoder)
         return FixedContext(encoder.summary_size, direction, name="attention")
     if attention.kind == "none":
-        read = {"last": direction, "both": "bidirectional"}.get(config.decoder.start, config.decoder.start)
+        read = {"last": direction, "both": "bidirectional"}.get(
+            config.decoder.initial_state, config.decoder.initial_state
+        )
         return NoAttention(read, name="attention")
     if (attention.kind, attention.span) == ("additive", "global"):
         return BahdanauAttention(attention.units, states, annotations, name="attention")
@@ -140,7 +146,7 @@ def _attention(config: ModelConfig, encoder: Encoder) -> Attention:
             return GlobalAttention(score, annotations, name="attention")
 
 
-def _score(attention: AttentionConfig, states: int, annotations: int) -> Score:
+def _score(attention: AttentionConfig, states: int, annotations: int) -> ScoreFunction:
     match attention.kind:
         case "dot":
             return DotScore(name="score")
@@ -152,28 +158,36 @@ def _score(attention: AttentionConfig, states: int, annotations: int) -> Score:
             return AdditiveScore(attention.units, states, annotations, name="score")
 
 
-def _readout(config: ModelConfig, target_size: int, context_size: int, embedding: keras.layers.Embedding) -> Readout:
+def _output_layer(
+    config: ModelConfig, target_size: int, context_size: int, embedding: keras.layers.Embedding
+) -> OutputLayer:
     decoder = config.decoder
-    tied_to = embedding if decoder.tied else None
-    match decoder.readout:
+    tied_embedding = embedding if decoder.tie_embeddings else None
+    match decoder.output:
         case "maxout":
-            return MaxoutReadout(
+            return MaxoutOutput(
                 target_size,
-                decoder.readout_units,
+                decoder.output_units,
                 decoder.units,
                 context_size,
                 config.embedding_size,
                 config.dropout,
-                tied_to,
-                name="readout",
+                tied_embedding,
+                name="output_layer",
             )
         case "linear":
-            return LinearReadout(
-                target_size, decoder.units, context_size, config.embedding_size, config.dropout, name="readout"
+            return LinearOutput(
+                target_size, decoder.units, context_size, config.embedding_size, config.dropout, name="output_layer"
             )
         case "attentional":
-            return AttentionalReadout(
-                target_size, decoder.readout_units, decoder.units, context_size, config.dropout, tied_to, name="readout"
+            return AttentionalOutput(
+                target_size,
+                decoder.output_units,
+                decoder.units,
+                context_size,
+                config.dropout,
+                tied_embedding,
+                name="output_layer",
             )
         case _:
-            return StateReadout(target_size, decoder.units, config.dropout, tied_to, name="readout")
+            return StateOutput(target_size, decoder.units, config.dropout, tied_embedding, name="output_layer")

@@ -1,6 +1,6 @@
 """Decoders: one contract for teacher forcing and search, and the papers' orders of attending and updating.
 
-Teacher forcing and search are the same equations because they are made of the same parts. ``inputs`` and ``readout``
+Teacher forcing and search are the same equations because they are made of the same parts. ``inputs`` and ``output``
 have no dependence on the previous step and so stand outside the loop; their middle axis is T in training and Q in
 search.
 """
@@ -12,15 +12,15 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from nmt_keras.layers.base import Part
-from nmt_keras.layers.dropout import Noise, uniform
+from nmt_keras.layers.base import BaseLayer
+from nmt_keras.layers.dropout import Randomness, uniform
 from nmt_keras.layers.memory import Memory
 from nmt_keras.layers.output import Softmax
 from nmt_keras.layers.scan import scan
 from nmt_keras.models.encoder import Encoding
 
 
-class Output(NamedTuple):
+class DecoderOutput(NamedTuple):
     """What a decoder says of every target position."""
 
     logits: tf.Tensor  # [B, T, V] float
@@ -32,11 +32,11 @@ class Step(NamedTuple):
 
     logits: tf.Tensor  # [B, Q, V] float
     alignment: tf.Tensor  # [B, Q, S] float
-    carry: Any  # nest of [B, Q, ...]
+    state: Any  # nest of [B, Q, ...]
 
 
-class Decoder(Part):
-    """The contract: a decoder gives ``remember``, ``start``, ``inputs``, ``advance``, ``readout``; the rest follows."""
+class Decoder(BaseLayer):
+    """The interface of decoders: ``remember``, ``initial_state``, ``inputs``, ``advance`` and ``output``."""
 
     @abstractmethod
     def remember(self, encoding: Encoding) -> Memory:
@@ -52,44 +52,51 @@ class Decoder(Part):
         return memory
 
     @abstractmethod
-    def start(self, memory: Memory) -> Any:
-        """The carry before the first token: a nest of [B, 1, ...]."""
+    def initial_state(self, memory: Memory) -> Any:
+        """The state before the first token: a nest of [B, 1, ...]."""
 
     @abstractmethod
-    def inputs(self, ids: tf.Tensor, noise: Noise | None = None) -> Any:
+    def inputs(self, ids: tf.Tensor, randomness: Randomness | None = None) -> Any:
         """What the tokens ids [B, T] (or [B, Q]) contribute: embeddings and their projections, one product each."""
 
     @abstractmethod
-    def advance(self, x: Any, carry: Any, memory: Memory) -> tuple[Any, Any]:
-        """The sequential part, nothing else: one position's inputs and the carry give the next carry and emission."""
+    def advance(self, x: Any, state: Any, memory: Memory) -> tuple[Any, Any]:
+        """The sequential part, nothing else: one position's inputs and the state give the next state and emission."""
 
     @abstractmethod
-    def readout(
-        self, x: Any, emissions: Any, memory: Memory, noise: Noise | None = None, softmax: Softmax | None = None
-    ) -> Output:
+    def output(
+        self,
+        x: Any,
+        emissions: Any,
+        memory: Memory,
+        randomness: Randomness | None = None,
+        softmax: Softmax | None = None,
+    ) -> DecoderOutput:
         """Logits and alignments of all positions at once; logits of the tokens of ``softmax`` alone, if it is given."""
 
-    def step(self, ids: tf.Tensor, carry: Any, memory: Memory, softmax: Softmax | None = None) -> Step:
+    def step(self, ids: tf.Tensor, state: Any, memory: Memory, softmax: Softmax | None = None) -> Step:
         """One step of a search: the last tokens ids [B, Q] of Q hypotheses give the next token's logits.
 
         ``softmax`` holds the tokens that compete. With a shortlist's, logits are those of its C tokens at the memory's
-        prices, [B, Q, C].
+        biases, [B, Q, C].
         """
         x = self.inputs(ids)
-        carry, emission = self.advance(x, carry, memory)
-        logits, alignment = self.readout(x, emission, memory, softmax=softmax)
-        if tf.is_tensor(memory.price):
-            logits += self.cast(memory.price)[:, tf.newaxis]
-        return Step(logits, alignment, carry)
+        state, emission = self.advance(x, state, memory)
+        logits, alignment = self.output(x, emission, memory, softmax=softmax)
+        if tf.is_tensor(memory.logit_bias):
+            logits += self.cast(memory.logit_bias)[:, tf.newaxis]
+        return Step(logits, alignment, state)
 
-    def call(self, ids: tf.Tensor, encoding: Encoding, noise: Noise | None = None) -> Output:
+    def call(self, ids: tf.Tensor, encoding: Encoding, randomness: Randomness | None = None) -> DecoderOutput:
         """Teacher forcing: ids [B, T] begin with START and hold the reference's tokens but the last."""
         memory = self.remember(encoding)
-        x = self.inputs(ids, noise)
-        _, emissions = scan(lambda x, carry: self.advance(x, carry, memory), x, self.start(memory))
-        return self.readout(x, emissions, memory, noise)
+        x = self.inputs(ids, randomness)
+        _, emissions = scan(lambda x, state: self.advance(x, state, memory), x, self.initial_state(memory))
+        return self.output(x, emissions, memory, randomness)
 
-    def call_sampling(self, ids: tf.Tensor, encoding: Encoding, probability: tf.Tensor, noise: Noise) -> Output:
+    def call_sampling(
+        self, ids: tf.Tensor, encoding: Encoding, probability: tf.Tensor, randomness: Randomness
+    ) -> DecoderOutput:
         """Scheduled sampling (Bengio et al. 2015): some of the tokens that the decoder reads are its own.
 
         At each position but the first, for each sentence by itself, the decoder reads its most probable last token
@@ -99,22 +106,24 @@ class Decoder(Part):
             ids: [B, T], as for teacher forcing.
             encoding: of the sources.
             probability: [] float32.
-            noise: decides, and drops.
+            randomness: decides, and drops.
         """
         memory = self.remember(encoding)
-        own = uniform(tf.shape(ids), noise, "scheduled sampling") < probability  # [B, T]
+        own = uniform(tf.shape(ids), randomness, "scheduled sampling") < probability  # [B, T]
         positions = tf.ones_like(ids) * tf.range(ids.shape[1] or tf.shape(ids)[1])
 
-        def advance(x: tuple[tf.Tensor, tf.Tensor, tf.Tensor], carry: tuple[Any, tf.Tensor]) -> tuple[Any, Output]:
+        def advance(
+            x: tuple[tf.Tensor, tf.Tensor, tf.Tensor], state: tuple[Any, tf.Tensor]
+        ) -> tuple[Any, DecoderOutput]:
             reference, take_own, position = x
-            inner, last = carry
+            inner, last = state
             at = position[0, 0]
             read = tf.where(take_own & (at > 0), last, reference)
-            here = noise._replace(position=at)
+            here = randomness._replace(position=at)
             inputs = self.inputs(read, here)
             inner, emission = self.advance(inputs, inner, memory)
-            output = self.readout(inputs, emission, memory, here)
+            output = self.output(inputs, emission, memory, here)
             return (inner, tf.argmax(output.logits, axis=-1, output_type=tf.int32)), output
 
-        _, outputs = scan(advance, (ids, own, positions), (self.start(memory), ids[:, :1]))
+        _, outputs = scan(advance, (ids, own, positions), (self.initial_state(memory), ids[:, :1]))
         return outputs

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from nmt_keras.layers.base import Part
+from nmt_keras.layers.base import BaseLayer
 from nmt_keras.layers.cells import CELL_CLASSES, Cell
 from nmt_keras.layers.cudnn import can_fuse, read_fused
-from nmt_keras.layers.dropout import Noise, dropout, keep_mask
+from nmt_keras.layers.dropout import Randomness, dropout, dropout_mask
 from nmt_keras.layers.matmul import product
 from nmt_keras.layers.scan import scan
 from nmt_keras.layers.self_attention import SelfAttentionLayer, layer_norm, sinusoids
@@ -34,11 +34,11 @@ class Encoding(NamedTuple):
     summary: Any  # [B, D'] float: the top layer's last state, of both directions side by side; () where there is none
 
 
-class Encoder(Part):
+class Encoder(BaseLayer):
     """The contract: ids [B, S] and their mask give an Encoding."""
 
     @abstractmethod
-    def call(self, ids: tf.Tensor, mask: tf.Tensor, noise: Noise | None = None) -> Encoding:
+    def call(self, ids: tf.Tensor, mask: tf.Tensor, randomness: Randomness | None = None) -> Encoding:
         """Encodes ids [B, S] whose mask [B, S] is True at tokens; each row begins with at least one token."""
 
     @property
@@ -128,14 +128,14 @@ class RecurrentEncoder(Encoder):
         """Whether they are where nothing is dropped."""
         return self.fused and all(map(can_fuse, (*self.forward_cells, *self.backward_cells)))
 
-    def call(self, ids: tf.Tensor, mask: tf.Tensor, noise: Noise | None = None) -> Encoding:
+    def call(self, ids: tf.Tensor, mask: tf.Tensor, randomness: Randomness | None = None) -> Encoding:
         """See :class:`Encoder`."""
-        embedded = dropout(self.cast(tf.gather(self.embedding.embeddings, ids)), self.dropout, noise, "source")
+        embedded = dropout(self.cast(tf.gather(self.embedding.embeddings, ids)), self.dropout, randomness, "source")
         held = mask[:, :, tf.newaxis]
         below, states = embedded, []
         for layer in range(self.layers):
-            x = dropout(below, self.dropout, noise, f"source layer {layer}") if layer else below
-            values, last = self._layer(layer, x, held, noise)
+            x = dropout(below, self.dropout, randomness, f"source layer {layer}") if layer else below
+            values, last = self._layer(layer, x, held, randomness)
             below = values + x if layer and self.residual else values
             states.append(last)
         values = below
@@ -145,14 +145,16 @@ class RecurrentEncoder(Encoder):
         lengths = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
         return Encoding(values, mask, lengths, tuple(states), self._summary(states[-1]))
 
-    def _layer(self, layer: int, x: tf.Tensor, held: tf.Tensor, noise: Noise | None) -> tuple[tf.Tensor, LayerStates]:
+    def _layer(
+        self, layer: int, x: tf.Tensor, held: tf.Tensor, randomness: Randomness | None
+    ) -> tuple[tf.Tensor, LayerStates]:
         """One layer's annotations [B, S, D] of inputs [B, S, I], and its last states."""
         outputs, lasts = [], []
         for cells, reverse in ((self.forward_cells, False), (self.backward_cells, True)):
             if not cells:
                 lasts.append(())
                 continue
-            output, last = self._read(cells[layer], x, held, reverse, noise)
+            output, last = self._read(cells[layer], x, held, reverse, randomness)
             outputs.append(output)
             lasts.append(tf.nest.map_structure(lambda s: s[:, 0], last))
         if self.merge == "sum" or len(outputs) == 1:
@@ -160,16 +162,16 @@ class RecurrentEncoder(Encoder):
         return tf.concat(outputs, axis=-1), LayerStates(*lasts)
 
     def _read(
-        self, cell: Cell, x: tf.Tensor, held: tf.Tensor, reverse: bool, noise: Noise | None
+        self, cell: Cell, x: tf.Tensor, held: tf.Tensor, reverse: bool, randomness: Randomness | None
     ) -> tuple[tf.Tensor, Any]:
         """One direction of one layer: outputs [B, S, U], and the state at its end, a nest of [B, 1, U]."""
         batch, keep = tf.shape(x)[0], None
-        dropping = noise is not None and self.recurrent_dropout > 0.0
+        dropping = randomness is not None and self.recurrent_dropout > 0.0
         if self._fuses and not dropping:
             return read_fused(cell, x, held[..., 0], reverse=reverse)
-        if noise is not None and self.recurrent_dropout:
+        if randomness is not None and self.recurrent_dropout:
             shape = tf.stack([batch, 1, self.units])
-            keep = keep_mask(shape, self.recurrent_dropout, noise, f"source {cell.name}", x.dtype)
+            keep = dropout_mask(shape, self.recurrent_dropout, randomness, f"source {cell.name}", x.dtype)
 
         def advance(inputs: tuple[tf.Tensor, tf.Tensor], state: Any) -> tuple[Any, tf.Tensor]:
             projected, real = inputs
@@ -222,15 +224,15 @@ class SelfAttentionEncoder(Encoder):
         self.scale = self.weight("scale", (units,), "ones")
         self.bias = self.weight("bias", (units,), "zeros")
 
-    def call(self, ids: tf.Tensor, mask: tf.Tensor, noise: Noise | None = None) -> Encoding:
+    def call(self, ids: tf.Tensor, mask: tf.Tensor, randomness: Randomness | None = None) -> Encoding:
         """See :class:`Encoder`."""
         x = self.cast(tf.gather(self.embedding.embeddings, ids))
         if self.embedding_size != self.units:
             x = product(x, self.matrix(self.entry))
         positions = sinusoids(tf.range(x.shape[1] or tf.shape(x)[1]), self.units)
-        x = dropout(x * self.units**0.5 + self.cast(positions), self.dropout, noise, "source")
+        x = dropout(x * self.units**0.5 + self.cast(positions), self.dropout, randomness, "source")
         for block in self.blocks:
-            x = block.over_all(x, mask[:, tf.newaxis], noise)
+            x = block.over_all(x, mask[:, tf.newaxis], randomness)
         values = layer_norm(x, self.cast(self.scale), self.cast(self.bias))
         values = tf.where(mask[:, :, tf.newaxis], values, tf.zeros([], values.dtype))
         return Encoding(values, mask, tf.reduce_sum(tf.cast(mask, tf.int32), axis=1), (), ())

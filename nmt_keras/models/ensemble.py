@@ -21,14 +21,14 @@ class Predictor(Protocol):
     def variables(self) -> Sequence[keras.Variable]:
         """Every weight."""
 
-    def remember(self, ids: tf.Tensor, price: Any = ()) -> Any:
+    def remember(self, ids: tf.Tensor, logit_bias: Any = ()) -> Any:
         """What ``step`` needs of sources ids [B, S], a nest of [B, ...] with ``mask`` and ``lengths``.
 
-        ``price`` [B, C] float32 is what a shortlist adds to the logits of its C tokens.
+        ``logit_bias`` [B, C] float32 is what a shortlist adds to the logits of its C tokens.
         """
 
-    def start(self, memory: Any) -> Any:
-        """The carry before the first token: a nest of [B, 1, ...]."""
+    def initial_state(self, memory: Any) -> Any:
+        """The state before the first token: a nest of [B, 1, ...]."""
 
     def softmax_of(self, ids: tf.Tensor) -> Any:
         """The softmax's weights of the target tokens ids [C] alone, for ``step``."""
@@ -36,8 +36,8 @@ class Predictor(Protocol):
     def whole_softmax(self, count: tf.Tensor) -> Any:
         """The softmax's weights of all target tokens, for searches of ``count`` hypotheses, [] int32, at a time."""
 
-    def step(self, ids: tf.Tensor, carry: Any, memory: Any, softmax: Any = None) -> Any:
-        """Logits [B, Q, V], or [B, Q, C] of ``softmax``, alignment [B, Q, S] and carry after the tokens ids [B, Q]."""
+    def step(self, ids: tf.Tensor, state: Any, memory: Any, softmax: Any = None) -> Any:
+        """Logits [B, Q, V], or [B, Q, C] of ``softmax``, alignment [B, Q, S] and state after the tokens ids [B, Q]."""
 
 
 class Memories(NamedTuple):
@@ -53,7 +53,7 @@ class Averaged(NamedTuple):
 
     logits: tf.Tensor  # [B, Q, V] float32: the logarithm of the mean probability, whose softmax is that mean
     alignment: tf.Tensor  # [B, Q, S] float: the mean alignment
-    carry: tuple[Any, ...]  # each model's
+    state: tuple[Any, ...]  # each model's
 
 
 class Ensemble(tf.Module):
@@ -86,14 +86,14 @@ class Ensemble(tf.Module):
         """Every model's weights."""
         return [variable for model in self.models for variable in model.variables]
 
-    def remember(self, ids: tf.Tensor, price: Any = ()) -> Memories:
-        """Every model's memory of sources ids [B, S]; ``price`` is a shortlist's."""
-        each = tuple(model.remember(ids, price) for model in self.models)
+    def remember(self, ids: tf.Tensor, logit_bias: Any = ()) -> Memories:
+        """Every model's memory of sources ids [B, S]; ``logit_bias`` is a shortlist's."""
+        each = tuple(model.remember(ids, logit_bias) for model in self.models)
         return Memories(each, each[0].mask, each[0].lengths)
 
-    def start(self, memory: Memories) -> tuple[Any, ...]:
-        """Every model's carry before the first token."""
-        return tuple(model.start(own) for model, own in zip(self.models, memory.each, strict=True))
+    def initial_state(self, memory: Memories) -> tuple[Any, ...]:
+        """Every model's state before the first token."""
+        return tuple(model.initial_state(own) for model, own in zip(self.models, memory.each, strict=True))
 
     def softmax_of(self, ids: tf.Tensor) -> tuple[Any, ...]:
         """Every model's weights of the target tokens ids [C] alone."""
@@ -104,18 +104,18 @@ class Ensemble(tf.Module):
         return tuple(model.whole_softmax(count) for model in self.models)
 
     def step(
-        self, ids: tf.Tensor, carry: tuple[Any, ...], memory: Memories, softmax: tuple[Any, ...] | None = None
+        self, ids: tf.Tensor, state: tuple[Any, ...], memory: Memories, softmax: tuple[Any, ...] | None = None
     ) -> Averaged:
         """Every model's step, averaged."""
         steps = [
             model.step(ids, own, remembered, weights)
             for model, own, remembered, weights in zip(
-                self.models, carry, memory.each, softmax or [None] * len(self.models), strict=True
+                self.models, state, memory.each, softmax or [None] * len(self.models), strict=True
             )
         ]
         log_probs = tf.stack([tf.nn.log_softmax(tf.cast(step.logits, tf.float32)) for step in steps])
         return Averaged(
             logits=tf.reduce_logsumexp(log_probs, axis=0) - tf.math.log(float(len(steps))),
             alignment=tf.add_n([step.alignment for step in steps]) / float(len(steps)),
-            carry=tuple(step.carry for step in steps),
+            state=tuple(step.state for step in steps),
         )

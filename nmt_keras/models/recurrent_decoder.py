@@ -8,13 +8,13 @@ import keras
 import tensorflow as tf
 
 from nmt_keras.layers.attention import Attended, Attention
-from nmt_keras.layers.bridges import Start
+from nmt_keras.layers.bridges import Bridge
 from nmt_keras.layers.cudnn import can_fuse, read_stack
-from nmt_keras.layers.dropout import Noise, dropout
-from nmt_keras.layers.memory import Memory, Reading
-from nmt_keras.layers.output import Readout, Softmax
+from nmt_keras.layers.dropout import Randomness, dropout
+from nmt_keras.layers.memory import CachedProjections, Memory
+from nmt_keras.layers.output import OutputLayer, Softmax
 from nmt_keras.layers.stack import Masks, Stack
-from nmt_keras.models.decoder import Decoder, Output
+from nmt_keras.models.decoder import Decoder, DecoderOutput
 from nmt_keras.models.encoder import Encoding
 
 
@@ -26,33 +26,33 @@ class Inputs(NamedTuple):
     masks: Masks  # dropout inside the stack
 
 
-class Carry(NamedTuple):
+class DecoderState(NamedTuple):
     """What a recurrent decoder carries from step to step."""
 
     states: tuple[Any, ...]  # of each cell, nests of [B, Q, U]
     step: tf.Tensor  # [B, Q] int32: tokens written so far
-    fed: Any  # [B, Q, readout_units] float: the last attentional vector, under input feeding; else ()
+    fed: Any  # [B, Q, output_units] float: the last attentional vector, under input feeding; else ()
 
 
 class Emission(NamedTuple):
-    """What one step of a recurrent decoder leaves for the readout."""
+    """What one step of a recurrent decoder leaves for the output layer."""
 
-    state: tf.Tensor  # [B, Q, U] float: the top state that the readout sees
+    state: tf.Tensor  # [B, Q, U] float: the top state that the output layer sees
     attended: Any  # Attended, or () where attention waits for all states
     step: tf.Tensor  # [B, Q] int32: the target position, from 0
 
 
 class RecurrentDecoder(Decoder):
-    """What the two orders share: embedding, stack, start, attention, readout.
+    """What the two orders share: embedding, stack, start, attention, output layer.
 
     Args:
         vocabulary_size: V.
         embedding_size: E.
         stack: the cells; the first has the size of the context, or of the fed vector, as its context, and none as its
             input if it reads no words.
-        start_states: gives s_0.
+        bridge: gives s_0.
         attention: see ``attention.Attention``.
-        output_layer: the readout; one that is tied gets this decoder's embedding.
+        output_layer: the output layer; one that is tied gets this decoder's embedding.
         dropout: probability of dropping an entry of the embeddings, in training.
     """
 
@@ -61,15 +61,15 @@ class RecurrentDecoder(Decoder):
         vocabulary_size: int,
         embedding: keras.layers.Embedding,
         stack: Stack,
-        start_states: Start,
+        bridge: Bridge,
         attention: Attention,
-        output_layer: Readout,
+        output_layer: OutputLayer,
         dropout: float = 0.0,
         **options: Any,
     ) -> None:
         super().__init__(**options)
         self.vocabulary_size, self.embedding = vocabulary_size, embedding
-        self.stack, self.start_states = stack, start_states
+        self.stack, self.bridge = stack, bridge
         self.attention, self.output_layer = attention, output_layer
         self.dropout = dropout
         self.embedding_size = embedding.output_dim
@@ -85,28 +85,28 @@ class RecurrentDecoder(Decoder):
         return Memory(encoding.values, self.attention.keys(encoding), encoding.mask, encoding.lengths, encoding.states)
 
     def prepare(self, memory: Memory) -> Memory:
-        """With the Reading of the annotations: the products that contexts enter, taken once for a sentence.
+        """With the CachedProjections of the annotations: the products that contexts enter, taken once for a sentence.
 
-        Training leaves them where they are: there one hypothesis of each sentence is read, and a Reading is wider than
-        the annotations that every step would have to weigh.
+        Training does not use them: it reads one hypothesis per sentence, and the projections are wider than the
+        annotations, which every step would have to weigh.
         """
-        return memory._replace(reading=self.attention.read(memory, self._read))
+        return memory._replace(projections=self.attention.read(memory, self._read))
 
-    def _read(self, annotations: tf.Tensor) -> Reading:
-        """What cell and readout make of annotations [B, S, D]."""
-        return Reading((), self.output_layer.read_context(annotations))
+    def _read(self, annotations: tf.Tensor) -> CachedProjections:
+        """What cell and output layer make of annotations [B, S, D]."""
+        return CachedProjections((), self.output_layer.project_context(annotations))
 
-    def start(self, memory: Memory) -> Carry:
+    def initial_state(self, memory: Memory) -> DecoderState:
         """s_0, at position 0."""
-        states = self.start_states.states(self.stack, memory)
-        return Carry(states, tf.zeros([tf.shape(memory.lengths)[0], 1], tf.int32), ())
+        states = self.bridge.states(self.stack, memory)
+        return DecoderState(states, tf.zeros([tf.shape(memory.lengths)[0], 1], tf.int32), ())
 
-    def inputs(self, ids: tf.Tensor, noise: Noise | None = None) -> Inputs:
+    def inputs(self, ids: tf.Tensor, randomness: Randomness | None = None) -> Inputs:
         """e(y_{i-1}) and W e(y_{i-1}) + b."""
         embedded = dropout(
-            self.cast(tf.gather(self.value(self.embedding.embeddings), ids)), self.dropout, noise, "target"
+            self.cast(tf.gather(self.value(self.embedding.embeddings), ids)), self.dropout, randomness, "target"
         )
-        return Inputs(embedded, self.stack.cells[0].project(embedded), self.stack.masks(embedded, noise))
+        return Inputs(embedded, self.stack.cells[0].project(embedded), self.stack.masks(embedded, randomness))
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
@@ -119,7 +119,7 @@ class BahdanauDecoder(RecurrentDecoder):
     W e(y_{i-1}) is taken for all steps at once, C c_i in the loop.
 
     Args:
-        readout_state: "previous" for the appendix's s_{i-1}, "current" for the main text's s_i.
+        output_state: "previous" for the appendix's s_{i-1}, "current" for the main text's s_i.
         others: see :class:`RecurrentDecoder`.
     """
 
@@ -128,38 +128,43 @@ class BahdanauDecoder(RecurrentDecoder):
         vocabulary_size: int,
         embedding: keras.layers.Embedding,
         stack: Stack,
-        start_states: Start,
+        bridge: Bridge,
         attention: Attention,
-        output_layer: Readout,
-        readout_state: str = "previous",
+        output_layer: OutputLayer,
+        output_state: str = "previous",
         dropout: float = 0.0,
         **options: Any,
     ) -> None:
-        super().__init__(vocabulary_size, embedding, stack, start_states, attention, output_layer, dropout, **options)
-        self.readout_state = readout_state
+        super().__init__(vocabulary_size, embedding, stack, bridge, attention, output_layer, dropout, **options)
+        self.output_state = output_state
 
-    def _read(self, annotations: tf.Tensor) -> Reading:
-        """C h_j, and what the readout makes of h_j."""
-        return super()._read(annotations)._replace(cell=self.stack.cells[0].read_context(annotations))
+    def _read(self, annotations: tf.Tensor) -> CachedProjections:
+        """C h_j, and what the output layer makes of h_j."""
+        return super()._read(annotations)._replace(cell=self.stack.cells[0].project_context(annotations))
 
-    def advance(self, x: Inputs, carry: Carry, memory: Memory) -> tuple[Carry, Emission]:
+    def advance(self, x: Inputs, state: DecoderState, memory: Memory) -> tuple[DecoderState, Emission]:
         """alpha_i, c_i, then s_i."""
-        previous = self.stack.output(carry.states)
-        attended = self.attention.attend(previous, carry.step, memory)
+        previous = self.stack.output(state.states)
+        attended = self.attention.attend(previous, state.step, memory)
         projected = x.projected
         if self.attention.context_size:
             projected = self.stack.cells[0].contextualise(projected, attended.context)
-        states, current = self.stack.advance(projected, carry.states, x.masks)
-        seen = previous if self.readout_state == "previous" else current
-        return Carry(states, carry.step + 1, ()), Emission(seen, attended, carry.step)
+        states, current = self.stack.advance(projected, state.states, x.masks)
+        seen = previous if self.output_state == "previous" else current
+        return DecoderState(states, state.step + 1, ()), Emission(seen, attended, state.step)
 
-    def readout(
-        self, x: Inputs, emissions: Emission, memory: Memory, noise: Noise | None = None, softmax: Softmax | None = None
-    ) -> Output:
+    def output(
+        self,
+        x: Inputs,
+        emissions: Emission,
+        memory: Memory,
+        randomness: Randomness | None = None,
+        softmax: Softmax | None = None,
+    ) -> DecoderOutput:
         """softmax's logits from state, context and embedding."""
         attended = emissions.attended
-        logits = self.output_layer(emissions.state, attended.context, x.embedded, noise, softmax)
-        return Output(logits, self.attention.alignment(attended, memory))
+        logits = self.output_layer(emissions.state, attended.context, x.embedded, randomness, softmax)
+        return DecoderOutput(logits, self.attention.alignment(attended, memory))
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
@@ -168,13 +173,13 @@ class LuongDecoder(RecurrentDecoder):
 
         h_t  = cells(e(y_{t-1}), h_{t-1})                 with input feeding cells([e(y_{t-1}) ; h~_{t-1}], h_{t-1})
         a_t  = attention(h_t, h)                          c_t = SUM_s a_ts h_s
-        h~_t = tanh(W_c [c_t ; h_t])                      the readout
+        h~_t = tanh(W_c [c_t ; h_t])                      the output layer
 
     Nothing in the loop depends on a_t unless it is fed: without input feeding, attention is taken for all steps at
     once, after the loop. With it, h~_0 is 0.
 
     Args:
-        feeds_attention: input feeding (section 3.3).
+        input_feeding: input feeding (section 3.3).
         fused: whether teacher forcing without input feeding reads each layer with one operation where its cell allows,
             instead of a loop: the same numbers, by cuDNN where there is a GPU. Not for XLA, nor for exports.
         others: see :class:`RecurrentDecoder`.
@@ -185,16 +190,16 @@ class LuongDecoder(RecurrentDecoder):
         vocabulary_size: int,
         embedding: keras.layers.Embedding,
         stack: Stack,
-        start_states: Start,
+        bridge: Bridge,
         attention: Attention,
-        output_layer: Readout,
-        feeds_attention: bool = False,
+        output_layer: OutputLayer,
+        input_feeding: bool = False,
         dropout: float = 0.0,
         fused: bool = False,
         **options: Any,
     ) -> None:
-        super().__init__(vocabulary_size, embedding, stack, start_states, attention, output_layer, dropout, **options)
-        self.feeds_attention, self.fused = feeds_attention, fused
+        super().__init__(vocabulary_size, embedding, stack, bridge, attention, output_layer, dropout, **options)
+        self.input_feeding, self.fused = input_feeding, fused
 
     @property
     def trains_fused(self) -> bool:
@@ -205,44 +210,49 @@ class LuongDecoder(RecurrentDecoder):
     def _fuses(self) -> bool:
         """Whether it does where nothing is dropped."""
         fits = all(can_fuse(cell) and cell.input_size for cell in self.stack.cells)
-        return self.fused and fits and not self.feeds_attention
+        return self.fused and fits and not self.input_feeding
 
-    def call(self, ids: tf.Tensor, encoding: Encoding, noise: Noise | None = None) -> Output:
+    def call(self, ids: tf.Tensor, encoding: Encoding, randomness: Randomness | None = None) -> DecoderOutput:
         """See :class:`Decoder`."""
-        dropping = noise is not None and self.stack.recurrent_dropout > 0.0
+        dropping = randomness is not None and self.stack.recurrent_dropout > 0.0
         if not self._fuses or dropping:
-            return super().call(ids, encoding, noise)
+            return super().call(ids, encoding, randomness)
         memory = self.remember(encoding)
-        x, first = self.inputs(ids, noise), self.start(memory)
+        x, first = self.inputs(ids, randomness), self.initial_state(memory)
         steps = tf.ones_like(ids) * tf.range(ids.shape[1] or tf.shape(ids)[1])
         states = read_stack(self.stack, x.embedded, first.states, x.masks)
-        return self.readout(x, Emission(states, (), steps), memory, noise)
+        return self.output(x, Emission(states, (), steps), memory, randomness)
 
-    def start(self, memory: Memory) -> Carry:
+    def initial_state(self, memory: Memory) -> DecoderState:
         """The first states, and h~_0 = 0."""
-        carry = super().start(memory)
-        if not self.feeds_attention:
-            return carry
-        return carry._replace(fed=tf.zeros([tf.shape(carry.step)[0], 1, self.output_layer.units], self.compute_dtype))
+        state = super().initial_state(memory)
+        if not self.input_feeding:
+            return state
+        return state._replace(fed=tf.zeros([tf.shape(state.step)[0], 1, self.output_layer.units], self.compute_dtype))
 
-    def advance(self, x: Inputs, carry: Carry, memory: Memory) -> tuple[Carry, Emission]:
+    def advance(self, x: Inputs, state: DecoderState, memory: Memory) -> tuple[DecoderState, Emission]:
         """h_t; with input feeding a_t, c_t and h~_t as well."""
-        if not self.feeds_attention:
-            states, state = self.stack.advance(x.projected, carry.states, x.masks)
-            return Carry(states, carry.step + 1, ()), Emission(state, (), carry.step)
-        projected = self.stack.cells[0].contextualise(x.projected, carry.fed)
-        states, state = self.stack.advance(projected, carry.states, x.masks)
-        attended = self.attention.attend(state, carry.step, memory)
-        attentional = self.output_layer.hidden(state, attended.context, x.embedded)
-        return Carry(states, carry.step + 1, attentional), Emission(attentional, attended, carry.step)
+        if not self.input_feeding:
+            states, hidden = self.stack.advance(x.projected, state.states, x.masks)
+            return DecoderState(states, state.step + 1, ()), Emission(hidden, (), state.step)
+        projected = self.stack.cells[0].contextualise(x.projected, state.fed)
+        states, hidden = self.stack.advance(projected, state.states, x.masks)
+        attended = self.attention.attend(hidden, state.step, memory)
+        attentional = self.output_layer.hidden(hidden, attended.context, x.embedded)
+        return DecoderState(states, state.step + 1, attentional), Emission(attentional, attended, state.step)
 
-    def readout(
-        self, x: Inputs, emissions: Emission, memory: Memory, noise: Noise | None = None, softmax: Softmax | None = None
-    ) -> Output:
+    def output(
+        self,
+        x: Inputs,
+        emissions: Emission,
+        memory: Memory,
+        randomness: Randomness | None = None,
+        softmax: Softmax | None = None,
+    ) -> DecoderOutput:
         """softmax's logits; without input feeding, attention first."""
-        if self.feeds_attention:
-            logits = self.output_layer.logits(emissions.state, noise, softmax)
-            return Output(logits, self.attention.alignment(emissions.attended, memory))
+        if self.input_feeding:
+            logits = self.output_layer.logits(emissions.state, randomness, softmax)
+            return DecoderOutput(logits, self.attention.alignment(emissions.attended, memory))
         attended: Attended = self.attention.attend(emissions.state, emissions.step, memory)
-        logits = self.output_layer(emissions.state, attended.context, x.embedded, noise, softmax)
-        return Output(logits, self.attention.alignment(attended, memory))
+        logits = self.output_layer(emissions.state, attended.context, x.embedded, randomness, softmax)
+        return DecoderOutput(logits, self.attention.alignment(attended, memory))

@@ -7,23 +7,23 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from nmt_keras.layers.dropout import Noise, dropout
+from nmt_keras.layers.dropout import Randomness, dropout
 from nmt_keras.layers.matmul import product
 from nmt_keras.layers.memory import Memory
-from nmt_keras.layers.output import Readout, Softmax
+from nmt_keras.layers.output import OutputLayer, Softmax
 from nmt_keras.layers.self_attention import SelfAttentionLayer, layer_norm, sinusoids
-from nmt_keras.models.decoder import Decoder, Output
+from nmt_keras.models.decoder import Decoder, DecoderOutput
 from nmt_keras.models.encoder import Encoding
 
 
-class Positions(NamedTuple):
+class SelfAttentionInputs(NamedTuple):
     """Target tokens as a self-attention decoder takes them."""
 
     embedded: tf.Tensor  # [B, T, units] float: scaled embeddings, without positions
-    noise: Any  # Noise that drops where positions are taken one after another; () for none
+    randomness: Any  # Randomness that drops where positions are taken one after another; () for none
 
 
-class Past(NamedTuple):
+class SelfAttentionState(NamedTuple):
     """What a self-attention decoder carries: the keys and values of each layer's earlier states."""
 
     keys: tuple[tf.Tensor, ...]  # of each layer, [B, Q, P, units] float, P = max_positions; 0 where not yet written
@@ -31,8 +31,8 @@ class Past(NamedTuple):
     step: tf.Tensor  # [B, Q] int32
 
 
-class Attentive(NamedTuple):
-    """What one position of a self-attention decoder leaves for the readout."""
+class SelfAttentionEmission(NamedTuple):
+    """What one position of a self-attention decoder leaves for the output layer."""
 
     state: tf.Tensor  # [B, Q, units] float
     alignment: tf.Tensor  # [B, Q, S] float: the mean over the last layer's heads
@@ -67,7 +67,7 @@ class SelfAttentionDecoder(Decoder):
         layers: int,
         memory_size: int,
         max_positions: int,
-        output_layer: Readout,
+        output_layer: OutputLayer,
         dropout: float = 0.0,
         **options: Any,
     ) -> None:
@@ -94,63 +94,67 @@ class SelfAttentionDecoder(Decoder):
         keys = tuple(block.source.pairs(encoding.values) for block in self.blocks)
         return Memory(encoding.values, keys, encoding.mask, encoding.lengths, encoding.states)
 
-    def start(self, memory: Memory) -> Past:
+    def initial_state(self, memory: Memory) -> SelfAttentionState:
         """No earlier states."""
         batch = tf.shape(memory.lengths)[0]
         empty = tf.zeros([batch, 1, self.max_positions, self.units], self.compute_dtype)
-        return Past((empty,) * self.layers, (empty,) * self.layers, tf.zeros([batch, 1], tf.int32))
+        return SelfAttentionState((empty,) * self.layers, (empty,) * self.layers, tf.zeros([batch, 1], tf.int32))
 
-    def inputs(self, ids: tf.Tensor, noise: Noise | None = None) -> Positions:
+    def inputs(self, ids: tf.Tensor, randomness: Randomness | None = None) -> SelfAttentionInputs:
         """sqrt(units) · e(y_{i-1})."""
         embedded = self.cast(tf.gather(self.value(self.embedding.embeddings), ids))
         if self.embedding.output_dim != self.units:
             embedded = product(embedded, self.matrix(self.entry))
-        return Positions(embedded * self.units**0.5, () if noise is None else noise)
+        return SelfAttentionInputs(embedded * self.units**0.5, () if randomness is None else randomness)
 
-    def advance(self, x: Positions, carry: Past, memory: Memory) -> tuple[Past, Attentive]:
+    def advance(
+        self, x: SelfAttentionInputs, state: SelfAttentionState, memory: Memory
+    ) -> tuple[SelfAttentionState, SelfAttentionEmission]:
         """One position, which sees the earlier ones and itself."""
-        noise = x.noise or None
-        state = dropout(x.embedded + self.cast(sinusoids(carry.step, self.units)), self.dropout, noise, "target")
-        here = tf.one_hot(carry.step, self.max_positions, dtype=state.dtype)[..., tf.newaxis]  # [B, Q, P, 1]
-        seen = tf.range(self.max_positions) <= carry.step[..., tf.newaxis]  # [B, Q, P]
+        randomness = x.randomness or None
+        hidden = dropout(x.embedded + self.cast(sinusoids(state.step, self.units)), self.dropout, randomness, "target")
+        here = tf.one_hot(state.step, self.max_positions, dtype=hidden.dtype)[..., tf.newaxis]  # [B, Q, P, 1]
+        seen = tf.range(self.max_positions) <= state.step[..., tf.newaxis]  # [B, Q, P]
         all_keys, all_values = [], []
-        for block, source, keys, values in zip(self.blocks, memory.keys, carry.keys, carry.values, strict=True):
-            normed = block.norm(state, 0)
+        for block, source, keys, values in zip(self.blocks, memory.keys, state.keys, state.values, strict=True):
+            normed = block.norm(hidden, 0)
             key, value = tf.split(product(normed, block.own.matrix(block.own.pair_kernel)), 2, axis=-1)
             keys, values = keys + here * key[:, :, tf.newaxis], values + here * value[:, :, tf.newaxis]
             added = block.own.attend_apart(normed, keys, values, seen)
-            state = state + dropout(added, self.dropout, noise, f"{block.name} own")
-            state, alignment = block.over_source(state, source, memory.mask, noise)
-            state = block.forward(state, noise)
+            hidden = hidden + dropout(added, self.dropout, randomness, f"{block.name} own")
+            hidden, alignment = block.over_source(hidden, source, memory.mask, randomness)
+            hidden = block.forward(hidden, randomness)
             all_keys.append(keys)
             all_values.append(values)
-        return Past(tuple(all_keys), tuple(all_values), carry.step + 1), Attentive(state, alignment)
+        return SelfAttentionState(tuple(all_keys), tuple(all_values), state.step + 1), SelfAttentionEmission(
+            hidden, alignment
+        )
 
-    def readout(
+    def output(
         self,
-        x: Positions,
-        emissions: Attentive,
+        x: SelfAttentionInputs,
+        emissions: SelfAttentionEmission,
         memory: Memory,
-        noise: Noise | None = None,
+        randomness: Randomness | None = None,
         softmax: Softmax | None = None,
-    ) -> Output:
+    ) -> DecoderOutput:
         """softmax's logits from the normalised states."""
         states = layer_norm(emissions.state, self.cast(self.scale), self.cast(self.bias))
-        logits = self.output_layer(states, memory.values[..., :0], x.embedded, noise, softmax)
-        return Output(logits, emissions.alignment)
+        logits = self.output_layer(states, memory.values[..., :0], x.embedded, randomness, softmax)
+        return DecoderOutput(logits, emissions.alignment)
 
-    def call(self, ids: tf.Tensor, encoding: Encoding, noise: Noise | None = None) -> Output:
+    def call(self, ids: tf.Tensor, encoding: Encoding, randomness: Randomness | None = None) -> DecoderOutput:
         """Teacher forcing, all positions at once: each sees those before it and itself."""
         memory = self.remember(encoding)
-        x = self.inputs(ids, noise)
+        x = self.inputs(ids, randomness)
         steps = tf.range(ids.shape[1] or tf.shape(ids)[1])
-        state = x.embedded + self.cast(sinusoids(steps, self.units))
-        state = dropout(state, self.dropout, noise, "target")
+        hidden = x.embedded + self.cast(sinusoids(steps, self.units))
+        hidden = dropout(hidden, self.dropout, randomness, "target")
         earlier = (steps <= steps[:, tf.newaxis])[tf.newaxis]  # [1, T, T]
         for block, source in zip(self.blocks, memory.keys, strict=True):
-            normed = block.norm(state, 0)
+            normed = block.norm(hidden, 0)
             added, _ = block.own.attend(normed, *block.own.pairs(normed), earlier)
-            state = state + dropout(added, self.dropout, noise, f"{block.name} own")
-            state, alignment = block.over_source(state, source, memory.mask, noise)
-            state = block.forward(state, noise)
-        return self.readout(x, Attentive(state, alignment), memory, noise)
+            hidden = hidden + dropout(added, self.dropout, randomness, f"{block.name} own")
+            hidden, alignment = block.over_source(hidden, source, memory.mask, randomness)
+            hidden = block.forward(hidden, randomness)
+        return self.output(x, SelfAttentionEmission(hidden, alignment), memory, randomness)

@@ -9,17 +9,17 @@ import keras
 import tensorflow as tf
 
 from nmt_keras.config import PAD, ModelConfig, record_from
-from nmt_keras.layers.dropout import Noise
+from nmt_keras.layers.dropout import Randomness
 from nmt_keras.layers.initializers import initialize
 from nmt_keras.layers.memory import Memory
 from nmt_keras.layers.output import Softmax
 from nmt_keras.models.builder import build_decoder, build_encoder
-from nmt_keras.models.decoder import Output, Step
+from nmt_keras.models.decoder import DecoderOutput, Step
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
 class Seq2Seq(keras.Model):
-    """p(y_i | y_<i, x) for all i at once: ``model((source_ids, target_inputs))`` gives an Output.
+    """p(y_i | y_<i, x) for all i at once: ``model((source_ids, target_inputs))`` gives an DecoderOutput.
 
     Args:
         config: which encoder, attention and decoder.
@@ -42,30 +42,33 @@ class Seq2Seq(keras.Model):
         self.built = True
 
     def call(
-        self, inputs: tuple[tf.Tensor, tf.Tensor], noise: Noise | None = None, sampling: tf.Tensor | None = None
-    ) -> Output:
+        self,
+        inputs: tuple[tf.Tensor, tf.Tensor],
+        randomness: Randomness | None = None,
+        sampling: tf.Tensor | None = None,
+    ) -> DecoderOutput:
         """Source ids [B, S] and target inputs [B, T] (START and the reference but its last token); PAD fills both.
 
         Args:
             inputs: the two.
-            noise: the randomness of a training step; None outside training.
+            randomness: the randomness of a training step; None outside training.
             sampling: [] float32, the probability of reading an own token instead of the reference's, which needs
-                noise; None for teacher forcing.
+                randomness; None for teacher forcing.
         """
         source, target = inputs
-        encoding = self.encoder(source, tf.not_equal(source, PAD), noise)
-        if sampling is None or noise is None:
-            return self.decoder(target, encoding, noise)
-        return self.decoder.call_sampling(target, encoding, sampling, noise)
+        encoding = self.encoder(source, tf.not_equal(source, PAD), randomness)
+        if sampling is None or randomness is None:
+            return self.decoder(target, encoding, randomness)
+        return self.decoder.call_sampling(target, encoding, sampling, randomness)
 
-    def remember(self, ids: tf.Tensor, price: Any = ()) -> Memory:
-        """What a search needs of sources ids [B, S], S >= 1, computed once; ``price`` is a shortlist's."""
+    def remember(self, ids: tf.Tensor, logit_bias: Any = ()) -> Memory:
+        """What a search needs of sources ids [B, S], S >= 1, computed once; ``logit_bias`` is a shortlist's."""
         memory = self.decoder.remember(self.encoder(ids, tf.not_equal(ids, PAD)))
-        return self.decoder.prepare(memory)._replace(price=price)
+        return self.decoder.prepare(memory)._replace(logit_bias=logit_bias)
 
-    def start(self, memory: Memory) -> Any:
-        """The carry before the first token: a nest of [B, 1, ...]."""
-        return self.decoder.start(memory)
+    def initial_state(self, memory: Memory) -> Any:
+        """The state before the first token: a nest of [B, 1, ...]."""
+        return self.decoder.initial_state(memory)
 
     def softmax_of(self, ids: tf.Tensor) -> Softmax:
         """The softmax's weights of the target tokens ids [C] alone."""
@@ -75,12 +78,12 @@ class Seq2Seq(keras.Model):
         """The softmax's weights of all target tokens, for searches of ``count`` hypotheses, [] int32, at a time."""
         return self.decoder.output_layer.whole_softmax(count)
 
-    def step(self, ids: tf.Tensor, carry: Any, memory: Memory, softmax: Softmax | None = None) -> Step:
+    def step(self, ids: tf.Tensor, state: Any, memory: Memory, softmax: Softmax | None = None) -> Step:
         """One step of a search: the last tokens ids [B, Q] of Q hypotheses give the next token's logits.
 
         With ``softmax``, logits are those of its tokens alone: see ``decoder.Decoder.step``.
         """
-        return self.decoder.step(ids, carry, memory, softmax)
+        return self.decoder.step(ids, state, memory, softmax)
 
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments."""

@@ -39,7 +39,7 @@ from nmt_keras.corpus.shards import (
     write_shard,
     writing_by_tensorflow,
 )
-from nmt_keras.text import load_text
+from nmt_keras.text import load_tokenizer
 
 NAMESPACE = "preparing"
 LINES = "lines"
@@ -71,13 +71,16 @@ class EncodePairs(beam.DoFn):
 
     def setup(self) -> None:
         """Loads the texts, once in each process."""
-        self._texts = load_text(os.path.join(self._folder, "source")), load_text(os.path.join(self._folder, "target"))
+        self._tokenizers = (
+            load_tokenizer(os.path.join(self._folder, "source")),
+            load_tokenizer(os.path.join(self._folder, "target")),
+        )
 
     def process(self, lines: list[bytes]) -> Iterator[EncodedPair]:
         """The pairs that pass."""
         counts: Counter[str] = Counter()
         left_out: Counter[Rejection] = Counter()
-        yield from encoded(self._pairs(lines, counts), self._texts, self._filters, left_out)
+        yield from encoded(self._pairs(lines, counts), self._tokenizers, self._filters, left_out)
         counts.update({reason.value: count for reason, count in left_out.items()})
         for name, count in counts.items():
             Metrics.counter(NAMESPACE, name).inc(count)

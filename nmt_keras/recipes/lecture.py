@@ -10,9 +10,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nmt_keras.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig, Recipe, TextConfig, TrainConfig
+from nmt_keras.config import (
+    AttentionConfig,
+    DecoderConfig,
+    EncoderConfig,
+    ModelConfig,
+    Recipe,
+    TokenizerConfig,
+    TrainConfig,
+)
 
-_WORDS = TextConfig(kind="word", vocabulary_size=8_000)
+_WORDS = TokenizerConfig(kind="word", vocabulary_size=8_000)
 
 LECTURE_RNN = Recipe(
     name="lecture-rnn",
@@ -26,11 +34,11 @@ LECTURE_RNN = Recipe(
             order="attend-then-update",
             cell="tanh",
             units=500,
-            start="last",
+            initial_state="last",
             reads_words=False,
             shares_recurrence=True,
-            readout="state",
-            readout_state="current",
+            output="state",
+            output_state="current",
         ),
         dropout=0.0,
     ),
@@ -78,7 +86,7 @@ LECTURE_BIDIRECTIONAL = _on(
     replace(
         LECTURE_DEEP.model,
         encoder=replace(LECTURE_DEEP.model.encoder, direction="bidirectional"),
-        decoder=replace(LECTURE_DEEP.model.decoder, start="both"),
+        decoder=replace(LECTURE_DEEP.model.decoder, initial_state="both"),
     ),
 )
 """Extension 4: an encoder in both directions."""

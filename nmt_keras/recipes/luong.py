@@ -16,9 +16,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nmt_keras.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig, Recipe, TextConfig, TrainConfig
+from nmt_keras.config import (
+    AttentionConfig,
+    DecoderConfig,
+    EncoderConfig,
+    ModelConfig,
+    Recipe,
+    TokenizerConfig,
+    TrainConfig,
+)
 
-_WORDS = TextConfig(kind="word", vocabulary_size=50_000 + 4)
+_WORDS = TokenizerConfig(kind="word", vocabulary_size=50_000 + 4)
 
 _TRAIN = TrainConfig(
     minutes=None,
@@ -46,7 +54,7 @@ LUONG_BASE = Recipe(
         encoder=EncoderConfig(cell="lstm", units=1000, layers=4, direction="forward"),
         attention=AttentionConfig(kind="none"),
         decoder=DecoderConfig(
-            order="update-then-attend", cell="lstm", units=1000, layers=4, start="last", readout="state"
+            order="update-then-attend", cell="lstm", units=1000, layers=4, initial_state="last", output="state"
         ),
         dropout=0.0,
         initializer="uniform",
@@ -71,9 +79,9 @@ LUONG_DROPOUT = replace(
 """+ dropout 0.2."""
 
 
-def _attending(name: str, attention: AttentionConfig, feeds_attention: bool) -> Recipe:
+def _attending(name: str, attention: AttentionConfig, input_feeding: bool) -> Recipe:
     model = LUONG_DROPOUT.model
-    decoder = replace(model.decoder, readout="attentional", readout_units=1000, feeds_attention=feeds_attention)
+    decoder = replace(model.decoder, output="attentional", output_units=1000, input_feeding=input_feeding)
     return replace(LUONG_DROPOUT, name=name, model=replace(model, attention=attention, decoder=decoder))
 
 

@@ -23,11 +23,11 @@ from nmt_keras.config import (
     ModelConfig,
     Recipe,
     SearchConfig,
-    TextConfig,
+    TokenizerConfig,
     TrainConfig,
 )
 
-_WORDS = TextConfig(kind="word", vocabulary_size=30_000 + 4)
+_WORDS = TokenizerConfig(kind="word", vocabulary_size=30_000 + 4)
 
 _SEARCH = ModelConfig(
     embedding_size=620,
@@ -37,10 +37,10 @@ _SEARCH = ModelConfig(
         order="attend-then-update",
         cell="gru",
         units=1000,
-        start="backward",
-        readout="maxout",
-        readout_state="previous",
-        readout_units=500,
+        initial_state="backward",
+        output="maxout",
+        output_state="previous",
+        output_units=500,
     ),
     dropout=0.0,
     initializer="bahdanau",
@@ -50,7 +50,7 @@ _ENCDEC = replace(
     _SEARCH,
     encoder=replace(_SEARCH.encoder, direction="forward"),
     attention=replace(_SEARCH.attention, kind="fixed"),
-    decoder=replace(_SEARCH.decoder, start="forward"),
+    decoder=replace(_SEARCH.decoder, initial_state="forward"),
 )
 """The same decoder with one context, the forward encoder's last state."""
 

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from nmt_keras.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig, Recipe, TextConfig, TrainConfig
+from nmt_keras.config import (
+    AttentionConfig,
+    DecoderConfig,
+    EncoderConfig,
+    ModelConfig,
+    Recipe,
+    TokenizerConfig,
+    TrainConfig,
+)
 
 SPANISH_ENGLISH = Recipe(
     name="rnnsearch-small",
-    source=TextConfig(kind="subword", vocabulary_size=4000),
-    target=TextConfig(kind="subword", vocabulary_size=4000),
+    source=TokenizerConfig(kind="subword", vocabulary_size=4000),
+    target=TokenizerConfig(kind="subword", vocabulary_size=4000),
     model=ModelConfig(
         embedding_size=160,
         encoder=EncoderConfig(units=128, word_view=True),
         attention=AttentionConfig(units=160),
-        decoder=DecoderConfig(units=256, readout_units=160, readout_state="current"),
+        decoder=DecoderConfig(units=256, output_units=160, output_state="current"),
         dropout=0.0,
     ),
     train=TrainConfig(
         minutes=10.0,
         batch_size=64,
-        shapes=8,
+        length_buckets=8,
         learning_rate=6e-3,
         warmup_steps=100,
         decay="linear",
@@ -32,26 +40,26 @@ SPANISH_ENGLISH = Recipe(
 
 Departures from the paper: subword pieces rather than 30,000 words; Adam with a rate that falls to 0 rather than
 Adadelta, label smoothing, Glorot and orthogonal initial weights rather than N(0, 0.01), batches of 64, because a
-thousandth of the paper's time must do; the readout sees s_i, as in the paper's main text, not s_{i-1}; and each
+thousandth of the paper's time must do; the output layer sees s_i, as in the paper's main text, not s_{i-1}; and each
 annotation has a linear view of its word added.
 """
 
 SAMPLE = Recipe(
     name="sample",
-    source=TextConfig(kind="word", vocabulary_size=1000, max_tokens=40),
-    target=TextConfig(kind="word", vocabulary_size=1000, max_tokens=40),
+    source=TokenizerConfig(kind="word", vocabulary_size=1000, max_tokens=40),
+    target=TokenizerConfig(kind="word", vocabulary_size=1000, max_tokens=40),
     model=ModelConfig(
         embedding_size=64,
         encoder=EncoderConfig(units=96, word_view=True),
         attention=AttentionConfig(units=96),
-        decoder=DecoderConfig(units=192, readout_units=96, readout_state="current"),
+        decoder=DecoderConfig(units=192, output_units=96, output_state="current"),
         dropout=0.1,
     ),
     train=TrainConfig(
         steps=1000,
         minutes=None,
         batch_size=64,
-        shapes=3,
+        length_buckets=3,
         learning_rate=4e-3,
         warmup_steps=100,
         label_smoothing=0.05,

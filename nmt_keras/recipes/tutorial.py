@@ -21,11 +21,11 @@ from nmt_keras.config import (
     EncoderConfig,
     ModelConfig,
     Recipe,
-    TextConfig,
+    TokenizerConfig,
     TrainConfig,
 )
 
-_WORDS = TextConfig(kind="word", vocabulary_size=20_000, lowercase=True, strip_accents=True)
+_WORDS = TokenizerConfig(kind="word", vocabulary_size=20_000, lowercase=True, strip_accents=True)
 
 TUTORIAL = Recipe(
     name="tutorial",
@@ -37,7 +37,7 @@ TUTORIAL = Recipe(
         encoder=EncoderConfig(cell="gru-reset-after", units=1024, direction="forward"),
         attention=AttentionConfig(kind="additive", units=1024),
         decoder=DecoderConfig(
-            order="attend-then-update", cell="gru-reset-after", units=1024, start="last", readout="state"
+            order="attend-then-update", cell="gru-reset-after", units=1024, initial_state="last", output="state"
         ),
         dropout=0.0,
     ),

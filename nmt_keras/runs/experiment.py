@@ -25,34 +25,42 @@ from contextlib import nullcontext
 from os import PathLike
 from pathlib import Path
 from typing import Any
+
 import keras
 import numpy as np
 import tensorflow as tf
-from nmt_keras.training.tensorboard import Board, Profiler
+
 from nmt_keras.config import ExportConfig, Recipe, RunOptions, TrainConfig, require
 from nmt_keras.corpus import Pair, SplitCorpus, part_sha256
-from nmt_keras.corpus.batches import Batches, BatchSource, TokenLists, choose_shapes, rows_by_shape
-from nmt_keras.corpus.batching import batch_pairs
-from nmt_keras.corpus.batching import encode_lines
+from nmt_keras.corpus.batches import Batches, BatchSource, TokenLists, choose_buckets, rows_by_bucket
+from nmt_keras.corpus.batching import batch_pairs, encode_lines
 from nmt_keras.corpus.shards import PreparedCorpus, ShardedBatches
-from nmt_keras.models.ensemble import Ensemble
+from nmt_keras.evaluation.metrics import bleu
 from nmt_keras.evaluation.report import Report, evaluate, read_scores, write_score
 from nmt_keras.export import PLAIN, export, prune, read_manifest, versions
 from nmt_keras.files import PARTIAL, make_folder, settle_below, write_whole
-from nmt_keras.training.execution import Execution, choose_execution
-from nmt_keras.translation.unknown_words import learn_lexicon, load_lexicon, save_lexicon
-from nmt_keras.evaluation.metrics import bleu
-from nmt_keras.models.seq2seq import Seq2Seq, build_model
-from nmt_keras.search.shortlist import learn_partners, load_partners, save_partners
 from nmt_keras.layers.matmul import multiplies_bfloat16
-from nmt_keras.search.shortlist import Shortlist
-from nmt_keras.text import Text, fit_text, load_text
-from nmt_keras.training import average_weights, forward, is_chief, is_finished, load_weights, newest, save_weights, train
-from nmt_keras.training.lock import sole_trainer
+from nmt_keras.models.ensemble import Ensemble
+from nmt_keras.models.seq2seq import Seq2Seq, build_model
+from nmt_keras.search.shortlist import Shortlist, learn_lexical_table, load_lexical_table, save_lexical_table
+from nmt_keras.text import Tokenizer, fit_tokenizer, load_tokenizer
+from nmt_keras.training import (
+    average_weights,
+    forward,
+    is_chief,
+    is_finished,
+    load_weights,
+    newest,
+    save_weights,
+    train,
+)
 from nmt_keras.training.checkpoint_index import mend_record
+from nmt_keras.training.execution import Execution, choose_execution
+from nmt_keras.training.lock import sole_trainer
+from nmt_keras.training.tensorboard import Profiler, TensorBoardCallback
 from nmt_keras.translation.model_translator import ModelTranslator
 from nmt_keras.translation.translator import Translator
-from nmt_keras.translation.unknown_words import UnknownWords
+from nmt_keras.translation.unknown_words import UnknownWords, learn_lexicon, load_lexicon, save_lexicon
 
 AS_ALWAYS = RunOptions()
 
@@ -133,21 +141,23 @@ class Experiment:
             },
         }
 
-        def fit() -> tuple[Text, Text]:
+        def fit() -> tuple[Tokenizer, Tokenizer]:
             report("learning the vocabularies from the training part")
             return (
-                fit_text(self.recipe.source, [pair.source for pair in corpus.train]),
-                fit_text(self.recipe.target, [pair.target for pair in corpus.train]),
+                fit_tokenizer(self.recipe.source, [pair.source for pair in corpus.train]),
+                fit_tokenizer(self.recipe.target, [pair.target for pair in corpus.train]),
             )
 
-        def make_batches(source_text: Text, target_text: Text) -> BatchSource:
-            return batch_pairs(corpus.train, (source_text, target_text), self.recipe.train, report, alignments)
+        def make_batches(source_tokenizer: Tokenizer, target_tokenizer: Tokenizer) -> BatchSource:
+            return batch_pairs(
+                corpus.train, (source_tokenizer, target_tokenizer), self.recipe.train, report, alignments
+            )
 
         def encoded() -> tuple[TokenLists, TokenLists]:
             pairs = _evenly(corpus.train, SHORTLIST_PAIRS)
-            source_text, target_text = self._texts()
-            source, _ = encode_lines(source_text, [pair.source for pair in pairs])
-            target, _ = encode_lines(target_text, [pair.target for pair in pairs])
+            source_tokenizer, target_tokenizer = self._tokenizers()
+            source, _ = encode_lines(source_tokenizer, [pair.source for pair in pairs])
+            target, _ = encode_lines(target_tokenizer, [pair.target for pair in pairs])
             return source, target
 
         self._train(facts, fit, make_batches, corpus.valid, report, show, options, strategy)
@@ -178,7 +188,7 @@ class Experiment:
         Raises:
             ValueError: the corpus was prepared for other texts or for longer sentences than the recipe trains on.
         """
-        texts = load_text(corpus.folder / "source"), load_text(corpus.folder / "target")
+        texts = load_tokenizer(corpus.folder / "source"), load_tokenizer(corpus.folder / "target")
         corpus.require_its_vocabularies()
         for side, text, wanted in zip(
             ("source", "target"), texts, (self.recipe.source, self.recipe.target), strict=True
@@ -205,12 +215,12 @@ class Experiment:
             "sha256": {"train": corpus.sha256, "valid": part_sha256(valid, key_side="target"), "test": ""},
         }
 
-        def make_batches(*_: Text) -> BatchSource:
+        def make_batches(*_: Tokenizer) -> BatchSource:
             config = self.recipe.train
             report(f"{len(corpus):,} pairs to train on; left out when they were prepared: {corpus.told_left_out()}")
             return ShardedBatches(
                 corpus,
-                shapes=config.shapes,
+                buckets=config.length_buckets,
                 batch_size=config.batch_size,
                 batch_tokens=config.batch_tokens,
                 pool_size=config.pool_size,
@@ -229,8 +239,8 @@ class Experiment:
     def _train(
         self,
         facts: Mapping[str, Any],
-        fit: Callable[[], tuple[Text, Text]],
-        make_batches: Callable[[Text, Text], BatchSource],
+        fit: Callable[[], tuple[Tokenizer, Tokenizer]],
+        make_batches: Callable[[Tokenizer, Tokenizer], BatchSource],
         valid: Sequence[Pair],
         report: Callable[[str], None],
         show: Callable[[int, int, Mapping[str, float]], None],
@@ -253,7 +263,7 @@ class Experiment:
                 tf.config.experimental.enable_op_determinism()
             config = self.recipe.train
             tf.keras.utils.set_random_seed(config.seed)
-            texts = self._texts()
+            texts = self._tokenizers()
             batches = make_batches(*texts)
             with strategy.scope() if strategy else nullcontext():
                 model = build_for_training(self.recipe, *(text.vocabulary_size for text in texts))
@@ -278,7 +288,9 @@ class Experiment:
                     show_and_profile,
                     identity=self.identity(),
                     previous=options.previous,
-                    observe=Board(board, translator, valid[:SHOWN_SENTENCES]).observe if shown else _nothing,
+                    observe=TensorBoardCallback(board, translator, valid[:SHOWN_SENTENCES]).observe
+                    if shown
+                    else _nothing,
                     strategy=strategy,
                 )
         return True
@@ -302,9 +314,9 @@ class Experiment:
         if (self.folder / SHORTLIST).exists():
             return
         report("learning which target tokens compete for which source tokens, should a search ask for a shortlist")
-        sizes = [text.vocabulary_size for text in self._texts()]
+        sizes = [text.vocabulary_size for text in self._tokenizers()]
         with sole_trainer(self.folder):
-            save_partners(learn_partners(*encoded(), *sizes), self.folder / SHORTLIST)
+            save_lexical_table(learn_lexical_table(*encoded(), *sizes), self.folder / SHORTLIST)
 
     def average(self, count: int, folder: str | PathLike[str]) -> Experiment:
         """Makes ``folder`` a finished run whose model is the mean of this one's last ``count`` checkpoints.
@@ -318,8 +330,8 @@ class Experiment:
         made = Path(folder)
         if (made / "recipe.json").exists():
             raise FileExistsError(f"{made}: expected a new run directory, received one that holds a run. Name another.")
-        source_text, target_text = self._texts()
-        model = build_model(self.recipe.model, source_text.vocabulary_size, target_text.vocabulary_size)
+        source_tokenizer, target_tokenizer = self._tokenizers()
+        model = build_model(self.recipe.model, source_tokenizer.vocabulary_size, target_tokenizer.vocabulary_size)
         make_folder(made)
         steps = average_weights(model, self.folder / "checkpoints", count)
         save_weights(model, made / "checkpoints", steps[-1])
@@ -335,14 +347,16 @@ class Experiment:
 
     def translator(self) -> ModelTranslator:
         """The run's best model, ready to translate."""
-        source_text, target_text = self._texts()
-        model = build_model(self.recipe.model, source_text.vocabulary_size, target_text.vocabulary_size)
+        source_tokenizer, target_tokenizer = self._tokenizers()
+        model = build_model(self.recipe.model, source_tokenizer.vocabulary_size, target_tokenizer.vocabulary_size)
         load_weights(model, self.folder / "checkpoints")
         lexicon = load_lexicon(self.folder / LEXICON) if (self.folder / LEXICON).exists() else {}
         shortlist = None
         if (self.folder / SHORTLIST).exists():
-            shortlist = Shortlist(load_partners(self.folder / SHORTLIST), target_text.vocabulary_size)
-        return ModelTranslator(source_text, target_text, model, self.recipe.search, UnknownWords(lexicon), shortlist)
+            shortlist = Shortlist(load_lexical_table(self.folder / SHORTLIST), target_tokenizer.vocabulary_size)
+        return ModelTranslator(
+            source_tokenizer, target_tokenizer, model, self.recipe.search, UnknownWords(lexicon), shortlist
+        )
 
     def evaluate(self, translator: Translator, part: str, pairs: Sequence[Pair]) -> Report:
         """Evaluates a part and writes its scores into ``scores.json``."""
@@ -366,13 +380,13 @@ class Experiment:
         config: ExportConfig = PLAIN,
         *,
         languages: Languages = (None, None),
-        keep: int | None = None,
+        max_to_keep: int | None = None,
         labelled: Collection[int] = (),
     ) -> Path:
         """Exports the best model as the next version; the newest, if it is the same export, serves as it is.
 
-        ``languages`` are the codes of source and target, for the model's card; ``config``, ``keep`` and ``labelled``
-        are those of ``nmt_keras.export.export``.
+        ``languages`` are the codes of source and target, for the model's card; ``config``,
+        ``max_to_keep`` and ``labelled`` are those of ``nmt_keras.export.export``.
         """
         best = self._checkpoint()
         manifest = {
@@ -385,10 +399,10 @@ class Experiment:
             latest = model_folder / str(version)
             known = read_manifest(latest)
             if all(known.get(name) == manifest[name] for name in ("checkpoint", "search", "export")):
-                if keep is not None:
-                    prune(model_folder, keep, labelled)
+                if max_to_keep is not None:
+                    prune(model_folder, max_to_keep, labelled)
                 return latest
-        return export(translator, model_folder, manifest, config, keep=keep, labelled=labelled)
+        return export(translator, model_folder, manifest, config, max_to_keep=max_to_keep, labelled=labelled)
 
     def facts(self, translator: ModelTranslator, languages: Languages) -> dict[str, Any]:
         """What a manifest says of this run, and of any ensemble that it is the first of."""
@@ -416,10 +430,10 @@ class Experiment:
         record = {"corpus": corpus["sha256"], "vocabulary": {side: text["sha256"] for side, text in texts.items()}}
         return _flat({**dataclasses.asdict(self.recipe), **record})
 
-    def _texts(self) -> tuple[Text, Text]:
-        return load_text(self.folder / "source"), load_text(self.folder / "target")
+    def _tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
+        return load_tokenizer(self.folder / "source"), load_tokenizer(self.folder / "target")
 
-    def _prepare(self, facts: Mapping[str, Any], fit: Callable[[], tuple[Text, Text]], chief: bool) -> None:
+    def _prepare(self, facts: Mapping[str, Any], fit: Callable[[], tuple[Tokenizer, Tokenizer]], chief: bool) -> None:
         """Writes what the run is made of; the recipe last, so that a run that has one has all.
 
         Args:
@@ -559,12 +573,12 @@ def validation(
     ``valid_bleu``, of an evenly spaced sample of ``config.validation_sentences`` of them. Batches have no more rows
     than those of training, for which there is memory.
     """
-    source, _ = encode_lines(translator.source_text, [pair.source for pair in pairs])
-    target, _ = encode_lines(translator.target_text, [pair.target for pair in pairs])
-    shapes = choose_shapes(source.lengths, target.lengths, count=8)
-    trained = rows_by_shape(shapes, config.batch_size, config.batch_tokens)
+    source, _ = encode_lines(translator.source_tokenizer, [pair.source for pair in pairs])
+    target, _ = encode_lines(translator.target_tokenizer, [pair.target for pair in pairs])
+    buckets = choose_buckets(source.lengths, target.lengths, count=8)
+    trained = rows_by_bucket(buckets, config.batch_size, config.batch_tokens)
     rows = {shape: min(count, MOST_VALIDATED) for shape, count in trained.items()}
-    batches = Batches(source, target, batch_size=rows, shapes=shapes, pool_size=len(pairs), seed=0)
+    batches = Batches(source, target, batch_size=rows, buckets=buckets, pool_size=len(pairs), seed=0)
     ids = tf.TensorSpec([None, None], tf.int32)
     measure = tf.function(
         lambda source, target: forward(model, source, target, smoothing=0.0),
@@ -610,7 +624,7 @@ def load_runs(paths: Sequence[str | PathLike[str]]) -> ModelTranslator:
     translators = [experiment.translator() for experiment in experiments]
     first = translators[0]
     model = Ensemble([translator.model for translator in translators])
-    texts = first.source_text, first.target_text
+    texts = first.source_tokenizer, first.target_tokenizer
     return ModelTranslator(*texts, model, first.search, first.unknown_words, first.shortlist)
 
 

@@ -17,7 +17,7 @@ _KEPT = float("inf")
 
 def beam_search(
     step: StepFunction,
-    carry: Any,
+    state: Any,
     memory: Any,
     limits: tf.Tensor,
     *,
@@ -34,8 +34,8 @@ def beam_search(
     at its limit. Hypotheses that the limit cut rank behind all that ended.
 
     Args:
-        step: (ids [B, K], carry, memory) -> logits, alignment and carry.
-        carry: before the first token, nest of [B, 1, ...].
+        step: (ids [B, K], state, memory) -> logits, alignment and state.
+        state: before the first token, nest of [B, 1, ...].
         memory: nest of [B, ...], passed on to ``step``, never tiled.
         limits: [B] int32, tokens of each hypothesis at the most, END included; at least 1.
         width: hypotheses of a sentence, finished ones included.
@@ -70,7 +70,7 @@ def beam_search(
 
     return explore(
         step,
-        carry,
+        state,
         memory,
         limits,
         rule,

@@ -35,17 +35,17 @@ class Constraints(NamedTuple):
             return ()
         return tf.pad(self.prefix, [[0, 0], [0, tf.reduce_max(tf.pad(limits, [[0, 1]]))]])
 
-    def price(self, time: tf.Tensor) -> tf.Tensor:
+    def logit_bias(self, time: tf.Tensor) -> tf.Tensor:
         """[5] float32: what is added to the logits of PAD, UNK, START, END and of any word, 0 or -infinity."""
-        prices = [0.0] * 5
-        prices[PAD] = prices[START] = _IMPOSSIBLE
+        biases = [0.0] * 5
+        biases[PAD] = biases[START] = _IMPOSSIBLE
         if not self.unk_allowed:
-            prices[UNK] = _IMPOSSIBLE
+            biases[UNK] = _IMPOSSIBLE
         if self.min_tokens == 1:
-            return tf.constant(prices)
-        early = [*prices]
+            return tf.constant(biases)
+        early = [*biases]
         early[END] = _IMPOSSIBLE
-        return tf.where(time + 1 < self.min_tokens, early, prices)
+        return tf.where(time + 1 < self.min_tokens, early, biases)
 
     @property
     def bannable(self) -> int:
@@ -57,9 +57,9 @@ UNCONSTRAINED = Constraints()
 """Any translation may come."""
 
 
-def priced(values: tf.Tensor, ids: tf.Tensor, prices: tf.Tensor) -> tf.Tensor:
-    """``values`` of the tokens ``ids``, -infinity where ``prices`` (see ``Constraints.price``) forbid them."""
-    return values + tf.gather(prices, tf.minimum(ids, END + 1))
+def biased(values: tf.Tensor, ids: tf.Tensor, biases: tf.Tensor) -> tf.Tensor:
+    """``values`` of the tokens ``ids``, -infinity where ``biases`` (see ``Constraints.logit_bias``) forbid them."""
+    return values + tf.gather(biases, tf.minimum(ids, END + 1))
 
 
 class Candidates(NamedTuple):
@@ -83,7 +83,7 @@ def candidates(
     """
     values, ids = largest(logits, count + constraints.bannable)
     normaliser = log_normaliser(logits, peak=values[..., :1])
-    log_probs = priced(values, ids, constraints.price(time)) - normaliser
+    log_probs = biased(values, ids, constraints.logit_bias(time)) - normaliser
     if isinstance(forced, tuple):
         return Candidates(ids, log_probs)
     is_forced = tf.not_equal(forced, PAD)[:, tf.newaxis, tf.newaxis]

@@ -20,12 +20,12 @@ class StepLike(Protocol):
         """[B, Q, S] float."""
 
     @property
-    def carry(self) -> Any:
+    def state(self) -> Any:
         """Nest of [B, Q, ...]."""
 
 
 StepFunction = Callable[[tf.Tensor, Any, Any], StepLike]
-"""(last tokens [B, Q] int32, carry of [B, Q, ...], memory of [B, ...]) -> logits, alignment and the next carry."""
+"""(last tokens [B, Q] int32, state of [B, Q, ...], memory of [B, ...]) -> logits, alignment and the next state."""
 
 
 class Hypotheses(NamedTuple):

@@ -15,7 +15,7 @@ from nmt_keras.search.ranking import PER_TOKEN, Ranking
 
 def greedy(
     step: StepFunction,
-    carry: Any,
+    state: Any,
     memory: Any,
     limits: tf.Tensor,
     *,
@@ -25,7 +25,7 @@ def greedy(
     """Takes the most probable token at every step: beam search of width 1, without what a beam needs.
 
     Args:
-        step, carry, memory, limits, ranking, constraints: as for :func:`~nmt_keras.search.beam_search`.
+        step, state, memory, limits, ranking, constraints: as for :func:`~nmt_keras.search.beam_search`.
 
     Returns:
         Hypotheses with K = 1.
@@ -37,7 +37,7 @@ def greedy(
         ids = tf.gather(found.ids, best, batch_dims=2)[..., 0]
         return _gone_on(now, ids, tf.reduce_max(found.log_probs, axis=-1))
 
-    return explore(step, carry, memory, limits, rule, ranking=ranking, hints=constraints.forced(limits))
+    return explore(step, state, memory, limits, rule, ranking=ranking, hints=constraints.forced(limits))
 
 
 def _gone_on(now: Situation, ids: tf.Tensor, gained: tf.Tensor) -> Choice:

@@ -11,7 +11,7 @@ from nmt_keras.search.contract import StepFunction
 from nmt_keras.search.sampling import _log_probs
 
 
-class Forced(NamedTuple):
+class LogLikelihood(NamedTuple):
     """What a model says of given translations."""
 
     log_probs: tf.Tensor  # [B] float32, nats: the sum over the tokens
@@ -19,11 +19,11 @@ class Forced(NamedTuple):
     alignments: tf.Tensor  # [B, T, S] float32; 0 at padding
 
 
-def force(step: StepFunction, carry: Any, memory: Any, ids: tf.Tensor, lengths: tf.Tensor) -> Forced:
+def log_likelihood(step: StepFunction, state: Any, memory: Any, ids: tf.Tensor, lengths: tf.Tensor) -> LogLikelihood:
     """The log-probability of given translations: what a search that chose those tokens would have summed.
 
     Args:
-        step, carry, memory: as for :func:`~nmt_keras.search.beam_search`.
+        step, state, memory: as for :func:`~nmt_keras.search.beam_search`.
         ids: [B, T] int32, T >= 1: the tokens, END included if it is part of what is scored.
         lengths: [B] int32 tokens to score.
     """
@@ -31,19 +31,19 @@ def force(step: StepFunction, carry: Any, memory: Any, ids: tf.Tensor, lengths: 
     previous = tf.pad(ids[:, :-1], [[0, 0], [1, 0]], constant_values=START)
 
     def advance(
-        time: tf.Tensor, carry: Any, gained: tf.TensorArray, aligned: tf.TensorArray
+        time: tf.Tensor, state: Any, gained: tf.TensorArray, aligned: tf.TensorArray
     ) -> tuple[tf.Tensor, Any, tf.TensorArray, tf.TensorArray]:
-        result = step(previous[:, time, tf.newaxis], carry, memory)
+        result = step(previous[:, time, tf.newaxis], state, memory)
         log_probs = _log_probs(tf.cast(result.logits, tf.float32), ids[:, time, tf.newaxis])[:, 0]
         alignment = tf.cast(result.alignment, tf.float32)[:, 0]
-        return time + 1, result.carry, gained.write(time, log_probs), aligned.write(time, alignment)
+        return time + 1, result.state, gained.write(time, log_probs), aligned.write(time, alignment)
 
     _, _, gained, aligned = tf.while_loop(
         lambda time, *_: time < steps,
         advance,
         (
             tf.constant(0),
-            carry,
+            state,
             tf.TensorArray(tf.float32, size=steps, element_shape=[None]),
             tf.TensorArray(tf.float32, size=steps, element_shape=[None, None]),
         ),
@@ -51,4 +51,4 @@ def force(step: StepFunction, carry: Any, memory: Any, ids: tf.Tensor, lengths: 
     real = tf.sequence_mask(lengths, steps)
     token_log_probs = tf.where(real, tf.transpose(gained.stack()), 0.0)
     alignments = tf.where(real[..., tf.newaxis], tf.transpose(aligned.stack(), [1, 0, 2]), 0.0)
-    return Forced(tf.reduce_sum(token_log_probs, axis=1), token_log_probs, alignments)
+    return LogLikelihood(tf.reduce_sum(token_log_probs, axis=1), token_log_probs, alignments)

@@ -26,7 +26,7 @@ DONE_SHARE = 0.25
 class Beam(NamedTuple):
     """Q hypotheses of each of the b sentences that are not done; the first dimension of every field is b."""
 
-    carry: Any  # nest of [b, Q, ...]
+    state: Any  # nest of [b, Q, ...]
     ids: tf.Tensor  # [b, Q] int32: the last tokens
     path: tf.Tensor  # [b, Q, t] int32: token * Q + the hypothesis that it continued, for each token so far
     log_probs: tf.Tensor  # [b, Q] float32, nats; -infinity in a place that holds no hypothesis
@@ -66,7 +66,7 @@ class Found(NamedTuple):
 
 def explore(
     step: StepFunction,
-    carry: Any,
+    state: Any,
     memory: Any,
     limits: tf.Tensor,
     rule: Rule,
@@ -80,7 +80,7 @@ def explore(
 
     Args:
         step: see ``StepFunction``.
-        carry: before the first token, nest of [B, 1, ...].
+        state: before the first token, nest of [B, 1, ...].
         memory: nest of [B, ...] for ``step``; None may stand in it. It is never tiled.
         limits: [B] int32, tokens of a hypothesis at the most, END included; at least 1.
         rule: chooses tokens.
@@ -100,12 +100,12 @@ def explore(
         began = time
 
         def advance(time: tf.Tensor, beam: Beam, alignments: tf.TensorArray) -> tuple[Any, ...]:
-            result = step(beam.ids, beam.carry, memory_here)
+            result = step(beam.ids, beam.state, memory_here)
             alignment = tf.cast(result.alignment, tf.float32)
             frozen = (beam.scores > RUNNING) | beam.done[:, tf.newaxis]
             now = tf.nest.map_structure(lambda hint: hint[:, time], hints_here)
             choice = rule(Situation(tf.cast(result.logits, tf.float32), beam.log_probs, frozen, time, now))
-            beam = _grown(beam._replace(carry=result.carry), choice, alignment, frozen, ranking, time + 1)
+            beam = _grown(beam._replace(state=result.state), choice, alignment, frozen, ranking, time + 1)
             beam = beam._replace(done=(time + 1 >= limits_here) | _decided(beam, ceiling, n_best))
             return time + 1, beam, alignments.write(time - began, alignment)
 
@@ -127,7 +127,7 @@ def explore(
             phase + 1,
         )
 
-    beam = _begun(carry, batch, width, ranking)
+    beam = _begun(state, batch, width, ranking)
     found = Found(beam.path, beam.log_probs, beam.attention)
     pieces = tf.TensorArray(
         tf.float32, size=0, dynamic_size=True, element_shape=[None, None, width, None], infer_shape=False
@@ -148,11 +148,11 @@ def explore(
     return _best(found, pieces.concat(), n_best, ranking)
 
 
-def _begun(carry: Any, batch: tf.Tensor, width: int, ranking: Ranking) -> Beam:
+def _begun(state: Any, batch: tf.Tensor, width: int, ranking: Ranking) -> Beam:
     """One hypothesis without a token in the first place; the other places are empty."""
     log_probs = tf.where(tf.range(width) == 0, 0.0, float("-inf"))
     return Beam(
-        carry=tf.nest.map_structure(lambda x: tf.repeat(x, width, axis=1), carry),
+        state=tf.nest.map_structure(lambda x: tf.repeat(x, width, axis=1), state),
         ids=tf.fill([batch, width], START),
         path=tf.zeros([batch, width, 0], tf.int32),
         log_probs=tf.tile(log_probs[tf.newaxis], [batch, 1]),
@@ -165,21 +165,21 @@ def _begun(carry: Any, batch: tf.Tensor, width: int, ranking: Ranking) -> Beam:
 def _grown(
     beam: Beam, choice: Choice, alignment: tf.Tensor, frozen: tf.Tensor, ranking: Ranking, lengths: tf.Tensor
 ) -> Beam:
-    """The hypotheses with the chosen tokens, ``lengths`` [] long: each inherits its parent's carry, path and score."""
-    path, scores, attention, carry = beam.path, beam.scores, beam.attention, beam.carry
+    """The hypotheses with the chosen tokens, ``lengths`` [] long: each inherits its parent's state, path and score."""
+    path, scores, attention, state = beam.path, beam.scores, beam.attention, beam.state
     if ranking.coverage:
         attention += tf.where(frozen[..., tf.newaxis], 0.0, alignment)
     taken = choice.ids
     if choice.parents is not None:
-        path, scores, attention, carry = tf.nest.map_structure(
-            lambda x: tf.gather(x, choice.parents, batch_dims=1), (path, scores, attention, carry)
+        path, scores, attention, state = tf.nest.map_structure(
+            lambda x: tf.gather(x, choice.parents, batch_dims=1), (path, scores, attention, state)
         )
         # a place without a hypothesis has some parent too, but not its score
         scores = tf.where(choice.log_probs > float("-inf"), scores, RUNNING)
         taken = taken * beam.ids.shape[1] + choice.parents
     ended = tf.equal(choice.ids, END)
     return beam._replace(
-        carry=carry,
+        state=state,
         ids=choice.ids,
         path=tf.concat([path, taken[..., tf.newaxis]], axis=-1),
         log_probs=choice.log_probs,

@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from nmt_keras.config import PAD
-from nmt_keras.search.candidates import UNCONSTRAINED, Constraints, log_normaliser, priced
+from nmt_keras.search.candidates import UNCONSTRAINED, Constraints, biased, log_normaliser
 from nmt_keras.search.contract import Hypotheses, StepFunction
 from nmt_keras.search.greedy import _gone_on
 from nmt_keras.search.loop import Choice, Situation, explore
@@ -16,7 +16,7 @@ from nmt_keras.search.ranking import PER_TOKEN, Ranking
 
 def sample(
     step: StepFunction,
-    carry: Any,
+    state: Any,
     memory: Any,
     limits: tf.Tensor,
     *,
@@ -33,7 +33,7 @@ def sample(
     log-probabilities returned are the model's own, at temperature 1 over all tokens.
 
     Args:
-        step, carry, memory, limits, ranking, constraints: as for :func:`~nmt_keras.search.beam_search`.
+        step, state, memory, limits, ranking, constraints: as for :func:`~nmt_keras.search.beam_search`.
         noise: [B, T] float32 in [0, 1), one number per token; T covers the largest limit. See :func:`uniform`.
         temperature: above 0.
         top_k: draw among this many most probable tokens only (Fan et al. 2018); None for all.
@@ -47,7 +47,7 @@ def sample(
     def rule(now: Situation) -> Choice:
         forced, chance = now.hints
         words = now.logits.shape[-1]
-        values = priced(now.logits, tf.range(words), constraints.price(now.time)) / temperature
+        values = biased(now.logits, tf.range(words), constraints.logit_bias(now.time)) / temperature
         ids = None
         if top_k is not None or top_p < 1.0:
             values, ids = tf.math.top_k(values, min(top_k or words, words))
@@ -63,11 +63,11 @@ def sample(
         return _gone_on(now, drawn, _log_probs(now.logits, drawn))
 
     hints = (constraints.forced(limits), noise)
-    return explore(step, carry, memory, limits, rule, ranking=ranking, hints=hints)
+    return explore(step, state, memory, limits, rule, ranking=ranking, hints=hints)
 
 
 def uniform(keys: tf.Tensor, count: int | tf.Tensor, seed: int) -> tf.Tensor:
-    """Noise for :func:`sample`: ``count`` numbers in [0, 1) for each of ``keys`` [B] string, [B, count] float32.
+    """Randomness for :func:`sample`: ``count`` numbers in [0, 1) for each of ``keys`` [B] string, [B, count] float32.
 
     They are a pure function of (key, position, seed), a keyed hash (SipHash): whatever stands in the batch beside a key
     changes nothing, and the same sentence is always translated alike.

@@ -1,7 +1,7 @@
 """Vocabulary shortlists: the few target tokens that a sentence's own tokens may become, instead of all V.
 
 The softmax is the largest product of a search's step. Jean, Cho, Memisevic, Bengio 2015 (section 3.3) let the most
-frequent target words compete, and those that a dictionary has for the source's words. See ``partners`` for ours.
+frequent target words compete, and those that a dictionary has for the source's words. See ``LexicalTable`` for ours.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ class Words(NamedTuple):
     """The target tokens that compete in a batch: those of all its sentences' shortlists."""
 
     ids: tf.Tensor  # [C] int32, ascending; the special ids first, at their own places
-    price: tf.Tensor  # [B, C] float32: 0 for the tokens of a sentence's own shortlist, -infinity for the others
+    logit_bias: tf.Tensor  # [B, C] float32: 0 for the tokens of a sentence's own shortlist, -infinity for the others
 
 
 class Shortlist(tf.Module):
     """Gives a batch its words.
 
     Args:
-        partners: learnt from the training part.
+        table: learnt from the training part.
         vocabulary_size: V of the target.
     """
 
-    def __init__(self, partners: Partners, vocabulary_size: int):
+    def __init__(self, table: LexicalTable, vocabulary_size: int):
         super().__init__(name="shortlist")
         self.vocabulary_size = vocabulary_size
-        self.narrows = len(partners.common) < vocabulary_size  # whether there is anything to leave out
-        self._by_source = tf.Variable(partners.by_source, trainable=False, name="by_source")
-        is_common = np.isin(np.arange(vocabulary_size), partners.common)
+        self.narrows = len(table.common) < vocabulary_size  # whether there is anything to leave out
+        self._by_source = tf.Variable(table.by_source, trainable=False, name="by_source")
+        is_common = np.isin(np.arange(vocabulary_size), table.common)
         self._is_common = tf.Variable(is_common, trainable=False, name="is_common")
 
     def words(self, ids: tf.Tensor, size: int, also: tf.Tensor | None = None) -> Words:
@@ -81,9 +81,9 @@ class Narrowed:
         self.model, self.words = model, words
         self._softmax = model.softmax_of(words.ids)
 
-    def step(self, ids: tf.Tensor, carry: Any, memory: Any) -> Any:
+    def step(self, ids: tf.Tensor, state: Any, memory: Any) -> Any:
         """As the model's, of C words."""
-        return self.model.step(tf.gather(self.words.ids, ids), carry, memory, self._softmax)
+        return self.model.step(tf.gather(self.words.ids, ids), state, memory, self._softmax)
 
     def places(self, ids: tf.Tensor) -> tf.Tensor:
         """Where tokens of the vocabulary, all of which compete, stand among the words."""
@@ -104,16 +104,16 @@ ROWS_AT_ONCE = 64
 """Source tokens that are counted at a time: memory holds so many rows of all that occurs together."""
 
 
-class Partners(NamedTuple):
+class LexicalTable(NamedTuple):
     """What a training part says of target tokens."""
 
     by_source: np.ndarray  # [source V, MAX_SHORTLIST] int32: for each source token, best first; PAD where there is none
     common: np.ndarray  # [COMMON or fewer] int32: the special ids, then the most frequent others
 
 
-def learn_partners(
+def learn_lexical_table(
     source: TokenLists, target: TokenLists, source_size: int, target_size: int, common: int = COMMON
-) -> Partners:
+) -> LexicalTable:
     """Which target tokens occur beside which source tokens more than chance would have it.
 
     Ranked by their part of the mutual information, n(s, t) · log(N n(s, t) / (n(s) n(t))), where n counts the pairs of
@@ -141,7 +141,7 @@ def learn_partners(
         by_source[begin + rows[kept], rank[kept]] = columns[kept]
     frequent = np.argsort(-alone[1], kind="stable")
     always = [*range(SPECIALS), *frequent[frequent >= SPECIALS][: common - SPECIALS]]
-    return Partners(by_source, np.array(always, np.int32))
+    return LexicalTable(by_source, np.array(always, np.int32))
 
 
 def _occurrences(tokens: TokenLists, size: int) -> scipy.sparse.csr_matrix:
@@ -153,15 +153,15 @@ def _occurrences(tokens: TokenLists, size: int) -> scipy.sparse.csr_matrix:
     return found
 
 
-def save_partners(partners: Partners, path: str | PathLike[str]) -> None:
+def save_lexical_table(table: LexicalTable, path: str | PathLike[str]) -> None:
     """Writes the tables, whole or not at all."""
     content = io.BytesIO()
-    np.savez_compressed(content, **partners._asdict())
+    np.savez_compressed(content, **table._asdict())
     write_whole(Path(path), content.getvalue())
 
 
-def load_partners(path: str | PathLike[str]) -> Partners:
-    """The tables that ``save_partners`` wrote.
+def load_lexical_table(path: str | PathLike[str]) -> LexicalTable:
+    """The tables that ``save_lexical_table`` wrote.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -170,6 +170,6 @@ def load_partners(path: str | PathLike[str]) -> Partners:
     content = Path(path).read_bytes()
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
-            return Partners(**{name: file[name] for name in Partners._fields})
+            return LexicalTable(**{name: file[name] for name in LexicalTable._fields})
     except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise ValueError(f"{path}: expected a run's shortlist, received a file that is none ({error}).") from error

@@ -8,34 +8,34 @@ from __future__ import annotations
 from collections.abc import Iterable
 from os import PathLike
 
-from nmt_keras.config import END, PAD, START, UNK, TextConfig
+from nmt_keras.config import END, PAD, START, UNK, TokenizerConfig
 from nmt_keras.text.storage import read_config
-from nmt_keras.text.subword import SubwordText
-from nmt_keras.text.tokens import Text, Tokens
-from nmt_keras.text.word import WordText
+from nmt_keras.text.subword import SubwordTokenizer
+from nmt_keras.text.tokens import Tokenizer, Tokens
+from nmt_keras.text.word import WordTokenizer
 
 __all__ = [
     "END",
     "PAD",
     "START",
     "UNK",
-    "SubwordText",
+    "SubwordTokenizer",
     "Text",
     "Tokens",
-    "WordText",
-    "fit_text",
-    "load_text",
+    "WordTokenizer",
+    "fit_tokenizer",
+    "load_tokenizer",
     "read_config",
 ]
 
-_KINDS: dict[str, type[WordText] | type[SubwordText]] = {
-    "word": WordText,
-    "subword": SubwordText,
-    "character": SubwordText,
+_KINDS: dict[str, type[WordTokenizer] | type[SubwordTokenizer]] = {
+    "word": WordTokenizer,
+    "subword": SubwordTokenizer,
+    "character": SubwordTokenizer,
 }
 
 
-def fit_text(config: TextConfig, lines: Iterable[str]) -> Text:
+def fit_tokenizer(config: TokenizerConfig, lines: Iterable[str]) -> Tokenizer:
     """The text of ``config.kind`` whose vocabulary is learnt from ``lines``: one side of the training part alone.
 
     Raises:
@@ -44,8 +44,8 @@ def fit_text(config: TextConfig, lines: Iterable[str]) -> Text:
     return _KINDS[config.kind].fit(lines, config)
 
 
-def load_text(folder: str | PathLike[str]) -> Text:
-    """The text that ``Text.save`` wrote into ``folder``.
+def load_tokenizer(folder: str | PathLike[str]) -> Tokenizer:
+    """The text that ``Tokenizer.save`` wrote into ``folder``.
 
     Raises:
         FileNotFoundError: a file is missing.

@@ -10,14 +10,14 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from nmt_keras.config import TextConfig
+from nmt_keras.config import TokenizerConfig
 from nmt_keras.files import make_folder, write_whole, writing
 
 RECORD_FILE = "text.json"
 _NEXT_STEP = "Restore the folder from a copy; a text fitted anew needs a model trained anew."
 
 
-def write_record(folder: Path, config: TextConfig, vocabulary_file: str, vocabulary: bytes) -> None:
+def write_record(folder: Path, config: TokenizerConfig, vocabulary_file: str, vocabulary: bytes) -> None:
     """Writes ``vocabulary``, and ``text.json`` with the configuration and its checksum, into ``folder``."""
     with writing(folder):
         make_folder(folder)
@@ -26,7 +26,7 @@ def write_record(folder: Path, config: TextConfig, vocabulary_file: str, vocabul
     write_whole(folder / RECORD_FILE, json.dumps(record, indent=2) + "\n")
 
 
-def read_config(folder: str | PathLike[str]) -> TextConfig:
+def read_config(folder: str | PathLike[str]) -> TokenizerConfig:
     """The configuration of the text in ``folder``.
 
     Raises:
@@ -36,7 +36,9 @@ def read_config(folder: str | PathLike[str]) -> TextConfig:
     return _config_of(_read_json(Path(folder) / RECORD_FILE), Path(folder) / RECORD_FILE)
 
 
-def read_record(folder: str | PathLike[str], kinds: Sequence[str], vocabulary_file: str) -> tuple[TextConfig, bytes]:
+def read_record(
+    folder: str | PathLike[str], kinds: Sequence[str], vocabulary_file: str
+) -> tuple[TokenizerConfig, bytes]:
     """The configuration and the vocabulary's bytes of the text in ``folder``, checked against the stored checksum.
 
     Raises:
@@ -49,7 +51,7 @@ def read_record(folder: str | PathLike[str], kinds: Sequence[str], vocabulary_fi
     if config.kind not in kinds:
         wanted = " or ".join(kinds)
         raise ValueError(
-            f"{path}: expected a {wanted} text, received kind {config.kind!r}. Load it with load_text(folder)."
+            f"{path}: expected a {wanted} text, received kind {config.kind!r}. Load it with load_tokenizer(folder)."
         )
     vocabulary = _read(Path(folder) / vocabulary_file)
     expected, received = record["sha256"].get(vocabulary_file), hashlib.sha256(vocabulary).hexdigest()
@@ -61,12 +63,14 @@ def read_record(folder: str | PathLike[str], kinds: Sequence[str], vocabulary_fi
     return config, vocabulary
 
 
-def _config_of(record: dict[str, Any], path: Path) -> TextConfig:
-    """The TextConfig that ``record`` holds."""
+def _config_of(record: dict[str, Any], path: Path) -> TokenizerConfig:
+    """The TokenizerConfig that ``record`` holds."""
     try:
-        return TextConfig(**record["config"])
+        return TokenizerConfig(**record["config"])
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{path}: expected the fields of a TextConfig under 'config'; {error} {_NEXT_STEP}") from error
+        raise ValueError(
+            f"{path}: expected the fields of a TokenizerConfig under 'config'; {error} {_NEXT_STEP}"
+        ) from error
 
 
 def _read_json(path: Path) -> dict[str, Any]:

@@ -27,7 +27,7 @@ import sentencepiece
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from nmt_keras.config import END, PAD, START, UNK, TextConfig
+from nmt_keras.config import END, PAD, START, UNK, TokenizerConfig
 from nmt_keras.files import write_whole
 from nmt_keras.text.storage import read_record, write_record
 from nmt_keras.text.tokens import SPECIAL_SURFACES, SPECIALS, Tokens, cut, replaced, spell, well_formed
@@ -44,14 +44,14 @@ _MAX_LINE_BYTES = 1 << 20  # longer lines teach nothing; the trainer's own limit
 _THREADS = 4  # a constant: the order of floating-point sums, and with it the model, depends on the number of threads
 
 
-class SubwordText(tf.Module):
-    """Pieces of words, or characters, to ids and back; ``TextConfig.kind`` says which.
+class SubwordTokenizer(tf.Module):
+    """Pieces of words, or characters, to ids and back; ``TokenizerConfig.kind`` says which.
 
     A piece is displayed as it stands in the text, with "▁" for the space in front of a word. A character spelt in bytes
     is displayed at its first byte, its other bytes as "", on the source side and on the target side.
     """
 
-    def __init__(self, model: bytes, config: TextConfig):
+    def __init__(self, model: bytes, config: TokenizerConfig):
         """Takes the bytes of a SentencePiece model that ``fit`` trained."""
         super().__init__(name="subword_text")
         self.config = config
@@ -66,7 +66,7 @@ class SubwordText(tf.Module):
         self._spelling = tf.strings.regex_replace(self._raw, _SPACE, " ")
 
     @classmethod
-    def fit(cls, lines: Iterable[str], config: TextConfig) -> Self:
+    def fit(cls, lines: Iterable[str], config: TokenizerConfig) -> Self:
         """A text whose pieces are learnt from ``lines``, of which the first two million are read.
 
         The vocabulary is smaller than ``config.vocabulary_size`` if ``lines`` yield no more pieces. Equal lines in
@@ -127,7 +127,7 @@ class SubwordText(tf.Module):
         return self._size
 
     def encode(self, text: tf.Tensor) -> Tokens:
-        """Tokens of ``text`` [B] string; a batch of none gives ids [0,0]. See ``Text.encode``."""
+        """Tokens of ``text`` [B] string; a batch of none gives ids [0,0]. See ``Tokenizer.encode``."""
         pieces = self._tokenizer().tokenize(tf_text.normalize_utf8(well_formed(text), "NFC"))  # [B,(S)]
         ids = cut(pieces, END, self.config.max_tokens)
         # A sentence begins with a piece of its own, so no character reaches across two of them.
@@ -140,11 +140,11 @@ class SubwordText(tf.Module):
         )
 
     def decode(self, ids: tf.Tensor, lengths: tf.Tensor | None = None, unknown: tf.Tensor | None = None) -> tf.Tensor:
-        """Sentences [B] string that ``ids`` [B,T] spell; bytes of no character give U+FFFD. See ``Text.decode``."""
+        """Decodes ids [B, T] to sentences [B] string. Invalid UTF-8 becomes U+FFFD. See ``Tokenizer.decode``."""
         return well_formed(spell(ids, lengths, self._spelling, unknown))
 
     def surfaces(self, ids: tf.Tensor, unknown: tf.Tensor | None = None) -> tf.Tensor:
-        """What each token of ``ids`` [B,T] looks like, [B,T] string. See ``Text.surfaces``."""
+        """What each token of ``ids`` [B,T] looks like, [B,T] string. See ``Tokenizer.surfaces``."""
         first = tf.zeros_like(ids, tf.bool) | (tf.range(tf.shape(ids)[1]) == 0)  # [B,T]
         displayed = self._displayed(tf.reshape(ids, [-1]), tf.reshape(first, [-1]))
         return replaced(ids, tf.reshape(displayed, tf.shape(ids)), unknown)
@@ -197,14 +197,14 @@ def _normalised(lines: Iterable[str], characters: set[str]) -> Iterator[str]:
                 yield text
 
 
-def _fault(characters: set[str], config: TextConfig) -> str:
+def _fault(characters: set[str], config: TokenizerConfig) -> str:
     """Why no vocabulary could be learnt from lines with these ``characters``, and what to do."""
     if not characters:
         return "lines: expected at least one that is not blank, received none. Check the corpus file."
     least = len(SPECIALS) + _BYTE_PIECES + len(characters)
     if config.vocabulary_size < least:
         return (
-            f"TextConfig.vocabulary_size: expected at least {least} for a {config.kind} text of these lines (4 "
+            f"TokenizerConfig.vocabulary_size: expected at least {least} for a {config.kind} text of these lines (4 "
             f"specials, 256 bytes, {len(characters)} characters), received {config.vocabulary_size}. Raise it or use a "
             "word text."
         )

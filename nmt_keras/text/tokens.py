@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 
 import tensorflow as tf
 
-from nmt_keras.config import END, PAD, START, UNK, TextConfig
+from nmt_keras.config import END, PAD, START, UNK, TokenizerConfig
 
 SPECIALS = ("<pad>", "<unk>", "<start>", "<end>")
 """The special entries as a vocabulary file writes them; no text a user writes can become one of them."""
@@ -28,10 +28,10 @@ class Tokens(NamedTuple):
     truncated: tf.Tensor  # [B] bool, True where max_tokens cut something off
 
 
-class Text(Protocol):
+class Tokenizer(Protocol):
     """What turns strings into ids and back, for one side of the corpus: a ``tf.Module`` of graph operations alone."""
 
-    config: TextConfig
+    config: TokenizerConfig
 
     @property
     def vocabulary_size(self) -> int:

@@ -22,7 +22,7 @@ from typing import Self
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from nmt_keras.config import END, PAD, UNK, TextConfig
+from nmt_keras.config import END, PAD, UNK, TokenizerConfig
 from nmt_keras.text.storage import read_record, write_record
 from nmt_keras.text.tokens import SPECIAL_SURFACES, SPECIALS, Tokens, cut, replaced, spell, well_formed
 
@@ -54,14 +54,14 @@ _REJOINING = (
 _LINES_AT_ONCE = 8192
 
 
-class WordText(tf.Module):
+class WordTokenizer(tf.Module):
     """Words to ids and back.
 
     A token is looked up by its key: its NFC form, lower-cased and without accents where the configuration says so (then
     ñ becomes n, as é becomes e). What the user wrote stays in ``Tokens.surface``. Words outside the vocabulary are UNK.
     """
 
-    def __init__(self, vocabulary: Sequence[str], config: TextConfig):
+    def __init__(self, vocabulary: Sequence[str], config: TokenizerConfig):
         """Takes the words in order of id, the four special entries first."""
         super().__init__(name="word_text")
         words = list(vocabulary[len(SPECIALS) :])
@@ -73,7 +73,7 @@ class WordText(tf.Module):
         self._spelling = tf.strings.join([" ", self._surfaces])
 
     @classmethod
-    def fit(cls, lines: Iterable[str], config: TextConfig) -> Self:
+    def fit(cls, lines: Iterable[str], config: TokenizerConfig) -> Self:
         """A text whose vocabulary holds the most frequent keys of ``lines``; equal counts stand in code point order.
 
         Raises:
@@ -116,7 +116,7 @@ class WordText(tf.Module):
         return self._size
 
     def encode(self, text: tf.Tensor) -> Tokens:
-        """Tokens of ``text`` [B] string; a batch of none gives ids [0,0]. See ``Text.encode``."""
+        """Tokens of ``text`` [B] string; a batch of none gives ids [0,0]. See ``Tokenizer.encode``."""
         words = split_words(well_formed(text))  # [B,(S)]
         known = words.with_flat_values(self._ids.lookup(word_keys(words.flat_values, self.config)))
         ids = cut(known, END, self.config.max_tokens)
@@ -129,7 +129,7 @@ class WordText(tf.Module):
         )
 
     def decode(self, ids: tf.Tensor, lengths: tf.Tensor | None = None, unknown: tf.Tensor | None = None) -> tf.Tensor:
-        """Sentences [B] string that ``ids`` [B,T] spell, re-joined as people write them. See ``Text.decode``.
+        """Sentences [B] string that ``ids`` [B,T] spell, re-joined as people write them. See ``Tokenizer.decode``.
 
         No space stands before . , ! ? ; : % or a closing bracket, none after ¿ ¡ or an opening one; straight quotes are
         taken in pairs. This is a best effort: what was written "90 %" comes back as "90%".
@@ -140,7 +140,7 @@ class WordText(tf.Module):
         return text
 
     def surfaces(self, ids: tf.Tensor, unknown: tf.Tensor | None = None) -> tf.Tensor:
-        """What each token of ``ids`` [B,T] looks like, [B,T] string. See ``Text.surfaces``."""
+        """What each token of ``ids`` [B,T] looks like, [B,T] string. See ``Tokenizer.surfaces``."""
         return replaced(ids, tf.gather(self._surfaces, ids), unknown)
 
 
@@ -153,7 +153,7 @@ def split_words(text: tf.Tensor) -> tf.RaggedTensor:
     return tf.strings.split(spaced)
 
 
-def word_keys(words: tf.Tensor, config: TextConfig) -> tf.Tensor:
+def word_keys(words: tf.Tensor, config: TokenizerConfig) -> tf.Tensor:
     """What ``words`` [N] string are looked up by: NFC, lower-cased and without accents where ``config`` says so."""
     keys = tf_text.normalize_utf8(words, "NFD")
     if config.lowercase:

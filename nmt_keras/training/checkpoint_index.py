@@ -39,17 +39,17 @@ def is_whole(path: Path) -> bool:
     return True
 
 
-def record_newest(folder: Path, name: str, keep: int) -> None:
+def record_newest(folder: Path, name: str, max_to_keep: int) -> None:
     """Records ``name``, which is on the disk, as the newest checkpoint in ``folder``, and removes older ones.
 
     Args:
         folder: holds the checkpoints.
         name: of the checkpoint. An earlier one of the same step is removed.
-        keep: how many checkpoints stay, this one included.
+        max_to_keep: how many checkpoints stay, this one included.
     """
     before = recorded(folder)
     others = [known for known in before if _step_of(known) != _step_of(name)]
-    kept = [*others, name][-keep:]
+    kept = [*others, name][-max_to_keep:]
     _write_record(folder, kept)
     for old in set(before) - set(kept):
         for file in folder.glob(f"{old}.*"):

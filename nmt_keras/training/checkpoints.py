@@ -94,14 +94,14 @@ class Checkpoints:
         folder: holds ``last`` and ``best``.
         updater: its model, optimiser and health are saved.
         progress: saved beside them.
-        keep: how many of ``last``.
+        max_to_keep: how many of ``last``.
     """
 
-    def __init__(self, folder: Path, updater: Updater, progress: Progress, keep: int = 2):
+    def __init__(self, folder: Path, updater: Updater, progress: Progress, max_to_keep: int = 2):
         self.checkpoint = tf.train.Checkpoint(
             weights=Weights(updater.model), optimizer=updater.optimizer, health=updater.health, progress=progress
         )
-        self.model, self.progress, self.folder, self.keep = updater.model, progress, folder, keep
+        self.model, self.progress, self.folder, self.max_to_keep = updater.model, progress, folder, max_to_keep
         try:
             for name in ("last", "best"):
                 make_folder(folder / name)
@@ -153,7 +153,7 @@ class Checkpoints:
         """
         folder, step = self.folder / name, int(self.progress.step)
         try:
-            write_checkpoint(self.checkpoint, folder, step, self.keep if name == "last" else 1)
+            write_checkpoint(self.checkpoint, folder, step, self.max_to_keep if name == "last" else 1)
         except (OSError, tf.errors.OpError) as error:
             free = shutil.disk_usage(self.folder).free
             names = recorded(folder)
@@ -164,7 +164,7 @@ class Checkpoints:
             ) from error
 
 
-def write_checkpoint(checkpoint: tf.train.Checkpoint, folder: Path, step: int, keep: int) -> None:
+def write_checkpoint(checkpoint: tf.train.Checkpoint, folder: Path, step: int, max_to_keep: int) -> None:
     """Writes a checkpoint that outlives a power cut, then records it in ``folder`` and removes older ones.
 
     ``tf.train.CheckpointManager`` records a checkpoint and removes older ones before the new data is on the disk.
@@ -173,7 +173,7 @@ def write_checkpoint(checkpoint: tf.train.Checkpoint, folder: Path, step: int, k
         checkpoint: what to write.
         folder: is made.
         step: number of the checkpoint.
-        keep: how many checkpoints stay, this one included.
+        max_to_keep: how many checkpoints stay, this one included.
 
     Raises:
         OSError, tf.errors.OpError: it could not be written; what was written of it is removed.
@@ -188,7 +188,7 @@ def write_checkpoint(checkpoint: tf.train.Checkpoint, folder: Path, step: int, k
     try:
         checkpoint.write(str(folder / name))
         settle([*folder.glob(f"{name}.*"), folder])
-        record_newest(folder, name, keep)
+        record_newest(folder, name, max_to_keep)
     except (OSError, tf.errors.OpError):
         if name not in recorded(folder):
             for partial in folder.glob(f"{name}[._]*"):
@@ -245,7 +245,7 @@ def average_weights(model: Seq2Seq, folder: Path, count: int) -> list[int]:
     Args:
         model: built.
         folder: the run's ``checkpoints``.
-        count: how many; ``TrainConfig.keep`` says how many there are.
+        count: how many; ``TrainConfig.max_to_keep`` says how many there are.
 
     Returns:
         Their steps, in order.
@@ -257,7 +257,7 @@ def average_weights(model: Seq2Seq, folder: Path, count: int) -> list[int]:
     if not 1 <= count <= len(kept):
         raise ValueError(
             f"count: expected 1 to {len(kept)}, the checkpoints that {folder / 'last'} keeps, received {count}. "
-            "TrainConfig.keep (--train.keep) says how many are kept."
+            "TrainConfig.max_to_keep (--train.max-to-max_to_keep) says how many are kept."
         )
     sums = [np.zeros(variable.shape, np.float64) for variable in model.variables]
     for path in kept[-count:]:
@@ -278,7 +278,7 @@ def save_weights(model: Seq2Seq, folder: Path, step: int) -> None:
     progress.finished.assign(True)
     checkpoint = tf.train.Checkpoint(weights=Weights(model), progress=progress)
     for name in ("last", "best"):
-        write_checkpoint(checkpoint, folder / name, step, keep=1)
+        write_checkpoint(checkpoint, folder / name, step, max_to_keep=1)
 
 
 def refuse_foreign(path: str, model: keras.Model, progress: Progress) -> None:
@@ -300,14 +300,14 @@ def refuse_foreign(path: str, model: keras.Model, progress: Progress) -> None:
 
 def _different_shapes(path: str, model: keras.Model) -> list[str]:
     """What differs between a model's variables and a checkpoint's, a phrase each."""
-    shapes = tf.train.load_checkpoint(path).get_variable_to_shape_map()
+    buckets = tf.train.load_checkpoint(path).get_variable_to_shape_map()
     differences = []
     for number, variable in enumerate(model.variables):
-        found = shapes.get(f"weights/all/{number}{VALUE}")
+        found = buckets.get(f"weights/all/{number}{VALUE}")
         if found is None or tuple(found) != tuple(variable.shape):
             there = f"{found} there" if found is not None else "not there"
             differences.append(f"{variable.path}: {there}, {list(variable.shape)} here")
-    stored = sum(name.startswith("weights/all/") for name in shapes)
+    stored = sum(name.startswith("weights/all/") for name in buckets)
     if stored > len(model.variables):
         differences.append(f"{stored} variables there, {len(model.variables)} here")
     return differences

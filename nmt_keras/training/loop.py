@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from nmt_keras.config import TrainConfig
-from nmt_keras.corpus.batches import Batch, BatchSource, Position, Shape
+from nmt_keras.corpus.batches import Batch, BatchSource, Bucket, Position
 from nmt_keras.models.seq2seq import Seq2Seq
 from nmt_keras.training.checkpoint_index import mend_records, newest
 from nmt_keras.training.checkpoints import Checkpoints, Progress
@@ -81,7 +81,7 @@ def train(
     if chief:
         mend_records(folder / "checkpoints", previous, report)
     updater.common(0.0)  # nobody looks for checkpoints before the chief has mended their record
-    checkpoints = Checkpoints(folder / "checkpoints", updater, progress, config.keep)
+    checkpoints = Checkpoints(folder / "checkpoints", updater, progress, config.max_to_keep)
     resumed = checkpoints.restore(previous)
     if updater.common(float(progress.step)) != float(progress.step):
         raise ValueError(
@@ -118,7 +118,7 @@ def train(
 
     def tell_steps() -> int:
         """Says how many steps there are; answers how many lie between two validations."""
-        epochs = total_steps * config.accumulate / len(batches)
+        epochs = total_steps * config.gradient_accumulation_steps / len(batches)
         report(f"training for {total_steps} steps, {epochs:.2f} epochs of {len(batches)} batches")
         return -(-total_steps // config.validations)
 
@@ -157,7 +157,7 @@ def train(
                 save("last")
         finished, reductions = bool(progress.finished), int(progress.reductions)
         first, looping = step, time.perf_counter()
-        for position, group in _groups(batches, begin, config.accumulate):
+        for position, group in _groups(batches, begin, config.gradient_accumulation_steps):
             if step >= total_steps or finished:
                 break
             metrics = updater.update(group, step, total_steps, reductions)
@@ -205,7 +205,7 @@ def _own(strategy: tf.distribute.Strategy) -> tuple[str, ...]:
 
 def _groups(batches: BatchSource, begin: Position, size: int) -> Iterator[tuple[Position, list[Batch]]]:
     """The batches of each update from ``begin`` on, with the position of the last."""
-    walk = batches.walk(begin)
+    walk = batches.iterate(begin)
     while True:
         group = list(islice(walk, size))
         yield group[-1][0], [batch for _, batch in group]
@@ -262,20 +262,24 @@ def _require_sound(step: int, metrics: Metrics, updater: Updater, checkpoint: Pa
     )
 
 
-def _total_steps(config: TrainConfig, batches: BatchSource, seconds: Mapping[Shape, float], spent: float) -> int:
+def _total_steps(config: TrainConfig, batches: BatchSource, seconds: Mapping[Bucket, float], spent: float) -> int:
     """The step count: the configured one, or how many updates fit into what is left of the minutes."""
     if config.steps is not None:
         return config.steps
     if config.epochs is not None:
-        return max(1, round(config.epochs * len(batches) / config.accumulate))
+        return max(1, round(config.epochs * len(batches) / config.gradient_accumulation_steps))
     assert config.minutes is not None
-    counts = batches.shape_counts(0)
-    mean = sum(seconds[shape] * count for shape, count in counts.items()) / sum(counts.values()) * config.accumulate
+    counts = batches.bucket_counts(0)
+    mean = (
+        sum(seconds[bucket] * count for bucket, count in counts.items())
+        / sum(counts.values())
+        * config.gradient_accumulation_steps
+    )
     steps = _fitting(config, spent, mean)
     if steps < 1:
         raise ValueError(
             f"minutes: expected more than the {(spent + mean) / 60.0:.1f} that compiling and one update take here, "
-            f"received {config.minutes}. Give more (MINUTES=..., --minutes ...), or fewer TrainConfig.shapes."
+            f"received {config.minutes}. Give more (MINUTES=..., --minutes ...), or fewer TrainConfig.length_buckets."
         )
     return steps
 

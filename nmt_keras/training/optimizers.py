@@ -46,7 +46,7 @@ def clip(gradients: list[tf.Tensor], norm: tf.Tensor, clip_norm: float | None) -
     (Pascanu, Mikolov, Bengio 2013, algorithm 1.)
 
     Args:
-        gradients: of any shapes.
+        gradients: of any buckets.
         norm: [] float32, their joint L2 norm, from ``global_norm``.
         clip_norm: what it may be at the most.
     """

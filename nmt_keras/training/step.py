@@ -16,8 +16,8 @@ import numpy as np
 import tensorflow as tf
 
 from nmt_keras.config import PAD, START, TrainConfig
-from nmt_keras.corpus.batches import Batch, BatchSource, Shape
-from nmt_keras.layers.dropout import Noise
+from nmt_keras.corpus.batches import Batch, BatchSource, Bucket
+from nmt_keras.layers.dropout import Randomness
 from nmt_keras.layers.matmul import rounded_factors
 from nmt_keras.models.seq2seq import Seq2Seq
 from nmt_keras.training.execution import choose_execution
@@ -76,7 +76,7 @@ def forward(
     source: tf.Tensor,
     target: tf.Tensor,
     smoothing: float,
-    noise: Noise | None = None,
+    randomness: Randomness | None = None,
     sampling: tf.Tensor | None = None,
     alignment: tf.Tensor | None = None,
     guided_weight: float = 1.0,
@@ -87,7 +87,7 @@ def forward(
     With ``alignment`` [B, T, S], ``guided_weight`` times the distance of attention from it is added to the total.
     """
     starts = tf.fill([tf.shape(target)[0], 1], tf.constant(START, target.dtype))
-    output = model((source, tf.concat([starts, target[:, :-1]], axis=1)), noise=noise, sampling=sampling)
+    output = model((source, tf.concat([starts, target[:, :-1]], axis=1)), randomness=randomness, sampling=sampling)
     loss = masked_cross_entropy(output.logits, target, tf.not_equal(target, PAD), smoothing)
     if alignment is None:
         return loss
@@ -95,7 +95,7 @@ def forward(
 
 
 class Updater:
-    """One update of a model: forward and backward pass compiled once for each batch shape, the optimiser's once in all.
+    """One update of a model: forward and backward pass compiled once per length bucket, the optimizer's once.
 
     Args:
         model: built.
@@ -137,22 +137,22 @@ class Updater:
         scale: tf.Tensor,
     ) -> tuple[list[tf.Tensor], Loss]:
         """Gradients of the batch's summed loss, each dense; rows of an embedding that occur twice are summed."""
-        noise = self._noise(step)
+        randomness = self._noise(step)
         with tf.GradientTape() as tape:
             source, target, alignment = batch
             smoothing, weight = self.config.label_smoothing, self.config.guided_weight
             # run eagerly, to be debugged, there is no graph for XLA to compile
             rounds = self.rounds and not tf.executing_eagerly()
             with rounded_factors() if rounds else nullcontext():
-                loss = forward(self.model, source, target, smoothing, noise, sampling, alignment, weight)
+                loss = forward(self.model, source, target, smoothing, randomness, sampling, alignment, weight)
             scaled = loss.total * scale if self.health.scaled else loss.total
         # a variable that the loss does not reach, such as the embedding of a decoder that reads no words, gets zeros
         unreached = tf.UnconnectedGradients.ZERO
         gradients = tape.gradient(scaled, [v.value for v in self.variables], unconnected_gradients=unreached)
         return [tf.convert_to_tensor(g) for g in gradients], loss
 
-    def _noise(self, step: tf.Tensor) -> Noise:
-        return Noise(tf.constant(self.config.seed, tf.int32), step)
+    def _noise(self, step: tf.Tensor) -> Randomness:
+        return Randomness(tf.constant(self.config.seed, tf.int32), step)
 
     def arrays(self, batch: Batch) -> tuple[Any, Any, Any]:
         """Source, target and alignment (None where there is none) of a batch, as ``differentiate`` takes them."""
@@ -195,14 +195,14 @@ class Updater:
         """Makes update number ``step``, from 0, with the sums of several batches, as if they were one large batch.
 
         Args:
-            batches: as many as ``config.accumulate``; more would share dropout masks with the next update.
+            batches: as many as ``config.gradient_accumulation_steps``; more would share dropout masks with the next.
             step, total_steps: where the run stands.
             reductions: how often a plateau has lowered the rate.
         """
         sampling = self._sampling(step, total_steps)
         sums: tuple[list[tf.Tensor], Loss] | None = None
         for number, batch in enumerate(batches):
-            place = tf.constant(step * self.config.accumulate + number)
+            place = tf.constant(step * self.config.gradient_accumulation_steps + number)
             found = self.differentiate(self.arrays(batch), place, sampling, self.health.scale)
             sums = found if sums is None else self.add(sums, found)
         assert sums is not None
@@ -218,17 +218,17 @@ class Updater:
             return None
         return tf.constant(sampling_probability(self.config, step, total_steps), tf.float32)
 
-    def rehearse(self, batches: BatchSource, report: Callable[[str], None]) -> dict[Shape, float]:
+    def rehearse(self, batches: BatchSource, report: Callable[[str], None]) -> dict[Bucket, float]:
         """Compiles or traces everything on batches of masked rows, then puts weights and optimiser back as they were.
 
         Returns:
-            Seconds that one batch takes, its share of an update included, by batch shape.
+            Seconds that one batch takes, its share of an update included, by batch bucket.
         """
         state = [*self.variables, *self.optimizer.variables, *self.health.variables]
         before = [v.numpy() for v in state]
         seconds, update = {}, 0.0
-        for shape in reversed(batches.shapes):  # the largest first: the others find the memory that it has freed
-            batch = batches.masked(shape)
+        for bucket in reversed(batches.buckets):  # the largest first: the others find the memory that it has freed
+            batch = batches.masked(bucket)
             arguments = self.arrays(batch), tf.constant(0), self._sampling(0, 1), self.health.scale
             compiling = time.perf_counter()
             found = self.differentiate(*arguments)
@@ -239,16 +239,16 @@ class Updater:
                     return self.apply(gradients, tf.constant(0.0), tf.constant(1.0), tf.constant(0.0))
 
                 end()
-                update = self._median_seconds(end) / self.config.accumulate
-                if self.config.accumulate > 1:
+                update = self._median_seconds(end) / self.config.gradient_accumulation_steps
+                if self.config.gradient_accumulation_steps > 1:
                     self.add(found, found)
                     update += self._median_seconds(self.add, found, found)
             compiling = time.perf_counter() - compiling
-            seconds[shape] = update + self._median_seconds(self.differentiate, *arguments)
+            seconds[bucket] = update + self._median_seconds(self.differentiate, *arguments)
             made = "compiled" if self.compiled else "traced"
             report(
-                f"{made} batches of {len(batch.source)} x ({shape.source} source, {shape.target} target tokens) "
-                f"in {compiling:.1f} s; {seconds[shape] * 1e3:.0f} ms an update"
+                f"{made} batches of {len(batch.source)} x ({bucket.source} source, {bucket.target} target tokens) "
+                f"in {compiling:.1f} s; {seconds[bucket] * 1e3:.0f} ms an update"
             )
         for variable, value in zip(state, before, strict=True):
             variable.assign(value)

@@ -23,7 +23,7 @@ DATA_CLASSES = {"scalars": "DATA_CLASS_SCALAR", "text": "DATA_CLASS_TENSOR", "im
 """How TensorBoard keeps what each of its plugins reads."""
 
 
-class Board:
+class TensorBoardCallback:
     """Writes the rows of a log as scalars; and at each validation what the model makes of a few sentences.
 
     Args:

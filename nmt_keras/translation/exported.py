@@ -15,7 +15,7 @@ from nmt_keras.translation.translator import Translator
 class ServedTranslator(Translator):
     """Translates with an exported version, through its signatures; needs none of the code that made it.
 
-    ``decode`` asks ``align``, a greedy search; ``decode_nbest`` asks ``beam``; ``decode_forced`` asks ``score``.
+    ``decode`` asks ``align``, a greedy search; ``decode_nbest`` asks ``beam``; ``decode_scored`` asks ``score``.
 
     Args:
         path: saved_models/NAME/VERSION.
@@ -38,7 +38,7 @@ class ServedTranslator(Translator):
         """The n-best lists of a batch: text [B] string."""
         return NBest(**self._ask("beam")(text=text))
 
-    def decode_forced(self, source: tf.Tensor, target: tf.Tensor) -> Scored:
+    def decode_scored(self, source: tf.Tensor, target: tf.Tensor) -> Scored:
         """The probabilities of given translations: source [B] string, target [B] string."""
         return Scored(**self._ask("score")(source=source, target=target))
 

@@ -14,21 +14,21 @@ from nmt_keras.models.ensemble import Predictor
 from nmt_keras.search import (
     Constraints,
     Coverage,
-    Forced,
     Hypotheses,
+    LogLikelihood,
     Ranking,
     StepFunction,
     StepLike,
     beam_search,
-    force,
     gnmt_length,
     greedy,
+    log_likelihood,
     plain_length,
     sample,
     uniform,
 )
 from nmt_keras.search.shortlist import Narrowed, Shortlist
-from nmt_keras.text import Text, Tokens
+from nmt_keras.text import Tokenizer, Tokens
 from nmt_keras.translation.records import Aligned, AlignedPair, Decoded, NBest, Scored, Translation
 from nmt_keras.translation.translator import (
     SOURCE,
@@ -48,7 +48,7 @@ class _Given(NamedTuple):
 
     source: Tokens
     target: Tokens
-    found: Forced
+    found: LogLikelihood
 
 
 class ModelTranslator(Translator):
@@ -60,8 +60,8 @@ class ModelTranslator(Translator):
 
     def __init__(
         self,
-        source_text: Text,
-        target_text: Text,
+        source_tokenizer: Tokenizer,
+        target_tokenizer: Tokenizer,
         model: Predictor,
         search: SearchConfig,
         unknown_words: UnknownWords | None = None,
@@ -73,12 +73,19 @@ class ModelTranslator(Translator):
                 f"SearchConfig.shortlist: expected 0 where no shortlist was learnt, received {search.shortlist}. A run "
                 "learns one when it is trained: give its `nmt train` again, which adds what is missing."
             )
-        self.source_text, self.target_text, self.model, self.search = source_text, target_text, model, search
+        self.source_tokenizer, self.target_tokenizer, self.model, self.search = (
+            source_tokenizer,
+            target_tokenizer,
+            model,
+            search,
+        )
         self.unknown_words, self.shortlist = unknown_words or UnknownWords({}), shortlist
 
     def with_search(self, search: SearchConfig) -> ModelTranslator:
         """A translator with the same weights and texts that searches otherwise."""
-        return type(self)(self.source_text, self.target_text, self.model, search, self.unknown_words, self.shortlist)
+        return type(self)(
+            self.source_tokenizer, self.target_tokenizer, self.model, search, self.unknown_words, self.shortlist
+        )
 
     def limits(self, source_lengths: tf.Tensor) -> tf.Tensor:
         """Tokens of a translation at the most, END included, [B] int32: 2 x source tokens + 10, within the search's.
@@ -118,13 +125,16 @@ class ModelTranslator(Translator):
     @tf.function(input_signature=[TEXT], autograph=False)
     def decode(self, text: tf.Tensor) -> Decoded:
         """The best translations of a batch: text [B] string."""
-        source = _at_least_one_column(self.source_text.encode(text))
+        source = _at_least_one_column(self.source_tokenizer.encode(text))
         return self._decoded(source, self._search(source.ids, text))
 
     @tf.function(input_signature=[TEXT, tf.TensorSpec([None], tf.string, name="beginning")], autograph=False)
     def decode_completed(self, text: tf.Tensor, beginning: tf.Tensor) -> Decoded:
         """The best translations of a batch, text [B] string, that begin with ``beginning`` [B] string."""
-        source, begun = _at_least_one_column(self.source_text.encode(text)), self.target_text.encode(beginning)
+        source, begun = (
+            _at_least_one_column(self.source_tokenizer.encode(text)),
+            self.target_tokenizer.encode(beginning),
+        )
         prefix = tf.where(tf.equal(begun.ids, END), PAD, begun.ids)
         decoded = self._decoded(source, self._search(source.ids, text, prefix=prefix))
         return decoded._replace(truncated=source.truncated | begun.truncated)
@@ -132,18 +142,18 @@ class ModelTranslator(Translator):
     @tf.function(input_signature=[TEXT], autograph=False)
     def decode_nbest(self, text: tf.Tensor) -> NBest:
         """The n-best lists of a batch: text [B] string."""
-        source = _at_least_one_column(self.source_text.encode(text))
+        source = _at_least_one_column(self.source_tokenizer.encode(text))
         found = self._search(source.ids, text, n_best=self.search.n_best or self.search.beam_size)
         shape = tf.shape(found.ids)
         ids = tf.reshape(found.ids, [-1, shape[2]])  # [B * K, T]
         unknown = self._unknown(source, found)
-        translations = self.target_text.decode(ids, tf.reshape(found.lengths, [-1]), unknown)
+        translations = self.target_tokenizer.decode(ids, tf.reshape(found.lengths, [-1]), unknown)
         return NBest(
             translations=tf.reshape(translations, shape[:2]),
             scores=found.scores,
             log_probs=found.log_probs,
             lengths=found.lengths,
-            tokens=tf.reshape(self.target_text.surfaces(ids, unknown), shape),
+            tokens=tf.reshape(self.target_tokenizer.surfaces(ids, unknown), shape),
             alignment=found.alignments,
             source_tokens=source.surface,
             source_lengths=source.lengths,
@@ -151,13 +161,13 @@ class ModelTranslator(Translator):
         )
 
     @tf.function(input_signature=[SOURCE, TARGET], autograph=False)
-    def decode_forced(self, source: tf.Tensor, target: tf.Tensor) -> Scored:
+    def decode_scored(self, source: tf.Tensor, target: tf.Tensor) -> Scored:
         """The probabilities of given translations: source [B] string, target [B] string."""
         tokens, wanted, found = self._force(source, target)
         return Scored(
             log_prob=found.log_probs,
             token_log_probs=found.token_log_probs,
-            tokens=self.target_text.surfaces(wanted.ids),
+            tokens=self.target_tokenizer.surfaces(wanted.ids),
             lengths=wanted.lengths,
             truncated=tokens.truncated | wanted.truncated,
         )
@@ -172,10 +182,12 @@ class ModelTranslator(Translator):
         """What the model makes of given translations: source [B] string, target [B] string."""
         with tf.control_dependencies([tf.debugging.assert_equal(tf.size(source), tf.size(target), UNEQUAL)]):
             source = tf.identity(source)
-        tokens = _at_least_one_column(self.source_text.encode(source))
-        wanted = _at_least_one_column(self.target_text.encode(target))
+        tokens = _at_least_one_column(self.source_tokenizer.encode(source))
+        wanted = _at_least_one_column(self.target_tokenizer.encode(target))
         memory = self.model.remember(tokens.ids)
-        found = force(self._step(tf.size(source)), self.model.start(memory), memory, wanted.ids, wanted.lengths)
+        found = log_likelihood(
+            self._step(tf.size(source)), self.model.initial_state(memory), memory, wanted.ids, wanted.lengths
+        )
         return _Given(tokens, wanted, found)
 
     def _unknown(self, source: Tokens, hypotheses: Hypotheses) -> tf.Tensor | None:
@@ -190,13 +202,13 @@ class ModelTranslator(Translator):
         target, lengths = best.ids[:, 0], best.lengths[:, 0]
         unknown = self._unknown(source, best)
         return Decoded(
-            translation=self.target_text.decode(target, lengths, unknown),
+            translation=self.target_tokenizer.decode(target, lengths, unknown),
             score=hypotheses.scores[:, 0],
             log_prob=hypotheses.log_probs[:, 0],
             truncated=source.truncated,
             source_tokens=source.surface,
             source_lengths=source.lengths,
-            target_tokens=self.target_text.surfaces(target, unknown),
+            target_tokens=self.target_tokenizer.surfaces(target, unknown),
             target_lengths=lengths,
             alignment=hypotheses.alignments[:, 0],
         )
@@ -208,8 +220,8 @@ class ModelTranslator(Translator):
         words = None
         if config.shortlist and self.shortlist is not None and self.shortlist.narrows:
             words = self.shortlist.words(ids, config.shortlist, prefix)
-        memory = self.model.remember(ids, () if words is None else words.price)
-        start = self.model.start(memory)
+        memory = self.model.remember(ids, () if words is None else words.logit_bias)
+        start = self.model.initial_state(memory)
         with precision:
             if words is None:
                 step = self._step(tf.shape(ids)[0] * config.beam_size)
@@ -222,8 +234,8 @@ class ModelTranslator(Translator):
         """The model's step over its whole vocabulary, laid out for ``count`` hypotheses, [] int32, at a time."""
         softmax = self.model.whole_softmax(count)
 
-        def step(last: tf.Tensor, carry: Any, memory: Any) -> StepLike:
-            return self.model.step(last, carry, memory, softmax)
+        def step(last: tf.Tensor, state: Any, memory: Any) -> StepLike:
+            return self.model.step(last, state, memory, softmax)
 
         return step
 

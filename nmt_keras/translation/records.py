@@ -20,7 +20,7 @@ class Translation(NamedTuple):
     truncated: bool  # whether the source was longer than the model reads, so that its rest is not translated
 
 
-class Score(NamedTuple):
+class TranslationScore(NamedTuple):
     """What the model says of a given translation."""
 
     log_prob: float  # nats: log p(tokens | source), END included

@@ -10,7 +10,7 @@ from typing import TypeVar
 import tensorflow as tf
 
 from nmt_keras.config import BATCHES_AT_ONCE
-from nmt_keras.translation.records import Aligned, AlignedPair, Decoded, NBest, Score, Scored, Translation
+from nmt_keras.translation.records import Aligned, AlignedPair, Decoded, NBest, Scored, Translation, TranslationScore
 
 Answer = TypeVar("Answer")
 
@@ -41,7 +41,7 @@ class Translator(tf.Module):
         """The n-best lists of a batch: text [B] string."""
 
     @abstractmethod
-    def decode_forced(self, source: tf.Tensor, target: tf.Tensor) -> Scored:
+    def decode_scored(self, source: tf.Tensor, target: tf.Tensor) -> Scored:
         """The probabilities of given translations: source [B] string, target [B] string."""
 
     def translate(self, sentences: Sequence[str], batch_size: int = 64) -> list[Translation]:
@@ -52,14 +52,14 @@ class Translator(tf.Module):
         """The best translations of each sentence, best first: ``SearchConfig.n_best`` of them if there are so many."""
         return _in_batches(lambda text: _nbest_lists(self.decode_nbest(text)), [sentences], ["sentences"], batch_size)
 
-    def score(self, sources: Sequence[str], targets: Sequence[str], batch_size: int = 64) -> list[Score]:
+    def score(self, sources: Sequence[str], targets: Sequence[str], batch_size: int = 64) -> list[TranslationScore]:
         """How probable each target is as the translation of its source.
 
         Raises:
             ValueError: there are more of the one than of the other.
         """
         return _in_batches(
-            lambda source, target: _scores(self.decode_forced(source, target)),
+            lambda source, target: _scores(self.decode_scored(source, target)),
             [sources, targets],
             ["sources", "targets"],
             batch_size,
@@ -136,11 +136,11 @@ def _nbest_lists(nbest: NBest) -> list[list[Translation]]:
     return result
 
 
-def _scores(scored: Scored) -> list[Score]:
+def _scores(scored: Scored) -> list[TranslationScore]:
     """The rows of a batch, without their padding."""
     columns = Scored(*(column.numpy() for column in scored))
     return [
-        Score(
+        TranslationScore(
             log_prob=float(log_prob),
             tokens=[token.decode() for token in tokens[:length]],
             token_log_probs=token_log_probs[:length].tolist(),

@@ -711,9 +711,9 @@ def test_any_two_files_become_a_run_which_is_evaluated_on_what_it_has_not_seen(t
     Path("home.es").write_text("".join(f"{pair.source}\n" for pair in pairs), encoding="utf-8")
     Path("home.en").write_text("".join(f"{pair.target}\n" for pair in pairs), encoding="utf-8")
     small = shlex.split(
-        "--steps 6 --train.shapes 1 --train.batch-size 32 --train.xla False --train.validation-sentences 4 "
+        "--steps 6 --train.length-buckets 1 --train.batch-size 32 --train.xla False --train.validation-sentences 4 "
         "--train.validations 1 --model.embedding-size 8 --model.encoder.units 8 --model.attention.units 8 "
-        "--model.decoder.units 8 --model.decoder.readout-units 8 --search.max-tokens 8"
+        "--model.decoder.units 8 --model.decoder.output-units 8 --search.max-tokens 8"
     )
     files = ["--corpus", "home.es", "home.en", "--source-language", "es", "--target-language", "en"]
     cli.main(["train", "sample", *files, *small, "--options.tensorboard"])
@@ -753,7 +753,7 @@ def test_a_run_is_exported_with_a_beam_and_an_ensemble_with_the_options_asked_fo
     assert read_manifest(first)["search"].startswith("beam 5")
     assert read_manifest(first)["languages"] == {"source": "es", "target": "en"}  # what a server's page asks for
     assert "from es to en" in (first / "assets.extra" / "README.md").read_text("utf-8")
-    asked = ["--ensemble", str(run_folder), "--keep", "1", "--options.half-precision"]
+    asked = ["--ensemble", str(run_folder), "--max-to-keep", "1", "--options.half-precision"]
     (line,) = answers(["export", str(run_folder), "--to", str(folder), *asked], capsys)
     second = Path(line)
     manifest = read_manifest(second)
@@ -763,7 +763,7 @@ def test_a_run_is_exported_with_a_beam_and_an_ensemble_with_the_options_asked_fo
     assert "from es to en" in (second / "assets.extra" / "README.md").read_text("utf-8")
     assert manifest["export"]["half_precision"]
     assert len(nmt_keras.load(folder).translate(["No."])) == 1
-    answers(["export", str(run_folder), "--to", str(folder), "--keep", "1", "--labelled", "2"], capsys)
+    answers(["export", str(run_folder), "--to", str(folder), "--max-to-keep", "1", "--labelled", "2"], capsys)
     assert sorted(child.name for child in folder.iterdir() if child.name.isdigit()) == ["2", "3"]
 
 

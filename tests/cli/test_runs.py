@@ -22,7 +22,7 @@ from nmt_keras.recipes import RECIPES
 from nmt_keras.runs.experiment import Experiment
 from nmt_keras.training.lock import sole_trainer
 
-TRAIN = replace(TINY_RECIPE.train, steps=4, validations=2, keep=2, log_every=2)
+TRAIN = replace(TINY_RECIPE.train, steps=4, validations=2, max_to_keep=2, log_every=2)
 
 
 def fails(arguments, capsys):
@@ -101,9 +101,9 @@ def test_a_corpus_is_prepared_trained_on_gone_on_with_and_evaluated(pairs, tmp_p
     cli.main(["train", "tiny", "--prepared", "prepared/mine", "--valid", valid, "--run", "run"])
     said = capsys.readouterr().err
     assert "mine: 110 pairs to train on, 10 to validate. Run directory: run" in said
-    assert "as the corpus was prepared: source TextConfig(kind='word'" in said
+    assert "as the corpus was prepared: source TokenizerConfig(kind='word'" in said
     assert "valid: BLEU" in said
-    assert Experiment("run").translator().target_text.vocabulary_size == 90
+    assert Experiment("run").translator().target_tokenizer.vocabulary_size == 90
     cli.main(["train", "--run", "run"])  # finished; the corpus is known from the run
     assert "mine: 110 pairs" in capsys.readouterr().err
     cli.main(["evaluate", "run", "--part", "valid", "--json"])

@@ -27,8 +27,8 @@ ROOT = Path(__file__).parents[2]
             "nmt: Missing from nmt translate: RUN A run directory, or an exported version. See nmt translate --help.\n",
         ),
         (
-            ["train", "--train.shapes", "0"],
-            "nmt: TrainConfig.shapes: expected a positive number, received 0. See nmt train --help.\n",
+            ["train", "--train.length-buckets", "0"],
+            "nmt: TrainConfig.length_buckets: expected a positive number, received 0. See nmt train --help.\n",
         ),
         (
             ["evaluate", "x", "--part", "foo"],

@@ -16,18 +16,26 @@ from nmt_keras.config import (
     Recipe,
     RunOptions,
     SearchConfig,
-    TextConfig,
+    TokenizerConfig,
     TrainConfig,
 )
 from nmt_keras.recipes import RECIPES, find_recipe
 
 WRONG = [
-    (TextConfig, {"kind": "letters"}, "TextConfig.kind: expected one of word, subword, character; received 'letters'"),
-    (TextConfig, {"kind": "subwords"}, "Did you mean 'subword'?"),
-    (TextConfig, {"vocabulary_size": 4}, "TextConfig.vocabulary_size: expected more than the 4 special entries, rec"),
-    (TextConfig, {"max_tokens": 1}, "TextConfig.max_tokens: expected at least 2"),
-    (TextConfig, {"kind": "subword", "lowercase": True}, "TextConfig.lowercase: expected False"),
-    (TextConfig, {"kind": "subword", "strip_accents": True}, "TextConfig.strip_accents: expected False"),
+    (
+        TokenizerConfig,
+        {"kind": "letters"},
+        "TokenizerConfig.kind: expected one of word, subword, character; received 'letters'",
+    ),
+    (TokenizerConfig, {"kind": "subwords"}, "Did you mean 'subword'?"),
+    (
+        TokenizerConfig,
+        {"vocabulary_size": 4},
+        "TokenizerConfig.vocabulary_size: expected more than the 4 special entries, rec",
+    ),
+    (TokenizerConfig, {"max_tokens": 1}, "TokenizerConfig.max_tokens: expected at least 2"),
+    (TokenizerConfig, {"kind": "subword", "lowercase": True}, "TokenizerConfig.lowercase: expected False"),
+    (TokenizerConfig, {"kind": "subword", "strip_accents": True}, "TokenizerConfig.strip_accents: expected False"),
     (
         EncoderConfig,
         {"kind": "self-atention"},
@@ -82,61 +90,61 @@ WRONG = [
     ),
     (DecoderConfig, {"order": "luong"}, "DecoderConfig.order: expected one of attend-then-update, update-then-attend,"),
     (DecoderConfig, {"cell": "gru-reset-before"}, "Did you mean 'gru-reset-after'?"),
-    (DecoderConfig, {"start": "lastt"}, "Did you mean 'last'?"),
+    (DecoderConfig, {"initial_state": "lastt"}, "Did you mean 'last'?"),
     (
         DecoderConfig,
-        {"readout": "softmax"},
-        "DecoderConfig.readout: expected one of maxout, linear, state, attentional;",
+        {"output": "softmax"},
+        "DecoderConfig.output: expected one of maxout, linear, state, attentional;",
     ),
-    (DecoderConfig, {"readout_state": "next"}, "DecoderConfig.readout_state: expected one of previous, current"),
+    (DecoderConfig, {"output_state": "next"}, "DecoderConfig.output_state: expected one of previous, current"),
     (DecoderConfig, {"units": 0}, "DecoderConfig.units"),
     (DecoderConfig, {"layers": 0}, "DecoderConfig.layers"),
-    (DecoderConfig, {"readout_units": 0}, "DecoderConfig.readout_units"),
+    (DecoderConfig, {"output_units": 0}, "DecoderConfig.output_units"),
     (DecoderConfig, {"heads": 0}, "DecoderConfig.heads"),
     (DecoderConfig, {"max_positions": 0}, "DecoderConfig.max_positions"),
     (
         DecoderConfig,
-        {"feeds_attention": True},
-        "DecoderConfig.feeds_attention: expected False unless DecoderConfig.order is 'update-then-attend', rec",
+        {"input_feeding": True},
+        "DecoderConfig.input_feeding: expected False unless DecoderConfig.order is 'update-then-attend', rec",
     ),
     (
         DecoderConfig,
-        {"order": "update-then-attend", "readout": "state", "feeds_attention": True},
-        "DecoderConfig.feeds_attention: expected False unless DecoderConfig.readout is 'attentional'",
+        {"order": "update-then-attend", "output": "state", "input_feeding": True},
+        "DecoderConfig.input_feeding: expected False unless DecoderConfig.output is 'attentional'",
     ),
     (
         DecoderConfig,
-        {"readout": "attentional"},
-        "DecoderConfig.readout: expected one of maxout, linear, state with DecoderConfig.order 'attend-then-update'",
+        {"output": "attentional"},
+        "DecoderConfig.output: expected one of maxout, linear, state with DecoderConfig.order 'attend-then-update'",
     ),
     (
         DecoderConfig,
         {"order": "update-then-attend"},
-        "DecoderConfig.readout: expected one of attentional, state, linear with DecoderConfig.order 'update-then",
+        "DecoderConfig.output: expected one of attentional, state, linear with DecoderConfig.order 'update-then",
     ),
     (
         DecoderConfig,
-        {"order": "self-attention", "readout": "linear"},
-        "DecoderConfig.readout: expected one of state with DecoderConfig.order 'self-attention', received 'linear'.",
+        {"order": "self-attention", "output": "linear"},
+        "DecoderConfig.output: expected one of state with DecoderConfig.order 'self-attention', received 'linear'.",
     ),
     (
         DecoderConfig,
-        {"order": "update-then-attend", "readout": "linear"},
-        "DecoderConfig.readout_state: expected 'current' with DecoderConfig.order 'update-then-attend', rec",
+        {"order": "update-then-attend", "output": "linear"},
+        "DecoderConfig.output_state: expected 'current' with DecoderConfig.order 'update-then-attend', rec",
     ),
     (
         DecoderConfig,
-        {"order": "self-attention", "readout": "state", "units": 100, "heads": 8},
+        {"order": "self-attention", "output": "state", "units": 100, "heads": 8},
         "DecoderConfig.units: expected a multiple of twice DecoderConfig.heads (16), such as 96, received 100.",
     ),
     (
         DecoderConfig,
-        {"order": "self-attention", "readout": "state", "reads_words": False},
+        {"order": "self-attention", "output": "state", "reads_words": False},
         "DecoderConfig.reads_words: expected True with DecoderConfig.order 'self-attention'",
     ),
     (
         DecoderConfig,
-        {"order": "self-attention", "readout": "state", "shares_recurrence": True},
+        {"order": "self-attention", "output": "state", "shares_recurrence": True},
         "DecoderConfig.shares_recurrence: expected False with DecoderConfig.order 'self-attention'",
     ),
     (
@@ -158,7 +166,7 @@ WRONG = [
     (TrainConfig, {"epochs": 0.0, "minutes": None}, "TrainConfig.epochs: expected a positive number"),
     (TrainConfig, {"minutes": 0.0}, "TrainConfig.minutes: expected a positive number"),
     (TrainConfig, {"batch_size": 0}, "TrainConfig.batch_size"),
-    (TrainConfig, {"shapes": 0}, "TrainConfig.shapes"),
+    (TrainConfig, {"length_buckets": 0}, "TrainConfig.length_buckets"),
     (TrainConfig, {"pool_size": 0}, "TrainConfig.pool_size"),
     (TrainConfig, {"learning_rate": 0.0}, "TrainConfig.learning_rate"),
     (TrainConfig, {"clip_norm": -1.0}, "TrainConfig.clip_norm"),
@@ -183,12 +191,12 @@ WRONG = [
     ),
     (TrainConfig, {"label_smoothing": -0.1}, "TrainConfig.label_smoothing"),
     (TrainConfig, {"batch_tokens": 39}, "TrainConfig.batch_tokens: expected None, or room for one sentence"),
-    (TrainConfig, {"accumulate": 0}, "TrainConfig.accumulate"),
+    (TrainConfig, {"gradient_accumulation_steps": 0}, "TrainConfig.gradient_accumulation_steps"),
     (TrainConfig, {"ema_decay": 1.0}, "TrainConfig.ema_decay: expected None, or a decay in (0, 1), received 1.0."),
     (TrainConfig, {"weight_decay": -0.1}, "TrainConfig.weight_decay"),
     (TrainConfig, {"plateau_factor": 1.0}, "TrainConfig.plateau_factor"),
     (TrainConfig, {"precision": "half"}, "TrainConfig.precision: expected one of float32, bfloat16, float16"),
-    (TrainConfig, {"keep": 0}, "TrainConfig.keep: expected at least 1"),
+    (TrainConfig, {"max_to_keep": 0}, "TrainConfig.max_to_keep: expected at least 1"),
     (TrainConfig, {"max_skipped": 0}, "TrainConfig.max_skipped: expected at least 1"),
     (FilterConfig, {"max_tokens": 1}, "FilterConfig.max_tokens"),
     (FilterConfig, {"max_ratio": 0.5}, "FilterConfig.max_ratio: expected None, or at least 1, received 0.5."),
@@ -235,10 +243,10 @@ def test_a_wrong_value_is_refused_by_the_name_of_its_field(kind, fields, message
 
 # Parts that do not fit each other
 
-LUONG = {"order": "update-then-attend", "readout": "attentional"}
-ATTENTIVE = {"order": "self-attention", "readout": "state"}
+LUONG = {"order": "update-then-attend", "output": "attentional"}
+ATTENTIVE = {"order": "self-attention", "output": "state"}
 ONE_WAY_TANH = {"encoder": {"cell": "tanh", "direction": "forward", "units": 8}, "attention": {"kind": "none"}}
-LECTURE = {"cell": "tanh", "units": 8, "start": "last", "readout": "state", "shares_recurrence": True}
+LECTURE = {"cell": "tanh", "units": 8, "initial_state": "last", "output": "state", "shares_recurrence": True}
 
 
 def composed(embedding_size=256, encoder=None, attention=None, decoder=None):
@@ -253,33 +261,38 @@ def composed(embedding_size=256, encoder=None, attention=None, decoder=None):
 UNFIT = {
     "a start that the encoder lacks": (
         {"encoder": {"direction": "forward"}},
-        "DecoderConfig.start: expected one of forward, last, mean, zero, which this encoder (recurrent, forward) has, "
-        "received 'backward'.",
+        "DecoderConfig.initial_state: expected one of forward, last, mean, zero, which this encoder",
     ),
     "a forward start of a backward encoder": (
-        {"encoder": {"direction": "backward"}, "decoder": {"start": "forward"}},
-        "DecoderConfig.start: expected one of backward, last, mean, zero, which this encoder (recurrent, backward) has",
+        {"encoder": {"direction": "backward"}, "decoder": {"initial_state": "forward"}},
+        "DecoderConfig.initial_state: expected one of backward, last, mean, zero, which this encoder",
     ),
     "the last state of two directions": (
-        {"decoder": {"start": "last"}},
-        "DecoderConfig.start: expected one of backward, forward, both, mean, zero, which this encoder (recurrent, bid",
+        {"decoder": {"initial_state": "last"}},
+        "DecoderConfig.initial_state: expected one of backward, forward, both, mean, zero",
     ),
     "the last state of a self-attention encoder": (
-        {"encoder": {"kind": "self-attention"}, "decoder": {"start": "last"}},
-        "DecoderConfig.start: expected one of mean, zero, which this encoder (self-attention, bidirectional) has",
+        {"encoder": {"kind": "self-attention"}, "decoder": {"initial_state": "last"}},
+        "DecoderConfig.initial_state: expected one of mean, zero, which this encoder",
     ),
     "last states of another width": (
-        {"encoder": {"direction": "forward", "units": 8}, "decoder": {"start": "last", "units": 9}},
+        {"encoder": {"direction": "forward", "units": 8}, "decoder": {"initial_state": "last", "units": 9}},
         "DecoderConfig.cell, DecoderConfig.units, DecoderConfig.layers: expected the encoder's, ('gru', 8, 1), with "
-        "DecoderConfig.start 'last', received ('gru', 9, 1).",
+        "DecoderConfig.initial_state 'last', received ('gru', 9, 1).",
     ),
     "last states of fewer layers": (
-        {"encoder": {"direction": "forward", "units": 8}, "decoder": {"start": "last", "units": 8, "layers": 2}},
-        "expected the encoder's, ('gru', 8, 1), with DecoderConfig.start 'last', received ('gru', 8, 2).",
+        {
+            "encoder": {"direction": "forward", "units": 8},
+            "decoder": {"initial_state": "last", "units": 8, "layers": 2},
+        },
+        "expected the encoder's, ('gru', 8, 1), with DecoderConfig.initial_state 'last', received ('gru', 8, 2).",
     ),
     "last states of another cell": (
-        {"encoder": {"direction": "forward", "units": 8}, "decoder": {"start": "last", "units": 8, "cell": "lstm"}},
-        "expected the encoder's, ('gru', 8, 1), with DecoderConfig.start 'last', received ('lstm', 8, 1).",
+        {
+            "encoder": {"direction": "forward", "units": 8},
+            "decoder": {"initial_state": "last", "units": 8, "cell": "lstm"},
+        },
+        "expected the encoder's, ('gru', 8, 1), with DecoderConfig.initial_state 'last', received ('lstm', 8, 1).",
     ),
     "dot products of different widths": (
         {"encoder": {"units": 8}, "attention": {"kind": "dot"}, "decoder": {"units": 8}},
@@ -296,7 +309,7 @@ UNFIT = {
         "AttentionConfig.kind, AttentionConfig.span: expected 'dot' and 'global' with DecoderConfig.order 'self-att",
     ),
     "a fixed context of a self-attention encoder": (
-        {"encoder": {"kind": "self-attention"}, "attention": {"kind": "fixed"}, "decoder": {"start": "mean"}},
+        {"encoder": {"kind": "self-attention"}, "attention": {"kind": "fixed"}, "decoder": {"initial_state": "mean"}},
         "AttentionConfig.kind: expected a score with a self-attention encoder, which has no last state, "
         "received 'fixed'.",
     ),
@@ -304,41 +317,41 @@ UNFIT = {
         {
             "encoder": {"kind": "self-attention"},
             "attention": {"kind": "none"},
-            "decoder": {"start": "mean", "readout": "state"},
+            "decoder": {"initial_state": "mean", "output": "state"},
         },
         "AttentionConfig.kind: expected a score with a self-attention encoder, which has no last state, "
         "received 'none'.",
     ),
     "a readout of a context that is not there": (
         {"attention": {"kind": "none"}},
-        "DecoderConfig.readout: expected 'state' with AttentionConfig.kind 'none': there is no context to read, "
+        "DecoderConfig.output: expected 'state' with AttentionConfig.kind 'none': there is no context to read, "
         "received 'maxout'.",
     ),
     "no attention and no start": (
-        {"attention": {"kind": "none"}, "decoder": {"start": "zero", "readout": "state"}},
-        "DecoderConfig.start: expected another with AttentionConfig.kind 'none': the decoder would see nothing of the",
+        {"attention": {"kind": "none"}, "decoder": {"initial_state": "zero", "output": "state"}},
+        "DecoderConfig.initial_state: expected another with AttentionConfig.kind 'none'",
     ),
     "a context that nothing reads": (
-        {"decoder": {**LUONG, "readout": "state"}},
-        "DecoderConfig.readout: expected 'attentional' or 'linear' with DecoderConfig.order 'update-then-attend', "
+        {"decoder": {**LUONG, "output": "state"}},
+        "DecoderConfig.output: expected 'attentional' or 'linear' with DecoderConfig.order 'update-then-attend', "
         "unless AttentionConfig.kind is 'none': else nothing would read the context, received 'state'.",
     ),
     "a tied linear readout": (
-        {"decoder": {"readout": "linear", "tied": True}},
-        "DecoderConfig.readout: expected 'maxout', 'state' or 'attentional' with DecoderConfig.tied",
+        {"decoder": {"output": "linear", "tie_embeddings": True}},
+        "DecoderConfig.output: expected 'maxout', 'state' or 'attentional' with DecoderConfig.tie_embeddings",
     ),
     "a tied maxout readout of another width": (
-        {"decoder": {"readout_units": 255, "tied": True}},
-        "DecoderConfig.readout_units: expected ModelConfig.embedding_size, 256, with DecoderConfig.tied, received 255.",
+        {"decoder": {"output_units": 255, "tie_embeddings": True}},
+        "DecoderConfig.output_units: expected ModelConfig.embedding_size, 256, with DecoderConfig.tie_embeddings",
     ),
     "a tied state of another width": (
-        {"decoder": {"units": 512, "readout": "state", "tied": True}},
-        "DecoderConfig.units: expected ModelConfig.embedding_size, 256, with DecoderConfig.tied, received 512.",
+        {"decoder": {"units": 512, "output": "state", "tie_embeddings": True}},
+        "DecoderConfig.units: expected ModelConfig.embedding_size, 256, with DecoderConfig.tie_embeddings",
     ),
     "a shared matrix of gates": (
         {
             "encoder": {"direction": "forward", "units": 8},
-            "decoder": {"start": "last", "units": 8, "shares_recurrence": True},
+            "decoder": {"initial_state": "last", "units": 8, "shares_recurrence": True},
         },
         "DecoderConfig.shares_recurrence: expected False unless encoder and decoder are one tanh layer of one "
         "direction and equal units, received (('recurrent', 'gru', 'forward', 1, 8), ('gru', 1, 8)).",
@@ -347,7 +360,7 @@ UNFIT = {
         {
             "encoder": {"cell": "tanh", "units": 8},
             "attention": {"kind": "none"},
-            "decoder": {**LECTURE, "start": "both"},
+            "decoder": {**LECTURE, "initial_state": "both"},
         },
         "received (('recurrent', 'tanh', 'bidirectional', 1, 8), ('tanh', 1, 8)).",
     ),
@@ -360,7 +373,7 @@ UNFIT = {
         "received (('recurrent', 'tanh', 'forward', 2, 8), ('tanh', 2, 8)).",
     ),
     "a shared matrix of two widths": (
-        {**ONE_WAY_TANH, "decoder": {**LECTURE, "units": 9, "start": "forward"}},
+        {**ONE_WAY_TANH, "decoder": {**LECTURE, "units": 9, "initial_state": "forward"}},
         "received (('recurrent', 'tanh', 'forward', 1, 8), ('tanh', 1, 9)).",
     ),
 }
@@ -377,13 +390,15 @@ FIT = {
     "rnnencdec": {
         "encoder": {"direction": "forward"},
         "attention": {"kind": "fixed"},
-        "decoder": {"start": "forward"},
+        "decoder": {"initial_state": "forward"},
     },
-    "a start from both directions": {"decoder": {"start": "both", "readout": "linear", "readout_state": "current"}},
+    "a start from both directions": {
+        "decoder": {"initial_state": "both", "output": "linear", "output_state": "current"}
+    },
     "luong": {
         "encoder": {"cell": "lstm", "direction": "backward", "units": 50, "layers": 4},
         "attention": {"kind": "dot", "span": "local-p"},
-        "decoder": {**LUONG, "cell": "lstm", "units": 50, "layers": 4, "start": "last", "feeds_attention": True},
+        "decoder": {**LUONG, "cell": "lstm", "units": 50, "layers": 4, "initial_state": "last", "input_feeding": True},
     },
     "dot scores over two directions": {
         "encoder": {"units": 25},
@@ -397,31 +412,31 @@ FIT = {
     },
     "the tutorial": {
         "encoder": {"direction": "forward", "units": 50},
-        "decoder": {"units": 50, "start": "last", "readout": "state"},
+        "decoder": {"units": 50, "initial_state": "last", "output": "state"},
     },
     "the lecture": {**ONE_WAY_TANH, "decoder": {**LECTURE, "reads_words": False}},
     "no attention in luong's order": {
         "encoder": {"direction": "forward", "units": 50},
         "attention": {"kind": "none"},
-        "decoder": {**LUONG, "units": 50, "start": "last", "readout": "state"},
+        "decoder": {**LUONG, "units": 50, "initial_state": "last", "output": "state"},
     },
-    "tied to maxout units": {"embedding_size": 30, "decoder": {"readout_units": 30, "tied": True}},
+    "tied to maxout units": {"embedding_size": 30, "decoder": {"output_units": 30, "tie_embeddings": True}},
     "tied to dot-scored states": {
         "embedding_size": 50,
         "encoder": {"units": 25},
         "attention": {"kind": "dot"},
-        "decoder": {"units": 50, "readout": "state", "tied": True},
+        "decoder": {"units": 50, "output": "state", "tie_embeddings": True},
     },
     "self-attention on both sides": {
         "embedding_size": 40,
         "encoder": {"kind": "self-attention", "units": 24, "heads": 3},
         "attention": {"kind": "dot"},
-        "decoder": {**ATTENTIVE, "units": 40, "heads": 4, "tied": True},
+        "decoder": {**ATTENTIVE, "units": 40, "heads": 4, "tie_embeddings": True},
     },
     "self-attention into a recurrent decoder": {
         "encoder": {"kind": "self-attention", "units": 24, "heads": 3},
         "attention": {"kind": "dot"},
-        "decoder": {**LUONG, "units": 24, "start": "mean"},
+        "decoder": {**LUONG, "units": 24, "initial_state": "mean"},
     },
     "a recurrent encoder into self-attention": {
         "encoder": {"units": 7},
@@ -444,7 +459,7 @@ def test_a_model_scaled_by_1_is_the_same_and_every_other_scale_fits_too(parts):
             encoder=dataclasses.replace(scaled.encoder, units=config.encoder.units),
             attention=dataclasses.replace(scaled.attention, units=config.attention.units),
             decoder=dataclasses.replace(
-                scaled.decoder, units=config.decoder.units, readout_units=config.decoder.readout_units
+                scaled.decoder, units=config.decoder.units, output_units=config.decoder.output_units
             ),
         )
         assert kept == config, "nothing but widths changes"
@@ -452,10 +467,10 @@ def test_a_model_scaled_by_1_is_the_same_and_every_other_scale_fits_too(parts):
 
 def test_scaling_multiplies_every_width():
     config = ModelConfig(
-        100, EncoderConfig(units=50), AttentionConfig(units=70), DecoderConfig(units=120, readout_units=40)
+        100, EncoderConfig(units=50), AttentionConfig(units=70), DecoderConfig(units=120, output_units=40)
     )
     wanted = ModelConfig(
-        25, EncoderConfig(units=12), AttentionConfig(units=18), DecoderConfig(units=30, readout_units=10)
+        25, EncoderConfig(units=12), AttentionConfig(units=18), DecoderConfig(units=30, output_units=10)
     )
     assert config.scaled(0.25) == wanted  # of 12.5 and 17.5 the even neighbours
     smallest = config.scaled(1e-6)
@@ -514,12 +529,12 @@ def test_a_configuration_cannot_be_changed():
 def test_a_recipe_survives_json():
     recipe = Recipe(
         "ñandú",
-        source=TextConfig(kind="word", strip_accents=True),
+        source=TokenizerConfig(kind="word", strip_accents=True),
         model=ModelConfig(
             300,
             EncoderConfig(cell="lstm", merge="sum", units=7),
             AttentionConfig("general", "local-p", window=3),
-            DecoderConfig("update-then-attend", readout="attentional", feeds_attention=True),
+            DecoderConfig("update-then-attend", output="attentional", input_feeding=True),
             recurrent_dropout=0.25,
             initializer="uniform",
         ),
@@ -569,7 +584,7 @@ def test_a_field_that_is_left_out_has_its_default():
         ('{"name": "x", "model": {"encoder": {"units": "ten"}}}', "EncoderConfig.units: expected a whole number"),
         (
             '{"name": "x", "model": {"encoder": {"direction": "forward"}}}',
-            "DecoderConfig.start: expected one of forward",
+            "DecoderConfig.initial_state: expected one of forward",
         ),
     ],
 )

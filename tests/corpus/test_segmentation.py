@@ -9,13 +9,13 @@ import pytest
 import tensorflow as tf
 from tiny import TINY_RECIPE
 
-from nmt_keras.config import Recipe, TextConfig, TrainConfig
+from nmt_keras.config import Recipe, TokenizerConfig, TrainConfig
 from nmt_keras.corpus import SplitCorpus
-from nmt_keras.corpus.batches import Batches, Position, choose_shapes
+from nmt_keras.corpus.batches import Batches, Position, choose_buckets
 from nmt_keras.corpus.batching import encode_lines
 from nmt_keras.corpus.sampling import SampledBatches, Segmenter
 from nmt_keras.runs.experiment import Experiment
-from nmt_keras.text import SubwordText, fit_text
+from nmt_keras.text import SubwordTokenizer, fit_tokenizer
 
 END = 3
 
@@ -27,18 +27,18 @@ def lines(pairs):
 
 @pytest.fixture(scope="module")
 def text(pairs):
-    return fit_text(TextConfig("subword", 380), [pair.source for pair in pairs])
+    return fit_tokenizer(TokenizerConfig("subword", 380), [pair.source for pair in pairs])
 
 
 def batches_of(text, lines, alpha=0.2):
     ids, _ = encode_lines(text, lines)
-    shapes = choose_shapes(ids.lengths + 3, ids.lengths + 3, 2)
-    batches = Batches(ids, ids, batch_size=8, shapes=shapes, pool_size=100, seed=1)
+    buckets = choose_buckets(ids.lengths + 3, ids.lengths + 3, 2)
+    batches = Batches(ids, ids, batch_size=8, buckets=buckets, pool_size=100, seed=1)
     return SampledBatches(batches, (lines, lines), (Segmenter(text, alpha, 16), None))
 
 
 def test_the_best_segmentation_is_the_text_s_and_each_spells_the_sentence(text, lines):
-    assert isinstance(text, SubwordText)
+    assert isinstance(text, SubwordTokenizer)
     for line in [*lines[:5], "", "año 😀 nuevo"]:
         found, log_probs = text.segmentations(line, 7)
         assert found[0] == text.encode(tf.constant([line])).ids.numpy()[0].tolist()
@@ -64,7 +64,7 @@ def test_segmentations_are_drawn_in_proportion_to_a_power_of_their_probability(a
 
 def test_every_epoch_cuts_the_same_sentences_into_other_pieces_on_the_side_that_is_drawn(text, lines):
     batches = batches_of(text, lines)
-    epochs = [list(islice(batches.walk(Position(epoch, 0, 0)), len(batches))) for epoch in (0, 1)]
+    epochs = [list(islice(batches.iterate(Position(epoch, 0, 0)), len(batches))) for epoch in (0, 1)]
     spelt = []
     for epoch in epochs:
         rows = [row for _, batch in epoch for row in batch.source[: batch.pairs].tolist()]
@@ -77,9 +77,9 @@ def test_every_epoch_cuts_the_same_sentences_into_other_pieces_on_the_side_that_
 
 
 def test_what_is_drawn_does_not_depend_on_where_the_epoch_is_entered(text, lines):
-    whole = list(islice(batches_of(text, lines).walk(Position(1, 0, 0)), 7))
+    whole = list(islice(batches_of(text, lines).iterate(Position(1, 0, 0)), 7))
     for (place, batch), (wanted_place, wanted) in zip(
-        islice(batches_of(text, lines).walk(whole[3][0]), 4), whole[3:], strict=True
+        islice(batches_of(text, lines).iterate(whole[3][0]), 4), whole[3:], strict=True
     ):
         assert place == wanted_place
         np.testing.assert_array_equal(batch.source, wanted.source)
@@ -87,7 +87,7 @@ def test_what_is_drawn_does_not_depend_on_where_the_epoch_is_entered(text, lines
 
 @pytest.mark.long
 def test_a_run_of_subwords_trains_on_drawn_segmentations(pairs, tmp_path):
-    text = TextConfig("subword", 380, max_tokens=60)
+    text = TokenizerConfig("subword", 380, max_tokens=60)
     train = replace(TINY_RECIPE.train, steps=2, segmentation_alpha=0.3, segmentations=4, max_tokens=60)
     recipe = replace(TINY_RECIPE, source=text, target=text, train=train)
     corpus = SplitCorpus("sample", pairs[:40], pairs[40:50], pairs[100:])
@@ -97,6 +97,6 @@ def test_a_run_of_subwords_trains_on_drawn_segmentations(pairs, tmp_path):
 
 
 def test_words_are_not_cut():
-    word = TextConfig("word")
+    word = TokenizerConfig("word")
     with pytest.raises(ValueError, match=r"segmentation_alpha: expected None where neither text is a subword text"):
         Recipe("words", source=word, target=word, train=TrainConfig(segmentation_alpha=0.1))

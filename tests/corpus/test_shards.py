@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 from tiny import TINY_RECIPE, TINY_TEXT
 
-from nmt_keras.config import FilterConfig, TextConfig
+from nmt_keras.config import FilterConfig, TokenizerConfig
 from nmt_keras.corpus import preparing
 from nmt_keras.corpus.batches import Position
 from nmt_keras.corpus.filtering import Rejection, pair_key, reject_lengths, reject_text, shard_of
@@ -30,8 +30,8 @@ from nmt_keras.corpus.shards import (
     write_shard,
 )
 from nmt_keras.runs.experiment import Experiment
-from nmt_keras.search.shortlist import load_partners
-from nmt_keras.text import fit_text, load_text
+from nmt_keras.search.shortlist import load_lexical_table
+from nmt_keras.text import fit_tokenizer, load_tokenizer
 
 COLUMNS = {"source_column": 0, "target_column": 1}
 FILTERS = FilterConfig(max_tokens=20, max_ratio=3.0)
@@ -56,7 +56,7 @@ def corpus(pairs, tmp_path_factory):
 
 def decoded(corpus, sides):
     """The pairs that shards hold, as text."""
-    texts = [load_text(corpus.folder / side) for side in ("source", "target")]
+    texts = [load_tokenizer(corpus.folder / side) for side in ("source", "target")]
     columns = [
         [text.decode(tf.constant([row.tolist()])).numpy()[0].decode() for row in side]
         for text, side in zip(texts, sides, strict=True)
@@ -114,7 +114,7 @@ def test_every_reason_is_counted(corpus):
 def test_the_shards_hold_every_pair_once(corpus, pairs):
     found = [pair for shard in range(4) for pair in decoded(corpus, corpus.read(shard))]
     assert len(found) == 120
-    text = load_text(corpus.folder / "source")
+    text = load_tokenizer(corpus.folder / "source")
     spelt = text.decode(text.encode(tf.constant([pair.source for pair in pairs])).ids).numpy()
     assert sorted(source for source, _ in found) == sorted(sentence.decode() for sentence in spelt)
 
@@ -122,7 +122,7 @@ def test_the_shards_hold_every_pair_once(corpus, pairs):
 def test_the_shards_are_the_same_whatever_the_order_of_the_lines(corpus, pairs, tmp_path):
     shuffled = random.Random(1).sample(pairs, len(pairs))
     for side in ("source", "target"):  # the vocabularies are the given ones
-        assert load_text(corpus.folder / side).vocabulary_size <= TINY_TEXT.vocabulary_size
+        assert load_tokenizer(corpus.folder / side).vocabulary_size <= TINY_TEXT.vocabulary_size
     one = prepare([write(tmp_path / "a", pairs)], tmp_path / "A", TINY_TEXT, TINY_TEXT, FILTERS, shards=3, **COLUMNS)
     other = prepare(
         [write(tmp_path / "b", shuffled)], tmp_path / "B", TINY_TEXT, TINY_TEXT, FILTERS, shards=3, **COLUMNS
@@ -246,12 +246,12 @@ def test_pieces_are_learnt_from_lines_taken_evenly_and_words_from_all(pairs, tmp
 
     def fit(config, lines):
         learnt_from[config.kind] = list(lines)
-        return fit_text(TINY_TEXT, learnt_from[config.kind])
+        return fit_tokenizer(TINY_TEXT, learnt_from[config.kind])
 
     monkeypatch.setattr(preparing, "MAX_LINES", 50)
-    monkeypatch.setattr(preparing, "fit_text", fit)
+    monkeypatch.setattr(preparing, "fit_tokenizer", fit)
     files = [write(tmp_path / "a.tsv", pairs[:70]), write(tmp_path / "b.tsv", pairs[70:])]
-    prepare(files, tmp_path / "corpus", TextConfig(kind="subword"), TINY_TEXT, FILTERS, **COLUMNS)
+    prepare(files, tmp_path / "corpus", TokenizerConfig(kind="subword"), TINY_TEXT, FILTERS, **COLUMNS)
     assert learnt_from == {
         "subword": [pair.source for pair in pairs[::3]],  # 40 of 120: every second one were 60
         "word": [pair.target for pair in pairs],
@@ -306,7 +306,7 @@ def test_a_disk_that_is_full_when_the_record_is_written_is_told(tmp_path):
 
 
 def test_a_folder_that_cannot_be_made_is_told_before_vocabularies_are_learnt(pairs, tmp_path, monkeypatch):
-    monkeypatch.setattr(preparing, "fit_text", lambda *_: pytest.fail("a vocabulary was learnt"))
+    monkeypatch.setattr(preparing, "fit_tokenizer", lambda *_: pytest.fail("a vocabulary was learnt"))
     file = write(tmp_path / "a.tsv", pairs)
     with pytest.raises(OSError, match=r"a\.tsv/corpus: could not be written; Not a directory.*Nothing was prepared\."):
         prepare([file], file / "corpus", TINY_TEXT, TINY_TEXT, FILTERS, **COLUMNS)
@@ -352,12 +352,12 @@ def numbers(tmp_path_factory):
 
 
 def batches_of(corpus, **fields):
-    return ShardedBatches(corpus, **{"shapes": 2, "batch_size": 4, "pool_size": 10, "seed": 1, **fields})
+    return ShardedBatches(corpus, **{"buckets": 2, "batch_size": 4, "pool_size": 10, "seed": 1, **fields})
 
 
 def epoch_of(batches, epoch):
     found = []
-    for position, batch in batches.walk(Position(epoch, 0, 0)):
+    for position, batch in batches.iterate(Position(epoch, 0, 0)):
         if position.epoch != epoch:
             return found
         found.append((position, batch))
@@ -385,7 +385,7 @@ def test_an_epoch_can_be_entered_anywhere(numbers):
     whole = epoch_of(batches, 2)
     for number, (position, _) in enumerate(whole):
         for (place, batch), (wanted_place, wanted) in zip(
-            islice(batches.walk(position), 3), [*whole, *epoch_of(batches, 3)][number:], strict=False
+            islice(batches.iterate(position), 3), [*whole, *epoch_of(batches, 3)][number:], strict=False
         ):
             assert place == wanted_place
             np.testing.assert_array_equal(batch.source, wanted.source)
@@ -419,9 +419,9 @@ def test_the_pairs_of_one_shard_meet_others_in_every_epoch(tmp_path):
 
 def test_shapes_are_those_of_all_lengths_and_counts_are_as_expected(numbers):
     batches = batches_of(numbers)
-    assert max(shape.source for shape in batches.shapes) == 6
-    assert sum(batches.shape_counts(0).values()) == pytest.approx(len(batches), abs=6)
-    for shape in batches.shapes:
+    assert max(shape.source for shape in batches.buckets) == 6
+    assert sum(batches.bucket_counts(0).values()) == pytest.approx(len(batches), abs=6)
+    for shape in batches.buckets:
         assert not batches.masked(shape).target.any()
 
 
@@ -486,7 +486,7 @@ def test_a_run_trains_on_a_prepared_corpus_and_goes_on(corpus, pairs, tmp_path):
     assert len(Experiment(tmp_path / "run").translator().translate(["No."])) == 1
     facts = json.loads((tmp_path / "run" / "corpus.json").read_text())
     assert facts["pairs"]["train"] == 120
-    assert load_partners(tmp_path / "run" / "shortlist.npz").by_source.any()
+    assert load_lexical_table(tmp_path / "run" / "shortlist.npz").by_source.any()
 
 
 def test_some_pairs_are_those_of_whole_shards_evenly_from_all(corpus):
@@ -503,7 +503,7 @@ def test_some_pairs_are_those_of_whole_shards_evenly_from_all(corpus):
 
 def test_a_recipe_that_the_corpus_was_not_prepared_for_is_refused(corpus, pairs, tmp_path):
     other = replace(TINY_RECIPE, source=replace(TINY_TEXT, lowercase=True))
-    with pytest.raises(ValueError, match=r"source: expected the recipe's TextConfig.*lowercase=True"):
+    with pytest.raises(ValueError, match=r"source: expected the recipe's TokenizerConfig.*lowercase=True"):
         Experiment(tmp_path, other).train_prepared(corpus, "sample", pairs[:10], print, print)
     short = replace(TINY_RECIPE, train=replace(TINY_RECIPE.train, max_tokens=4))
     with pytest.raises(ValueError, match=r"TrainConfig\.max_tokens: expected at least \d+, the longest side"):

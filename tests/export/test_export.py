@@ -23,14 +23,14 @@ from nmt_keras.config import (
     MicroBatchingConfig,
     ModelConfig,
     SearchConfig,
-    TextConfig,
+    TokenizerConfig,
 )
 from nmt_keras.export import BEAM_SIZE, CONTRACT, export, versions
 from nmt_keras.export.fresh_process import ask
 from nmt_keras.export.verification import FEEDS, REFUSED, STRANGE, checks, named, requests
 from nmt_keras.export.warmup import LARGE, WARMUP
 from nmt_keras.models.seq2seq import build_model
-from nmt_keras.text import fit_text
+from nmt_keras.text import fit_tokenizer
 from nmt_keras.translation.exported import ServedTranslator
 from nmt_keras.translation.model_translator import ModelTranslator
 from nmt_keras.translation.records import Decoded, NBest, Scored
@@ -47,19 +47,23 @@ ANSWERED = sorted(FEEDS.keys() - set(REFUSED))
 @pytest.fixture(scope="module")
 def translators(translator, pairs):
     """A word translator, a subword translator, and the first with its weights rounded to half precision."""
-    config = TextConfig("subword", 367, max_tokens=61)
-    source = fit_text(config, [pair.source for pair in pairs])
-    target = fit_text(config, [pair.target for pair in pairs])
-    sizes = ModelConfig(3, EncoderConfig(units=5), AttentionConfig(units=11), DecoderConfig(units=7, readout_units=13))
+    config = TokenizerConfig("subword", 367, max_tokens=61)
+    source = fit_tokenizer(config, [pair.source for pair in pairs])
+    target = fit_tokenizer(config, [pair.target for pair in pairs])
+    sizes = ModelConfig(3, EncoderConfig(units=5), AttentionConfig(units=11), DecoderConfig(units=7, output_units=13))
     model = build_model(sizes, source.vocabulary_size, target.vocabulary_size)
     randomise(model, 5)
-    rounded = build_model(TINY_MODEL, translator.source_text.vocabulary_size, translator.target_text.vocabulary_size)
+    rounded = build_model(
+        TINY_MODEL, translator.source_tokenizer.vocabulary_size, translator.target_tokenizer.vocabulary_size
+    )
     for variable, exact in zip(rounded.variables, translator.model.variables, strict=True):
         variable.assign(exact.numpy().astype(np.float16).astype(np.float32))
     return {
         "word": translator,
         "subword": ModelTranslator(source, target, model, SearchConfig(max_tokens=13)),
-        "compact": ModelTranslator(translator.source_text, translator.target_text, rounded, translator.search),
+        "compact": ModelTranslator(
+            translator.source_tokenizer, translator.target_tokenizer, rounded, translator.search
+        ),
     }
 
 
@@ -85,7 +89,7 @@ def expected(translators):
                 for signature in ("serving_default", "align", "greedy"):
                     found[kind][signature, name].append(best)
                 found[kind]["beam", name].append(beam.decode_nbest(text))
-                found[kind]["score", name].append(translator.decode_forced(text, text))
+                found[kind]["score", name].append(translator.decode_scored(text, text))
     return found
 
 
@@ -182,7 +186,7 @@ def test_a_word_of_10_000_letters_is_one_word_and_too_many_pieces(replies):
 def test_a_sentence_cut_at_max_tokens_has_that_many_tokens_with_end(replies, translators, kind):
     (reply,) = replies[kind]["align", "together"]
     longest = STRANGE.index("palabra " * 1250)
-    assert array(reply, "source_lengths")[longest] == translators[kind].source_text.config.max_tokens
+    assert array(reply, "source_lengths")[longest] == translators[kind].source_tokenizer.config.max_tokens
 
 
 def test_alignments_of_real_tokens_sum_to_one_over_the_sentence(replies, kind):
@@ -272,7 +276,7 @@ def test_a_weight_too_large_for_half_precision_is_named(translators, tmp_path):
     model = build_model(TINY_MODEL, 200, 200)
     model.variables[0].assign(np.full(model.variables[0].shape, 7e4))
     word = translators["word"]
-    large = ModelTranslator(word.source_text, word.target_text, model, word.search)
+    large = ModelTranslator(word.source_tokenizer, word.target_tokenizer, model, word.search)
     with pytest.raises(ValueError, match=r"half_precision: expected weights of at most 65504, received 70000 in"):
         export(large, tmp_path / "model", config=ExportConfig(half_precision=True))
     assert versions(tmp_path / "model") == []
@@ -360,7 +364,7 @@ def test_warm_up_requests_name_the_model_and_are_of_one_to_many_tokens(folders, 
     logs = [PredictionLog.FromString(record.numpy()) for record in tf.data.TFRecordDataset(str(folders[kind] / WARMUP))]
     assert {log.predict_log.request.model_spec.name for log in logs} == {kind}
     text = tf.make_ndarray(logs[1].predict_log.request.inputs["text"])
-    lengths = translators[kind].source_text.encode(tf.constant(text)).lengths.numpy()
+    lengths = translators[kind].source_tokenizer.encode(tf.constant(text)).lengths.numpy()
     assert len(text) == LARGE
     assert lengths[0] < LARGE // 2 <= lengths[-1]
 

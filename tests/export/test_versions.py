@@ -201,28 +201,28 @@ def test_micro_batching_that_cannot_be_meant_is_refused(field, value):
 
 def test_the_newest_versions_stay_and_older_ones_go(tmp_path):
     make_versions(tmp_path, "1", "2", "9", "10", "11")
-    assert prune(tmp_path, keep=2) == [tmp_path / "1", tmp_path / "2", tmp_path / "9"]
+    assert prune(tmp_path, max_to_keep=2) == [tmp_path / "1", tmp_path / "2", tmp_path / "9"]
     assert children(tmp_path) == ["10", "11"]
 
 
 def test_what_is_no_version_stays(tmp_path):
     make_versions(tmp_path, "1", "2", "notes", "-1", "1.5")
     (tmp_path / "0").write_text("a stray file")
-    prune(tmp_path, keep=1)
+    prune(tmp_path, max_to_keep=1)
     assert children(tmp_path) == sorted(["2", "notes", "-1", "1.5", "0"])
 
 
 def test_a_version_that_a_label_points_to_stays(tmp_path):
     make_versions(tmp_path, "1", "2", "3", "4")
-    assert prune(tmp_path, keep=1, labelled=[2]) == [tmp_path / "1", tmp_path / "3"]
+    assert prune(tmp_path, max_to_keep=1, labelled=[2]) == [tmp_path / "1", tmp_path / "3"]
     assert children(tmp_path) == ["2", "4"]
 
 
 def test_two_spellings_of_a_number_are_one_version(tmp_path):
     make_versions(tmp_path, "007", "7", "8")
-    prune(tmp_path, keep=2)
+    prune(tmp_path, max_to_keep=2)
     assert children(tmp_path) == ["007", "7", "8"]
-    prune(tmp_path, keep=1)
+    prune(tmp_path, max_to_keep=1)
     assert children(tmp_path) == ["8"]
 
 
@@ -230,7 +230,7 @@ def test_a_version_has_no_number_any_more_when_its_files_are_deleted(tmp_path, m
     make_versions(tmp_path, "1", "2")
     seen = []
     monkeypatch.setattr("shutil.rmtree", lambda path, ignore_errors: seen.append(Path(path)))
-    prune(tmp_path, keep=1)
+    prune(tmp_path, max_to_keep=1)
     assert [path.name.startswith("deleted-1-") for path in seen] == [True]
     assert (seen[0] / "saved_model.pb").read_text() == "1"  # renamed whole
     assert versions(tmp_path) == [2]
@@ -238,7 +238,7 @@ def test_a_version_has_no_number_any_more_when_its_files_are_deleted(tmp_path, m
 
 def test_what_a_killed_deletion_left_goes(tmp_path):
     make_versions(tmp_path, "2", "deleted-1-abc")
-    assert prune(tmp_path, keep=1) == []
+    assert prune(tmp_path, max_to_keep=1) == []
     assert children(tmp_path) == ["2"]
 
 
@@ -249,7 +249,7 @@ def test_a_version_that_is_being_written_stays_until_nothing_in_it_has_changed_f
         for path in (tmp_path / name, *(tmp_path / name).rglob("*")):
             os.utime(path, (now - 2 * HOUR, now - 2 * HOUR))
     os.utime(tmp_path / "partial-slow" / "variables", (now - 0.9 * HOUR, now - 0.9 * HOUR))
-    prune(tmp_path, keep=1)
+    prune(tmp_path, max_to_keep=1)
     assert children(tmp_path) == ["2", "partial-new", "partial-slow"]
 
 
@@ -262,29 +262,29 @@ def test_who_prunes_at_the_same_time_does_no_harm(tmp_path, monkeypatch):
         rename(old, new)
 
     monkeypatch.setattr(os, "rename", be_late)
-    assert prune(tmp_path, keep=1) == []
+    assert prune(tmp_path, max_to_keep=1) == []
     assert children(tmp_path) == ["3"]
 
 
 def test_a_model_without_versions_has_nothing_to_prune(tmp_path):
-    assert prune(tmp_path / "nowhere", keep=3) == []
+    assert prune(tmp_path / "nowhere", max_to_keep=3) == []
 
 
 @pytest.mark.parametrize("keep", [0, -1])
-def test_at_least_one_version_stays(translator, folder, keep):
+def test_at_least_one_version_stays(translator, folder, max_to_keep):
     make_versions(folder, "1")
-    with pytest.raises(ValueError, match=f"keep: expected at least 1 version to stay.*received {keep}"):
-        prune(folder, keep)
-    with pytest.raises(ValueError, match=f"keep: expected at least 1 version to stay.*received {keep}"):
-        export(translator, folder, keep=keep)
+    with pytest.raises(ValueError, match=f"max_to_keep: expected at least 1 version to stay.*received {max_to_keep}"):
+        prune(folder, max_to_keep)
+    with pytest.raises(ValueError, match=f"max_to_keep: expected at least 1 version to stay.*received {max_to_keep}"):
+        export(translator, folder, max_to_keep=max_to_keep)
     assert children(folder) == ["1"]
 
 
 def test_an_export_prunes_once_it_is_there(translator, folder):
     make_versions(folder, "1", "2", "3")
-    assert export(translator, folder, keep=2).name == "4"
+    assert export(translator, folder, max_to_keep=2).name == "4"
     assert children(folder) == ["3", "4"]
-    export(translator, folder, keep=1, labelled=[3])
+    export(translator, folder, max_to_keep=1, labelled=[3])
     assert children(folder) == ["3", "5"]
     export(translator, folder)
     assert children(folder) == ["3", "5", "6"]

@@ -8,7 +8,7 @@ from reference import advance, advance_stack, cell_of, output_of, stack_of, stat
 from tiny import randomise
 
 from nmt_keras.layers.cells import CELL_CLASSES, GRUCell, LSTMCell, LSTMState, ResetAfterGRUCell, TanhCell
-from nmt_keras.layers.dropout import Noise, dropout
+from nmt_keras.layers.dropout import Randomness, dropout
 from nmt_keras.layers.matmul import product
 from nmt_keras.layers.scan import scan
 from nmt_keras.layers.stack import Masks, Stack
@@ -48,8 +48,8 @@ def assert_same(found, wanted, atol=1e-5):
         np.testing.assert_allclose(one, other, atol=atol)
 
 
-def noise(seed=1, step=1):
-    return Noise(tf.constant(seed), tf.constant(step))
+def randomness(seed=1, step=1):
+    return Randomness(tf.constant(seed), tf.constant(step))
 
 
 # Cells
@@ -307,7 +307,7 @@ def test_a_stack_s_state_0_is_that_of_each_cell():
 
 def test_masks_on_what_is_handed_on_are_new_at_every_step_and_those_on_states_are_not():
     stack = make_stack(dropout=0.25, recurrent_dropout=0.5)
-    masks = stack.masks(tf.zeros([4, T, INPUT]), noise())
+    masks = stack.masks(tf.zeros([4, T, INPUT]), randomness())
     assert [m.shape for m in masks.handed] == [(4, T, U)] * 2
     assert [m.shape for m in masks.read] == [(4, T, U)] * 3
     assert set(np.unique(masks.handed)) == {0.0, np.float32(1 / 0.75)}
@@ -322,7 +322,8 @@ def test_masks_on_what_is_handed_on_are_new_at_every_step_and_those_on_states_ar
 def test_where_positions_draw_one_by_one_masks_on_states_are_still_the_same_at_all():
     stack = make_stack(dropout=0.5, recurrent_dropout=0.5)
     first, second = (
-        stack.masks(tf.zeros([4, 1, INPUT]), noise()._replace(position=tf.constant(position))) for position in (0, 1)
+        stack.masks(tf.zeros([4, 1, INPUT]), randomness()._replace(position=tf.constant(position)))
+        for position in (0, 1)
     )
     for one, other in zip(first.handed, second.handed, strict=True):
         assert np.any(one != other)
@@ -331,7 +332,7 @@ def test_where_positions_draw_one_by_one_masks_on_states_are_still_the_same_at_a
 
 
 def test_no_two_places_of_a_stack_share_a_mask():
-    masks = make_stack(dropout=0.5, recurrent_dropout=0.5).masks(tf.zeros([4, T, INPUT]), noise())
+    masks = make_stack(dropout=0.5, recurrent_dropout=0.5).masks(tf.zeros([4, T, INPUT]), randomness())
     drawn = [np.asarray(m).tobytes() for m in (*masks.handed, *masks.read)]
     assert len(set(drawn)) == 5
 
@@ -339,9 +340,9 @@ def test_no_two_places_of_a_stack_share_a_mask():
 def test_a_stack_drops_nothing_outside_training_and_nothing_at_rate_0():
     like = tf.zeros([B, T, INPUT])
     assert make_stack(dropout=0.5, recurrent_dropout=0.5).masks(like, None) == Masks((), ())
-    assert make_stack().masks(like, noise()) == Masks((), ())
-    assert make_stack(dropout=0.5).masks(like, noise()).read == ()
-    assert make_stack(recurrent_dropout=0.5).masks(like, noise()).handed == ()
+    assert make_stack().masks(like, randomness()) == Masks((), ())
+    assert make_stack(dropout=0.5).masks(like, randomness()).read == ()
+    assert make_stack(recurrent_dropout=0.5).masks(like, randomness()).handed == ()
 
 
 def test_a_stack_comes_back_from_its_configuration():
@@ -368,8 +369,8 @@ def test_a_kernel_s_precision_is_the_product_s_and_neither_the_bias_s_nor_the_re
 # The loop
 
 
-def running_sum(x, carry):
-    return carry + x, {"sum": carry + x, "before": carry}
+def running_sum(x, state):
+    return state + x, {"sum": state + x, "before": state}
 
 
 @pytest.mark.parametrize(
@@ -378,41 +379,41 @@ def running_sum(x, carry):
 )
 def test_the_loop_goes_through_time_either_way_and_emissions_keep_their_positions(reverse, last, sums, before):
     x = tf.constant([[1, 10, 100, 1000]])[:, :, tf.newaxis]
-    carry, emissions = scan(running_sum, x, tf.zeros([1, 1, 1], tf.int32), reverse=reverse)
-    assert carry.numpy().tolist() == [[[last]]]
+    state, emissions = scan(running_sum, x, tf.zeros([1, 1, 1], tf.int32), reverse=reverse)
+    assert state.numpy().tolist() == [[[last]]]
     assert emissions["sum"][0, :, 0].numpy().tolist() == sums
     assert emissions["before"][0, :, 0].numpy().tolist() == before
 
 
 def test_the_loop_takes_a_single_position():
-    carry, emissions = scan(running_sum, tf.constant([[[3.0]], [[4.0]]]), tf.ones([2, 1, 1]))
-    assert carry.numpy().ravel().tolist() == [4.0, 5.0]
+    state, emissions = scan(running_sum, tf.constant([[[3.0]], [[4.0]]]), tf.ones([2, 1, 1]))
+    assert state.numpy().ravel().tolist() == [4.0, 5.0]
     assert emissions["sum"].shape == (2, 1, 1)
 
 
-def affine(x, carry):
+def affine(x, state):
     a, b = x
-    carry = tf.tanh(a * carry + b)
-    return carry, carry * a
+    state = tf.tanh(a * state + b)
+    return state, state * a
 
 
 def loop_with_gradient(a, b, start):
     with tf.GradientTape() as tape:
         tape.watch([a, b, start])
-        carry, emissions = scan(affine, (a, b), start, reverse=True)
-        total = tf.reduce_sum(carry) + tf.reduce_sum(emissions**2)
+        state, emissions = scan(affine, (a, b), start, reverse=True)
+        total = tf.reduce_sum(state) + tf.reduce_sum(emissions**2)
     return emissions, *tape.gradient(total, [a, b, start])
 
 
 def plain_loop_with_gradient(a, b, start):
     with tf.GradientTape() as tape:
         tape.watch([a, b, start])
-        carry, emissions = start, []
+        state, emissions = start, []
         for t in reversed(range(a.shape[1])):
-            carry, emission = affine((a[:, t : t + 1], b[:, t : t + 1]), carry)
+            state, emission = affine((a[:, t : t + 1], b[:, t : t + 1]), state)
             emissions.insert(0, emission)
         emissions = tf.concat(emissions, axis=1)
-        total = tf.reduce_sum(carry) + tf.reduce_sum(emissions**2)
+        total = tf.reduce_sum(state) + tf.reduce_sum(emissions**2)
     return emissions, *tape.gradient(total, [a, b, start])
 
 
@@ -438,18 +439,18 @@ def test_the_loop_and_its_gradient_equal_those_of_a_python_loop(compiled):
 def test_dropout_is_absent_outside_training_and_at_rate_0():
     x = normal(B, T)
     assert dropout(x, 0.5, None, "site") is x
-    assert dropout(x, 0.0, noise(), "site") is x
+    assert dropout(x, 0.0, randomness(), "site") is x
 
 
 def test_dropout_zeroes_or_scales():
-    found = dropout(tf.ones([1000]), 0.2, noise(), "site").numpy()
+    found = dropout(tf.ones([1000]), 0.2, randomness(), "site").numpy()
     assert set(found.tolist()) == {0.0, 1.25}
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
 def test_dropout_drops_at_its_rate_and_keeps_the_mean(rate):
     n = 100_000
-    found = dropout(tf.ones([n]), rate, noise(), "site").numpy()
+    found = dropout(tf.ones([n]), rate, randomness(), "site").numpy()
     deviation = (rate * (1.0 - rate) / n) ** 0.5  # of the share of zeros, a binomial's
     assert abs((found == 0.0).mean() - rate) < 4.0 * deviation
     assert abs(found.mean() - 1.0) < 4.0 * deviation / (1.0 - rate)
@@ -458,10 +459,10 @@ def test_dropout_drops_at_its_rate_and_keeps_the_mean(rate):
 def test_a_dropout_mask_depends_on_seed_step_site_and_position_and_on_nothing_else():
     x = tf.ones([1000])
     masks = [
-        dropout(x, 0.5, noise(seed, step), site).numpy()
+        dropout(x, 0.5, randomness(seed, step), site).numpy()
         for seed, step, site in [(1, 1, "a"), (1, 1, "a"), (2, 1, "a"), (1, 2, "a"), (1, 1, "b")]
     ]
-    masks.append(dropout(x, 0.5, noise()._replace(position=tf.constant(7)), "a").numpy())
+    masks.append(dropout(x, 0.5, randomness()._replace(position=tf.constant(7)), "a").numpy())
     np.testing.assert_array_equal(masks[0], masks[1])
     for other in masks[2:]:  # independent masks of rate 1/2 agree in half the places, give or take 4 deviations
         assert abs((masks[0] == other).mean() - 0.5) < 4.0 * 0.5 / 1000**0.5
@@ -469,7 +470,7 @@ def test_a_dropout_mask_depends_on_seed_step_site_and_position_and_on_nothing_el
 
 def test_a_dropout_mask_is_the_same_with_and_without_xla():
     def drop(x, step):
-        return dropout(x, 0.3, Noise(tf.constant(5), step), "site")
+        return dropout(x, 0.3, Randomness(tf.constant(5), step), "site")
 
     plain, step = drop(tf.ones([B, T, U]), tf.constant(9)), tf.constant(9)
     for compiled in (tf.function(drop), tf.function(drop, jit_compile=True)):
@@ -478,7 +479,7 @@ def test_a_dropout_mask_is_the_same_with_and_without_xla():
 
 def test_dropout_keeps_the_dtype():
     for dtype in (tf.bfloat16, tf.float64):
-        assert dropout(tf.ones([B], dtype), 0.3, noise(), "site").dtype == dtype
+        assert dropout(tf.ones([B], dtype), 0.3, randomness(), "site").dtype == dtype
 
 
 @pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])

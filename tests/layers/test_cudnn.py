@@ -10,7 +10,7 @@ from tiny import TINY_MODEL, randomise
 from nmt_keras.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig, TrainConfig
 from nmt_keras.layers.cells import GRUCell, LSTMCell, ResetAfterGRUCell, TanhCell
 from nmt_keras.layers.cudnn import can_fuse, read_fused
-from nmt_keras.layers.dropout import Noise
+from nmt_keras.layers.dropout import Randomness
 from nmt_keras.models.encoder import RecurrentEncoder
 from nmt_keras.models.seq2seq import Seq2Seq, build_model
 from nmt_keras.runs.experiment import describe_execution
@@ -50,7 +50,7 @@ def test_gradients_equal_the_loop_s_in_a_graph_too(cell):
         @tf.function(autograph=False)
         def gradient(encoder=encoder):
             with tf.GradientTape() as tape:
-                encoding = encoder(SOURCE, SOURCE != 0, Noise(tf.constant(1), tf.constant(2)))
+                encoding = encoder(SOURCE, SOURCE != 0, Randomness(tf.constant(1), tf.constant(2)))
                 loss = tf.add_n([tf.reduce_sum(x * x) for x in flat(encoding)])
             return tape.gradient(loss, [v.value for v in encoder.trainable_variables])
 
@@ -64,12 +64,12 @@ SENTENCES = tf.constant([[2, 4, 5, 6, 7], [2, 8, 3, 0, 0]])
 
 def decoders(cell, kind="none", **whole):
     """Luong's model twice, its decoder a loop and fused; the encoder is a loop in both."""
-    readout = {"readout": "state"} if kind == "none" else {"readout": "attentional", "readout_units": 13}
+    readout = {"output": "state"} if kind == "none" else {"output": "attentional", "output_units": 13}
     config = ModelConfig(
         5,
         EncoderConfig(cell=cell, units=7, layers=2, direction="backward"),
         AttentionConfig(kind),
-        DecoderConfig("update-then-attend", cell, 7, 2, residual=True, start="last", **readout),
+        DecoderConfig("update-then-attend", cell, 7, 2, residual=True, initial_state="last", **readout),
         **whole,
     )
     both = [build_model(config, 19, 23, fused=fused) for fused in (False, True)]
@@ -81,10 +81,10 @@ def decoders(cell, kind="none", **whole):
 @pytest.mark.parametrize("cell", FUSED)
 @pytest.mark.parametrize("kind", ["none", "general"])
 def test_a_decoder_that_waits_for_no_attention_equals_the_loop_s_and_so_does_its_gradient(cell, kind):
-    noise, answers = Noise(tf.constant(1), tf.constant(2)), []
+    randomness, answers = Randomness(tf.constant(1), tf.constant(2)), []
     for model in decoders(cell, kind, dropout=0.3):
         with tf.GradientTape() as tape:
-            output = model((SOURCE[:2], SENTENCES), noise)
+            output = model((SOURCE[:2], SENTENCES), randomness)
             loss = tf.reduce_sum(output.logits**2)
         gradient = tape.gradient(loss, [v.value for v in model.trainable_variables])
         answers.append([output.logits, output.alignment, *(tf.convert_to_tensor(g) for g in gradient)])
@@ -98,7 +98,7 @@ def test_a_fused_decoder_loops_where_it_must(monkeypatch):
     assert fused((SOURCE[:2], SENTENCES)).logits.shape == (2, 5, 23)
     _, dropping = decoders("lstm", recurrent_dropout=0.3)
     with pytest.raises(TypeError, match="not callable"):
-        dropping((SOURCE[:2], SENTENCES), Noise(tf.constant(1), tf.constant(2)))
+        dropping((SOURCE[:2], SENTENCES), Randomness(tf.constant(1), tf.constant(2)))
 
 
 def test_the_fused_path_is_taken(monkeypatch):
@@ -109,8 +109,8 @@ def test_the_fused_path_is_taken(monkeypatch):
 
 def test_recurrent_dropout_stays_with_the_loop():
     loop, fused = encoders("lstm", recurrent_dropout=0.5)
-    noise = Noise(tf.constant(1), tf.constant(2))
-    one, other = (encoder(SOURCE, SOURCE != 0, noise).values for encoder in (loop, fused))
+    randomness = Randomness(tf.constant(1), tf.constant(2))
+    one, other = (encoder(SOURCE, SOURCE != 0, randomness).values for encoder in (loop, fused))
     np.testing.assert_array_equal(one, other)
 
 
@@ -199,12 +199,14 @@ def test_a_run_is_told_which_path_its_steps_take(xla, gpus, precision, told):
     [
         ({}, 0.0, "encoder and the decoder"),
         ({}, 0.1, "encoder"),
-        ({"feeds_attention": True}, 0.0, "encoder"),
-        ({"cell": "gru", "start": "mean"}, 0.0, "encoder"),
+        ({"input_feeding": True}, 0.0, "encoder"),
+        ({"cell": "gru", "initial_state": "mean"}, 0.0, "encoder"),
     ],
 )
 def test_what_cudnn_computes_is_told_part_by_part(fields, sampling, parts):
-    decoder = DecoderConfig("update-then-attend", "lstm", 7, start="last", readout="attentional", readout_units=13)
+    decoder = DecoderConfig(
+        "update-then-attend", "lstm", 7, initial_state="last", output="attentional", output_units=13
+    )
     encoder = EncoderConfig(cell="lstm", units=7, direction="backward")
     config = ModelConfig(5, encoder, AttentionConfig("general"), replace(decoder, **fields))
     model, execution = Seq2Seq(config, 11, 13, fused=True), choose_execution(None, 1)

@@ -7,8 +7,8 @@ import tensorflow as tf
 from reference import readout, readout_of
 from tiny import randomise
 
-from nmt_keras.layers.dropout import Noise
-from nmt_keras.layers.output import AttentionalReadout, LinearReadout, MaxoutReadout, StateReadout
+from nmt_keras.layers.dropout import Randomness
+from nmt_keras.layers.output import AttentionalOutput, LinearOutput, MaxoutOutput, StateOutput
 
 L, U, D, E, V = 5, 7, 11, 13, 37
 
@@ -20,15 +20,15 @@ def embedding(width):
 
 
 READOUTS = {
-    "maxout": lambda **more: MaxoutReadout(V, L, U, D, E, **more),
-    "linear": lambda **more: LinearReadout(V, U, D, E, **more),
-    "state": lambda **more: StateReadout(V, U, **more),
-    "attentional": lambda **more: AttentionalReadout(V, L, U, D, **more),
+    "maxout": lambda **more: MaxoutOutput(V, L, U, D, E, **more),
+    "linear": lambda **more: LinearOutput(V, U, D, E, **more),
+    "state": lambda **more: StateOutput(V, U, **more),
+    "attentional": lambda **more: AttentionalOutput(V, L, U, D, **more),
 }
 TIED = {
-    "maxout, tied": lambda: READOUTS["maxout"](tied_to=embedding(L)),
-    "state, tied": lambda: READOUTS["state"](tied_to=embedding(U)),
-    "attentional, tied": lambda: READOUTS["attentional"](tied_to=embedding(L)),
+    "maxout, tied": lambda: READOUTS["maxout"](tied_embedding=embedding(L)),
+    "state, tied": lambda: READOUTS["state"](tied_embedding=embedding(U)),
+    "attentional, tied": lambda: READOUTS["attentional"](tied_embedding=embedding(L)),
 }
 
 
@@ -56,7 +56,7 @@ def test_logits_are_the_paper_s(layer):
 
 
 def test_maxout_takes_the_larger_of_each_pair():
-    layer = MaxoutReadout(2, 2, 4, 0, 0)
+    layer = MaxoutOutput(2, 2, 4, 0, 0)
     layer.pair_kernel.assign(tf.eye(4))
     layer.output_rows.assign(tf.eye(2))
     nothing = tf.zeros([1, 1, 0])
@@ -65,7 +65,7 @@ def test_maxout_takes_the_larger_of_each_pair():
 
 
 def test_the_attentional_vector_takes_the_context_before_the_state():
-    layer = AttentionalReadout(1, 1, 1, 2)
+    layer = AttentionalOutput(1, 1, 1, 2)
     layer.kernel.assign([[0.5], [0.0], [-2.0]])
     context, state = tf.constant([[[3.0, 9.0]]]), tf.constant([[[0.25]]])
     np.testing.assert_allclose(layer.hidden(state, context, tf.zeros([1, 1, 0])), [[[np.tanh(0.5 * 3.0 - 2.0 * 0.25)]]])
@@ -87,7 +87,7 @@ def test_a_tied_softmax_has_no_matrix_of_its_own_and_teaches_the_embedding(name)
     assert names[0] - names[1] == {"embeddings"}
     with tf.GradientTape() as tape:
         logits = layer(*seen())
-    gradient = tape.gradient(logits, layer.tied_to.embeddings.value)
+    gradient = tape.gradient(logits, layer.tied_embedding.embeddings.value)
     below = layer.hidden(*seen()).numpy().reshape(-1, layer.hidden_size).sum(axis=0)
     np.testing.assert_allclose(
         gradient, [below] * V, rtol=1e-5
@@ -98,12 +98,12 @@ def test_a_tied_softmax_has_no_matrix_of_its_own_and_teaches_the_embedding(name)
 def test_dropout_stands_right_below_the_softmax_and_acts_under_noise_alone(name):
     layer = READOUTS[name](dropout=0.5)
     randomise(layer, 1)
-    noise, hidden = Noise(tf.constant(1), tf.constant(2)), layer.hidden(*seen())
-    np.testing.assert_array_equal(layer(*seen(), noise), layer.logits(hidden, noise))
+    randomness, hidden = Randomness(tf.constant(1), tf.constant(2)), layer.hidden(*seen())
+    np.testing.assert_array_equal(layer(*seen(), randomness), layer.logits(hidden, randomness))
     np.testing.assert_array_equal(layer(*seen()), layer.logits(hidden))
     layer.output_rows.assign(tf.eye(V, layer.hidden_size))  # now the logits are what the softmax sees
     layer.output_bias.assign(tf.zeros(V))
-    share = layer(*seen(), noise)[..., : layer.hidden_size] / hidden
+    share = layer(*seen(), randomness)[..., : layer.hidden_size] / hidden
     assert set(np.unique(np.round(share, 3))) == {0.0, 2.0}
 
 
@@ -111,6 +111,6 @@ def test_a_readout_comes_back_from_its_configuration(layer):
     config = layer.get_config()
     copy = type(layer).from_config(config)
     assert copy.get_config() == config
-    if layer.tied_to is not None:
-        copy.tied_to.build()
+    if layer.tied_embedding is not None:
+        copy.tied_embedding.build()
     assert [v.shape for v in copy.trainable_variables] == [v.shape for v in layer.trainable_variables]

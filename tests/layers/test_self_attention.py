@@ -18,7 +18,7 @@ from tiny import randomise
 
 import nmt_keras.layers.self_attention
 import nmt_keras.models.encoder
-from nmt_keras.layers.dropout import Noise
+from nmt_keras.layers.dropout import Randomness
 from nmt_keras.layers.self_attention import MultiHead, SelfAttentionLayer, sinusoids
 from nmt_keras.layers.self_attention import layer_norm as our_layer_norm
 from nmt_keras.models.encoder import SelfAttentionEncoder
@@ -52,7 +52,7 @@ def exact(x):
     return np.asarray(x, np.float64)
 
 
-# Positions
+# SelfAttentionInputs
 
 
 def test_sinusoids_are_the_paper_s_with_the_sines_first():
@@ -198,19 +198,19 @@ def test_a_layer_s_norms_are_one_for_each_sublayer():
 def test_every_sublayer_of_a_layer_drops_what_it_adds_with_a_mask_of_its_own(monkeypatch):
     dropped = []
 
-    def spy(x, rate, noise, site):
+    def spy(x, rate, randomness, site):
         dropped.append((rate, site))
         return x * 0.0
 
     monkeypatch.setattr(nmt_keras.layers.self_attention, "dropout", spy)
-    layer, x, noise = (
+    layer, x, randomness = (
         built(SelfAttentionLayer(U, HEADS, 0.25, D)),
         normal(B, 4, U),
-        Noise(tf.constant(1), tf.constant(1)),
+        Randomness(tf.constant(1), tf.constant(1)),
     )
     everything = tf.ones([B, 1, 4], tf.bool)
-    np.testing.assert_array_equal(layer.over_all(x, everything, noise), x)
-    found, _ = layer.over_source(x, layer.source.pairs(normal(B, 4, D)), everything[:, 0], noise)
+    np.testing.assert_array_equal(layer.over_all(x, everything, randomness), x)
+    found, _ = layer.over_source(x, layer.source.pairs(normal(B, 4, D)), everything[:, 0], randomness)
     np.testing.assert_array_equal(found, x)
     assert [rate for rate, _ in dropped] == [0.25] * 3
     assert len({site for _, site in dropped}) == 3
@@ -316,23 +316,23 @@ def test_in_mixed_precision_weights_are_single_and_annotations_half_and_near(dty
 
 
 def test_an_encoder_without_dropout_ignores_noise_and_one_with_it_does_not():
-    batch, noise = padded(SENTENCES, 5), Noise(tf.constant(1), tf.constant(1))
+    batch, randomness = padded(SENTENCES, 5), Randomness(tf.constant(1), tf.constant(1))
     calm, wild = make(), make(dropout=0.5)
-    np.testing.assert_array_equal(calm(*batch, noise).values, calm(*batch).values)
+    np.testing.assert_array_equal(calm(*batch, randomness).values, calm(*batch).values)
     np.testing.assert_array_equal(wild(*batch).values, calm(*batch).values)
-    assert np.abs(wild(*batch, noise).values - calm(*batch).values).max() > 0.01
+    assert np.abs(wild(*batch, randomness).values - calm(*batch).values).max() > 0.01
 
 
 def test_dropout_is_on_what_enters_and_in_each_sublayer_never_twice_with_one_mask(monkeypatch):
     sites = []
 
-    def spy(x, rate, noise, site):
+    def spy(x, rate, randomness, site):
         sites.append(site)
         return x
 
     for module in (nmt_keras.models.encoder, nmt_keras.layers.self_attention):
         monkeypatch.setattr(module, "dropout", spy)
-    make(dropout=0.25)(*padded(SENTENCES, 5), Noise(tf.constant(1), tf.constant(1)))
+    make(dropout=0.25)(*padded(SENTENCES, 5), Randomness(tf.constant(1), tf.constant(1)))
     assert len(sites) == len(set(sites)) == 1 + 2 * 2
 
 

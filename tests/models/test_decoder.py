@@ -12,7 +12,7 @@ from tiny import randomise
 
 from nmt_keras.layers import dropout, stack
 from nmt_keras.layers.attention import Attended, Attention
-from nmt_keras.layers.dropout import Noise, keep_mask
+from nmt_keras.layers.dropout import Randomness, dropout_mask
 from nmt_keras.layers.matmul import rounded_matrices
 from nmt_keras.models import encoder
 from nmt_keras.models.decoder import Decoder
@@ -79,36 +79,41 @@ def test_alignments_sum_to_1_unless_positions_are_predicted_and_are_exactly_0_on
 def test_teacher_forcing_equals_one_step_after_another(case):
     decoder = case.model.decoder
     memory = decoder.prepare(case.memory)
-    carry = decoder.start(memory)
+    state = decoder.initial_state(memory)
     for t in range(T):
-        step = decoder.step(IDS[:, t : t + 1], carry, memory)
+        step = decoder.step(IDS[:, t : t + 1], state, memory)
         np.testing.assert_allclose(step.logits[:, 0], case.output.logits[:, t], atol=2e-5)
         np.testing.assert_allclose(step.alignment[:, 0], case.output.alignment[:, t], atol=2e-6)
-        carry = step.carry
-        assert (carry.step.numpy() == t + 1).all()
+        state = step.state
+        assert (state.step.numpy() == t + 1).all()
 
 
 def test_hypotheses_share_one_memory_and_do_not_meet(case):
     decoder, memory = case.model.decoder, case.model.decoder.prepare(case.memory)
-    first = decoder.start(memory)
+    first = decoder.initial_state(memory)
     apart = [decoder.step(tf.fill([len(PAIRS), 1], token), first, memory) for token in (START, 9, 11)]
-    carry = tf.nest.map_structure(lambda *x: tf.concat(x, axis=1), *(step.carry for step in apart))
-    together = decoder.step(tf.constant([[9, START, 11]] * len(PAIRS)), carry, memory)
+    state = tf.nest.map_structure(lambda *x: tf.concat(x, axis=1), *(step.state for step in apart))
+    together = decoder.step(tf.constant([[9, START, 11]] * len(PAIRS)), state, memory)
     for q, token in enumerate((9, START, 11)):
-        alone = decoder.step(tf.fill([len(PAIRS), 1], token), apart[q].carry, memory)
+        alone = decoder.step(tf.fill([len(PAIRS), 1], token), apart[q].state, memory)
         np.testing.assert_allclose(together.logits[:, q], alone.logits[:, 0], atol=2e-5)
         np.testing.assert_allclose(together.alignment[:, q], alone.alignment[:, 0], atol=2e-6)
-        for one, other in zip(tf.nest.flatten(together.carry), tf.nest.flatten(alone.carry), strict=True):
+        for one, other in zip(tf.nest.flatten(together.state), tf.nest.flatten(alone.state), strict=True):
             np.testing.assert_allclose(one[:, q], other[:, 0], atol=1e-5)
 
 
 def test_a_shortlist_s_logits_are_those_of_its_tokens(case):
     ids = tf.constant([0, 1, 2, 3, 5, 8, 21])
-    model, price = case.model, tf.constant(np.random.default_rng(1).choice([0.0, -np.inf], [len(PAIRS), 7]), tf.float32)
+    model, logit_bias = (
+        case.model,
+        tf.constant(np.random.default_rng(1).choice([0.0, -np.inf], [len(PAIRS), 7]), tf.float32),
+    )
     memory = model.decoder.prepare(case.memory)
-    whole = model.step(IDS[:, :1], model.start(memory), memory)
-    few = model.step(IDS[:, :1], model.start(memory), memory._replace(price=price), model.softmax_of(ids))
-    wanted = tf.gather(whole.logits, ids, axis=2) + price[:, tf.newaxis]
+    whole = model.step(IDS[:, :1], model.initial_state(memory), memory)
+    few = model.step(
+        IDS[:, :1], model.initial_state(memory), memory._replace(logit_bias=logit_bias), model.softmax_of(ids)
+    )
+    wanted = tf.gather(whole.logits, ids, axis=2) + logit_bias[:, tf.newaxis]
     np.testing.assert_allclose(few.logits, wanted, atol=1e-5)
     np.testing.assert_array_equal(few.alignment, whole.alignment)
 
@@ -119,7 +124,7 @@ def test_a_search_s_softmax_is_training_s_however_many_hypotheses_it_is_laid_out
 
     @tf.function(autograph=False)
     def first(count):
-        return model.step(IDS[:, :1], model.start(memory), memory, model.whole_softmax(count)).logits
+        return model.step(IDS[:, :1], model.initial_state(memory), memory, model.whole_softmax(count)).logits
 
     found = first(tf.constant(count))
     assert found.shape[-1] == model.target_size
@@ -139,7 +144,7 @@ def casts(function, source, target):
 
 def test_matrices_are_rounded_outside_the_loop_that_reads_them_and_stay_so(case):
     model, memory = case.model, case.model.decoder.prepare(case.memory)
-    start = model.start(memory)
+    start = model.initial_state(memory)
 
     def walk(precision):
         @tf.function(autograph=False)
@@ -147,9 +152,9 @@ def test_matrices_are_rounded_outside_the_loop_that_reads_them_and_stay_so(case)
             with precision:
                 softmax = model.whole_softmax(tf.constant(100))
 
-                def body(t, carry, _):
-                    step = model.step(IDS[:, 1:2], carry, memory, softmax)
-                    return t + 1, step.carry, step.logits
+                def body(t, state, _):
+                    step = model.step(IDS[:, 1:2], state, memory, softmax)
+                    return t + 1, step.state, step.logits
 
                 nothing = tf.zeros([len(PAIRS), 1, model.target_size])
                 return tf.while_loop(lambda t, *_: t < 3, body, (0, start, nothing))[2]
@@ -186,7 +191,9 @@ def test_a_token_depends_on_the_tokens_before_it_alone(name):
 def test_dropout_acts_under_noise_alone(name):
     model = built(COMBINATIONS[name])
     encoding = model.encoder(SOURCES, SOURCES != PAD)
-    noisy = tf.function(lambda step: model.decoder(IDS, encoding, Noise(tf.constant(1), step)).logits, autograph=False)
+    noisy = tf.function(
+        lambda step: model.decoder(IDS, encoding, Randomness(tf.constant(1), step)).logits, autograph=False
+    )
     first, again, other = (noisy(tf.constant(step)) for step in (1, 1, 2))
     np.testing.assert_array_equal(first, again)
     assert np.abs(first - other).max() > 0.01
@@ -197,13 +204,13 @@ def test_dropout_acts_under_noise_alone(name):
 def test_no_two_places_of_a_model_share_a_mask(name, monkeypatch):
     sites = []
 
-    def noted(shape, rate, noise, site, dtype):
+    def noted(shape, rate, randomness, site, dtype):
         sites.append(site)
-        return keep_mask(shape, rate, noise, site, dtype)
+        return dropout_mask(shape, rate, randomness, site, dtype)
 
     for module in (dropout, encoder, stack):
-        monkeypatch.setattr(module, "keep_mask", noted)
-    built(COMBINATIONS[name])((SOURCES, IDS), noise=Noise(tf.constant(1), tf.constant(2)))
+        monkeypatch.setattr(module, "dropout_mask", noted)
+    built(COMBINATIONS[name])((SOURCES, IDS), randomness=Randomness(tf.constant(1), tf.constant(2)))
     assert len(sites) >= 8
     assert len(set(sites)) == len(sites), sorted(sites)
 
@@ -231,10 +238,10 @@ def test_a_fixed_context_is_rnnsearch_whose_alignment_is_forced_onto_the_last_to
         fixed.vocabulary_size,
         fixed.embedding,
         fixed.stack,
-        fixed.start_states,
+        fixed.bridge,
         LastToken(),
         fixed.output_layer,
-        fixed.readout_state,
+        fixed.output_state,
     )
     encoding = model.encoder(SOURCES, SOURCES != PAD)
     for found, wanted in zip(forced(IDS, encoding), fixed(IDS, encoding), strict=True):
@@ -246,7 +253,7 @@ def test_a_fixed_context_is_rnnsearch_whose_alignment_is_forced_onto_the_last_to
 
 def test_input_feeding_by_a_matrix_of_zeros_is_no_input_feeding():
     plain = built(luong(attention={"kind": "general"}))
-    fed = built(luong(attention={"kind": "general"}, decoder={"feeds_attention": True}))
+    fed = built(luong(attention={"kind": "general"}, decoder={"input_feeding": True}))
     feeding, others = fed.decoder.stack.cells[0].context_kernel, iter(plain.trainable_variables)
     for variable in fed.trainable_variables:
         variable.assign(tf.zeros(variable.shape) if variable is feeding else next(others))
@@ -257,13 +264,13 @@ def test_input_feeding_by_a_matrix_of_zeros_is_no_input_feeding():
 def test_what_is_fed_is_the_last_attentional_vector_and_moves_the_next_state():
     decoder, encoder = (model := built(COMBINATIONS["luong-local-m"])).decoder, model.encoder
     memory = decoder.remember(encoder(SOURCES, SOURCES != PAD))
-    first = decoder.start(memory)
+    first = decoder.initial_state(memory)
     assert first.fed.shape == (3, 1, 17)
     assert not first.fed.numpy().any()
     step = decoder.step(IDS[:, :1], first, memory)
-    np.testing.assert_allclose(decoder.output_layer.logits(step.carry.fed), step.logits, atol=1e-6)
-    other = step.carry._replace(fed=-step.carry.fed)
-    moved = [decoder.step(IDS[:, 1:2], carry, memory).logits for carry in (step.carry, other)]
+    np.testing.assert_allclose(decoder.output_layer.logits(step.state.fed), step.logits, atol=1e-6)
+    other = step.state._replace(fed=-step.state.fed)
+    moved = [decoder.step(IDS[:, 1:2], state, memory).logits for state in (step.state, other)]
     assert np.abs(moved[0] - moved[1]).min(axis=-1).max() > 0.01
 
 
@@ -344,8 +351,8 @@ def test_positions_at_once_and_one_after_another_have_the_same_gradient():
 
 
 def assert_same_step(one, other, memory):
-    """That two decoders say the same of the first token, and carry the same."""
-    found, wanted = (decoder.step(IDS[:, :1], decoder.start(memory), memory) for decoder in (one, other))
+    """That two decoders say the same of the first token, and state the same."""
+    found, wanted = (decoder.step(IDS[:, :1], decoder.initial_state(memory), memory) for decoder in (one, other))
     for a, b in zip(tf.nest.flatten(found), tf.nest.flatten(wanted), strict=True):
         np.testing.assert_array_equal(a, b)
 
@@ -360,7 +367,9 @@ def test_a_model_and_what_it_shares_come_back_from_its_configuration(case):
     assert_same_step(copy.decoder, case.model.decoder, case.memory)
 
 
-SHARING = {name for name, config in COMBINATIONS.items() if config.decoder.tied or config.decoder.shares_recurrence}
+SHARING = {
+    name for name, config in COMBINATIONS.items() if config.decoder.tie_embeddings or config.decoder.shares_recurrence
+}
 
 
 @pytest.mark.parametrize("name", sorted(set(COMBINATIONS) - SHARING))
@@ -377,14 +386,14 @@ def test_a_decoder_that_shares_nothing_comes_back_from_its_own_configuration(nam
 def test_either_state_can_stand_in_the_readout():
     model = built(COMBINATIONS["rnnsearch"])
     previous = model.decoder
-    current = BahdanauDecoder.from_config({**previous.get_config(), "readout_state": "current"})
+    current = BahdanauDecoder.from_config({**previous.get_config(), "output_state": "current"})
     current.build()
     current.set_weights(previous.get_weights())
     memory = previous.remember(model.encoder(SOURCES, SOURCES != PAD))
-    carry = previous.start(memory)
-    context = previous.attention.attend(carry.states[0], carry.step, memory).context
+    state = previous.initial_state(memory)
+    context = previous.attention.attend(state.states[0], state.step, memory).context
     embedded = previous.inputs(IDS[:, :1]).embedded
-    steps = [decoder.step(IDS[:, :1], carry, memory) for decoder in (previous, current)]
-    for step, state in zip(steps, (carry.states[0], steps[0].carry.states[0]), strict=True):
-        np.testing.assert_allclose(step.logits, previous.output_layer(state, context, embedded), atol=1e-6)
+    steps = [decoder.step(IDS[:, :1], state, memory) for decoder in (previous, current)]
+    for step, seen in zip(steps, (state.states[0], steps[0].state.states[0]), strict=True):
+        np.testing.assert_allclose(step.logits, previous.output_layer(seen, context, embedded), atol=1e-6)
     assert np.abs(steps[0].logits - steps[1].logits).max() > 0.1

@@ -7,7 +7,7 @@ from reference import encode, output_of, read, recurrent_encoder_of, summary
 from tiny import randomise
 
 import nmt_keras.models.encoder
-from nmt_keras.layers.dropout import Noise
+from nmt_keras.layers.dropout import Randomness
 from nmt_keras.models.encoder import RecurrentEncoder
 
 PAD, END = 0, 3
@@ -135,7 +135,7 @@ def test_the_gradient_is_the_slope_of_the_reference(name, dtype_policy):
         )
 
 
-# Positions
+# SelfAttentionInputs
 
 
 @some_kinds
@@ -249,24 +249,24 @@ def test_in_mixed_precision_weights_are_single_and_annotations_half_and_near(cel
 
 
 def test_an_encoder_without_dropout_ignores_noise_and_one_with_it_does_not(model):
-    ids, noise = padded(SENTENCES, 5), Noise(tf.constant(1), tf.constant(1))
+    ids, randomness = padded(SENTENCES, 5), Randomness(tf.constant(1), tf.constant(1))
     calm = make(layers=2)
     wanted = calm(*ids).values
-    np.testing.assert_array_equal(calm(*ids, noise).values, wanted)
-    assert np.abs(model.encoder(*ids, noise).values - model.encoder(*ids).values).max() > 0.01
+    np.testing.assert_array_equal(calm(*ids, randomness).values, wanted)
+    assert np.abs(model.encoder(*ids, randomness).values - model.encoder(*ids).values).max() > 0.01
     for fields in ({"dropout": 0.5}, {"recurrent_dropout": 0.5}):
-        assert np.abs(make(layers=2, **fields)(*ids, noise).values - wanted).max() > 0.01
+        assert np.abs(make(layers=2, **fields)(*ids, randomness).values - wanted).max() > 0.01
 
 
 def test_dropout_is_on_embeddings_and_between_layers_and_nowhere_else(monkeypatch):
     dropped = []
 
-    def spy(x, rate, noise, site):
+    def spy(x, rate, randomness, site):
         dropped.append((x.shape[-1], rate, site))
         return x
 
     monkeypatch.setattr(nmt_keras.models.encoder, "dropout", spy)
-    make(dropout=0.25, layers=3, word_view=True)(*padded(SENTENCES, 5), Noise(tf.constant(1), tf.constant(1)))
+    make(dropout=0.25, layers=3, word_view=True)(*padded(SENTENCES, 5), Randomness(tf.constant(1), tf.constant(1)))
     assert [size for size, *_ in dropped] == [E, 2 * U, 2 * U]
     assert {rate for _, rate, _ in dropped} == {0.25}
     assert len({site for *_, site in dropped}) == 3, "no two places share a mask"
@@ -274,15 +274,15 @@ def test_dropout_is_on_embeddings_and_between_layers_and_nowhere_else(monkeypatc
 
 @pytest.mark.parametrize("cell", ["tanh", "gru", "gru-reset-after", "lstm"])
 def test_recurrent_dropout_masks_what_reads_the_state_alike_at_all_positions(cell, monkeypatch):
-    masks, draw = [], nmt_keras.models.encoder.keep_mask
+    masks, draw = [], nmt_keras.models.encoder.dropout_mask
 
     def spy(*arguments):
         masks.append(draw(*arguments))
         return masks[-1]
 
-    monkeypatch.setattr(nmt_keras.models.encoder, "keep_mask", spy)
+    monkeypatch.setattr(nmt_keras.models.encoder, "dropout_mask", spy)
     encoder = make(cell=cell, recurrent_dropout=0.5)
-    encoding = encoder(*padded(SENTENCES, 7), Noise(tf.constant(1), tf.constant(1)))
+    encoding = encoder(*padded(SENTENCES, 7), Randomness(tf.constant(1), tf.constant(1)))
     forward, backward = masks
     assert forward.shape == backward.shape == (4, 1, U)
     assert np.any(forward != backward)

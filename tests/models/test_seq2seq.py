@@ -14,7 +14,7 @@ from reference import weights_of
 from tiny import TINY_MODEL, randomise
 
 from nmt_keras.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig
-from nmt_keras.layers.dropout import Noise
+from nmt_keras.layers.dropout import Randomness
 from nmt_keras.models.seq2seq import Seq2Seq, build_model
 from nmt_keras.recipes import find_recipe
 from nmt_keras.training import forward
@@ -32,9 +32,9 @@ def batch(pairs, source_width, target_width):
     return padded([source for source, _ in pairs], source_width), padded([target for _, target in pairs], target_width)
 
 
-def loss_and_gradient(model, source, target, noise=None):
+def loss_and_gradient(model, source, target, randomness=None):
     with tf.GradientTape() as tape:
-        loss = forward(model, source, target, SMOOTHING, noise)
+        loss = forward(model, source, target, SMOOTHING, randomness)
     unread = tf.UnconnectedGradients.ZERO  # the lecture's decoder has an embedding that nothing reads
     variables = [v.value for v in model.trainable_variables]
     gradients = tape.gradient(loss.total, variables, unconnected_gradients=unread)
@@ -143,7 +143,7 @@ def test_graph_and_xla_give_the_same_loss_and_gradient_as_eager_also_under_dropo
     randomise(model, 3)
 
     def noisy(source, target, step):
-        return loss_and_gradient(model, source, target, Noise(tf.constant(1), step))
+        return loss_and_gradient(model, source, target, Randomness(tf.constant(1), step))
 
     arguments = *batch(PAIRS, 7, 5), tf.constant(3)
     eager = noisy(*arguments)
@@ -180,7 +180,7 @@ def test_every_part_computes_in_half_precision_and_stays_finite(name, in_precisi
     half = in_precision("mixed_bfloat16", name)
     source, target = batch(PAIRS, 7, 5)
     with tf.GradientTape() as tape:
-        output = half((source, target), noise=Noise(tf.constant(1), tf.constant(2)))
+        output = half((source, target), randomness=Randomness(tf.constant(1), tf.constant(2)))
         loss = tf.reduce_sum(output.logits)
     gradients = tape.gradient(loss, [v.value for v in half.trainable_variables])
     assert output.logits.dtype == output.alignment.dtype == tf.bfloat16
@@ -276,7 +276,7 @@ def test_luong_s_model_has_the_paper_s_size(count_parameters):
 
 def test_a_configuration_gives_the_model_its_sizes():
     config = ModelConfig(
-        2, EncoderConfig(units=3), AttentionConfig(units=7), DecoderConfig(units=5, readout_units=11), dropout=0.25
+        2, EncoderConfig(units=3), AttentionConfig(units=7), DecoderConfig(units=5, output_units=11), dropout=0.25
     )
     model = build_model(config, 13, 17)
     assert model((tf.constant([[4, END]]), tf.constant([[START]]))).logits.shape == (1, 1, 17)
@@ -285,7 +285,7 @@ def test_a_configuration_gives_the_model_its_sizes():
     assert (decoder.embedding.input_dim, decoder.embedding.output_dim) == (17, 2)
     assert decoder.attention.context_size == encoder.annotation_size == 6
     assert (decoder.stack.cells[0].units, decoder.attention.score.units, decoder.output_layer.units) == (5, 7, 11)
-    assert decoder.readout_state == config.decoder.readout_state
+    assert decoder.output_state == config.decoder.output_state
     assert encoder.dropout == decoder.dropout == decoder.stack.dropout == decoder.output_layer.dropout == 0.25
 
 

@@ -69,7 +69,9 @@ def score(model, task):
     encoding = model.encoder(tf.constant(source), tf.constant(source != PAD))
     memory = model.decoder.remember(encoding)
     limits = tf.fill([TESTED], task.longest + 2)
-    found = tf.function(greedy, autograph=False)(model.decoder.step, model.decoder.start(memory), memory, limits)
+    found = tf.function(greedy, autograph=False)(
+        model.decoder.step, model.decoder.initial_state(memory), memory, limits
+    )
     ids, alignments = found.ids[:, 0].numpy(), found.alignments[:, 0].numpy()
     exact, letters, seen = 0, 0, 0
     for row, wanted in enumerate(target):
@@ -86,7 +88,7 @@ def bahdanau(**attention):
         embedding_size=32,
         encoder=EncoderConfig(units=48),
         attention=AttentionConfig(**{"units": 48, **attention}),
-        decoder=DecoderConfig(units=96, readout_units=48),
+        decoder=DecoderConfig(units=96, output_units=48),
         dropout=0.0,
     )
 
@@ -101,10 +103,10 @@ def luong(**attention):
             "update-then-attend",
             "lstm",
             96,
-            start="both",
-            readout="attentional",
-            readout_units=64,
-            feeds_attention=True,
+            initial_state="both",
+            output="attentional",
+            output_units=64,
+            input_feeding=True,
         ),
         dropout=0.0,
     )

@@ -16,7 +16,7 @@ from nmt_keras.config import (
     ModelConfig,
     Recipe,
     SearchConfig,
-    TextConfig,
+    TokenizerConfig,
     TrainConfig,
 )
 from nmt_keras.models.seq2seq import build_model
@@ -57,7 +57,7 @@ def test_a_mistyped_name_gets_the_nearest():
 def test_a_scaled_recipe_says_so_in_its_name():
     recipe = find_recipe("rnnsearch-50").scaled(0.25)
     assert recipe.name == "rnnsearch-50-x0.25"
-    assert (recipe.model.embedding_size, recipe.model.decoder.readout_units) == (155, 125)
+    assert (recipe.model.embedding_size, recipe.model.decoder.output_units) == (155, 125)
 
 
 def test_each_rung_of_luong_s_ladder_adds_one_thing():
@@ -69,7 +69,7 @@ def test_each_rung_of_luong_s_ladder_adds_one_thing():
         "reverse": ("base", lambda model: replace(model, encoder=replace(model.encoder, direction="forward"))),
         "dropout": ("reverse", lambda model: replace(model, dropout=0.0)),
         "location": ("dropout", lambda model: replace(model, attention=AttentionConfig("none"), decoder=seeing(model))),
-        "feed": ("location", lambda model: replace(model, decoder=replace(model.decoder, feeds_attention=False))),
+        "feed": ("location", lambda model: replace(model, decoder=replace(model.decoder, input_feeding=False))),
         "general": ("feed", lambda model: replace(model, attention=models["feed"].attention)),
         "local-m": ("general", lambda model: replace(model, attention=replace(model.attention, span="global"))),
         "local-p": ("general", lambda model: replace(model, attention=AttentionConfig("general"))),
@@ -77,7 +77,7 @@ def test_each_rung_of_luong_s_ladder_adds_one_thing():
     }
 
     def seeing(model):
-        return replace(model.decoder, readout="state", readout_units=models["dropout"].decoder.readout_units)
+        return replace(model.decoder, output="state", output_units=models["dropout"].decoder.output_units)
 
     for rung, (below, taken_back) in without.items():
         assert taken_back(models[rung]) == models[below], rung
@@ -102,8 +102,8 @@ def test_bahdanau_s_recipes_hold_the_figures_of_the_paper(kind, words):
     holds(model.encoder, cell="gru", units=1000, layers=1, direction="bidirectional" if attends else "forward")
     holds(model.attention, kind="additive" if attends else "fixed", span="global", units=1000)
     holds(
-        model.decoder, order="attend-then-update", cell="gru", units=1000, layers=1, readout="maxout",
-        readout_units=500, readout_state="previous", start="backward" if attends else "forward",
+        model.decoder, order="attend-then-update", cell="gru", units=1000, layers=1, output="maxout",
+        output_units=500, output_state="previous", initial_state="backward" if attends else "forward",
     )  # fmt: skip
     holds(
         recipe.train, optimizer="adadelta", learning_rate=1.0, rho=0.95, epsilon=1e-6, clip_norm=1.0, batch_size=80,
@@ -123,7 +123,7 @@ def test_luong_s_recipes_hold_the_figures_of_the_paper():
         epochs = 10.0 if rung in ("base", "reverse") else 12.0
         holds(recipe.model, embedding_size=1000, initializer="uniform")
         holds(recipe.model.encoder, cell="lstm", units=1000, layers=4)
-        holds(recipe.model.decoder, order="update-then-attend", cell="lstm", units=1000, layers=4, start="last")
+        holds(recipe.model.decoder, order="update-then-attend", cell="lstm", units=1000, layers=4, initial_state="last")
         holds(
             recipe.train, optimizer="sgd", learning_rate=1.0, clip_norm=5.0, batch_size=128, max_tokens=51,
             epochs=epochs, decay="halving", halve_every=1 / epochs, warmup_steps=0, label_smoothing=0.0,
@@ -142,7 +142,7 @@ def test_the_tutorial_s_recipe_holds_its_figures():
     holds(recipe.model, embedding_size=256, dropout=0.0)
     holds(recipe.model.encoder, units=1024, direction="forward", layers=1)
     holds(recipe.model.attention, kind="additive", units=1024)
-    holds(recipe.model.decoder, order="attend-then-update", units=1024, start="last", readout="state")
+    holds(recipe.model.decoder, order="attend-then-update", units=1024, initial_state="last", output="state")
     holds(recipe.train, optimizer="adam", learning_rate=1e-3, batch_size=64, epochs=10.0, log_every=100, validations=5)
     assert recipe.train.patience >= recipe.train.validations
 
@@ -152,7 +152,7 @@ def test_each_of_the_lecture_s_extensions_adds_what_it_names():
     base, separate, fed, deep, bidirectional, backward = (
         find_recipe(f"lecture-{name}").model for name in ("rnn", "separate", "fed", "deep", "bidirectional", "reversed")
     )
-    holds(base.decoder, cell="tanh", shares_recurrence=True, reads_words=False, start="last", readout="state")
+    holds(base.decoder, cell="tanh", shares_recurrence=True, reads_words=False, initial_state="last", output="state")
     holds(base.encoder, cell="tanh", direction="forward", layers=1)
     assert base.attention.kind == "none"
     assert separate == replace(base, decoder=replace(base.decoder, shares_recurrence=False))
@@ -176,14 +176,14 @@ def test_a_search_beyond_what_a_self_attention_decoder_can_write_is_refused():
     parts = ModelConfig(
         encoder=EncoderConfig("self-attention", units=8),
         attention=AttentionConfig("dot"),
-        decoder=DecoderConfig("self-attention", units=8, readout="state", max_positions=20),
+        decoder=DecoderConfig("self-attention", units=8, output="state", max_positions=20),
     )
     short = {
         "search": SearchConfig(max_tokens=20),
-        "target": TextConfig(max_tokens=20),
+        "target": TokenizerConfig(max_tokens=20),
         "train": TrainConfig(max_tokens=20),
     }
-    for name, field in (("search", "SearchConfig"), ("target", "TextConfig"), ("train", "TrainConfig")):
+    for name, field in (("search", "SearchConfig"), ("target", "TokenizerConfig"), ("train", "TrainConfig")):
         fields = {**short, name: type(short[name])(max_tokens=21)}
         with pytest.raises(ValueError, match=rf"{field}\.max_tokens.*: expected DecoderConfig\.max_positions \(20\)"):
             Recipe("own", model=parts, **fields)

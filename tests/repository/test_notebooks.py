@@ -41,7 +41,9 @@ CORPUS, ACCELERATOR, STEPS = "sample", None, 4
 RECIPE = replace(
     SAMPLE.scaled(0.25),
     name="small",
-    train=replace(SAMPLE.train, steps=20, shapes=1, xla=False, validations=1, validation_sentences=8, log_every=5),
+    train=replace(
+        SAMPLE.train, steps=20, length_buckets=1, xla=False, validations=1, validation_sentences=8, log_every=5
+    ),
 )
 """
 """What stands in the place of each notebook's own parameters, as papermill would put it: after the cell so tagged."""
@@ -277,9 +279,9 @@ def test_the_self_check_reads_with_cudnn_what_a_gpu_reads_with_it_and_sees_wheth
     assert [config.encoder.cell for config in systems] == ["lstm", "gru-reset-after", "gru-reset-after"]
     for config in systems[:2]:  # reversed beside padding, layer upon layer, from the encoder's last states
         encoder, decoder = config.encoder, config.decoder
-        assert (encoder.direction, encoder.layers, decoder.layers, decoder.start) == ("backward", 2, 2, "last")
+        assert (encoder.direction, encoder.layers, decoder.layers, decoder.initial_state) == ("backward", 2, 2, "last")
         assert decoder.order == "update-then-attend"
-        assert not decoder.feeds_attention
+        assert not decoder.input_feeding
     assert {finding["what"]: finding["outcome"] for finding in self_check.findings} == {
         "loss and gradients, luong-location with cuDNN": "passed",
         "read with cuDNN, luong-location": "passed",

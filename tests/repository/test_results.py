@@ -26,7 +26,7 @@ def test_every_recipe_of_a_paper_has_its_run():
 
 
 def test_runs_keep_what_tells_the_systems_apart():
-    sizes = {"units": 1, "layers": 1, "readout_units": 1, "window": 1}
+    sizes = {"units": 1, "layers": 1, "output_units": 1, "window": 1}
 
     def without_sizes(record):
         return replace(record, **{name: value for name, value in sizes.items() if hasattr(record, name)})

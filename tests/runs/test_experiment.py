@@ -15,14 +15,14 @@ import tensorflow as tf
 from tiny import TINY_RECIPE
 
 import nmt_keras
-from nmt_keras.config import Recipe, RunOptions, TextConfig
+from nmt_keras.config import Recipe, RunOptions, TokenizerConfig
 from nmt_keras.corpus import Pair, SplitCorpus
 from nmt_keras.corpus.batches import Batches
 from nmt_keras.export import read_manifest
 from nmt_keras.models.seq2seq import build_model
 from nmt_keras.runs import experiment
 from nmt_keras.runs.experiment import Experiment, encode_lines, validation
-from nmt_keras.text import WordText, fit_text
+from nmt_keras.text import WordTokenizer, fit_tokenizer
 from nmt_keras.training import Updater, read_log
 
 TRAIN_UNTIL_KILLED = Path(__file__).with_name("train_until_killed.py")
@@ -62,7 +62,7 @@ def weights(folder):
 def test_vocabularies_are_learnt_from_the_training_part_alone(run_folder, corpus, tmp_path):
     for number, side in enumerate(("source", "target")):
         for part, pairs in {"train": corpus.train, "more": [*corpus.train, *corpus.valid]}.items():
-            fit_text(getattr(TINY_RECIPE, side), [pair[number] for pair in pairs]).save(tmp_path / part)
+            fit_tokenizer(getattr(TINY_RECIPE, side), [pair[number] for pair in pairs]).save(tmp_path / part)
         held, train, more = (files(folder) for folder in (run_folder / side, tmp_path / "train", tmp_path / "more"))
         assert held == train != more
 
@@ -179,14 +179,14 @@ def test_a_killed_run_goes_on_from_its_checkpoint_to_the_same_weights(run_folder
 
 
 def test_lines_become_ids_cut_at_max_tokens_and_which_were_cut_is_told():
-    text = WordText(["<pad>", "<unk>", "<start>", "<end>", "a", "b"], TextConfig("word", 6, max_tokens=3))
+    text = WordTokenizer(["<pad>", "<unk>", "<start>", "<end>", "a", "b"], TokenizerConfig("word", 6, max_tokens=3))
     tokens, truncated = encode_lines(text, ["a", "", "a b", "b b b"])
     assert [tokens[i].tolist() for i in range(4)] == [[4, 3], [3], [4, 5, 3], [5, 5, 3]]
     assert truncated.tolist() == [False, False, False, True]
 
 
 def test_no_lines_become_no_ids():
-    text = WordText(["<pad>", "<unk>", "<start>", "<end>", "a"], TextConfig("word", 5))
+    text = WordTokenizer(["<pad>", "<unk>", "<start>", "<end>", "a"], TokenizerConfig("word", 5))
     tokens, truncated = encode_lines(text, [])
     assert len(tokens) == len(truncated) == 0
 
@@ -217,7 +217,7 @@ def test_pairs_with_a_long_side_are_left_out_and_counted(run_folder, tmp_path, s
         )
 
 
-@pytest.mark.parametrize(("text_limit", "limit", "name"), [(30, 2, "TrainConfig"), (2, 30, "TextConfig")])
+@pytest.mark.parametrize(("text_limit", "limit", "name"), [(30, 2, "TrainConfig"), (2, 30, "TokenizerConfig")])
 def test_a_corpus_of_long_sentences_alone_names_the_setting(run_folder, corpus, tmp_path, text_limit, limit, name):
     recipe = Experiment(run_folder).recipe
     text = replace(recipe.source, max_tokens=text_limit)
@@ -321,7 +321,7 @@ def test_a_run_without_checkpoint_cannot_be_exported(run, tmp_path):
 @pytest.mark.long
 def test_a_subword_run_trains_validates_and_translates(run_folder, corpus, tmp_path):
     recipe = Experiment(run_folder).recipe
-    text = TextConfig("subword", 350)
+    text = TokenizerConfig("subword", 350)
     recipe = replace(recipe, source=text, target=text, train=replace(recipe.train, steps=1))
     experiment = Experiment(tmp_path / "run", recipe)
     train(experiment, corpus)

@@ -10,22 +10,22 @@ from pathlib import Path
 
 import pytest
 import tensorflow as tf
-from tiny import TINY_RECIPE, TINY_TEXT
-from power_cut import power_cuts
 from bigram import Bigram, config
+from power_cut import power_cuts
+from tiny import TINY_RECIPE, TINY_TEXT
 
 import nmt_keras
 from nmt_keras.config import FilterConfig, Recipe
 from nmt_keras.corpus.preparing import prepare
 from nmt_keras.corpus.shards import PreparedCorpus, remove_leftovers
 from nmt_keras.evaluation.report import Report, read_scores, write_score
-from nmt_keras.runs.experiment import Experiment, load_runs, write_recipe
 from nmt_keras.export.versions import prune, publish, versions
-from nmt_keras.text import fit_text, load_text
+from nmt_keras.runs.experiment import Experiment, load_runs, write_recipe
+from nmt_keras.text import fit_tokenizer, load_tokenizer
 from nmt_keras.training import Updater, read_log
+from nmt_keras.training.checkpoint_index import is_whole, mend_record, newest
 from nmt_keras.training.checkpoints import VALUE, Checkpoints, Progress
 from nmt_keras.training.log import Log
-from nmt_keras.training.checkpoint_index import is_whole, mend_record, newest
 
 REPORT = Report(12.0, 34.0, 25.0, "bleu", "chrf", 30, 4.0, [])
 
@@ -87,7 +87,7 @@ def test_scores_are_the_old_or_the_new_ones(folder):
 
 @pytest.fixture
 def checkpoints(folder):
-    return Checkpoints(folder, Updater(Bigram(), config()), Progress({}), keep=2)
+    return Checkpoints(folder, Updater(Bigram(), config()), Progress({}), max_to_keep=2)
 
 
 def _read_newest(folder, name):
@@ -129,11 +129,11 @@ def test_a_checkpoint_of_a_repeated_step_is_the_old_or_the_new_one(folder, check
 
 
 def test_a_text_is_missing_or_whole(folder):
-    text = fit_text(TINY_TEXT, ["a b", "c d"])
+    text = fit_tokenizer(TINY_TEXT, ["a b", "c d"])
 
     def read(folder):
         try:
-            return load_text(folder / "run" / "source").vocabulary_size
+            return load_tokenizer(folder / "run" / "source").vocabulary_size
         except FileNotFoundError:
             return None
 
@@ -156,7 +156,7 @@ def test_a_prepared_corpus_is_missing_or_whole(folder, pairs):
             return None
         corpus.require_its_vocabularies()
         for side in ("source", "target"):
-            load_text(corpus.folder / side)
+            load_tokenizer(corpus.folder / side)
         return sum(len(corpus.read(shard)[0]) for shard in range(2))
 
     assert_old_or_new(folder, work, read, None, 20)

@@ -15,12 +15,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
-from tiny import TINY_RECIPE
 from bigram import STEPS, Bigram, Killed, checkpoint_state, config, interrupt, kill, random_batches
 from bigram import Run as PlainRun
+from tiny import TINY_RECIPE
 
 import nmt_keras
-from nmt_keras.config import FilterConfig, TextConfig
+from nmt_keras.config import FilterConfig, TokenizerConfig
 from nmt_keras.corpus import SplitCorpus
 from nmt_keras.corpus.batches import Batches, Position
 from nmt_keras.corpus.preparing import prepare
@@ -52,8 +52,6 @@ def stopped(batches, tmp_path):
     return tmp_path
 
 
-
-
 def assert_equal_to_the_bit(found, wanted):
     assert found.keys() == wanted.keys()
     for name, value in found.items():
@@ -68,7 +66,7 @@ def assert_equal_to_the_bit(found, wanted):
     [
         {},
         {"precision": "float16"},
-        {"accumulate": 2},
+        {"gradient_accumulation_steps": 2},
         {"ema_decay": 0.9},
         {"decay": "plateau"},
         {"optimizer": "adadelta"},
@@ -128,7 +126,7 @@ def test_a_real_model_killed_in_the_middle_of_an_epoch_with_dropout_loses_nothin
 
 
 def test_resuming_seeks_and_makes_no_batch_that_was_seen(batches, monkeypatch):
-    epoch = [batch for batch, _ in zip(batches.walk(Position(2, 0, 0)), range(len(batches)), strict=False)]
+    epoch = [batch for batch, _ in zip(batches.iterate(Position(2, 0, 0)), range(len(batches)), strict=False)]
     made, sorted_pools = [], []
     monkeypatch.setattr(
         batches, "filled", lambda rows, shape: made.append(rows) or Batches.filled(batches, rows, shape)
@@ -136,11 +134,11 @@ def test_resuming_seeks_and_makes_no_batch_that_was_seen(batches, monkeypatch):
     monkeypatch.setattr(batches, "cut", lambda pool: sorted_pools.append(pool) or Batches.cut(batches, pool))
     position, wanted = epoch[-1]
     assert position.pool >= 2
-    found, batch = next(batches.walk(position))
+    found, batch = next(batches.iterate(position))
     assert found == position
     np.testing.assert_array_equal(batch.source, wanted.source)
     assert len(made) == len(sorted_pools) == 1
-    after, _ = next(batches.walk(position._replace(batch=position.batch + 1)))
+    after, _ = next(batches.iterate(position._replace(batch=position.batch + 1)))
     assert after == Position(3, 0, 0)
 
 
@@ -180,7 +178,7 @@ def test_a_run_whose_batches_are_made_as_it_goes_ends_with_the_weights_of_one_th
     pairs, tmp_path, kind
 ):
     drawing = kind == "drawn segmentations"
-    text = TextConfig("subword", 380) if drawing else TINY_RECIPE.source
+    text = TokenizerConfig("subword", 380) if drawing else TINY_RECIPE.source
     settings = replace(TINY_RECIPE.train, steps=9, checkpoint_every=2, segmentation_alpha=0.3 if drawing else None)
     recipe = replace(TINY_RECIPE, source=text, target=text, train=replace(settings, pool_size=32))
     corpus = SplitCorpus("sample", pairs[:80], pairs[80:90], pairs[100:])

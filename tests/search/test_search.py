@@ -15,9 +15,9 @@ from nmt_keras.search import (
     Coverage,
     Ranking,
     beam_search,
-    force,
     gnmt_length,
     greedy,
+    log_likelihood,
     plain_length,
     sample,
     uniform,
@@ -32,7 +32,7 @@ V, S = len(LETTERS), 5
 class Step(NamedTuple):
     logits: tf.Tensor
     alignment: tf.Tensor
-    carry: Any
+    state: Any
 
 
 class Script(NamedTuple):
@@ -41,22 +41,22 @@ class Script(NamedTuple):
     logits: tf.Tensor  # [B, T, V], or [B, V, V]
 
 
-def spell(ids, carry, script):
+def spell(ids, state, script):
     """Says what the script says at the carried time; looks at the source position of that number."""
-    logits = tf.gather(script.logits, carry, batch_dims=1)
-    return Step(logits, tf.one_hot(carry % S, S), carry + 1)
+    logits = tf.gather(script.logits, state, batch_dims=1)
+    return Step(logits, tf.one_hot(state % S, S), state + 1)
 
 
-def bigram(ids, carry, script):
+def bigram(ids, state, script):
     """Says what the script says after the last token; carries the tokens it was shown."""
     logits = tf.gather(script.logits, ids, batch_dims=1)
-    return Step(logits, tf.one_hot(ids % S, S), tf.concat([carry[..., 1:], ids[..., tf.newaxis]], axis=-1))
+    return Step(logits, tf.one_hot(ids % S, S), tf.concat([state[..., 1:], ids[..., tf.newaxis]], axis=-1))
 
 
-def wander(ids, carry, table):
-    """Says what depends on every token so far: the carry is a running hash of them. Looks at the last token's place."""
-    carry = (carry * 7 + ids * 3 + 1) % tf.shape(table.logits)[1]
-    return Step(tf.gather(table.logits, carry, batch_dims=1), tf.one_hot(ids % S, S), carry)
+def wander(ids, state, table):
+    """Says what depends on every token so far: the state is a running hash of them. Looks at the last token's place."""
+    state = (state * 7 + ids * 3 + 1) % tf.shape(table.logits)[1]
+    return Step(tf.gather(table.logits, state, batch_dims=1), tf.one_hot(ids % S, S), state)
 
 
 def script_of(*words, length=12):
@@ -121,9 +121,9 @@ def test_each_token_carries_its_own_alignment():
 def test_the_step_is_shown_start_and_then_the_tokens_it_chose():
     shown = []
 
-    def watching(ids, carry, script):
+    def watching(ids, state, script):
         shown.append(ids.numpy().ravel().tolist())
-        return spell(ids, carry, script)
+        return spell(ids, state, script)
 
     greedy(watching, no_time(1), script_of("ox"), tf.constant([12]))
     assert shown == [[START], [LETTERS.index("o")], [LETTERS.index("x")]]
@@ -147,7 +147,7 @@ def test_greedy_with_a_model_is_the_reference_s(model):
     sentences = [[4, 5, 6, 7, END], [END], [8, 9, END]]
     ids = tf.constant([[*sentence, *[PAD] * (6 - len(sentence))] for sentence in sentences])
     memory = model.decoder.remember(model.encoder(ids, ids != PAD))
-    found = greedy(model.decoder.step, model.decoder.start(memory), memory, tf.constant([7, 5, 11]))
+    found = greedy(model.decoder.step, model.decoder.initial_state(memory), memory, tf.constant([7, 5, 11]))
     for b, limit in enumerate([7, 5, 11]):
         tokens, log_prob = reference_greedy(weights_of(model), sentences[b], limit)
         assert found.ids[b, 0].numpy()[: found.lengths[b, 0]].tolist() == tokens
@@ -172,9 +172,9 @@ def test_pad_and_start_are_never_chosen_however_probable():
 def test_each_sentence_costs_its_own_steps():
     batches = []
 
-    def watching(ids, carry, script):
-        batches.append((ids.shape[0], script.logits.shape[0], carry.shape[0]))
-        return spell(ids, carry, script)
+    def watching(ids, state, script):
+        batches.append((ids.shape[0], script.logits.shape[0], state.shape[0]))
+        return spell(ids, state, script)
 
     words = ["a", "bb", "cc", "abcdefgh"]
     found = greedy(watching, no_time(4), script_of(*words), tf.fill([4], 12))
@@ -249,11 +249,11 @@ def slow_beam(logits, limit, width, n_best, length_penalty, min_tokens=1, unk_al
     while True:
         steps += 1
         grown = []
-        for tokens, log_prob, carry in running:
-            carry = (carry * 7 + (tokens[-1] if tokens else START) * 3 + 1) % len(logits)
-            p = softmax(logits[carry])
+        for tokens, log_prob, state in running:
+            state = (state * 7 + (tokens[-1] if tokens else START) * 3 + 1) % len(logits)
+            p = softmax(logits[state])
             banned = never | {END} if steps < min_tokens else never
-            grown += [((*tokens, i), log_prob + math.log(p[i]), carry) for i in range(len(p)) if i not in banned]
+            grown += [((*tokens, i), log_prob + math.log(p[i]), state) for i in range(len(p)) if i not in banned]
         grown = sorted(grown, key=lambda one: -one[1])[: width - len(ended)]
         ended += [(tokens, log_p, log_p / length_penalty(steps)) for tokens, log_p, _ in grown if tokens[-1] == END]
         ended.sort(key=lambda one: -one[2])
@@ -306,10 +306,10 @@ def test_a_beam_as_wide_as_the_space_finds_what_exhaustive_search_finds(n_best, 
                 for sequence, pile in zip(whole, (ended, cut), strict=True):
                     if (pile is ended and tokens[-1] != UNK) or (pile is cut and n < limit):
                         continue  # each sequence once
-                    carry, last, log_prob = 0, START, 0.0
+                    state, last, log_prob = 0, START, 0.0
                     for token in sequence:
-                        carry = (carry * 7 + last * 3 + 1) % len(table)
-                        log_prob += math.log(softmax(table[carry])[token])
+                        state = (state * 7 + last * 3 + 1) % len(table)
+                        log_prob += math.log(softmax(table[state])[token])
                         last = token
                     pile.append((tuple(sequence), log_prob, log_prob / length_penalty(n)))
         assert (len(ended), len(cut)) == (40, 81)
@@ -339,9 +339,9 @@ def counted_steps(logits, limit, **options):
     """How many steps a search of one sentence takes."""
     steps = []
 
-    def counting(ids, carry, table):
+    def counting(ids, state, table):
         steps.append(ids)
-        return wander(ids, carry, table)
+        return wander(ids, state, table)
 
     beam_search(counting, no_time(1), Script(tf.constant(logits[np.newaxis])), tf.constant([limit]), **options)
     return len(steps)
@@ -369,9 +369,9 @@ def test_a_running_hypothesis_is_waited_for_while_its_best_possible_score_is_hig
     table[0, 1:, PAD] = 1.0 - table[0, 1:].sum(axis=-1)
     shown = []
 
-    def counting(ids, carry, script):
+    def counting(ids, state, script):
         shown.append(ids)
-        return spell(ids, carry, script)
+        return spell(ids, state, script)
 
     found = beam_search(counting, no_time(1), Script(tf.constant(np.log(table), tf.float32)), tf.constant([3]), width=2)
     assert len(shown) == steps
@@ -443,11 +443,11 @@ def test_coverage_ranks_a_translation_that_leaves_a_word_out_lower():
     logits[0, 1, [END, c]] = 0.0
     logits[0, 2, END] = 0.0
 
-    def step(ids, carry, script):
-        result = spell(ids, carry, script)
+    def step(ids, state, script):
+        result = spell(ids, state, script)
         word_after = {a: [END], b: [c]}
         allowed = tf.stack([tf.where(tf.equal(ids, k), 1.0, 0.0) for k in word_after], axis=-1)
-        first = tf.equal(carry, 1)[..., tf.newaxis]
+        first = tf.equal(state, 1)[..., tf.newaxis]
         forbidden = tf.one_hot(c, V) * allowed[..., :1] + tf.one_hot(END, V) * allowed[..., 1:]
         return result._replace(logits=result.logits + tf.where(first, -1e9 * forbidden, 0.0))
 
@@ -523,7 +523,7 @@ def test_a_prefix_is_what_hypotheses_begin_with_and_what_follows_is_searched_fre
             found.ids[2, 0].numpy()[: free.lengths[2, 0]].tolist()
             == free.ids[2, 0, : free.lengths[2, 0]].numpy().tolist()
         )
-        scored = force(*given[:3], found.ids[:, 0], found.lengths[:, 0])
+        scored = log_likelihood(*given[:3], found.ids[:, 0], found.lengths[:, 0])
         np.testing.assert_allclose(scored.log_probs, found.log_probs[:, 0], rtol=1e-5)
 
 
@@ -554,7 +554,7 @@ def test_padding_of_the_source_changes_nothing(model):
         encoding = model.encoder(ids, ids != PAD)
         memory = model.decoder.remember(encoding)
         ranking = Ranking(plain_length(1.0), Coverage(0.3, encoding.mask))
-        given = (model.decoder.step, model.decoder.start(memory), memory, tf.fill([len(rows)], 9))
+        given = (model.decoder.step, model.decoder.initial_state(memory), memory, tf.fill([len(rows)], 9))
         return beam_search(*given, width=4, n_best=4, ranking=ranking)
 
     wide = search(sentences, 11)
@@ -571,24 +571,24 @@ def test_padding_of_the_source_changes_nothing(model):
 def test_the_memory_is_never_tiled():
     shapes = set()
 
-    def watching(ids, carry, memory):
-        shapes.add((tuple(ids.shape), tuple(memory.logits.shape), tuple(carry.shape)))
-        return wander(ids, carry, memory)
+    def watching(ids, state, memory):
+        shapes.add((tuple(ids.shape), tuple(memory.logits.shape), tuple(state.shape)))
+        return wander(ids, state, memory)
 
     beam_search(watching, no_time(1), Script(tf.zeros([1, 29, 17])), tf.constant([3]), width=7)
     assert shapes == {((1, 7), (1, 29, 17), (1, 7))}
 
 
-# Forced scoring
+# LogLikelihood scoring
 
 
 def test_a_given_translation_has_the_log_probability_that_a_search_gave_it(model):
     ids = tf.constant([[4, 5, 6, 7, END], [8, 9, END, PAD, PAD], [END, PAD, PAD, PAD, PAD]])
     memory = model.decoder.remember(model.encoder(ids, ids != PAD))
-    carry = model.decoder.start(memory)
-    found = beam_search(model.decoder.step, carry, memory, tf.constant([7, 5, 11]), width=5, n_best=4)
+    state = model.decoder.initial_state(memory)
+    found = beam_search(model.decoder.step, state, memory, tf.constant([7, 5, 11]), width=5, n_best=4)
     for k in range(4):
-        scored = force(model.decoder.step, carry, memory, found.ids[:, k], found.lengths[:, k])
+        scored = log_likelihood(model.decoder.step, state, memory, found.ids[:, k], found.lengths[:, k])
         np.testing.assert_allclose(scored.log_probs, found.log_probs[:, k], rtol=1e-5)
         np.testing.assert_allclose(tf.reduce_sum(scored.token_log_probs, 1), scored.log_probs, rtol=1e-5)
         np.testing.assert_allclose(scored.alignments, found.alignments[:, k], atol=1e-6)
@@ -598,7 +598,9 @@ def test_forced_scores_are_those_of_teacher_forcing(model):
     source = tf.constant([[4, 5, 6, 7, END], [8, 9, END, PAD, PAD]])
     target = tf.constant([[6, 5, END, PAD], [9, PAD, PAD, PAD]])
     memory = model.decoder.remember(model.encoder(source, source != PAD))
-    scored = force(model.decoder.step, model.decoder.start(memory), memory, target, tf.constant([3, 1]))
+    scored = log_likelihood(
+        model.decoder.step, model.decoder.initial_state(memory), memory, target, tf.constant([3, 1])
+    )
     output = model((source, tf.constant([[START, 6, 5, PAD], [START, PAD, PAD, PAD]])))
     wanted = tf.gather(tf.nn.log_softmax(output.logits), target, batch_dims=2) * [[1.0, 1, 1, 0], [1, 0, 0, 0]]
     np.testing.assert_allclose(scored.token_log_probs, wanted, rtol=1e-4)

@@ -17,7 +17,13 @@ from nmt_keras.export import export, load_exported
 from nmt_keras.models.ensemble import Ensemble
 from nmt_keras.models.seq2seq import build_model
 from nmt_keras.runs.experiment import SHORTLIST, Experiment, load_runs
-from nmt_keras.search.shortlist import Partners, Shortlist, learn_partners, load_partners, save_partners
+from nmt_keras.search.shortlist import (
+    LexicalTable,
+    Shortlist,
+    learn_lexical_table,
+    load_lexical_table,
+    save_lexical_table,
+)
 from nmt_keras.translation.model_translator import ModelTranslator
 
 PAD, UNK, START, END = range(4)
@@ -36,7 +42,7 @@ def test_partners_are_ranked_by_their_part_of_the_mutual_information(at_once, mo
     monkeypatch.setattr("nmt_keras.search.shortlist.ROWS_AT_ONCE", at_once)
     source = [[4, 5, END], [4, END], [5, 5, END], [6, END]]
     target = [[4, 6, END], [4, END], [6, 5, END], [5, 7, END]]
-    found = learn_partners(lists(source), lists(target), 8, 9)
+    found = learn_lexical_table(lists(source), lists(target), 8, 9)
     pairs = len(source)
 
     def information(s, t):
@@ -46,7 +52,7 @@ def test_partners_are_ranked_by_their_part_of_the_mutual_information(at_once, mo
 
     before = lists(source)
     again = lists(source)
-    learn_partners(again, lists(target), 8, 9)
+    learn_lexical_table(again, lists(target), 8, 9)
     np.testing.assert_array_equal(again.flat, before.flat)  # they are the caller's
     for s in range(8):
         gains = {t: information(s, t) for t in range(9)}
@@ -59,26 +65,26 @@ def test_partners_are_ranked_by_their_part_of_the_mutual_information(at_once, mo
 
 def test_the_most_frequent_tokens_compete_always():
     target = [[9, 9, 5, END], [5, 7, END], [7, 8, 5, END]]
-    found = learn_partners(lists([[4, END]] * 3), lists(target), 5, 10, common=6)
+    found = learn_lexical_table(lists([[4, END]] * 3), lists(target), 5, 10, common=6)
     assert found.common.tolist() == [PAD, UNK, START, END, 5, 7]  # 5 in three sentences, 7 in two; 9 twice, in one
 
 
 def test_a_vocabulary_smaller_than_the_common_part_competes_whole():
-    found = learn_partners(lists([[4, END]]), lists([[4, END]]), 5, 6)
+    found = learn_lexical_table(lists([[4, END]]), lists([[4, END]]), 5, 6)
     assert sorted(found.common) == list(range(6))
     assert not Shortlist(found, 6).narrows
 
 
 def test_an_empty_corpus_gives_a_shortlist_of_common_tokens():
-    found = learn_partners(lists([]), lists([]), 5, 9, common=5)
+    found = learn_lexical_table(lists([]), lists([]), 5, 9, common=5)
     assert not found.by_source.any()
     assert found.common.tolist() == [0, 1, 2, 3, 4]
 
 
 def test_tables_come_back_from_their_file_and_another_is_refused(tmp_path):
-    partners = learn_partners(lists([[4, END]]), lists([[5, END]]), 6, 7, common=5)
-    save_partners(partners, tmp_path / "shortlist.npz")
-    for found, wanted in zip(load_partners(tmp_path / "shortlist.npz"), partners, strict=True):
+    table = learn_lexical_table(lists([[4, END]]), lists([[5, END]]), 6, 7, common=5)
+    save_lexical_table(table, tmp_path / "shortlist.npz")
+    for found, wanted in zip(load_lexical_table(tmp_path / "shortlist.npz"), table, strict=True):
         np.testing.assert_array_equal(found, wanted)
         assert found.dtype == np.int32
     whole = (tmp_path / "shortlist.npz").read_bytes()
@@ -87,14 +93,14 @@ def test_tables_come_back_from_their_file_and_another_is_refused(tmp_path):
     (tmp_path / "empty.npz").write_bytes(b"")
     for name in ("other.npz", "cut.npz", "empty.npz"):
         with pytest.raises(ValueError, match=rf"{name}: expected a run's shortlist, received a file that is none"):
-            load_partners(tmp_path / name)
+            load_lexical_table(tmp_path / name)
 
 
 # Words
 
 
 def shortlist_of(by_source, common, size):
-    return Shortlist(Partners(np.array(by_source, np.int32), np.array(common, np.int32)), size)
+    return Shortlist(LexicalTable(np.array(by_source, np.int32), np.array(common, np.int32)), size)
 
 
 def test_a_batch_s_words_are_those_of_all_its_sentences_each_at_its_own_price():
@@ -102,16 +108,16 @@ def test_a_batch_s_words_are_those_of_all_its_sentences_each_at_its_own_price():
     words = shortlist.words(tf.constant([[4, 5, END], [6, END, PAD]]), 1, also=tf.constant([[PAD], [10]]))
     assert words.ids.numpy().tolist() == [0, 1, 2, 3, 6, 7, 8, 9, 10]
     own = [{6, 9}, {8, 10}]
-    for row, price in enumerate(words.price.numpy()):
-        allowed = {i for i, one in zip(words.ids.numpy().tolist(), price.tolist(), strict=True) if one == 0.0}
+    for row, logit_bias in enumerate(words.logit_bias.numpy()):
+        allowed = {i for i, one in zip(words.ids.numpy().tolist(), logit_bias.tolist(), strict=True) if one == 0.0}
         assert allowed == {0, 1, 2, 3, 7} | own[row]
-        assert set(price.tolist()) == {0.0, -math.inf}
+        assert set(logit_bias.tolist()) == {0.0, -math.inf}
 
 
 def test_an_empty_batch_has_the_common_words():
     words = shortlist_of([[0]] * 5, [0, 1, 2, 3, 4], 9).words(tf.zeros([0, 1], tf.int32), 1)
     assert words.ids.numpy().tolist() == [0, 1, 2, 3, 4]
-    assert words.price.shape == (0, 5)
+    assert words.logit_bias.shape == (0, 5)
 
 
 # Search
@@ -119,29 +125,31 @@ def test_an_empty_batch_has_the_common_words():
 
 @pytest.fixture(scope="module")
 def narrowing(translator):
-    """The tiny translator, with a shortlist of random partners."""
+    """The tiny translator, with a shortlist of random table."""
     random = np.random.default_rng(5)
-    sizes = translator.source_text.vocabulary_size, translator.target_text.vocabulary_size
+    sizes = translator.source_tokenizer.vocabulary_size, translator.target_tokenizer.vocabulary_size
     by_source = random.integers(4, sizes[1], [sizes[0], 6]).astype(np.int32)
     by_source[PAD] = PAD
     return ModelTranslator(
-        translator.source_text,
-        translator.target_text,
+        translator.source_tokenizer,
+        translator.target_tokenizer,
         translator.model,
         replace(translator.search, shortlist=3),
-        shortlist=Shortlist(Partners(by_source, np.arange(9, dtype=np.int32)), sizes[1]),
+        shortlist=Shortlist(LexicalTable(by_source, np.arange(9, dtype=np.int32)), sizes[1]),
     )
 
 
 def own_words(translator, sentence, size):
     """The ids of a sentence's shortlist, from the tables alone."""
     by_source, is_common = (v.numpy() for v in (translator.shortlist._by_source, translator.shortlist._is_common))
-    ids = translator.source_text.encode(tf.constant([sentence])).ids.numpy()[0] if sentence else [END]
+    ids = translator.source_tokenizer.encode(tf.constant([sentence])).ids.numpy()[0] if sentence else [END]
     return sorted({*np.flatnonzero(is_common).tolist(), *by_source[ids, :size].ravel().tolist()})
 
 
 def ids_of(translator, found):
-    surfaces = translator.target_text.surfaces(tf.range(translator.target_text.vocabulary_size)[tf.newaxis])[0]
+    surfaces = translator.target_tokenizer.surfaces(tf.range(translator.target_tokenizer.vocabulary_size)[tf.newaxis])[
+        0
+    ]
     known = surfaces.numpy().tolist()
     return [END if token == "" else known.index(token.encode()) for token in found.tokens]
 
@@ -153,7 +161,7 @@ def test_a_search_sees_the_model_s_softmax_over_the_sentence_s_own_words(narrowi
     for sentence, found in zip(SENTENCES, searching.translate(SENTENCES), strict=True):
         own, ids = own_words(narrowing, sentence, 3), ids_of(narrowing, found)
         assert set(ids) <= set(own)
-        source = narrowing.source_text.encode(tf.constant([sentence])).ids
+        source = narrowing.source_tokenizer.encode(tf.constant([sentence])).ids
         logits = narrowing.model((source, tf.constant([[START, *ids[:-1]]]))).logits.numpy()[0]
         log_probs = logits - np.log(np.exp(logits[:, own]).sum(axis=1, keepdims=True))
         assert found.log_prob == pytest.approx(sum(log_probs[t, i] for t, i in enumerate(ids)), abs=1e-4)
@@ -183,12 +191,12 @@ def test_products_with_a_shortlist_s_words_are_rounded_too(narrowing):
 
 
 def test_a_shortlist_of_all_words_changes_nothing(translator):
-    sizes = translator.source_text.vocabulary_size, translator.target_text.vocabulary_size
+    sizes = translator.source_tokenizer.vocabulary_size, translator.target_tokenizer.vocabulary_size
     every = np.tile(np.arange(sizes[1] - 100, sizes[1], dtype=np.int32), [sizes[0], 1])
-    whole = Shortlist(Partners(every, np.arange(sizes[1] - 100, dtype=np.int32)), sizes[1])
+    whole = Shortlist(LexicalTable(every, np.arange(sizes[1] - 100, dtype=np.int32)), sizes[1])
     assert whole.narrows
     search = replace(translator.search, beam_size=3, n_best=3)
-    texts = translator.source_text, translator.target_text
+    texts = translator.source_tokenizer, translator.target_tokenizer
     found = ModelTranslator(*texts, translator.model, replace(search, shortlist=100), shortlist=whole)
     for few, all_of_them in zip(
         found.translate_nbest(SENTENCES), translator.with_search(search).translate_nbest(SENTENCES), strict=True
@@ -200,16 +208,19 @@ def test_a_shortlist_of_all_words_changes_nothing(translator):
 @pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-4), ("bfloat16", 1.0)])
 def test_an_ensemble_s_models_share_out_their_probabilities_before_they_are_averaged(narrowing, precision, tolerance):
     keras.utils.set_random_seed(3)
-    sizes = narrowing.source_text.vocabulary_size, narrowing.target_text.vocabulary_size
+    sizes = narrowing.source_tokenizer.vocabulary_size, narrowing.target_tokenizer.vocabulary_size
     models = [build_model(TINY_MODEL, *sizes) for _ in range(2)]
     for seed, model in enumerate(models):
         randomise(model, seed)
-    texts = narrowing.source_text, narrowing.target_text
+    texts = narrowing.source_tokenizer, narrowing.target_tokenizer
     search = replace(narrowing.search, precision=precision)
     ensemble = ModelTranslator(*texts, Ensemble(models), search, shortlist=narrowing.shortlist)
     for sentence, found in zip(SENTENCES, ensemble.translate(SENTENCES), strict=True):
         own, ids = own_words(narrowing, sentence, 3), ids_of(narrowing, found)
-        source, target = narrowing.source_text.encode(tf.constant([sentence])).ids, tf.constant([[START, *ids[:-1]]])
+        source, target = (
+            narrowing.source_tokenizer.encode(tf.constant([sentence])).ids,
+            tf.constant([[START, *ids[:-1]]]),
+        )
         of_each = [np.exp(model((source, target)).logits.numpy()[0][:, own]) for model in models]
         mean = np.mean([each / each.sum(axis=1, keepdims=True) for each in of_each], axis=0)
         wanted = sum(math.log(mean[t, own.index(i)]) for t, i in enumerate(ids))
@@ -218,7 +229,7 @@ def test_an_ensemble_s_models_share_out_their_probabilities_before_they_are_aver
 
 def test_a_given_beginning_is_kept_though_no_shortlist_holds_it(narrowing):
     beginning = "Where is my sister"
-    wanted = narrowing.target_text.encode(tf.constant([beginning])).ids.numpy()[0][:-1].tolist()
+    wanted = narrowing.target_tokenizer.encode(tf.constant([beginning])).ids.numpy()[0][:-1].tolist()
     assert not set(wanted) <= set(own_words(narrowing, "No.", 3))
     for width, precision in ((1, "float32"), (3, "float32"), (3, "bfloat16")):
         search = replace(narrowing.search, beam_size=width, precision=precision)
@@ -269,11 +280,11 @@ def test_a_run_learns_its_shortlist_and_an_older_one_when_it_is_asked_to_train(p
     parts = SplitCorpus("sample", pairs[:80], pairs[80:100], pairs[100:])
     run = Experiment(tmp_path / "run", recipe)
     run.train(parts, report=lambda _: None, show=lambda *_: None)
-    learnt = load_partners(run.folder / SHORTLIST)
+    learnt = load_lexical_table(run.folder / SHORTLIST)
     assert learnt.by_source.any()
     assert str(run.translator().search) == "greedy, shortlist 2"
     assert run.translator().translate(["No."])
-    save_partners(learnt._replace(common=learnt.common[:6]), run.folder / SHORTLIST)
+    save_lexical_table(learnt._replace(common=learnt.common[:6]), run.folder / SHORTLIST)
     narrow = run.translator()
     assert narrow.shortlist.narrows
     for sentence, found in zip(SENTENCES, narrow.translate(SENTENCES), strict=True):
@@ -285,13 +296,13 @@ def test_a_run_learns_its_shortlist_and_an_older_one_when_it_is_asked_to_train(p
     told = []
     run.train(parts, report=told.append, show=lambda *_: None)
     assert any("which target tokens compete" in line for line in told)
-    np.testing.assert_array_equal(load_partners(run.folder / SHORTLIST).by_source, learnt.by_source)
+    np.testing.assert_array_equal(load_lexical_table(run.folder / SHORTLIST).by_source, learnt.by_source)
 
 
 def test_runs_that_translate_together_have_the_first_one_s_shortlist(run_folder, tmp_path):
     run = shutil.copytree(run_folder, tmp_path / "run")
-    learnt = load_partners(run / SHORTLIST)
-    save_partners(learnt._replace(common=learnt.common[:6]), run / SHORTLIST)
+    learnt = load_lexical_table(run / SHORTLIST)
+    save_lexical_table(learnt._replace(common=learnt.common[:6]), run / SHORTLIST)
     together, alone = load_runs([run, run_folder]), load_runs([run])
     search = replace(alone.search, shortlist=2)
     narrow = [translator.with_search(search).translate(SENTENCES) for translator in (together, alone)]

@@ -11,8 +11,8 @@ import pytest
 import sentencepiece
 import tensorflow as tf
 
-from nmt_keras.config import TextConfig
-from nmt_keras.text import END, PAD, START, UNK, SubwordText, WordText, fit_text, load_text
+from nmt_keras.config import TokenizerConfig
+from nmt_keras.text import END, PAD, START, UNK, SubwordTokenizer, WordTokenizer, fit_tokenizer, load_tokenizer
 
 FAMILY = "👨‍👩‍👧"  # three emoji and two joiners, U+200D
 
@@ -41,16 +41,16 @@ AWKWARD = [
     "\ufffd",
 ]
 KINDS = {
-    "word": TextConfig("word", 100),
-    "plain word": TextConfig("word", 100, lowercase=True, strip_accents=True),
-    "subword": TextConfig("subword", 400),
-    "character": TextConfig("character", 400),
+    "word": TokenizerConfig("word", 100),
+    "plain word": TokenizerConfig("word", 100, lowercase=True, strip_accents=True),
+    "subword": TokenizerConfig("subword", 400),
+    "character": TokenizerConfig("character", 400),
 }
 
 
 @pytest.fixture(scope="module")
 def texts():
-    return {name: fit_text(config, CORPUS) for name, config in KINDS.items()}
+    return {name: fit_tokenizer(config, CORPUS) for name, config in KINDS.items()}
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -76,7 +76,9 @@ def written(text, sentence):
 
 
 def word_text(words, max_tokens=80, **rules):
-    return WordText(["<pad>", "<unk>", "<start>", "<end>", *words], TextConfig("word", max_tokens=max_tokens, **rules))
+    return WordTokenizer(
+        ["<pad>", "<unk>", "<start>", "<end>", *words], TokenizerConfig("word", max_tokens=max_tokens, **rules)
+    )
 
 
 def decoded(words):
@@ -233,7 +235,7 @@ def test_one_trace_serves_every_batch(text):
 
 def test_a_saved_text_loads_as_the_same_text(text, tmp_path):
     text.save(tmp_path / "source")
-    loaded = load_text(tmp_path / "source")
+    loaded = load_tokenizer(tmp_path / "source")
     assert type(loaded) is type(text)
     assert loaded.config == text.config
     assert loaded.vocabulary_size == text.vocabulary_size
@@ -245,7 +247,7 @@ def test_a_saved_text_loads_as_the_same_text(text, tmp_path):
 @pytest.mark.parametrize("config", KINDS.values(), ids=KINDS)
 def test_fitting_twice_gives_the_same_files(config, tmp_path):
     for name in ("once", "again"):
-        fit_text(config, (line for line in CORPUS)).save(tmp_path / name)
+        fit_tokenizer(config, (line for line in CORPUS)).save(tmp_path / name)
     files = sorted(path.name for path in (tmp_path / "once").iterdir())
     assert "text.json" in files
     for name in files:
@@ -256,7 +258,7 @@ def test_fitting_twice_gives_the_same_files(config, tmp_path):
 @pytest.mark.parametrize("config", KINDS.values(), ids=KINDS)
 def test_lines_without_a_word_are_refused_with_a_reason(config, lines):
     with pytest.raises(ValueError, match=r"lines: expected at least one .* received none"):
-        fit_text(config, lines)
+        fit_tokenizer(config, lines)
 
 
 def vocabulary_file(folder):
@@ -266,12 +268,12 @@ def vocabulary_file(folder):
 
 def test_a_missing_file_is_named_with_what_to_do(text, tmp_path):
     with pytest.raises(FileNotFoundError, match=r"text\.json: expected a file of a saved text, found none\. Restore"):
-        load_text(tmp_path)
+        load_tokenizer(tmp_path)
     text.save(tmp_path)
     path = vocabulary_file(tmp_path)
     path.unlink()
     with pytest.raises(FileNotFoundError, match=rf"{path.name}: expected a file of a saved text, found none\. Restore"):
-        load_text(tmp_path)
+        load_tokenizer(tmp_path)
 
 
 def test_a_damaged_vocabulary_is_named_and_not_loaded(text, tmp_path):
@@ -279,7 +281,7 @@ def test_a_damaged_vocabulary_is_named_and_not_loaded(text, tmp_path):
     path = vocabulary_file(tmp_path)
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(ValueError, match=rf"{path.name}: expected the file that text\.json describes .* Restore"):
-        load_text(tmp_path)
+        load_tokenizer(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -296,21 +298,21 @@ def test_a_damaged_vocabulary_is_named_and_not_loaded(text, tmp_path):
 def test_a_damaged_record_is_named(tmp_path, content):
     (tmp_path / "text.json").write_text(content)
     with pytest.raises(ValueError, match=r"text\.json: expected"):
-        load_text(tmp_path)
+        load_tokenizer(tmp_path)
 
 
 def test_a_record_that_is_not_text_at_all_is_named(tmp_path):
     (tmp_path / "text.json").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ValueError, match=r"text\.json: expected JSON"):
-        load_text(tmp_path)
+        load_tokenizer(tmp_path)
 
 
 def test_a_text_of_another_kind_is_refused(texts, tmp_path):
     texts["word"].save(tmp_path)
     with pytest.raises(
-        ValueError, match=r"expected a subword or character text, received kind 'word'\. Load it with load_text"
+        ValueError, match=r"expected a subword or character text, received kind 'word'\. Load it with load_tokenizer"
     ):
-        SubwordText.load(tmp_path)
+        SubwordTokenizer.load(tmp_path)
 
 
 @pytest.mark.saved_model
@@ -417,13 +419,13 @@ def test_an_unknown_word_is_unk_and_its_surface_stays():
 
 
 def test_the_vocabulary_is_ordered_by_count_then_code_point(tmp_path):
-    WordText.fit(["b a c ñ b", "z ñ b"], TextConfig("word", 8)).save(tmp_path)
+    WordTokenizer.fit(["b a c ñ b", "z ñ b"], TokenizerConfig("word", 8)).save(tmp_path)
     words = (tmp_path / "vocabulary.txt").read_text(encoding="utf-8").splitlines()
     assert words == ["<pad>", "<unk>", "<start>", "<end>", "b", "ñ", "a", "c"]
 
 
 def test_an_accent_alone_is_no_empty_entry_of_the_vocabulary():
-    text = WordText.fit(["a \u0301"], TextConfig("word", strip_accents=True))
+    text = WordTokenizer.fit(["a \u0301"], TokenizerConfig("word", strip_accents=True))
     assert text.vocabulary_size == 5
     assert text.encode(tf.constant(["\u0301 a"])).ids.numpy().tolist() == [[UNK, 4, END]]
 
@@ -506,26 +508,26 @@ def test_decomposed_accents_come_back_composed(subword):
 
 
 def test_a_small_corpus_gives_a_smaller_vocabulary_and_not_an_error():
-    text = SubwordText.fit(["hi"], TextConfig("subword", 8000))
+    text = SubwordTokenizer.fit(["hi"], TokenizerConfig("subword", 8000))
     assert text.vocabulary_size == 4 + 256 + 3  # h, i and the space
     assert strings(text.decode(text.encode(tf.constant(["hi Tom"])).ids)) == ["hi Tom"]
 
 
 def test_a_vocabulary_too_small_for_its_characters_is_refused_with_the_least_size():
     lines = ["hello world"]  # h e l o w r d and the space
-    with pytest.raises(ValueError, match=r"TextConfig\.vocabulary_size: expected at least 268 .* received 267"):
-        SubwordText.fit(lines, TextConfig("subword", 267))
-    assert SubwordText.fit(lines, TextConfig("subword", 268)).vocabulary_size == 268
+    with pytest.raises(ValueError, match=r"TokenizerConfig\.vocabulary_size: expected at least 268 .* received 267"):
+        SubwordTokenizer.fit(lines, TokenizerConfig("subword", 267))
+    assert SubwordTokenizer.fit(lines, TokenizerConfig("subword", 268)).vocabulary_size == 268
 
 
 def test_a_long_paragraph_is_learnt_from():
-    text = SubwordText.fit(["casa " * 2_000], TextConfig("subword", 300))
+    text = SubwordTokenizer.fit(["casa " * 2_000], TokenizerConfig("subword", 300))
     assert text.vocabulary_size == 4 + 256 + 4  # c, a, s and the space
 
 
 def test_training_is_quiet_and_leaves_no_files(monkeypatch, tmp_path, capfd):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    SubwordText.fit(CORPUS, KINDS["subword"])
+    SubwordTokenizer.fit(CORPUS, KINDS["subword"])
     assert list(tmp_path.iterdir()) == []
     assert "trainer" not in capfd.readouterr().err

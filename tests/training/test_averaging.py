@@ -7,7 +7,7 @@ import tensorflow as tf
 from bigram import STEPS, Bigram, Run, V, config
 from tiny import TINY_MODEL
 
-from nmt_keras.corpus.batches import Batch, Batches, TokenLists, choose_shapes
+from nmt_keras.corpus.batches import Batch, Batches, TokenLists, choose_buckets
 from nmt_keras.models.seq2seq import build_model
 from nmt_keras.training import Updater, average_weights, load_weights, read_log
 from nmt_keras.training.step import FIRST_LOSS_SCALE
@@ -19,8 +19,8 @@ PAD, END = 0, 3
 def batches():
     random = np.random.default_rng(1)
     sides = [TokenLists(random.integers(4, V, 120), np.full(24, 5)) for _ in range(2)]
-    shapes = choose_shapes(sides[0].lengths, sides[1].lengths, 1)
-    return Batches(*sides, batch_size=4, shapes=shapes, pool_size=13, seed=1)
+    buckets = choose_buckets(sides[0].lengths, sides[1].lengths, 1)
+    return Batches(*sides, batch_size=4, buckets=buckets, pool_size=13, seed=1)
 
 
 def new_model():
@@ -42,7 +42,9 @@ def test_batches_that_are_added_are_one_large_batch(denominator):
     updated = []
     for group in (several, [Batch(source, target, 6)]):
         model = new_model()
-        settings = config(accumulate=len(group), denominator=denominator, clip_norm=0.05, optimizer="sgd")
+        settings = config(
+            gradient_accumulation_steps=len(group), denominator=denominator, clip_norm=0.05, optimizer="sgd"
+        )
         metrics = Updater(model, settings).update(group, 4, STEPS)
         updated.append([*model.get_weights(), *map(float, metrics.loss), float(metrics.gradient_norm)])
     for one, other in zip(*updated, strict=True):
@@ -54,7 +56,9 @@ def test_batches_of_one_update_have_dropout_masks_of_their_own(batches):
     ratios = []
     for rate in (0.0, 0.5):
         keras.utils.set_random_seed(5)
-        updater = Updater(Bigram(rate=rate), config(accumulate=2, optimizer="sgd", learning_rate=1e-30))
+        updater = Updater(
+            Bigram(rate=rate), config(gradient_accumulation_steps=2, optimizer="sgd", learning_rate=1e-30)
+        )
         one, both = (updater.update([batch] * count, 0, STEPS) for count in (1, 2))
         ratios.append(float(both.loss.total) / float(one.loss.total))
     assert ratios[0] == 2.0
@@ -62,7 +66,7 @@ def test_batches_of_one_update_have_dropout_masks_of_their_own(batches):
 
 
 def test_a_run_that_adds_batches_makes_its_epochs_in_fewer_steps(batches, tmp_path):
-    run = Run(batches, tmp_path, config(steps=None, epochs=2.0, accumulate=3, validations=1))()
+    run = Run(batches, tmp_path, config(steps=None, epochs=2.0, gradient_accumulation_steps=3, validations=1))()
     assert run.steps[-1] == round(2 * len(batches) / 3)
 
 
@@ -97,7 +101,7 @@ def test_the_average_is_of_the_weights_after_each_update_and_what_is_validated_a
 
 
 def test_the_mean_of_the_last_checkpoints(batches, tmp_path):
-    run = Run(batches, tmp_path, config(keep=3, checkpoint_every=4))
+    run = Run(batches, tmp_path, config(max_to_keep=3, checkpoint_every=4))
     seen = {}
     run.at = {step: lambda step=step: seen.update({step: run.model.get_weights()}) for step in range(1, STEPS + 1)}
     run()  # checkpoints of 4, 5, 8, 10, 12, 15, 16 and 20

@@ -14,7 +14,7 @@ import pytest
 from bigram import checkpoint_state
 
 import nmt_keras
-from nmt_keras.config import FilterConfig, TextConfig
+from nmt_keras.config import FilterConfig, TokenizerConfig
 from nmt_keras.corpus.preparing import prepare
 from nmt_keras.training import read_log
 from nmt_keras.training.distribution import Cluster, find_cluster
@@ -170,15 +170,16 @@ def test_workers_of_which_one_is_told_to_stop_stop_together_and_lose_nothing(sin
 def test_two_workers_train_a_real_model_from_the_command_line(pairs, tmp_path):
     lines = "".join(f"{pair.target}\t{pair.source}\n" for pair in pairs)
     (tmp_path / "pairs.tsv").write_text(lines, "utf-8")
-    text = TextConfig("word", 150)
+    text = TokenizerConfig("word", 150)
     prepare(
         [tmp_path / "pairs.tsv"], tmp_path / "prepared", source_column=1, target_column=0, source=text, target=text,
         filters=FilterConfig(max_tokens=12), shards=2, max_malformed=0.0, report=lambda _: None,
     )  # fmt: skip
     command = [
         sys.executable, "-m", "nmt_keras", "train", "rnnsearch-small", "--prepared", tmp_path / "prepared", "--valid",
-        tmp_path / "pairs.tsv", "--steps", 4, "--width", 0.03125, "--model.dropout", 0, "--train.shapes", 1,
-        "--train.batch-tokens", 100, "--train.accumulate", 2, "--train.validations", 1, "--train.validation-sentences",
+        tmp_path / "pairs.tsv", "--steps", 4, "--width", 0.03125, "--model.dropout", 0, "--train.length-buckets", 1,
+        "--train.batch-tokens", 100, "--train.gradient-accumulation-steps", 2,
+        "--train.validations", 1, "--train.validation-sentences",
         2, "--run",
     ]  # fmt: skip
     finished(started([*command, tmp_path / "alone"]))

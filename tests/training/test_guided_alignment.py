@@ -8,11 +8,11 @@ import pytest
 import tensorflow as tf
 from tiny import TINY_RECIPE, TINY_TEXT
 
-from nmt_keras.config import AttentionConfig, TextConfig
+from nmt_keras.config import AttentionConfig, TokenizerConfig
 from nmt_keras.corpus import SplitCorpus
 from nmt_keras.corpus.alignments import alignment_of, parse_links, token_links, words_of_tokens
 from nmt_keras.runs.experiment import Experiment
-from nmt_keras.text import fit_text
+from nmt_keras.text import fit_tokenizer
 from nmt_keras.training import forward
 from nmt_keras.training.loss import guided_alignment
 
@@ -39,10 +39,10 @@ def test_a_token_belongs_to_the_word_it_stands_in(sentence, surfaces, words):
     assert words_of_tokens(sentence, surfaces) == words
 
 
-@pytest.mark.parametrize("config", [TINY_TEXT, TextConfig("subword", 380)])
+@pytest.mark.parametrize("config", [TINY_TEXT, TokenizerConfig("subword", 380)])
 def test_every_word_of_a_sentence_has_a_token_under_both_kinds_of_text(pairs, config):
     lines = [pair.source for pair in pairs]
-    text = fit_text(config, lines)
+    text = fit_tokenizer(config, lines)
     for line in lines[:40]:
         surfaces = [surface.decode() for surface in text.encode(tf.constant([line])).surface.numpy()[0]]
         assert set(words_of_tokens(line, surfaces)) - {-1} == set(range(len(line.split())))

@@ -19,7 +19,7 @@ from bigram import END, PAD, START, STEPS, Bigram, Killed, Run, V, config, inter
 from reference import adam, clip, cross_entropy
 from tiny import TINY_RECIPE
 
-from nmt_keras.corpus.batches import Batches, choose_shapes
+from nmt_keras.corpus.batches import Batches, choose_buckets
 from nmt_keras.models.seq2seq import build_model
 from nmt_keras.training import Interrupted, Updater, forward, load_weights, loop, read_log, stop_signals, train
 from nmt_keras.training.schedules import learning_rate
@@ -93,12 +93,12 @@ def test_an_update_is_adam_on_the_clipped_mean_gradient_of_the_loss_it_reports(b
 @pytest.mark.parametrize("denominator", ["tokens", "sentences"])
 def test_masked_rows_change_no_update(batches, denominator):
     rows = batches.order(0)[0][:3]
-    shape = batches.shapes[-1]
+    shape = batches.buckets[-1]
     updated = []
     for size in (3, 7):
         keras.utils.set_random_seed(5)
         model = Bigram(rate=0.0)
-        room = Batches(batches.source, batches.target, batch_size=size, shapes=[shape], pool_size=13, seed=1)
+        room = Batches(batches.source, batches.target, batch_size=size, buckets=[shape], pool_size=13, seed=1)
         metrics = Updater(model, config(denominator=denominator))(room.filled(rows, shape), 0, STEPS)
         updated.append([*model.get_weights(), float(metrics.gradient_norm), float(metrics.loss.total)])
     for one, other in zip(*updated, strict=True):
@@ -110,9 +110,9 @@ def test_own_tokens_are_asked_for_only_where_a_run_ever_reads_them(batches, begi
     asked = []
 
     class Watched(Bigram):
-        def call(self, inputs, noise=None, sampling=None):
+        def call(self, inputs, randomness=None, sampling=None):
             asked.append(sampling)
-            return super().call(inputs, noise, sampling)
+            return super().call(inputs, randomness, sampling)
 
     updater = Updater(Watched(), config(sampling_from=begin, sampling_to=end))
     updater(next(batches.epoch(0)), 0, STEPS)
@@ -121,15 +121,15 @@ def test_own_tokens_are_asked_for_only_where_a_run_ever_reads_them(batches, begi
 
 
 def test_a_rehearsal_times_each_shape_and_leaves_no_trace(batches):
-    shapes = choose_shapes(batches.source.lengths, batches.target.lengths, 2)
-    batches = Batches(batches.source, batches.target, batch_size=4, shapes=shapes, pool_size=13, seed=1)
+    buckets = choose_buckets(batches.source.lengths, batches.target.lengths, 2)
+    batches = Batches(batches.source, batches.target, batch_size=4, buckets=buckets, pool_size=13, seed=1)
     model = Bigram()
     updater = Updater(model, config())
     updater(next(batches.epoch(0)), 5, STEPS)
     before = [v.numpy() for v in [*model.variables, *updater.optimizer.variables]]
     reports = []
     seconds = updater.rehearse(batches, reports.append)
-    assert list(seconds) == batches.shapes[::-1]  # the others find the memory that the largest has freed
+    assert list(seconds) == batches.buckets[::-1]  # the others find the memory that the largest has freed
     assert min(seconds.values()) > 0.0
     assert len(reports) == 2
     for variable, value in zip([*model.variables, *updater.optimizer.variables], before, strict=True):
@@ -141,7 +141,7 @@ def test_a_rehearsal_waits_for_what_it_times_on_whatever_device_it_is(batches):
     updater._here = lambda value: waited.append(value) or value  # replicas' values are looked at through it
     updater.rehearse(batches, print)
     looks = [value for value in waited if not tf.is_symbolic_tensor(value)]
-    assert len(looks) == 5 * (1 + len(batches.shapes))  # five times each: the update's, and each shape's passes
+    assert len(looks) == 5 * (1 + len(batches.buckets))  # five times each: the update's, and each shape's passes
 
 
 # A run

@@ -29,7 +29,7 @@ def initialized(initializer, cell="gru", **parts):
     parts = {
         "encoder": EncoderConfig(cell=cell, units=29, layers=2),
         "attention": AttentionConfig(units=37),
-        "decoder": DecoderConfig(cell=cell, units=41, layers=2, readout_units=43),
+        "decoder": DecoderConfig(cell=cell, units=41, layers=2, output_units=43),
         **parts,
     }
     return build_model(ModelConfig(31, **parts, initializer=initializer), 101, 103)
@@ -45,7 +45,7 @@ def self_attentive(initializer):
         initializer,
         encoder=EncoderConfig("self-attention", units=24, heads=3, layers=2),
         attention=AttentionConfig("dot"),
-        decoder=DecoderConfig("self-attention", units=24, heads=3, layers=2, readout="state"),
+        decoder=DecoderConfig("self-attention", units=24, heads=3, layers=2, output="state"),
     )
 
 
@@ -102,7 +102,7 @@ def test_luong_s_weights_are_all_uniform_within_a_tenth_biases_too():
         encoder=EncoderConfig(cell="lstm", direction="backward", units=41, layers=2),
         attention=AttentionConfig("general", "local-p", units=37),
         decoder=DecoderConfig(
-            "update-then-attend", "lstm", 41, 2, start="last", feeds_attention=True, readout="attentional"
+            "update-then-attend", "lstm", 41, 2, initial_state="last", input_feeding=True, output="attentional"
         ),
     )
     for variable in model.trainable_variables:

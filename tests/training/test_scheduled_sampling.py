@@ -7,7 +7,7 @@ import tensorflow as tf
 from tiny import randomise
 
 from nmt_keras.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig, TrainConfig
-from nmt_keras.layers.dropout import Noise
+from nmt_keras.layers.dropout import Randomness
 from nmt_keras.models.seq2seq import build_model
 from nmt_keras.training import forward
 from nmt_keras.training.schedules import sampling_probability
@@ -15,14 +15,14 @@ from nmt_keras.training.schedules import sampling_probability
 START, END = 2, 3
 SOURCE = tf.constant([[4, 5, 6, END], [7, END, 0, 0]])
 READ = tf.constant([[START, 8, 9, 10, 11], [START, 12, END, 0, 0]])
-NOISE = Noise(tf.constant(1), tf.constant(5))
+NOISE = Randomness(tf.constant(1), tf.constant(5))
 
 MODELS = {
     "attend, then update": ModelConfig(
         5,
         EncoderConfig(units=7),
         AttentionConfig(units=11),
-        DecoderConfig(units=13, readout_units=3),
+        DecoderConfig(units=13, output_units=3),
         dropout=0.0,
     ),
     "input feeding": ModelConfig(
@@ -34,10 +34,10 @@ MODELS = {
             cell="lstm",
             units=7,
             layers=2,
-            start="last",
-            readout="attentional",
-            readout_units=3,
-            feeds_attention=True,
+            initial_state="last",
+            output="attentional",
+            output_units=3,
+            input_feeding=True,
         ),
         dropout=0.0,
     ),
@@ -45,7 +45,7 @@ MODELS = {
         5,
         EncoderConfig("self-attention", units=8, heads=2),
         AttentionConfig("dot"),
-        DecoderConfig("self-attention", units=8, heads=2, readout="state", max_positions=7),
+        DecoderConfig("self-attention", units=8, heads=2, output="state", max_positions=7),
         dropout=0.0,
     ),
 }
@@ -60,16 +60,16 @@ def model(request):
 
 
 def test_at_probability_0_it_is_teacher_forcing(model):
-    wanted = model((SOURCE, READ), noise=NOISE)
-    found = model((SOURCE, READ), noise=NOISE, sampling=tf.constant(0.0))
+    wanted = model((SOURCE, READ), randomness=NOISE)
+    found = model((SOURCE, READ), randomness=NOISE, sampling=tf.constant(0.0))
     np.testing.assert_allclose(found.logits, wanted.logits, atol=1e-5)
     np.testing.assert_allclose(found.alignment, wanted.alignment, atol=1e-5)
 
 
 def test_at_probability_1_it_reads_its_own_most_probable_tokens(model):
-    found = model((SOURCE, READ), noise=NOISE, sampling=tf.constant(1.0))
+    found = model((SOURCE, READ), randomness=NOISE, sampling=tf.constant(1.0))
     own = tf.argmax(found.logits, axis=-1, output_type=tf.int32)
-    wanted = model((SOURCE, tf.concat([READ[:, :1], own[:, :-1]], axis=1)), noise=NOISE)
+    wanted = model((SOURCE, tf.concat([READ[:, :1], own[:, :-1]], axis=1)), randomness=NOISE)
     np.testing.assert_allclose(found.logits, wanted.logits, atol=1e-5)
 
 
@@ -79,7 +79,7 @@ def test_in_between_some_tokens_are_its_own_and_others_the_reference_s(model):
     source = tf.constant(np.tile([[4, 5, END]], [sentences, 1]))
     starts = np.full([sentences, 1], START)
     reference = np.concatenate([starts, random.integers(4, 19, [sentences, 3])], axis=1).astype(np.int32)
-    found = model((source, tf.constant(reference)), noise=NOISE, sampling=tf.constant(0.5)).logits.numpy()
+    found = model((source, tf.constant(reference)), randomness=NOISE, sampling=tf.constant(0.5)).logits.numpy()
     own = np.concatenate([starts, found[:, :-1].argmax(axis=-1)], axis=1).astype(np.int32)
     taken, chosen = starts.astype(np.int32), []
     for t in range(1, 4):
@@ -87,7 +87,7 @@ def test_in_between_some_tokens_are_its_own_and_others_the_reference_s(model):
         for candidates in (own, reference):
             read = np.concatenate([taken, candidates[:, t : t + 1]], axis=1)
             misses.append(
-                np.abs(model((source, tf.constant(read)), noise=NOISE).logits[:, t] - found[:, t]).max(axis=-1)
+                np.abs(model((source, tf.constant(read)), randomness=NOISE).logits[:, t] - found[:, t]).max(axis=-1)
             )
         assert (np.minimum(*misses) < 1e-4).all()
         is_own = misses[0] < misses[1]
@@ -98,8 +98,8 @@ def test_in_between_some_tokens_are_its_own_and_others_the_reference_s(model):
 
 def test_the_same_step_reads_the_same_tokens_and_another_step_others(model):
     def loss(step):
-        noise = Noise(tf.constant(1), tf.constant(step))
-        return float(forward(model, SOURCE, READ[:, 1:], 0.0, noise, tf.constant(0.5)).total)
+        randomness = Randomness(tf.constant(1), tf.constant(step))
+        return float(forward(model, SOURCE, READ[:, 1:], 0.0, randomness, tf.constant(0.5)).total)
 
     assert loss(5) == loss(5)
     assert len({loss(step) for step in range(5)}) > 1
@@ -145,7 +145,8 @@ def test_self_attention_drops_under_sampling_as_under_teacher_forcing():
 def test_self_attention_drops_inside_its_layers_too(monkeypatch):
     sites = []
     monkeypatch.setattr(
-        "nmt_keras.layers.self_attention.dropout", lambda x, rate, noise, site: sites.append((site, noise is None)) or x
+        "nmt_keras.layers.self_attention.dropout",
+        lambda x, rate, randomness, site: sites.append((site, randomness is None)) or x,
     )
     keras.utils.set_random_seed(3)
     config = MODELS["self-attention"]

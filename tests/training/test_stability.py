@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from bigram import STEPS, Bigram, Fragile, Run, config
 
-from nmt_keras.corpus.batches import Batches, TokenLists, choose_shapes
+from nmt_keras.corpus.batches import Batches, TokenLists, choose_buckets
 from nmt_keras.training import Updater, read_log
 from nmt_keras.training.step import FIRST_LOSS_SCALE, STEPS_TO_DOUBLE, Health
 
@@ -17,8 +17,8 @@ from nmt_keras.training.step import FIRST_LOSS_SCALE, STEPS_TO_DOUBLE, Health
 def batches():
     random = np.random.default_rng(1)
     sides = [TokenLists(random.integers(4, 11, 120), np.full(24, 5)) for _ in range(2)]
-    shapes = choose_shapes(sides[0].lengths, sides[1].lengths, 1)
-    return Batches(*sides, batch_size=4, shapes=shapes, pool_size=13, seed=1)
+    buckets = choose_buckets(sides[0].lengths, sides[1].lengths, 1)
+    return Batches(*sides, batch_size=4, buckets=buckets, pool_size=13, seed=1)
 
 
 def spoilt(factor, *steps):

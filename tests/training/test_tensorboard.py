@@ -11,7 +11,7 @@ from nmt_keras.config import RunOptions
 from nmt_keras.corpus import SplitCorpus
 from nmt_keras.runs.experiment import Experiment
 from nmt_keras.training import describe, read_log
-from nmt_keras.training.tensorboard import FIRST_PROFILED, Board, Profiler
+from nmt_keras.training.tensorboard import FIRST_PROFILED, Profiler, TensorBoardCallback
 
 
 def written(folder):
@@ -27,7 +27,7 @@ def written(folder):
 
 
 def test_a_row_of_training_becomes_scalars(translator, tmp_path):
-    Board(tmp_path, translator, []).observe({"step": 50, "epoch": 0, "loss": 3.5, "tokens_per_s": 900.0})
+    TensorBoardCallback(tmp_path, translator, []).observe({"step": 50, "epoch": 0, "loss": 3.5, "tokens_per_s": 900.0})
     found = written(tmp_path)
     assert {key: (plugin, float(value)) for key, (plugin, value) in found.items()} == {
         (50, "training/loss"): ("scalars", 3.5),
@@ -36,7 +36,7 @@ def test_a_row_of_training_becomes_scalars(translator, tmp_path):
 
 
 def test_a_validation_shows_sentences_with_their_references_translations_and_alignments(translator, pairs, tmp_path):
-    Board(tmp_path, translator, pairs[:2]).observe({"step": 9, "epoch": 1, "valid_loss": 2.0})
+    TensorBoardCallback(tmp_path, translator, pairs[:2]).observe({"step": 9, "epoch": 1, "valid_loss": 2.0})
     found = written(tmp_path)
     translations = translator.translate([pair.source for pair in pairs[:2]])
     for number, (pair, translation) in enumerate(zip(pairs[:2], translations, strict=True)):

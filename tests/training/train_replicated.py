@@ -18,7 +18,7 @@ import numpy as np
 import tensorflow as tf
 from bigram import Fragile, config
 
-from nmt_keras.corpus.batches import Batches, Shape, TokenLists
+from nmt_keras.corpus.batches import Batches, Bucket, TokenLists
 from nmt_keras.training import find_strategy, train
 
 folder, (devices, signalled, number, *spoilt) = Path(sys.argv[1]), map(int, sys.argv[2:])
@@ -34,7 +34,7 @@ sides = []
 for _ in range(2):
     lengths = random.integers(2, 7, 30)
     sides.append(TokenLists(np.concatenate([[*random.integers(4, 11, n - 1), 3] for n in lengths]), lengths))
-batches = Batches(*sides, batch_size=4, shapes=[Shape(6, 6)], pool_size=13, seed=1)
+batches = Batches(*sides, batch_size=4, buckets=[Bucket(6, 6)], pool_size=13, seed=1)
 keras.utils.set_random_seed(5)
 with strategy.scope() if strategy else tf.name_scope(""):
     model = Fragile(rate=0.0)
@@ -55,7 +55,13 @@ def show(step, *_):
 
 
 settings = config(
-    log_every=1, accumulate=2, xla=False, checkpoint_every=4, clip_norm=0.5, ema_decay=0.9, decay="plateau"
+    log_every=1,
+    gradient_accumulation_steps=2,
+    xla=False,
+    checkpoint_every=4,
+    clip_norm=0.5,
+    ema_decay=0.9,
+    decay="plateau",
 )
 train(model, batches, settings, folder, validate, print, show, strategy=strategy)
 weights = [variable.numpy().tolist() for variable in model.trainable_variables]

@@ -10,10 +10,10 @@ import pytest
 import tensorflow as tf
 
 import nmt_keras
-from nmt_keras.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig, SearchConfig, TextConfig
+from nmt_keras.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig, SearchConfig, TokenizerConfig
 from nmt_keras.export import export
 from nmt_keras.models.seq2seq import build_model
-from nmt_keras.text import END, START, fit_text
+from nmt_keras.text import END, START, fit_tokenizer
 from nmt_keras.translation.exported import ServedTranslator
 from nmt_keras.translation.model_translator import ModelTranslator
 from nmt_keras.translation.records import Decoded
@@ -111,7 +111,7 @@ def test_a_surrogate_without_its_partner_is_answered(translator):
 
 def test_long_input_is_cut_at_max_tokens_and_says_so(translator):
     (found,) = translator.translate(["palabra " * 1250])
-    assert len(found.source_tokens) == translator.source_text.config.max_tokens
+    assert len(found.source_tokens) == translator.source_tokenizer.config.max_tokens
     assert found.truncated
 
 
@@ -130,8 +130,8 @@ def test_score_is_log_prob_per_token(translator):
 
 def test_log_prob_is_that_of_teacher_forcing_over_the_translation(translator):
     (found,) = translator.translate(["¿Dónde está mi hermana?"])
-    source = translator.source_text.encode(tf.constant(["¿Dónde está mi hermana?"])).ids
-    text = translator.target_text
+    source = translator.source_tokenizer.encode(tf.constant(["¿Dónde está mi hermana?"])).ids
+    text = translator.target_tokenizer
     surfaces = text.surfaces(tf.range(text.vocabulary_size)[tf.newaxis])[0].numpy().tolist()
     ids = [END if token == "" else surfaces.index(token.encode()) for token in found.tokens]
     output = translator.model((source, tf.constant([[START, *ids[:-1]]])))
@@ -264,7 +264,7 @@ def test_a_list_is_shorter_where_there_are_no_more_translations(translator, unk_
     wide = with_search(translator, beam_size=300, max_tokens=1, unk_allowed=unk_allowed)
     (found,) = wide.translate_nbest(["No."])
     # one token each: all but PAD and START, and UNK where it is not allowed
-    assert len(found) == translator.target_text.vocabulary_size - 2 - (not unk_allowed)
+    assert len(found) == translator.target_tokenizer.vocabulary_size - 2 - (not unk_allowed)
     assert ("⁇" in [translation.tokens[0] for translation in found]) == unk_allowed
     assert wide.decode_nbest(tf.constant(["No."])).lengths.shape == (1, 300)
 
@@ -284,15 +284,15 @@ def test_a_translation_has_at_least_min_tokens(translator):
     assert {len(translation.tokens) for each in found for translation in each} <= {9, 10, 11}
 
 
-# Forced scoring
+# LogLikelihood scoring
 
 
 def test_a_score_is_the_log_probability_under_teacher_forcing(translator):
     sources, targets = SENTENCES[:4], ["Where is my sister?", "No.", "", "Tom"]
     for source, target, found in zip(sources, targets, translator.score(sources, targets), strict=True):
-        ids = translator.target_text.encode(tf.constant([target])).ids
+        ids = translator.target_tokenizer.encode(tf.constant([target])).ids
         previous = tf.concat([[[START]], ids[:, :-1]], axis=1)
-        output = translator.model((translator.source_text.encode(tf.constant([source])).ids, previous))
+        output = translator.model((translator.source_tokenizer.encode(tf.constant([source])).ids, previous))
         wanted = tf.gather(tf.nn.log_softmax(output.logits), ids, batch_dims=2)[0].numpy()
         np.testing.assert_allclose(found.token_log_probs, wanted, atol=1e-4)
         assert found.log_prob == pytest.approx(wanted.sum(), abs=1e-4)
@@ -349,10 +349,10 @@ def test_a_beginning_longer_than_a_translation_may_be_is_kept_whole(beam, pairs)
 
 
 def test_setting_the_random_seed_leaves_a_subword_translator_as_it_is(pairs):
-    config = TextConfig("subword", 367)
-    source = fit_text(config, [pair.source for pair in pairs])
-    target = fit_text(config, [pair.target for pair in pairs])
-    sizes = ModelConfig(3, EncoderConfig(units=5), AttentionConfig(units=11), DecoderConfig(units=7, readout_units=13))
+    config = TokenizerConfig("subword", 367)
+    source = fit_tokenizer(config, [pair.source for pair in pairs])
+    target = fit_tokenizer(config, [pair.target for pair in pairs])
+    sizes = ModelConfig(3, EncoderConfig(units=5), AttentionConfig(units=11), DecoderConfig(units=7, output_units=13))
     model = build_model(sizes, source.vocabulary_size, target.vocabulary_size)
     translator = ModelTranslator(source, target, model, SearchConfig(max_tokens=5))
     before = translator.translate(SENTENCES[:2])

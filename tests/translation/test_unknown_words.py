@@ -16,7 +16,7 @@ from nmt_keras.export.fresh_process import Request, ask
 from nmt_keras.models.ensemble import Ensemble
 from nmt_keras.models.seq2seq import build_model
 from nmt_keras.runs.experiment import Experiment
-from nmt_keras.text import Tokens, fit_text
+from nmt_keras.text import Tokens, fit_tokenizer
 from nmt_keras.training import save_weights
 from nmt_keras.translation.unknown_words import UnknownWords, learn_lexicon, load_lexicon
 
@@ -45,7 +45,7 @@ def test_a_source_of_no_word_has_nothing_to_put_there():
 
 
 def test_a_text_writes_what_is_given_in_place_of_unk_alone():
-    text = fit_text(TINY_TEXT, ["the house , the dog"])
+    text = fit_tokenizer(TINY_TEXT, ["the house , the dog"])
     ids = text.encode(tf.constant(["the Xyz , house Qrs"])).ids
     unknown = tf.constant([["a", "Ávila", "b", "c", "", "d"]])
     assert text.decode(ids, unknown=unknown).numpy().tolist() == ["the Ávila, house ⁇".encode()]
@@ -59,14 +59,20 @@ def replacing(translator):
     """The tiny translator with the bias of UNK raised, so that it writes it often, and a lexicon."""
     search = replace(translator.search, replaces_unknown=True)
     return type(translator)(
-        translator.source_text, translator.target_text, translator.model, search, UnknownWords({"hermana": "sister"})
+        translator.source_tokenizer,
+        translator.target_tokenizer,
+        translator.model,
+        search,
+        UnknownWords({"hermana": "sister"}),
     )
 
 
 def stranger_to(translator):
     """A model of the same sizes that has learnt nothing."""
     made = build_model(
-        translator.model.config, translator.source_text.vocabulary_size, translator.target_text.vocabulary_size
+        translator.model.config,
+        translator.source_tokenizer.vocabulary_size,
+        translator.target_tokenizer.vocabulary_size,
     )
     randomise(made, 7)
     return made
@@ -75,7 +81,7 @@ def stranger_to(translator):
 @pytest.fixture
 def writing_unknown_words(translator):
     """Makes the shared model's UNK probable, and puts it back."""
-    bias = next(v for v in translator.model.variables if v.shape == (translator.target_text.vocabulary_size,))
+    bias = next(v for v in translator.model.variables if v.shape == (translator.target_tokenizer.vocabulary_size,))
     before = bias.numpy()
     after = before.copy()
     after[UNK] += 8.0
@@ -109,7 +115,7 @@ def test_given_pairs_are_aligned_as_they_are_written(replacing):
 
 
 def test_replacing_needs_an_attention_that_looks_somewhere():
-    nothing = ModelConfig(attention=AttentionConfig("none"), decoder=DecoderConfig(readout="state"))
+    nothing = ModelConfig(attention=AttentionConfig("none"), decoder=DecoderConfig(output="state"))
     with pytest.raises(ValueError, match=r"SearchConfig\.replaces_unknown: expected False .* 'none'"):
         Recipe("x", model=nothing, search=SearchConfig(replaces_unknown=True))
 
@@ -140,7 +146,7 @@ def test_runs_of_one_vocabulary_translate_as_an_ensemble(run_folder, tmp_path):
 
 def test_runs_of_two_vocabularies_are_refused(run_folder, tmp_path):
     other = shutil.copytree(run_folder, tmp_path / "other")
-    fit_text(Experiment(other).recipe.target, ["another corpus"]).save(other / "target")
+    fit_tokenizer(Experiment(other).recipe.target, ["another corpus"]).save(other / "target")
     with pytest.raises(ValueError, match=r"one target vocabulary, received .*other/target, which differs"):
         nmt_keras.load(run_folder, other)
 
@@ -151,7 +157,7 @@ def test_an_exported_ensemble_replaces_unknown_words_in_a_process_without_keras(
 ):
     ensemble = Ensemble([replacing.model, stranger_to(replacing)])
     both = type(replacing)(
-        replacing.source_text, replacing.target_text, ensemble, replacing.search, replacing.unknown_words
+        replacing.source_tokenizer, replacing.target_tokenizer, ensemble, replacing.search, replacing.unknown_words
     )
     version = export(both, tmp_path / "ensemble")
     sentences = ["mi hermana", "Zaragoza"]
