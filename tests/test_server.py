@@ -15,6 +15,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
@@ -25,7 +26,7 @@ import numpy as np
 import pytest
 import uvicorn
 from browser import Browser
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from serve import codec, json_text, server
 from serve.app import create_app
@@ -676,6 +677,43 @@ def listening(app: ASGIApp, limits: Limits) -> Iterator[tuple[str, int]]:
         finally:
             uvicorn_server.should_exit = True
             thread.join(20)
+
+
+def answer_of(chunks: list[bytes]) -> ASGIApp:
+    """An application whose answer to every request is ``chunks``."""
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for chunk in chunks:
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    return app
+
+
+@pytest.mark.parametrize("chunks", [1, 256], ids=["whole", "streamed"])
+@pytest.mark.parametrize(
+    "later", [b"", b"G", b"GET / HTTP/1.1\r\nHost: s\r\n\r\n"], ids=["silent", "byte", "pipelined"]
+)
+def test_a_client_that_does_not_read_its_answer_is_cut_off_whatever_it_sends(chunks, later):
+    app = answer_of([b"a" * (2**24 // chunks)] * chunks)
+    with listening(app, Limits(connections=1, rest_api_timeout_in_ms=500)) as address, socket.socket() as stuck:
+        stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        stuck.connect(address)
+        stuck.sendall(b"GET / HTTP/1.1\r\nHost: s\r\n\r\n")
+        time.sleep(0.2)  # until writing is stuck
+        stuck.sendall(later)
+        give_up = time.monotonic() + 5
+        while (status := first_line(address)) != b"HTTP/1.1 200 OK\r\n":
+            assert time.monotonic() < give_up, status
+            time.sleep(0.05)
+
+
+def first_line(address: tuple[str, int]) -> bytes:
+    """The first line of the answer to a request on a new connection."""
+    with socket.create_connection(address, timeout=20) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: s\r\n\r\n")
+        return connection.makefile("rb").readline()
 
 
 def test_a_connection_beyond_the_limit_is_told_that_the_server_is_busy(page):
