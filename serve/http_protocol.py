@@ -1,4 +1,4 @@
-"""HTTP/1.1 for clients that may be slow or hostile: uvicorn's protocol with a time limit wherever it waits for the client."""
+"""HTTP/1.1 for slow or hostile clients: uvicorn's protocol, with a time limit wherever it waits for the client."""
 
 from __future__ import annotations
 

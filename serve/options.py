@@ -16,7 +16,8 @@ class Options:
     """Serves models over TensorFlow Serving's REST API, and its gRPC API if asked to."""
 
     model_dir: Path | None = None
-    """Folder that holds NAME/VERSION/saved_model.pb for each model: its newest version is served."""
+    """Folder that holds NAME/VERSION/saved_model.pb for each model: its newest version is served. A SavedModel is a
+    program that runs with the server's rights: serve only models from a source that you trust."""
     model_config_file: Path | None = None
     """Instead: a file in TensorFlow Serving's format (models.config) that lists models, their folders, version policies
     and labels."""

@@ -691,6 +691,9 @@ def answer_of(chunks: list[bytes]) -> ASGIApp:
     return app
 
 
+GET = b"GET / HTTP/1.1\r\nHost: s\r\n\r\n"
+
+
 @pytest.mark.parametrize("chunks", [1, 256], ids=["whole", "streamed"])
 @pytest.mark.parametrize(
     "later", [b"", b"G", b"GET / HTTP/1.1\r\nHost: s\r\n\r\n"], ids=["silent", "byte", "pipelined"]
@@ -700,7 +703,7 @@ def test_a_client_that_does_not_read_its_answer_is_cut_off_whatever_it_sends(chu
     with listening(app, Limits(connections=1, rest_api_timeout_in_ms=500)) as address, socket.socket() as stuck:
         stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         stuck.connect(address)
-        stuck.sendall(b"GET / HTTP/1.1\r\nHost: s\r\n\r\n")
+        stuck.sendall(GET)
         time.sleep(0.2)  # until writing is stuck
         stuck.sendall(later)
         give_up = time.monotonic() + 5
@@ -712,7 +715,7 @@ def test_a_client_that_does_not_read_its_answer_is_cut_off_whatever_it_sends(chu
 def first_line(address: tuple[str, int]) -> bytes:
     """The first line of the answer to a request on a new connection."""
     with socket.create_connection(address, timeout=20) as connection:
-        connection.sendall(b"GET / HTTP/1.1\r\nHost: s\r\n\r\n")
+        connection.sendall(GET)
         return connection.makefile("rb").readline()
 
 
