@@ -19,7 +19,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import tyro
 import uvicorn
@@ -43,6 +43,25 @@ WEB = Path(__file__).parent / "web"
 
 class CannotServe(ValueError):
     """There is nothing to serve, or nowhere to serve it."""
+
+
+class LogFormatter(logging.Formatter):
+    """Escapes control characters: names of models and folders could otherwise forge lines of the log.
+
+    A record is one line; the lines of its traceback are indented.
+    """
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """The record's line."""
+        return _printable(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:
+        """The record's traceback."""
+        return "\n".join(f"    {_printable(line)}" for line in super().formatException(ei).split("\n"))
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 class Server(uvicorn.Server):
@@ -103,7 +122,9 @@ def serve(options: Options) -> None:
         _bind(options.host, options.grpc_port).close()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _leave)
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(LogFormatter("%(asctime)s %(levelname)s %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # else each malformed request writes a line
     repository = _load(configs, options)
     core = Core(repository, options.limits)

@@ -9,6 +9,7 @@ import gc
 import gzip
 import http.client
 import json
+import logging
 import select
 import signal
 import socket
@@ -1344,6 +1345,17 @@ def test_an_option_that_cannot_be_is_refused_with_what_was_expected(arguments, m
     assert caught.value.code
     said = f"{caught.value} {capsys.readouterr().err}"
     assert message in " ".join(said.replace("│", " ").split())
+
+
+def test_a_forged_line_in_an_exceptions_message_is_indented_in_the_log():
+    try:
+        raise ValueError("a\n2026-01-01 INFO forged\x1b")
+    except ValueError:
+        record = logging.LogRecord("x", logging.ERROR, "", 0, "Model %s", ("b\r\nc",), sys.exc_info())
+    first, *others = server.LogFormatter("%(levelname)s %(message)s").format(record).split("\n")
+    assert first == r"ERROR Model b\r\nc"
+    assert all(line.startswith("    ") for line in others)
+    assert others[-1] == r"    2026-01-01 INFO forged\x1b"
 
 
 def test_a_busy_port_is_refused_before_any_model_is_loaded(tmp_path):

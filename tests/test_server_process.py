@@ -557,6 +557,16 @@ def test_a_client_that_leaves_early_disturbs_nobody(served):
     assert served.http.post("/v1/models/rev:predict", content=BODY).status_code == 200
 
 
+def test_control_characters_in_a_models_name_are_escaped_in_the_log(served):
+    (served.models / "bad\n2026-01-01 INFO forged\x1b[31m\u202e" / "1").mkdir(parents=True)
+    log, give_up = "", time.monotonic() + 20
+    while "could not be loaded" not in log and time.monotonic() < give_up:
+        time.sleep(0.05)
+        log = (served.models / "log").read_text()
+    assert r"Model bad\n2026-01-01 INFO forged\x1b[31m\u202e version 1 could not be loaded" in log
+    assert "\x1b" not in log
+
+
 # New versions
 
 
