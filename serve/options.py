@@ -37,6 +37,9 @@ class Options:
     """Whether web pages from other hosts may read the answers."""
     enable_monitoring: bool = False
     """Whether Prometheus metrics are served at /monitoring/prometheus/metrics."""
+    enable_reload: bool = False
+    """If `True`, gRPC clients may replace the list of models (HandleReloadConfigRequest), and so load a SavedModel,
+    which is a program, from any folder that the server can read."""
     shutdown_seconds: int = 30
     """Seconds that requests under way are given to finish once the server is told to stop."""
     limits: Annotated[Limits, tyro.conf.arg(name="")] = field(default_factory=Limits)

@@ -85,7 +85,8 @@ class Server(uvicorn.Server):
 
             host = self._options.host
             address = f"[{host}]" if ":" in host else host
-            self._grpc, port = await start_grpc(self._core, f"{address}:{self._options.grpc_port}")
+            where = f"{address}:{self._options.grpc_port}"
+            self._grpc, port = await start_grpc(self._core, where, can_reload=self._options.enable_reload)
             lines.append(f"Listening on grpc://{address}:{port}")
         print("\n".join(lines), flush=True)
 
