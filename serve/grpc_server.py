@@ -1,16 +1,22 @@
-"""PredictionService and ModelService over gRPC: the same core, the same checks, the same words."""
+"""PredictionService and ModelService over gRPC: the same core, the same checks, the same words.
+
+A request is bytes until it is this request's turn: the message is received only when few others are, and decoded in the
+worker thread that computes its answer. gRPC's own handlers wait for a message without a time limit and decode it on the
+event loop, before anything can refuse it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, NoReturn, TypeVar
 
+import anyio
 import anyio.to_thread
 import grpc
 from google.protobuf.message import DecodeError, Message
 from grpc.aio import ServicerContext
-from tensorflow_serving.apis import inference_pb2, model_service_pb2_grpc, prediction_service_pb2_grpc
-from tensorflow_serving.apis.classification_pb2 import ClassificationRequest, ClassificationResponse
+from tensorflow_serving.apis.classification_pb2 import ClassificationRequest
 from tensorflow_serving.apis.get_model_metadata_pb2 import (
     GetModelMetadataRequest,
     GetModelMetadataResponse,
@@ -21,10 +27,11 @@ from tensorflow_serving.apis.get_model_status_pb2 import (
     GetModelStatusResponse,
     ModelVersionStatus,
 )
+from tensorflow_serving.apis.inference_pb2 import MultiInferenceRequest
 from tensorflow_serving.apis.model_management_pb2 import ReloadConfigRequest, ReloadConfigResponse
 from tensorflow_serving.apis.model_pb2 import ModelSpec
-from tensorflow_serving.apis.predict_pb2 import PredictRequest, PredictResponse
-from tensorflow_serving.apis.regression_pb2 import RegressionRequest, RegressionResponse
+from tensorflow_serving.apis.predict_pb2 import PredictRequest
+from tensorflow_serving.apis.regression_pb2 import RegressionRequest
 
 from serve import inference
 from serve.core import Core
@@ -37,170 +44,205 @@ from serve.status import Code, StatusError, invalid
 from serve.values import SERVING_DEFAULT
 
 Request = TypeVar("Request", bound=Message)
-Response = TypeVar("Response", bound=Message)
+
+Messages = AsyncIterator[bytes]
+"""The messages of a call, of which there should be one; each is received when it is asked for."""
+
+PREDICTION = "/tensorflow.serving.PredictionService/"
+MODEL = "/tensorflow.serving.ModelService/"
 
 MAX_MESSAGE = 1024
 """Bytes of an error message: it travels as a header, whose size clients bound; TensorFlow Serving cuts it here too."""
 
+MAX_SMALL = 65536
+"""Bytes of a request that is no inference: it is decoded on the event loop, in a few milliseconds."""
+
 SIGNATURE_DEF = "signature_def"
 
 
-async def start_grpc(core: Core, address: str) -> tuple[grpc.aio.Server, int]:
+async def start_grpc(core: Core, address: str, *, can_reload: bool = False) -> tuple[grpc.aio.Server, int]:
     """A gRPC server that listens at ``address``, HOST:PORT, on the running event loop; and its port.
+
+    A connection takes no new calls after the time that a request may take (``Limits.seconds``), and is closed after
+    three times as long. Clients open another one by themselves, so that this ends connections only of clients that are
+    silent or do not read their answers.
+
+    Args:
+        core: The models and the limits.
+        address: Where to listen.
+        can_reload: If `True`, clients may replace the list of models.
 
     Raises:
         RuntimeError: the address is taken.
     """
+    limits = core.limits
+    milliseconds = max(1000, limits.rest_api_timeout_in_ms)
     options = [
-        ("grpc.max_receive_message_length", core.limits.max_body_bytes),
+        ("grpc.max_receive_message_length", limits.max_body_bytes),
         ("grpc.max_send_message_length", -1),
         ("grpc.so_reuseport", 0),  # otherwise two servers would share a port without knowing
+        ("grpc.max_allowed_incoming_connections", limits.connections),
+        ("grpc.server_handshake_timeout_ms", milliseconds),
+        ("grpc.max_connection_age_ms", milliseconds),
+        ("grpc.max_connection_age_grace_ms", 2 * milliseconds),
     ]
-    server = grpc.aio.server(
-        interceptors=[_Decoding()], options=options, maximum_concurrent_rpcs=core.limits.connections
-    )
-    prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(PredictionService(core), server)
-    model_service_pb2_grpc.add_ModelServiceServicer_to_server(ModelService(core), server)
+    server = grpc.aio.server(options=options, maximum_concurrent_rpcs=limits.connections)
+    server.add_generic_rpc_handlers((Services(core, can_reload=can_reload),))
     port = server.add_insecure_port(address)
     await server.start()
     return server, port
 
 
-class _Decoding(grpc.aio.ServerInterceptor):
-    """Answers a message that cannot be decoded by INTERNAL, as gRPC for C++ does; for Python it answers UNKNOWN."""
+class Services(grpc.GenericRpcHandler):
+    """PredictionService, which answers inference requests in worker threads, and ModelService.
 
-    async def intercept_service(
-        self,
-        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler | None]],
-        handler_call_details: grpc.HandlerCallDetails,
-    ) -> grpc.RpcMethodHandler | None:
-        """The method that is called, which now decodes its request itself; None if there is no such method."""
-        method = await continuation(handler_call_details)
+    To gRPC every method is one that takes a stream of messages: only then does it leave it to the method to receive
+    them. Clients cannot tell.
+    """
+
+    def __init__(self, core: Core, *, can_reload: bool = False) -> None:
+        self._core = core
+        self._can_reload = can_reload
+        self._receiving = asyncio.Semaphore(core.limits.concurrency + core.limits.queue)
+        self._methods: dict[str, Callable[[Messages, float], Awaitable[bytes]]] = {
+            f"{PREDICTION}Predict": self._inference("Predict", PredictRequest, inference.predict),
+            f"{PREDICTION}Classify": self._inference("Classify", ClassificationRequest, inference.classify),
+            f"{PREDICTION}Regress": self._inference("Regress", RegressionRequest, inference.regress),
+            f"{PREDICTION}MultiInference": self._inference(
+                "MultiInference", MultiInferenceRequest, inference.multi_infer
+            ),
+            f"{PREDICTION}GetModelMetadata": self._metadata,
+            f"{MODEL}GetModelStatus": self._status,
+            f"{MODEL}HandleReloadConfigRequest": self._reload,
+        }
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
+        """The method that is called; `None` if there is no such method."""
+        method = self._methods.get(handler_call_details.method)
         if method is None:
             return None
 
-        async def answer(encoded: bytes, context: ServicerContext) -> Message:
+        async def answer(messages: Messages, context: ServicerContext) -> bytes:
+            seconds = self._core.limits.seconds
+            if (clients_seconds := context.time_remaining()) is not None:
+                seconds = min(seconds, max(0.0, clients_seconds))
             try:
-                request = method.request_deserializer(encoded)
-            except DecodeError:
-                await _abort(context, StatusError(Code.INTERNAL, "The request message could not be decoded"))
-            return await method.unary_unary(request, context)
+                return await method(messages, seconds)
+            except StatusError as error:
+                await _abort(context, error)
 
-        return grpc.unary_unary_rpc_method_handler(answer, response_serializer=method.response_serializer)
+        return grpc.stream_unary_rpc_method_handler(answer)
 
+    async def _receive(self, messages: Messages, seconds: float) -> bytes:
+        """The message of a call, received within ``seconds``.
 
-class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
-    """Answers inference requests in worker threads, each when its turn comes."""
+        A message that is not asked for stays with the client, but for a window of 64 KiB. How large one is is not known
+        before it is there, so that each may be of ``max_body_bytes``.
 
-    def __init__(self, core: Core) -> None:
-        self._core = core
-
-    async def Predict(self, request: PredictRequest, context: ServicerContext) -> PredictResponse:
-        """Any signature's outputs."""
-        return await self._infer("Predict", inference.predict, request, request.model_spec, context)
-
-    async def Classify(self, request: ClassificationRequest, context: ServicerContext) -> ClassificationResponse:
-        """Classes of examples."""
-        return await self._infer("Classify", inference.classify, request, request.model_spec, context)
-
-    async def Regress(self, request: RegressionRequest, context: ServicerContext) -> RegressionResponse:
-        """Values of examples."""
-        return await self._infer("Regress", inference.regress, request, request.model_spec, context)
-
-    async def MultiInference(
-        self, request: inference_pb2.MultiInferenceRequest, context: ServicerContext
-    ) -> inference_pb2.MultiInferenceResponse:
-        """Several classifications and regressions of the same examples."""
-        spec = request.tasks[0].model_spec if request.tasks else ModelSpec()
-        return await self._infer("MultiInference", inference.multi_infer, request, spec, context)
-
-    async def GetModelMetadata(
-        self, request: GetModelMetadataRequest, context: ServicerContext
-    ) -> GetModelMetadataResponse:
-        """The signatures of a version."""
+        Raises:
+            StatusError: DEADLINE_EXCEEDED if it does not come in time; UNIMPLEMENTED if the client sends none.
+        """
         try:
-            return self._metadata(request)
-        except StatusError as error:
-            await _abort(context, error)
+            with anyio.fail_after(seconds):
+                async with self._receiving:
+                    return await anext(messages)
+        except TimeoutError as error:
+            slowness = f"The message did not come within {seconds:.3g} seconds (--rest-api-timeout-in-ms)"
+            raise StatusError(Code.DEADLINE_EXCEEDED, slowness) from error
+        except StopAsyncIteration as error:
+            raise StatusError(Code.UNIMPLEMENTED, "The call has no request message") from error
 
-    def _metadata(self, request: GetModelMetadataRequest) -> GetModelMetadataResponse:
-        _require_spec(request)
+    async def _receive_small(self, kind: type[Request], messages: Messages, seconds: float) -> Request:
+        """The message of a call that is no inference."""
+        encoded = await self._receive(messages, seconds)
+        if len(encoded) > MAX_SMALL:
+            sizes = f"({len(encoded)} vs. {MAX_SMALL})"
+            raise StatusError(Code.RESOURCE_EXHAUSTED, f"Received message larger than max {sizes}")
+        return _decoded(kind, encoded)
+
+    def _inference(
+        self,
+        api: str,
+        kind: type[Request],
+        method: Callable[[LoadedVersion, Request, Limits, inference.Running], Message],
+    ) -> Callable[[Messages, float], Awaitable[bytes]]:
+        core = self._core
+
+        async def answer(messages: Messages, seconds: float) -> bytes:
+            async with core.admit(Call(api, "GRPC"), seconds) as ticket:
+                encoded = await self._receive(messages, seconds)
+                ticket.hold(len(encoded))
+
+                def work() -> bytes:
+                    request = _decoded(kind, encoded)
+                    spec = _spec(request)
+                    with core.repository.using(*_target(spec)) as loaded:
+                        signature_name = spec.signature_name or SERVING_DEFAULT
+                        ticket.found(loaded, signature_name if signature_name in loaded.servable.signatures else "")
+                        return method(loaded, request, core.limits, ticket.running).SerializeToString()
+
+                return await ticket.take_turn(work)
+
+        return answer
+
+    async def _metadata(self, messages: Messages, seconds: float) -> bytes:
+        """The signatures of a version."""
+        request = await self._receive_small(GetModelMetadataRequest, messages, seconds)
+        spec = _spec(request)
         if not request.metadata_field:
             raise invalid("GetModelMetadataRequest must specify at least one metadata_field")
         for field in request.metadata_field:
             if field != SIGNATURE_DEF:
                 raise invalid(f"Metadata field {field} is not supported")
         response = GetModelMetadataResponse()
-        with self._core.repository.using(*_target(request.model_spec)) as loaded:
+        with self._core.repository.using(*_target(spec)) as loaded:
             response.model_spec.name = loaded.name
             response.model_spec.version.value = loaded.version
             definitions = SignatureDefMap(signature_def=loaded.servable.signature_defs)
         response.metadata[SIGNATURE_DEF].Pack(definitions)
-        return response
+        return response.SerializeToString()
 
-    async def _infer(
-        self,
-        api: str,
-        method: Callable[[LoadedVersion, Request, Limits, inference.Running], Response],
-        request: Request,
-        spec: ModelSpec,
-        context: ServicerContext,
-    ) -> Response:
-        limits = self._core.limits
-        clients_seconds = context.time_remaining()
-        seconds = limits.seconds if clients_seconds is None else min(limits.seconds, max(0.0, clients_seconds))
-        try:
-            async with self._core.admit(Call(api, "GRPC"), seconds) as ticket:
-
-                def work() -> Response:
-                    _require_spec(request)
-                    with self._core.repository.using(*_target(spec)) as loaded:
-                        signature_name = spec.signature_name or SERVING_DEFAULT
-                        ticket.found(loaded, signature_name if signature_name in loaded.servable.signatures else "")
-                        return method(loaded, request, limits, ticket.running)
-
-                return await ticket.take_turn(work)
-        except StatusError as error:
-            await _abort(context, error)
-
-
-class ModelService(model_service_pb2_grpc.ModelServiceServicer):
-    """Says which versions there are, and changes which models are served."""
-
-    def __init__(self, core: Core) -> None:
-        self._core = core
-
-    async def GetModelStatus(self, request: GetModelStatusRequest, context: ServicerContext) -> GetModelStatusResponse:
+    async def _status(self, messages: Messages, seconds: float) -> bytes:
         """The state of a model's versions."""
-        try:
-            _require_spec(request)
-            name, version, _ = _target(request.model_spec)
-            statuses = self._core.repository.status(name, version)
-        except StatusError as error:
-            await _abort(context, error)
+        request = await self._receive_small(GetModelStatusRequest, messages, seconds)
+        name, version, _ = _target(_spec(request))
         response = GetModelStatusResponse()
-        for status in statuses:
+        for status in self._core.repository.status(name, version):
             state = ModelVersionStatus.State.Value(status.state.value)
             message = response.model_version_status.add(version=status.version, state=state)
             message.status.error_code = status.code.value
             message.status.error_message = _text(status.message)
-        return response
+        return response.SerializeToString()
 
-    async def HandleReloadConfigRequest(
-        self, request: ReloadConfigRequest, context: ServicerContext
-    ) -> ReloadConfigResponse:
-        """Serves other models from now on; answers once they are loaded."""
-        try:
-            configs = model_configs(request.config)
-            await anyio.to_thread.run_sync(self._core.repository.reload, configs)
-        except StatusError as error:
-            await _abort(context, error)
-        return ReloadConfigResponse()
+    async def _reload(self, messages: Messages, seconds: float) -> bytes:
+        """Serves other models from now on; answers once they are loaded.
+
+        UNIMPLEMENTED is gRPC's code for a method that is "not implemented or is not supported/enabled". The message is
+        decoded first, as TensorFlow Serving would answer INTERNAL for one that cannot be.
+        """
+        request = await self._receive_small(ReloadConfigRequest, messages, seconds)
+        if not self._can_reload:
+            advice = "Start the server with --enable-reload to allow it"
+            raise StatusError(Code.UNIMPLEMENTED, f"HandleReloadConfigRequest is switched off. {advice}.")
+        await anyio.to_thread.run_sync(self._core.repository.reload, model_configs(request.config))
+        return ReloadConfigResponse().SerializeToString()
 
 
-def _require_spec(request: Any) -> None:
-    if "model_spec" in request.DESCRIPTOR.fields_by_name and not request.HasField("model_spec"):
+def _decoded(kind: type[Request], encoded: bytes) -> Request:
+    """The request in ``encoded``; gRPC for C++ answers INTERNAL where there is none."""
+    try:
+        return kind.FromString(encoded)
+    except DecodeError as error:
+        raise StatusError(Code.INTERNAL, "The request message could not be decoded") from error
+
+
+def _spec(request: Any) -> ModelSpec:
+    """The model that ``request`` is about."""
+    if isinstance(request, MultiInferenceRequest):
+        return request.tasks[0].model_spec if request.tasks else ModelSpec()
+    if not request.HasField("model_spec"):
         raise invalid("Missing ModelSpec")
+    return request.model_spec
 
 
 def _target(spec: ModelSpec) -> tuple[str, int | None, str | None]:

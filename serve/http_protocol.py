@@ -1,8 +1,9 @@
-"""HTTP/1.1 for clients that may be slow or hostile: uvicorn's protocol with a clock wherever a client is waited for."""
+"""HTTP/1.1 for slow or hostile clients: uvicorn's protocol, with a time limit wherever it waits for the client."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import h11
@@ -25,26 +26,48 @@ class _Connection(h11.Connection):
         return event
 
 
-def timed_protocol(seconds: float, connections: int, refusal: ASGIApp) -> type[asyncio.Protocol]:
-    """A protocol that cuts off a client after ``seconds`` of waiting for the rest of its headers, or for it to read.
+class _Timer:
+    """Calls ``callback`` once ``seconds`` have passed since ``start``, unless it is stopped before."""
 
-    Bodies are the application's to wait for; uvicorn itself closes connections on which nothing comes after an answer.
-    The application finds each request's target under RAW_TARGET in the scope's state.
+    def __init__(self, seconds: float, callback: Callable[[], None]) -> None:
+        self._seconds = seconds
+        self._callback = callback
+        self._handle: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Starts the timer; one that is running goes on."""
+        if self._handle is None:
+            self._handle = asyncio.get_running_loop().call_later(self._seconds, self._callback)
+
+    def stop(self) -> None:
+        """Stops the timer if it is running."""
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+
+def timed_protocol(seconds: float, connections: int, refusal: ASGIApp) -> type[asyncio.Protocol]:
+    """A protocol that closes the connection of a client that takes too long to send headers or to read an answer.
+
+    The two have a timer each, because both can happen at once: a client may send its next request while it does not
+    read the answer to the last one. The application limits the time for bodies. The application finds each request's
+    target under RAW_TARGET in the scope's state.
 
     Args:
-        seconds: see above.
-        connections: how many may be open.
-        refusal: what answers on further ones.
+        seconds: Time for the headers of a request, from the end of the last answer; and for reading an answer, from
+            when it no longer fits the buffers.
+        connections: Number of connections open at once.
+        refusal: Application that answers on further connections.
     """
 
     class TimedProtocol(H11Protocol):
-        """Runs one clock at a time: from connection or answer to the next request, and while writing is stuck."""
-
-        _clock: asyncio.TimerHandle | None = None
+        """One connection."""
 
         def __init__(self, *arguments: Any, **named: Any) -> None:
             super().__init__(*arguments, **named)
             self.conn = self._recorder = _Connection(h11.SERVER)
+            self._headers_timer = _Timer(seconds, self._abort)
+            self._reading_timer = _Timer(seconds, self._abort)
 
         def handle_events(self) -> None:
             super().handle_events()
@@ -55,42 +78,37 @@ def timed_protocol(seconds: float, connections: int, refusal: ASGIApp) -> type[a
             super().connection_made(transport)
             if len(self.connections) > connections:
                 self.app = refusal
-            self._start_clock()
+            self._headers_timer.start()
 
         def connection_lost(self, exc: Exception | None) -> None:
             super().connection_lost(exc)
-            self._stop_clock()
+            self._headers_timer.stop()
+            self._reading_timer.stop()
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
-            if not self._awaits_request():
-                self._stop_clock()
-            elif self._clock is None:
-                self._start_clock()
+            self._time_headers()
 
         def on_response_complete(self) -> None:
             super().on_response_complete()
-            if self._awaits_request():
-                self._start_clock()
+            self._time_headers()
 
         def pause_writing(self) -> None:
             super().pause_writing()
-            self._start_clock()
+            self._reading_timer.start()
 
         def resume_writing(self) -> None:
             super().resume_writing()
-            self._stop_clock()
+            self._reading_timer.stop()
 
-        def _awaits_request(self) -> bool:
-            return self.cycle is None or self.cycle.response_complete
+        def _time_headers(self) -> None:
+            """Runs the timer for headers while no request is being answered."""
+            if self.cycle is None or self.cycle.response_complete:
+                self._headers_timer.start()
+            else:
+                self._headers_timer.stop()
 
-        def _start_clock(self) -> None:
-            self._stop_clock()
-            self._clock = self.loop.call_later(seconds, self.transport.abort)
-
-        def _stop_clock(self) -> None:
-            if self._clock is not None:
-                self._clock.cancel()
-                self._clock = None
+        def _abort(self) -> None:
+            self.transport.abort()
 
     return TimedProtocol

@@ -23,7 +23,7 @@ from tensorflow_serving.apis.regression_pb2 import RegressionRequest, Regression
 
 from serve import classifier
 from serve.examples import Classifications
-from serve.limits import Limits, require_within
+from serve.limits import Limits, require_few_rows, require_few_values, require_text_size, require_within
 from serve.repository import LoadedVersion
 from serve.servable import Servable, Signature
 from serve.status import Code, StatusError, invalid
@@ -49,6 +49,12 @@ _FIELDS = {
 }
 """NumPy type to the field of a TensorProto in which TensorFlow Serving answers it, and not in tensor_content."""
 
+MAX_RANK = 254
+"""Dimensions of a tensor in TensorFlow."""
+
+_UNSENDABLE = ("resource", "variant")
+"""Types whose values are objects of the process that made them, or programs' own."""
+
 
 def predict(loaded: LoadedVersion, request: PredictRequest, limits: Limits, running: Running) -> PredictResponse:
     """The outputs that ``request`` asks for.
@@ -66,6 +72,7 @@ def predict(loaded: LoadedVersion, request: PredictRequest, limits: Limits, runn
     wanted = _wanted_outputs(request.output_filter, signature)
     with running() as seconds:
         outputs = loaded.servable.run(signature, inputs, seconds, wanted)
+    require_few_values(limits, outputs)
     response = PredictResponse(model_spec=_model_spec(loaded, name))
     for alias, tensor in outputs.items():
         response.outputs[alias].CopyFrom(tensor_proto(tensor))
@@ -163,36 +170,60 @@ def _read_inputs(protos: Mapping[str, TensorProto], signature: Signature, limits
             f"Sent extra: {_set(protos.keys() - expected)}. Missing but required: {_set(expected - protos.keys())}"
         )
         raise invalid(f"input size does not match signature: {sizes}. {difference}.")
+    _require_few_values(sum(_elements(proto) for proto in protos.values()), limits)
     tensors = {}
     for index, (alias, proto) in enumerate(sorted(protos.items())):
         if alias not in expected:
             choices = f"Inputs expected to be in the set {_set(expected)}."
             raise invalid(f"input tensor alias not found in signature: {alias}. {choices}")
-        tensors[alias] = read_tensor(alias, proto, limits)
-        declared, received = signature.inputs[alias].dtype, _type_name(proto.dtype)
-        if received != declared:
-            raise invalid(f"Expects arg[{index}] to be {declared} but {received} is provided")
+        tensors[alias] = _read_tensor(alias, index, proto, signature.inputs[alias].dtype, limits)
         require_within(limits, alias, tensors[alias])
     return tensors
 
 
-def read_tensor(alias: str, proto: TensorProto, limits: Limits) -> np.ndarray:
+def _read_tensor(alias: str, index: int, proto: TensorProto, dtype: str, limits: Limits) -> np.ndarray:
     """The array in ``proto``, by TensorFlow's own reader.
 
     Raises:
-        StatusError: INVALID_ARGUMENT for a proto that contradicts itself, or of a shape beyond ``limits``: a short
-            message can claim a shape that would fill the memory.
+        StatusError: INVALID_ARGUMENT for a proto of another type than ``dtype``, for one that contradicts itself, and
+            for one beyond ``limits``. These are checked first: a short message can claim a shape that would fill the
+            memory.
     """
-    elements = math.prod(dim.size for dim in proto.tensor_shape.dim)
-    if elements > limits.max_values:
-        raise invalid(f"Input {alias} has {elements} values, more than {limits.max_values} (--max-values)")
-    if proto.dtype not in types_pb2.DataType.values():
+    if proto.dtype not in types_pb2.DataType.values() or len(proto.tensor_shape.dim) > MAX_RANK:
         raise invalid(f"tensor parsing error: {alias}")
+    received = _type_name(proto.dtype)
+    if received != dtype:
+        raise invalid(f"Expects arg[{index}] to be {dtype} but {received} is provided")
+    if dtype in _UNSENDABLE:
+        raise StatusError(Code.UNIMPLEMENTED, f"Input {alias} is of type {dtype}, which cannot be sent")
+    if proto.tensor_shape.dim:
+        require_few_rows(limits, alias, proto.tensor_shape.dim[0].size)
+    if proto.string_val:
+        sizes = [len(text) for text in proto.string_val]
+        require_text_size(limits, alias, max(sizes))
+        _require_unpacked(alias, sum(sizes) + (_elements(proto) - len(sizes)) * sizes[-1], limits)
     try:
         value = tf.io.parse_tensor(proto.SerializeToString(), proto.dtype).numpy()
     except (tf.errors.OpError, TypeError, ValueError) as error:
         raise invalid(f"tensor parsing error: {alias}") from error
     return np.asarray(value, object) if isinstance(value, bytes) else np.asarray(value)
+
+
+def _elements(proto: TensorProto) -> int:
+    """Number of values that the shape of ``proto`` claims; a negative size is refused later."""
+    return max(0, math.prod(dim.size for dim in proto.tensor_shape.dim[: MAX_RANK + 1]))
+
+
+def _require_few_values(values: int, limits: Limits) -> None:
+    if values > limits.max_values:
+        raise invalid(f"The request has {values} values, more than {limits.max_values} (--max-values)")
+
+
+def _require_unpacked(alias: str, size: int, limits: Limits) -> None:
+    """A tensor of fewer texts than its shape has is filled with copies of the last."""
+    if size > limits.max_unpacked_bytes:
+        reason = f"{size} bytes, more than {limits.max_unpacked_bytes}"
+        raise invalid(f"Input {alias} has {reason} (--max-unpacked-bytes)")
 
 
 def _wanted_outputs(aliases: Sequence[str], signature: Signature) -> list[str]:
@@ -206,15 +237,27 @@ def _wanted_outputs(aliases: Sequence[str], signature: Signature) -> list[str]:
 
 
 def _examples(message: Input, limits: Limits) -> np.ndarray:
-    """Each example as it is serialized, that of the context before it."""
-    if message.WhichOneof("kind") == "example_list_with_context":
-        context = message.example_list_with_context.context.SerializeToString()
-        records = [context + example.SerializeToString() for example in message.example_list_with_context.examples]
-    else:
-        records = [example.SerializeToString() for example in message.example_list.examples]
-    examples = classifier.as_inputs(records)
+    """Each example as it is serialized, that of the context before it.
+
+    The context is copied into each record: rows and bytes are checked before.
+    """
+    has_context = message.WhichOneof("kind") == "example_list_with_context"
+    given = message.example_list_with_context if has_context else message.example_list
+    require_few_rows(limits, classifier.INPUT, len(given.examples))
+    counted = [given.context, *given.examples] if has_context else given.examples
+    values = sum(_values(feature) for example in counted for feature in example.features.feature.values())
+    _require_few_values(values, limits)
+    context = given.context.SerializeToString() if has_context else b""
+    require_text_size(limits, classifier.INPUT, len(context))
+    examples = classifier.as_inputs([context + example.SerializeToString() for example in given.examples])
     require_within(limits, classifier.INPUT, examples)
     return examples
+
+
+def _values(feature: tf.train.Feature) -> int:
+    """Number of values of ``feature``; one without any counts as one."""
+    kind = feature.WhichOneof("kind")
+    return max(1, len(getattr(feature, kind).value)) if kind else 1
 
 
 def _set(names: Iterable[str]) -> str:

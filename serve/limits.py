@@ -17,12 +17,15 @@ class Limits:
     """The bounds of body, batch, text, queue and time; TensorFlow Serving sets few of them."""
 
     max_body_bytes: int = 16 * 1024 * 1024
-    """Bytes of a request's body as sent, over REST or gRPC; beyond them: 413, RESOURCE_EXHAUSTED."""
+    """Bytes of a request's body as sent, over REST or gRPC; beyond them: 413, RESOURCE_EXHAUSTED. All bodies together
+    take at most this times (concurrency + queue), 2080 MiB by default; gRPC messages still being received take at most
+    as much again. Decoding a hostile gRPC message takes up to 90 times its size, --concurrency at once."""
     max_unpacked_bytes: int = 100_000_000
-    """Bytes of a gzipped body once it is unpacked; beyond them: 413."""
+    """Bytes of a gzipped body once it is unpacked, or of a gRPC tensor's strings; beyond them: 413,
+    INVALID_ARGUMENT."""
     max_values: int = 2_000_000
-    """Values of one request (in JSON: commas and brackets), or of its answer over REST, each up to 200 bytes in memory;
-    beyond them: 400."""
+    """Values of one request (in JSON: commas and brackets), or of its answer, each up to 200 bytes in memory; beyond
+    them: 400."""
     max_batch_rows: int = 256
     """Rows (sentences) of one request; beyond them: 400."""
     max_text_bytes: int = 65536
@@ -34,7 +37,8 @@ class Limits:
     queue: int = 128
     """Further requests that may wait for their turn; beyond them: 503, UNAVAILABLE."""
     connections: int = 512
-    """HTTP connections open at once; requests on further ones: 503."""
+    """HTTP connections open at once; requests on further ones: 503. gRPC has as many connections and calls of its own;
+    further ones are closed or get RESOURCE_EXHAUSTED."""
 
     def __post_init__(self) -> None:
         for name in self.__dataclass_fields__:
@@ -69,7 +73,11 @@ def require_within(limits: Limits, name: str, tensor: np.ndarray) -> None:
     if tensor.ndim:
         require_few_rows(limits, name, len(tensor))
     if tensor.dtype == object:
-        longest = max(map(len, tensor.flat), default=0)
-        if longest > limits.max_text_bytes:
-            size = f"{longest} bytes, more than {limits.max_text_bytes}"
-            raise invalid(f"Input {name} has a string of {size} (--max-text-bytes): split it into sentences")
+        require_text_size(limits, name, max(map(len, tensor.flat), default=0))
+
+
+def require_text_size(limits: Limits, name: str, longest: int) -> None:
+    """Raises INVALID_ARGUMENT for an input whose longest string has ``longest`` bytes, if that is too many."""
+    if longest > limits.max_text_bytes:
+        size = f"{longest} bytes, more than {limits.max_text_bytes}"
+        raise invalid(f"Input {name} has a string of {size} (--max-text-bytes): split it into sentences")

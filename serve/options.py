@@ -16,7 +16,8 @@ class Options:
     """Serves models over TensorFlow Serving's REST API, and its gRPC API if asked to."""
 
     model_dir: Path | None = None
-    """Folder that holds NAME/VERSION/saved_model.pb for each model: its newest version is served."""
+    """Folder that holds NAME/VERSION/saved_model.pb for each model: its newest version is served. A SavedModel is a
+    program that runs with the server's rights: serve only models from a source that you trust."""
     model_config_file: Path | None = None
     """Instead: a file in TensorFlow Serving's format (models.config) that lists models, their folders, version policies
     and labels."""
@@ -36,6 +37,9 @@ class Options:
     """Whether web pages from other hosts may read the answers."""
     enable_monitoring: bool = False
     """Whether Prometheus metrics are served at /monitoring/prometheus/metrics."""
+    enable_reload: bool = False
+    """If `True`, gRPC clients may replace the list of models (HandleReloadConfigRequest), and so load a SavedModel,
+    which is a program, from any folder that the server can read."""
     shutdown_seconds: int = 30
     """Seconds that requests under way are given to finish once the server is told to stop."""
     limits: Annotated[Limits, tyro.conf.arg(name="")] = field(default_factory=Limits)

@@ -1,6 +1,7 @@
 """What is served: the versions that each model's policy asks for, the state of each, and the labels that point to them.
 
-The folders are TensorFlow Serving's: BASE_PATH/VERSION/saved_model.pb. Each poll compares them with what is loaded. A
+The folders are TensorFlow Serving's: BASE_PATH/VERSION/saved_model.pb. A SavedModel is a program that runs with the
+server's rights: serve only models from a source that you trust. Each poll compares them with what is loaded. A
 new version is loaded, and warmed up, before an old one is let go; an old one is let go only once another of the
 versions asked for answers, and is closed when the last request that uses it is done.
 """
@@ -82,7 +83,7 @@ class Repository:
 
     Args:
         configs: says which models there are; asked anew at every poll.
-        load: makes a servable of a version's folder, or raises StatusError.
+        load: Makes a servable of a version's folder. Any exception becomes the version's status.
         retries: how often a version that failed is tried again while its files stay as they are.
         retry_seconds: the pause before each of these; they happen in polls.
     """
@@ -256,10 +257,12 @@ class Repository:
         started = time.perf_counter()
         try:
             servable = self._load(folder)
-        except StatusError as error:
-            logger.error("Model %s version %d could not be loaded: %s", name, version, error)
+        except Exception as error:  # of any type: a model that cannot be loaded must not keep others from loading
+            failed = _as_status(error)
+            unexpected = None if failed is error else error
+            logger.error("Model %s version %d could not be loaded: %s", name, version, failed, exc_info=unexpected)
             self._failed[name, version] = _Failure(fingerprint, retries, time.monotonic() + self._retry_seconds)
-            self._set_state(name, version, State.END, error.code, error.message)
+            self._set_state(name, version, State.END, failed.code, failed.message)
             return
         self._failed.pop((name, version), None)
         with self._lock:
@@ -278,7 +281,10 @@ class Repository:
             self._close(loaded)
 
     def _close(self, loaded: LoadedVersion) -> None:
-        loaded.servable.close()
+        try:
+            loaded.servable.close()
+        except Exception:  # of any type, as above
+            logger.exception("Model %s version %d could not be closed", loaded.name, loaded.version)
         gc.collect()  # graphs refer to themselves: several would stay in memory until chance collects them
         with self._lock:
             is_reloaded = loaded.version in self._loaded.get(loaded.name, {})
@@ -290,6 +296,14 @@ class Repository:
     def _set_state(self, name: str, version: int, state: State, code: Code = Code.OK, message: str = "") -> None:
         with self._lock:
             self._statuses.setdefault(name, {})[version] = VersionStatus(version, state, code, message)
+
+
+def _as_status(error: Exception) -> StatusError:
+    """``error`` as a status."""
+    if isinstance(error, StatusError):
+        return error
+    code = Code.RESOURCE_EXHAUSTED if isinstance(error, MemoryError) else Code.INTERNAL
+    return StatusError(code, f"{type(error).__name__}: {error}")
 
 
 def _return_memory() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -91,27 +92,27 @@ class Servable:
 def load_servable(folder: Path) -> Servable:
     """Loads the SavedModel in ``folder`` under the tag ``serve`` into a new graph and session, and warms it up.
 
+    A SavedModel is a program that runs with the server's rights: load only those from a source that you trust.
+
     Raises:
         StatusError: ``folder`` holds no SavedModel, a damaged one, or one whose operations are not known here; or a
             warm-up request failed.
     """
     importlib.import_module("tensorflow_text")  # registers the SentencePiece operations that exports contain
     session = tf.compat.v1.Session(graph=tf.Graph())
-    try:
-        meta_graph = tf.compat.v1.saved_model.load(session, ["serve"], str(folder))
-        servable = Servable(session, meta_graph.signature_def)
-        session.graph.finalize()
-        _warm_up(servable, folder)
-    except StatusError:
-        session.close()
-        raise
-    except tf.errors.OpError as error:
-        session.close()
-        raise _status_error(error) from error
-    except _LOAD_FAILURES as error:
-        session.close()
-        code = Code.NOT_FOUND if isinstance(error, OSError) else Code.INTERNAL
-        raise StatusError(code, f"Could not load {folder}: {error}") from error
+    with contextlib.ExitStack() as on_failure:
+        on_failure.callback(session.close)
+        try:
+            meta_graph = tf.compat.v1.saved_model.load(session, ["serve"], str(folder))
+            servable = Servable(session, meta_graph.signature_def)
+            session.graph.finalize()
+            _warm_up(servable, folder)
+        except tf.errors.OpError as error:
+            raise _status_error(error) from error
+        except _LOAD_FAILURES as error:
+            code = Code.NOT_FOUND if isinstance(error, OSError) else Code.INTERNAL
+            raise StatusError(code, f"Could not load {folder}: {error}") from error
+        on_failure.pop_all()
     return servable
 
 

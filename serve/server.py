@@ -19,7 +19,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import tyro
 import uvicorn
@@ -45,6 +45,25 @@ class CannotServe(ValueError):
     """There is nothing to serve, or nowhere to serve it."""
 
 
+class LogFormatter(logging.Formatter):
+    """Escapes control characters: names of models and folders could otherwise forge lines of the log.
+
+    A record is one line; the lines of its traceback are indented.
+    """
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """The record's line."""
+        return _printable(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:
+        """The record's traceback."""
+        return "\n".join(f"    {_printable(line)}" for line in super().formatException(ei).split("\n"))
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 class Server(uvicorn.Server):
     """Serves gRPC beside REST, and says on standard output where it listens, as soon as it does."""
 
@@ -66,7 +85,8 @@ class Server(uvicorn.Server):
 
             host = self._options.host
             address = f"[{host}]" if ":" in host else host
-            self._grpc, port = await start_grpc(self._core, f"{address}:{self._options.grpc_port}")
+            where = f"{address}:{self._options.grpc_port}"
+            self._grpc, port = await start_grpc(self._core, where, can_reload=self._options.enable_reload)
             lines.append(f"Listening on grpc://{address}:{port}")
         print("\n".join(lines), flush=True)
 
@@ -103,7 +123,9 @@ def serve(options: Options) -> None:
         _bind(options.host, options.grpc_port).close()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _leave)
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(LogFormatter("%(asctime)s %(levelname)s %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # else each malformed request writes a line
     repository = _load(configs, options)
     core = Core(repository, options.limits)

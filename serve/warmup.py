@@ -19,7 +19,7 @@ MAX_RECORDS = 1000
 SECONDS = 300.0
 """For one request: a first run may compile and allocate."""
 
-_LIMITS = Limits(max_batch_rows=2**31, max_text_bytes=2**31, max_values=2**31)
+_LIMITS = Limits(max_batch_rows=2**31, max_text_bytes=2**31, max_values=2**31, max_unpacked_bytes=2**31)
 """The file is the model author's, not a client's."""
 
 

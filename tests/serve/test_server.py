@@ -9,12 +9,14 @@ import gc
 import gzip
 import http.client
 import json
+import logging
 import select
 import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
@@ -25,7 +27,7 @@ import numpy as np
 import pytest
 import uvicorn
 from browser import Browser
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from serve import codec, json_text, server
 from serve.app import create_app
@@ -678,6 +680,46 @@ def listening(app: ASGIApp, limits: Limits) -> Iterator[tuple[str, int]]:
             thread.join(20)
 
 
+def answer_of(chunks: list[bytes]) -> ASGIApp:
+    """An application whose answer to every request is ``chunks``."""
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for chunk in chunks:
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    return app
+
+
+GET = b"GET / HTTP/1.1\r\nHost: s\r\n\r\n"
+
+
+@pytest.mark.parametrize("chunks", [1, 256], ids=["whole", "streamed"])
+@pytest.mark.parametrize(
+    "later", [b"", b"G", b"GET / HTTP/1.1\r\nHost: s\r\n\r\n"], ids=["silent", "byte", "pipelined"]
+)
+def test_a_client_that_does_not_read_its_answer_is_cut_off_whatever_it_sends(chunks, later):
+    app = answer_of([b"a" * (2**24 // chunks)] * chunks)
+    with listening(app, Limits(connections=1, rest_api_timeout_in_ms=500)) as address, socket.socket() as stuck:
+        stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        stuck.connect(address)
+        stuck.sendall(GET)
+        time.sleep(0.2)  # until writing is stuck
+        stuck.sendall(later)
+        give_up = time.monotonic() + 5
+        while (status := first_line(address)) != b"HTTP/1.1 200 OK\r\n":
+            assert time.monotonic() < give_up, status
+            time.sleep(0.05)
+
+
+def first_line(address: tuple[str, int]) -> bytes:
+    """The first line of the answer to a request on a new connection."""
+    with socket.create_connection(address, timeout=20) as connection:
+        connection.sendall(GET)
+        return connection.makefile("rb").readline()
+
+
 def test_a_connection_beyond_the_limit_is_told_that_the_server_is_busy(page):
     with listening(page.app, Limits(connections=1)) as address:
         first, second = (http.client.HTTPConnection(*address, timeout=20) for _ in range(2))
@@ -1303,6 +1345,17 @@ def test_an_option_that_cannot_be_is_refused_with_what_was_expected(arguments, m
     assert caught.value.code
     said = f"{caught.value} {capsys.readouterr().err}"
     assert message in " ".join(said.replace("│", " ").split())
+
+
+def test_a_forged_line_in_an_exceptions_message_is_indented_in_the_log():
+    try:
+        raise ValueError("a\n2026-01-01 INFO forged\x1b")
+    except ValueError:
+        record = logging.LogRecord("x", logging.ERROR, "", 0, "Model %s", ("b\r\nc",), sys.exc_info())
+    first, *others = server.LogFormatter("%(levelname)s %(message)s").format(record).split("\n")
+    assert first == r"ERROR Model b\r\nc"
+    assert all(line.startswith("    ") for line in others)
+    assert others[-1] == r"    2026-01-01 INFO forged\x1b"
 
 
 def test_a_busy_port_is_refused_before_any_model_is_loaded(tmp_path):

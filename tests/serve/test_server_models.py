@@ -208,6 +208,49 @@ def test_a_pause_comes_before_each_further_attempt_and_changed_files_start_the_c
         assert stubborn.attempts == attempts
 
 
+def test_a_model_that_fails_in_any_way_stops_no_other_and_is_tried_again_after_a_pause(tmp_path, caplog, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr("serve.repository.time.monotonic", lambda: now[0])
+    attempts = []
+
+    def exhausted(folder: Path) -> Loaded:
+        if folder.parent.name == "a":
+            attempts.append(folder)
+            raise MemoryError("no room for a")
+        return load(folder)
+
+    publish(tmp_path / "a", 1)
+    publish(tmp_path / "b", 1)
+    repository = Repository(lambda: models_in(tmp_path), exhausted, retries=1, retry_seconds=60.0)
+    repository.start()
+    repository.poll()
+    assert repository.available() == [("b", 1)]
+    (failed,) = repository.status("a")
+    assert (failed.state, failed.code) == (State.END, Code.RESOURCE_EXHAUSTED)
+    assert failed.message == "MemoryError: no room for a"
+    assert len(attempts) == 1
+    now[0] = 160.0
+    repository.poll()
+    assert len(attempts) == 2
+    assert caplog.text.count("Model a version 1 could not be loaded: RESOURCE_EXHAUSTED: MemoryError") == 2
+
+
+def test_a_version_that_cannot_be_closed_stops_no_other(tmp_path):
+    class Sticky(Loaded):
+        def close(self) -> None:
+            raise ZeroDivisionError("cannot close")
+
+    for name in "ab":
+        publish(tmp_path / name, 1)
+    repository = Repository(lambda: models_in(tmp_path), Sticky)
+    repository.start()
+    for name in "ab":
+        publish(tmp_path / name, 2)
+    repository.poll()
+    assert repository.available() == [("a", 2), ("b", 2)]
+    assert states(repository, "a") == states(repository, "b") == {2: State.AVAILABLE, 1: State.END}
+
+
 def test_a_version_that_is_removed_gives_way_to_the_one_before(tmp_path):
     publish(tmp_path, 1, 2)
     repository = serving(tmp_path)

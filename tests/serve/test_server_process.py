@@ -62,7 +62,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     models = tmp_path_factory.mktemp("models")
     export_reverser(models / "rev" / "1")
     export_classifier(models / "cls" / "1")
-    options = ["--enable-monitoring", "--enable-cors-support", "--poll-seconds", "0.1"]
+    options = ["--enable-monitoring", "--enable-cors-support", "--enable-reload", "--poll-seconds", "0.1"]
     limits = [
         "--rest-api-timeout-in-ms",
         f"{SECONDS * 1000:.0f}",
@@ -166,8 +166,7 @@ def broken(case: str) -> PredictRequest:
     elif case == "no such type":
         text.dtype = 999
     elif case == "content":
-        text.CopyFrom(tf.make_tensor_proto([1.5, 2.5]))
-        text.tensor_shape.dim[0].size = 3
+        text.tensor_content = b"\xff"
     elif case == "output":
         request.output_filter.append("x")
     elif case == "output twice":
@@ -207,7 +206,7 @@ def broken(case: str) -> PredictRequest:
         (
             "claimed size",
             "INVALID_ARGUMENT",
-            "Input text has 1099511627776 values, more than 2000000 (--max-values)",
+            "The request has 1099511627776 values, more than 2000000 (--max-values)",
         ),
         ("negative size", "INVALID_ARGUMENT", "tensor parsing error: text"),
         ("no such type", "INVALID_ARGUMENT", "tensor parsing error: text"),
@@ -555,6 +554,16 @@ def test_a_client_that_leaves_early_disturbs_nobody(served):
         with served.connect() as connection:
             connection.sendall(part)
     assert served.http.post("/v1/models/rev:predict", content=BODY).status_code == 200
+
+
+def test_control_characters_in_a_models_name_are_escaped_in_the_log(served):
+    (served.models / "bad\n2026-01-01 INFO forged\x1b[31m\u202e" / "1").mkdir(parents=True)
+    log, give_up = "", time.monotonic() + 20
+    while "could not be loaded" not in log and time.monotonic() < give_up:
+        time.sleep(0.05)
+        log = (served.models / "log").read_text()
+    assert r"Model bad\n2026-01-01 INFO forged\x1b[31m\u202e version 1 could not be loaded" in log
+    assert "\x1b" not in log
 
 
 # New versions

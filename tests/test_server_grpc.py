@@ -1,0 +1,319 @@
+"""The embedded server's limits over gRPC: time, memory, values, connections; no SavedModel here."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.core.framework import types_pb2
+from tensorflow.core.framework.tensor_pb2 import TensorProto
+from tensorflow_serving.apis.classification_pb2 import ClassificationRequest
+from tensorflow_serving.apis.get_model_status_pb2 import GetModelStatusRequest
+from tensorflow_serving.apis.model_management_pb2 import ReloadConfigRequest
+from tensorflow_serving.apis.predict_pb2 import PredictRequest, PredictResponse
+
+from serve import classifier, inference
+from serve.core import Core
+from serve.grpc_server import start_grpc
+from serve.limits import Limits
+from serve.metrics import Call
+from serve.model_config import ModelConfig
+from serve.repository import LoadedVersion, Repository
+from serve.servable import Signature
+from serve.status import Code, StatusError
+from serve.values import TensorSpec
+
+pytestmark = pytest.mark.server
+
+PREDICT = "/tensorflow.serving.PredictionService/Predict"
+STATUS = "/tensorflow.serving.ModelService/GetModelStatus"
+RELOAD = "/tensorflow.serving.ModelService/HandleReloadConfigRequest"
+
+
+class Repeating:
+    """Stands in for a servable: answers each text ``width`` times."""
+
+    def __init__(self, width: int = 1) -> None:
+        self.width = width
+        text, copies = TensorSpec("string", (None,)), TensorSpec("string", (None, width))
+        self.signatures = {
+            "serving_default": Signature({"text": text}, {"copies": copies}, {}, {}, inference.PREDICT),
+            "pair": Signature({"a": text, "b": text}, {"copies": copies}, {}, {}, inference.PREDICT),
+            "classify": Signature({"inputs": text}, {"classes": copies}, {}, {}, classifier.CLASSIFY),
+        }
+
+    def run(self, signature: Signature, inputs: dict[str, np.ndarray], *_: Any) -> dict[str, np.ndarray]:
+        return {"copies": np.repeat(next(iter(inputs.values()))[:, None], self.width, 1)}
+
+    def close(self) -> None:
+        pass
+
+
+def with_channel(
+    tmp_path: Path, limits: Limits, check: Callable[[Core, grpc.aio.Channel, int], Awaitable[None]], **options: Any
+) -> None:
+    """Runs ``check`` with a server of the model ``m``, a channel to it, and its port."""
+    (tmp_path / "m" / "1").mkdir(parents=True)
+    repository = Repository(lambda: [ModelConfig("m", tmp_path / "m")], lambda folder: Repeating())
+    repository.start()
+
+    async def run() -> None:
+        core = Core(repository, limits)
+        server, port = await start_grpc(core, "127.0.0.1:0", **options)
+        try:
+            async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+                await asyncio.wait_for(check(core, channel, port), 30)
+        finally:
+            await server.stop(None)
+
+    asyncio.run(run())
+
+
+def request(*texts: str, signature: str = "") -> PredictRequest:
+    message = PredictRequest()
+    message.model_spec.name = "m"
+    message.model_spec.signature_name = signature
+    message.inputs["text"].CopyFrom(tf.make_tensor_proto(list(texts), tf.string))
+    return message
+
+
+async def predict(channel: grpc.aio.Channel, message: bytes) -> list[bytes]:
+    answer = PredictResponse.FromString(await channel.unary_unary(PREDICT)(message, timeout=20, wait_for_ready=True))
+    return list(answer.outputs["copies"].string_val)
+
+
+async def refused(call: Awaitable[Any]) -> tuple[str, str]:
+    """The code and the message of an error."""
+    with pytest.raises(grpc.RpcError) as caught:
+        await call
+    return caught.value.code().name, caught.value.details()
+
+
+def silent(channel: grpc.aio.Channel, method: str = PREDICT) -> grpc.aio.StreamUnaryCall:
+    """A call that sends headers and no message."""
+
+    async def nothing() -> AsyncIterator[bytes]:
+        await asyncio.sleep(20)
+        yield b""
+
+    return channel.stream_unary(method)(nothing(), timeout=20)
+
+
+LATE = ("DEADLINE_EXCEEDED", "The message did not come within 1 seconds (--rest-api-timeout-in-ms)")
+
+
+@pytest.mark.parametrize("method", [PREDICT, STATUS])
+def test_a_stream_without_a_message_gives_up_its_slot_after_the_timeout(tmp_path, method):
+    async def check(core: Core, channel: grpc.aio.Channel, port: int) -> None:
+        assert await refused(silent(channel, method)) == LATE
+        assert await predict(channel, request("a").SerializeToString()) == [b"a"]
+
+    with_channel(tmp_path, Limits(connections=1, rest_api_timeout_in_ms=1000), check)
+
+
+def test_only_as_many_messages_as_a_full_queue_has_are_received_at_once(tmp_path):
+    async def check(core: Core, channel: grpc.aio.Channel, port: int) -> None:
+        first = silent(channel)
+        await asyncio.sleep(0.2)
+        second = asyncio.ensure_future(predict(channel, request("a").SerializeToString()))
+        await asyncio.sleep(0.2)
+        assert not second.done()
+        first.cancel()
+        assert await second == [b"a"]
+
+    with_channel(tmp_path, Limits(concurrency=1, queue=0), check)
+
+
+def test_messages_count_among_the_bodies_that_are_held_together(tmp_path):
+    message = request("a" * 500).SerializeToString()
+
+    async def check(core: Core, channel: grpc.aio.Channel, port: int) -> None:
+        async with core.admit(Call("predict", "REST"), 20.0) as other:
+            other.hold(1000)
+            code, details = await refused(predict(channel, message))
+            assert (code, details) == ("UNAVAILABLE", "Too many large bodies come at the same time: try again later")
+        assert await predict(channel, message) == [b"a" * 500]
+
+    with_channel(tmp_path, Limits(concurrency=1, queue=0, max_body_bytes=1200), check)
+
+
+def test_a_message_is_decoded_when_its_turn_has_come_and_not_before(tmp_path):
+    async def check(core: Core, channel: grpc.aio.Channel, port: int) -> None:
+        async with core.turns:
+            assert (await refused(predict(channel, b"\xff")))[0] == "DEADLINE_EXCEEDED"
+        assert (await refused(predict(channel, b"\xff")))[0] == "INTERNAL"
+
+    with_channel(tmp_path, Limits(concurrency=1, rest_api_timeout_in_ms=1000), check)
+
+
+def test_a_request_about_a_model_may_not_be_large(tmp_path):
+    message = GetModelStatusRequest()
+    message.model_spec.name = "m" * 70_000
+
+    async def check(core: Core, channel: grpc.aio.Channel, port: int) -> None:
+        code, details = await refused(channel.unary_unary(STATUS)(message.SerializeToString()))
+        assert code == "RESOURCE_EXHAUSTED"
+        assert details == "Received message larger than max (70008 vs. 65536)"
+
+    with_channel(tmp_path, Limits(), check)
+
+
+# Connections
+
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+
+def frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
+    return struct.pack(">I", len(payload))[1:] + struct.pack(">BBI", kind, flags, stream) + payload
+
+
+def header(name: bytes, value: bytes) -> bytes:
+    return bytes([0, len(name)]) + name + bytes([len(value)]) + value
+
+
+def call_of_a_client_that_takes_no_data(message: bytes) -> bytes:
+    """The bytes of a connection on which an answer never fits: the client's window has 0 bytes."""
+    fields = {b":method": b"POST", b":scheme": b"http", b":path": PREDICT.encode(), b":authority": b"s"}
+    fields |= {b"te": b"trailers", b"content-type": b"application/grpc"}
+    settings = frame(4, 0, 0, struct.pack(">HI", 4, 0))
+    headers = frame(1, 4, 1, b"".join(header(*field) for field in fields.items()))
+    return PREFACE + settings + headers + frame(0, 1, 1, struct.pack(">BI", 0, len(message)) + message)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [b"", PREFACE + frame(4, 0, 0, b""), call_of_a_client_that_takes_no_data(request("a" * 1000).SerializeToString())],
+    ids=["silent", "no call", "does not read"],
+)
+def test_a_connection_that_is_held_open_is_closed_and_makes_room_for_another(tmp_path, said):
+    async def check(core: Core, channel: grpc.aio.Channel, port: int) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(said)
+        await reader.readexactly(9)  # the server's first frame: it has accepted the connection
+        code, _ = await refused(channel.unary_unary(STATUS)(b"", timeout=20))
+        assert code == "UNAVAILABLE"
+        while await asyncio.wait_for(reader.read(1000), 20):
+            pass
+        writer.close()
+        assert await predict(channel, request("a").SerializeToString()) == [b"a"]
+
+    with_channel(tmp_path, Limits(connections=1, rest_api_timeout_in_ms=1000), check)
+
+
+def test_a_client_s_requests_go_on_while_its_connections_are_replaced(tmp_path):
+    async def check(core: Core, channel: grpc.aio.Channel, port: int) -> None:
+        end = asyncio.get_running_loop().time() + 2.5
+        while asyncio.get_running_loop().time() < end:
+            calls = [predict(channel, request(str(number)).SerializeToString()) for number in range(8)]
+            assert await asyncio.gather(*calls) == [[str(number).encode()] for number in range(8)]
+
+    with_channel(tmp_path, Limits(rest_api_timeout_in_ms=1000), check)
+
+
+# Reloading
+
+
+def test_reloading_is_off_unless_the_server_is_told_to_allow_it(tmp_path):
+    message = ReloadConfigRequest()
+    message.config.model_config_list.config.add(name="n", base_path=str(tmp_path), model_platform="tensorflow")
+
+    async def check(core: Core, channel: grpc.aio.Channel, port: int) -> None:
+        code, details = await refused(channel.unary_unary(RELOAD)(message.SerializeToString()))
+        assert code == "UNIMPLEMENTED"
+        assert "--enable-reload" in details
+        assert core.repository.available() == [("m", 1)]
+
+    with_channel(tmp_path, Limits(), check)
+
+
+# Values
+
+
+def answer(message: PredictRequest, limits: Limits, width: int = 1) -> PredictResponse:
+    return inference.predict(LoadedVersion("m", 1, Path(), Repeating(width)), message, limits, Run)
+
+
+class Run:
+    """Times no graph."""
+
+    def __enter__(self) -> float:
+        return 1.0
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def test_an_answer_of_too_many_values_is_refused():
+    assert len(answer(request("a", "b"), Limits(max_values=10), width=5).outputs["copies"].string_val) == 10
+    with pytest.raises(StatusError, match=r"The answer would have 10 values, more than 9 \(--max-values\)"):
+        answer(request("a", "b"), Limits(max_values=9), width=5)
+
+
+def test_the_values_of_all_inputs_count_together():
+    message = request(signature="pair")
+    del message.inputs["text"]
+    for name in "ab":
+        message.inputs[name].CopyFrom(tf.make_tensor_proto(["x"] * 5))
+    answer(message, Limits(max_values=10))
+    message.inputs["a"].tensor_shape.dim[0].size = -5  # takes nothing off the others
+    message.inputs["b"].tensor_shape.dim[0].size = 10
+    with pytest.raises(StatusError, match=r"The request has 10 values, more than 9 \(--max-values\)"):
+        answer(message, Limits(max_values=9))
+
+
+@pytest.mark.parametrize("name", ["DT_VARIANT", "DT_RESOURCE", "DT_FLOAT"])
+def test_a_tensor_of_another_type_is_refused_before_it_is_parsed(monkeypatch, name):
+    monkeypatch.setattr(tf.io, "parse_tensor", lambda *_: pytest.fail("parsed"))
+    message = request("a")
+    message.inputs["text"].CopyFrom(TensorProto(dtype=types_pb2.DataType.Value(name)))
+    with pytest.raises(StatusError, match=r"Expects arg\[0\] to be string but \w+ is provided") as caught:
+        answer(message, Limits())
+    assert caught.value.code is Code.INVALID_ARGUMENT
+
+
+@pytest.mark.parametrize(
+    ("sizes", "texts", "limits", "message"),
+    [
+        ([8], [b"a"], Limits(max_batch_rows=7), r"Input text has 8 rows, more than 7 \(--max-batch-rows\)"),
+        ([1], [b"a" * 9], Limits(max_text_bytes=8), r"Input text has a string of 9 bytes, more than 8"),
+        (
+            [200, 50],
+            [b"a" * 1000],
+            Limits(max_unpacked_bytes=9_999_999),
+            r"Input text has 10000000 bytes, more than 9999999 \(--max-unpacked-bytes\)",
+        ),
+        ([1] * 255, [b"a"], Limits(), "tensor parsing error: text"),
+    ],
+    ids=["rows", "text", "repeated text", "dimensions"],
+)
+def test_a_small_message_that_would_fill_the_memory_is_refused_before_it_is_parsed(
+    monkeypatch, sizes, texts, limits, message
+):
+    """A tensor of fewer values than its shape has is filled with copies of its last value."""
+    monkeypatch.setattr(tf.io, "parse_tensor", lambda *_: pytest.fail("parsed"))
+    sent = request()
+    proto = TensorProto(dtype=types_pb2.DT_STRING, string_val=texts)
+    for size in sizes:
+        proto.tensor_shape.dim.add(size=size)
+    sent.inputs["text"].CopyFrom(proto)
+    with pytest.raises(StatusError, match=message):
+        answer(sent, limits)
+
+
+def test_the_values_of_examples_count():
+    message = ClassificationRequest()
+    message.model_spec.name = "m"
+    message.model_spec.signature_name = "classify"
+    for _ in range(2):
+        message.input.example_list.examples.add().features.feature["x"].int64_list.value.extend([0] * 5)
+    loaded = LoadedVersion("m", 1, Path(), Repeating())
+    with pytest.raises(StatusError, match=r"The request has 10 values, more than 9 \(--max-values\)"):
+        inference.classify(loaded, message, Limits(max_values=9), Run)
