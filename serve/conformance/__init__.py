@@ -23,8 +23,8 @@ Some are known to differ by the source, and are not asked for:
   malformed and answers ``/METADATA`` by the status. Write them small.
 - A gzipped body of several members, which is valid. The embedded server unpacks up to a hundred; TensorFlow Serving
   refuses what follows the first. Of a body that it cannot unpack it says that the document is empty. Both answer 400.
-- A ``HandleReloadConfigRequest`` that can be decoded. The embedded server answers UNIMPLEMENTED unless it was started
-  with ``--enable-reload``; TensorFlow Serving always allows it.
+- ``HandleReloadConfigRequest``. The embedded server answers UNIMPLEMENTED unless it was started with
+  ``--enable-reload``, and nginx always does; TensorFlow Serving itself always allows it.
 - A gRPC connection. The embedded server replaces each after ``--rest-api-timeout-in-ms``, which clients do not notice.
 
     server      the server that is examined, and what counts as a mismatch

@@ -31,7 +31,6 @@ METHODS = (
     "PredictionService/MultiInference",
     METADATA,
     STATUS,
-    "ModelService/HandleReloadConfigRequest",
 )
 
 
