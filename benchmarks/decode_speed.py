@@ -103,9 +103,9 @@ def read_sentences(settings: Settings) -> list[str]:
 
 def load_run(folder: Path) -> Any:
     """A run's best model."""
-    from nmt_keras.runs.experiment import Experiment
+    from nmt_keras.runs import Run
 
-    return Experiment(folder).translator()
+    return Run(folder).translator()
 
 
 def untrained(settings: Settings, sentences: Sequence[str]) -> Any:

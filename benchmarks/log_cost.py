@@ -61,14 +61,14 @@ def main(settings: Settings) -> None:
 def train(folder: Path, settings: Settings) -> None:
     """Trains as ``nmt train --options.tensorboard`` does."""
     from nmt_keras.cli.console import Console
-    from nmt_keras.cli.corpora import built_in_sample
     from nmt_keras.config import RunOptions
+    from nmt_keras.corpus.loading import sample_corpus
     from nmt_keras.recipes import SAMPLE
-    from nmt_keras.runs.experiment import Experiment
+    from nmt_keras.runs import Run
 
     lasting = replace(SAMPLE.train, steps=settings.steps, minutes=None, epochs=None, log_every=settings.log_every)
     console, options = Console(), RunOptions(tensorboard=True)
-    Experiment(folder, replace(SAMPLE, train=lasting)).train(built_in_sample(), console.say, console.show, options)
+    Run(folder, replace(SAMPLE, train=lasting)).train(sample_corpus(), console.say, console.show, options)
     console.close()
 
 
@@ -76,7 +76,7 @@ def train(folder: Path, settings: Settings) -> None:
 def timed(spent: Counter[str]) -> Iterator[None]:
     """Adds up the seconds of updates, and of everything that tells of them, by name, in ``spent``."""
     from nmt_keras.cli.console import Console
-    from nmt_keras.training.log import Interval, Log
+    from nmt_keras.training.log import Log, LogInterval
     from nmt_keras.training.step import Updater
     from nmt_keras.training.tensorboard import TensorBoardCallback
 
@@ -96,8 +96,8 @@ def timed(spent: Counter[str]) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         for each in (
             clocked(Updater, "update", lambda *_: "updates", wait=True),
-            clocked(Interval, "add", lambda *_: "rows of log.jsonl"),
-            clocked(Interval, "row", lambda *_: "rows of log.jsonl"),
+            clocked(LogInterval, "add", lambda *_: "rows of log.jsonl"),
+            clocked(LogInterval, "row", lambda *_: "rows of log.jsonl"),
             clocked(Log, "append", lambda *_: "rows of log.jsonl"),
             clocked(Console, "show", lambda *_: "progress line"),
             clocked(

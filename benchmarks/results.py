@@ -211,15 +211,15 @@ def corpus_of(run: Run, pairs: Sequence[Pair]) -> SplitCorpus:
 
 def measured(run: Run, corpus: SplitCorpus, folder: Path) -> dict[str, Any]:
     """Trains the run, or goes on with it, and scores it on the test part."""
-    from nmt_keras.runs.experiment import Experiment
+    from nmt_keras import runs
 
-    experiment = Experiment(folder, run.recipe)
-    experiment.train(corpus, lambda sentence: print(sentence, flush=True), lambda *_: None)
-    translator = experiment.translator()
+    trained = runs.Run(folder, run.recipe)
+    trained.train(corpus, lambda sentence: print(sentence, flush=True), lambda *_: None)
+    translator = trained.translator()
     found = {
         "recipe": asdict(run.recipe),
         "train_pairs": len(corpus.train),
-        "steps": experiment.step(),
+        "steps": trained.step(),
         "minutes": trained_minutes(folder),
         **scores(run.name, translator, corpus.test),
     }
@@ -240,11 +240,11 @@ def trained_minutes(folder: Path) -> float:
 def combined(system: Combined, corpus: SplitCorpus, runs: Path) -> dict[str, Any]:
     """Scores finished runs together; the first one's lexicon, learnt if need be, replaces unknown words."""
     import nmt_keras
-    from nmt_keras.runs.experiment import LEXICON, Experiment
+    import nmt_keras.runs
 
     first = runs / system.runs[0]
-    if system.replaces_unknown and not (first / LEXICON).exists():
-        Experiment(first).learn_lexicon(corpus.train)
+    if system.replaces_unknown and not (first / "lexicon.tsv").exists():
+        nmt_keras.runs.Run(first).learn_lexicon(corpus.train)
     translator: Any = nmt_keras.load(*(runs / name for name in system.runs))
     translator = translator.with_search(replace(translator.search, replaces_unknown=system.replaces_unknown))
     return {"runs": system.runs, **scores(system.name, translator, corpus.test)}

@@ -283,9 +283,9 @@ def export_twice(run: Path, models: Path, name: str, max_batch_size: int, wait_m
     from nmt_keras.config import ExportConfig, MicroBatchingConfig
     from nmt_keras.export import export
     from nmt_keras.export.signatures import serving_search
-    from nmt_keras.runs.experiment import Experiment
+    from nmt_keras.runs import Run
 
-    translator = Experiment(run).translator()
+    translator = Run(run).translator()
     translator = translator.with_search(serving_search(translator.search))
     merging = MicroBatchingConfig(max_batch_size=max_batch_size, wait_ms=wait_ms, queue=1024)
     export(translator, models / "plain" / name)

@@ -104,7 +104,7 @@ def measure(axis: str, point: int, settings: Settings) -> dict[str, Any]:
     from benchmarks.train_speed import matched, rates
     from nmt_keras.corpus.batches import Batches, Bucket, Position, TokenLists
     from nmt_keras.corpus.shards import PreparedCorpus, ShardedBatches
-    from nmt_keras.runs.experiment import build_for_training
+    from nmt_keras.training.execution import build_for_training
     from nmt_keras.training.step import Updater
 
     recipe = matched(point if axis == "width" else 256, 64)

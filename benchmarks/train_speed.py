@@ -155,7 +155,7 @@ def measure(settings: Settings) -> dict[str, Any]:
     import tensorflow as tf
 
     from nmt_keras.recipes import find_recipe
-    from nmt_keras.runs.experiment import build_for_training
+    from nmt_keras.training.execution import build_for_training
     from nmt_keras.training.step import Updater
 
     kind, _, how = str(settings.only).partition("-")

@@ -75,7 +75,7 @@ def measure(settings: Settings) -> dict[str, float]:
     from nmt_keras.config import START
     from nmt_keras.layers.matmul import rounded_factors
     from nmt_keras.layers.scan import scan
-    from nmt_keras.runs.experiment import build_for_training
+    from nmt_keras.training.execution import build_for_training
     from nmt_keras.training.loss import masked_cross_entropy
     from nmt_keras.training.step import Updater
 

@@ -49,7 +49,7 @@ def load(path: str | PathLike[str], *more: str | PathLike[str]) -> Translator:
     if not folder.exists():
         raise FileNotFoundError(f"path: expected a run or an exported version, {folder} does not exist.")
     if more or (folder / "recipe.json").exists():
-        from nmt_keras.runs.experiment import load_runs
+        from nmt_keras.runs import load_runs
 
         return load_runs([path, *more])
     from nmt_keras.export import load_exported

@@ -20,7 +20,8 @@ from nmt_keras.corpus import SplitCorpus
 from nmt_keras.corpus.sample import SAMPLE_NAME
 from nmt_keras.export import serving_search
 from nmt_keras.plotting import alignment_heatmap, save_figure
-from nmt_keras.runs.experiment import Experiment, Languages
+from nmt_keras.runs import Run
+from nmt_keras.runs.exporting import Languages
 from nmt_keras.translation.model_translator import ModelTranslator
 from nmt_keras.translation.word_alignment import align_words
 
@@ -84,35 +85,35 @@ class Announcer:
         self.count += 1
 
 
-def demonstrate(corpus: SplitCorpus, languages: Languages, run: Path, announcer: Announcer) -> None:
+def demonstrate(corpus: SplitCorpus, languages: Languages, folder: Path, announcer: Announcer) -> None:
     """Runs the steps after training; what an earlier demo made is used again.
 
     Args:
-        corpus: what ``run`` was trained on.
+        corpus: what the run was trained on.
         languages: codes of its source and target.
-        run: a finished run directory.
+        folder: a finished run directory.
         announcer: two steps further already.
 
     Raises:
         OSError, ValueError: a step failed; the message says what to do.
     """
     say = announcer.say
-    experiment = Experiment(run)
-    translator = experiment.translator()
+    run = Run(folder)
+    translator = run.translator()
     questions = questions_of(corpus)
     announcer.next_step()
     for question, translation in zip(questions, translator.translate(questions), strict=True):
         say(f"  {question}  ->  {translation.text}   ({translation.score:.2f} nats/token)")
     announcer.next_step()
-    say(f"  {draw(translator, questions[-1], run / 'alignment.png')}")
+    say(f"  {draw(translator, questions[-1], folder / 'alignment.png')}")
     announcer.next_step()
     beam = translator.with_search(serving_search(translator.search))
-    version = experiment.export(beam, Path("saved_models") / run.name, languages=languages)
+    version = run.export(beam, Path("saved_models") / folder.name, languages=languages)
     say(f"  {version}")
     announcer.next_step()
     say(ask(version, questions[0]))
     say(f"\nDone in {announcer.seconds:.0f} s. Next:")
-    for line in _next_commands(corpus.name == SAMPLE_NAME, run.name, questions[0]):
+    for line in _next_commands(corpus.name == SAMPLE_NAME, folder.name, questions[0]):
         say(f"  {line}")
 
 

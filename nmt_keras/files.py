@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import errno
 import glob
+import json
 import os
 import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import portalocker
@@ -101,6 +103,23 @@ def write_whole(path: Path, content: str | bytes) -> None:
             partial.unlink(missing_ok=True)
             raise
         settle([path.parent])
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Returns the JSON object in a file. Raises ValueError naming the file if it holds none."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:  # not JSON, or not UTF-8
+        raise ValueError(f"{path}: expected a JSON object; {error}. Restore the file from a copy.") from error
+    if not isinstance(found, dict):
+        raise ValueError(f"{path}: expected a JSON object, received {found!r:.40}. Restore the file from a copy.")
+    return found
+
+
+def require_format(path: Path, received: object, expected: int, remedy: str) -> None:
+    """Raises ValueError naming ``path`` and ``remedy`` unless its format number is the expected one."""
+    if received != expected:
+        raise ValueError(f"{path}: expected format {expected}, received {received!r}. {remedy}")
 
 
 def _remove_abandoned(path: Path) -> None:

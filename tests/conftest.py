@@ -15,7 +15,7 @@ from tiny import TINY_MODEL, TINY_RECIPE, TINY_TEXT, randomise
 from nmt_keras.corpus import Pair, SplitCorpus
 from nmt_keras.corpus.sample import sample_pairs
 from nmt_keras.models.seq2seq import Seq2Seq, build_model
-from nmt_keras.runs.experiment import Experiment
+from nmt_keras.runs import Run
 from nmt_keras.text import fit_tokenizer
 from nmt_keras.translation.model_translator import ModelTranslator
 
@@ -92,7 +92,7 @@ def run_folder(pairs, tmp_path_factory):
     """A run directory that a few steps of training left behind."""
     folder = tmp_path_factory.mktemp("runs") / "tiny"
     parts = SplitCorpus("sample", pairs[:80], pairs[80:100], pairs[100:])
-    Experiment(folder, TINY_RECIPE).train(parts, report=lambda _: None, show=lambda *_: None)
+    Run(folder, TINY_RECIPE).train(parts, report=lambda _: None, show=lambda *_: None)
     return folder
 
 

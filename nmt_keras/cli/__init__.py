@@ -5,7 +5,6 @@ One module per command, and
     command   what every command is
     console   what a person sees beside the answers
     lines     text in and out by lines, as they come
-    corpora   which corpus, and where a run keeps what it was
     memory    a malloc that keeps what is freed
     quiet     TensorFlow without its remarks
 
@@ -37,10 +36,9 @@ import tyro
 import nmt_keras
 from nmt_keras.cli.align import Align
 from nmt_keras.cli.average import Average
-from nmt_keras.cli.command import SETTINGS, Command, named_run, stored_recipe
+from nmt_keras.cli.command import SETTINGS, Command, named_run
 from nmt_keras.cli.completion import Completion
 from nmt_keras.cli.console import Console
-from nmt_keras.cli.corpora import corpus_of
 from nmt_keras.cli.demo import Demo
 from nmt_keras.cli.evaluate import Evaluate
 from nmt_keras.cli.export import Export
@@ -51,9 +49,12 @@ from nmt_keras.cli.quiet import import_tensorflow
 from nmt_keras.cli.recipes import Recipes
 from nmt_keras.cli.score import Score
 from nmt_keras.cli.serve import Serve, serving_defaults
+from nmt_keras.cli.shortlist import Shortlist
 from nmt_keras.cli.train import Train, recipe_name, training_defaults
 from nmt_keras.cli.translate import Translate
 from nmt_keras.config import require_choice
+from nmt_keras.runs.directory import read_recipe
+from nmt_keras.runs.origin import read_origin
 from serve.usage import USAGE_ERROR, one_line_errors
 
 COMMANDS: dict[str, type[Command]] = {
@@ -67,6 +68,7 @@ COMMANDS: dict[str, type[Command]] = {
     "recipes": Recipes,
     "prepare": Prepare,
     "average": Average,
+    "shortlist": Shortlist,
     "plot": Plot,
     "demo": Demo,
     "completion": Completion,
@@ -152,14 +154,14 @@ def _begun(name: str, arguments: Sequence[str]) -> Command | None:
     run = named_run((leading if name == "evaluate" else leading[:1]) or _without_ensemble(arguments))
     if run is None:
         return None
-    search, missing = stored_recipe(run).search, tyro.MISSING
+    search, missing = read_recipe(run).search, tyro.MISSING
     match name:
         case "translate":
             return Translate(missing, search=search)
         case "align":
             return Align(missing, search=search)
         case "evaluate":
-            return Evaluate(missing, data=corpus_of(run), search=search)
+            return Evaluate(missing, data=read_origin(run), search=search)
         case "export":
             return Export(missing, search=search)
     return None

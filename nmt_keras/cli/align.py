@@ -87,7 +87,8 @@ class Align(Command):
             self._print(rows)
 
     def _print(self, rows: Sequence[tuple[str, str, WordAlignment]]) -> None:
-        from nmt_keras.translation.word_alignment import links, to_pharaoh
+        from nmt_keras.corpus.alignments import to_pharaoh
+        from nmt_keras.translation.word_alignment import links
 
         for source, target, aligned in rows:
             linked = links(aligned)

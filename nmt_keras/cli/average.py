@@ -28,8 +28,8 @@ class Average(Command):
 
     def __call__(self, console: Console) -> None:
         """Prints the new run's directory."""
-        from nmt_keras.runs.experiment import Experiment
+        from nmt_keras.runs import Run
 
         folder = self.to or Path(f"{self.run}-averaged")
-        Experiment(self.run).average(self.checkpoints, folder)
+        Run(self.run).average(self.checkpoints, folder)
         print(folder)

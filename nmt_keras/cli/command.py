@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, ClassVar
 import tyro
 
 from nmt_keras.cli.console import Console
-from nmt_keras.config import BATCHES_AT_ONCE, Recipe, SearchConfig, require
+from nmt_keras.config import BATCHES_AT_ONCE, SearchConfig, require
+from nmt_keras.runs.directory import is_run, read_recipe
 
 if TYPE_CHECKING:
     from nmt_keras.translation.model_translator import ModelTranslator
@@ -52,24 +53,6 @@ class Command(ABC):
     @abstractmethod
     def __call__(self, console: Console) -> None:
         """Does what the command is for; answers go to standard output."""
-
-
-def stored_recipe(run: Path) -> Recipe:
-    """The recipe of a run directory.
-
-    Raises:
-        OSError, ValueError: it cannot be read.
-    """
-    path = run / "recipe.json"
-    return Recipe.from_json(path.read_text(encoding="utf-8"), str(path))
-
-
-def is_run(path: Path) -> bool:
-    """Whether a path is a run directory; what cannot be a path, such as a long sentence, is none."""
-    try:
-        return (path / "recipe.json").is_file()
-    except (OSError, ValueError):
-        return False
 
 
 def named_run(arguments: Sequence[str]) -> Path | None:
@@ -128,5 +111,5 @@ def searching(translator: ModelTranslator, run: Path, search: SearchConfig) -> M
     Raises:
         ValueError: the run's model cannot be searched so.
     """
-    replace(stored_recipe(run), search=search)
+    replace(read_recipe(run), search=search)
     return translator if search == translator.search else translator.with_search(search)

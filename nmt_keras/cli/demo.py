@@ -10,9 +10,9 @@ import tyro
 
 from nmt_keras.cli.command import Command
 from nmt_keras.cli.console import Console
-from nmt_keras.cli.corpora import CorpusOptions, built_in_sample
 from nmt_keras.cli.train import Train
 from nmt_keras.config import CorpusConfig
+from nmt_keras.corpus.options import CorpusOptions
 from nmt_keras.corpus.sample import SAMPLE_NAME
 from nmt_keras.recipes import SAMPLE, SPANISH_ENGLISH, find_recipe
 
@@ -36,17 +36,18 @@ class Demo(Command):
     def __call__(self, console: Console) -> None:
         """Runs the demo."""
         from nmt_keras.corpus import CorpusUnavailable
+        from nmt_keras.corpus.loading import load_corpus, sample_corpus
         from nmt_keras.demo import Announcer, demonstrate
 
         announcer, data = Announcer(console.say), self.data
         taken = find_recipe(self.recipe).corpus if self.recipe else CorpusConfig()
         announcer.next_step()
         try:
-            corpus = data.load(taken, Path("data"), console.say)
+            corpus = load_corpus(data, taken, Path("data"), console.say)
         except CorpusUnavailable as unavailable:
             console.say(f"{unavailable}\n{FALLING_BACK}")
             data = replace(data, corpus=(SAMPLE_NAME,), valid=(), test=())
-            corpus = built_in_sample(taken)
+            corpus = sample_corpus(taken)
         announcer.next_step()
         own = SAMPLE if corpus.name == SAMPLE_NAME else SPANISH_ENGLISH
         train = Train(

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import tyro
 
-from nmt_keras.cli.command import SIDE_BY_SIDE, Command, Flag, is_run, load_translator, stored_recipe
+from nmt_keras.cli.command import SIDE_BY_SIDE, Command, Flag, load_translator
 from nmt_keras.cli.console import Console
-from nmt_keras.cli.corpora import CorpusOptions
 from nmt_keras.config import SearchConfig, require
+from nmt_keras.corpus.options import CorpusOptions
+from nmt_keras.runs.directory import is_run, read_recipe
 
 if TYPE_CHECKING:
     from nmt_keras.corpus import Pair
+    from nmt_keras.corpus.alignments import GoldLinks
     from nmt_keras.evaluation.report import Report
-    from nmt_keras.translation.word_alignment import GoldLinks
 
 
 @dataclass(frozen=True)
@@ -120,15 +121,16 @@ class Evaluate(Command):
         The options start from the recipe of the first run, which says nothing of an exported version.
         """
         first = next((run for run in self.paths if is_run(run)), None)
-        unasked = first is not None and self.search == stored_recipe(first).search
+        unasked = first is not None and self.search == read_recipe(first).search
         return SearchConfig() if unasked and not is_run(path) else self.search
 
     def _sentences(self, console: Console) -> tuple[str, Sequence[Pair]]:
         """What is translated, and what it is called."""
         from nmt_keras.corpus import part_sha256
+        from nmt_keras.corpus.loading import load_corpus, load_pairs
 
         if self.pairs:
-            return ", ".join(self.pairs), self.data.read(self.pairs, console.say)
+            return ", ".join(self.pairs), load_pairs(self.data, self.pairs, console.say)
         run = self.paths[0]
         if not is_run(run):
             raise ValueError(f"--pairs: expected a file of pairs, as {run} is no run, which knows its corpus.")
@@ -140,9 +142,9 @@ class Evaluate(Command):
                     f"--pairs: expected a file of pairs, as {run} was trained without --test and has no test part. "
                     "--part valid evaluates the pairs it was validated on."
                 )
-            pairs: Sequence[Pair] = self.data.read(files, console.say)
+            pairs: Sequence[Pair] = load_pairs(self.data, files, console.say)
         else:
-            corpus = self.data.load(stored_recipe(run).corpus, Path("data"), console.say)
+            corpus = load_corpus(self.data, read_recipe(run).corpus, Path("data"), console.say)
             pairs = corpus.test if self.part == "test" else corpus.valid
         told = f"the {self.part} part of {self.data.name}"
         self._require_held_out(told, part_sha256(pairs, key_side=self.data.key_side), console)
@@ -161,7 +163,7 @@ class Evaluate(Command):
                 console.say(f"{wrong}: its scores may be those of sentences it has seen.")
 
     def _gold_links(self, pairs: Sequence[Pair]) -> list[GoldLinks] | None:
-        from nmt_keras.translation.word_alignment import from_pharaoh
+        from nmt_keras.corpus.alignments import from_pharaoh
 
         if self.gold is None:
             return None

@@ -10,8 +10,8 @@ import tyro
 
 from nmt_keras.cli.command import Command, Flag, searching
 from nmt_keras.cli.console import Console
-from nmt_keras.cli.corpora import corpus_of
 from nmt_keras.config import ExportConfig, SearchConfig
+from nmt_keras.runs.origin import read_origin
 
 
 @dataclass(frozen=True)
@@ -44,21 +44,21 @@ class Export(Command):
             ValueError: the export does not verify.
         """
         from nmt_keras.export import export, serving_search, verify
-        from nmt_keras.runs.experiment import Experiment, load_runs
+        from nmt_keras.runs import Run, load_runs
 
         folder = self.to or Path("saved_models") / self.run.resolve().name
         search = serving_search(self.search)
-        experiment, languages = Experiment(self.run), corpus_of(self.run).languages
+        run, languages = Run(self.run), read_origin(self.run).languages
         if self.ensemble:
             translator = load_runs([self.run, *self.ensemble]).with_search(search)
-            runs = [str(run.resolve().name) for run in (self.run, *self.ensemble)]
-            facts = {**experiment.facts(translator, languages), "runs": runs}
+            names = [folder.resolve().name for folder in (self.run, *self.ensemble)]
+            facts = {**run.facts(translator, languages), "runs": names}
             version = export(
                 translator, folder, facts, self.options, max_to_keep=self.max_to_keep, labelled=self.labelled
             )
         else:
-            translator = searching(experiment.translator(), self.run, search)
-            version = experiment.export(
+            translator = searching(run.translator(), self.run, search)
+            version = run.export(
                 translator,
                 folder,
                 self.options,

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from nmt_keras.cli.command import Command, is_run, load_translator
+from nmt_keras.cli.command import Command, load_translator
 from nmt_keras.cli.console import Console
 from nmt_keras.config import SearchConfig, require
+from nmt_keras.runs.directory import is_run
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,18 +10,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from nmt_keras.cli.command import Command, named_run, stored_recipe
+from nmt_keras.cli.command import Command, named_run
 from nmt_keras.cli.console import Console
-from nmt_keras.cli.corpora import SAMPLE_NAME, CorpusOptions, corpus_of
 from nmt_keras.config import Recipe, RunOptions, TrainConfig, require
+from nmt_keras.corpus.options import CorpusOptions
+from nmt_keras.corpus.sample import SAMPLE_NAME
 from nmt_keras.files import make_run_folder
 from nmt_keras.recipes import RECIPES, SAMPLE, SPANISH_ENGLISH, find_recipe
+from nmt_keras.runs.directory import is_run, read_recipe
+from nmt_keras.runs.origin import read_origin, with_languages_of, write_origin
 
 if TYPE_CHECKING:
     from tensorflow.distribute import Strategy
 
     from nmt_keras.corpus import Pair, SplitCorpus
-    from nmt_keras.runs.experiment import Experiment
+    from nmt_keras.runs import Run
 
 
 @dataclass(frozen=True)
@@ -49,15 +52,17 @@ class Train(Command):
 
     def __call__(self, console: Console) -> None:
         """Trains, evaluates and prints the run directory: once, by the first of several workers."""
+        from nmt_keras.corpus.loading import load_corpus
         from nmt_keras.training import is_first_worker
 
         recipe = self.chosen()
         if self.data.prepared is not None:
-            run = self.train_prepared(console, recipe, Path(self.data.prepared))
+            folder = self.train_prepared(console, recipe, Path(self.data.prepared))
         else:
-            run = self.train(console, recipe, self.data.load(recipe.corpus, Path("data"), console.say, aligned=True))
+            corpus = load_corpus(self.data, recipe.corpus, Path("data"), console.say, with_alignments=True)
+            folder = self.train(console, recipe, corpus)
         if is_first_worker():
-            print(run)
+            print(folder)
 
     def chosen(self) -> Recipe:
         """The recipe that this command asks for.
@@ -81,16 +86,17 @@ class Train(Command):
             corpus.name,
             told,
             {"valid": corpus.valid, "test": corpus.test} if corpus.test else {"valid": corpus.valid},
-            lambda experiment, strategy: experiment.train(corpus, console.say, console.show, self.options, strategy),
+            lambda run, strategy: run.train(corpus, console.say, console.show, self.options, strategy),
         )
 
     def train_prepared(self, console: Console, recipe: Recipe, folder: Path) -> Path:
         """Trains on what ``nmt prepare`` made, with its texts, and evaluates on the pairs to validate on."""
+        from nmt_keras.corpus.loading import load_pairs
         from nmt_keras.corpus.shards import PreparedCorpus
         from nmt_keras.text import read_config
 
         corpus = PreparedCorpus(folder)
-        valid = self.data.read(self.data.valid, console.say)
+        valid = load_pairs(self.data, self.data.valid, console.say)
         # the texts themselves would begin TensorFlow's work, before workers have found each other
         source, target = (read_config(folder / side) for side in ("source", "target"))
         longest = max(recipe.train.max_tokens, int(corpus.lengths[:, :2].max(initial=0)))
@@ -102,7 +108,7 @@ class Train(Command):
             self.data.name,
             f"{self.data.name}: {len(corpus):,} pairs to train on, {len(valid):,} to validate.",
             {"valid": valid},
-            lambda experiment, strategy: experiment.train_prepared(
+            lambda run, strategy: run.train_prepared(
                 corpus, self.data.name, valid, console.say, console.show, self.options, strategy
             ),
         )
@@ -114,7 +120,7 @@ class Train(Command):
         name: str,
         told: str,
         parts: Mapping[str, Sequence[Pair]],
-        carry_out: Callable[[Experiment, Strategy | None], None],
+        carry_out: Callable[[Run, Strategy | None], None],
     ) -> Path:
         """Opens the run, carries training out and evaluates ``parts``.
 
@@ -122,39 +128,38 @@ class Train(Command):
         alone evaluates.
         """
         from nmt_keras.evaluation.metrics import require_tokenizer
-        from nmt_keras.evaluation.report import evaluate, write_score
-        from nmt_keras.runs.experiment import Experiment
+        from nmt_keras.runs import Run
         from nmt_keras.training import find_strategy, is_chief, is_finished, is_first_worker
 
         own = self.recipe is None and self.width == 1.0
         folder = self.run or Path("runs") / (name if own else f"{name}-{recipe.name}")
-        data = self.data.with_languages_of(folder)
+        data = with_languages_of(folder, self.data)
         if is_first_worker():
-            require_tokenizer(data.languages[1])  # which evaluation wants, when training is over
+            require_tokenizer(data.languages[1])  # which evaluation needs after training
         make_run_folder(folder)
-        if self.minutes is self.epochs is self.steps is None and (folder / "recipe.json").exists():
-            recipe = _as_long_as_begun(recipe, stored_recipe(folder))
-        experiment = Experiment(folder, recipe)
+        begun = is_run(folder)
+        if self.minutes is self.epochs is self.steps is None and begun:
+            recipe = _as_long_as_begun(recipe, read_recipe(folder))
+        run = Run(folder, recipe)
         finished = is_finished(folder)
         if finished and not is_first_worker():
             return folder
-        strategy = None if finished else find_strategy()  # workers that are done answer nobody any more
+        strategy = None if finished else find_strategy()  # workers that are done do not answer any more
         console.say(f"{told} Run directory: {folder}")
-        if is_chief(strategy) and not (folder / "recipe.json").exists():
-            data.keep(folder)
-        carry_out(experiment, strategy)
+        if is_chief(strategy) and not begun:
+            write_origin(folder, data)
+        carry_out(run, strategy)
         console.close()
         if not is_chief(strategy):
             return folder
-        data.keep(folder)
-        scores = experiment.scores()
+        write_origin(folder, data)
+        scores = run.scores()
         if wanting := [part for part in parts if part not in scores]:
-            translator = experiment.translator()
+            translator = run.translator()
             for part in wanting:
                 console.say(f"translating {part}, {len(parts[part]):,} sentences")
-                report = evaluate(translator, parts[part], data.languages[1])
-                write_score(folder / "scores.json", part, report, str(translator.search), experiment.step())
-        for part, score in experiment.scores().items():
+                run.evaluate(translator, part, parts[part], data.languages[1])
+        for part, score in run.scores().items():
             console.say(
                 f"{part}: BLEU {score['bleu']}, chrF {score['chrf']}, exact {score['exact']} % "
                 f"({score['search']}, {score['sentences_per_s']} sentences/s; {score['signature']})"
@@ -174,11 +179,11 @@ def training_defaults(arguments: Sequence[str]) -> Train:
         ValueError: there is no such recipe.
     """
     name, run = recipe_name(arguments), named_run(arguments)
-    data = CorpusOptions() if run is None else corpus_of(run)
+    data = CorpusOptions() if run is None else read_origin(run)
     if name is not None:
         return Train(name, data=data, settings=find_recipe(name))
     if run is not None:
-        return Train(data=data, settings=stored_recipe(run))
+        return Train(data=data, settings=read_recipe(run))
     of_sample = ("--corpus", SAMPLE_NAME) in pairwise(arguments) or f"--corpus={SAMPLE_NAME}" in arguments
     return Train(settings=SAMPLE if of_sample else SPANISH_ENGLISH)
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import tyro
 
-from nmt_keras.cli.command import SIDE_BY_SIDE, Command, Flag, is_run, load_translator
+from nmt_keras.cli.command import SIDE_BY_SIDE, Command, Flag, load_translator
 from nmt_keras.cli.console import Console
 from nmt_keras.config import SearchConfig, require
+from nmt_keras.runs.directory import is_run
 
 if TYPE_CHECKING:
     from nmt_keras.translation.records import Translation

@@ -1,7 +1,8 @@
-"""Word alignments of training pairs, given from outside, as the tokens of a batch need them (guided alignment).
+"""Word alignments of sentence pairs in Pharaoh's format, and the links between tokens that follow from them.
 
-An alignment is a line in Pharaoh's format, ``0-0 1-2``: word 0 of the source with word 0 of the target, and so on,
-words being what white space parts. A text cuts words into other tokens; a token belongs to the word that it stands in.
+A line such as ``0-0 1p2`` links word 0 of the source with word 0 of the target (sure) and word 1 with word 2
+(possible). Words are separated by white space. A tokenizer cuts words into other tokens; a token belongs to the word
+that contains it.
 """
 
 from __future__ import annotations
@@ -9,31 +10,52 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-LINK = re.compile(r"(\d+)-(\d+)")
-SPACE = "▁"  # what SentencePiece writes for it
+LINK = re.compile(r"(\d+)([-p])(\d+)")
+SPACE = "▁"  # SentencePiece's sign for a space
+
+Link = tuple[int, int]
+"""A source word and a target word that belong together, by their positions from 0."""
 
 
-def parse_links(line: str, where: str) -> list[tuple[int, int]]:
-    """The (source word, target word) pairs of a line in Pharaoh's format. Raises ValueError naming ``where``."""
-    links = []
-    for part in line.split():
-        found = LINK.fullmatch(part)
-        if found is None:
-            raise ValueError(f"{where}: expected links such as 0-0 1-2, received {part!r:.40}. Repair the line.")
-        links.append((int(found[1]), int(found[2])))
-    return links
+class GoldLinks(NamedTuple):
+    """The given links of one sentence pair."""
+
+    sure: frozenset[Link]
+    possible: frozenset[Link]  # the sure ones included
+
+
+def from_pharaoh(line: str, where: str = "line") -> GoldLinks:
+    """Returns the links of a line in Pharaoh's format: ``i-j`` is sure, ``ipj`` possible.
+
+    Raises:
+        ValueError: the line holds something else; the message names ``where``.
+    """
+    sure: set[Link] = set()
+    possible: set[Link] = set()
+    for item in line.split():
+        match = LINK.fullmatch(item)
+        if match is None:
+            raise ValueError(f"{where}: expected links such as 0-0 (sure) or 1p2 (possible), received {item!r:.40}.")
+        (sure if match[2] == "-" else possible).add((int(match[1]), int(match[3])))
+    return GoldLinks(frozenset(sure), frozenset(sure | possible))
+
+
+def to_pharaoh(links: Iterable[Link]) -> str:
+    """Returns links as a line in Pharaoh's format."""
+    return " ".join(f"{source}-{target}" for source, target in links)
 
 
 def words_of_tokens(sentence: str, surfaces: Sequence[str]) -> list[int]:
-    """The number of the word that each token stands in, from 0; -1 for one that stands in none, as END.
+    """Returns the position of the word that contains each token; -1 for a token outside all words, such as END.
 
     Args:
-        sentence: as it is written.
-        surfaces: its tokens as they are displayed; the ones that a text cut off may be missing.
+        sentence: The sentence as it is written.
+        surfaces: The display forms of its tokens, or of the first ones.
     """
     sentence = unicodedata.normalize("NFC", sentence)
     begins = [word.start() for word in re.finditer(r"\S+", sentence)]
@@ -49,9 +71,7 @@ def words_of_tokens(sentence: str, surfaces: Sequence[str]) -> list[int]:
     return words
 
 
-def token_links(
-    links: Sequence[tuple[int, int]], source_words: Sequence[int], target_words: Sequence[int]
-) -> np.ndarray:
+def token_links(links: Iterable[Link], source_words: Sequence[int], target_words: Sequence[int]) -> np.ndarray:
     """The links between tokens, [L, 2] int32 (source token, target token), that links between words mean.
 
     Every token of the one word is linked with every token of the other. Links to words that are not there, because a

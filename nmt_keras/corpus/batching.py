@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from nmt_keras.config import TrainConfig, require
-from nmt_keras.corpus.alignments import parse_links, token_links, words_of_tokens
+from nmt_keras.corpus.alignments import from_pharaoh, token_links, words_of_tokens
 from nmt_keras.corpus.batches import Batches, BatchSource, TokenLists, choose_buckets, rows_by_bucket
 from nmt_keras.corpus.reading import Pair
 from nmt_keras.corpus.sampling import SampledBatches, Segmenter
@@ -83,7 +83,7 @@ def _links(
     pairs: Sequence[Pair], lines: Sequence[str], kept: Sequence[int], texts: tuple[Tokenizer, Tokenizer]
 ) -> list[np.ndarray]:
     """The links between the tokens of the pairs ``kept`` that lines in Pharaoh's format mean."""
-    links = [parse_links(lines[row], f"alignments, line {row + 1}") for row in kept]
+    links = [from_pharaoh(lines[row], f"alignments, line {row + 1}").possible for row in kept]
     sources = _words(texts[0], [pairs[row].source for row in kept])
     targets = _words(texts[1], [pairs[row].target for row in kept])
     return [token_links(*one) for one in zip(links, sources, targets, strict=True)]

@@ -30,7 +30,7 @@ import tensorflow as tf
 from nmt_keras.config import END
 from nmt_keras.corpus.batches import Batch, Batches, Bucket, Position, TokenLists, choose_buckets, rows_by_bucket
 from nmt_keras.corpus.prefetching import prefetched
-from nmt_keras.files import settle, settle_below, unwritable, writing
+from nmt_keras.files import require_format, settle, settle_below, unwritable, writing
 
 RECORD_FILE = "prepared.json"
 FORMAT = 1
@@ -249,10 +249,7 @@ class PreparedCorpus:
             raise FileNotFoundError(f"{path}: expected a prepared corpus, found none. Prepare one there first.")
         text = path.read_text(encoding="utf-8")
         self.record = json.loads(text)
-        if self.record.get("format") != FORMAT:
-            raise ValueError(
-                f"{path}: expected format {FORMAT}, received {self.record.get('format')!r}. Prepare the corpus again."
-            )
+        require_format(path, self.record.get("format"), FORMAT, "Prepare the corpus again.")
         self.sha256 = hashlib.sha256(text.encode()).hexdigest()
         self.files = [str(self.folder / shard["file"]) for shard in self.record["shards"]]
         self.sizes = np.array([shard["pairs"] for shard in self.record["shards"]], np.int64)  # pairs of each shard

@@ -10,13 +10,14 @@ from typing import Any, NamedTuple
 
 from nmt_keras.config import UNK
 from nmt_keras.corpus import Pair
+from nmt_keras.corpus.alignments import GoldLinks
 from nmt_keras.evaluation.metrics import AlignmentError, alignment_error, bleu, chrf, exact_match
 from nmt_keras.files import locked, write_whole
 from nmt_keras.text.tokens import SPECIAL_SURFACES
 from nmt_keras.translation.model_translator import ModelTranslator
 from nmt_keras.translation.records import Translation
 from nmt_keras.translation.translator import Translator
-from nmt_keras.translation.word_alignment import GoldLinks, align_words, links, written_words
+from nmt_keras.translation.word_alignment import align_words, links, written_words
 
 UNKNOWN = SPECIAL_SURFACES[UNK]
 """The sign that stands for an unknown word."""

@@ -13,12 +13,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from nmt_keras.files import ABANDONED_AFTER, make_folder, settle, settle_below
+from nmt_keras.files import ABANDONED_AFTER, make_folder, require_format, settle, settle_below
 
 EXTRA = "assets.extra"
 """What lies beside the model, and no loader but a server's warm-up reads."""
 
 MANIFEST = Path(EXTRA) / "manifest.json"
+
+FORMAT = 1
+"""Format number of exported versions, stored in the manifest."""
 
 PARTIAL, DELETED = "partial-", "deleted-"
 """How the names of folders begin that are being written or deleted: no server takes them for a version."""
@@ -33,6 +36,12 @@ def read_manifest(version_folder: Path) -> dict[str, Any]:
     """The manifest of an exported version; {} where it has none."""
     path = version_folder / MANIFEST
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def require_export_format(version_folder: Path) -> None:
+    """Raises ValueError unless the manifest of an exported version has the format of this package."""
+    found = read_manifest(version_folder).get("format")
+    require_format(version_folder / MANIFEST, found, FORMAT, "Export the run again with this version of nmt_keras.")
 
 
 def publish(model_folder: Path, write: Callable[[Path], None]) -> Path:

@@ -15,7 +15,7 @@ from nmt_keras.config import ExportConfig
 from nmt_keras.export.card import CARD, model_card
 from nmt_keras.export.resources import Resources
 from nmt_keras.export.signatures import signatures
-from nmt_keras.export.versions import MANIFEST, prune, publish
+from nmt_keras.export.versions import FORMAT, MANIFEST, prune, publish
 from nmt_keras.export.warmup import write_warmup_requests
 from nmt_keras.translation.model_translator import ModelTranslator
 
@@ -57,6 +57,7 @@ def export(
     if max_to_keep is not None and max_to_keep < 1:
         raise ValueError(f"max_to_keep: expected at least 1 version to stay, or None for all, received {max_to_keep}.")
     facts = {
+        "format": FORMAT,
         **(manifest or {}),
         "export": dataclasses.asdict(config),
         "libraries": {name: version(name) for name in ("tensorflow", "tensorflow-text", "keras")},

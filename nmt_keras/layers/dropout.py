@@ -16,7 +16,7 @@ class Randomness(NamedTuple):
     position: Any = ()  # [] int32: within a sentence, where positions draw one by one; else ()
 
 
-def uniform(shape: tf.Tensor, randomness: Randomness, site: str) -> tf.Tensor:
+def random_uniform(shape: tf.Tensor, randomness: Randomness, site: str) -> tf.Tensor:
     """Numbers in [0, 1), float32, multiples of 2^-24: a pure function of ``randomness`` and of ``site``.
 
     The generator is named because it matters: Philox draws the same bits with and without XLA, on every device, and
@@ -36,7 +36,7 @@ def uniform(shape: tf.Tensor, randomness: Randomness, site: str) -> tf.Tensor:
 
 def dropout_mask(shape: tf.Tensor, rate: float, randomness: Randomness, site: str, dtype: tf.DType) -> tf.Tensor:
     """Numbers to multiply with: 0 with probability ``rate``, else 1 / (1 - rate); ``dtype``. See ``uniform``."""
-    kept = uniform(shape, randomness, site) >= rate
+    kept = random_uniform(shape, randomness, site) >= rate
     return tf.where(kept, tf.constant(1.0 / (1.0 - rate), dtype), tf.zeros([], dtype))
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from nmt_keras.layers.base import BaseLayer
-from nmt_keras.layers.dropout import Randomness, uniform
+from nmt_keras.layers.dropout import Randomness, random_uniform
 from nmt_keras.layers.memory import Memory
 from nmt_keras.layers.output import Softmax
 from nmt_keras.layers.scan import scan
@@ -109,7 +109,7 @@ class Decoder(BaseLayer):
             randomness: decides, and drops.
         """
         memory = self.remember(encoding)
-        own = uniform(tf.shape(ids), randomness, "scheduled sampling") < probability  # [B, T]
+        own = random_uniform(tf.shape(ids), randomness, "scheduled sampling") < probability  # [B, T]
         positions = tf.ones_like(ids) * tf.range(ids.shape[1] or tf.shape(ids)[1])
 
         def advance(

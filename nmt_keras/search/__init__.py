@@ -13,7 +13,7 @@ from nmt_keras.search.contract import Hypotheses, StepFunction, StepLike
 from nmt_keras.search.greedy import greedy
 from nmt_keras.search.log_likelihood import LogLikelihood, log_likelihood
 from nmt_keras.search.ranking import Coverage, Ranking, gnmt_length, plain_length
-from nmt_keras.search.sampling import sample, uniform
+from nmt_keras.search.sampling import hashed_uniform, sample
 
 __all__ = [
     "Constraints",
@@ -26,8 +26,8 @@ __all__ = [
     "beam_search",
     "gnmt_length",
     "greedy",
+    "hashed_uniform",
     "log_likelihood",
     "plain_length",
     "sample",
-    "uniform",
 ]

@@ -34,7 +34,7 @@ def sample(
 
     Args:
         step, state, memory, limits, ranking, constraints: as for :func:`~nmt_keras.search.beam_search`.
-        noise: [B, T] float32 in [0, 1), one number per token; T covers the largest limit. See :func:`uniform`.
+        noise: [B, T] float32 in [0, 1), one number per token; T covers the largest limit. See :func:`hashed_uniform`.
         temperature: above 0.
         top_k: draw among this many most probable tokens only (Fan et al. 2018); None for all.
         top_p: draw from the nucleus only, the fewest most probable tokens (of those ``top_k``) whose probabilities sum
@@ -66,7 +66,7 @@ def sample(
     return explore(step, state, memory, limits, rule, ranking=ranking, hints=hints)
 
 
-def uniform(keys: tf.Tensor, count: int | tf.Tensor, seed: int) -> tf.Tensor:
+def hashed_uniform(keys: tf.Tensor, count: int | tf.Tensor, seed: int) -> tf.Tensor:
     """Randomness for :func:`sample`: ``count`` numbers in [0, 1) for each of ``keys`` [B] string, [B, count] float32.
 
     They are a pure function of (key, position, seed), a keyed hash (SipHash): whatever stands in the batch beside a key

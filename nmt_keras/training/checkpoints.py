@@ -15,12 +15,15 @@ import tensorflow as tf
 
 from nmt_keras.config import TrainConfig
 from nmt_keras.corpus.batches import Position
-from nmt_keras.files import make_folder, settle
+from nmt_keras.files import make_folder, require_format, settle
 from nmt_keras.models.seq2seq import Seq2Seq
 from nmt_keras.training.checkpoint_index import UNFIT, is_whole, newest, record_newest, recorded
 from nmt_keras.training.step import Updater
 
 VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
+
+FORMAT = 1
+"""Format number of checkpoints, stored in ``Progress``."""
 
 
 class Progress(tf.Module):
@@ -32,6 +35,7 @@ class Progress(tf.Module):
 
     def __init__(self, identity: Mapping[str, Any]) -> None:
         super().__init__(name="progress")
+        self.format = tf.Variable(FORMAT, dtype=tf.int64)
         self.step = tf.Variable(0, dtype=tf.int64)  # updates made
         self.epoch = tf.Variable(0, dtype=tf.int64)
         self.pool = tf.Variable(0, dtype=tf.int64)
@@ -126,6 +130,7 @@ class Checkpoints:
         if not known:
             return None
         path = next((p for p in known if is_whole(Path(p))), known[0]) if previous else known[0]
+        require_checkpoint_format(Path(path))
         try:
             refuse_foreign(path, self.model, self.progress)
             self.checkpoint.restore(path).assert_existing_objects_matched().assert_consumed()
@@ -207,6 +212,17 @@ def is_finished(folder: Path) -> bool:
         return False
 
 
+def best_checkpoint(folder: Path) -> Path:
+    """Returns the best checkpoint under ``folder``, or the last one if no best one exists.
+
+    Raises:
+        FileNotFoundError: there is no checkpoint.
+    """
+    if path := newest(folder / "best") or newest(folder / "last"):
+        return path
+    raise FileNotFoundError(f"{folder}: expected a checkpoint under best/ or last/, found none. Train the run first.")
+
+
 def load_weights(model: Seq2Seq, folder: Path) -> int:
     """Restores the model's weights alone from the best checkpoint under ``folder``, or the last where none is best.
 
@@ -217,11 +233,7 @@ def load_weights(model: Seq2Seq, folder: Path) -> int:
         FileNotFoundError: there is no checkpoint.
         ValueError: it cannot be read, or does not fit the model.
     """
-    path = newest(folder / "best") or newest(folder / "last")
-    if path is None:
-        raise FileNotFoundError(
-            f"{folder}: expected a checkpoint under best/ or last/, found none. Train the run first."
-        )
+    path = best_checkpoint(folder)
     try:
         values = _read_weights(model, str(path))
     except ValueError as error:
@@ -257,7 +269,7 @@ def average_weights(model: Seq2Seq, folder: Path, count: int) -> list[int]:
     if not 1 <= count <= len(kept):
         raise ValueError(
             f"count: expected 1 to {len(kept)}, the checkpoints that {folder / 'last'} keeps, received {count}. "
-            "TrainConfig.max_to_keep (--train.max-to-max_to_keep) says how many are kept."
+            "TrainConfig.max_to_keep (--train.max-to-keep) says how many are kept."
         )
     sums = [np.zeros(variable.shape, np.float64) for variable in model.variables]
     for path in kept[-count:]:
@@ -279,6 +291,17 @@ def save_weights(model: Seq2Seq, folder: Path, step: int) -> None:
     checkpoint = tf.train.Checkpoint(weights=Weights(model), progress=progress)
     for name in ("last", "best"):
         write_checkpoint(checkpoint, folder / name, step, max_to_keep=1)
+
+
+def require_checkpoint_format(path: Path) -> None:
+    """Raises ValueError if a checkpoint has another format; reading its weights reports a damaged one."""
+    try:
+        reader = tf.train.load_checkpoint(str(path))
+        name = f"progress/format{VALUE}"
+        found = int(reader.get_tensor(name)) if reader.has_tensor(name) else None
+    except UNFIT:
+        return
+    require_format(path, found, FORMAT, "Train a new run with this version of nmt_keras.")
 
 
 def refuse_foreign(path: str, model: keras.Model, progress: Progress) -> None:
@@ -315,6 +338,7 @@ def _different_shapes(path: str, model: keras.Model) -> list[str]:
 
 def _read_weights(model: Seq2Seq, path: str) -> list[np.ndarray]:
     """The values of a model's variables in a checkpoint, in order."""
+    require_checkpoint_format(Path(path))
     try:
         if differences := _different_shapes(path, model):
             raise ValueError(_few(differences))

@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import keras
+import tensorflow as tf
+
+from nmt_keras.config import Recipe, TrainConfig
+from nmt_keras.layers.matmul import multiplies_bfloat16
+from nmt_keras.models.seq2seq import Seq2Seq, build_model
+
 
 class Execution(NamedTuple):
     """How a training step is executed. XLA cannot compile cuDNN's operations, so it is one or the other."""
@@ -26,3 +33,32 @@ def choose_execution(xla: bool | None, gpus: int, precision: str = "float32") ->
     rounds = precision == "bfloat16" and compiled and gpus == 0
     policy = "float32" if rounds or precision == "float32" else f"mixed_{precision}"
     return Execution(compiled, not compiled and gpus > 0, rounds, policy)
+
+
+def build_for_training(recipe: Recipe, source_size: int, target_size: int) -> Seq2Seq:
+    """Returns the recipe's model in the recipe's precision, as this machine's devices execute it."""
+    before, execution = keras.config.dtype_policy(), execution_of(recipe.train)
+    keras.config.set_dtype_policy(execution.policy)
+    try:
+        return build_model(recipe.model, source_size, target_size, fused=execution.fused)
+    finally:
+        keras.config.set_dtype_policy(before)
+
+
+def describe_execution(execution: Execution, model: Seq2Seq, config: TrainConfig) -> str:
+    """Returns a sentence that says how a training step is executed."""
+    if not execution.xla:
+        samples = config.sampling_from > 0.0 or config.sampling_to > 0.0  # step by step, whatever the decoder
+        decoder = model.decoder.trains_fused and not samples
+        fused = ["encoder"] * model.encoder.trains_fused + ["decoder"] * decoder
+        how = f"; cuDNN reads whole sentences in the {' and the '.join(fused)}" if fused else ""
+        return f"forward and backward pass: a plain TensorFlow graph{how}"
+    rounded = "; factors of products are rounded to bfloat16" if execution.rounds else ""
+    if execution.rounds and multiplies_bfloat16() is False:
+        rounded += ", which this processor has no instructions for: float32 would be as fast"
+    return f"forward and backward pass: compiled by XLA{rounded}"
+
+
+def execution_of(config: TrainConfig) -> Execution:
+    """Returns how a training step of ``config`` is executed on this machine."""
+    return choose_execution(config.xla, len(tf.config.list_logical_devices("GPU")), config.precision)

@@ -52,7 +52,7 @@ def read_log(path: Path) -> list[dict[str, float]]:
     return [json.loads(line) for line in lines]
 
 
-class Interval:
+class LogInterval:
     """What is averaged between two rows of the log. Its tensors are read when the row is made, not before."""
 
     def __init__(self) -> None:

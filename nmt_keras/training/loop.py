@@ -19,7 +19,7 @@ from nmt_keras.models.seq2seq import Seq2Seq
 from nmt_keras.training.checkpoint_index import mend_records, newest
 from nmt_keras.training.checkpoints import Checkpoints, Progress
 from nmt_keras.training.distribution import ReplicatedUpdater, is_chief
-from nmt_keras.training.log import Interval, Log, Unwritten
+from nmt_keras.training.log import Log, LogInterval, Unwritten
 from nmt_keras.training.schedules import learning_rate
 from nmt_keras.training.signals import Interrupted, StopSignals, stop_signals
 from nmt_keras.training.step import Metrics, Updater
@@ -126,7 +126,7 @@ def train(
     # variables of TensorFlow are read and written around checkpoints and looks at their soundness alone
     begin = progress.position
     position = begin._replace(batch=begin.batch - 1)  # of the last batch seen
-    interval, row = Interval(), dict[str, float]()
+    interval, row = LogInterval(), dict[str, float]()
 
     def is_due() -> bool:
         """Whether the model is validated after this step."""
@@ -183,7 +183,7 @@ def train(
                         f"step {step}: {row['skipped']} of the last {len(interval.metrics)} updates were skipped, "
                         "as their loss or gradient was not finite"
                     )
-                interval = Interval()
+                interval = LogInterval()
             show(step, total_steps, row)
             number = updater.agreed(stopped(), due=step % STEPS_TO_AGREE == 0)
             saving = step % config.checkpoint_every == 0 or step == settling or number is not None

@@ -20,7 +20,7 @@ from nmt_keras.corpus.batches import Batch, BatchSource, Bucket
 from nmt_keras.layers.dropout import Randomness
 from nmt_keras.layers.matmul import rounded_factors
 from nmt_keras.models.seq2seq import Seq2Seq
-from nmt_keras.training.execution import choose_execution
+from nmt_keras.training.execution import execution_of
 from nmt_keras.training.loss import Loss, guided_alignment, masked_cross_entropy
 from nmt_keras.training.optimizers import build_optimizer, clip, global_norm
 from nmt_keras.training.schedules import learning_rate, sampling_probability
@@ -110,8 +110,7 @@ class Updater:
         self.variables = list(model.trainable_variables)
         self.optimizer = build_optimizer(config, self.variables)
         self.health = Health(scaled=config.precision == "float16")
-        gpus = len(tf.config.list_logical_devices("GPU"))
-        self.compiled, _, self.rounds, policy = choose_execution(config.xla, gpus, config.precision)
+        self.compiled, _, self.rounds, policy = execution_of(config)
         if self.rounds and model.dtype_policy.name != policy:
             raise ValueError(
                 f"model: compiled in bfloat16 on a CPU, expected one of policy {policy}, got "

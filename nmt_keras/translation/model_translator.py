@@ -22,10 +22,10 @@ from nmt_keras.search import (
     beam_search,
     gnmt_length,
     greedy,
+    hashed_uniform,
     log_likelihood,
     plain_length,
     sample,
-    uniform,
 )
 from nmt_keras.search.shortlist import Narrowed, Shortlist
 from nmt_keras.text import Tokenizer, Tokens
@@ -70,8 +70,8 @@ class ModelTranslator(Translator):
         super().__init__(name="translator")
         if search.shortlist and shortlist is None:
             raise ValueError(
-                f"SearchConfig.shortlist: expected 0 where no shortlist was learnt, received {search.shortlist}. A run "
-                "learns one when it is trained: give its `nmt train` again, which adds what is missing."
+                f"SearchConfig.shortlist: expected 0, as the run has no lexical table, received {search.shortlist}. "
+                "Learn one with `nmt shortlist RUN`, or Run.learn_shortlist in Python."
             )
         self.source_tokenizer, self.target_tokenizer, self.model, self.search = (
             source_tokenizer,
@@ -254,7 +254,7 @@ class ModelTranslator(Translator):
         if config.temperature > 0.0:
             return sample(
                 *given,
-                noise=uniform(text, tf.maximum(config.max_tokens, tf.reduce_max(limits)), config.seed),
+                noise=hashed_uniform(text, tf.maximum(config.max_tokens, tf.reduce_max(limits)), config.seed),
                 temperature=config.temperature,
                 top_k=config.top_k,
                 top_p=config.top_p,

@@ -7,18 +7,14 @@ A sentence ends in the token "", END.
 
 from __future__ import annotations
 
-import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-SPACE = "▁"
-
-Link = tuple[int, int]
-"""A source word and a target word that belong together, by their positions from 0."""
+from nmt_keras.corpus.alignments import SPACE, Link, words_of_tokens
 
 
 class WordAlignment(NamedTuple):
@@ -56,7 +52,7 @@ def align_words(source_tokens: Sequence[str], target_tokens: Sequence[str], alig
 
 
 def written_words(aligned: WordAlignment, source: str, target: str) -> WordAlignment:
-    """The alignment of what spaces separate in ``source`` and ``target``, as other tools count words.
+    """The alignment of what white space separates in ``source`` and ``target``, as other tools count words.
 
     A word text's tokens "casa" and "," are one word of "La casa, Tom"; END stays a word of its own. Where a word is not
     found in its sentence, in order, the words of that side stay as they are.
@@ -74,35 +70,6 @@ def links(aligned: WordAlignment) -> list[Link]:
     ends_source, ends_target = (len(words) - 1 if words[-1] == "" else None for words in aligned[:2])
     seen = [(int(np.argmax(row)), t) for t, row in enumerate(aligned.weights) if t != ends_target and row.any()]
     return sorted((s, t) for s, t in seen if s != ends_source)
-
-
-def to_pharaoh(linked: Iterable[Link]) -> str:
-    """Links as a line of the Pharaoh format: "0-0 1-2", source before target, from 0."""
-    return " ".join(f"{source}-{target}" for source, target in linked)
-
-
-class GoldLinks(NamedTuple):
-    """What annotators linked in one sentence pair."""
-
-    sure: frozenset[Link]
-    possible: frozenset[Link]  # the sure ones included
-
-
-def from_pharaoh(line: str, where: str = "line") -> GoldLinks:
-    """The links of a Pharaoh line: ``i-j`` is sure, ``ipj`` possible.
-
-    Raises:
-        ValueError: something else stands there; ``where`` names the line.
-    """
-    sure: set[Link] = set()
-    possible: set[Link] = set()
-    for item in line.split():
-        match = re.fullmatch(r"(\d+)([-p])(\d+)", item)
-        if match is None:
-            raise ValueError(f"{where}: expected links such as 0-0 (sure) or 1p2 (possible), received {item!r:.40}.")
-        link = int(match[1]), int(match[3])
-        (sure if match[2] == "-" else possible).add(link)
-    return GoldLinks(frozenset(sure), frozenset(sure | possible))
 
 
 class _Word(NamedTuple):
@@ -129,20 +96,14 @@ def _is_blank(text: str) -> bool:
 
 
 def _in_sentence(words: Sequence[str], sentence: str) -> list[_Word]:
-    """Words by what spaces separate in ``sentence``."""
-    sentence = unicodedata.normalize("NFC", sentence)
-    spans = [(match.start(), match.end()) for match in re.finditer(r"[^ \t]+", sentence)]
-    found = [_Word(sentence[start:end], []) for start, end in spans]
+    """Returns words by what white space separates in ``sentence``; as they are if one is not found there."""
     end = [_Word("", [len(words) - 1])] if words[-1] == "" else []
-    reached = here = 0
-    for position, word in enumerate(words[: len(words) - len(end)]):
-        start = sentence.find(unicodedata.normalize("NFC", word), reached)
-        if start < 0:
-            return [_Word(text, [position]) for position, text in enumerate(words)]
-        reached = start + len(word)
-        while here < len(spans) - 1 and spans[here][1] <= start:
-            here += 1
-        found[here].positions.append(position)
+    places = words_of_tokens(sentence, words[: len(words) - len(end)])
+    if -1 in places:
+        return [_Word(text, [position]) for position, text in enumerate(words)]
+    found = [_Word(text, []) for text in unicodedata.normalize("NFC", sentence).split()]
+    for position, place in enumerate(places):
+        found[place].positions.append(position)
     return found + end
 
 

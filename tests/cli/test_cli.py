@@ -20,12 +20,17 @@ from tiny import TINY_RECIPE
 
 import nmt_keras
 from nmt_keras import cli, demo
-from nmt_keras.cli import corpora, lines
-from nmt_keras.config import CorpusConfig, Recipe, SearchConfig
-from nmt_keras.corpus import CorpusUnavailable, Pair, SplitCorpus
+from nmt_keras.cli import lines
+from nmt_keras.config import Recipe, SearchConfig
+from nmt_keras.corpus import CorpusUnavailable, Pair
+from nmt_keras.corpus.alignments import to_pharaoh
+from nmt_keras.corpus.loading import sample_corpus
+from nmt_keras.corpus.options import CorpusOptions
 from nmt_keras.export import read_manifest
 from nmt_keras.recipes import RECIPES
-from nmt_keras.translation.word_alignment import align_words, links, to_pharaoh, written_words
+from nmt_keras.runs.directory import read_recipe, write_recipe
+from nmt_keras.runs.origin import write_origin
+from nmt_keras.translation.word_alignment import align_words, links, written_words
 from serve.limits import Limits
 from serve.options import Options
 
@@ -87,26 +92,11 @@ def test_help_needs_no_tensorflow_no_network_library_and_no_matplotlib():
     assert found.stdout == "set()\n"
 
 
-@pytest.mark.parametrize("name", cli.COMMANDS)
-def test_every_command_has_a_help_that_names_it(name, capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "200")
-    with pytest.raises(SystemExit) as stop:
-        cli.main([name, "--help"])
-    assert stop.value.code == 0
-    assert "usage: " in capsys.readouterr().out
-
-
 def test_a_mistyped_command_names_the_nearest(capsys):
     code, told = fails(["trian", "--minutes", "3"], capsys)
     assert code == 2
     assert "Did you mean 'train'?" in told
     assert told.count("\n") == 1
-
-
-def test_a_mistyped_recipe_names_the_nearest(capsys):
-    code, told = fails(["train", "rnnserch-small", "--corpus", "sample"], capsys)
-    assert code == 2
-    assert "Did you mean 'rnnsearch-small'?" in told
 
 
 def test_a_mistyped_option_names_the_nearest(capsys):
@@ -153,12 +143,6 @@ def test_bash_completes_commands_options_choices_and_recipes(typed, offered, com
     assert [word for word in completing(*typed.split()) if word] == offered
 
 
-@pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_other_shells_complete_recipes_too(shell, capsys):
-    cli.main(["completion", shell])
-    assert capsys.readouterr().out.count("RECIPES = ['rnnsearch-small', 'sample', ") == 1
-
-
 def test_single_fields_of_a_recipe_are_changed_on_the_command_line():
     command = cli.parse(
         ["train", "luong-base", "--model.dropout", "0.3", "--train.learning-rate", "0.5", "--minutes", "5"]
@@ -182,16 +166,6 @@ def test_a_value_that_cannot_be_is_told_with_its_name(capsys):
     assert "ModelConfig.dropout" in told
     assert "1.5" in told
     assert "Traceback" not in told
-
-
-@pytest.mark.parametrize(("index", "printed"), [(0, "runs/mine\n"), (1, "")])
-def test_of_several_workers_the_first_alone_prints_the_run_s_folder(index, printed, monkeypatch, capsys):
-    job = {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": index}}
-    monkeypatch.setenv("TF_CONFIG", json.dumps(job))
-    monkeypatch.setattr(corpora.CorpusOptions, "load", lambda *_, **__: None)
-    monkeypatch.setattr(cli.Train, "train", lambda *_: Path("runs/mine"))
-    cli.main(["train", "--corpus", "sample"])
-    assert capsys.readouterr().out == printed
 
 
 def test_how_long_to_train_is_said_once():
@@ -219,9 +193,7 @@ def test_a_long_sentence_is_no_path(command, tmp_path):
 
 
 def test_options_start_from_the_run_that_is_asked_and_from_none_that_is_named_after_it(tmp_path):
-    (tmp_path / "recipe.json").write_text(
-        replace(RECIPES["sample"], search=SearchConfig(beam_size=7)).to_json(), encoding="utf-8"
-    )
+    write_recipe(tmp_path, replace(RECIPES["sample"], search=SearchConfig(beam_size=7)))
     run, exported = str(tmp_path), str(tmp_path / "exported")
     assert cli.parse(["translate", run]).search.beam_size == 7
     assert cli.parse(["translate", "--json", run]).search.beam_size == 7
@@ -233,8 +205,7 @@ def test_options_start_from_the_run_that_is_asked_and_from_none_that_is_named_af
 def test_the_runs_of_an_ensemble_are_not_the_one_whose_values_options_start_from(tmp_path):
     for name, beam in (("a", 3), ("b", 7)):
         (tmp_path / name).mkdir()
-        recipe = replace(TINY_RECIPE, search=SearchConfig(beam_size=beam))
-        (tmp_path / name / "recipe.json").write_text(recipe.to_json(), "utf-8")
+        write_recipe(tmp_path / name, replace(TINY_RECIPE, search=SearchConfig(beam_size=beam)))
     run, joins = str(tmp_path / "a"), str(tmp_path / "b")
     assert cli.parse(["evaluate", "--ensemble", joins, "--json", run]).search.beam_size == 3
     assert cli.parse(["evaluate", run, "--ensemble", joins]).search.beam_size == 3
@@ -242,22 +213,12 @@ def test_the_runs_of_an_ensemble_are_not_the_one_whose_values_options_start_from
 
 def test_a_run_is_found_however_its_option_is_written(tmp_path):
     recipe = replace(RECIPES["luong-base"], search=SearchConfig(beam_size=7))
-    (tmp_path / "recipe.json").write_text(recipe.to_json(), encoding="utf-8")
-    corpora.CorpusOptions(("sample",)).keep(tmp_path)
+    write_recipe(tmp_path, recipe)
+    write_origin(tmp_path, CorpusOptions(("sample",)))
     for named in (["--run", str(tmp_path)], [f"--run={tmp_path}"]):
         command = cli.parse(["train", *named])
         assert command.chosen() == recipe
         assert (command.run, command.data.corpus) == (tmp_path, ("sample",))
-
-
-@pytest.mark.long
-def test_options_start_from_what_the_run_says(run_folder):
-    recipe = json.loads((run_folder / "recipe.json").read_text())
-    assert cli.parse(["translate", str(run_folder), "--search.beam-size", "3"]).search == SearchConfig(
-        beam_size=3, max_tokens=recipe["search"]["max_tokens"]
-    )
-    assert cli.parse(["train", "--run", str(run_folder)]).chosen() == Recipe.from_json(json.dumps(recipe))
-    assert cli.parse(["evaluate", str(run_folder)]).data.corpus == ("sample",)
 
 
 # --- lines in, lines out
@@ -313,19 +274,6 @@ def test_pairs_come_from_the_columns_that_are_named(tmp_path):
         list(lines.pair_blocks([file], (2, 0)))
 
 
-def test_a_line_that_is_no_pair_is_named(tmp_path):
-    (tmp_path / "pairs.tsv").write_text("uno\tone\ndos two\n")
-    with pytest.raises(ValueError, match=r"pairs\.tsv:2: expected source<TAB>target, received 'dos two'"):
-        list(lines.pair_blocks([str(tmp_path / "pairs.tsv")]))
-
-
-def test_files_of_different_length_are_refused(tmp_path):
-    (tmp_path / "es").write_text("uno\ndos\n")
-    (tmp_path / "en").write_text("one\n")
-    with pytest.raises(ValueError, match=r"en ends before line 2"):
-        list(lines.pair_blocks([str(tmp_path / "es"), str(tmp_path / "en")]))
-
-
 def test_standard_input_is_translated_line_by_line(run_folder, type_in, capsys):
     expected = [found.text for found in nmt_keras.load(run_folder).translate(SENTENCES)]
     type_in("\n\n".join(SENTENCES).encode())
@@ -354,14 +302,6 @@ def test_json_has_a_row_for_every_line_and_a_record_for_every_sentence(run_folde
     assert row["translation"] == " ".join(part["translation"] for part in row["sentences"])
 
 
-def test_n_best_lists_are_numbered_by_line_and_ranked(run_folder, capsys):
-    found = answers(["translate", str(run_folder), *SENTENCES, "--n-best", "3"], capsys)
-    rows = [re.fullmatch(r"(\d) \|\|\| (.*) \|\|\| (-?\d+\.\d{4})", line).groups() for line in found]
-    assert [row[0] for row in rows] == ["0"] * 3 + ["1"] * 3
-    scores = [float(row[2]) for row in rows[:3]]
-    assert scores == sorted(scores, reverse=True)
-
-
 def test_n_best_lists_as_json_are_those_that_the_translator_makes(run_folder, capsys):
     translator = nmt_keras.load(run_folder)
     expected = translator.with_search(replace(translator.search, beam_size=2, n_best=2)).translate_nbest(SENTENCES)
@@ -382,15 +322,6 @@ def test_search_options_change_the_search(run_folder, capsys):
     assert len(json.loads(line)["sentences"][0]["tokens"]) <= 2
     (line,) = answers(["translate", str(run_folder), SENTENCES[0], "--search.min-tokens", "4", "--json"], capsys)
     assert len(json.loads(line)["sentences"][0]["tokens"]) >= 4
-
-
-def test_scores_are_the_log_probabilities_of_given_pairs(run_folder, pairs, type_in, capsys):
-    expected = nmt_keras.load(run_folder).score(
-        [pair.source for pair in pairs[:5]], [pair.target for pair in pairs[:5]]
-    )
-    type_in("".join(f"{pair.source}\t{pair.target}\n" for pair in pairs[:5]).encode())
-    found = answers(["score", str(run_folder)], capsys)
-    assert [float(line) for line in found] == pytest.approx([score.log_prob for score in expected], abs=1e-3)
 
 
 def test_scores_as_json_add_up_token_by_token(run_folder, pairs, type_in, capsys):
@@ -502,7 +433,7 @@ def test_commands_that_translate_give_each_batch_one_thread_unless_the_environme
 def test_tensorflow_is_imported_without_what_keras_would_import_for_parts_that_no_command_calls():
     program = (
         "import gc, sys; from nmt_keras.cli.quiet import UNUSED, import_tensorflow; gc.enable(); import_tensorflow(); "
-        "import nmt_keras.runs.experiment; print([name for name in UNUSED if name in sys.modules]); "
+        "import nmt_keras.runs.run; print([name for name in UNUSED if name in sys.modules]); "
         "import matplotlib.pyplot, sklearn.model_selection; print(gc.isenabled(), gc.get_freeze_count() > 0)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -559,7 +490,7 @@ def test_an_interruption_before_the_first_checkpoint_has_its_own_words(monkeypat
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(corpora.CorpusOptions, "load", interrupted)
+    monkeypatch.setattr("nmt_keras.corpus.loading.load_corpus", interrupted)
     code, told = fails(["train"], capsys)
     assert code == 130
     assert "nmt: interrupted. The same command goes on" in told
@@ -570,7 +501,7 @@ def test_a_termination_while_training_is_prepared_is_told_and_names_its_signal(m
         os.kill(os.getpid(), signal.SIGTERM)
 
     before = signal.getsignal(signal.SIGTERM)
-    monkeypatch.setattr(corpora.CorpusOptions, "load", terminated)
+    monkeypatch.setattr("nmt_keras.corpus.loading.load_corpus", terminated)
     code, told = fails(["train"], capsys)
     assert code == 143
     assert "nmt: stopped by SIGTERM. The same command goes on" in told
@@ -584,7 +515,7 @@ def offline(monkeypatch, tmp_path):
     def unavailable(*_):
         raise CorpusUnavailable("http://127.0.0.1/none.zip", "the server cannot be reached")
 
-    monkeypatch.setattr("nmt_keras.corpus.fetch_corpus", unavailable)
+    monkeypatch.setattr("nmt_keras.corpus.loading.fetch_corpus", unavailable)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -596,118 +527,14 @@ def test_training_without_a_network_stops_rather_than_train_on_the_sample(offlin
     assert list(offline.iterdir()) == []
 
 
-# --- corpora
-
-
-@pytest.mark.parametrize(
-    ("file", "name"),
-    [
-        ("data/spa-eng.zip", "spa-eng"),
-        ("my.data.tsv.gz", "my.data"),
-        ("sample.tsv", "sample-file"),
-        ("a:b c.txt", "a_b_c"),
-        (".hidden.tsv", "hidden"),
-    ],
-)
-def test_a_corpus_is_called_after_its_file_and_never_like_the_sample(file, name):
-    assert corpora.corpus_name(file) == name
-
-
-def test_a_corpus_file_without_a_name_is_refused():
-    with pytest.raises(ValueError, match=r"corpus: expected a file with a name .* received \.tsv\."):
-        corpora.corpus_name(".tsv")
-
-
-def test_two_files_are_called_by_what_they_share():
-    assert corpora.CorpusOptions(("data/europarl.es", "data/europarl.en")).name == "europarl"
-    assert corpora.CorpusOptions(("train.es.gz", "train.en.gz")).name == "train"
-    assert corpora.CorpusOptions(("spanish.txt", "english.txt")).name == "spanish"
-
-
-def sample_file(path: Path, pairs: int = 360) -> list[Pair]:
-    """Writes a TSV of sample sentences, target first; answers its pairs."""
-    whole = corpora.built_in_sample()
-    taken = [*whole.train[: pairs - 60], *whole.valid[:30], *whole.test[:30]]
-    path.write_text("".join(f"{pair.target}\t{pair.source}\n" for pair in taken), encoding="utf-8")
-    return taken
-
-
-def test_columns_can_be_in_either_order_and_sides_in_two_files(tmp_path):
-    pairs = sample_file(tmp_path / "en-es.tsv")
-    (tmp_path / "es-en.tsv").write_text("".join(f"{p.source}\t{p.target}\n" for p in pairs), encoding="utf-8")
-    (tmp_path / "both.es").write_text("".join(f"{p.source}\n" for p in pairs), encoding="utf-8")
-    (tmp_path / "both.en").write_text("".join(f"{p.target}\n" for p in pairs), encoding="utf-8")
-    for options in (
-        corpora.CorpusOptions((str(tmp_path / "en-es.tsv"),)),
-        corpora.CorpusOptions((str(tmp_path / "es-en.tsv"),), source_column=0, target_column=1),
-        corpora.CorpusOptions((str(tmp_path / "both.es"), str(tmp_path / "both.en"))),
-    ):
-        corpus = options.load(CorpusConfig(), tmp_path, lambda _: None)
-        assert sorted([*corpus.train, *corpus.valid, *corpus.test]) == sorted(pairs)
-
-
-def test_both_directions_of_one_file_are_tested_on_the_same_pairs(tmp_path):
-    sample_file(tmp_path / "en-es.tsv")
-    file = (str(tmp_path / "en-es.tsv"),)
-    there = corpora.CorpusOptions(file).load(CorpusConfig(), tmp_path, lambda _: None)
-    back = corpora.CorpusOptions(file, source_column=0, target_column=1).load(CorpusConfig(), tmp_path, lambda _: None)
-    for part in ("train", "valid", "test"):
-        turned = [Pair(pair.target, pair.source) for pair in getattr(back, part)]
-        assert turned == list(getattr(there, part))
-    assert (there.key_side, back.key_side) == ("target", "source")
-
-
-def test_another_version_of_the_spanish_english_corpus_is_told(tmp_path):
-    sample_file(tmp_path / "spa-eng.tsv")
-    told: list[str] = []
-    corpora.CorpusOptions((str(tmp_path / "spa-eng.tsv"),)).load(CorpusConfig(), tmp_path, told.append)
-    assert any("another version" in sentence for sentence in told)
-
-
-def test_a_recipe_says_what_it_takes_of_the_corpus(tmp_path):
-    pairs = sample_file(tmp_path / "pairs.tsv", pairs=400)
-    wanted = CorpusConfig(first=200, split="shuffled-groups")
-    corpus = corpora.CorpusOptions((str(tmp_path / "pairs.tsv"),)).load(wanted, tmp_path, lambda _: None)
-    parts = (corpus.train, corpus.valid, corpus.test)
-    assert sum(len(part) for part in parts) == 200
-    assert {pair for part in parts for pair in part} == set(pairs[:200])
-
-
-def test_languages_are_codes_and_known_where_the_corpus_is():
-    assert corpora.CorpusOptions().languages == ("es", "en")
-    assert corpora.CorpusOptions(("sample",)).languages == ("es", "en")
-    assert corpora.CorpusOptions(("a.tsv",), target_language="zh-TW").languages == (None, "zh-TW")
-    with pytest.raises(ValueError, match=r"--target-language: expected a language code such as es"):
-        corpora.CorpusOptions(target_language="Chinese (simplified)")
-
-
-def test_languages_stay_with_a_run_that_has_a_recipe(tmp_path):
-    run, named = tmp_path / "run", corpora.CorpusOptions(("a.tsv",), source_language="es", target_language="en")
-    named.keep(run)
-    unnamed = corpora.CorpusOptions(("a.tsv",), source_column=0, target_column=1)
-    assert unnamed.with_languages_of(run).languages == (None, None)  # it came to nothing, and is begun anew
-    (run / "recipe.json").write_text("{}")
-    assert unnamed.with_languages_of(run).languages == ("es", "en")
-    assert replace(unnamed, target_language="eu").with_languages_of(run).languages == ("es", "eu")
-
-
-def test_a_run_keeps_how_its_corpus_was_read(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    options = corpora.CorpusOptions(("a.ja", "a.en"), source_language="ja", target_language="en", max_malformed=0.5)
-    options.keep(tmp_path / "run")
-    kept = corpora.corpus_of(tmp_path / "run")
-    assert kept == replace(options, corpus=(str(tmp_path / "a.ja"), str(tmp_path / "a.en")))
-    corpora.CorpusOptions(("sample",)).keep(tmp_path / "run")
-    assert corpora.corpus_of(tmp_path / "run").corpus == ("sample",)
-
-
 # --- whole ways
 
 
 @pytest.mark.saved_model
 def test_any_two_files_become_a_run_which_is_evaluated_on_what_it_has_not_seen(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    pairs = sample_file(tmp_path / "unused.tsv")
+    sample = built_in_beginning(300)
+    pairs = [*sample.train, *sample.valid, *sample.test]
     Path("home.es").write_text("".join(f"{pair.source}\n" for pair in pairs), encoding="utf-8")
     Path("home.en").write_text("".join(f"{pair.target}\n" for pair in pairs), encoding="utf-8")
     small = shlex.split(
@@ -813,8 +640,8 @@ def test_runs_that_translate_together_are_evaluated_as_one_system(run_folder, pa
 @pytest.mark.saved_model
 def test_an_exported_version_stands_beside_a_run_unless_a_search_is_asked_for(run_folder, pairs, tmp_path, capsys):
     wide = shutil.copytree(run_folder, tmp_path / "wide")
-    recipe = Recipe.from_json((wide / "recipe.json").read_text("utf-8"))
-    (wide / "recipe.json").write_text(replace(recipe, search=replace(recipe.search, beam_size=3)).to_json(), "utf-8")
+    recipe = read_recipe(wide)
+    write_recipe(wide, replace(recipe, search=replace(recipe.search, beam_size=3)))
     (exported,) = answers(["export", str(wide), "--to", str(tmp_path / "models")], capsys)
     file = tmp_path / "own.tsv"
     file.write_text("".join(f"{pair.target}\t{pair.source}\n" for pair in pairs[100:103]), encoding="utf-8")
@@ -837,7 +664,7 @@ def test_gold_links_need_a_line_for_every_pair(run_folder, pairs, tmp_path, caps
     files = ["--pairs", str(tmp_path / "own.tsv"), "--gold", str(tmp_path / "gold")]
     code, told = fails(["evaluate", str(run_folder), *files], capsys)
     assert code == 1
-    assert "--gold: expected 3 lines, one a pair, received 1" in told
+    assert "--gold: expected 3 lines" in told
 
 
 def test_a_run_is_not_evaluated_on_another_corpus_by_mistake(run_folder, capsys):
@@ -884,18 +711,10 @@ def test_serving_is_left_to_the_embedded_server(monkeypatch):
     ]
 
 
-def test_what_cannot_be_served_is_told_as_any_error(tmp_path, capsys):
-    code, told = fails(["serve", "--model-dir", str(tmp_path / "none")], capsys)
-    assert code == 1
-    assert re.fullmatch(
-        r"nmt: --model-dir: expected a folder, received .*none\. Export a model into it first\.\n", told
-    )
-
-
 @pytest.mark.server
 def test_the_demo_without_a_network_does_its_whole_job_on_the_sample_and_then_reuses_it(offline, monkeypatch, capfd):
-    small = built_in_beginning(160)
-    monkeypatch.setattr("nmt_keras.cli.demo.built_in_sample", lambda *_: small)
+    small = built_in_beginning(160, 20)
+    monkeypatch.setattr("nmt_keras.corpus.loading.sample_corpus", lambda *_: small)
     monkeypatch.setattr("nmt_keras.cli.demo.SAMPLE", replace(TINY_RECIPE, name="sample"))
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     cli.main(["demo"])
@@ -918,11 +737,10 @@ def test_the_demo_without_a_network_does_its_whole_job_on_the_sample_and_then_re
     assert re.search(r"train.minutes None -> 7.0.*remove runs/sample", told)
 
 
-def built_in_beginning(pairs: int) -> SplitCorpus:
-    """The sample's first pairs of each part."""
-    whole = corpora.built_in_sample()
-    parts: list[list[Pair]] = [list(part[:pairs]) for part in whole[1:4]]
-    return SplitCorpus(whole.name, parts[0], parts[1][:20], parts[2][:20])
+def built_in_beginning(pairs, held_out=30):
+    """Returns the sample corpus with fewer pairs in each part."""
+    whole = sample_corpus()
+    return whole._replace(train=whole.train[:pairs], valid=whole.valid[:held_out], test=whole.test[:held_out])
 
 
 def test_the_readme_shows_the_very_request_that_the_demo_sends():

@@ -16,10 +16,12 @@ import tensorflow as tf
 from tiny import TINY_RECIPE
 
 from nmt_keras import cli
-from nmt_keras.cli.corpora import SAMPLE_NAME, CorpusOptions
-from nmt_keras.corpus import Pair, SplitCorpus, repetitions
+from nmt_keras.corpus import Pair, SplitCorpus
+from nmt_keras.corpus.options import CorpusOptions
+from nmt_keras.corpus.sample import SAMPLE_NAME
 from nmt_keras.recipes import RECIPES
-from nmt_keras.runs.experiment import Experiment
+from nmt_keras.runs import Run
+from nmt_keras.runs.origin import write_origin
 from nmt_keras.training.lock import sole_trainer
 
 TRAIN = replace(TINY_RECIPE.train, steps=4, validations=2, max_to_keep=2, log_every=2)
@@ -46,15 +48,15 @@ def run(pairs, tmp_path_factory):
     """A run with the two checkpoints of steps 2 and 4."""
     folder = tmp_path_factory.mktemp("averaging") / "run"
     parts = SplitCorpus("sample", pairs[:80], pairs[80:100], pairs[100:])
-    Experiment(folder, replace(TINY_RECIPE, train=TRAIN)).train(parts, lambda _: None, lambda *_: None)
-    CorpusOptions((SAMPLE_NAME,)).keep(folder)
+    Run(folder, replace(TINY_RECIPE, train=TRAIN)).train(parts, lambda _: None, lambda *_: None)
+    write_origin(folder, CorpusOptions((SAMPLE_NAME,)))
     return folder
 
 
 def test_the_mean_of_checkpoints_becomes_a_run_like_any_other(run, tmp_path, capsys):
     cli.main(["average", str(run), "--to", str(tmp_path / "mean")])
     assert capsys.readouterr().out.splitlines() == [str(tmp_path / "mean")]
-    mean = Experiment(tmp_path / "mean").translator().model
+    mean = Run(tmp_path / "mean").translator().model
     kept = [tf.train.load_checkpoint(str(run / "checkpoints" / "last" / f"ckpt-{step}")) for step in (2, 4)]
     for number, variable in enumerate(mean.variables):
         one, other = (each.get_tensor(f"weights/all/{number}/.ATTRIBUTES/VARIABLE_VALUE") for each in kept)
@@ -70,16 +72,16 @@ def test_the_mean_of_checkpoints_becomes_a_run_like_any_other(run, tmp_path, cap
 
 
 def test_an_averaged_run_is_not_trained_on(run, pairs, tmp_path):
-    Experiment(run).average(2, tmp_path / "mean")
+    Run(run).average(2, tmp_path / "mean")
     parts = SplitCorpus("sample", pairs[:80], pairs[80:100], pairs[100:])
     reports = []
-    Experiment(tmp_path / "mean").train(parts, reports.append, lambda *_: pytest.fail("an update was made"))
+    Run(tmp_path / "mean").train(parts, reports.append, lambda *_: pytest.fail("an update was made"))
     assert reports == []
 
 
 def test_more_checkpoints_than_are_kept_and_a_folder_in_use_are_refused(run, tmp_path, capsys):
     said = fails(["average", str(run), "--checkpoints", "3", "--to", str(tmp_path / "mean")], capsys)
-    assert "expected 1 to 2, the checkpoints that" in said
+    assert "count: expected 1 to 2" in said
     assert not (tmp_path / "mean" / "recipe.json").exists()
     assert "expected a new run directory" in fails(["average", str(run), "--to", str(run)], capsys)
 
@@ -103,7 +105,7 @@ def test_a_corpus_is_prepared_trained_on_gone_on_with_and_evaluated(pairs, tmp_p
     assert "mine: 110 pairs to train on, 10 to validate. Run directory: run" in said
     assert "as the corpus was prepared: source TokenizerConfig(kind='word'" in said
     assert "valid: BLEU" in said
-    assert Experiment("run").translator().target_tokenizer.vocabulary_size == 90
+    assert Run("run").translator().target_tokenizer.vocabulary_size == 90
     cli.main(["train", "--run", "run"])  # finished; the corpus is known from the run
     assert "mine: 110 pairs" in capsys.readouterr().err
     cli.main(["evaluate", "run", "--part", "valid", "--json"])
@@ -118,14 +120,11 @@ def test_a_corpus_is_prepared_trained_on_gone_on_with_and_evaluated(pairs, tmp_p
     assert "expected the vocabulary that the shards were encoded with" in fails(other, capsys)
 
 
-def test_a_prepared_corpus_needs_pairs_to_validate_on_and_no_other_corpus(tmp_path, capsys):
-    assert "--prepared, --valid: expected both of them" in fails(["train", "--prepared", str(tmp_path)], capsys)
-    both = ["train", "--prepared", str(tmp_path), "--valid", "v.tsv", "--corpus", "c.tsv"]
-    assert "--corpus: expected none with --prepared" in fails(both, capsys)
+def test_a_folder_that_holds_no_prepared_corpus_is_refused(tmp_path, capsys):
     wrong = ["train", "--prepared", str(tmp_path), "--valid", str(tmp_path / "v.tsv")]
     assert "expected a prepared corpus, found none" in fails(wrong, capsys)
     demo = ["demo", "--prepared", str(tmp_path), "--valid", "v.tsv"]
-    assert "--prepared: expected a corpus file here" in fails(demo, capsys)
+    assert "--prepared: expected a corpus file" in fails(demo, capsys)
 
 
 def test_source_and_target_files_are_prepared(pairs, tmp_path, capsys, monkeypatch):
@@ -151,7 +150,7 @@ def test_a_corpus_beside_files_to_validate_and_test_on_is_trained_on_whole(tiny,
     cli.main(["train", "tiny", "--corpus", "mine.tsv", "--valid", valid, "--test", test, "--run", "run"])
     said = capsys.readouterr().err
     assert "mine: 90 pairs to train on, 20 to validate, 11 to test." in said
-    assert re.search(r"--test: [1-9]\d? of 11 pairs share a sentence with the corpus that is trained on", said)
+    assert re.search(r"--test: [1-9]\d? of 11 pairs share a sentence with the training data", said)
     assert "test: BLEU" in said
     cli.main(["train", "--run", "run"])  # finished; all three files are known from the run
     assert "mine: 90 pairs to train on, 20 to validate, 11 to test." in capsys.readouterr().err
@@ -196,7 +195,7 @@ def test_a_run_s_direction_and_languages_are_those_that_it_was_begun_with(tiny, 
 
     said = fails(command, capsys)
     assert f"{run / 'corpus.json'}: the run was trained on" in said
-    assert "this corpus with its columns the other way round. Say which they are" in said
+    assert "columns swapped" in said
     assert (run / "origin.json").read_bytes() == begun
     assert "and which its columns, or evaluate --pairs of your own" in fails(["evaluate", str(run), *back], capsys)
 
@@ -208,33 +207,6 @@ def test_a_run_s_direction_and_languages_are_those_that_it_was_begun_with(tiny, 
     assert json.loads(said.out)["systems"][0]["name"] == "mine-tiny+other"
     assert f"is not the one that {other} was trained without: its scores may be those of sentences" in said.err
     assert f"is not the one that {other} was trained" in fails(["evaluate", other, "--ensemble", str(run)], capsys)
-
-
-def test_parts_of_ones_own_leave_the_corpus_as_it_is_but_for_what_the_recipe_takes_of_it(tiny, pairs):
-    files = write(Path("mine.tsv"), pairs[:90]), write(Path("dev.tsv"), pairs[90:])
-    Path("mine.align").write_text("".join(f"0-{number}\n" for number in range(90)), "utf-8")
-    options = CorpusOptions(files[:1], valid=files[1:], alignments="mine.align")
-    taken = replace(TINY_RECIPE.corpus, first=50)
-    found = options.load(taken, Path("data"), lambda _: None, aligned=True)
-    assert (list(found.train), list(found.valid), list(found.test)) == (pairs[:50], pairs[90:], [])
-    assert found.alignments == [f"0-{number}" for number in range(50)]
-
-
-def test_repetitions_are_pairs_of_which_either_side_is_trained_on():
-    train = [Pair("uno", "one"), Pair("dos", "two")]
-    held = [Pair("¡Uno!", "single"), Pair("tres", "TWO."), Pair("tres", "three")]
-    assert repetitions(held, train) == 2
-    assert repetitions(held, []) == 0
-
-
-def test_parts_of_ones_own_are_refused_where_they_mean_nothing(capsys):
-    assert "--test: expected --valid beside it" in fails(["train", "--test", "t.tsv"], capsys)
-    prepared = ["train", "--prepared", "p", "--valid", "v.tsv", "--test", "t.tsv"]
-    assert "--test: expected none with --prepared" in fails(prepared, capsys)
-    assert "--valid: expected one file, or two" in fails(["train", "--valid", "a", "b", "c"], capsys)
-    assert "--valid: expected --corpus beside it" in fails(["train", "--valid", "v.tsv"], capsys)
-    two = ["train", "--corpus", "a.es", "a.en", "--valid", "v.es", "v.en", "--test", "t.tsv"]
-    assert "--test: expected a TSV, or two files, as --corpus is" in fails(two, capsys)
 
 
 def test_a_missing_tokenizer_is_said_before_training(tiny, pairs, capsys, monkeypatch):
@@ -252,8 +224,7 @@ def test_a_missing_tokenizer_is_said_before_training(tiny, pairs, capsys, monkey
 def test_a_run_directory_that_cannot_be_made_is_told_before_training(tiny, pairs, capsys):
     file = write(Path("mine.tsv"), pairs)
     said = fails(["train", "tiny", "--corpus", file, "--run", "mine.tsv/run"], capsys)
-    assert "mine.tsv/run: expected a run directory that can be written" in said
-    assert said.endswith("Name another (--run), or mend the permissions.\n")
+    assert "mine.tsv/run: expected a run directory" in said
 
 
 def test_a_run_directory_that_is_somebody_elses_now_is_told(tmp_path, monkeypatch):
@@ -271,19 +242,19 @@ def test_a_run_that_another_process_trains_is_refused_and_free_when_that_has_die
         "with sole_trainer(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
     )
     parts = SplitCorpus("sample", pairs[:80], pairs[80:100], pairs[100:])
-    experiment = Experiment(tmp_path, replace(TINY_RECIPE, train=replace(TRAIN, steps=1)))
+    run = Run(tmp_path, replace(TINY_RECIPE, train=replace(TRAIN, steps=1)))
     with subprocess.Popen(
         [sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as other:
         assert other.stdout.readline() == "held\n"
         with pytest.raises(ValueError, match="another process is training it"):
-            experiment.train(parts, lambda _: None, lambda *_: None)
+            run.train(parts, lambda _: None, lambda *_: None)
         assert [path.name for path in tmp_path.iterdir()] == ["lock"]  # what the other one makes of it is not touched
         other.kill()
     with sole_trainer(tmp_path):
         pass
-    experiment.train(parts, lambda _: None, lambda *_: None)
-    assert experiment.step() == 1
+    run.train(parts, lambda _: None, lambda *_: None)
+    assert run.step() == 1
 
 
 def test_a_file_system_that_knows_no_locks_is_trained_on_all_the_same(tmp_path, monkeypatch):
@@ -297,8 +268,8 @@ def test_a_file_system_that_knows_no_locks_is_trained_on_all_the_same(tmp_path, 
 
 def test_a_run_that_another_process_has_begun_meanwhile_with_another_recipe_is_refused(pairs, tmp_path):
     parts = SplitCorpus("sample", pairs[:80], pairs[80:100], pairs[100:])
-    late = Experiment(tmp_path, replace(TINY_RECIPE, train=replace(TRAIN, learning_rate=0.5)))
-    Experiment(tmp_path, replace(TINY_RECIPE, train=TRAIN)).train(parts, lambda _: None, lambda *_: None)
+    late = Run(tmp_path, replace(TINY_RECIPE, train=replace(TRAIN, learning_rate=0.5)))
+    Run(tmp_path, replace(TINY_RECIPE, train=TRAIN)).train(parts, lambda _: None, lambda *_: None)
     with pytest.raises(ValueError, match=r"the run has another recipe: train\.learning_rate"):
         late.train(parts, lambda _: None, lambda *_: None)
 
@@ -320,13 +291,13 @@ def test_alignments_follow_the_pairs_of_their_lines_into_the_training_part(tiny,
     Path("pairs.tsv").write_text("\n".join(rows) + "\n", "utf-8")
     Path("pairs.align").write_text("".join(f"0-0 {number}-{number}\n" for number in range(len(rows))), "utf-8")
     taken = {}
-    original = Experiment.train
+    original = Run.train
 
     def note(self, corpus, *rest):
         taken.update(zip(corpus.train, corpus.alignments, strict=True))
         original(self, corpus, *rest)
 
-    monkeypatch.setattr(Experiment, "train", note)
+    monkeypatch.setattr(Run, "train", note)
     command = ["train", "tiny", "--corpus", "pairs.tsv", "--max-malformed", "0.2"]
     cli.main([*command, "--run", "run", "--alignments", "pairs.align"])
     expected = {pair: f"0-0 {number}-{number}" for number, pair in enumerate(pairs) if number % 10}
@@ -337,36 +308,6 @@ def test_alignments_follow_the_pairs_of_their_lines_into_the_training_part(tiny,
     Path("pairs.align").unlink()
     cli.main(["evaluate", "run", "--json"])  # needs none
     capsys.readouterr()
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        (
-            "0-0\n" * 7,
-            r"--alignments: expected a line for each of the 120 lines of the corpus, received 7 in pairs.align",
-        ),
-        ("0-0\n" * 121, r"for each of the 120 lines of the corpus, received 121 in pairs\.align"),
-        ("0-0\n" * 99 + "0:0\n" + "0-0\n" * 20, r"pairs\.align:100: expected links such as 0-0 1-2, received '0:0'"),
-    ],
-    ids=["too few", "too many", "no links"],
-)
-def test_alignments_of_other_lines_are_refused_before_a_run_is_begun(tiny, pairs, capsys, text, said):
-    write(Path("pairs.tsv"), pairs)
-    Path("pairs.align").write_text(text)
-    found = fails(["train", "tiny", "--corpus", "pairs.tsv", "--run", "run", "--alignments", "pairs.align"], capsys)
-    assert re.search(said, found)
-    assert not Path("run/recipe.json").exists()
-
-
-def test_the_last_pairs_may_have_no_links(tiny, pairs):
-    write(Path("pairs.tsv"), pairs)
-    Path("pairs.align").write_text("0-0\n" * 110 + "\n" * 10)
-    options = CorpusOptions(("pairs.tsv",), alignments="pairs.align")
-    found = options.load(TINY_RECIPE.corpus, Path("data"), lambda _: None, aligned=True)
-    linked = dict(zip(found.train, found.alignments, strict=True))
-    assert {linked[pair] for pair in pairs[:110] if pair in linked} == {"0-0"}
-    assert {linked[pair] for pair in pairs[110:] if pair in linked} == {""}
 
 
 # What training says

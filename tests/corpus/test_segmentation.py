@@ -14,7 +14,7 @@ from nmt_keras.corpus import SplitCorpus
 from nmt_keras.corpus.batches import Batches, Position, choose_buckets
 from nmt_keras.corpus.batching import encode_lines
 from nmt_keras.corpus.sampling import SampledBatches, Segmenter
-from nmt_keras.runs.experiment import Experiment
+from nmt_keras.runs import Run
 from nmt_keras.text import SubwordTokenizer, fit_tokenizer
 
 END = 3
@@ -92,7 +92,7 @@ def test_a_run_of_subwords_trains_on_drawn_segmentations(pairs, tmp_path):
     recipe = replace(TINY_RECIPE, source=text, target=text, train=train)
     corpus = SplitCorpus("sample", pairs[:40], pairs[40:50], pairs[100:])
     steps = []
-    Experiment(tmp_path / "run", recipe).train(corpus, lambda _: None, lambda step, *_: steps.append(step))
+    Run(tmp_path / "run", recipe).train(corpus, lambda _: None, lambda step, *_: steps.append(step))
     assert steps == [1, 2]
 
 

@@ -29,8 +29,7 @@ from nmt_keras.corpus.shards import (
     write_record,
     write_shard,
 )
-from nmt_keras.runs.experiment import Experiment
-from nmt_keras.search.shortlist import load_lexical_table
+from nmt_keras.runs import Run
 from nmt_keras.text import fit_tokenizer, load_tokenizer
 
 COLUMNS = {"source_column": 0, "target_column": 1}
@@ -471,7 +470,7 @@ def test_a_run_trains_on_a_prepared_corpus_and_goes_on(corpus, pairs, tmp_path):
     reports = []
 
     def train(show):
-        Experiment(tmp_path / "run", recipe).train_prepared(corpus, "sample", pairs[:10], reports.append, show)
+        Run(tmp_path / "run", recipe).train_prepared(corpus, "sample", pairs[:10], reports.append, show)
 
     def stop(step, *_):
         if step == 3:
@@ -483,10 +482,9 @@ def test_a_run_trains_on_a_prepared_corpus_and_goes_on(corpus, pairs, tmp_path):
     assert "resuming at step 2 of 4" in reports
     assert any(r.startswith("120 pairs to train on; left out when they were prepared: 1 identical") for r in reports)
     assert reports[-1].startswith("unknown words are replaced by the source's own")
-    assert len(Experiment(tmp_path / "run").translator().translate(["No."])) == 1
+    assert len(Run(tmp_path / "run").translator().translate(["No."])) == 1
     facts = json.loads((tmp_path / "run" / "corpus.json").read_text())
     assert facts["pairs"]["train"] == 120
-    assert load_lexical_table(tmp_path / "run" / "shortlist.npz").by_source.any()
 
 
 def test_some_pairs_are_those_of_whole_shards_evenly_from_all(corpus):
@@ -504,7 +502,7 @@ def test_some_pairs_are_those_of_whole_shards_evenly_from_all(corpus):
 def test_a_recipe_that_the_corpus_was_not_prepared_for_is_refused(corpus, pairs, tmp_path):
     other = replace(TINY_RECIPE, source=replace(TINY_TEXT, lowercase=True))
     with pytest.raises(ValueError, match=r"source: expected the recipe's TokenizerConfig.*lowercase=True"):
-        Experiment(tmp_path, other).train_prepared(corpus, "sample", pairs[:10], print, print)
+        Run(tmp_path, other).train_prepared(corpus, "sample", pairs[:10], print, print)
     short = replace(TINY_RECIPE, train=replace(TINY_RECIPE.train, max_tokens=4))
     with pytest.raises(ValueError, match=r"TrainConfig\.max_tokens: expected at least \d+, the longest side"):
-        Experiment(tmp_path, short).train_prepared(corpus, "sample", pairs[:10], print, print)
+        Run(tmp_path, short).train_prepared(corpus, "sample", pairs[:10], print, print)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from nmt_keras.corpus import Pair
+from nmt_keras.corpus.alignments import GoldLinks
 from nmt_keras.evaluation import report as evaluation
 from nmt_keras.evaluation.report import Report, evaluate, gold_error, read_scores, write_score
 from nmt_keras.translation.records import AlignedPair, Translation
 from nmt_keras.translation.translator import Translator
-from nmt_keras.translation.word_alignment import GoldLinks
 
 PAIRS = [
     Pair("El gato negro duerme aquí.", "The black cat sleeps here."),

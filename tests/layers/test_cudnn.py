@@ -13,8 +13,7 @@ from nmt_keras.layers.cudnn import can_fuse, read_fused
 from nmt_keras.layers.dropout import Randomness
 from nmt_keras.models.encoder import RecurrentEncoder
 from nmt_keras.models.seq2seq import Seq2Seq, build_model
-from nmt_keras.runs.experiment import describe_execution
-from nmt_keras.training.execution import choose_execution
+from nmt_keras.training.execution import choose_execution, describe_execution
 
 SOURCE = tf.constant([[5, 6, 7, 8, 3], [9, 3, 0, 0, 0], [4, 5, 3, 0, 0]])
 FUSED = ["gru-reset-after", "lstm"]

@@ -23,7 +23,7 @@ import nmt_keras
 from nmt_keras import cli
 from nmt_keras.cli.serve import MODELS
 from nmt_keras.recipes import RECIPES
-from nmt_keras.runs.experiment import Experiment
+from nmt_keras.runs import Run
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -80,8 +80,8 @@ def workspace(run_folder, tmp_path_factory):
     folder = tmp_path_factory.mktemp("workspace")
     for name in ("sample", "second"):
         shutil.copytree(run_folder, folder / "runs" / name)
-    experiment = Experiment(folder / "runs" / "sample")
-    experiment.export(experiment.translator(), folder / "saved_models" / "sample")
+    run = Run(folder / "runs" / "sample")
+    run.export(run.translator(), folder / "saved_models" / "sample")
     for kind in ("runs", "saved_models"):
         (folder / kind / "spa-eng").symlink_to(folder / kind / "sample")
     return folder

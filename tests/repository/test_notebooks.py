@@ -22,10 +22,10 @@ from nbclient import NotebookClient
 
 import nmt_keras
 from nmt_keras import cli
-from nmt_keras.cli.corpora import CorpusOptions
 from nmt_keras.corpus import Pair, split_corpus
+from nmt_keras.corpus.options import CorpusOptions
 from nmt_keras.corpus.sample import sample_pairs
-from nmt_keras.runs.experiment import Experiment
+from nmt_keras.runs import Run
 from notebooks import colab
 
 ROOT = Path(__file__).parents[2]
@@ -93,7 +93,7 @@ def sample_run(tmp_path_factory):
     pairs = [Pair(source=spanish, target=english) for english, spanish in sample_pairs()]
     corpus = split_corpus("sample", pairs, key_side="target")
     folder = tmp_path_factory.mktemp("notebooks") / "sample"
-    Experiment(folder, names["RECIPE"]).train(corpus, report=lambda _: None, show=lambda *_: None)
+    Run(folder, names["RECIPE"]).train(corpus, report=lambda _: None, show=lambda *_: None)
     return folder
 
 
@@ -115,7 +115,7 @@ def test_the_second_notebook_trains_from_nothing_and_draws_its_curves(tmp_path):
     notebook = run("2-train", tmp_path)
     assert pictures(notebook) == 2
     assert "BLEU" in printed(notebook)
-    assert Experiment(tmp_path / "runs" / "sample").step() == 20
+    assert Run(tmp_path / "runs" / "sample").step() == 20
 
 
 @pytest.mark.saved_model
@@ -143,7 +143,7 @@ def test_the_fifth_notebook_trains_on_a_file_with_broken_lines_and_its_run_is_ev
 ):
     notebook = run("5-your-own-corpus", tmp_path)
     assert "3 of 12,503 lines malformed: 1 missing column, 1 empty side, 1 invalid UTF-8" in printed(notebook)
-    assert Experiment(tmp_path / "runs" / "mine").step() == 20
+    assert Run(tmp_path / "runs" / "mine").step() == 20
     told = re.search(r"^python -m nmt_keras (evaluate .+)$", printed(notebook), re.MULTILINE)[1]
     monkeypatch.chdir(tmp_path)
     cli.main([*shlex.split(told), "--part", "valid", "--worst", "0", "--json", "--search.max-tokens", "3"])
@@ -160,7 +160,7 @@ def test_the_fifth_notebook_calls_run_corpus_and_command_after_the_file(tmp_path
         def train(self, corpus, **how):
             opened.append(corpus)
 
-    monkeypatch.setattr("nmt_keras.runs.experiment.Experiment", Opened)
+    monkeypatch.setattr("nmt_keras.runs.run.Run", Opened)
     monkeypatch.setattr("nmt_keras.training.read_log", lambda path: None)
     monkeypatch.setattr("nmt_keras.plotting.training_curves", lambda log: None)
     monkeypatch.chdir(tmp_path)

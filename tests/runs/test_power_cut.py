@@ -15,12 +15,13 @@ from power_cut import power_cuts
 from tiny import TINY_RECIPE, TINY_TEXT
 
 import nmt_keras
-from nmt_keras.config import FilterConfig, Recipe
+from nmt_keras.config import FilterConfig
 from nmt_keras.corpus.preparing import prepare
 from nmt_keras.corpus.shards import PreparedCorpus, remove_leftovers
 from nmt_keras.evaluation.report import Report, read_scores, write_score
 from nmt_keras.export.versions import prune, publish, versions
-from nmt_keras.runs.experiment import Experiment, load_runs, write_recipe
+from nmt_keras.runs import Run, load_runs
+from nmt_keras.runs.directory import read_recipe, write_recipe
 from nmt_keras.text import fit_tokenizer, load_tokenizer
 from nmt_keras.training import Updater, read_log
 from nmt_keras.training.checkpoint_index import is_whole, mend_record, newest
@@ -57,7 +58,7 @@ def test_a_recipe_is_the_old_or_the_new_one(folder, old):
 
     def read(folder):
         path = folder / "recipe.json"
-        return Recipe.from_json(path.read_text("utf-8")) if path.exists() else None
+        return read_recipe(path.parent) if path.exists() else None
 
     assert_old_or_new(folder, lambda: write_recipe(folder, TINY_RECIPE), read, old, TINY_RECIPE)
 
@@ -203,7 +204,7 @@ def test_an_averaged_run_is_missing_or_whole(run_folder, folder):
     whole = {}
 
     def work():
-        Experiment(run_folder).average(1, made)
+        Run(run_folder).average(1, made)
         whole.update(files_below(made))
 
     cuts = list(power_cuts(folder, work, folder.parent / "cuts"))

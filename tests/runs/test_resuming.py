@@ -12,11 +12,11 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import bigram
 import numpy as np
 import pytest
 import tensorflow as tf
 from bigram import STEPS, Bigram, Killed, checkpoint_state, config, interrupt, kill, random_batches
-from bigram import Run as PlainRun
 from tiny import TINY_RECIPE
 
 import nmt_keras
@@ -24,13 +24,14 @@ from nmt_keras.config import FilterConfig, TokenizerConfig
 from nmt_keras.corpus import SplitCorpus
 from nmt_keras.corpus.batches import Batches, Position
 from nmt_keras.corpus.preparing import prepare
-from nmt_keras.runs.experiment import Experiment
+from nmt_keras.runs import Run
+from nmt_keras.runs.directory import identity
 from nmt_keras.training import Interrupted, is_finished, load_weights, newest, train
 
 ROOT = Path(nmt_keras.__file__).parents[1]
 
 
-class Run(PlainRun):
+class Trained(bigram.Run):
     """One call of ``train`` that may be told what the run is made of, or to take the previous checkpoint."""
 
     def __call__(self, **options):
@@ -48,7 +49,7 @@ def batches():
 def stopped(batches, tmp_path):
     """A run that was stopped after 9 steps, with checkpoints of steps 5 and 9."""
     with pytest.raises(Interrupted):
-        Run(batches, tmp_path, at={9: interrupt})()
+        Trained(batches, tmp_path, at={9: interrupt})()
     return tmp_path
 
 
@@ -77,15 +78,15 @@ def assert_equal_to_the_bit(found, wanted):
 @pytest.mark.long
 def test_a_run_killed_at_any_place_ends_with_the_weights_of_one_that_was_not(batches, tmp_path, fields):
     settings, losses = config(checkpoint_every=2, **fields), (3.0, 3.5, 2.0, 2.5)
-    whole = Run(batches, tmp_path / "whole", settings, losses=losses)
+    whole = Trained(batches, tmp_path / "whole", settings, losses=losses)
     (tmp_path / "whole").mkdir()
     whole()
     killed = tmp_path / "killed"
     killed.mkdir()
     for step, seen in ((7, losses), (12, losses[1:]), (18, losses[2:])):  # validations come after 5, 10, 15 and 20
         with pytest.raises(Killed):
-            Run(batches, killed, settings, losses=seen, at={step: kill})()
-    Run(batches, killed, settings, losses=losses[3:])()
+            Trained(batches, killed, settings, losses=seen, at={step: kill})()
+    Trained(batches, killed, settings, losses=losses[3:])()
     assert_equal_to_the_bit(checkpoint_state(killed), checkpoint_state(whole.folder))
     assert _last_row(killed) == _last_row(whole.folder)
 
@@ -156,7 +157,7 @@ def test_a_second_interrupt_at_any_moment_of_saving_leaves_a_whole_checkpoint(ba
 
     def run_and_wait():
         try:
-            Run(batches, tmp_path, at={7: both})()
+            Trained(batches, tmp_path, at={7: both})()
         finally:
             second.join()  # where the second one comes after the run
 
@@ -166,7 +167,7 @@ def test_a_second_interrupt_at_any_moment_of_saving_leaves_a_whole_checkpoint(ba
     finally:
         signal.signal(signal.SIGINT, before)
     assert load_weights(Bigram(), tmp_path / "checkpoints") == 5  # the best
-    again = Run(batches, tmp_path, at={8: kill})
+    again = Trained(batches, tmp_path, at={8: kill})
     with pytest.raises(Killed):
         again()
     assert again.steps[0] in (6, 8)
@@ -189,21 +190,21 @@ def test_a_run_whose_batches_are_made_as_it_goes_ends_with_the_weights_of_one_th
             target_column=0, shards=3,
         )  # fmt: skip
 
-    def run(name, show):
-        experiment = Experiment(tmp_path / name, recipe)
+    def carry_out(name, show):
+        run = Run(tmp_path / name, recipe)
         if drawing:
-            experiment.train(corpus, lambda _: None, show)
+            run.train(corpus, lambda _: None, show)
         else:
-            experiment.train_prepared(prepared, "sample", corpus.valid, lambda _: None, show)
+            run.train_prepared(prepared, "sample", corpus.valid, lambda _: None, show)
 
     def stop(step, *_):
         if step == 7:  # 5 batches an epoch; the checkpoint is of step 6
             raise Killed
 
-    run("whole", lambda *_: None)
+    carry_out("whole", lambda *_: None)
     with pytest.raises(Killed):
-        run("killed", stop)
-    run("killed", lambda *_: None)
+        carry_out("killed", stop)
+    carry_out("killed", lambda *_: None)
     assert_equal_to_the_bit(checkpoint_state(tmp_path / "killed"), checkpoint_state(tmp_path / "whole"))
 
 
@@ -222,13 +223,13 @@ def test_a_damaged_checkpoint_is_refused_and_the_whole_one_before_it_is_named_an
 ):
     damage(stopped, 9)
     with pytest.raises(ValueError, match=r"last/ckpt-9: expected a checkpoint.*ckpt-5 before it is whole"):
-        Run(batches, stopped)()
-    again = Run(batches, stopped, at={6: kill})
+        Trained(batches, stopped)()
+    again = Trained(batches, stopped, at={6: kill})
     with pytest.raises(Killed):
         again(previous=True)
     assert again.reports[0].endswith("ckpt-9 cannot be read, set aside; the newest that is whole is ckpt-5")
     assert "resuming at step 5 of 20" in again.reports
-    last = Run(batches, stopped, at={8: interrupt})
+    last = Trained(batches, stopped, at={8: interrupt})
     with pytest.raises(Interrupted):
         last(previous=True)
     assert "set aside" not in last.reports[0]
@@ -240,7 +241,7 @@ def test_where_no_checkpoint_is_whole_none_is_taken(batches, stopped):
     damage(stopped, 5)
     damage(stopped, 9)
     with pytest.raises(ValueError, match=r"last/ckpt-9: expected a checkpoint") as refusal:
-        Run(batches, stopped)(previous=True)
+        Trained(batches, stopped)(previous=True)
     assert "is whole" not in str(refusal.value)
 
 
@@ -249,26 +250,26 @@ def test_a_run_whose_record_of_checkpoints_is_lost_goes_on_from_the_newest_that_
     last = stopped / "checkpoints" / "last"
     lose(last / "checkpoint")
     damage(stopped, 9)
-    again = Run(batches, stopped, at={7: interrupt})
+    again = Trained(batches, stopped, at={7: interrupt})
     with pytest.raises(Interrupted):
         again()
     assert again.reports[0].endswith("lost and is made anew; the newest checkpoint that is whole is ckpt-5")
     assert again.steps == [6, 7]
-    assert Run(batches, stopped)().steps[0] == 8
+    assert Trained(batches, stopped)().steps[0] == 8
 
 
 def test_a_run_killed_between_its_first_checkpoint_and_the_record_goes_on(batches, tmp_path):
     with pytest.raises(Interrupted):
-        Run(batches, tmp_path, at={3: interrupt})()
+        Trained(batches, tmp_path, at={3: interrupt})()
     (tmp_path / "checkpoints" / "last" / "checkpoint").unlink()
     assert not is_finished(tmp_path)
-    assert Run(batches, tmp_path)().steps == list(range(4, STEPS + 1))
+    assert Trained(batches, tmp_path)().steps == list(range(4, STEPS + 1))
 
 
 def test_a_run_whose_record_of_the_best_is_emptied_goes_on_and_keeps_it(batches, stopped):
     (stopped / "checkpoints" / "best" / "checkpoint").write_text("")
     assert load_weights(Bigram(), stopped / "checkpoints") == 9  # the last
-    Run(batches, stopped)()
+    Trained(batches, stopped)()
     assert is_finished(stopped)
     assert load_weights(Bigram(), stopped / "checkpoints") == 5
 
@@ -279,7 +280,7 @@ def test_a_best_checkpoint_that_arrived_by_half_gives_way_when_asked_to(batches,
         data.unlink()
     with pytest.raises(ValueError, match=r"best/ckpt-5: expected a checkpoint.*--options\.previous"):
         load_weights(Bigram(), stopped / "checkpoints")
-    again = Run(batches, stopped, at={11: interrupt}, losses=[3.5])  # the lost one's was 3
+    again = Trained(batches, stopped, at={11: interrupt}, losses=[3.5])  # the lost one's was 3
     with pytest.raises(Interrupted):
         again(previous=True)
     assert again.reports[0].endswith("ckpt-5 cannot be read, set aside; none is left")
@@ -294,8 +295,8 @@ def test_a_best_checkpoint_without_record_or_data_is_set_aside_when_asked_to(bat
     with pytest.raises(
         ValueError, match=r"nor is any of them whole.*ask for the previous checkpoint to set them aside"
     ):
-        Run(batches, stopped)()
-    again = Run(batches, stopped)
+        Trained(batches, stopped)()
+    again = Trained(batches, stopped)
     again(previous=True)
     assert again.reports[0].endswith("none is left")
     assert newest(best) is not None
@@ -312,7 +313,7 @@ def test_a_run_whose_clock_was_ahead_goes_on_from_its_checkpoints(batches, stopp
     for name in ("last", "best"):
         record = stopped / "checkpoints" / name / "checkpoint"
         _add_times(record, begun, written)
-    again = Run(batches, stopped, at={11: interrupt})
+    again = Trained(batches, stopped, at={11: interrupt})
     with pytest.raises(Interrupted):
         again()
     assert again.steps[0] == 10
@@ -325,14 +326,14 @@ def test_a_clock_that_was_ahead_hides_no_damage(batches, stopped):
     _add_times(last / "checkpoint", 1e6, 0.0)
     (last / "ckpt-9.index").unlink()
     with pytest.raises(ValueError, match=r"last/ckpt-9: expected a checkpoint.*ckpt-5 before it is whole"):
-        Run(batches, stopped)()
+        Trained(batches, stopped)()
 
 
 def test_a_record_of_nothing_is_no_hindrance(batches, tmp_path):
     for name in ("last", "best"):
         (tmp_path / "checkpoints" / name).mkdir(parents=True)
         (tmp_path / "checkpoints" / name / "checkpoint").write_text("")
-    assert Run(batches, tmp_path)().steps[0] == 1
+    assert Trained(batches, tmp_path)().steps[0] == 1
 
 
 @pytest.mark.parametrize("lose", [Path.unlink, lambda path: path.write_text("")], ids=["removed", "emptied"])
@@ -341,21 +342,21 @@ def test_a_run_of_which_neither_record_nor_checkpoint_is_whole_does_not_begin_an
     damage(stopped, 5)
     damage(stopped, 9)
     with pytest.raises(ValueError, match=r"last/checkpoint: expected the record of the checkpoints ckpt-5, ckpt-9"):
-        Run(batches, stopped)()
+        Trained(batches, stopped)()
 
 
 def test_a_checkpoint_of_other_shapes_is_refused_with_each_of_them(batches, stopped):
     with pytest.raises(ValueError, match=r"embedding: \[11, 3\] there, \[11, 5\] here; .*kernel: \[3, 11\] there"):
-        Run(batches, stopped, model=Bigram(units=5))()
+        Trained(batches, stopped, model=Bigram(units=5))()
 
 
 def test_a_checkpoint_of_another_run_is_refused_with_what_differs(batches, tmp_path):
     ours = {"train.learning_rate": 0.05, "vocabulary.source": "1f0c", "corpus.train": "77"}
     with pytest.raises(Interrupted):
-        Run(batches, tmp_path, at={3: interrupt})(identity=ours)
+        Trained(batches, tmp_path, at={3: interrupt})(identity=ours)
     theirs = {**ours, "vocabulary.source": "aa31", "train.a_field_of_a_later_version": 1}
     with pytest.raises(ValueError, match=r"vocabulary\.source: '1f0c' there, 'aa31' here") as refusal:
-        Run(batches, tmp_path)(identity=theirs)
+        Trained(batches, tmp_path)(identity=theirs)
     assert "train." not in str(refusal.value)
 
 
@@ -365,10 +366,10 @@ def test_a_vocabulary_that_was_exchanged_is_refused(run_folder, pairs, tmp_path)
     shutil.copytree(folder / "source", folder / "target")
     reader = tf.train.load_checkpoint(str(folder / "checkpoints" / "last"))
     stored = json.loads(reader.get_tensor("progress/identity/.ATTRIBUTES/VARIABLE_VALUE"))
-    experiment = Experiment(folder)
-    now = experiment.identity()
+    run = Run(folder)
+    now = identity(folder, run.recipe)
     assert {name for name in stored if stored[name] != now[name]} == {"vocabulary.target.vocabulary.txt"}
-    model, settings = Experiment(run_folder).translator().model, experiment.recipe.train
+    model, settings = Run(run_folder).translator().model, run.recipe.train
     with pytest.raises(
         ValueError, match=r"expected a checkpoint of this recipe's model; vocabulary\.target\.vocabulary"
     ):
@@ -392,12 +393,12 @@ def test_a_full_disk_is_told_and_leaves_the_last_checkpoint_whole_and_no_litter(
         with pytest.raises(
             OSError, match=r"checkpoint 10 could not be written.*MiB are free.*ckpt-5 is whole.*Make room"
         ):
-            Run(batches, tmp_path, settings, at={9: fill})()
+            Trained(batches, tmp_path, settings, at={9: fill})()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     last = tmp_path / "checkpoints" / "last"
     assert {path.name.split(".")[0] for path in last.iterdir()} == {"checkpoint", "ckpt-5"}
-    assert Run(batches, tmp_path, settings)().steps[0] == 6
+    assert Trained(batches, tmp_path, settings)().steps[0] == 6
 
 
 def test_a_log_that_cannot_be_written_is_named(batches, tmp_path):
@@ -410,15 +411,15 @@ def test_a_log_that_cannot_be_written_is_named(batches, tmp_path):
         with pytest.raises(
             OSError, match=r"log\.jsonl: could not be written; .*MiB are free\. The row of step 9 is missing.*Make room"
         ):
-            Run(batches, tmp_path, at={8: fill})()
+            Trained(batches, tmp_path, at={8: fill})()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert Run(batches, tmp_path)().steps[0] == 6
+    assert Trained(batches, tmp_path)().steps[0] == 6
 
 
 def test_a_folder_that_cannot_be_written_is_named_before_anything_is_computed(batches, tmp_path):
     (tmp_path / "checkpoints").write_text("a file where the folder should be")
-    run = Run(batches, tmp_path)
+    run = Trained(batches, tmp_path)
     with pytest.raises(OSError, match=r"checkpoints: expected a folder that checkpoints can be written into"):
         run()
     assert run.reports == []

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from nmt_keras.config import Recipe, RunOptions
 from nmt_keras.corpus import Pair, SplitCorpus
-from nmt_keras.runs.experiment import Experiment
+from nmt_keras.runs import Run
 
 folder, recipe, corpus, last = Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4])
 options = RunOptions(deterministic="deterministic" in sys.argv)
@@ -24,7 +24,7 @@ def kill(step, *_):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-Experiment(folder, Recipe.from_json(recipe.read_text())).train(
+Run(folder, Recipe.from_json(recipe.read_text())).train(
     SplitCorpus(name, *([Pair(*pair) for pair in part] for part in parts), key_side),
     report=print,
     show=kill,

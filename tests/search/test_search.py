@@ -17,10 +17,10 @@ from nmt_keras.search import (
     beam_search,
     gnmt_length,
     greedy,
+    hashed_uniform,
     log_likelihood,
     plain_length,
     sample,
-    uniform,
 )
 from nmt_keras.search.candidates import largest
 
@@ -514,7 +514,7 @@ def test_a_prefix_is_what_hypotheses_begin_with_and_what_follows_is_searched_fre
     for search in (
         lambda **options: greedy(*given, **options),
         lambda **options: beam_search(*given, width=4, **options),
-        lambda **options: sample(*given, noise=uniform(tf.constant(["a", "b", "c"]), 7, 1), **options),
+        lambda **options: sample(*given, noise=hashed_uniform(tf.constant(["a", "b", "c"]), 7, 1), **options),
     ):
         found, free = search(constraints=Constraints(prefix=prefix)), search()
         assert found.ids[0, 0, :3].numpy().tolist() == [t, h, e]
@@ -615,7 +615,7 @@ def test_a_graph_of_unknown_sizes_finds_what_eager_execution_finds():
         "greedy": lambda *given: greedy(*given),
         "beam": lambda *given: beam_search(*given, width=3, n_best=2),
         "sample": lambda *given: sample(
-            *given, noise=uniform(tf.strings.as_string(given[3]), 9, 1), top_k=5, top_p=0.9
+            *given, noise=hashed_uniform(tf.strings.as_string(given[3]), 9, 1), top_k=5, top_p=0.9
         ),
     }
     logits, limits = tf.constant(tables(5, contexts=29, words=17, seed=2)), tf.constant([1, 9, 4, 2, 7])
@@ -642,7 +642,7 @@ def draw(logits, limit=1, seed=1, **options):
     """Draws tokens from the same logits in every row, at every time."""
     rows = logits.shape[0]
     script = Script(tf.tile(tf.constant(logits, tf.float32)[:, tf.newaxis], [1, limit, 1]))
-    noise = uniform(tf.strings.as_string(tf.range(rows)), limit, seed)
+    noise = hashed_uniform(tf.strings.as_string(tf.range(rows)), limit, seed)
     return sample(spell, no_time(rows), script, tf.fill([rows], limit), noise=noise, **options)
 
 
@@ -700,8 +700,8 @@ def test_a_draw_is_a_pure_function_of_its_noise():
 
 def test_noise_belongs_to_its_key_and_position_and_is_even():
     keys = [f"sentence {i}" for i in range(500)]
-    noise = uniform(tf.constant(keys), 40, seed=3).numpy()
-    np.testing.assert_array_equal(uniform(tf.constant(keys[::-1]), 7, seed=3), noise[::-1, :7])
+    noise = hashed_uniform(tf.constant(keys), 40, seed=3).numpy()
+    np.testing.assert_array_equal(hashed_uniform(tf.constant(keys[::-1]), 7, seed=3), noise[::-1, :7])
     assert (noise >= 0.0).all()
     assert (noise < 1.0).all()
     counts = np.histogram(noise, bins=10, range=(0.0, 1.0))[0]

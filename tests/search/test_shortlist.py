@@ -16,7 +16,8 @@ from nmt_keras.corpus.batches import TokenLists
 from nmt_keras.export import export, load_exported
 from nmt_keras.models.ensemble import Ensemble
 from nmt_keras.models.seq2seq import build_model
-from nmt_keras.runs.experiment import SHORTLIST, Experiment, load_runs
+from nmt_keras.runs import Run, load_runs
+from nmt_keras.runs.directory import SHORTLIST
 from nmt_keras.search.shortlist import (
     LexicalTable,
     Shortlist,
@@ -257,7 +258,7 @@ def test_an_export_searches_with_its_shortlist(narrowing, tmp_path):
 
 def test_a_shortlist_that_was_not_learnt_is_asked_for_in_vain(translator):
     with pytest.raises(
-        ValueError, match=r"SearchConfig.shortlist: expected 0 where no shortlist was learnt, received 5"
+        ValueError, match=r"SearchConfig\.shortlist: .* received 5\. Learn one with `nmt shortlist RUN`"
     ):
         translator.with_search(replace(translator.search, shortlist=5))
 
@@ -275,32 +276,28 @@ def test_settings_that_make_no_sense_are_refused(wrong, message):
         SearchConfig(**wrong)
 
 
-def test_a_run_learns_its_shortlist_and_an_older_one_when_it_is_asked_to_train(pairs, tmp_path):
-    recipe = replace(TINY_RECIPE, search=replace(TINY_RECIPE.search, shortlist=2))
-    parts = SplitCorpus("sample", pairs[:80], pairs[80:100], pairs[100:])
-    run = Experiment(tmp_path / "run", recipe)
-    run.train(parts, report=lambda _: None, show=lambda *_: None)
-    learnt = load_lexical_table(run.folder / SHORTLIST)
+def test_a_run_learns_its_table_on_request_or_when_its_recipe_asks_for_it(pairs, run_folder, tmp_path):
+    asked = shutil.copytree(run_folder, tmp_path / "asked")
+    Run(asked).learn_shortlist(pairs[:80])
+    learnt = load_lexical_table(asked / SHORTLIST)
     assert learnt.by_source.any()
-    assert str(run.translator().search) == "greedy, shortlist 2"
-    assert run.translator().translate(["No."])
+    assert not (run_folder / SHORTLIST).exists()
+
+    recipe = replace(TINY_RECIPE, search=replace(TINY_RECIPE.search, shortlist=2))
+    run = Run(tmp_path / "run", recipe)
+    run.train(SplitCorpus("sample", pairs[:80], pairs[80:100], pairs[100:]), lambda _: None, lambda *_: None)
+    np.testing.assert_array_equal(load_lexical_table(run.folder / SHORTLIST).by_source, learnt.by_source)
     save_lexical_table(learnt._replace(common=learnt.common[:6]), run.folder / SHORTLIST)
     narrow = run.translator()
+    assert str(narrow.search) == "greedy, shortlist 2"
     assert narrow.shortlist.narrows
     for sentence, found in zip(SENTENCES, narrow.translate(SENTENCES), strict=True):
         assert set(ids_of(narrow, found)) <= set(own_words(narrow, sentence, 2))
 
-    (run.folder / SHORTLIST).unlink()
-    with pytest.raises(ValueError, match="give its `nmt train` again"):
-        run.translator()
-    told = []
-    run.train(parts, report=told.append, show=lambda *_: None)
-    assert any("which target tokens compete" in line for line in told)
-    np.testing.assert_array_equal(load_lexical_table(run.folder / SHORTLIST).by_source, learnt.by_source)
 
-
-def test_runs_that_translate_together_have_the_first_one_s_shortlist(run_folder, tmp_path):
+def test_runs_that_translate_together_have_the_first_one_s_shortlist(run_folder, pairs, tmp_path):
     run = shutil.copytree(run_folder, tmp_path / "run")
+    Run(run).learn_shortlist(pairs[:80])
     learnt = load_lexical_table(run / SHORTLIST)
     save_lexical_table(learnt._replace(common=learnt.common[:6]), run / SHORTLIST)
     together, alone = load_runs([run, run_folder]), load_runs([run])

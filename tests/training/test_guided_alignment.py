@@ -10,18 +10,11 @@ from tiny import TINY_RECIPE, TINY_TEXT
 
 from nmt_keras.config import AttentionConfig, TokenizerConfig
 from nmt_keras.corpus import SplitCorpus
-from nmt_keras.corpus.alignments import alignment_of, parse_links, token_links, words_of_tokens
-from nmt_keras.runs.experiment import Experiment
+from nmt_keras.corpus.alignments import alignment_of, token_links, words_of_tokens
+from nmt_keras.runs import Run
 from nmt_keras.text import fit_tokenizer
 from nmt_keras.training import forward
 from nmt_keras.training.loss import guided_alignment
-
-
-def test_a_line_in_pharaoh_s_format_gives_its_links():
-    assert parse_links(" 0-0 1-2\t12-3 ", "here") == [(0, 0), (1, 2), (12, 3)]
-    assert parse_links("", "here") == []
-    with pytest.raises(ValueError, match=r"^alignments, line 7: expected links such as 0-0 1-2, received '1:2'"):
-        parse_links("0-0 1:2", "alignments, line 7")
 
 
 @pytest.mark.parametrize(
@@ -93,9 +86,9 @@ def test_attention_learns_to_follow_the_links_of_a_run(pairs, tmp_path):
     looks = {}
     for name, lines in (("guided", first), ("free", None)):
         recipe = replace(TINY_RECIPE, train=replace(TINY_RECIPE.train, steps=20, batch_size=32, learning_rate=0.05))
-        experiment = Experiment(tmp_path / name, recipe)
-        experiment.train(corpus._replace(alignments=lines), lambda _: None, lambda *_: None)
-        found = experiment.translator().translate([pair.source for pair in corpus.train])
+        run = Run(tmp_path / name, recipe)
+        run.train(corpus._replace(alignments=lines), lambda _: None, lambda *_: None)
+        found = run.translator().translate([pair.source for pair in corpus.train])
         looks[name] = np.mean([translation.alignment[:-1, :2].sum(axis=1).mean() for translation in found])
     assert looks["guided"] > looks["free"] + 0.2
 
@@ -103,7 +96,7 @@ def test_attention_learns_to_follow_the_links_of_a_run(pairs, tmp_path):
 def test_as_many_alignments_as_pairs_are_wanted(pairs, tmp_path):
     corpus = SplitCorpus("sample", pairs[:32], pairs[32:40], pairs[100:], alignments=["0-0"])
     with pytest.raises(ValueError, match="alignments: expected one for each of the 32 training pairs, received 1"):
-        Experiment(tmp_path, TINY_RECIPE).train(corpus, print, print)
+        Run(tmp_path, TINY_RECIPE).train(corpus, print, print)
 
 
 @pytest.mark.parametrize(
@@ -117,5 +110,5 @@ def test_what_cannot_learn_from_alignments_is_refused(pairs, tmp_path, part, fie
     corpus = SplitCorpus("sample", pairs[:32], pairs[32:40], pairs[100:], alignments=["0-0"] * 32)
     recipe = replace(TINY_RECIPE, **{part: replace(getattr(TINY_RECIPE, part), **fields)})
     with pytest.raises(ValueError, match=name):
-        Experiment(tmp_path, recipe).train(corpus, print, print)
+        Run(tmp_path, recipe).train(corpus, print, print)
     assert not (tmp_path / "recipe.json").exists()

@@ -9,7 +9,7 @@ from tiny import TINY_RECIPE
 
 from nmt_keras.config import RunOptions
 from nmt_keras.corpus import SplitCorpus
-from nmt_keras.runs.experiment import Experiment
+from nmt_keras.runs import Run
 from nmt_keras.training import describe, read_log
 from nmt_keras.training.tensorboard import FIRST_PROFILED, Profiler, TensorBoardCallback
 
@@ -72,7 +72,7 @@ def test_no_profile_is_made_unasked(tmp_path):
 def test_a_run_writes_its_whole_log_for_tensorboard_where_it_is_asked_to(pairs, tmp_path):
     recipe = replace(TINY_RECIPE, train=replace(TINY_RECIPE.train, steps=12, log_every=6))
     corpus = SplitCorpus("sample", pairs[:40], pairs[40:50], pairs[100:])
-    Experiment(tmp_path / "run", recipe).train(
+    Run(tmp_path / "run", recipe).train(
         corpus, lambda _: None, lambda *_: None, RunOptions(tensorboard=True, profile=1)
     )
     found = written(tmp_path / "run" / "tensorboard")

@@ -15,7 +15,7 @@ from nmt_keras.export import export
 from nmt_keras.export.fresh_process import Request, ask
 from nmt_keras.models.ensemble import Ensemble
 from nmt_keras.models.seq2seq import build_model
-from nmt_keras.runs.experiment import Experiment
+from nmt_keras.runs import Run
 from nmt_keras.text import Tokens, fit_tokenizer
 from nmt_keras.training import save_weights
 from nmt_keras.translation.unknown_words import UnknownWords, learn_lexicon, load_lexicon
@@ -123,19 +123,19 @@ def test_replacing_needs_an_attention_that_looks_somewhere():
 def test_a_run_learns_its_lexicon_and_replaces_with_it(run_folder, pairs, tmp_path, monkeypatch):
     run = shutil.copytree(run_folder, tmp_path / "run")
     monkeypatch.setattr(
-        "nmt_keras.runs.experiment.learn_lexicon", partial(learn_lexicon, min_share=0.0)
+        "nmt_keras.runs.lexical.learn_lexicon", partial(learn_lexicon, min_share=0.0)
     )  # of random weights
-    entries = Experiment(run).learn_lexicon(pairs)
+    entries = Run(run).learn_lexicon(pairs)
     lexicon = load_lexicon(run / "lexicon.tsv")
     assert entries == len(lexicon) > 0
-    assert Experiment(run).translator().unknown_words.lexicon == lexicon
-    assert Experiment(run_folder).translator().unknown_words.lexicon == {}
+    assert Run(run).translator().unknown_words.lexicon == lexicon
+    assert Run(run_folder).translator().unknown_words.lexicon == {}
 
 
 def test_runs_of_one_vocabulary_translate_as_an_ensemble(run_folder, tmp_path):
     other = shutil.copytree(run_folder, tmp_path / "other")
     shutil.rmtree(other / "checkpoints")
-    save_weights(stranger_to(Experiment(run_folder).translator()), other / "checkpoints", 1)
+    save_weights(stranger_to(Run(run_folder).translator()), other / "checkpoints", 1)
     alone, strange, both = nmt_keras.load(run_folder), nmt_keras.load(other), nmt_keras.load(run_folder, other)
     sources, targets = ["No.", "¿Sí?"], ["No.", "Yes?"]
     for one, two, mean in zip(*(t.score(sources, targets) for t in (alone, strange, both)), strict=True):
@@ -146,7 +146,7 @@ def test_runs_of_one_vocabulary_translate_as_an_ensemble(run_folder, tmp_path):
 
 def test_runs_of_two_vocabularies_are_refused(run_folder, tmp_path):
     other = shutil.copytree(run_folder, tmp_path / "other")
-    fit_tokenizer(Experiment(other).recipe.target, ["another corpus"]).save(other / "target")
+    fit_tokenizer(Run(other).recipe.target, ["another corpus"]).save(other / "target")
     with pytest.raises(ValueError, match=r"one target vocabulary, received .*other/target, which differs"):
         nmt_keras.load(run_folder, other)
 

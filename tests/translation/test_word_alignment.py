@@ -6,13 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nmt_keras.corpus.alignments import GoldLinks, from_pharaoh, to_pharaoh
 from nmt_keras.translation.word_alignment import (
-    GoldLinks,
     WordAlignment,
     align_words,
-    from_pharaoh,
     links,
-    to_pharaoh,
     written_words,
 )
 

@@ -17,11 +17,11 @@ from tiny import TINY_RECIPE
 import nmt_keras
 from nmt_keras.config import Recipe, RunOptions, TokenizerConfig
 from nmt_keras.corpus import Pair, SplitCorpus
-from nmt_keras.corpus.batches import Batches
+from nmt_keras.corpus.batching import encode_lines
 from nmt_keras.export import read_manifest
 from nmt_keras.models.seq2seq import build_model
-from nmt_keras.runs import experiment
-from nmt_keras.runs.experiment import Experiment, encode_lines, validation
+from nmt_keras.runs import Run
+from nmt_keras.runs.directory import read_recipe, write_recipe
 from nmt_keras.text import WordTokenizer, fit_tokenizer
 from nmt_keras.training import Updater, read_log
 
@@ -35,15 +35,15 @@ def corpus(pairs):
 
 
 @pytest.fixture
-def run(run_folder, tmp_path):
-    """A copy of the run, to do with as one likes."""
+def folder(run_folder, tmp_path):
+    """A copy of the run directory that a test may change."""
     return Path(shutil.copytree(run_folder, tmp_path / "copy"))
 
 
-def train(experiment, corpus):
+def train(run, corpus):
     """Trains and returns the steps that were made and the sentences that were reported."""
     steps, sentences = [], []
-    experiment.train(corpus, report=sentences.append, show=lambda step, *_: steps.append(step))
+    run.train(corpus, report=sentences.append, show=lambda step, *_: steps.append(step))
     return steps, sentences
 
 
@@ -76,7 +76,6 @@ def test_a_run_directory_holds_what_the_module_says(run_folder):
         "checkpoints",
         "lock",
         "log.jsonl",
-        "shortlist.npz",
     }
     assert {path.name for path in (run_folder / "checkpoints").iterdir()} == {"last", "best"}
 
@@ -85,78 +84,82 @@ def test_a_run_records_its_corpus(run_folder):
     found = json.loads((run_folder / "corpus.json").read_text())
     assert found["name"] == "sample"
     assert found["pairs"] == {"train": 80, "valid": 20, "test": 20}
-    assert {part: len(digest) for part, digest in found["sha256"].items()} == {"train": 64, "valid": 64, "test": 64}
+    assert found["sha256"].keys() == {"train", "valid", "test"}
 
 
-def test_a_finished_run_is_left_as_it_is(run, corpus):
-    before = files(run)
-    steps, _ = train(Experiment(run), corpus)
+def test_a_finished_run_is_left_as_it_is(folder, corpus):
+    before = files(folder)
+    steps, _ = train(Run(folder), corpus)
     assert steps == []
-    assert files(run) == before
-
-
-def test_a_run_opens_with_its_own_recipe_or_with_none(run_folder):
-    stored = Experiment(run_folder).recipe
-    assert Experiment(run_folder, stored).recipe == stored
+    assert files(folder) == before
 
 
 def test_a_changed_recipe_is_refused_field_by_field(run_folder):
-    stored = Experiment(run_folder).recipe
+    stored = Run(run_folder).recipe
+    assert Run(run_folder, stored).recipe == stored
     asked = replace(
         stored,
         model=replace(stored.model, encoder=replace(stored.model.encoder, units=8)),
         train=replace(stored.train, learning_rate=0.5),
     )
-    with pytest.raises(ValueError, match="the run has another recipe") as refusal:
-        Experiment(run_folder, asked)
-    message = str(refusal.value)
-    assert "model.encoder.units 7 -> 8" in message
-    assert "train.learning_rate 0.02 -> 0.5" in message
-    assert message.endswith(f"train in a new run directory, or remove {run_folder}.")
-    assert "model.decoder" not in message
+    with pytest.raises(ValueError, match=r"model\.encoder\.units 7 -> 8, train\.learning_rate 0\.02 -> 0\.5\."):
+        Run(run_folder, asked)
 
 
-def test_until_there_is_a_checkpoint_a_run_may_be_asked_to_train_for_another_time(run, tmp_path):
+def test_until_there_is_a_checkpoint_a_run_may_be_asked_to_train_for_another_time(folder, tmp_path):
     longer = replace(TINY_RECIPE, train=replace(TINY_RECIPE.train, steps=None, minutes=3.0))
     with pytest.raises(ValueError, match=r"train\.steps 20 -> None"):
-        Experiment(run, longer)
-    shutil.rmtree(run / "checkpoints")
-    assert Experiment(run, longer).recipe == longer
+        Run(folder, longer)
+    shutil.rmtree(folder / "checkpoints")
+    assert Run(folder, longer).recipe == longer
     wider = replace(longer, model=replace(longer.model, embedding_size=6))
     with pytest.raises(ValueError, match=r"model\.embedding_size 5 -> 6"):
-        Experiment(run, wider)
+        Run(folder, wider)
+
+
+@pytest.mark.parametrize("found", [None, 0, 2])
+def test_a_run_directory_of_another_format_is_refused(folder, found):
+    path = folder / "recipe.json"
+    fields = json.loads(path.read_text()) | {"format": found}
+    if found is None:
+        del fields["format"]
+    path.write_text(json.dumps(fields))
+    with pytest.raises(ValueError, match=rf"recipe\.json: expected format 1, received {found}\. Train a new run"):
+        Run(folder)
+
+
+def test_a_checkpoint_of_another_format_is_refused(folder, monkeypatch):
+    monkeypatch.setattr("nmt_keras.training.checkpoints.FORMAT", 2)
+    with pytest.raises(ValueError, match=r"best/ckpt-\d+: expected format 2, received 1\. Train a new run"):
+        Run(folder).translator()
+
+
+def test_a_recipe_is_read_as_it_was_written(tmp_path):
+    write_recipe(tmp_path, TINY_RECIPE)
+    assert read_recipe(tmp_path) == TINY_RECIPE
 
 
 def test_a_changed_corpus_is_refused(run_folder, corpus):
     changed = corpus._replace(train=[*corpus.train[:-1], Pair("Adiós.", "Goodbye.")])
-    with pytest.raises(
-        ValueError, match=r"corpus\.json: the run was trained on another corpus: .*Train in a new run directory"
-    ):
-        train(Experiment(run_folder), changed)
+    with pytest.raises(ValueError, match=r"corpus\.json: .*sha256\.train \w+ -> \w+"):
+        train(Run(run_folder), changed)
 
 
 def test_a_folder_without_run_says_what_to_do(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"recipe\.json: expected a run's recipe, found none\. Train a run"):
-        Experiment(tmp_path)
-
-
-def test_a_run_moved_elsewhere_translates_the_same(run_folder, run, corpus):
-    sentences = [pair.source for pair in corpus.test]
-    here, there = (nmt_keras.load(folder).translate(sentences) for folder in (run_folder, run))
-    assert [found.text for found in here] == [found.text for found in there]
-    assert [found.score for found in here] == [found.score for found in there]
+    with pytest.raises(FileNotFoundError, match=r"recipe\.json.*Train a run"):
+        Run(tmp_path)
 
 
 @pytest.mark.saved_model
 def test_a_killed_run_goes_on_from_its_checkpoint_to_the_same_weights(run_folder, corpus, tmp_path):
-    recipe = Experiment(run_folder).recipe
+    recipe = Run(run_folder).recipe
     recipe = replace(recipe, train=replace(recipe.train, validations=2))  # checkpoints after steps 10 and 20
-    run, stored, pairs = tmp_path / "killed", tmp_path / "recipe.json", tmp_path / "corpus.json"
+    folder, stored, pairs = tmp_path / "killed", tmp_path / "recipe.json", tmp_path / "corpus.json"
     stored.write_text(recipe.to_json(), encoding="utf-8")
     pairs.write_text(json.dumps(corpus), encoding="utf-8")
     root = Path(nmt_keras.__file__).parents[1]
     done = subprocess.run(
-        [sys.executable, TRAIN_UNTIL_KILLED, run, stored, pairs, "13"],
+        [sys.executable, TRAIN_UNTIL_KILLED, folder, stored, pairs, "13"],
         env={**os.environ, "PYTHONPATH": str(root)},
         capture_output=True,
         text=True,
@@ -164,15 +167,15 @@ def test_a_killed_run_goes_on_from_its_checkpoint_to_the_same_weights(run_folder
     )
     assert done.returncode == -signal.SIGKILL, done.stderr
 
-    experiment = Experiment(run, recipe)
-    assert len(experiment.translator().translate(["No."])) == 1
-    steps, sentences = train(experiment, corpus)
+    run = Run(folder, recipe)
+    assert len(run.translator().translate(["No."])) == 1
+    steps, sentences = train(run, corpus)
     assert steps == list(range(11, 21))
     assert "resuming at step 10 of 20" in sentences
-    log = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
+    log = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
     assert [row["step"] for row in log] == [5, 10, 10, 15, 20, 20]
 
-    found, expected = weights(run), weights(run_folder)
+    found, expected = weights(folder), weights(run_folder)
     assert found.keys() == expected.keys()
     for name, value in found.items():
         np.testing.assert_allclose(value, expected[name], rtol=1e-5, atol=1e-6, err_msg=name)
@@ -185,12 +188,6 @@ def test_lines_become_ids_cut_at_max_tokens_and_which_were_cut_is_told():
     assert truncated.tolist() == [False, False, False, True]
 
 
-def test_no_lines_become_no_ids():
-    text = WordTokenizer(["<pad>", "<unk>", "<start>", "<end>", "a"], TokenizerConfig("word", 5))
-    tokens, truncated = encode_lines(text, [])
-    assert len(tokens) == len(truncated) == 0
-
-
 @pytest.mark.parametrize(
     ("source_limit", "target_limit", "limit", "told"),
     [
@@ -201,7 +198,7 @@ def test_no_lines_become_no_ids():
     ],
 )
 def test_pairs_with_a_long_side_are_left_out_and_counted(run_folder, tmp_path, source_limit, target_limit, limit, told):
-    recipe = Experiment(run_folder).recipe
+    recipe = Run(run_folder).recipe
     source, target = (replace(recipe.source, max_tokens=one) for one in (source_limit, target_limit))
     recipe = replace(recipe, source=source, target=target, train=replace(recipe.train, max_tokens=limit))
     short = [Pair(f"uno dos {i} .", f"one two {i} .") for i in range(17)]  # 5 tokens with END
@@ -212,98 +209,80 @@ def test_pairs_with_a_long_side_are_left_out_and_counted(run_folder, tmp_path, s
             raise InterruptedError(sentence)
 
     with pytest.raises(InterruptedError, match=f"^17 pairs to train on; 2 left out: more than {told}$"):
-        Experiment(tmp_path / "run", recipe).train(
+        Run(tmp_path / "run", recipe).train(
             SplitCorpus("numbers", short + long, short, short), report=stop_at_the_count, show=lambda *_: None
         )
 
 
 @pytest.mark.parametrize(("text_limit", "limit", "name"), [(30, 2, "TrainConfig"), (2, 30, "TokenizerConfig")])
 def test_a_corpus_of_long_sentences_alone_names_the_setting(run_folder, corpus, tmp_path, text_limit, limit, name):
-    recipe = Experiment(run_folder).recipe
+    recipe = Run(run_folder).recipe
     text = replace(recipe.source, max_tokens=text_limit)
     recipe = replace(recipe, source=text, target=text, train=replace(recipe.train, max_tokens=limit))
     with pytest.raises(ValueError, match=rf"{name}\.max_tokens: expected some pair of at most 2 tokens"):
-        train(Experiment(tmp_path / "run", recipe), corpus)
+        train(Run(tmp_path / "run", recipe), corpus)
 
 
-def test_a_finished_run_whose_best_checkpoint_is_damaged_translates_with_its_last_when_asked_to(run, corpus):
-    (best,) = (run / "checkpoints" / "best").glob("ckpt-*.data-*")
+def test_a_finished_run_whose_best_checkpoint_is_damaged_translates_with_its_last_when_asked_to(folder, corpus):
+    (best,) = (folder / "checkpoints" / "best").glob("ckpt-*.data-*")
     best.write_bytes(best.read_bytes()[:100])
     with pytest.raises(ValueError, match=r"best/ckpt-\d+: expected a checkpoint.*--options\.previous"):
-        Experiment(run).translator()
+        Run(folder).translator()
     sentences = []
-    Experiment(run).train(corpus, sentences.append, lambda *_: None, RunOptions(previous=True))
+    Run(folder).train(corpus, sentences.append, lambda *_: None, RunOptions(previous=True))
     assert sentences[0].endswith("cannot be read, set aside; none is left")
-    assert Experiment(run).step() == Experiment(run).recipe.train.steps
-    assert len(Experiment(run).translator().translate(["No."])) == 1
+    assert Run(folder).step() == Run(folder).recipe.train.steps
+    assert len(Run(folder).translator().translate(["No."])) == 1
 
 
-@pytest.mark.parametrize(("rows", "tokens"), [(3, None), (300, None), (300, 40)])
-def test_a_validation_s_batches_have_no_more_rows_than_those_of_training(run, corpus, monkeypatch, rows, tokens):
-    made = []
-
-    def watched(*sides, batch_size, **others):
-        made.append(batch_size)
-        return Batches(*sides, batch_size=batch_size, **others)
-
-    monkeypatch.setattr(experiment, "Batches", watched)
-    translator = Experiment(run).translator()
-    config = replace(Experiment(run).recipe.train, batch_size=rows, batch_tokens=tokens)
-    assert validation(translator.model, translator, corpus.valid, config)()["valid_loss"] > 0.0
-    for shape, found in made[0].items():
-        assert found == (min(rows, 128) if tokens is None else tokens // shape.target)
-
-
-def test_scores_of_each_part_gather_in_scores_json(run, corpus):
-    experiment = Experiment(run)
-    assert experiment.scores() == {}
-    translator = experiment.translator()
-    found = experiment.evaluate(translator, "test", corpus.test)
-    experiment.evaluate(translator, "valid", corpus.valid)
-    scores = json.loads((run / "scores.json").read_text())
-    assert scores == experiment.scores()
+def test_scores_of_each_part_gather_in_scores_json(folder, corpus):
+    run = Run(folder)
+    assert run.scores() == {}
+    translator = run.translator()
+    found = run.evaluate(translator, "test", corpus.test)
+    run.evaluate(translator, "valid", corpus.valid)
+    scores = json.loads((folder / "scores.json").read_text())
+    assert scores == run.scores()
     assert set(scores) == {"test", "valid"}
-    assert scores["test"]["bleu"] == round(found.bleu, 2)
-    assert scores["test"]["search"] == "greedy"
-    assert {"bleu", "chrf", "signature", "search"} <= set(scores["valid"])
+    assert (scores["test"]["bleu"], scores["test"]["search"]) == (round(found.bleu, 2), "greedy")
 
 
-def test_scores_of_an_earlier_checkpoint_are_not_taken_for_this_one_s(run, corpus):
-    experiment = Experiment(run)
-    experiment.evaluate(experiment.translator(), "test", corpus.test)
-    path = run / "scores.json"
+def test_scores_of_an_earlier_checkpoint_are_not_taken_for_this_one_s(folder, corpus):
+    run = Run(folder)
+    run.evaluate(run.translator(), "test", corpus.test)
+    path = folder / "scores.json"
     scores = json.loads(path.read_text())
-    assert scores["test"]["step"] == experiment.step()
+    assert scores["test"]["step"] == run.step()
     scores["test"]["step"] -= 1
     path.write_text(json.dumps(scores))
-    assert experiment.scores() == {}
+    assert run.scores() == {}
 
 
 @pytest.mark.saved_model
-def test_a_run_is_exported_once_per_checkpoint_with_its_facts(run, tmp_path):
-    experiment, model = Experiment(run), tmp_path / "saved_models" / "tiny"
-    first = experiment.export(experiment.translator(), model)
-    assert experiment.export(experiment.translator(), model) == first == model / "1"
+def test_a_run_is_exported_once_per_checkpoint_with_its_facts(folder, tmp_path):
+    run, model = Run(folder), tmp_path / "saved_models" / "tiny"
+    first = run.export(run.translator(), model)
+    assert run.export(run.translator(), model) == first == model / "1"
     manifest = read_manifest(first)
-    assert Recipe.from_json(json.dumps(manifest["recipe"])) == experiment.recipe
+    assert Recipe.from_json(json.dumps(manifest["recipe"])) == run.recipe
     assert manifest["corpus"]["name"] == "sample"
     assert manifest["scores"] == {}
 
-    index = Path(f"{tf.train.latest_checkpoint(str(run / 'checkpoints' / 'best'))}.index")
+    index = Path(f"{tf.train.latest_checkpoint(str(folder / 'checkpoints' / 'best'))}.index")
     os.utime(index)  # another training wrote a checkpoint of the same name
-    assert experiment.export(experiment.translator(), model) == model / "2"
+    assert run.export(run.translator(), model) == model / "2"
 
 
 @pytest.mark.saved_model
-def test_a_run_stopped_before_its_best_checkpoint_translates_and_exports_its_last(run, tmp_path):
-    shutil.rmtree(run / "checkpoints" / "best")
-    experiment = Experiment(run)
-    assert experiment.export(experiment.translator(), tmp_path / "model").name == "1"
+def test_a_run_stopped_before_its_best_checkpoint_translates_and_exports_its_last(folder, tmp_path):
+    shutil.rmtree(folder / "checkpoints" / "best")
+    run = Run(folder)
+    assert run.export(run.translator(), tmp_path / "model").name == "1"
 
 
 def test_a_translator_has_every_weight_that_was_trained(run_folder):
     """The weights after the last step, told by the optimiser, which has its own references to them."""
-    model = Experiment(run_folder).translator().model
+    model = Run(run_folder).translator().model
     checkpoint = tf.train.latest_checkpoint(str(run_folder / "checkpoints" / "best"))
     updater = Updater(build_model(TINY_RECIPE.model, model.source_size, model.target_size), TINY_RECIPE.train)
     tf.train.Checkpoint(optimizer=updater.optimizer).restore(checkpoint).expect_partial()
@@ -311,21 +290,21 @@ def test_a_translator_has_every_weight_that_was_trained(run_folder):
         np.testing.assert_array_equal(found, wanted, err_msg=found.path)
 
 
-def test_a_run_without_checkpoint_cannot_be_exported(run, tmp_path):
-    translator = Experiment(run).translator()
-    shutil.rmtree(run / "checkpoints")
-    with pytest.raises(FileNotFoundError, match="expected a checkpoint to export, found none"):
-        Experiment(run).export(translator, tmp_path / "model")
+def test_a_run_without_checkpoint_cannot_be_exported(folder, tmp_path):
+    translator = Run(folder).translator()
+    shutil.rmtree(folder / "checkpoints")
+    with pytest.raises(FileNotFoundError, match="checkpoints: expected a checkpoint"):
+        Run(folder).export(translator, tmp_path / "model")
 
 
 @pytest.mark.long
 def test_a_subword_run_trains_validates_and_translates(run_folder, corpus, tmp_path):
-    recipe = Experiment(run_folder).recipe
+    recipe = Run(run_folder).recipe
     text = TokenizerConfig("subword", 350)
     recipe = replace(recipe, source=text, target=text, train=replace(recipe.train, steps=1))
-    experiment = Experiment(tmp_path / "run", recipe)
-    train(experiment, corpus)
-    assert len(experiment.translator().translate(["No.", "😀"])) == 2
+    run = Run(tmp_path / "run", recipe)
+    train(run, corpus)
+    assert len(run.translator().translate(["No.", "😀"])) == 2
 
 
 @pytest.mark.parametrize("xla", [False, True])
@@ -334,9 +313,9 @@ def test_a_run_computes_in_the_precision_of_its_recipe_and_translates_in_single(
     for precision in ("float32", "bfloat16"):
         changes = {"steps": 2, "precision": precision, "log_every": 1, "xla": xla}
         recipe = replace(TINY_RECIPE, train=replace(TINY_RECIPE.train, **changes))
-        experiment = Experiment(tmp_path / precision, recipe)
-        experiment.train(corpus, lambda _: None, lambda *_: None)
+        run = Run(tmp_path / precision, recipe)
+        run.train(corpus, lambda _: None, lambda *_: None)
         seen[precision] = [row["loss"] for row in read_log(tmp_path / precision / "log.jsonl") if "loss" in row]
-        assert experiment.translator().model.encoder.compute_dtype == "float32"
+        assert run.translator().model.encoder.compute_dtype == "float32"
     assert seen["bfloat16"] == pytest.approx(seen["float32"], rel=0.02)
     assert seen["bfloat16"] != seen["float32"]  # which would be the same to the bit

@@ -1,0 +1,139 @@
+"""Loads the corpus that ``CorpusOptions`` describe: reads or downloads it, splits it, and attaches word alignments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from nmt_keras.config import CorpusConfig, require
+from nmt_keras.corpus.alignments import from_pharaoh
+from nmt_keras.corpus.archive import open_text, text_sha256
+from nmt_keras.corpus.download import SPANISH_ENGLISH_SHA256, SPANISH_ENGLISH_URL, fetch_corpus
+from nmt_keras.corpus.options import SPANISH_ENGLISH_NAME, CorpusOptions
+from nmt_keras.corpus.reading import Corpus, Pair, ReadReport, read_pairs, read_parallel
+from nmt_keras.corpus.sample import SAMPLE_NAME, sample_pairs
+from nmt_keras.corpus.split import Side, SplitCorpus, repetitions, shuffle_pairs, split_pairs
+
+DEFAULTS = CorpusConfig()
+
+
+def load_corpus(
+    options: CorpusOptions,
+    config: CorpusConfig,
+    folder: Path,
+    report: Callable[[str], None],
+    *,
+    with_alignments: bool = False,
+) -> SplitCorpus:
+    """Reads a corpus and splits it into training, validation and test part.
+
+    Args:
+        options: The files. A prepared corpus is refused.
+        config: Which pairs are taken, and how they are split.
+        folder: Where downloads are kept.
+        report: Receives messages for the user.
+        with_alignments: If ``True``, the file ``options.alignments`` is read.
+
+    Raises:
+        CorpusUnavailable: the download failed.
+        FileNotFoundError, ValueError: a file cannot be read, or a part of the split is empty.
+    """
+    require(
+        options.prepared is None, "--prepared", "a corpus file: only nmt train reads prepared corpora", options.prepared
+    )
+    if options.corpus == (SAMPLE_NAME,):
+        read = _sample()
+    else:
+        files = options.corpus or (str(fetch_corpus(SPANISH_ENGLISH_URL, folder, SPANISH_ENGLISH_SHA256)),)
+        read = _read(options, files, report)
+        known = len(options.corpus) == 1 and options.name == SPANISH_ENGLISH_NAME
+        if known and text_sha256(*files) != SPANISH_ENGLISH_SHA256:
+            report(f"{files[0]} is another version of the Spanish-English corpus: scores may not compare with others'.")
+    corpus = _parts(options, read.pairs, config, report)
+    if options.alignments is None or not with_alignments:
+        return corpus
+    lines = _alignments(options.alignments, read.report.lines)
+    line_of = {id(pair): lines[number - 1] for pair, number in zip(read.pairs, read.report.numbers, strict=True)}
+    return corpus._replace(alignments=[line_of[id(pair)] for pair in corpus.train])
+
+
+def load_pairs(options: CorpusOptions, files: Sequence[str], report: Callable[[str], None]) -> list[Pair]:
+    """Returns all pairs of one TSV, read with the columns in ``options``, or of two files whose lines correspond.
+
+    Raises:
+        FileNotFoundError, ValueError: a file cannot be read.
+    """
+    return _read(options, files, report).pairs
+
+
+def sample_corpus(config: CorpusConfig = DEFAULTS) -> SplitCorpus:
+    """Returns the built-in sample, Spanish to English, in its parts."""
+    return _split(SAMPLE_NAME, _sample().pairs, config, "target")
+
+
+def _sample() -> Corpus:
+    pairs = [Pair(source=spanish, target=english) for english, spanish in sample_pairs()]
+    return Corpus(pairs, ReadReport(len(pairs), {}, (), range(1, len(pairs) + 1)))
+
+
+def _read(options: CorpusOptions, files: Sequence[str], report: Callable[[str], None]) -> Corpus:
+    if len(files) == 2:
+        read = read_parallel(files[0], files[1], max_malformed=options.max_malformed)
+    else:
+        read = read_pairs(
+            files[0],
+            source_column=options.source_column,
+            target_column=options.target_column,
+            max_malformed=options.max_malformed,
+        )
+    report(f"{' and '.join(files)}: {len(read.pairs):,} pairs; {read.report}")
+    return read
+
+
+def _parts(
+    options: CorpusOptions, pairs: Sequence[Pair], config: CorpusConfig, report: Callable[[str], None]
+) -> SplitCorpus:
+    """Returns the split of ``pairs``; with validation files, all of them as training part."""
+    if not options.valid:
+        return _split(options.name, pairs, config, options.key_side)
+    valid = load_pairs(options, options.valid, report)
+    test = load_pairs(options, options.test, report) if options.test else []
+    corpus = SplitCorpus(options.name, pairs[: config.first], valid, test, options.key_side)
+    for option, held in (("--valid", corpus.valid), ("--test", corpus.test)):
+        if seen := repetitions(held, corpus.train):
+            report(
+                f"{option}: {seen:,} of {len(held):,} pairs share a sentence with the training data, which inflates "
+                "their scores."
+            )
+    return corpus
+
+
+def _split(name: str, pairs: Sequence[Pair], config: CorpusConfig, key_side: Side) -> SplitCorpus:
+    taken = pairs[: config.first]
+    by_hash = config.split == "hashed-groups"
+    parts = split_pairs(taken, key_side=key_side) if by_hash else shuffle_pairs(taken, seed=config.seed)
+    for part, found in parts.items():
+        if not found:
+            raise ValueError(
+                f"{name}: expected pairs in every part, received none in {part} after splitting {len(taken):,} pairs. "
+                "Use a larger corpus: valid and test get about 3 % of the groups each."
+            )
+    return SplitCorpus(name, parts["train"], parts["valid"], parts["test"], key_side)
+
+
+def _alignments(path: str, expected: int) -> list[str]:
+    """Returns the lines of an alignment file, one for each of the ``expected`` lines of the corpus.
+
+    Raises:
+        FileNotFoundError, ValueError: the file cannot be read, or has another number of lines.
+    """
+    with open_text(path) as file:
+        lines = file.read().decode("utf-8", "replace").removesuffix("\n").split("\n")
+    if len(lines) < expected or any(line.strip() for line in lines[expected:]):
+        raise ValueError(
+            f"--alignments: expected a line for each of the {expected:,} lines of the corpus, received "
+            f"{len(lines):,} in {path}."
+        )
+    for number, line in enumerate(lines, start=1):
+        from_pharaoh(line, f"{path}:{number}")
+    return lines

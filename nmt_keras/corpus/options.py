@@ -1,0 +1,104 @@
+"""Which corpus a run is trained on: a file, two files, the built-in sample, a download, or a prepared corpus."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+
+from nmt_keras.config import require
+from nmt_keras.corpus.sample import SAMPLE_NAME
+from nmt_keras.corpus.split import Side
+
+SPANISH_ENGLISH_NAME = "spa-eng"
+
+
+@dataclass(frozen=True)
+class CorpusOptions:
+    """Which corpus, and how its file is read. The command line has an option for each field."""
+
+    corpus: tuple[str, ...] = ()
+    """TSV, or two files whose lines correspond, source and target; each plain, .gz or .zip. "sample" is the built-in
+    corpus; Spanish-English is downloaded by default."""
+    source_column: int = 1
+    """Source column of a TSV, counted from 0; the default fits the Spanish-English file."""
+    target_column: int = 0
+    """Target column of a TSV, counted from 0."""
+    max_malformed: float = 0.01
+    """Maximum share of malformed lines; they are skipped."""
+    source_language: str | None = None
+    """Code of the source language, such as es; kept with the run. Chinese, Japanese and Korean are counted in
+    characters, other languages in words."""
+    target_language: str | None = None
+    """Code of the target language; zh, ja and ko are scored with tokenizers of their own."""
+
+    alignments: str | None = None
+    """A file of word alignments, one line such as 0-0 1-2 (source-target) for each line of the corpus, for guided
+    alignment."""
+    prepared: str | None = None
+    """A folder made by nmt prepare, instead of a corpus; all of it is training data."""
+    valid: tuple[str, ...] = ()
+    """Validation pairs: a TSV, or two files. All of the corpus is then training data. Required with --prepared."""
+    test: tuple[str, ...] = ()
+    """Test pairs: a TSV, or two files. Requires --valid."""
+
+    def __post_init__(self) -> None:
+        for name, files in (("--corpus", self.corpus), ("--valid", self.valid), ("--test", self.test)):
+            require(len(files) <= 2, name, "one file, or two: source and target", files)
+            alike = self.prepared is not None or not files or len(files) == len(self.corpus)
+            require(alike, name, "--corpus with as many files: one TSV, or source and target", files)
+        require(bool(self.valid) or not self.test, "--test", "--valid beside it", self.test)
+        if self.prepared is not None:
+            require(bool(self.valid), "--prepared", "--valid beside it", self.prepared)
+            require(not self.test, "--test", "none with --prepared (see nmt evaluate --pairs)", self.test)
+            require(not self.corpus, "--corpus", "none with --prepared", self.corpus)
+            require(self.alignments is None, "--alignments", "none with --prepared", self.alignments)
+        for name, code in (("--source-language", self.source_language), ("--target-language", self.target_language)):
+            ok = code is None or re.fullmatch(r"[A-Za-z]{2,3}(-[A-Za-z0-9]+)*", code) is not None
+            require(ok, name, "a language code such as es or zh-TW", code)
+
+    @property
+    def name(self) -> str:
+        """Name of the corpus, from which runs and models get theirs."""
+        if self.prepared is not None:
+            return corpus_name(Path(self.prepared).resolve())
+        if self.corpus == (SAMPLE_NAME,):
+            return SAMPLE_NAME
+        if len(self.corpus) == 2:
+            source, target = map(corpus_name, self.corpus)
+            return Path(source).stem if Path(source).stem == Path(target).stem else source
+        return corpus_name(self.corpus[0]) if self.corpus else SPANISH_ENGLISH_NAME
+
+    @property
+    def languages(self) -> tuple[str | None, str | None]:
+        """Codes of source and target language; ``None`` if unspecified."""
+        known = (
+            self.prepared is None
+            and self.name in (SAMPLE_NAME, SPANISH_ENGLISH_NAME)
+            and (self.source_column, self.target_column) == (1, 0)
+        )
+        spanish, english = ("es", "en") if known else (None, None)
+        return self.source_language or spanish, self.target_language or english
+
+    @property
+    def key_side(self) -> Side:
+        """The side that names the groups of a split: a TSV's first column, so that both directions split it alike."""
+        if self.prepared is not None or self.corpus == (SAMPLE_NAME,):
+            return "target"
+        return "source" if self.source_column < self.target_column and len(self.corpus) < 2 else "target"
+
+
+def corpus_name(path: str | PathLike[str]) -> str:
+    """Returns a corpus file's name without .tsv, .txt, .gz and .zip, fit for a URL.
+
+    Raises:
+        ValueError: nothing is left of the name.
+    """
+    name = Path(path).name
+    while name.lower().endswith((".gz", ".zip", ".tsv", ".txt")):
+        name = name[: name.rindex(".")]
+    name = re.sub(r"[^A-Za-z0-9.-]+", "_", name).strip("._-")
+    if not name:
+        raise ValueError(f"corpus: expected a file with a name for its run and model, received {path}. Rename it.")
+    return "sample-file" if name == SAMPLE_NAME else name  # the name sample belongs to the built-in corpus

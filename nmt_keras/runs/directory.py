@@ -1,0 +1,110 @@
+"""The files of a run directory, and the refusal of changes to a run. Needs no TensorFlow."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from nmt_keras.config import Recipe
+from nmt_keras.files import read_json, require_format, write_whole
+
+FORMAT = 1
+"""Format number of run directories, stored in ``recipe.json``."""
+
+RECIPE = "recipe.json"
+CORPUS = "corpus.json"
+LEXICON = "lexicon.tsv"
+SHORTLIST = "shortlist.npz"
+SCORES = "scores.json"
+CHECKPOINTS = "checkpoints"
+LOG = "log.jsonl"
+
+
+def is_run(path: Path) -> bool:
+    """Returns whether ``path`` is a run directory; a path that the system rejects, such as a long sentence, is none."""
+    try:
+        return (path / RECIPE).is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def read_recipe(folder: Path) -> Recipe:
+    """Returns the recipe of a run directory.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is no recipe, or the run directory has another format.
+    """
+    path = folder / RECIPE
+    fields = read_json(path)
+    require_format(path, fields.pop("format", None), FORMAT, "Train a new run with this version of nmt_keras.")
+    return Recipe.from_json(json.dumps(fields), str(path))
+
+
+def write_recipe(folder: Path, recipe: Recipe) -> None:
+    """Writes the recipe and the format number of a run directory; see ``write_whole``."""
+    record = {"format": FORMAT, **dataclasses.asdict(recipe)}
+    write_whole(folder / RECIPE, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
+
+
+def settle_recipe(folder: Path, recipe: Recipe | None) -> Recipe:
+    """Returns the stored recipe of a run, or ``recipe`` for a new run.
+
+    Until the first checkpoint exists, ``recipe`` may change how long the run trains.
+
+    Raises:
+        FileNotFoundError: no recipe is given and none is stored.
+        ValueError: the stored recipe differs from ``recipe``.
+    """
+    path = folder / RECIPE
+    if not path.exists():
+        if recipe is None:
+            raise FileNotFoundError(f"{path}: expected a run's recipe, found none. Train a run there first.")
+        return recipe
+    stored = read_recipe(folder)
+    if recipe is None:
+        return stored
+    if not any((folder / CHECKPOINTS).glob("*/checkpoint")):
+        longer = {name: getattr(recipe.train, name) for name in ("steps", "epochs", "minutes")}
+        stored = dataclasses.replace(stored, train=dataclasses.replace(stored.train, **longer))
+    before, now = (flat(dataclasses.asdict(each)) for each in (stored, recipe))
+    if changed := [f"{field} {before[field]!r} -> {now[field]!r}" for field in before if before[field] != now[field]]:
+        raise ValueError(
+            f"{path}: the run has another recipe: {', '.join(changed)}. "
+            f"Ask for the recipe it has, train in a new run directory, or remove {folder}."
+        )
+    return stored
+
+
+def refuse_other_corpus(folder: Path, facts: Mapping[str, Any]) -> None:
+    """Raises ValueError if ``facts`` are not those of the corpus in ``corpus.json``."""
+    path = folder / CORPUS
+    there, here = flat(read_json(path)), flat(facts)
+    differing = sorted(name for name in there.keys() | here.keys() if there.get(name) != here.get(name))
+    if differing == ["key_side"]:
+        raise ValueError(
+            f"{path}: the run was trained on this corpus with its columns swapped. Pass its columns "
+            f"(--source-column, --target-column) or only --run {folder}. Train in a new run directory to translate "
+            "the other way."
+        )
+    if differing:
+        changes = ", ".join(f"{name} {there.get(name)} -> {here.get(name)}" for name in differing)
+        raise ValueError(f"{path}: the run was trained on another corpus: {changes}. Train in a new run directory.")
+
+
+def identity(folder: Path, recipe: Recipe) -> dict[str, Any]:
+    """Returns what identifies the run's checkpoints: the recipe's fields, and checksums of corpus and vocabularies."""
+    vocabularies = {side: read_json(folder / side / "text.json")["sha256"] for side in ("source", "target")}
+    record = {"corpus": read_json(folder / CORPUS)["sha256"], "vocabulary": vocabularies}
+    return flat({**dataclasses.asdict(recipe), **record})
+
+
+def flat(record: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Returns nested mappings as one: ``{"a": {"b": 1}}`` becomes ``{"a.b": 1}``."""
+    found: dict[str, Any] = {}
+    for name, value in record.items():
+        found |= flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
+    return found

@@ -1,0 +1,68 @@
+"""``origin.json``: the corpus options with which ``nmt train`` created a run. Needs no TensorFlow."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from nmt_keras.config import record_from
+from nmt_keras.corpus.options import CorpusOptions
+from nmt_keras.corpus.sample import SAMPLE_NAME
+from nmt_keras.files import make_run_folder, read_json, write_whole
+from nmt_keras.runs.directory import CORPUS, is_run
+
+ORIGIN = "origin.json"
+
+
+def write_origin(run: Path, options: CorpusOptions) -> None:
+    """Writes corpus options beside a run, with absolute paths.
+
+    Raises:
+        OSError: the run directory cannot be created or written.
+    """
+
+    def absolute(path: str) -> str:
+        return path if path == SAMPLE_NAME else str(Path(path).resolve())
+
+    several = {name: [absolute(path) for path in getattr(options, name)] for name in ("corpus", "valid", "test")}
+    single = {name: path and absolute(path) for name in ("alignments", "prepared") for path in [getattr(options, name)]}
+    make_run_folder(run)
+    write_whole(run / ORIGIN, json.dumps({**asdict(options), **several, **single}, indent=2) + "\n")
+
+
+def read_origin(run: Path) -> CorpusOptions:
+    """Returns the corpus options of a run.
+
+    A run without ``origin.json`` was not created by ``nmt train``: it gets the options of the built-in sample if that
+    is its corpus, else the defaults.
+
+    Raises:
+        ValueError: the file holds no corpus options.
+    """
+    path = run / ORIGIN
+    if path.exists():
+        fields = read_json(path)
+        try:
+            fields |= {name: tuple(fields[name]) for name in ("corpus", "valid", "test") if name in fields}
+            return record_from(CorpusOptions, fields)
+        except TypeError as error:
+            raise ValueError(f"{path}: expected the options of a corpus; {error}. Remove the file.") from error
+    sample = (run / CORPUS).exists() and read_json(run / CORPUS)["name"] == SAMPLE_NAME
+    return CorpusOptions((SAMPLE_NAME,)) if sample else CorpusOptions()
+
+
+def with_languages_of(run: Path, options: CorpusOptions) -> CorpusOptions:
+    """Returns ``options``; a language that they do not name is the one that ``origin.json`` names.
+
+    Raises:
+        ValueError: the file holds no corpus options.
+    """
+    if not is_run(run):
+        return options
+    kept = read_origin(run)
+    return replace(
+        options,
+        source_language=options.source_language or kept.source_language,
+        target_language=options.target_language or kept.target_language,
+    )

@@ -1,0 +1,129 @@
+"""Trains a run: creates its directory, builds its model and calls the training loop."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from pathlib import Path
+
+import tensorflow as tf
+
+from nmt_keras.config import Recipe, RunOptions
+from nmt_keras.files import write_whole
+from nmt_keras.runs.directory import (
+    CHECKPOINTS,
+    CORPUS,
+    RECIPE,
+    identity,
+    refuse_other_corpus,
+    settle_recipe,
+    write_recipe,
+)
+from nmt_keras.runs.training_data import Tokenizers, TrainingData
+from nmt_keras.runs.validation import validation
+from nmt_keras.text import load_tokenizer
+from nmt_keras.training import is_chief, is_finished, train
+from nmt_keras.training.checkpoint_index import mend_record
+from nmt_keras.training.execution import build_for_training, describe_execution, execution_of
+from nmt_keras.training.lock import sole_trainer
+from nmt_keras.training.tensorboard import Profiler, TensorBoardCallback
+from nmt_keras.translation.model_translator import ModelTranslator
+
+Show = Callable[[int, int, Mapping[str, float]], None]
+"""Receives, after each update: the step, the number of steps, and the last row of the log."""
+
+SECONDS_FOR_CHIEF = 600
+"""Seconds that other workers wait for the chief to create the run directory."""
+
+SHOWN_SENTENCES = 4
+"""Number of validation sentences whose translations TensorBoard shows."""
+
+
+def train_run(
+    folder: Path,
+    recipe: Recipe,
+    data: TrainingData,
+    report: Callable[[str], None],
+    show: Show,
+    options: RunOptions,
+    strategy: tf.distribute.Strategy | None,
+) -> Recipe:
+    """Trains the run in ``folder``, or resumes it, and returns its recipe. A finished run stays as it is."""
+    chief = is_chief(strategy)
+    with sole_trainer(folder) if chief else nullcontext():
+        recipe = settle_recipe(folder, recipe)  # another process may have created the run meanwhile
+        _create(folder, recipe, data, chief)
+        if is_finished(folder):
+            mended = mend_record(folder / CHECKPOINTS / "best", options.previous, needed=False) if chief else None
+            if mended:
+                report(mended)
+            return recipe
+        if options.deterministic:
+            tf.config.experimental.enable_op_determinism()
+        config = recipe.train
+        tf.keras.utils.set_random_seed(config.seed)
+        tokenizers = load_tokenizers(folder)
+        batches = data.batches(tokenizers)
+        with strategy.scope() if strategy else nullcontext():
+            model = build_for_training(recipe, *(each.vocabulary_size for each in tokenizers))
+        report(describe_execution(execution_of(config), model, config))
+        # validation scores are those of the whole vocabulary
+        translator = ModelTranslator(*tokenizers, model, dataclasses.replace(recipe.search, shortlist=0))
+        board = folder / "tensorboard"
+        observe: Callable[[Mapping[str, float]], None] = lambda _: None  # noqa: E731
+        if options.tensorboard and chief:
+            observe = TensorBoardCallback(board, translator, data.valid[:SHOWN_SENTENCES]).observe
+        with Profiler(board, options.profile) as profiler:
+
+            def show_and_profile(step: int, total_steps: int, row: Mapping[str, float]) -> None:
+                profiler.count()
+                show(step, total_steps, row)
+
+            train(
+                model,
+                batches,
+                config,
+                folder,
+                validation(model, translator, data.valid, config),
+                report,
+                show_and_profile,
+                identity=identity(folder, recipe),
+                previous=options.previous,
+                observe=observe,
+                strategy=strategy,
+            )
+    return recipe
+
+
+def load_tokenizers(folder: Path) -> Tokenizers:
+    """Returns the tokenizers of a run directory."""
+    return load_tokenizer(folder / "source"), load_tokenizer(folder / "target")
+
+
+def _create(folder: Path, recipe: Recipe, data: TrainingData, chief: bool) -> None:
+    """Writes the tokenizers, the corpus facts and, last, the recipe of a new run. Other workers wait for the chief.
+
+    Raises:
+        FileNotFoundError: the chief wrote no recipe in time.
+        ValueError: the run exists and was trained on another corpus.
+    """
+    waited = 0
+    while not chief and not (folder / RECIPE).exists():
+        if waited == SECONDS_FOR_CHIEF:
+            raise FileNotFoundError(
+                f"{folder / RECIPE}: expected the chief to write it within {waited} s. Is the run directory on a disk "
+                "that all workers share?"
+            )
+        time.sleep(1.0)
+        waited += 1
+    if (folder / RECIPE).exists():
+        refuse_other_corpus(folder, data.facts)
+    else:
+        for tokenizer, side in zip(data.fit(), ("source", "target"), strict=True):
+            tokenizer.save(folder / side)
+        write_whole(folder / CORPUS, json.dumps(data.facts, indent=2) + "\n")
+    if chief:
+        write_recipe(folder, recipe)

@@ -1,0 +1,133 @@
+"""Training data of a run: tokenizers and batches of a corpus in memory or of a prepared corpus."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from nmt_keras.config import Recipe, require
+from nmt_keras.corpus import Pair, SplitCorpus, part_sha256
+from nmt_keras.corpus.batches import BatchSource
+from nmt_keras.corpus.batching import batch_pairs
+from nmt_keras.corpus.shards import PreparedCorpus, ShardedBatches
+from nmt_keras.text import Tokenizer, fit_tokenizer, load_tokenizer
+
+Tokenizers = tuple[Tokenizer, Tokenizer]
+"""The tokenizers of source and target."""
+
+
+class TrainingData(NamedTuple):
+    """What a run is trained and validated on."""
+
+    facts: Mapping[str, Any]  # the content of corpus.json
+    fit: Callable[[], Tokenizers]  # makes the tokenizers of a new run
+    batches: Callable[[Tokenizers], BatchSource]
+    valid: Sequence[Pair]
+
+
+def in_memory(corpus: SplitCorpus, recipe: Recipe, report: Callable[[str], None]) -> TrainingData:
+    """Returns the training data of a corpus in memory.
+
+    Raises:
+        ValueError: the corpus has alignments, but not one for each training pair, or the recipe cannot learn from them.
+    """
+    alignments = corpus.alignments
+    sums = {
+        part: part_sha256(pairs, key_side=corpus.key_side)
+        for part, pairs in (("train", corpus.train), ("valid", corpus.valid), ("test", corpus.test))
+    }
+    if alignments is not None:
+        _require_guidable(recipe)
+        if len(alignments) != len(corpus.train):
+            raise ValueError(
+                f"alignments: expected one for each of the {len(corpus.train)} training pairs, received "
+                f"{len(alignments)}."
+            )
+        sums["alignments"] = hashlib.sha256("".join(f"{line}\n" for line in alignments).encode()).hexdigest()
+    facts = {
+        "name": corpus.name,
+        "key_side": corpus.key_side,  # the checksums are those of both directions of a file
+        "pairs": {"train": len(corpus.train), "valid": len(corpus.valid), "test": len(corpus.test)},
+        "sha256": sums,
+    }
+
+    def fit() -> Tokenizers:
+        report("learning the vocabularies from the training part")
+        return (
+            fit_tokenizer(recipe.source, [pair.source for pair in corpus.train]),
+            fit_tokenizer(recipe.target, [pair.target for pair in corpus.train]),
+        )
+
+    def batches(tokenizers: Tokenizers) -> BatchSource:
+        return batch_pairs(corpus.train, tokenizers, recipe.train, report, alignments)
+
+    return TrainingData(facts, fit, batches, corpus.valid)
+
+
+def prepared(
+    corpus: PreparedCorpus, name: str, valid: Sequence[Pair], recipe: Recipe, report: Callable[[str], None]
+) -> TrainingData:
+    """Returns the training data of a prepared corpus.
+
+    Raises:
+        ValueError: the corpus was prepared with other tokenizers or longer sentences than those of the recipe, or the
+            recipe draws segmentations.
+    """
+    corpus.require_its_vocabularies()
+    tokenizers = load_tokenizer(corpus.folder / "source"), load_tokenizer(corpus.folder / "target")
+    for side, tokenizer, wanted in zip(("source", "target"), tokenizers, (recipe.source, recipe.target), strict=True):
+        if tokenizer.config != wanted:
+            raise ValueError(
+                f"{corpus.folder / side}: expected the recipe's {wanted}, received {tokenizer.config}. "
+                "Prepare the corpus with the recipe's tokenizers, or train with those of the corpus."
+            )
+    config = recipe.train
+    longest = int(corpus.lengths[:, :2].max(initial=0))
+    require(
+        longest <= config.max_tokens,
+        "TrainConfig.max_tokens",
+        f"at least {longest}, the longest side in {corpus.folder}",
+        config.max_tokens,
+    )
+    require(
+        config.segmentation_alpha is None,
+        "TrainConfig.segmentation_alpha",
+        "None with a prepared corpus, whose subwords are fixed",
+        config.segmentation_alpha,
+    )
+    facts = {
+        "name": name,
+        "pairs": {"train": len(corpus), "valid": len(valid), "test": 0},
+        "sha256": {"train": corpus.sha256, "valid": part_sha256(valid, key_side="target"), "test": ""},
+    }
+
+    def batches(_: Tokenizers) -> BatchSource:
+        report(f"{len(corpus):,} pairs to train on; left out when they were prepared: {corpus.told_left_out()}")
+        return ShardedBatches(
+            corpus,
+            buckets=config.length_buckets,
+            batch_size=config.batch_size,
+            batch_tokens=config.batch_tokens,
+            pool_size=config.pool_size,
+            seed=config.seed,
+        )
+
+    return TrainingData(facts, lambda: tokenizers, batches, valid)
+
+
+def _require_guidable(recipe: Recipe) -> None:
+    """Raises ValueError unless the recipe's attention can learn from given alignments."""
+    kind, precision = recipe.model.attention.kind, recipe.train.precision
+    require(
+        recipe.model.decoder.order == "self-attention" or kind not in ("fixed", "none"),
+        "AttentionConfig.kind",
+        "a trainable attention, as alignments are given",
+        kind,
+    )
+    require(
+        precision != "float16",
+        "TrainConfig.precision",
+        "float32 or bfloat16, as alignments are given: the gradient of log alpha overflows float16",
+        precision,
+    )

@@ -1,0 +1,61 @@
+"""Validation during training: cross-entropy of all pairs, and BLEU of a sample."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from nmt_keras.config import TrainConfig
+from nmt_keras.corpus import Pair
+from nmt_keras.corpus.batches import Batches, choose_buckets, rows_by_bucket
+from nmt_keras.corpus.batching import encode_lines
+from nmt_keras.evaluation.metrics import bleu
+from nmt_keras.models.seq2seq import Seq2Seq
+from nmt_keras.training import forward
+from nmt_keras.translation.model_translator import ModelTranslator
+
+MAX_ROWS = 128
+"""Maximum number of sentences in a validation batch; one device holds it, while several may share a training batch."""
+
+
+def validation(
+    model: Seq2Seq, translator: ModelTranslator, pairs: Sequence[Pair], config: TrainConfig
+) -> Callable[[], dict[str, float]]:
+    """Returns a function that measures ``model`` on ``pairs``.
+
+    The function returns ``valid_loss``, the cross-entropy of all pairs in nats per token without smoothing or dropout,
+    and ``valid_bleu``, of an evenly spaced sample of ``config.validation_sentences`` pairs.
+
+    Args:
+        model: Measured with its weights at the time of the call.
+        translator: Translates with ``model``.
+        pairs: The validation part.
+        config: Batch sizes, which validation batches do not exceed.
+    """
+    source, _ = encode_lines(translator.source_tokenizer, [pair.source for pair in pairs])
+    target, _ = encode_lines(translator.target_tokenizer, [pair.target for pair in pairs])
+    buckets = choose_buckets(source.lengths, target.lengths, count=8)
+    rows = rows_by_bucket(buckets, config.batch_size, config.batch_tokens)
+    rows = {bucket: min(count, MAX_ROWS) for bucket, count in rows.items()}
+    batches = Batches(source, target, batch_size=rows, buckets=buckets, pool_size=len(pairs), seed=0)
+    ids = tf.TensorSpec([None, None], tf.int32)
+    measure = tf.function(
+        lambda source, target: forward(model, source, target, smoothing=0.0),
+        input_signature=[ids, ids],
+        autograph=False,
+    )
+    spaced = np.linspace(0, len(pairs) - 1, config.validation_sentences)
+    sample = [pairs[i] for i in np.unique(spaced.astype(int))]
+
+    def validate() -> dict[str, float]:
+        losses = [measure(batch.source, batch.target) for batch in batches.epoch(0)]
+        total = sum(float(loss.cross_entropy) for loss in losses)
+        hypotheses = [found.text for found in translator.translate([pair.source for pair in sample])]
+        return {
+            "valid_loss": total / sum(float(loss.tokens) for loss in losses),
+            "valid_bleu": bleu(hypotheses, [pair.target for pair in sample]).value,
+        }
+
+    return validate

@@ -1,0 +1,165 @@
+"""Corpus options: names, languages, and the corpus that they load, split and aligned."""
+
+from pathlib import Path
+
+import pytest
+
+from nmt_keras.config import CorpusConfig
+from nmt_keras.corpus import Pair, repetitions
+from nmt_keras.corpus.loading import load_corpus, sample_corpus
+from nmt_keras.corpus.options import CorpusOptions, corpus_name
+
+
+def loaded(options, config=CorpusConfig(), **how):  # noqa: B008 - frozen
+    """Returns the corpus that ``options`` describe; nothing is downloaded."""
+    return load_corpus(options, config, Path("unused"), lambda _: None, **how)
+
+
+def write(path, pairs):
+    """Writes a TSV, target first."""
+    Path(path).write_text("".join(f"{pair.target}\t{pair.source}\n" for pair in pairs), "utf-8")
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("data/spa-eng.zip", "spa-eng"),
+        ("my.data.tsv.gz", "my.data"),
+        ("sample.tsv", "sample-file"),
+        ("a:b c.txt", "a_b_c"),
+        (".hidden.tsv", "hidden"),
+    ],
+)
+def test_a_corpus_is_called_after_its_file_and_never_like_the_sample(file, name):
+    assert corpus_name(file) == name
+
+
+def test_a_corpus_file_without_a_name_is_refused():
+    with pytest.raises(ValueError, match=r"^corpus: .* \.tsv\."):
+        corpus_name(".tsv")
+
+
+def test_two_files_are_called_by_what_they_share():
+    assert CorpusOptions(("data/europarl.es", "data/europarl.en")).name == "europarl"
+    assert CorpusOptions(("train.es.gz", "train.en.gz")).name == "train"
+    assert CorpusOptions(("spanish.txt", "english.txt")).name == "spanish"
+
+
+def sample_file(path: Path, pairs: int = 360) -> list[Pair]:
+    """Writes a TSV of sample sentences, target first; answers its pairs."""
+    whole = sample_corpus()
+    taken = [*whole.train[: pairs - 60], *whole.valid[:30], *whole.test[:30]]
+    write(path, taken)
+    return taken
+
+
+def test_columns_can_be_in_either_order_and_sides_in_two_files(tmp_path):
+    pairs = sample_file(tmp_path / "en-es.tsv")
+    (tmp_path / "es-en.tsv").write_text("".join(f"{p.source}\t{p.target}\n" for p in pairs), encoding="utf-8")
+    (tmp_path / "both.es").write_text("".join(f"{p.source}\n" for p in pairs), encoding="utf-8")
+    (tmp_path / "both.en").write_text("".join(f"{p.target}\n" for p in pairs), encoding="utf-8")
+    for options in (
+        CorpusOptions((str(tmp_path / "en-es.tsv"),)),
+        CorpusOptions((str(tmp_path / "es-en.tsv"),), source_column=0, target_column=1),
+        CorpusOptions((str(tmp_path / "both.es"), str(tmp_path / "both.en"))),
+    ):
+        corpus = loaded(options)
+        assert sorted([*corpus.train, *corpus.valid, *corpus.test]) == sorted(pairs)
+
+
+def test_both_directions_of_one_file_are_tested_on_the_same_pairs(tmp_path):
+    sample_file(tmp_path / "en-es.tsv")
+    file = (str(tmp_path / "en-es.tsv"),)
+    there = loaded(CorpusOptions(file))
+    back = loaded(CorpusOptions(file, source_column=0, target_column=1))
+    for part in ("train", "valid", "test"):
+        turned = [Pair(pair.target, pair.source) for pair in getattr(back, part)]
+        assert turned == list(getattr(there, part))
+    assert (there.key_side, back.key_side) == ("target", "source")
+
+
+def test_another_version_of_the_spanish_english_corpus_is_told(tmp_path):
+    sample_file(tmp_path / "spa-eng.tsv")
+    told: list[str] = []
+    load_corpus(CorpusOptions((str(tmp_path / "spa-eng.tsv"),)), CorpusConfig(), tmp_path, told.append)
+    assert any("another version" in sentence for sentence in told)
+
+
+def test_a_recipe_says_what_it_takes_of_the_corpus(tmp_path):
+    pairs = sample_file(tmp_path / "pairs.tsv", pairs=400)
+    wanted = CorpusConfig(first=200, split="shuffled-groups")
+    corpus = loaded(CorpusOptions((str(tmp_path / "pairs.tsv"),)), wanted)
+    parts = (corpus.train, corpus.valid, corpus.test)
+    assert sum(len(part) for part in parts) == 200
+    assert {pair for part in parts for pair in part} == set(pairs[:200])
+
+
+def test_languages_are_codes_and_known_where_the_corpus_is():
+    assert CorpusOptions().languages == ("es", "en")
+    assert CorpusOptions(("sample",)).languages == ("es", "en")
+    assert CorpusOptions(("a.tsv",), target_language="zh-TW").languages == (None, "zh-TW")
+    with pytest.raises(ValueError, match=r"--target-language: .*Chinese \(simplified\)"):
+        CorpusOptions(target_language="Chinese (simplified)")
+
+
+def test_parts_of_ones_own_leave_the_corpus_as_it_is_but_for_what_the_recipe_takes_of_it(pairs, tmp_path):
+    mine, dev, aligned = (str(tmp_path / name) for name in ("mine.tsv", "dev.tsv", "mine.align"))
+    write(mine, pairs[:90])
+    write(dev, pairs[90:])
+    Path(aligned).write_text("".join(f"0-{number}\n" for number in range(90)), "utf-8")
+    options = CorpusOptions((mine,), valid=(dev,), alignments=aligned)
+    found = loaded(options, CorpusConfig(first=50), with_alignments=True)
+    assert (list(found.train), list(found.valid), list(found.test)) == (pairs[:50], pairs[90:], [])
+    assert found.alignments == [f"0-{number}" for number in range(50)]
+
+
+def test_repetitions_are_pairs_of_which_either_side_is_trained_on():
+    train = [Pair("uno", "one"), Pair("dos", "two")]
+    held = [Pair("¡Uno!", "single"), Pair("tres", "TWO."), Pair("tres", "three")]
+    assert repetitions(held, train) == 2
+    assert repetitions(held, []) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "received"),
+    [
+        ("0-0\n" * 7, "received 7 in"),
+        ("0-0\n" * 121, "received 121 in"),
+        ("0-0\n" * 99 + "0:0\n" + "0-0\n" * 20, "pairs.align:100: .*received '0:0'"),
+    ],
+    ids=["too few", "too many", "no links"],
+)
+def test_alignments_of_other_lines_are_refused(pairs, tmp_path, text, received):
+    file, aligned = str(tmp_path / "pairs.tsv"), tmp_path / "pairs.align"
+    write(file, pairs)
+    aligned.write_text(text)
+    with pytest.raises(ValueError, match=received):
+        loaded(CorpusOptions((file,), alignments=str(aligned)), with_alignments=True)
+
+
+def test_the_last_pairs_may_have_no_links(pairs, tmp_path):
+    file, aligned = str(tmp_path / "pairs.tsv"), tmp_path / "pairs.align"
+    write(file, pairs)
+    aligned.write_text("0-0\n" * 110 + "\n" * 10)
+    found = loaded(CorpusOptions((file,), alignments=str(aligned)), with_alignments=True)
+    linked = dict(zip(found.train, found.alignments, strict=True))
+    assert {linked[pair] for pair in pairs[:110] if pair in linked} == {"0-0"}
+    assert {linked[pair] for pair in pairs[110:] if pair in linked} == {""}
+
+
+@pytest.mark.parametrize(
+    ("options", "wrong"),
+    [
+        ({"test": ("t.tsv",), "corpus": ("c.tsv",)}, r"--test: .*--valid"),
+        ({"corpus": ("c.tsv",), "valid": ("a", "b", "c")}, r"--valid: .*'a', 'b', 'c'"),
+        ({"valid": ("v.tsv",)}, r"--valid: .*--corpus.*v\.tsv"),
+        ({"corpus": ("a.es", "a.en"), "valid": ("v.es", "v.en"), "test": ("t.tsv",)}, r"--test: .*t\.tsv"),
+        ({"prepared": "p"}, "--prepared: .*--valid.*'p'"),
+        ({"prepared": "p", "valid": ("v.tsv",), "test": ("t.tsv",)}, r"--test: expected none.*t\.tsv"),
+        ({"prepared": "p", "valid": ("v.tsv",), "corpus": ("c.tsv",)}, r"--corpus: expected none.*c\.tsv"),
+        ({"prepared": "p", "valid": ("v.tsv",), "alignments": "a"}, r"--alignments: expected none.*'a'"),
+    ],
+)
+def test_options_that_exclude_each_other_are_refused(options, wrong):
+    with pytest.raises(ValueError, match=wrong):
+        CorpusOptions(**options)

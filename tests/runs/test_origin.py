@@ -1,0 +1,29 @@
+"""``origin.json``: the corpus options of a run."""
+
+from dataclasses import replace
+
+from tiny import TINY_RECIPE
+
+from nmt_keras.corpus.options import CorpusOptions
+from nmt_keras.runs.directory import write_recipe
+from nmt_keras.runs.origin import read_origin, with_languages_of, write_origin
+
+
+def test_languages_stay_with_a_run_that_has_a_recipe(tmp_path):
+    run, named = tmp_path / "run", CorpusOptions(("a.tsv",), source_language="es", target_language="en")
+    write_origin(run, named)
+    unnamed = CorpusOptions(("a.tsv",), source_column=0, target_column=1)
+    assert with_languages_of(run, unnamed).languages == (None, None)  # the run has no recipe yet
+    write_recipe(run, TINY_RECIPE)
+    assert with_languages_of(run, unnamed).languages == ("es", "en")
+    assert with_languages_of(run, replace(unnamed, target_language="eu")).languages == ("es", "eu")
+
+
+def test_a_run_keeps_how_its_corpus_was_read(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    options = CorpusOptions(("a.ja", "a.en"), source_language="ja", target_language="en", max_malformed=0.5)
+    write_origin(tmp_path / "run", options)
+    kept = read_origin(tmp_path / "run")
+    assert kept == replace(options, corpus=(str(tmp_path / "a.ja"), str(tmp_path / "a.en")))
+    write_origin(tmp_path / "run", CorpusOptions(("sample",)))
+    assert read_origin(tmp_path / "run").corpus == ("sample",)
