@@ -86,6 +86,22 @@ def test_more_checkpoints_than_are_kept_and_a_folder_in_use_are_refused(run, tmp
     assert "expected a new run directory" in fails(["average", str(run), "--to", str(run)], capsys)
 
 
+# Shortlists
+
+
+@pytest.mark.long
+def test_the_tables_of_a_shortlist_are_learnt_on_request(tiny, pairs, capsys):
+    write(Path("mine.tsv"), pairs[:90])
+    cli.main(["train", "tiny", "--corpus", "mine.tsv", "--valid", write(Path("dev.tsv"), pairs[90:]), "--run", "run"])
+    asked = ["translate", "run", "Estoy en la cocina.", "--search.shortlist", "5"]
+    assert "received 5. Learn one with `nmt shortlist RUN`" in fails(asked, capsys)
+    cli.main(["shortlist", "run"])
+    assert capsys.readouterr().out == "run/shortlist.npz\n"
+    cli.main(asked)
+    write(Path("mine.tsv"), pairs[:89])
+    assert "run: expected the training pairs with sha256" in fails(["shortlist", "run"], capsys)
+
+
 # Prepared corpora
 
 

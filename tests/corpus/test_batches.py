@@ -48,6 +48,11 @@ def test_every_pair_is_seen_exactly_once_in_an_epoch(batches, pool_size):
     assert len(pools) == len(epoch)
 
 
+def test_each_epoch_puts_other_pairs_together(batches):
+    first, second = ({frozenset(rows.tolist()) for rows in batches.order(epoch)} for epoch in (0, 1))
+    assert len(first & second) < len(first) / 2
+
+
 def test_a_batch_holds_its_pairs_whole_and_nothing_else(batches):
     for batch in batches.epoch(0):
         assert batch.source.shape[0] == batch.target.shape[0] == 5

@@ -11,7 +11,7 @@ import tensorflow as tf
 from tiny import TINY_RECIPE
 
 from nmt_keras.config import ExportConfig, MicroBatchingConfig
-from nmt_keras.export import CONTRACT, export, prune, read_manifest, versions
+from nmt_keras.export import CONTRACT, export, load_exported, prune, read_manifest, versions
 
 HOUR = 3600
 
@@ -49,6 +49,17 @@ def test_the_manifest_lies_beside_the_model_with_the_versions_of_the_libraries(t
     assert found["corpus"] == "«eña»"
     assert found["libraries"]["tensorflow"] == tf.__version__
     assert json.loads((folder / "1" / "assets.extra" / "manifest.json").read_text("utf-8")) == found
+
+
+@pytest.mark.parametrize("found", [None, 2])
+def test_an_export_of_another_format_is_refused(tmp_path, found):
+    (tmp_path / "assets.extra").mkdir()
+    (tmp_path / "saved_model.pb").touch()
+    (tmp_path / "assets.extra" / "manifest.json").write_text(json.dumps({} if found is None else {"format": found}))
+    with pytest.raises(
+        ValueError, match=rf"manifest\.json: expected format 1, received {found}\. Export"
+    ):
+        load_exported(tmp_path)
 
 
 def test_the_manifest_says_how_the_model_was_exported(translator, folder):
