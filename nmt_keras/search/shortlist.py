@@ -10,17 +10,19 @@ import io
 import zipfile
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
 import tensorflow as tf
 
 from nmt_keras.config import END, MAX_SHORTLIST, PAD
-from nmt_keras.corpus.batches import TokenLists
 from nmt_keras.files import write_whole
 from nmt_keras.models.ensemble import Predictor
 from nmt_keras.search import Hypotheses
+
+if TYPE_CHECKING:  # an exported version loads without the corpus package
+    from nmt_keras.corpus.batches import TokenLists
 
 
 class Words(NamedTuple):

@@ -281,7 +281,7 @@ def test_a_model_without_versions_has_nothing_to_prune(tmp_path):
     assert prune(tmp_path / "nowhere", max_to_keep=3) == []
 
 
-@pytest.mark.parametrize("keep", [0, -1])
+@pytest.mark.parametrize("max_to_keep", [0, -1])
 def test_at_least_one_version_stays(translator, folder, max_to_keep):
     make_versions(folder, "1")
     with pytest.raises(ValueError, match=f"max_to_keep: expected at least 1 version to stay.*received {max_to_keep}"):

@@ -439,7 +439,7 @@ def test_a_run_without_checkpoint_says_what_to_do(run_folder, tmp_path):
 def test_an_exported_version_loads_without_the_code_that_trained_it(version):
     program = (
         "import sys, nmt_keras; nmt_keras.load(sys.argv[1]).translate(['No.']); "
-        "print([name for name in ('training', 'optimization', 'model', 'encoder', 'decoder', 'corpus', 'runs') "
+        "print([name for name in ('training', 'models.seq2seq', 'models.encoder', 'models.decoder', 'corpus', 'runs') "
         "if f'nmt_keras.{name}' in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program, version], capture_output=True, text=True, check=False)
