@@ -55,6 +55,7 @@ class OutputLayer(BaseLayer):
 
     def __init__(
         self,
+        *,
         vocabulary_size: int,
         hidden_size: int,
         dropout: float = 0.0,
@@ -161,6 +162,7 @@ class MaxoutOutput(OutputLayer):
 
     def __init__(
         self,
+        *,
         vocabulary_size: int,
         units: int,
         state_size: int,
@@ -170,7 +172,13 @@ class MaxoutOutput(OutputLayer):
         tied_embedding: keras.layers.Embedding | None = None,
         **options: Any,
     ) -> None:
-        super().__init__(vocabulary_size, units, dropout, tied_embedding, **options)
+        super().__init__(
+            vocabulary_size=vocabulary_size,
+            hidden_size=units,
+            dropout=dropout,
+            tied_embedding=tied_embedding,
+            **options,
+        )
         self.units = units
         self.state_size, self.context_size, self.embedding_size = state_size, context_size, embedding_size
         sizes = state_size + context_size + embedding_size
@@ -202,6 +210,7 @@ class LinearOutput(OutputLayer):
 
     def __init__(
         self,
+        *,
         vocabulary_size: int,
         state_size: int,
         context_size: int,
@@ -209,7 +218,12 @@ class LinearOutput(OutputLayer):
         dropout: float = 0.0,
         **options: Any,
     ) -> None:
-        super().__init__(vocabulary_size, state_size + context_size + embedding_size, dropout, **options)
+        super().__init__(
+            vocabulary_size=vocabulary_size,
+            hidden_size=state_size + context_size + embedding_size,
+            dropout=dropout,
+            **options,
+        )
         self.state_size, self.context_size, self.embedding_size = state_size, context_size, embedding_size
 
     def hidden(self, state: tf.Tensor, context: tf.Tensor | CachedProjections, embedded: tf.Tensor) -> tf.Tensor:
@@ -231,13 +245,20 @@ class StateOutput(OutputLayer):
 
     def __init__(
         self,
+        *,
         vocabulary_size: int,
         state_size: int,
         dropout: float = 0.0,
         tied_embedding: keras.layers.Embedding | None = None,
         **options: Any,
     ) -> None:
-        super().__init__(vocabulary_size, state_size, dropout, tied_embedding, **options)
+        super().__init__(
+            vocabulary_size=vocabulary_size,
+            hidden_size=state_size,
+            dropout=dropout,
+            tied_embedding=tied_embedding,
+            **options,
+        )
         self.state_size = state_size
 
     def hidden(self, state: tf.Tensor, context: tf.Tensor | CachedProjections, embedded: tf.Tensor) -> tf.Tensor:
@@ -261,6 +282,7 @@ class AttentionalOutput(OutputLayer):
 
     def __init__(
         self,
+        *,
         vocabulary_size: int,
         units: int,
         state_size: int,
@@ -269,7 +291,13 @@ class AttentionalOutput(OutputLayer):
         tied_embedding: keras.layers.Embedding | None = None,
         **options: Any,
     ) -> None:
-        super().__init__(vocabulary_size, units, dropout, tied_embedding, **options)
+        super().__init__(
+            vocabulary_size=vocabulary_size,
+            hidden_size=units,
+            dropout=dropout,
+            tied_embedding=tied_embedding,
+            **options,
+        )
         self.units, self.state_size, self.context_size = units, state_size, context_size
         self.kernel = self.weight("kernel", (context_size + state_size, units), "glorot_uniform")
         self.bias = self.weight("bias", (units,), "zeros")

@@ -46,8 +46,7 @@ class RecurrentDecoder(Decoder):
     """What the two orders share: embedding, stack, start, attention, output layer.
 
     Args:
-        vocabulary_size: V.
-        embedding_size: E.
+        embedding: of the target tokens, [V, E].
         stack: the cells; the first has the size of the context, or of the fed vector, as its context, and none as its
             input if it reads no words.
         bridge: gives s_0.
@@ -58,7 +57,7 @@ class RecurrentDecoder(Decoder):
 
     def __init__(
         self,
-        vocabulary_size: int,
+        *,
         embedding: keras.layers.Embedding,
         stack: Stack,
         bridge: Bridge,
@@ -68,11 +67,9 @@ class RecurrentDecoder(Decoder):
         **options: Any,
     ) -> None:
         super().__init__(**options)
-        self.vocabulary_size, self.embedding = vocabulary_size, embedding
-        self.stack, self.bridge = stack, bridge
+        self.embedding, self.stack, self.bridge = embedding, stack, bridge
         self.attention, self.output_layer = attention, output_layer
         self.dropout = dropout
-        self.embedding_size = embedding.output_dim
 
     def build(self, input_shape: Any = None) -> None:
         """Builds the embedding."""
@@ -125,7 +122,7 @@ class BahdanauDecoder(RecurrentDecoder):
 
     def __init__(
         self,
-        vocabulary_size: int,
+        *,
         embedding: keras.layers.Embedding,
         stack: Stack,
         bridge: Bridge,
@@ -135,7 +132,15 @@ class BahdanauDecoder(RecurrentDecoder):
         dropout: float = 0.0,
         **options: Any,
     ) -> None:
-        super().__init__(vocabulary_size, embedding, stack, bridge, attention, output_layer, dropout, **options)
+        super().__init__(
+            embedding=embedding,
+            stack=stack,
+            bridge=bridge,
+            attention=attention,
+            output_layer=output_layer,
+            dropout=dropout,
+            **options,
+        )
         self.output_state = output_state
 
     def _read(self, annotations: tf.Tensor) -> CachedProjections:
@@ -187,7 +192,7 @@ class LuongDecoder(RecurrentDecoder):
 
     def __init__(
         self,
-        vocabulary_size: int,
+        *,
         embedding: keras.layers.Embedding,
         stack: Stack,
         bridge: Bridge,
@@ -198,7 +203,15 @@ class LuongDecoder(RecurrentDecoder):
         fused: bool = False,
         **options: Any,
     ) -> None:
-        super().__init__(vocabulary_size, embedding, stack, bridge, attention, output_layer, dropout, **options)
+        super().__init__(
+            embedding=embedding,
+            stack=stack,
+            bridge=bridge,
+            attention=attention,
+            output_layer=output_layer,
+            dropout=dropout,
+            **options,
+        )
         self.input_feeding, self.fused = input_feeding, fused
 
     @property

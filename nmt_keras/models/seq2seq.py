@@ -28,7 +28,7 @@ class Seq2Seq(keras.Model):
     """
 
     def __init__(
-        self, config: ModelConfig, source_size: int, target_size: int, fused: bool = False, **options: Any
+        self, config: ModelConfig, source_size: int, target_size: int, *, fused: bool = False, **options: Any
     ) -> None:
         super().__init__(**options)
         self.config, self.source_size, self.target_size, self.fused = config, source_size, target_size, fused
@@ -96,9 +96,9 @@ class Seq2Seq(keras.Model):
         return cls(**{**config, "config": record_from(ModelConfig, config["config"])})
 
 
-def build_model(config: ModelConfig, source_size: int, target_size: int, fused: bool = False) -> Seq2Seq:
+def build_model(config: ModelConfig, source_size: int, target_size: int, *, fused: bool = False) -> Seq2Seq:
     """The model that ``config`` declares, built, for vocabularies of the given sizes; ``fused`` as for ``Seq2Seq``."""
-    model = Seq2Seq(config, source_size, target_size, fused)
+    model = Seq2Seq(config, source_size, target_size, fused=fused)
     model.build()
     initialize(config.initializer, model.trainable_variables)
     return model

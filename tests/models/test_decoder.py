@@ -235,13 +235,12 @@ def test_a_fixed_context_is_rnnsearch_whose_alignment_is_forced_onto_the_last_to
     model = built(COMBINATIONS["rnnencdec"])
     fixed = model.decoder
     forced = BahdanauDecoder(
-        fixed.vocabulary_size,
-        fixed.embedding,
-        fixed.stack,
-        fixed.bridge,
-        LastToken(),
-        fixed.output_layer,
-        fixed.output_state,
+        embedding=fixed.embedding,
+        stack=fixed.stack,
+        bridge=fixed.bridge,
+        attention=LastToken(),
+        output_layer=fixed.output_layer,
+        output_state=fixed.output_state,
     )
     encoding = model.encoder(SOURCES, SOURCES != PAD)
     for found, wanted in zip(forced(IDS, encoding), fixed(IDS, encoding), strict=True):
