@@ -12,9 +12,9 @@ from nmt_keras.layers.bridges import Bridge
 from nmt_keras.layers.cudnn import can_fuse, read_stack
 from nmt_keras.layers.dropout import Randomness, dropout
 from nmt_keras.layers.memory import CachedProjections, Memory
-from nmt_keras.layers.output import OutputLayer, Softmax
+from nmt_keras.layers.output import OutputLayer
 from nmt_keras.layers.stack import Masks, Stack
-from nmt_keras.models.decoder import Decoder, DecoderOutput
+from nmt_keras.models.decoder import Decoder, DecoderOutput, Hidden
 from nmt_keras.models.encoder import Encoding
 
 
@@ -158,18 +158,11 @@ class BahdanauDecoder(RecurrentDecoder):
         seen = previous if self.output_state == "previous" else current
         return DecoderState(states, state.step + 1, ()), Emission(seen, attended, state.step)
 
-    def output(
-        self,
-        x: Inputs,
-        emissions: Emission,
-        memory: Memory,
-        randomness: Randomness | None = None,
-        softmax: Softmax | None = None,
-    ) -> DecoderOutput:
-        """softmax's logits from state, context and embedding."""
+    def hidden(self, x: Inputs, emissions: Emission, memory: Memory) -> Hidden:
+        """The output layer's hidden values of state, context and embedding."""
         attended = emissions.attended
-        logits = self.output_layer(emissions.state, attended.context, x.embedded, randomness, softmax)
-        return DecoderOutput(logits, self.attention.alignment(attended, memory))
+        values = self.output_layer.hidden(emissions.state, attended.context, x.embedded)
+        return Hidden(values, self.attention.alignment(attended, memory))
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
@@ -254,18 +247,10 @@ class LuongDecoder(RecurrentDecoder):
         attentional = self.output_layer.hidden(hidden, attended.context, x.embedded)
         return DecoderState(states, state.step + 1, attentional), Emission(attentional, attended, state.step)
 
-    def output(
-        self,
-        x: Inputs,
-        emissions: Emission,
-        memory: Memory,
-        randomness: Randomness | None = None,
-        softmax: Softmax | None = None,
-    ) -> DecoderOutput:
-        """softmax's logits; without input feeding, attention first."""
+    def hidden(self, x: Inputs, emissions: Emission, memory: Memory) -> Hidden:
+        """The attentional vectors; without input feeding, attention first."""
         if self.input_feeding:
-            logits = self.output_layer.logits(emissions.state, randomness, softmax)
-            return DecoderOutput(logits, self.attention.alignment(emissions.attended, memory))
+            return Hidden(emissions.state, self.attention.alignment(emissions.attended, memory))
         attended: Attended = self.attention.attend(emissions.state, emissions.step, memory)
-        logits = self.output_layer(emissions.state, attended.context, x.embedded, randomness, softmax)
-        return DecoderOutput(logits, self.attention.alignment(attended, memory))
+        values = self.output_layer.hidden(emissions.state, attended.context, x.embedded)
+        return Hidden(values, self.attention.alignment(attended, memory))

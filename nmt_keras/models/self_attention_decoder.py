@@ -10,9 +10,9 @@ import tensorflow as tf
 from nmt_keras.layers.dropout import Randomness, dropout
 from nmt_keras.layers.matmul import product
 from nmt_keras.layers.memory import Memory
-from nmt_keras.layers.output import OutputLayer, Softmax
+from nmt_keras.layers.output import OutputLayer
 from nmt_keras.layers.self_attention import SelfAttentionLayer, layer_norm, sinusoids
-from nmt_keras.models.decoder import Decoder, DecoderOutput
+from nmt_keras.models.decoder import Decoder, DecoderOutput, Hidden
 from nmt_keras.models.encoder import Encoding
 
 
@@ -130,18 +130,10 @@ class SelfAttentionDecoder(Decoder):
             hidden, alignment
         )
 
-    def output(
-        self,
-        x: SelfAttentionInputs,
-        emissions: SelfAttentionEmission,
-        memory: Memory,
-        randomness: Randomness | None = None,
-        softmax: Softmax | None = None,
-    ) -> DecoderOutput:
-        """softmax's logits from the normalised states."""
+    def hidden(self, x: SelfAttentionInputs, emissions: SelfAttentionEmission, memory: Memory) -> Hidden:
+        """The output layer's hidden values of the normalised states."""
         states = layer_norm(emissions.state, self.cast(self.scale), self.cast(self.bias))
-        logits = self.output_layer(states, memory.values[..., :0], x.embedded, randomness, softmax)
-        return DecoderOutput(logits, emissions.alignment)
+        return Hidden(self.output_layer.hidden(states, memory.values[..., :0], x.embedded), emissions.alignment)
 
     def call(self, ids: tf.Tensor, encoding: Encoding, randomness: Randomness | None = None) -> DecoderOutput:
         """Teacher forcing, all positions at once: each sees those before it and itself."""

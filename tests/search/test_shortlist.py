@@ -105,7 +105,7 @@ def shortlist_of(by_source, common, size):
 
 def test_a_batch_s_words_are_those_of_all_its_sentences_each_at_its_own_price():
     shortlist = shortlist_of([[0, 0]] * 4 + [[9, 5], [6, 0], [8, 9]], [0, 1, 2, 3, 7], 11)
-    words = shortlist.words(tf.constant([[4, 5, END], [6, END, PAD]]), 1, also=tf.constant([[PAD], [10]]))
+    words = shortlist.of_batch(tf.constant([[4, 5, END], [6, END, PAD]]), 1, also=tf.constant([[PAD], [10]]))
     assert words.ids.numpy().tolist() == [0, 1, 2, 3, 6, 7, 8, 9, 10]
     own = [{6, 9}, {8, 10}]
     for row, logit_bias in enumerate(words.logit_bias.numpy()):
@@ -115,7 +115,7 @@ def test_a_batch_s_words_are_those_of_all_its_sentences_each_at_its_own_price():
 
 
 def test_an_empty_batch_has_the_common_words():
-    words = shortlist_of([[0]] * 5, [0, 1, 2, 3, 4], 9).words(tf.zeros([0, 1], tf.int32), 1)
+    words = shortlist_of([[0]] * 5, [0, 1, 2, 3, 4], 9).of_batch(tf.zeros([0, 1], tf.int32), 1)
     assert words.ids.numpy().tolist() == [0, 1, 2, 3, 4]
     assert words.logit_bias.shape == (0, 5)
 
