@@ -92,7 +92,7 @@ def test_tables_come_back_from_their_file_and_another_is_refused(tmp_path):
     (tmp_path / "cut.npz").write_bytes(whole[: len(whole) // 2])
     (tmp_path / "empty.npz").write_bytes(b"")
     for name in ("other.npz", "cut.npz", "empty.npz"):
-        with pytest.raises(ValueError, match=rf"{name}: expected a run's shortlist, received a file that is none"):
+        with pytest.raises(ValueError, match=name):
             load_lexical_table(tmp_path / name)
 
 
@@ -256,18 +256,16 @@ def test_an_export_searches_with_its_shortlist(narrowing, tmp_path):
 
 
 def test_a_shortlist_that_was_not_learnt_is_asked_for_in_vain(translator):
-    with pytest.raises(
-        ValueError, match=r"SearchConfig.shortlist: expected 0 where no shortlist was learnt, received 5"
-    ):
+    with pytest.raises(ValueError, match=r"SearchConfig\.shortlist: .* 5"):
         translator.with_search(replace(translator.search, shortlist=5))
 
 
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"shortlist": -1}, "expected 0 for none, or 100 at the most, received -1"),
-        ({"shortlist": 101}, "expected 0 for none, or 100 at the most, received 101"),
-        ({"shortlist": 5, "temperature": 1.0}, "expected 0 where temperature draws tokens"),
+        ({"shortlist": -1}, r"SearchConfig\.shortlist: .* -1"),
+        ({"shortlist": 101}, r"SearchConfig\.shortlist: .* 101"),
+        ({"shortlist": 5, "temperature": 1.0}, r"SearchConfig\.shortlist: .* 5"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(wrong, message):
@@ -291,7 +289,7 @@ def test_a_run_learns_its_shortlist_and_an_older_one_when_it_is_asked_to_train(p
         assert set(ids_of(narrow, found)) <= set(own_words(narrow, sentence, 2))
 
     (run.folder / SHORTLIST).unlink()
-    with pytest.raises(ValueError, match="give its `nmt train` again"):
+    with pytest.raises(ValueError, match=r"SearchConfig\.shortlist: .* 2"):
         run.translator()
     told = []
     run.train(parts, report=told.append, show=lambda *_: None)
