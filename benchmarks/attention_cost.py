@@ -29,7 +29,9 @@ SENTENCES, UNITS, WINDOW = 64, 512, 10
 KINDS: dict[str, Callable[[], Attention]] = {
     "global": lambda: GlobalAttention(GeneralScore(UNITS, UNITS), UNITS),
     "local-m": lambda: MonotonicLocalAttention(GeneralScore(UNITS, UNITS), UNITS, WINDOW),
-    "local-p": lambda: PredictiveLocalAttention(GeneralScore(UNITS, UNITS), UNITS, WINDOW, UNITS, UNITS),
+    "local-p": lambda: PredictiveLocalAttention(
+        GeneralScore(UNITS, UNITS), UNITS, WINDOW, units=UNITS, query_size=UNITS
+    ),
 }
 
 

@@ -16,14 +16,43 @@ A sentence walks through the package as
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import importlib
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from os import PathLike
 
+    from nmt_keras import recipes
+    from nmt_keras.layers.attention import BahdanauAttention
+    from nmt_keras.models.decoder import Decoder
+    from nmt_keras.models.encoder import Encoder
+    from nmt_keras.models.seq2seq import Seq2Seq
     from nmt_keras.translation.translator import Translator
 
 __version__ = "0.1.0"
+
+__all__ = ["BahdanauAttention", "Decoder", "Encoder", "Seq2Seq", "load", "recipes"]
+
+_MODULES = {
+    "BahdanauAttention": "nmt_keras.layers.attention",
+    "Decoder": "nmt_keras.models.decoder",
+    "Encoder": "nmt_keras.models.encoder",
+    "Seq2Seq": "nmt_keras.models.seq2seq",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Imports a public name when it is first used, so that ``import nmt_keras`` does not import TensorFlow."""
+    if name == "recipes":
+        return importlib.import_module("nmt_keras.recipes")
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_MODULES[name]), name)
+
+
+def __dir__() -> list[str]:
+    """Lists the public names, imported or not."""
+    return sorted({*globals(), *__all__})
 
 
 def load(path: str | PathLike[str], *more: str | PathLike[str]) -> Translator:

@@ -1,9 +1,18 @@
 """Configuration: frozen dataclasses, validated on construction and stored with a run as JSON."""
 
-from nmt_keras.config.checks import Record, nearest_multiple, record_from, require, require_choice, require_positive
+from nmt_keras.config.checks import (
+    Record,
+    choices,
+    nearest_multiple,
+    record_from,
+    require,
+    require_choice,
+    require_choices,
+    require_positive,
+)
 from nmt_keras.config.corpus import CorpusConfig, FilterConfig
 from nmt_keras.config.export import ExportConfig, MicroBatchingConfig
-from nmt_keras.config.model import CELLS, AttentionConfig, Cell, DecoderConfig, EncoderConfig, ModelConfig
+from nmt_keras.config.model import AttentionConfig, Cell, DecoderConfig, EncoderConfig, ModelConfig
 from nmt_keras.config.recipe import Recipe
 from nmt_keras.config.search import BATCHES_AT_ONCE, MAX_SHORTLIST, SearchConfig
 from nmt_keras.config.tokenizer import END, PAD, START, UNK, TokenizerConfig
@@ -11,7 +20,6 @@ from nmt_keras.config.training import RunOptions, TrainConfig
 
 __all__ = [
     "BATCHES_AT_ONCE",
-    "CELLS",
     "END",
     "MAX_SHORTLIST",
     "PAD",
@@ -32,9 +40,11 @@ __all__ = [
     "SearchConfig",
     "TokenizerConfig",
     "TrainConfig",
+    "choices",
     "nearest_multiple",
     "record_from",
     "require",
     "require_choice",
+    "require_choices",
     "require_positive",
 ]

@@ -24,6 +24,18 @@ def require_choice(where: str, choices: typing.Sequence[str], received: str) -> 
         raise ValueError(f"{where}: expected one of {', '.join(choices)}; received {received!r}.{hint}")
 
 
+def choices(kind: type) -> dict[str, tuple[str, ...]]:
+    """Returns the allowed values of each field of a configuration that is annotated with a ``Literal``."""
+    hints = typing.get_type_hints(kind)
+    return {name: typing.get_args(hint) for name, hint in hints.items() if typing.get_origin(hint) is typing.Literal}
+
+
+def require_choices(record: Any) -> None:
+    """Raises ValueError unless each field that is annotated with a ``Literal`` holds one of its values."""
+    for name, allowed in choices(type(record)).items():
+        require_choice(f"{type(record).__name__}.{name}", allowed, getattr(record, name))
+
+
 def require_positive(record: Any, *names: str) -> None:
     """Raises ValueError unless each named field of a configuration is a whole number of at least 1."""
     for name in names:

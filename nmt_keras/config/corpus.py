@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from nmt_keras.config.checks import require, require_choice, require_positive
+from nmt_keras.config.checks import require, require_choices, require_positive
 
 
 @dataclass(frozen=True)
@@ -45,5 +45,5 @@ class CorpusConfig:
     def __post_init__(self) -> None:
         if self.first is not None:
             require_positive(self, "first")
-        require_choice("CorpusConfig.split", ("hashed-groups", "shuffled-groups"), self.split)
+        require_choices(self)
         require(self.seed >= 0, "CorpusConfig.seed", "0 or more", self.seed)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import typing
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from nmt_keras.config.checks import nearest_multiple, require, require_choice, require_positive
+from nmt_keras.config.checks import nearest_multiple, require, require_choices, require_positive
 
 Cell = Literal["tanh", "gru", "gru-reset-after", "lstm"]
-
-CELLS = typing.get_args(Cell)
 
 
 @dataclass(frozen=True)
@@ -37,10 +34,7 @@ class EncoderConfig:
     """Of each self-attention layer."""
 
     def __post_init__(self) -> None:
-        require_choice("EncoderConfig.kind", ("recurrent", "self-attention"), self.kind)
-        require_choice("EncoderConfig.cell", CELLS, self.cell)
-        require_choice("EncoderConfig.direction", ("bidirectional", "forward", "backward"), self.direction)
-        require_choice("EncoderConfig.merge", ("concatenate", "sum"), self.merge)
+        require_choices(self)
         require_positive(self, "units", "layers", "heads")
         if self.kind == "self-attention":
             require(
@@ -75,8 +69,7 @@ class AttentionConfig:
     """Rows of the location score; positions beyond get weight 0."""
 
     def __post_init__(self) -> None:
-        require_choice("AttentionConfig.kind", typing.get_args(typing.get_type_hints(type(self))["kind"]), self.kind)
-        require_choice("AttentionConfig.span", ("global", "local-m", "local-p"), self.span)
+        require_choices(self)
         require_positive(self, "units", "window", "max_source_positions")
         if self.kind in ("location", "fixed", "none"):
             require(
@@ -125,10 +118,7 @@ class DecoderConfig:
     """Self-attention order: target tokens, END included, that can be written."""
 
     def __post_init__(self) -> None:
-        for name in ("order", "initial_state", "output", "output_state"):
-            choices = typing.get_args(typing.get_type_hints(type(self))[name])
-            require_choice(f"DecoderConfig.{name}", choices, getattr(self, name))
-        require_choice("DecoderConfig.cell", CELLS, self.cell)
+        require_choices(self)
         require_positive(self, "units", "layers", "output_units", "heads", "max_positions")
         luong = self.order == "update-then-attend"
         require(
@@ -208,7 +198,7 @@ class ModelConfig:
         for name in ("dropout", "recurrent_dropout"):
             value = getattr(self, name)
             require(0.0 <= value < 1.0, f"ModelConfig.{name}", "a probability in [0, 1)", value)
-        require_choice("ModelConfig.initializer", ("glorot", "bahdanau", "uniform"), self.initializer)
+        require_choices(self)
         _check_parts_fit(self)
 
     def scaled(self, width: float) -> ModelConfig:

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import Literal
 
-from nmt_keras.config.checks import require, require_choice
+from nmt_keras.config.checks import require, require_choices
 
 BATCHES_AT_ONCE = max(2, min(8, os.cpu_count() or 2))
 """Batches that are translated side by side: where one waits for a small operation, the others have the processors."""
@@ -68,8 +68,7 @@ class SearchConfig:
             f"None, or 1 to beam_size ({self.beam_size})",
             self.n_best,
         )
-        require_choice("SearchConfig.length_normalisation", ("plain", "gnmt"), self.length_normalisation)
-        require_choice("SearchConfig.precision", ("float32", "bfloat16"), self.precision)
+        require_choices(self)
         for name in ("length_alpha", "coverage_beta", "temperature"):
             require(getattr(self, name) >= 0.0, f"SearchConfig.{name}", "0 or more", getattr(self, name))
         require(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from nmt_keras.config.checks import require, require_choice
+from nmt_keras.config.checks import require, require_choices
 
 PAD, UNK, START, END = 0, 1, 2, 3
 """The special ids of every vocabulary: padding, unknown word, the decoder's first input, a sentence's last token."""
@@ -27,7 +27,7 @@ class TokenizerConfig:
     """Tokens of one sentence, END included; longer input is cut there and reported as truncated."""
 
     def __post_init__(self) -> None:
-        require_choice("TokenizerConfig.kind", ("word", "subword", "character"), self.kind)
+        require_choices(self)
         require(
             self.vocabulary_size > 4,
             "TokenizerConfig.vocabulary_size",

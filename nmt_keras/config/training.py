@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from nmt_keras.config.checks import require, require_choice
+from nmt_keras.config.checks import require, require_choices
 
 
 @dataclass(frozen=True)
@@ -157,14 +157,7 @@ class TrainConfig:
             require(0.0 <= value <= 1.0, f"TrainConfig.{name}", "a probability in [0, 1]", value)
         require(0.0 <= self.rho < 1.0, "TrainConfig.rho", "a decay in [0, 1)", self.rho)
         require(0.0 <= self.halve_from <= 1.0, "TrainConfig.halve_from", "a share in [0, 1]", self.halve_from)
-        require_choice("TrainConfig.optimizer", ("adam", "adamw", "adadelta", "sgd"), self.optimizer)
-        require_choice(
-            "TrainConfig.decay",
-            ("constant", "cosine", "linear", "inverse-sqrt", "halving", "plateau"),
-            self.decay,
-        )
-        require_choice("TrainConfig.precision", ("float32", "bfloat16", "float16"), self.precision)
-        require_choice("TrainConfig.denominator", ("tokens", "sentences"), self.denominator)
+        require_choices(self)
 
 
 @dataclass(frozen=True)

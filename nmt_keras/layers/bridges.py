@@ -56,7 +56,7 @@ class DenseBridge(Bridge):
         layers: cells.
     """
 
-    def __init__(self, source: str, source_size: int, units: int, layers: int = 1, **options: Any) -> None:
+    def __init__(self, *, source: str, source_size: int, units: int, layers: int = 1, **options: Any) -> None:
         super().__init__(**options)
         self.source, self.source_size, self.units, self.layers = source, source_size, units, layers
         self.kernel = self.weight("kernel", (source_size, layers * units), "glorot_uniform")

@@ -103,6 +103,7 @@ class TanhCell(Cell):
         units: int,
         input_size: int,
         context_size: int = 0,
+        *,
         recurrence_of: TanhCell | None = None,
         **options: Any,
     ) -> None:
@@ -225,7 +226,7 @@ class LSTMCell(Cell):
         return state.hidden
 
 
-CELL_CLASSES: dict[str, type[Cell]] = {
+CELLS: dict[str, type[Cell]] = {
     "tanh": TanhCell,
     "gru": GRUCell,
     "gru-reset-after": ResetAfterGRUCell,

@@ -107,7 +107,7 @@ class PredictiveLocalAttention(LocalAttention):
     """
 
     def __init__(
-        self, score: ScoreFunction, value_size: int, window: int, units: int, query_size: int, **options: Any
+        self, score: ScoreFunction, value_size: int, window: int, *, units: int, query_size: int, **options: Any
     ) -> None:
         super().__init__(score, value_size, window, **options)
         self.units, self.query_size = units, query_size

@@ -28,4 +28,3 @@ class Memory(NamedTuple):
     lengths: tf.Tensor  # [B] int32: tokens
     states: Any  # nest of [B, U]: the encoder's last states
     projections: Any = ()  # CachedProjections of the annotations, where a search has taken it; () in training
-    logit_bias: Any = ()  # [B, C] float32: what a search with a shortlist adds to the logits of its C tokens; else ()

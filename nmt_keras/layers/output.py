@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -13,33 +13,6 @@ from nmt_keras.layers.base import BaseLayer
 from nmt_keras.layers.dropout import Randomness, dropout
 from nmt_keras.layers.matmul import product
 from nmt_keras.layers.memory import CachedProjections
-
-
-class Softmax(NamedTuple):
-    """The softmax's weights of C tokens, or of all V, as a search multiplies with them at every step."""
-
-    columns: tf.Tensor  # [hidden_size, C] float; [hidden_size, 0] where ``rows`` are to be used
-    bias: tf.Tensor  # [C] float
-    rows: Any = ()  # [C, hidden_size] float, the same transposed; () where ``columns`` are there in any case
-
-    def logits(self, hidden: tf.Tensor) -> tf.Tensor:
-        """[B, Q, C] of hidden [B, Q, hidden_size]."""
-        if isinstance(self.rows, tuple):
-            return product(hidden, self.columns, self.bias)
-
-        def by_columns() -> tf.Tensor:
-            columns = tf.identity(self.columns)
-            # no operation that checks it: TensorFlow would take that out of the loop, and of this branch with it
-            columns.set_shape(self.rows.shape[::-1])
-            return product(hidden, columns, self.bias)
-
-        return tf.cond(
-            tf.size(self.columns) > 0, by_columns, lambda: product(hidden, self.rows, self.bias, transposed=True)
-        )
-
-
-MANY = 8
-"""Rows of a product from which on transposing its matrix before the loop pays: fewer are read as fast by rows."""
 
 
 class OutputLayer(BaseLayer):
@@ -55,6 +28,7 @@ class OutputLayer(BaseLayer):
 
     def __init__(
         self,
+        *,
         vocabulary_size: int,
         hidden_size: int,
         dropout: float = 0.0,
@@ -86,36 +60,18 @@ class OutputLayer(BaseLayer):
         context: tf.Tensor | CachedProjections,
         embedded: tf.Tensor,
         randomness: Randomness | None = None,
-        softmax: Softmax | None = None,
     ) -> tf.Tensor:
-        """Logits [B, T, V] from states [B, T, U], contexts [B, T, D] and embeddings [B, T, E]; see ``logits``."""
-        return self.logits(self.hidden(state, context, embedded), randomness, softmax)
-
-    def softmax_of(self, ids: tf.Tensor) -> Softmax:
-        """The weights of the tokens ids [C] alone."""
-        rows = self.matrix(tf.gather(self.value(self.rows), ids))
-        return Softmax(tf.transpose(rows), tf.gather(self.cast(self.output_bias), ids))
-
-    def whole_softmax(self, count: tf.Tensor) -> Softmax:
-        """The weights of all tokens, for searches of ``count`` hypotheses, [] int32, at a time."""
-        rows = self.matrix(self.rows)
-        columns = tf.cond(
-            count >= MANY, lambda: tf.transpose(rows), lambda: tf.zeros([self.hidden_size, 0], rows.dtype)
-        )
-        return Softmax(columns, self.cast(self.output_bias), rows)
+        """Returns logits [B, T, V] from states [B, T, U], contexts [B, T, D] and embeddings [B, T, E]."""
+        return self.logits(self.hidden(state, context, embedded), randomness)
 
     @property
     def rows(self) -> keras.Variable:
-        """A row for each token, as an embedding has them: a shortlist's are read where they lie."""
+        """The softmax's matrix, [V, hidden_size]: one row for each token, as in an embedding."""
         return self.output_rows if self.tied_embedding is None else self.tied_embedding.embeddings
 
-    def logits(
-        self, hidden: tf.Tensor, randomness: Randomness | None = None, softmax: Softmax | None = None
-    ) -> tf.Tensor:
-        """Logits [B, T, V] from what the softmax sees; of the tokens of ``softmax``, [B, T, C], if it is given."""
+    def logits(self, hidden: tf.Tensor, randomness: Randomness | None = None) -> tf.Tensor:
+        """Returns logits [B, T, V] from what ``hidden`` returned."""
         hidden = dropout(hidden, self.dropout, randomness, "readout")
-        if softmax is not None:
-            return softmax.logits(hidden)
         return product(hidden, self.matrix(self.rows), self.cast(self.output_bias), transposed=True)
 
 
@@ -161,6 +117,7 @@ class MaxoutOutput(OutputLayer):
 
     def __init__(
         self,
+        *,
         vocabulary_size: int,
         units: int,
         state_size: int,
@@ -170,7 +127,13 @@ class MaxoutOutput(OutputLayer):
         tied_embedding: keras.layers.Embedding | None = None,
         **options: Any,
     ) -> None:
-        super().__init__(vocabulary_size, units, dropout, tied_embedding, **options)
+        super().__init__(
+            vocabulary_size=vocabulary_size,
+            hidden_size=units,
+            dropout=dropout,
+            tied_embedding=tied_embedding,
+            **options,
+        )
         self.units = units
         self.state_size, self.context_size, self.embedding_size = state_size, context_size, embedding_size
         sizes = state_size + context_size + embedding_size
@@ -202,6 +165,7 @@ class LinearOutput(OutputLayer):
 
     def __init__(
         self,
+        *,
         vocabulary_size: int,
         state_size: int,
         context_size: int,
@@ -209,7 +173,12 @@ class LinearOutput(OutputLayer):
         dropout: float = 0.0,
         **options: Any,
     ) -> None:
-        super().__init__(vocabulary_size, state_size + context_size + embedding_size, dropout, **options)
+        super().__init__(
+            vocabulary_size=vocabulary_size,
+            hidden_size=state_size + context_size + embedding_size,
+            dropout=dropout,
+            **options,
+        )
         self.state_size, self.context_size, self.embedding_size = state_size, context_size, embedding_size
 
     def hidden(self, state: tf.Tensor, context: tf.Tensor | CachedProjections, embedded: tf.Tensor) -> tf.Tensor:
@@ -231,13 +200,20 @@ class StateOutput(OutputLayer):
 
     def __init__(
         self,
+        *,
         vocabulary_size: int,
         state_size: int,
         dropout: float = 0.0,
         tied_embedding: keras.layers.Embedding | None = None,
         **options: Any,
     ) -> None:
-        super().__init__(vocabulary_size, state_size, dropout, tied_embedding, **options)
+        super().__init__(
+            vocabulary_size=vocabulary_size,
+            hidden_size=state_size,
+            dropout=dropout,
+            tied_embedding=tied_embedding,
+            **options,
+        )
         self.state_size = state_size
 
     def hidden(self, state: tf.Tensor, context: tf.Tensor | CachedProjections, embedded: tf.Tensor) -> tf.Tensor:
@@ -261,6 +237,7 @@ class AttentionalOutput(OutputLayer):
 
     def __init__(
         self,
+        *,
         vocabulary_size: int,
         units: int,
         state_size: int,
@@ -269,7 +246,13 @@ class AttentionalOutput(OutputLayer):
         tied_embedding: keras.layers.Embedding | None = None,
         **options: Any,
     ) -> None:
-        super().__init__(vocabulary_size, units, dropout, tied_embedding, **options)
+        super().__init__(
+            vocabulary_size=vocabulary_size,
+            hidden_size=units,
+            dropout=dropout,
+            tied_embedding=tied_embedding,
+            **options,
+        )
         self.units, self.state_size, self.context_size = units, state_size, context_size
         self.kernel = self.weight("kernel", (context_size + state_size, units), "glorot_uniform")
         self.bias = self.weight("bias", (units,), "zeros")

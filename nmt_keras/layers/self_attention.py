@@ -110,7 +110,7 @@ class SelfAttentionLayer(BaseLayer):
         memory_size: D, width of the annotations that the middle sublayer attends to; 0 for a layer without it.
     """
 
-    def __init__(self, units: int, heads: int, dropout: float = 0.0, memory_size: int = 0, **options: Any) -> None:
+    def __init__(self, units: int, heads: int, *, dropout: float = 0.0, memory_size: int = 0, **options: Any) -> None:
         super().__init__(**options)
         self.units, self.heads, self.dropout, self.memory_size = units, heads, dropout, memory_size
         self.own = MultiHead(units, heads, units, name="own")

@@ -37,6 +37,7 @@ class Stack(BaseLayer):
     def __init__(
         self,
         cells: list[Cell],
+        *,
         residual: bool = False,
         dropout: float = 0.0,
         recurrent_dropout: float = 0.0,

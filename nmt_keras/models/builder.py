@@ -1,13 +1,20 @@
-"""Encoders and decoders as a configuration declares them."""
+"""Encoders and decoders as a configuration declares them.
+
+Each registry maps the values of one configuration field to what they build. To add a layer, write its class, add its
+line here, and add its name to the field's ``Literal``; a test compares the two.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
 import keras
 
-from nmt_keras.config import AttentionConfig, DecoderConfig, ModelConfig
-from nmt_keras.layers.attention import Attention, BahdanauAttention, FixedContext, GlobalAttention, NoAttention
+from nmt_keras.config import AttentionConfig, DecoderConfig, ModelConfig, require_choice
+from nmt_keras.layers.attention import Attention, FixedContext, GlobalAttention, NoAttention
 from nmt_keras.layers.bridges import Bridge, CopyBridge, DenseBridge, ZeroBridge
-from nmt_keras.layers.cells import CELL_CLASSES, TanhCell
+from nmt_keras.layers.cells import CELLS, TanhCell
 from nmt_keras.layers.local_attention import MonotonicLocalAttention, PredictiveLocalAttention
 from nmt_keras.layers.output import AttentionalOutput, LinearOutput, MaxoutOutput, OutputLayer, StateOutput
 from nmt_keras.layers.scores import AdditiveScore, DotScore, GeneralScore, LocationScore, ScoreFunction
@@ -17,80 +24,180 @@ from nmt_keras.models.encoder import Encoder, RecurrentEncoder, SelfAttentionEnc
 from nmt_keras.models.recurrent_decoder import BahdanauDecoder, LuongDecoder
 from nmt_keras.models.self_attention_decoder import SelfAttentionDecoder
 
+T = TypeVar("T")
 
-def build_encoder(config: ModelConfig, source_size: int, fused: bool = False) -> Encoder:
-    """The encoder that ``config`` declares."""
+
+def _find(registry: Mapping[str, T], where: str, kind: str) -> T:
+    """Returns the entry called ``kind``. Raises ValueError with the known names if there is none."""
+    require_choice(where, tuple(registry), kind)
+    return registry[kind]
+
+
+# Encoders: EncoderConfig.kind
+
+
+def _recurrent_encoder(config: ModelConfig, source_size: int, fused: bool) -> Encoder:
     encoder = config.encoder
-    if encoder.kind == "self-attention":
-        return SelfAttentionEncoder(
-            source_size,
-            config.embedding_size,
-            encoder.units,
-            encoder.heads,
-            encoder.layers,
-            config.dropout,
-            name="encoder",
-        )
     return RecurrentEncoder(
-        source_size,
-        config.embedding_size,
-        encoder.units,
-        encoder.cell,
-        encoder.direction,
-        encoder.merge,
-        encoder.layers,
-        encoder.residual,
-        encoder.word_view,
-        config.dropout,
-        config.recurrent_dropout,
-        fused,
+        vocabulary_size=source_size,
+        embedding_size=config.embedding_size,
+        units=encoder.units,
+        cell=encoder.cell,
+        direction=encoder.direction,
+        merge=encoder.merge,
+        layers=encoder.layers,
+        residual=encoder.residual,
+        word_view=encoder.word_view,
+        dropout=config.dropout,
+        recurrent_dropout=config.recurrent_dropout,
+        fused=fused,
         name="encoder",
     )
 
 
-def build_decoder(config: ModelConfig, target_size: int, encoder: Encoder, fused: bool = False) -> Decoder:
-    """The decoder that ``config`` declares, for the annotations of ``encoder``."""
-    decoder = config.decoder
-    embedding = keras.layers.Embedding(target_size, config.embedding_size, name="embedding")
-    if decoder.order == "self-attention":
-        output_layer: OutputLayer = StateOutput(
-            target_size,
-            decoder.units,
-            config.dropout,
-            embedding if decoder.tie_embeddings else None,
-            name="output_layer",
-        )
-        return SelfAttentionDecoder(
-            target_size,
-            embedding,
-            decoder.units,
-            decoder.heads,
-            decoder.layers,
-            encoder.annotation_size,
-            decoder.max_positions,
-            output_layer,
-            config.dropout,
-            name="decoder",
-        )
-    attention = _attention(config, encoder)
-    parts = {
-        "vocabulary_size": target_size,
-        "embedding": embedding,
-        "stack": _stack(config, encoder, attention.context_size),
-        "bridge": _bridge(decoder, encoder),
-        "attention": attention,
-        "output_layer": _output_layer(config, target_size, attention.context_size, embedding),
-        "dropout": config.dropout,
-        "name": "decoder",
-    }
-    if decoder.order == "attend-then-update":
-        seen = "current" if decoder.output == "state" else decoder.output_state
-        return BahdanauDecoder(output_state=seen, **parts)
-    return LuongDecoder(input_feeding=decoder.input_feeding, fused=fused, **parts)
+def _self_attention_encoder(config: ModelConfig, source_size: int, fused: bool) -> Encoder:
+    return SelfAttentionEncoder(
+        vocabulary_size=source_size,
+        embedding_size=config.embedding_size,
+        units=config.encoder.units,
+        heads=config.encoder.heads,
+        layers=config.encoder.layers,
+        dropout=config.dropout,
+        name="encoder",
+    )
+
+
+ENCODERS: dict[str, Callable[[ModelConfig, int, bool], Encoder]] = {
+    "recurrent": _recurrent_encoder,
+    "self-attention": _self_attention_encoder,
+}
+
+
+def build_encoder(config: ModelConfig, source_size: int, fused: bool = False) -> Encoder:
+    """Builds the encoder that ``config`` declares."""
+    return _find(ENCODERS, "EncoderConfig.kind", config.encoder.kind)(config, source_size, fused)
+
+
+# Attention: AttentionConfig.kind and AttentionConfig.span
+
+SCORES: dict[str, Callable[[AttentionConfig, int, int], ScoreFunction]] = {
+    "additive": lambda config, query, value: AdditiveScore(config.units, query, value, name="score"),
+    "dot": lambda config, query, value: DotScore(name="score"),
+    "general": lambda config, query, value: GeneralScore(query, value, name="score"),
+    "concat": lambda config, query, value: AdditiveScore(config.units, query, value, name="score"),
+    "location": lambda config, query, value: LocationScore(config.max_source_positions, query, name="score"),
+}
+"""Score functions, from the configuration, the width of the queries, and the width of the annotations."""
+
+SPANS: dict[str, Callable[[AttentionConfig, ScoreFunction, int, int], Attention]] = {
+    "global": lambda config, score, query, value: GlobalAttention(score, value, name="attention"),
+    "local-m": lambda config, score, query, value: MonotonicLocalAttention(
+        score, value, config.window, name="attention"
+    ),
+    "local-p": lambda config, score, query, value: PredictiveLocalAttention(
+        score, value, config.window, units=config.units, query_size=query, name="attention"
+    ),
+}
+"""Attentions over annotations that a score function weighs."""
+
+
+def _fixed_context(config: ModelConfig, encoder: Encoder) -> Attention:
+    assert isinstance(encoder, RecurrentEncoder)
+    return FixedContext(encoder.summary_size, encoder.direction, name="attention")
+
+
+def _no_attention(config: ModelConfig, encoder: Encoder) -> Attention:
+    start, direction = config.decoder.initial_state, config.encoder.direction
+    return NoAttention({"last": direction, "both": "bidirectional"}.get(start, start), name="attention")
+
+
+UNSCORED: dict[str, Callable[[ModelConfig, Encoder], Attention]] = {"fixed": _fixed_context, "none": _no_attention}
+"""Attentions without a score function."""
+
+
+def _attention(config: ModelConfig, encoder: Encoder) -> Attention:
+    attention, query, value = config.attention, config.decoder.units, encoder.annotation_size
+    if attention.kind in UNSCORED:
+        return UNSCORED[attention.kind](config, encoder)
+    score = _find(SCORES, "AttentionConfig.kind", attention.kind)(attention, query, value)
+    return _find(SPANS, "AttentionConfig.span", attention.span)(attention, score, query, value)
+
+
+# Initial states: DecoderConfig.initial_state
+
+
+def _dense_bridge(config: DecoderConfig, source_size: int) -> Bridge:
+    return DenseBridge(
+        source=config.initial_state,
+        source_size=source_size,
+        units=config.units,
+        layers=config.layers,
+        name="bridge",
+    )
+
+
+BRIDGES: dict[str, Callable[[DecoderConfig, Encoder], Bridge]] = {
+    "backward": lambda config, encoder: _dense_bridge(config, encoder.units),
+    "forward": lambda config, encoder: _dense_bridge(config, encoder.units),
+    "both": lambda config, encoder: _dense_bridge(config, 2 * encoder.units),
+    "last": lambda config, encoder: CopyBridge(name="bridge"),
+    "mean": lambda config, encoder: _dense_bridge(config, encoder.annotation_size),
+    "zero": lambda config, encoder: ZeroBridge(name="bridge"),
+}
+
+
+# Output layers: DecoderConfig.output
+
+
+def _maxout_output(config: ModelConfig, common: dict[str, Any], context_size: int) -> OutputLayer:
+    return MaxoutOutput(
+        units=config.decoder.output_units,
+        state_size=config.decoder.units,
+        context_size=context_size,
+        embedding_size=config.embedding_size,
+        **common,
+    )
+
+
+def _linear_output(config: ModelConfig, common: dict[str, Any], context_size: int) -> OutputLayer:
+    return LinearOutput(
+        state_size=config.decoder.units, context_size=context_size, embedding_size=config.embedding_size, **common
+    )
+
+
+def _attentional_output(config: ModelConfig, common: dict[str, Any], context_size: int) -> OutputLayer:
+    return AttentionalOutput(
+        units=config.decoder.output_units, state_size=config.decoder.units, context_size=context_size, **common
+    )
+
+
+def _state_output(config: ModelConfig, common: dict[str, Any], context_size: int) -> OutputLayer:
+    return StateOutput(state_size=config.decoder.units, **common)
+
+
+OUTPUT_LAYERS: dict[str, Callable[[ModelConfig, dict[str, Any], int], OutputLayer]] = {
+    "maxout": _maxout_output,
+    "linear": _linear_output,
+    "state": _state_output,
+    "attentional": _attentional_output,
+}
+"""Output layers, from the configuration, the arguments that all of them take, and the width of the contexts."""
+
+
+def _output_layer(
+    config: ModelConfig, target_size: int, context_size: int, embedding: keras.layers.Embedding
+) -> OutputLayer:
+    common = {"vocabulary_size": target_size, "dropout": config.dropout, "name": "output_layer"}
+    if config.decoder.tie_embeddings:
+        common["tied_embedding"] = embedding
+    return _find(OUTPUT_LAYERS, "DecoderConfig.output", config.decoder.output)(config, common, context_size)
+
+
+# Decoders: DecoderConfig.order
 
 
 def _stack(config: ModelConfig, encoder: Encoder, context_size: int) -> Stack:
-    """The decoder's cells. What the first has as its context is what the order lets it see of the source."""
+    """Builds the decoder's cells. The context of the first is what it sees of the source in this order."""
     decoder = config.decoder
     fed = decoder.output_units if decoder.input_feeding else 0
     seen = context_size if decoder.order == "attend-then-update" else fed
@@ -100,94 +207,66 @@ def _stack(config: ModelConfig, encoder: Encoder, context_size: int) -> Stack:
         (shared,) = encoder.forward_cells + encoder.backward_cells
         cells = [TanhCell(decoder.units, words, seen, recurrence_of=shared, name="cell_0")]
     else:
-        make = CELL_CLASSES[decoder.cell]
-        cells = [make(decoder.units, words, seen, name="cell_0")]
-        cells += [make(decoder.units, decoder.units, name=f"cell_{i}") for i in range(1, decoder.layers)]
-    return Stack(cells, decoder.residual, config.dropout, config.recurrent_dropout, name="stack")
+        cell = _find(CELLS, "DecoderConfig.cell", decoder.cell)
+        cells = [cell(decoder.units, words, seen, name="cell_0")]
+        cells += [cell(decoder.units, decoder.units, name=f"cell_{i}") for i in range(1, decoder.layers)]
+    return Stack(
+        cells,
+        residual=decoder.residual,
+        dropout=config.dropout,
+        recurrent_dropout=config.recurrent_dropout,
+        name="stack",
+    )
 
 
-def _bridge(decoder: DecoderConfig, encoder: Encoder) -> Bridge:
-    match decoder.initial_state:
-        case "zero":
-            return ZeroBridge(name="bridge")
-        case "last":
-            return CopyBridge(name="bridge")
-        case "mean":
-            width = encoder.annotation_size
-        case "both":
-            width = 2 * encoder.units
-        case _:
-            width = encoder.units
-    return DenseBridge(decoder.initial_state, width, decoder.units, decoder.layers, name="bridge")
+def _recurrent_parts(config: ModelConfig, target_size: int, encoder: Encoder) -> dict[str, Any]:
+    """Builds the layers that both orders of attending and updating are made of."""
+    embedding = keras.layers.Embedding(target_size, config.embedding_size, name="embedding")
+    attention = _attention(config, encoder)
+    start = config.decoder.initial_state
+    return {
+        "embedding": embedding,
+        "stack": _stack(config, encoder, attention.context_size),
+        "bridge": _find(BRIDGES, "DecoderConfig.initial_state", start)(config.decoder, encoder),
+        "attention": attention,
+        "output_layer": _output_layer(config, target_size, attention.context_size, embedding),
+        "dropout": config.dropout,
+        "name": "decoder",
+    }
 
 
-def _attention(config: ModelConfig, encoder: Encoder) -> Attention:
-    attention, states, annotations = config.attention, config.decoder.units, encoder.annotation_size
-    direction = config.encoder.direction
-    if attention.kind == "fixed":
-        assert isinstance(encoder, RecurrentEncoder)
-        return FixedContext(encoder.summary_size, direction, name="attention")
-    if attention.kind == "none":
-        read = {"last": direction, "both": "bidirectional"}.get(
-            config.decoder.initial_state, config.decoder.initial_state
-        )
-        return NoAttention(read, name="attention")
-    if (attention.kind, attention.span) == ("additive", "global"):
-        return BahdanauAttention(attention.units, states, annotations, name="attention")
-    score = _score(attention, states, annotations)
-    match attention.span:
-        case "local-m":
-            return MonotonicLocalAttention(score, annotations, attention.window, name="attention")
-        case "local-p":
-            return PredictiveLocalAttention(
-                score, annotations, attention.window, attention.units, states, name="attention"
-            )
-        case _:
-            return GlobalAttention(score, annotations, name="attention")
+def _bahdanau_decoder(config: ModelConfig, target_size: int, encoder: Encoder, fused: bool) -> Decoder:
+    seen = "current" if config.decoder.output == "state" else config.decoder.output_state
+    return BahdanauDecoder(output_state=seen, **_recurrent_parts(config, target_size, encoder))
 
 
-def _score(attention: AttentionConfig, states: int, annotations: int) -> ScoreFunction:
-    match attention.kind:
-        case "dot":
-            return DotScore(name="score")
-        case "general":
-            return GeneralScore(states, annotations, name="score")
-        case "location":
-            return LocationScore(attention.max_source_positions, states, name="score")
-        case _:
-            return AdditiveScore(attention.units, states, annotations, name="score")
+def _luong_decoder(config: ModelConfig, target_size: int, encoder: Encoder, fused: bool) -> Decoder:
+    parts = _recurrent_parts(config, target_size, encoder)
+    return LuongDecoder(input_feeding=config.decoder.input_feeding, fused=fused, **parts)
 
 
-def _output_layer(
-    config: ModelConfig, target_size: int, context_size: int, embedding: keras.layers.Embedding
-) -> OutputLayer:
-    decoder = config.decoder
-    tied_embedding = embedding if decoder.tie_embeddings else None
-    match decoder.output:
-        case "maxout":
-            return MaxoutOutput(
-                target_size,
-                decoder.output_units,
-                decoder.units,
-                context_size,
-                config.embedding_size,
-                config.dropout,
-                tied_embedding,
-                name="output_layer",
-            )
-        case "linear":
-            return LinearOutput(
-                target_size, decoder.units, context_size, config.embedding_size, config.dropout, name="output_layer"
-            )
-        case "attentional":
-            return AttentionalOutput(
-                target_size,
-                decoder.output_units,
-                decoder.units,
-                context_size,
-                config.dropout,
-                tied_embedding,
-                name="output_layer",
-            )
-        case _:
-            return StateOutput(target_size, decoder.units, config.dropout, tied_embedding, name="output_layer")
+def _self_attention_decoder(config: ModelConfig, target_size: int, encoder: Encoder, fused: bool) -> Decoder:
+    embedding = keras.layers.Embedding(target_size, config.embedding_size, name="embedding")
+    return SelfAttentionDecoder(
+        embedding=embedding,
+        units=config.decoder.units,
+        heads=config.decoder.heads,
+        layers=config.decoder.layers,
+        memory_size=encoder.annotation_size,
+        max_positions=config.decoder.max_positions,
+        output_layer=_output_layer(config, target_size, 0, embedding),
+        dropout=config.dropout,
+        name="decoder",
+    )
+
+
+DECODERS: dict[str, Callable[[ModelConfig, int, Encoder, bool], Decoder]] = {
+    "attend-then-update": _bahdanau_decoder,
+    "update-then-attend": _luong_decoder,
+    "self-attention": _self_attention_decoder,
+}
+
+
+def build_decoder(config: ModelConfig, target_size: int, encoder: Encoder, fused: bool = False) -> Decoder:
+    """Builds the decoder that ``config`` declares, for the annotations of ``encoder``."""
+    return _find(DECODERS, "DecoderConfig.order", config.decoder.order)(config, target_size, encoder, fused)

@@ -15,9 +15,16 @@ import tensorflow as tf
 from nmt_keras.layers.base import BaseLayer
 from nmt_keras.layers.dropout import Randomness, random_uniform
 from nmt_keras.layers.memory import Memory
-from nmt_keras.layers.output import Softmax
+from nmt_keras.layers.output import OutputLayer
 from nmt_keras.layers.scan import scan
 from nmt_keras.models.encoder import Encoding
+
+
+class Hidden(NamedTuple):
+    """A decoder's results below the softmax."""
+
+    values: tf.Tensor  # [B, T, hidden_size] float: the input of ``OutputLayer.logits``
+    alignment: tf.Tensor  # [B, T, S] float
 
 
 class DecoderOutput(NamedTuple):
@@ -25,6 +32,13 @@ class DecoderOutput(NamedTuple):
 
     logits: tf.Tensor  # [B, T, V] float
     alignment: tf.Tensor  # [B, T, S] float: each row sums to 1, or to less under local-p
+
+
+class HiddenStep(NamedTuple):
+    """One step of a search, below the softmax."""
+
+    hidden: Hidden  # of [B, Q, ...]
+    state: Any  # nest of [B, Q, ...]
 
 
 class Step(NamedTuple):
@@ -36,7 +50,9 @@ class Step(NamedTuple):
 
 
 class Decoder(BaseLayer):
-    """The interface of decoders: ``remember``, ``initial_state``, ``inputs``, ``advance`` and ``output``."""
+    """The interface of decoders: ``remember``, ``initial_state``, ``inputs``, ``advance`` and ``hidden``."""
+
+    output_layer: OutputLayer
 
     @abstractmethod
     def remember(self, encoding: Encoding) -> Memory:
@@ -64,28 +80,24 @@ class Decoder(BaseLayer):
         """The sequential part, nothing else: one position's inputs and the state give the next state and emission."""
 
     @abstractmethod
-    def output(
-        self,
-        x: Any,
-        emissions: Any,
-        memory: Memory,
-        randomness: Randomness | None = None,
-        softmax: Softmax | None = None,
-    ) -> DecoderOutput:
-        """Logits and alignments of all positions at once; logits of the tokens of ``softmax`` alone, if it is given."""
+    def hidden(self, x: Any, emissions: Any, memory: Memory) -> Hidden:
+        """Computes what stands below the softmax, and the alignments, for all positions at once."""
 
-    def step(self, ids: tf.Tensor, state: Any, memory: Memory, softmax: Softmax | None = None) -> Step:
-        """One step of a search: the last tokens ids [B, Q] of Q hypotheses give the next token's logits.
+    def output(self, x: Any, emissions: Any, memory: Memory, randomness: Randomness | None = None) -> DecoderOutput:
+        """Computes logits and alignments for all positions at once."""
+        hidden = self.hidden(x, emissions, memory)
+        return DecoderOutput(self.output_layer.logits(hidden.values, randomness), hidden.alignment)
 
-        ``softmax`` holds the tokens that compete. With a shortlist's, logits are those of its C tokens at the memory's
-        biases, [B, Q, C].
-        """
+    def step_hidden(self, ids: tf.Tensor, state: Any, memory: Memory) -> HiddenStep:
+        """Computes ``step`` without the product of the softmax."""
         x = self.inputs(ids)
         state, emission = self.advance(x, state, memory)
-        logits, alignment = self.output(x, emission, memory, softmax=softmax)
-        if tf.is_tensor(memory.logit_bias):
-            logits += self.cast(memory.logit_bias)[:, tf.newaxis]
-        return Step(logits, alignment, state)
+        return HiddenStep(self.hidden(x, emission, memory), state)
+
+    def step(self, ids: tf.Tensor, state: Any, memory: Memory) -> Step:
+        """Computes one step of a search: the last tokens ids [B, Q] of Q hypotheses give the next token's logits."""
+        hidden, state = self.step_hidden(ids, state, memory)
+        return Step(self.output_layer.logits(hidden.values), hidden.alignment, state)
 
     def call(self, ids: tf.Tensor, encoding: Encoding, randomness: Randomness | None = None) -> DecoderOutput:
         """Teacher forcing: ids [B, T] begin with START and hold the reference's tokens but the last."""

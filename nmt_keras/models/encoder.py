@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 
 from nmt_keras.layers.base import BaseLayer
-from nmt_keras.layers.cells import CELL_CLASSES, Cell
+from nmt_keras.layers.cells import CELLS, Cell
 from nmt_keras.layers.cudnn import can_fuse, read_fused
 from nmt_keras.layers.dropout import Randomness, dropout, dropout_mask
 from nmt_keras.layers.matmul import product
@@ -67,7 +67,7 @@ class RecurrentEncoder(Encoder):
         vocabulary_size: source vocabulary.
         embedding_size: E.
         units: U, of each direction.
-        cell: a name in ``cells.CELL_CLASSES``.
+        cell: a name in ``cells.CELLS``.
         direction: "bidirectional", "forward" or "backward".
         merge: "concatenate" (D = 2U) or "sum" (D = U), of two directions.
         layers: how many, one upon the other.
@@ -83,6 +83,7 @@ class RecurrentEncoder(Encoder):
 
     def __init__(
         self,
+        *,
         vocabulary_size: int,
         embedding_size: int,
         units: int,
@@ -108,7 +109,7 @@ class RecurrentEncoder(Encoder):
         self.summary_size = 2 * units if both else units
         self.embedding = keras.layers.Embedding(vocabulary_size, embedding_size, name="embedding")
         sizes = [embedding_size, *[self.annotation_size] * (layers - 1)]
-        make = CELL_CLASSES[cell]
+        make = CELLS[cell]
         self.forward_cells = [
             make(units, size, name=f"forward_{i}") for i, size in enumerate(sizes) if direction != "backward"
         ]
@@ -205,6 +206,7 @@ class SelfAttentionEncoder(Encoder):
 
     def __init__(
         self,
+        *,
         vocabulary_size: int,
         embedding_size: int,
         units: int,
@@ -220,7 +222,9 @@ class SelfAttentionEncoder(Encoder):
         self.embedding = keras.layers.Embedding(vocabulary_size, embedding_size, name="embedding")
         if embedding_size != units:
             self.entry = self.weight("entry", (embedding_size, units), "glorot_uniform")
-        self.blocks = [SelfAttentionLayer(units, heads, dropout, name=f"source_layer_{i}") for i in range(layers)]
+        self.blocks = [
+            SelfAttentionLayer(units, heads, dropout=dropout, name=f"source_layer_{i}") for i in range(layers)
+        ]
         self.scale = self.weight("scale", (units,), "ones")
         self.bias = self.weight("bias", (units,), "zeros")
 

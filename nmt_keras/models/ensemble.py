@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import keras
 import tensorflow as tf
 
-from nmt_keras.layers.memory import Memory
+from nmt_keras.models.decoder import Step
 
 
 class Predictor(Protocol):
@@ -21,39 +21,28 @@ class Predictor(Protocol):
     def variables(self) -> Sequence[keras.Variable]:
         """Every weight."""
 
-    def remember(self, ids: tf.Tensor, logit_bias: Any = ()) -> Any:
-        """What ``step`` needs of sources ids [B, S], a nest of [B, ...] with ``mask`` and ``lengths``.
-
-        ``logit_bias`` [B, C] float32 is what a shortlist adds to the logits of its C tokens.
-        """
+    def remember(self, ids: tf.Tensor) -> Any:
+        """Encodes sources ids [B, S] into the memory that ``step`` reads, a nest of [B, ...]."""
 
     def initial_state(self, memory: Any) -> Any:
         """The state before the first token: a nest of [B, 1, ...]."""
 
-    def softmax_of(self, ids: tf.Tensor) -> Any:
-        """The softmax's weights of the target tokens ids [C] alone, for ``step``."""
-
-    def whole_softmax(self, count: tf.Tensor) -> Any:
-        """The softmax's weights of all target tokens, for searches of ``count`` hypotheses, [] int32, at a time."""
-
-    def step(self, ids: tf.Tensor, state: Any, memory: Any, softmax: Any = None) -> Any:
-        """Logits [B, Q, V], or [B, Q, C] of ``softmax``, alignment [B, Q, S] and state after the tokens ids [B, Q]."""
+    def step(self, ids: tf.Tensor, state: Any, memory: Any) -> Any:
+        """Computes logits [B, Q, V], alignment [B, Q, S] and state after the tokens ids [B, Q]."""
 
 
-class Memories(NamedTuple):
-    """What every model remembers of the same sentences."""
+def average(steps: Sequence[Step]) -> Step:
+    """Averages the models' probabilities and alignments.
 
-    each: tuple[Memory, ...]
-    mask: tf.Tensor  # [B, S] bool
-    lengths: tf.Tensor  # [B] int32
-
-
-class Averaged(NamedTuple):
-    """What the models say together of the next token."""
-
-    logits: tf.Tensor  # [B, Q, V] float32: the logarithm of the mean probability, whose softmax is that mean
-    alignment: tf.Tensor  # [B, Q, S] float: the mean alignment
-    state: tuple[Any, ...]  # each model's
+    Returns:
+        Logits [B, Q, V] float32: the logarithms of the mean probabilities. The state holds every model's.
+    """
+    log_probs = tf.stack([tf.nn.log_softmax(tf.cast(step.logits, tf.float32)) for step in steps])
+    return Step(
+        logits=tf.reduce_logsumexp(log_probs, axis=0) - tf.math.log(float(len(steps))),
+        alignment=tf.add_n([step.alignment for step in steps]) / float(len(steps)),
+        state=tuple(step.state for step in steps),
+    )
 
 
 class Ensemble(tf.Module):
@@ -86,36 +75,15 @@ class Ensemble(tf.Module):
         """Every model's weights."""
         return [variable for model in self.models for variable in model.variables]
 
-    def remember(self, ids: tf.Tensor, logit_bias: Any = ()) -> Memories:
-        """Every model's memory of sources ids [B, S]; ``logit_bias`` is a shortlist's."""
-        each = tuple(model.remember(ids, logit_bias) for model in self.models)
-        return Memories(each, each[0].mask, each[0].lengths)
+    def remember(self, ids: tf.Tensor) -> tuple[Any, ...]:
+        """Every model's memory of sources ids [B, S]."""
+        return tuple(model.remember(ids) for model in self.models)
 
-    def initial_state(self, memory: Memories) -> tuple[Any, ...]:
+    def initial_state(self, memory: tuple[Any, ...]) -> tuple[Any, ...]:
         """Every model's state before the first token."""
-        return tuple(model.initial_state(own) for model, own in zip(self.models, memory.each, strict=True))
+        return tuple(model.initial_state(own) for model, own in zip(self.models, memory, strict=True))
 
-    def softmax_of(self, ids: tf.Tensor) -> tuple[Any, ...]:
-        """Every model's weights of the target tokens ids [C] alone."""
-        return tuple(model.softmax_of(ids) for model in self.models)
-
-    def whole_softmax(self, count: tf.Tensor) -> tuple[Any, ...]:
-        """Every model's weights of all target tokens."""
-        return tuple(model.whole_softmax(count) for model in self.models)
-
-    def step(
-        self, ids: tf.Tensor, state: tuple[Any, ...], memory: Memories, softmax: tuple[Any, ...] | None = None
-    ) -> Averaged:
+    def step(self, ids: tf.Tensor, state: tuple[Any, ...], memory: tuple[Any, ...]) -> Step:
         """Every model's step, averaged."""
-        steps = [
-            model.step(ids, own, remembered, weights)
-            for model, own, remembered, weights in zip(
-                self.models, state, memory.each, softmax or [None] * len(self.models), strict=True
-            )
-        ]
-        log_probs = tf.stack([tf.nn.log_softmax(tf.cast(step.logits, tf.float32)) for step in steps])
-        return Averaged(
-            logits=tf.reduce_logsumexp(log_probs, axis=0) - tf.math.log(float(len(steps))),
-            alignment=tf.add_n([step.alignment for step in steps]) / float(len(steps)),
-            state=tuple(step.state for step in steps),
-        )
+        each = zip(self.models, state, memory, strict=True)
+        return average([model.step(ids, own, remembered) for model, own, remembered in each])

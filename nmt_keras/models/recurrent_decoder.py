@@ -12,9 +12,9 @@ from nmt_keras.layers.bridges import Bridge
 from nmt_keras.layers.cudnn import can_fuse, read_stack
 from nmt_keras.layers.dropout import Randomness, dropout
 from nmt_keras.layers.memory import CachedProjections, Memory
-from nmt_keras.layers.output import OutputLayer, Softmax
+from nmt_keras.layers.output import OutputLayer
 from nmt_keras.layers.stack import Masks, Stack
-from nmt_keras.models.decoder import Decoder, DecoderOutput
+from nmt_keras.models.decoder import Decoder, DecoderOutput, Hidden
 from nmt_keras.models.encoder import Encoding
 
 
@@ -46,8 +46,7 @@ class RecurrentDecoder(Decoder):
     """What the two orders share: embedding, stack, start, attention, output layer.
 
     Args:
-        vocabulary_size: V.
-        embedding_size: E.
+        embedding: of the target tokens, [V, E].
         stack: the cells; the first has the size of the context, or of the fed vector, as its context, and none as its
             input if it reads no words.
         bridge: gives s_0.
@@ -58,7 +57,7 @@ class RecurrentDecoder(Decoder):
 
     def __init__(
         self,
-        vocabulary_size: int,
+        *,
         embedding: keras.layers.Embedding,
         stack: Stack,
         bridge: Bridge,
@@ -68,11 +67,9 @@ class RecurrentDecoder(Decoder):
         **options: Any,
     ) -> None:
         super().__init__(**options)
-        self.vocabulary_size, self.embedding = vocabulary_size, embedding
-        self.stack, self.bridge = stack, bridge
+        self.embedding, self.stack, self.bridge = embedding, stack, bridge
         self.attention, self.output_layer = attention, output_layer
         self.dropout = dropout
-        self.embedding_size = embedding.output_dim
 
     def build(self, input_shape: Any = None) -> None:
         """Builds the embedding."""
@@ -125,7 +122,7 @@ class BahdanauDecoder(RecurrentDecoder):
 
     def __init__(
         self,
-        vocabulary_size: int,
+        *,
         embedding: keras.layers.Embedding,
         stack: Stack,
         bridge: Bridge,
@@ -135,7 +132,15 @@ class BahdanauDecoder(RecurrentDecoder):
         dropout: float = 0.0,
         **options: Any,
     ) -> None:
-        super().__init__(vocabulary_size, embedding, stack, bridge, attention, output_layer, dropout, **options)
+        super().__init__(
+            embedding=embedding,
+            stack=stack,
+            bridge=bridge,
+            attention=attention,
+            output_layer=output_layer,
+            dropout=dropout,
+            **options,
+        )
         self.output_state = output_state
 
     def _read(self, annotations: tf.Tensor) -> CachedProjections:
@@ -153,18 +158,11 @@ class BahdanauDecoder(RecurrentDecoder):
         seen = previous if self.output_state == "previous" else current
         return DecoderState(states, state.step + 1, ()), Emission(seen, attended, state.step)
 
-    def output(
-        self,
-        x: Inputs,
-        emissions: Emission,
-        memory: Memory,
-        randomness: Randomness | None = None,
-        softmax: Softmax | None = None,
-    ) -> DecoderOutput:
-        """softmax's logits from state, context and embedding."""
+    def hidden(self, x: Inputs, emissions: Emission, memory: Memory) -> Hidden:
+        """The output layer's hidden values of state, context and embedding."""
         attended = emissions.attended
-        logits = self.output_layer(emissions.state, attended.context, x.embedded, randomness, softmax)
-        return DecoderOutput(logits, self.attention.alignment(attended, memory))
+        values = self.output_layer.hidden(emissions.state, attended.context, x.embedded)
+        return Hidden(values, self.attention.alignment(attended, memory))
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
@@ -187,7 +185,7 @@ class LuongDecoder(RecurrentDecoder):
 
     def __init__(
         self,
-        vocabulary_size: int,
+        *,
         embedding: keras.layers.Embedding,
         stack: Stack,
         bridge: Bridge,
@@ -198,7 +196,15 @@ class LuongDecoder(RecurrentDecoder):
         fused: bool = False,
         **options: Any,
     ) -> None:
-        super().__init__(vocabulary_size, embedding, stack, bridge, attention, output_layer, dropout, **options)
+        super().__init__(
+            embedding=embedding,
+            stack=stack,
+            bridge=bridge,
+            attention=attention,
+            output_layer=output_layer,
+            dropout=dropout,
+            **options,
+        )
         self.input_feeding, self.fused = input_feeding, fused
 
     @property
@@ -241,18 +247,10 @@ class LuongDecoder(RecurrentDecoder):
         attentional = self.output_layer.hidden(hidden, attended.context, x.embedded)
         return DecoderState(states, state.step + 1, attentional), Emission(attentional, attended, state.step)
 
-    def output(
-        self,
-        x: Inputs,
-        emissions: Emission,
-        memory: Memory,
-        randomness: Randomness | None = None,
-        softmax: Softmax | None = None,
-    ) -> DecoderOutput:
-        """softmax's logits; without input feeding, attention first."""
+    def hidden(self, x: Inputs, emissions: Emission, memory: Memory) -> Hidden:
+        """The attentional vectors; without input feeding, attention first."""
         if self.input_feeding:
-            logits = self.output_layer.logits(emissions.state, randomness, softmax)
-            return DecoderOutput(logits, self.attention.alignment(emissions.attended, memory))
+            return Hidden(emissions.state, self.attention.alignment(emissions.attended, memory))
         attended: Attended = self.attention.attend(emissions.state, emissions.step, memory)
-        logits = self.output_layer(emissions.state, attended.context, x.embedded, randomness, softmax)
-        return DecoderOutput(logits, self.attention.alignment(attended, memory))
+        values = self.output_layer.hidden(emissions.state, attended.context, x.embedded)
+        return Hidden(values, self.attention.alignment(attended, memory))

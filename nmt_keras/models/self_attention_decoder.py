@@ -10,9 +10,9 @@ import tensorflow as tf
 from nmt_keras.layers.dropout import Randomness, dropout
 from nmt_keras.layers.matmul import product
 from nmt_keras.layers.memory import Memory
-from nmt_keras.layers.output import OutputLayer, Softmax
+from nmt_keras.layers.output import OutputLayer
 from nmt_keras.layers.self_attention import SelfAttentionLayer, layer_norm, sinusoids
-from nmt_keras.models.decoder import Decoder, DecoderOutput
+from nmt_keras.models.decoder import Decoder, DecoderOutput, Hidden
 from nmt_keras.models.encoder import Encoding
 
 
@@ -47,8 +47,7 @@ class SelfAttentionDecoder(Decoder):
     once; ``advance``, one position after another, gives the same.
 
     Args:
-        vocabulary_size: V.
-        embedding: E must equal ``units`` or is brought to it by a product.
+        embedding: of the target tokens; E must equal ``units`` or is brought to it by a product.
         units: of each position.
         heads: of each attention.
         layers: how many.
@@ -60,7 +59,7 @@ class SelfAttentionDecoder(Decoder):
 
     def __init__(
         self,
-        vocabulary_size: int,
+        *,
         embedding: keras.layers.Embedding,
         units: int,
         heads: int,
@@ -72,13 +71,14 @@ class SelfAttentionDecoder(Decoder):
         **options: Any,
     ) -> None:
         super().__init__(**options)
-        self.vocabulary_size, self.embedding, self.units = vocabulary_size, embedding, units
+        self.embedding, self.units = embedding, units
         self.heads, self.layers, self.memory_size, self.max_positions = heads, layers, memory_size, max_positions
         self.output_layer, self.dropout = output_layer, dropout
         if embedding.output_dim != units:
             self.entry = self.weight("entry", (embedding.output_dim, units), "glorot_uniform")
         self.blocks = [
-            SelfAttentionLayer(units, heads, dropout, memory_size, name=f"target_layer_{i}") for i in range(layers)
+            SelfAttentionLayer(units, heads, dropout=dropout, memory_size=memory_size, name=f"target_layer_{i}")
+            for i in range(layers)
         ]
         self.scale = self.weight("scale", (units,), "ones")
         self.bias = self.weight("bias", (units,), "zeros")
@@ -130,18 +130,10 @@ class SelfAttentionDecoder(Decoder):
             hidden, alignment
         )
 
-    def output(
-        self,
-        x: SelfAttentionInputs,
-        emissions: SelfAttentionEmission,
-        memory: Memory,
-        randomness: Randomness | None = None,
-        softmax: Softmax | None = None,
-    ) -> DecoderOutput:
-        """softmax's logits from the normalised states."""
+    def hidden(self, x: SelfAttentionInputs, emissions: SelfAttentionEmission, memory: Memory) -> Hidden:
+        """The output layer's hidden values of the normalised states."""
         states = layer_norm(emissions.state, self.cast(self.scale), self.cast(self.bias))
-        logits = self.output_layer(states, memory.values[..., :0], x.embedded, randomness, softmax)
-        return DecoderOutput(logits, emissions.alignment)
+        return Hidden(self.output_layer.hidden(states, memory.values[..., :0], x.embedded), emissions.alignment)
 
     def call(self, ids: tf.Tensor, encoding: Encoding, randomness: Randomness | None = None) -> DecoderOutput:
         """Teacher forcing, all positions at once: each sees those before it and itself."""

@@ -12,7 +12,6 @@ from nmt_keras.config import PAD, ModelConfig, record_from
 from nmt_keras.layers.dropout import Randomness
 from nmt_keras.layers.initializers import initialize
 from nmt_keras.layers.memory import Memory
-from nmt_keras.layers.output import Softmax
 from nmt_keras.models.builder import build_decoder, build_encoder
 from nmt_keras.models.decoder import DecoderOutput, Step
 
@@ -28,7 +27,7 @@ class Seq2Seq(keras.Model):
     """
 
     def __init__(
-        self, config: ModelConfig, source_size: int, target_size: int, fused: bool = False, **options: Any
+        self, config: ModelConfig, source_size: int, target_size: int, *, fused: bool = False, **options: Any
     ) -> None:
         super().__init__(**options)
         self.config, self.source_size, self.target_size, self.fused = config, source_size, target_size, fused
@@ -61,29 +60,17 @@ class Seq2Seq(keras.Model):
             return self.decoder(target, encoding, randomness)
         return self.decoder.call_sampling(target, encoding, sampling, randomness)
 
-    def remember(self, ids: tf.Tensor, logit_bias: Any = ()) -> Memory:
-        """What a search needs of sources ids [B, S], S >= 1, computed once; ``logit_bias`` is a shortlist's."""
-        memory = self.decoder.remember(self.encoder(ids, tf.not_equal(ids, PAD)))
-        return self.decoder.prepare(memory)._replace(logit_bias=logit_bias)
+    def remember(self, ids: tf.Tensor) -> Memory:
+        """Encodes sources ids [B, S], S >= 1, and builds the decoder memory of a search."""
+        return self.decoder.prepare(self.decoder.remember(self.encoder(ids, tf.not_equal(ids, PAD))))
 
     def initial_state(self, memory: Memory) -> Any:
         """The state before the first token: a nest of [B, 1, ...]."""
         return self.decoder.initial_state(memory)
 
-    def softmax_of(self, ids: tf.Tensor) -> Softmax:
-        """The softmax's weights of the target tokens ids [C] alone."""
-        return self.decoder.output_layer.softmax_of(ids)
-
-    def whole_softmax(self, count: tf.Tensor) -> Softmax:
-        """The softmax's weights of all target tokens, for searches of ``count`` hypotheses, [] int32, at a time."""
-        return self.decoder.output_layer.whole_softmax(count)
-
-    def step(self, ids: tf.Tensor, state: Any, memory: Memory, softmax: Softmax | None = None) -> Step:
-        """One step of a search: the last tokens ids [B, Q] of Q hypotheses give the next token's logits.
-
-        With ``softmax``, logits are those of its tokens alone: see ``decoder.Decoder.step``.
-        """
-        return self.decoder.step(ids, state, memory, softmax)
+    def step(self, ids: tf.Tensor, state: Any, memory: Memory) -> Step:
+        """Computes one step of a search: the last tokens ids [B, Q] of Q hypotheses give the next token's logits."""
+        return self.decoder.step(ids, state, memory)
 
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments."""
@@ -96,9 +83,9 @@ class Seq2Seq(keras.Model):
         return cls(**{**config, "config": record_from(ModelConfig, config["config"])})
 
 
-def build_model(config: ModelConfig, source_size: int, target_size: int, fused: bool = False) -> Seq2Seq:
+def build_model(config: ModelConfig, source_size: int, target_size: int, *, fused: bool = False) -> Seq2Seq:
     """The model that ``config`` declares, built, for vocabularies of the given sizes; ``fused`` as for ``Seq2Seq``."""
-    model = Seq2Seq(config, source_size, target_size, fused)
+    model = Seq2Seq(config, source_size, target_size, fused=fused)
     model.build()
     initialize(config.initializer, model.trainable_variables)
     return model

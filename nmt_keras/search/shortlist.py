@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import zipfile
+from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,22 +19,71 @@ import tensorflow as tf
 
 from nmt_keras.config import END, MAX_SHORTLIST, PAD
 from nmt_keras.files import write_whole
-from nmt_keras.models.ensemble import Predictor
-from nmt_keras.search import Hypotheses
+from nmt_keras.layers.matmul import product
+from nmt_keras.models.decoder import Step
+from nmt_keras.models.ensemble import Ensemble, Predictor, average
+from nmt_keras.models.seq2seq import Seq2Seq
+from nmt_keras.search.contract import Hypotheses
 
 if TYPE_CHECKING:  # an exported version loads without the corpus package
     from nmt_keras.corpus.batches import TokenLists
 
 
-class Words(NamedTuple):
-    """The target tokens that compete in a batch: those of all its sentences' shortlists."""
+class NarrowedMemory(NamedTuple):
+    """The memory of a search among a shortlist's tokens."""
+
+    memory: Any  # nest of [B, ...]: the model's own
+    logit_bias: tf.Tensor  # [B, C] float32: see ``BatchShortlist``
+
+
+class BatchShortlist(NamedTuple):
+    """The C target tokens that compete in a batch: those of all its sentences' shortlists.
+
+    A search takes the narrowed step for a model of C tokens, whose ids are places in ``ids``. Its probabilities are the
+    model's own, renormalised over each sentence's shortlist.
+    """
 
     ids: tf.Tensor  # [C] int32, ascending; the special ids first, at their own places
     logit_bias: tf.Tensor  # [B, C] float32: 0 for the tokens of a sentence's own shortlist, -infinity for the others
 
+    def step(self, model: Predictor) -> Callable[[tf.Tensor, Any, NarrowedMemory], Step]:
+        """Returns the step of ``model`` with logits [B, Q, C]. It reads a ``NarrowedMemory``.
+
+        Call it outside the loop of the search: it gathers the rows of the softmax's matrix.
+        """
+        if isinstance(model, Ensemble):
+            steps = [self.step(one) for one in model.models]
+
+            def step_together(ids: tf.Tensor, state: Any, memory: NarrowedMemory) -> Step:
+                each = zip(steps, state, memory.memory, strict=True)
+                return average([one(ids, own, memory._replace(memory=remembered)) for one, own, remembered in each])
+
+            return step_together
+        if not isinstance(model, Seq2Seq):
+            raise TypeError(f"model: expected a Seq2Seq or an Ensemble of them, received {type(model).__name__}.")
+        decoder = model.decoder
+        layer = decoder.output_layer
+        rows = layer.matrix(tf.gather(layer.value(layer.rows), self.ids))
+        bias = tf.gather(layer.cast(layer.output_bias), self.ids)
+
+        def step(ids: tf.Tensor, state: Any, memory: NarrowedMemory) -> Step:
+            hidden, state = decoder.step_hidden(tf.gather(self.ids, ids), state, memory.memory)
+            logits = product(hidden.values, rows, bias, transposed=True)
+            return Step(logits + layer.cast(memory.logit_bias)[:, tf.newaxis], hidden.alignment, state)
+
+        return step
+
+    def places(self, ids: tf.Tensor) -> tf.Tensor:
+        """Returns the places of tokens of the vocabulary, all of which must compete."""
+        return tf.reshape(tf.searchsorted(self.ids, tf.reshape(ids, [-1])), tf.shape(ids))
+
+    def in_vocabulary(self, found: Hypotheses) -> Hypotheses:
+        """Returns ``found`` with ids of the vocabulary."""
+        return found._replace(ids=tf.gather(self.ids, found.ids))
+
 
 class Shortlist(tf.Module):
-    """Gives a batch its words.
+    """Selects the target tokens that compete in a batch.
 
     Args:
         table: learnt from the training part.
@@ -48,8 +98,8 @@ class Shortlist(tf.Module):
         is_common = np.isin(np.arange(vocabulary_size), table.common)
         self._is_common = tf.Variable(is_common, trainable=False, name="is_common")
 
-    def words(self, ids: tf.Tensor, size: int, also: tf.Tensor | None = None) -> Words:
-        """Of sources ids [B, S].
+    def of_batch(self, ids: tf.Tensor, size: int, also: tf.Tensor | None = None) -> BatchShortlist:
+        """Selects the tokens for sources ids [B, S].
 
         Args:
             ids: padding brings nothing.
@@ -69,31 +119,7 @@ class Shortlist(tf.Module):
         holds = (own > 0.0) | self._is_common  # [B, V]
         # the common ones in an empty batch, too: a search counts on them
         competing = tf.cast(tf.where(tf.reduce_any(holds, axis=0) | self._is_common)[:, 0], tf.int32)
-        return Words(competing, tf.where(tf.gather(holds, competing, axis=1), 0.0, float("-inf")))
-
-
-class Narrowed:
-    """A model in whose searches only ``words`` compete. Its ids are places in ``words.ids``.
-
-    The search takes it for a model of C words. What it says is the model's own softmax over each sentence's shortlist:
-    a probability is that of the whole vocabulary over the shortlist's share of it.
-    """
-
-    def __init__(self, model: Predictor, words: Words):
-        self.model, self.words = model, words
-        self._softmax = model.softmax_of(words.ids)
-
-    def step(self, ids: tf.Tensor, state: Any, memory: Any) -> Any:
-        """As the model's, of C words."""
-        return self.model.step(tf.gather(self.words.ids, ids), state, memory, self._softmax)
-
-    def places(self, ids: tf.Tensor) -> tf.Tensor:
-        """Where tokens of the vocabulary, all of which compete, stand among the words."""
-        return tf.reshape(tf.searchsorted(self.words.ids, tf.reshape(ids, [-1])), tf.shape(ids))
-
-    def in_vocabulary(self, found: Hypotheses) -> Hypotheses:
-        """``found`` with ids of the vocabulary."""
-        return found._replace(ids=tf.gather(self.words.ids, found.ids))
+        return BatchShortlist(competing, tf.where(tf.gather(holds, competing, axis=1), 0.0, float("-inf")))
 
 
 SPECIALS = END + 1

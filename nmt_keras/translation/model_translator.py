@@ -18,7 +18,6 @@ from nmt_keras.search import (
     LogLikelihood,
     Ranking,
     StepFunction,
-    StepLike,
     beam_search,
     gnmt_length,
     greedy,
@@ -27,7 +26,7 @@ from nmt_keras.search import (
     plain_length,
     sample,
 )
-from nmt_keras.search.shortlist import Narrowed, Shortlist
+from nmt_keras.search.shortlist import NarrowedMemory, Shortlist
 from nmt_keras.text import Tokenizer, Tokens
 from nmt_keras.translation.records import Aligned, AlignedPair, Decoded, NBest, Scored, Translation
 from nmt_keras.translation.translator import (
@@ -126,7 +125,7 @@ class ModelTranslator(Translator):
     def decode(self, text: tf.Tensor) -> Decoded:
         """The best translations of a batch: text [B] string."""
         source = _at_least_one_column(self.source_tokenizer.encode(text))
-        return self._decoded(source, self._search(source.ids, text))
+        return self._decoded(source, self._search(source, text))
 
     @tf.function(input_signature=[TEXT, tf.TensorSpec([None], tf.string, name="beginning")], autograph=False)
     def decode_completed(self, text: tf.Tensor, beginning: tf.Tensor) -> Decoded:
@@ -136,14 +135,14 @@ class ModelTranslator(Translator):
             self.target_tokenizer.encode(beginning),
         )
         prefix = tf.where(tf.equal(begun.ids, END), PAD, begun.ids)
-        decoded = self._decoded(source, self._search(source.ids, text, prefix=prefix))
+        decoded = self._decoded(source, self._search(source, text, prefix=prefix))
         return decoded._replace(truncated=source.truncated | begun.truncated)
 
     @tf.function(input_signature=[TEXT], autograph=False)
     def decode_nbest(self, text: tf.Tensor) -> NBest:
         """The n-best lists of a batch: text [B] string."""
         source = _at_least_one_column(self.source_tokenizer.encode(text))
-        found = self._search(source.ids, text, n_best=self.search.n_best or self.search.beam_size)
+        found = self._search(source, text, n_best=self.search.n_best or self.search.beam_size)
         shape = tf.shape(found.ids)
         ids = tf.reshape(found.ids, [-1, shape[2]])  # [B * K, T]
         unknown = self._unknown(source, found)
@@ -185,9 +184,8 @@ class ModelTranslator(Translator):
         tokens = _at_least_one_column(self.source_tokenizer.encode(source))
         wanted = _at_least_one_column(self.target_tokenizer.encode(target))
         memory = self.model.remember(tokens.ids)
-        found = log_likelihood(
-            self._step(tf.size(source)), self.model.initial_state(memory), memory, wanted.ids, wanted.lengths
-        )
+        start = self.model.initial_state(memory)
+        found = log_likelihood(self.model.step, start, memory, wanted.ids, wanted.lengths)
         return _Given(tokens, wanted, found)
 
     def _unknown(self, source: Tokens, hypotheses: Hypotheses) -> tf.Tensor | None:
@@ -213,41 +211,38 @@ class ModelTranslator(Translator):
             alignment=hypotheses.alignments[:, 0],
         )
 
-    def _search(self, ids: tf.Tensor, text: tf.Tensor, n_best: int = 1, prefix: tf.Tensor | None = None) -> Hypotheses:
-        """The search that ``SearchConfig`` declares."""
+    def _search(self, source: Tokens, text: tf.Tensor, n_best: int = 1, prefix: tf.Tensor | None = None) -> Hypotheses:
+        """Searches as ``SearchConfig`` declares."""
         config = self.search
         precision = nullcontext() if config.precision == "float32" else rounded_matrices(config.precision)
-        words = None
-        if config.shortlist and self.shortlist is not None and self.shortlist.narrows:
-            words = self.shortlist.words(ids, config.shortlist, prefix)
-        memory = self.model.remember(ids, () if words is None else words.logit_bias)
+        memory = self.model.remember(source.ids)
         start = self.model.initial_state(memory)
+        if not config.shortlist or self.shortlist is None or not self.shortlist.narrows:
+            with precision:
+                return self._search_with(self.model.step, start, memory, source, text, n_best, prefix)
+        few = self.shortlist.of_batch(source.ids, config.shortlist, prefix)
+        narrowed = NarrowedMemory(memory, few.logit_bias)
+        wanted = None if prefix is None else few.places(prefix)
         with precision:
-            if words is None:
-                step = self._step(tf.shape(ids)[0] * config.beam_size)
-                return self._search_with(step, start, memory, text, n_best, prefix)
-            model = Narrowed(self.model, words)
-            wanted = None if prefix is None else model.places(prefix)
-            return model.in_vocabulary(self._search_with(model.step, start, memory, text, n_best, wanted))
-
-    def _step(self, count: tf.Tensor) -> StepFunction:
-        """The model's step over its whole vocabulary, laid out for ``count`` hypotheses, [] int32, at a time."""
-        softmax = self.model.whole_softmax(count)
-
-        def step(last: tf.Tensor, state: Any, memory: Any) -> StepLike:
-            return self.model.step(last, state, memory, softmax)
-
-        return step
+            found = self._search_with(few.step(self.model), start, narrowed, source, text, n_best, wanted)
+        return few.in_vocabulary(found)
 
     def _search_with(
-        self, step: StepFunction, start: Any, memory: Any, text: tf.Tensor, n_best: int, prefix: tf.Tensor | None
+        self,
+        step: StepFunction,
+        start: Any,
+        memory: Any,
+        source: Tokens,
+        text: tf.Tensor,
+        n_best: int,
+        prefix: tf.Tensor | None,
     ) -> Hypotheses:
         config = self.search
         normaliser = {"plain": plain_length, "gnmt": gnmt_length}[config.length_normalisation]
-        coverage = Coverage(config.coverage_beta, memory.mask) if config.coverage_beta else None
+        coverage = Coverage(config.coverage_beta, tf.not_equal(source.ids, PAD)) if config.coverage_beta else None
         ranking = Ranking(normaliser(config.length_alpha), coverage)
         constraints = Constraints(config.min_tokens, config.unk_allowed, prefix)
-        limits = self.limits(memory.lengths)
+        limits = self.limits(source.lengths)
         if prefix is not None:
             limits = tf.maximum(limits, tf.math.count_nonzero(prefix, axis=1, dtype=tf.int32) + 1)
         given = (step, start, memory, limits)

@@ -30,8 +30,8 @@ SCORING = {
     "local-m": lambda: MonotonicLocalAttention(additive_score(), D, 1),
     "local-m wide": lambda: MonotonicLocalAttention(GeneralScore(U, D), D, 3),
     "local-m dot": lambda: MonotonicLocalAttention(DotScore(), U, 2),
-    "local-p": lambda: PredictiveLocalAttention(GeneralScore(U, D), D, 1, A, U),
-    "local-p wide": lambda: PredictiveLocalAttention(additive_score(), D, 3, A, U),
+    "local-p": lambda: PredictiveLocalAttention(GeneralScore(U, D), D, 1, units=A, query_size=U),
+    "local-p wide": lambda: PredictiveLocalAttention(additive_score(), D, 3, units=A, query_size=U),
 }
 UNSCORED = {
     **{f"fixed {way}": lambda way=way: FixedContext(17, way) for way in ("forward", "backward", "bidirectional")},
@@ -188,7 +188,9 @@ def test_local_m_looks_around_the_target_s_own_position_and_past_the_end_around_
 
 
 def test_local_p_prefers_what_is_near_the_predicted_position():
-    local = PredictiveLocalAttention(DotScore(), D, 2, A, D)  # a state of 0 predicts the middle; sigma = 1
+    local = PredictiveLocalAttention(
+        DotScore(), D, 2, units=A, query_size=D
+    )  # a state of 0 predicts the middle; sigma = 1
     memory = remembered(local, normal(1, 7, D), [4])
     _, alignment = answer(local, tf.zeros([1, 1, D]), memory, [[0]])
     wanted = 0.25 * np.exp([-2.0, -0.5, 0.0, -0.5])
@@ -269,7 +271,9 @@ def test_a_window_wider_than_the_sentence_is_global_attention(kind, width, step,
     score = additive_score()
     randomise(score, 1)
     monkeypatch.setattr(PredictiveLocalAttention, "prefer", lambda self, weights, distance: weights)
-    local = MonotonicLocalAttention(score, D, S) if kind == "local-m" else PredictiveLocalAttention(score, D, S, A, U)
+    local = MonotonicLocalAttention(score, D, S)
+    if kind == "local-p":
+        local = PredictiveLocalAttention(score, D, S, units=A, query_size=U)
     everywhere = GlobalAttention(score, D)
     values, query = normal(B, width, D), normal(B, Q, U, seed=3)
     assert local.reads_all(remembered(local, values)) == (width == S)

@@ -7,19 +7,19 @@ import tensorflow as tf
 from reference import advance, advance_stack, cell_of, output_of, stack_of, state_of, zero_state
 from tiny import randomise
 
-from nmt_keras.layers.cells import CELL_CLASSES, GRUCell, LSTMCell, LSTMState, ResetAfterGRUCell, TanhCell
+from nmt_keras.layers.cells import CELLS, GRUCell, LSTMCell, LSTMState, ResetAfterGRUCell, TanhCell
 from nmt_keras.layers.dropout import Randomness, dropout
 from nmt_keras.layers.matmul import product
 from nmt_keras.layers.scan import scan
 from nmt_keras.layers.stack import Masks, Stack
 
 B, T, U, INPUT, D = 3, 5, 7, 11, 13
-KINDS = list(CELL_CLASSES)
+KINDS = list(CELLS)
 PARTS = {"tanh": 1, "gru": 3, "gru-reset-after": 3, "lstm": 4}
 
 
 def make(kind, units=U, input_size=INPUT, context_size=D, seed=1):
-    cell = CELL_CLASSES[kind](units, input_size, context_size)
+    cell = CELLS[kind](units, input_size, context_size)
     randomise(cell, seed)
     return cell
 
@@ -107,7 +107,7 @@ def test_a_state_is_made_of_an_output_or_of_nothing(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_new_cell_s_biases_are_0_but_an_lstm_s_forget_gate_begins_open(kind):
-    cell = CELL_CLASSES[kind](2, INPUT, D)
+    cell = CELLS[kind](2, INPUT, D)
     for variable in cell.trainable_variables:
         if "bias" in variable.name:
             wanted = [0, 0, 1, 1, 0, 0, 0, 0] if kind == "lstm" else [0] * variable.shape[0]
@@ -118,7 +118,7 @@ def test_a_new_cell_s_biases_are_0_but_an_lstm_s_forget_gate_begins_open(kind):
 def test_a_cell_comes_back_from_its_configuration(kind):
     cell = make(kind)
     config = cell.get_config()
-    copy = CELL_CLASSES[kind].from_config(config)
+    copy = CELLS[kind].from_config(config)
     assert copy.get_config() == config
     assert [v.shape for v in copy.trainable_variables] == [v.shape for v in cell.trainable_variables]
 
@@ -253,9 +253,9 @@ def test_the_gradients_of_a_shared_matrix_add_up():
 
 def make_stack(kind="gru", residual=True, **rates):
     """Three cells of 7 units; the lowest reads inputs of 11 and contexts of 13."""
-    cells = [CELL_CLASSES[kind](U, INPUT, D, name="cell_0")]
-    cells += [CELL_CLASSES[kind](U, U, name=f"cell_{i}") for i in (1, 2)]
-    stack = Stack(cells, residual, **rates, name="stack")
+    cells = [CELLS[kind](U, INPUT, D, name="cell_0")]
+    cells += [CELLS[kind](U, U, name=f"cell_{i}") for i in (1, 2)]
+    stack = Stack(cells, residual=residual, **rates, name="stack")
     randomise(stack, 8)
     return stack
 

@@ -16,12 +16,13 @@ from nmt_keras.models.seq2seq import Seq2Seq, build_model
 from nmt_keras.training.execution import choose_execution, describe_execution
 
 SOURCE = tf.constant([[5, 6, 7, 8, 3], [9, 3, 0, 0, 0], [4, 5, 3, 0, 0]])
+SIZES = {"vocabulary_size": 11, "embedding_size": 5, "units": 7}
 FUSED = ["gru-reset-after", "lstm"]
 
 
 def encoders(cell, **options):
     """The same encoder twice: a loop, and fused."""
-    both = [RecurrentEncoder(11, 5, 7, cell, fused=fused, **options) for fused in (False, True)]
+    both = [RecurrentEncoder(**SIZES, cell=cell, fused=fused, **options) for fused in (False, True)]
     for encoder in both:
         encoder.build()
         randomise(encoder, 1)
@@ -189,7 +190,9 @@ def test_products_alone_are_rounded_where_xla_compiles_for_a_cpu(precision, aske
 def test_a_run_is_told_which_path_its_steps_take(xla, gpus, precision, told):
     config = replace(TrainConfig(), xla=xla, precision=precision)
     execution = choose_execution(xla, gpus, precision)
-    model = Seq2Seq(replace(TINY_MODEL, encoder=replace(TINY_MODEL.encoder, cell="lstm")), 11, 13, execution.fused)
+    model = Seq2Seq(
+        replace(TINY_MODEL, encoder=replace(TINY_MODEL.encoder, cell="lstm")), 11, 13, fused=execution.fused
+    )
     assert describe_execution(execution, model, config).startswith(told)
 
 

@@ -1,5 +1,7 @@
 """Readouts against the papers' equations, and what stands below the softmax."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -19,11 +21,12 @@ def embedding(width):
     return layer
 
 
+SIZES = {"vocabulary_size": V, "state_size": U}
 READOUTS = {
-    "maxout": lambda **more: MaxoutOutput(V, L, U, D, E, **more),
-    "linear": lambda **more: LinearOutput(V, U, D, E, **more),
-    "state": lambda **more: StateOutput(V, U, **more),
-    "attentional": lambda **more: AttentionalOutput(V, L, U, D, **more),
+    "maxout": functools.partial(MaxoutOutput, units=L, context_size=D, embedding_size=E, **SIZES),
+    "linear": functools.partial(LinearOutput, context_size=D, embedding_size=E, **SIZES),
+    "state": functools.partial(StateOutput, **SIZES),
+    "attentional": functools.partial(AttentionalOutput, units=L, context_size=D, **SIZES),
 }
 TIED = {
     "maxout, tied": lambda: READOUTS["maxout"](tied_embedding=embedding(L)),
@@ -56,7 +59,7 @@ def test_logits_are_the_paper_s(layer):
 
 
 def test_maxout_takes_the_larger_of_each_pair():
-    layer = MaxoutOutput(2, 2, 4, 0, 0)
+    layer = MaxoutOutput(vocabulary_size=2, units=2, state_size=4, context_size=0, embedding_size=0)
     layer.pair_kernel.assign(tf.eye(4))
     layer.output_rows.assign(tf.eye(2))
     nothing = tf.zeros([1, 1, 0])
@@ -65,7 +68,7 @@ def test_maxout_takes_the_larger_of_each_pair():
 
 
 def test_the_attentional_vector_takes_the_context_before_the_state():
-    layer = AttentionalOutput(1, 1, 1, 2)
+    layer = AttentionalOutput(vocabulary_size=1, units=1, state_size=1, context_size=2)
     layer.kernel.assign([[0.5], [0.0], [-2.0]])
     context, state = tf.constant([[[3.0, 9.0]]]), tf.constant([[[0.25]]])
     np.testing.assert_allclose(layer.hidden(state, context, tf.zeros([1, 1, 0])), [[[np.tanh(0.5 * 3.0 - 2.0 * 0.25)]]])

@@ -36,7 +36,8 @@ def built(part, seed=5):
 
 
 def make(seed=5, embedding_size=E, layers=2, dropout=0.0):
-    return built(SelfAttentionEncoder(V, embedding_size, U, HEADS, layers, dropout), seed)
+    sizes = {"vocabulary_size": V, "embedding_size": embedding_size, "units": U, "heads": HEADS}
+    return built(SelfAttentionEncoder(**sizes, layers=layers, dropout=dropout), seed)
 
 
 def normal(*shape, seed=2):
@@ -204,7 +205,7 @@ def test_every_sublayer_of_a_layer_drops_what_it_adds_with_a_mask_of_its_own(mon
 
     monkeypatch.setattr(nmt_keras.layers.self_attention, "dropout", spy)
     layer, x, randomness = (
-        built(SelfAttentionLayer(U, HEADS, 0.25, D)),
+        built(SelfAttentionLayer(U, HEADS, dropout=0.25, memory_size=D)),
         normal(B, 4, U),
         Randomness(tf.constant(1), tf.constant(1)),
     )

@@ -18,6 +18,7 @@ from nmt_keras.models import encoder
 from nmt_keras.models.decoder import Decoder
 from nmt_keras.models.recurrent_decoder import BahdanauDecoder
 from nmt_keras.models.seq2seq import Seq2Seq, build_model
+from nmt_keras.search.shortlist import BatchShortlist, NarrowedMemory
 
 PAD, START, END = 0, 2, 3
 PAIRS = [([4, 5, 6, 7, END], [8, 9, END]), ([END], [10, 11, 12, 13, 14, END]), ([16, 17, END], [END])]
@@ -103,32 +104,14 @@ def test_hypotheses_share_one_memory_and_do_not_meet(case):
 
 
 def test_a_shortlist_s_logits_are_those_of_its_tokens(case):
-    ids = tf.constant([0, 1, 2, 3, 5, 8, 21])
-    model, logit_bias = (
-        case.model,
-        tf.constant(np.random.default_rng(1).choice([0.0, -np.inf], [len(PAIRS), 7]), tf.float32),
-    )
-    memory = model.decoder.prepare(case.memory)
-    whole = model.step(IDS[:, :1], model.initial_state(memory), memory)
-    few = model.step(
-        IDS[:, :1], model.initial_state(memory), memory._replace(logit_bias=logit_bias), model.softmax_of(ids)
-    )
-    wanted = tf.gather(whole.logits, ids, axis=2) + logit_bias[:, tf.newaxis]
-    np.testing.assert_allclose(few.logits, wanted, atol=1e-5)
+    ids, decoder = tf.constant([0, 1, 2, 3, 5, 8, 21]), case.model.decoder
+    bias = tf.constant(np.random.default_rng(1).choice([0.0, -np.inf], [len(PAIRS), 7]), tf.float32)
+    memory = decoder.prepare(case.memory)
+    start = decoder.initial_state(memory)
+    whole = decoder.step(tf.gather(ids, [[5]] * len(PAIRS)), start, memory)
+    few = BatchShortlist(ids, bias).step(case.model)([[5]] * len(PAIRS), start, NarrowedMemory(memory, bias))
+    np.testing.assert_allclose(few.logits, tf.gather(whole.logits, ids, axis=2) + bias[:, tf.newaxis], atol=1e-5)
     np.testing.assert_array_equal(few.alignment, whole.alignment)
-
-
-@pytest.mark.parametrize("count", [1, 1000])
-def test_a_search_s_softmax_is_training_s_however_many_hypotheses_it_is_laid_out_for(case, count):
-    model, memory = case.model, case.model.decoder.prepare(case.memory)
-
-    @tf.function(autograph=False)
-    def first(count):
-        return model.step(IDS[:, :1], model.initial_state(memory), memory, model.whole_softmax(count)).logits
-
-    found = first(tf.constant(count))
-    assert found.shape[-1] == model.target_size
-    np.testing.assert_allclose(found, case.output.logits[:, :1], atol=2e-5)
 
 
 FLOATS = tf.float32.as_datatype_enum, tf.bfloat16.as_datatype_enum
@@ -150,10 +133,9 @@ def test_matrices_are_rounded_outside_the_loop_that_reads_them_and_stay_so(case)
         @tf.function(autograph=False)
         def last_logits():
             with precision:
-                softmax = model.whole_softmax(tf.constant(100))
 
                 def body(t, state, _):
-                    step = model.step(IDS[:, 1:2], state, memory, softmax)
+                    step = model.step(IDS[:, 1:2], state, memory)
                     return t + 1, step.state, step.logits
 
                 nothing = tf.zeros([len(PAIRS), 1, model.target_size])
@@ -161,8 +143,6 @@ def test_matrices_are_rounded_outside_the_loop_that_reads_them_and_stay_so(case)
 
         return last_logits.get_concrete_function()
 
-    with rounded_matrices("bfloat16"):
-        assert model.softmax_of(tf.constant([5])).columns.dtype == tf.bfloat16
     exact, near = walk(nullcontext()), walk(rounded_matrices("bfloat16"))
     np.testing.assert_allclose(near(), exact(), atol=0.1)
     assert (near() != exact()).numpy().any()
@@ -235,13 +215,12 @@ def test_a_fixed_context_is_rnnsearch_whose_alignment_is_forced_onto_the_last_to
     model = built(COMBINATIONS["rnnencdec"])
     fixed = model.decoder
     forced = BahdanauDecoder(
-        fixed.vocabulary_size,
-        fixed.embedding,
-        fixed.stack,
-        fixed.bridge,
-        LastToken(),
-        fixed.output_layer,
-        fixed.output_state,
+        embedding=fixed.embedding,
+        stack=fixed.stack,
+        bridge=fixed.bridge,
+        attention=LastToken(),
+        output_layer=fixed.output_layer,
+        output_state=fixed.output_state,
     )
     encoding = model.encoder(SOURCES, SOURCES != PAD)
     for found, wanted in zip(forced(IDS, encoding), fixed(IDS, encoding), strict=True):

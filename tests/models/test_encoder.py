@@ -31,7 +31,7 @@ some_kinds = pytest.mark.parametrize("fields", [KINDS[name] for name in LAWFUL],
 
 
 def make(seed=5, **fields):
-    encoder = RecurrentEncoder(V, E, U, **fields)
+    encoder = RecurrentEncoder(vocabulary_size=V, embedding_size=E, units=U, **fields)
     encoder.build()
     randomise(encoder, seed)
     return encoder
@@ -81,7 +81,7 @@ def test_a_configured_encoder_is_the_paper_s(model):
 
 def test_two_words_by_hand():
     """One unit, both weights 1: forward tanh(e_1), tanh(e_2 + that); backward the other way round; the third is END."""
-    encoder = RecurrentEncoder(V, 1, 1, cell="tanh")
+    encoder = RecurrentEncoder(vocabulary_size=V, embedding_size=1, units=1, cell="tanh")
     encoder.build()
     encoder.embedding.embeddings.assign(np.arange(V, dtype=np.float32)[:, np.newaxis] / 10.0)
     for cell in encoder.forward_cells + encoder.backward_cells:

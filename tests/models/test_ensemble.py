@@ -75,10 +75,10 @@ def test_a_search_follows_the_mean_of_models_that_differ(models):
 
 
 def test_other_vocabularies_are_refused(models):
-    with pytest.raises(ValueError, match=r"same source and target vocabularies in all, received .*\(19, 29\)"):
+    with pytest.raises(ValueError, match=r"models: .*\(19, 29\)"):
         Ensemble([models[0], build_model(TINY_MODEL, 19, 29)])
 
 
 def test_no_model_is_refused():
-    with pytest.raises(ValueError, match="expected at least one, received none"):
+    with pytest.raises(ValueError, match="models"):
         Ensemble([])

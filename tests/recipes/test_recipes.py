@@ -192,8 +192,6 @@ def test_a_search_beyond_what_a_self_attention_decoder_can_write_is_refused():
 
 def test_training_on_sources_beyond_the_rows_of_location_attention_is_refused():
     parts = ModelConfig(attention=AttentionConfig("location", max_source_positions=30))
-    with pytest.raises(
-        ValueError, match=r"TrainConfig\.max_tokens: expected .*max_source_positions \(30\).* received 40"
-    ):
+    with pytest.raises(ValueError, match=r"TrainConfig\.max_tokens: .* 40"):
         Recipe("own", model=parts, train=TrainConfig(max_tokens=40))
     assert Recipe("own", model=parts, train=TrainConfig(max_tokens=30)).train.max_tokens == 30

@@ -409,7 +409,7 @@ def test_places_that_no_hypothesis_fills_are_empty():
 
 
 def test_an_n_best_list_longer_than_the_beam_is_refused():
-    with pytest.raises(ValueError, match=r"n_best: expected 1 to width \(3\), received 4"):
+    with pytest.raises(ValueError, match=r"n_best: .*\(3\).* 4"):
         beam_search(spell, no_time(1), script_of("a"), tf.constant([2]), width=3, n_best=4)
 
 

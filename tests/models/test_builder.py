@@ -1,0 +1,75 @@
+"""The registries of the builder and the choices of the configuration."""
+
+import inspect
+
+import keras
+import pytest
+
+from nmt_keras.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig, choices
+from nmt_keras.layers import attention, bridges, cells, local_attention, output, scores, self_attention, stack
+from nmt_keras.models import builder, encoder, recurrent_decoder, self_attention_decoder, seq2seq
+
+REGISTRIES = {
+    (EncoderConfig, "kind"): builder.ENCODERS,
+    (EncoderConfig, "cell"): cells.CELLS,
+    (AttentionConfig, "kind"): {**builder.SCORES, **builder.UNSCORED},
+    (AttentionConfig, "span"): builder.SPANS,
+    (DecoderConfig, "order"): builder.DECODERS,
+    (DecoderConfig, "cell"): cells.CELLS,
+    (DecoderConfig, "initial_state"): builder.BRIDGES,
+    (DecoderConfig, "output"): builder.OUTPUT_LAYERS,
+}
+
+
+@pytest.mark.parametrize("field", REGISTRIES, ids=lambda field: f"{field[0].__name__}.{field[1]}")
+def test_a_registry_has_the_choices_of_its_configuration_field(field):
+    kind, name = field
+    assert set(REGISTRIES[field]) == set(choices(kind)[name])
+
+
+@pytest.mark.parametrize(
+    ("registry", "where"),
+    [
+        ("SCORES", "AttentionConfig.kind"),
+        ("SPANS", "AttentionConfig.span"),
+        ("BRIDGES", "DecoderConfig.initial_state"),
+        ("OUTPUT_LAYERS", "DecoderConfig.output"),
+        ("CELLS", "DecoderConfig.cell"),
+        ("DECODERS", "DecoderConfig.order"),
+        ("ENCODERS", "EncoderConfig.kind"),
+    ],
+)
+def test_a_kind_without_a_registry_line_is_refused(registry, where, monkeypatch):
+    others = {name: entry for name, entry in getattr(builder, registry).items() if entry not in DEFAULTS}
+    monkeypatch.setattr(builder, registry, others)
+    with pytest.raises(ValueError, match=where) as refused:
+        seq2seq.Seq2Seq(ModelConfig(), 11, 13)
+    assert all(name in str(refused.value) for name in others)
+
+
+DEFAULTS = [
+    builder.SCORES["additive"],
+    builder.SPANS["global"],
+    builder.BRIDGES["backward"],
+    builder.OUTPUT_LAYERS["maxout"],
+    cells.CELLS["gru"],
+    builder.DECODERS["attend-then-update"],
+    builder.ENCODERS["recurrent"],
+]
+
+
+def layer_classes():
+    modules = [attention, bridges, cells, local_attention, output, scores, self_attention, stack]
+    modules += [encoder, recurrent_decoder, self_attention_decoder, seq2seq]
+    found = {member for module in modules for _, member in inspect.getmembers(module, inspect.isclass)}
+    return sorted(
+        (kind for kind in found if issubclass(kind, keras.layers.Layer) and kind.__module__.startswith("nmt_keras")),
+        key=lambda kind: kind.__name__,
+    )
+
+
+@pytest.mark.parametrize("kind", layer_classes(), ids=lambda kind: kind.__name__)
+def test_at_most_three_constructor_arguments_are_positional(kind):
+    parameters = inspect.signature(kind.__init__).parameters.values()
+    positional = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD and p.name != "self"]
+    assert len(positional) <= 3

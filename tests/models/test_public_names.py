@@ -1,0 +1,31 @@
+"""The names that ``nmt_keras`` offers."""
+
+import subprocess
+import sys
+
+import pytest
+
+import nmt_keras
+from nmt_keras.layers.attention import BahdanauAttention
+from nmt_keras.models.decoder import Decoder
+from nmt_keras.models.encoder import Encoder
+from nmt_keras.models.seq2seq import Seq2Seq
+
+
+def test_the_package_offers_the_names_that_people_import():
+    assert nmt_keras.BahdanauAttention is BahdanauAttention
+    assert nmt_keras.Encoder is Encoder
+    assert nmt_keras.Decoder is Decoder
+    assert nmt_keras.Seq2Seq is Seq2Seq
+    assert "tutorial" in nmt_keras.recipes.RECIPES
+    assert set(nmt_keras.__all__) <= set(dir(nmt_keras))
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="Transformer"):
+        nmt_keras.Transformer  # noqa: B018
+
+
+def test_importing_the_package_does_not_import_tensorflow():
+    imported = "import nmt_keras, sys; nmt_keras.recipes.RECIPES; sys.exit('tensorflow' in sys.modules)"
+    subprocess.run([sys.executable, "-c", imported], check=True)
