@@ -92,11 +92,7 @@ def test_the_worst_sentences_come_first_with_what_every_system_made_of_them(comp
 
 def test_a_report_is_read_back_as_it_was_written(comparison):
     assert from_json(to_json(comparison)) == comparison
-    assert json.loads(to_json(comparison))["systems"][1]["alignment"] == {
-        "error_rate": 0.25,
-        "precision": 0.8,
-        "recall": 0.7,
-    }
+    assert json.loads(to_json(comparison))["systems"][1]["alignment"]["error_rate"] == 0.25
 
 
 @pytest.mark.parametrize("text", ["{}", "no json", '{"systems": 3}'])

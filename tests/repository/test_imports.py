@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 ROWS = [
-    ["config", "files"],
+    ["config", "files", "markdown"],
     ["text", "corpus", "layers", "plotting", "recipes"],
     ["models"],
     ["search"],
