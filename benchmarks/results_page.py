@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.results import BEAM, COMBINED, MINUTES, RESULTS, VOCABULARY, WINDOW, all_runs
-from nmt_keras.plotting import Interval, Panel, alignment_grid, bleu_by_length, save_figure
+from nmt_keras.plotting import Panel, alignment_grid, bleu_by_length, save_figure
 
 Result = Mapping[str, Any]
 
@@ -143,7 +143,7 @@ def pictures(found: Mapping[str, Result], folder: Path) -> list[str]:
     if not have:
         return []
     bins = found[have[0]]["by_length"]
-    systems = {name: [Interval(*part["bleu"]) for part in found[name]["by_length"]] for name in have}
+    systems = {name: [part["bleu"] for part in found[name]["by_length"]] for name in have}
     figure = bleu_by_length([part["label"] for part in bins], [part["sentences"] for part in bins], systems)
     save_figure(figure, folder / "results-by-length.svg")
     lines = [

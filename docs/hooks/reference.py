@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ SECTIONS = {
     "Model": "config text layers models recipes",
     "Translation": "search translation",
     "Training": "corpus training runs files",
-    "Evaluation": "evaluation plotting",
+    "Evaluation": "evaluation plotting markdown",
     "Delivery": "export pipelines cli demo",
 }
 """Modules of nmt_keras by section; any other is listed at the end of the last but one."""
@@ -51,9 +52,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def contents() -> dict[str, list[str]]:
     """Modules and packages of nmt_keras by section."""
-    children = sorted((ROOT / "nmt_keras").iterdir())
-    found = {c.stem for c in children if c.suffix == ".py" or (c / "__init__.py").exists()}
-    found -= {"__init__", *HIDDEN}
+    found = {*inner_modules("nmt_keras")}.difference(HIDDEN)
     sections = {section: [name for name in names.split() if name in found] for section, names in SECTIONS.items()}
     others = found.difference(*sections.values())
     sections["Evaluation"] += sorted(others)
@@ -61,10 +60,24 @@ def contents() -> dict[str, list[str]]:
 
 
 def page(module: str) -> str:
-    """The reference of a module; of a package, what it defines itself and then each of its modules."""
+    """Returns the reference of a module, or of a package and all modules and packages inside it."""
+    return "\n".join([directive(module), *(directive(name, level=2) for name in below(module))])
+
+
+def below(module: str) -> Iterator[str]:
+    """Yields the dotted names of the modules and packages inside a package, depth first."""
+    for name in inner_modules(module):
+        yield f"{module}.{name}"
+        yield from below(f"{module}.{name}")
+
+
+def inner_modules(module: str) -> list[str]:
+    """Returns the names of the modules and packages directly inside a package; none inside a module."""
     file = file_of(module)
-    inner = sorted(child.stem for child in file.parent.glob("[!_]*.py")) if file.name == "__init__.py" else []
-    return "\n".join([directive(module), *(directive(f"{module}.{name}", level=2) for name in inner)])
+    if file.name != "__init__.py":
+        return []
+    children = [c for c in file.parent.iterdir() if c.suffix == ".py" or (c / "__init__.py").exists()]
+    return sorted(child.stem for child in children if not child.name.startswith("__"))
 
 
 def directive(module: str, level: int = 1) -> str:

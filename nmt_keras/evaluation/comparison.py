@@ -20,7 +20,8 @@ from nmt_keras.evaluation.metrics import (
     sentence_length,
 )
 from nmt_keras.evaluation.report import Report
-from nmt_keras.plotting import Interval, Panel, alignment_grid, bleu_by_length, save_figure, score_intervals
+from nmt_keras.markdown import escaped, table
+from nmt_keras.plotting import Panel, alignment_grid, bleu_by_length, save_figure, score_intervals
 from nmt_keras.translation.word_alignment import align_words
 
 HEATMAPS = 4
@@ -54,10 +55,8 @@ class SystemScores(NamedTuple):
 
 
 class BinScores(NamedTuple):
-    """What the systems score on the sentences of a range of lengths."""
+    """The systems' scores on the sentences of a range of lengths."""
 
-    shortest: int
-    longest: int | None  # None: no end
     label: str
     sentences: int
     bleu: dict[str, Estimate]  # by system
@@ -133,7 +132,7 @@ def compare(
     for each in length_bins([sentence_length(source, source_language) for source in sources]):
         inside = {name: [text[i] for i in each.sentences] for name, text in texts.items()}
         scores = bootstrap(inside, [references[i] for i in each.sentences], target_language).bleu
-        by_length.append(BinScores(each.shortest, each.longest, str(each), len(each.sentences), scores))
+        by_length.append(BinScores(str(each), len(each.sentences), scores))
     return Comparison(
         title=title,
         sentences=len(pairs),
@@ -210,50 +209,40 @@ def to_markdown(comparison: Comparison, pictures: Sequence[str] = ()) -> str:
         comparison: what is told.
         pictures: file names of pictures to show, beside the text.
     """
-    names = [system.name for system in comparison.systems]
+    names = [escaped(system.name) for system in comparison.systems]
     parts = [
-        f"# {_cell(comparison.title)}: {comparison.sentences:,} sentences",
-        _table(
-            [
-                "system",
-                "search",
-                "BLEU",
-                "chrF",
-                "exact %",
-                "UNK %",
-                "sentences/s",
-                "tokens/s",
-                *_error_heads(comparison),
-            ],
+        f"# {escaped(comparison.title)}: {comparison.sentences:,} sentences",
+        table(
+            [*COLUMNS, *_error_heads(comparison)],
             [_system_row(system, comparison) for system in comparison.systems],
         ),
         f"With 95 % intervals. BLEU: `{comparison.bleu_signature}`, chrF: `{comparison.chrf_signature}`.",
     ]
     if len(names) > 1:
         parts += [
-            f"p: how probable so large a difference from {_cell(names[0])} would be by chance (paired bootstrap).",
-            _table(
+            f"p: how probable so large a difference from {names[0]} would be by chance (paired bootstrap).",
+            table(
                 ["system", "p of BLEU", "p of chrF"],
-                [[s.name, _probability(s.bleu.p), _probability(s.chrf.p)] for s in comparison.systems[1:]],
+                [[escaped(s.name), _probability(s.bleu.p), _probability(s.chrf.p)] for s in comparison.systems[1:]],
             ),
         ]
     parts += [
         "## By length of the source",
-        _table(
+        table(
             [comparison.length_unit, "sentences", *(f"{name}: BLEU" for name in names)],
-            [
-                [each.label, f"{each.sentences:,}", *(_estimate(each.bleu[name]) for name in names)]
-                for each in comparison.by_length
-            ],
+            [[each.label, f"{each.sentences:,}", *map(_estimate, each.bleu.values())] for each in comparison.by_length],
         ),
         *(f"![{TITLES.get(Path(picture).stem, Path(picture).stem)}]({picture})" for picture in pictures),
     ]
     if comparison.worst:
         parts.append("## The worst sentences, by chrF")
         for sentence in comparison.worst:
-            rows = [["source", sentence.source, ""], ["reference", sentence.reference, ""]]
-            rows += [[name, sentence.translations[name], f"{sentence.chrf[name]:.1f}"] for name in names]
-            parts.append(_table([f"{sentence.number}", "", "chrF"], rows))
+            rows = [["source", escaped(sentence.source), ""], ["reference", escaped(sentence.reference), ""]]
+            rows += [
+                [escaped(name), escaped(text), f"{sentence.chrf[name]:.1f}"]
+                for name, text in sentence.translations.items()
+            ]
+            parts.append(table([f"{sentence.number}", "", "chrF"], rows))
     return "\n\n".join(parts) + "\n"
 
 
@@ -263,8 +252,8 @@ def _error_heads(comparison: Comparison) -> list[str]:
 
 def _system_row(system: SystemScores, comparison: Comparison) -> list[str]:
     row = [
-        system.name,
-        system.search,
+        escaped(system.name),
+        escaped(system.search),
         _estimate(system.bleu),
         _estimate(system.chrf),
         f"{system.exact:.1f}",
@@ -285,29 +274,16 @@ def _probability(p: float | None) -> str:
     return "-" if p is None else f"{p:.3f}"
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(map(_cell, line))} |" for line in lines)
-
-
-def _cell(text: str) -> str:
-    """A text that stands in a Markdown table as it is."""
-    escaped = "".join(f"\\{c}" if c in "\\|`*_<[" else c for c in text)
-    return " ".join(escaped.split())
-
-
 def pictures(comparison: Comparison) -> dict[str, Figure]:
-    """The scores side by side and BLEU by length, by file name without its suffix."""
+    """Draws the scores side by side and BLEU by length; keys are file names without a suffix."""
     return {"scores": score_picture(comparison), "bleu-by-length": length_picture(comparison)}
 
 
 def score_picture(comparison: Comparison) -> Figure:
-    """BLEU and chrF of the systems."""
+    """Draws BLEU and chrF of the systems."""
+    systems = comparison.systems
     return score_intervals(
-        {
-            "BLEU": {system.name: _interval(system.bleu) for system in comparison.systems},
-            "chrF": {system.name: _interval(system.chrf) for system in comparison.systems},
-        }
+        {"BLEU": {s.name: s.bleu[:3] for s in systems}, "chrF": {s.name: s.chrf[:3] for s in systems}}
     )
 
 
@@ -317,7 +293,7 @@ def length_picture(comparison: Comparison) -> Figure:
     return bleu_by_length(
         [each.label for each in bins],
         [each.sentences for each in bins],
-        {system.name: [_interval(each.bleu[system.name]) for each in bins] for system in comparison.systems},
+        {system.name: [each.bleu[system.name][:3] for each in bins] for system in comparison.systems},
         comparison.length_unit,
     )
 
@@ -331,10 +307,6 @@ def worst_alignments(comparison: Comparison, name: str, report: Report) -> Figur
         if max(len(aligned.source), len(aligned.target)) <= LONGEST_DRAWN:
             panels.append(Panel(aligned.weights, aligned.source, aligned.target, f"sentence {sentence.number}"))
     return alignment_grid(panels[:HEATMAPS]) if panels else None
-
-
-def _interval(score: Estimate) -> Interval:
-    return Interval(score.value, score.low, score.high)
 
 
 def write_report(comparison: Comparison, folder: Path, figures: Mapping[str, Figure]) -> Path:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from nmt_keras.export.contract import CONTRACT
 from nmt_keras.export.versions import EXTRA
+from nmt_keras.markdown import escaped, table
 from nmt_keras.translation.model_translator import ModelTranslator
 
 CARD = Path(EXTRA) / "README.md"
@@ -42,15 +43,15 @@ def _what_it_is(translator: ModelTranslator, manifest: Mapping[str, Any]) -> str
     recipe = manifest.get("recipe")
     texts = [("source", translator.source_tokenizer), ("target", translator.target_tokenizer)]
     facts = [
-        ("recipe", f"{recipe['name']}: {_system(recipe['model'])}" if recipe else ""),
+        ("recipe", f"{escaped(recipe['name'])}: {_system(recipe['model'])}" if recipe else ""),
         ("parameters", f"{weights:,}, stored in {_precision(manifest)}"),
         *((f"{side} vocabulary", f"{text.vocabulary_size:,} entries, {text.config.kind}") for side, text in texts),
         ("search of `serving_default`", str(translator.search)),
         ("concurrent requests", _concurrency(manifest)),
     ]
-    table = _table(("", ""), [(fact, value) for fact, value in facts if value])
+    known = table(("", ""), [(fact, value) for fact, value in facts if value])
     return (
-        f"Neural machine translation with attention{both}: strings in, translations out, all in the graph.\n\n{table}"
+        f"Neural machine translation with attention{both}: strings in, translations out, all in the graph.\n\n{known}"
     )
 
 
@@ -88,16 +89,16 @@ def _training(manifest: Mapping[str, Any]) -> str:
         (part, f"{count:,}", f"`{corpus.get('sha256', {}).get(part, '')}`")
         for part, count in corpus.get("pairs", {}).items()
     ]
-    return f"## Trained on\n\nThe corpus {corpus.get('name', '')}.\n\n{_table(('part', 'pairs', 'sha256'), rows)}"
+    return f"## Trained on\n\nThe corpus {corpus.get('name', '')}.\n\n{table(('part', 'pairs', 'sha256'), rows)}"
 
 
 def _scores(scores: Mapping[str, Mapping[str, Any]]) -> str:
     if not scores:
         return "## Scores\n\nNot evaluated."
     names = ("bleu", "chrf", "exact", "sentences", "search", "signature")
-    rows = [(part, *(str(score.get(name, "")) for name in names)) for part, score in scores.items()]
+    rows = [(part, *(escaped(str(score.get(name, ""))) for name in names)) for part, score in scores.items()]
     titles = ("part", "BLEU", "chrF", "exact, %", "sentences", "search", "sacreBLEU signature")
-    return f"## Scores\n\nOn raw, cased text, one reference each.\n\n{_table(titles, rows)}"
+    return f"## Scores\n\nOn raw, cased text, one reference each.\n\n{table(titles, rows)}"
 
 
 def _limits(translator: ModelTranslator) -> str:
@@ -128,7 +129,7 @@ def _signatures() -> str:
             for output, one in signature.outputs.items()
         ]
         inputs = ", ".join(f"`{text}`" for text in signature.inputs)
-        parts.append(f"### {name}\n\n{inputs}: {signature.answers}.\n\n{_table(('output', 'type', 'meaning'), rows)}")
+        parts.append(f"### {name}\n\n{inputs}: {signature.answers}.\n\n{table(('output', 'type', 'meaning'), rows)}")
     return "\n\n".join(parts)
 
 
@@ -153,9 +154,3 @@ those of tensorflow-text, neither Keras nor the code that made it."""
 def _made_with(manifest: Mapping[str, Any]) -> str:
     libraries = ", ".join(f"{library} {version}" for library, version in manifest["libraries"].items())
     return f"## Made with\n\n{libraries}. All facts for machines: manifest.json."
-
-
-def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table."""
-    lines = [titles, ["---"] * len(titles), *rows]
-    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)

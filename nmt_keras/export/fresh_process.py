@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -84,11 +84,7 @@ def ask(
         raise RuntimeError(f"{where}: the process ended with {how}. {done.stderr[-2000:].strip()}")
     lines = map(json.loads, done.stdout.splitlines())
     libraries = next(lines)
-    return Answers(libraries, [_answered(lines, len(requests)) for _ in folders])
-
-
-def _answered(lines: Iterator[Any], requests: int) -> Answered:
-    return Answered(next(lines), [next(lines) for _ in range(requests)])
+    return Answers(libraries, [Answered(next(lines), [next(lines) for _ in requests]) for _ in folders])
 
 
 def _where(lines: int, folders: Sequence[Path], requests: Sequence[Request]) -> str:

@@ -7,10 +7,9 @@ A notebook shows them as a cell's last value once ``%matplotlib inline`` has run
 from nmt_keras.plotting.curves import compare_training, training_curves
 from nmt_keras.plotting.heatmaps import Panel, alignment_grid, alignment_heatmap
 from nmt_keras.plotting.saving import save_figure
-from nmt_keras.plotting.scores import Interval, bleu_by_length, score_intervals
+from nmt_keras.plotting.scores import bleu_by_length, score_intervals
 
 __all__ = [
-    "Interval",
     "Panel",
     "alignment_grid",
     "alignment_heatmap",

@@ -13,19 +13,19 @@ from numpy.typing import NDArray
 from nmt_keras.config import require
 from nmt_keras.plotting.style import COLOURS, SCREEN_DPI, finish, looks
 
-LogRows = Sequence[Mapping[str, float]]
-"""A run's rows. Each has ``step`` and any of ``loss``, ``valid_loss`` (nats per token) and ``valid_bleu`` (0 to 100);
-other entries are ignored. Rows may come in any order. A value that is not finite leaves a gap."""
+Rows = Sequence[Mapping[str, float]]
+"""The rows of a run's log. Each has ``step`` and any of ``loss``, ``valid_loss`` (nats per token) and ``valid_bleu``
+(0 to 100). Other entries are ignored. Rows may come in any order. A value that is not finite leaves a gap."""
 
 PANEL_OF = {"loss": "loss (nats per token)", "valid_loss": "loss (nats per token)", "valid_bleu": "BLEU"}
 PANEL_WIDTH, PANEL_HEIGHT = 7.0, 3.2  # inches
 
 
-def training_curves(log: LogRows) -> Figure:
+def training_curves(log: Rows) -> Figure:
     """Draws loss (nats per token) against steps, training and validation, and validation BLEU on a panel below.
 
     Args:
-        log: a run's rows; see ``LogRows``.
+        log: a run's rows; see ``Rows``.
 
     Returns:
         A figure with a panel for the losses and one for BLEU, each only if the log has such values.
@@ -46,11 +46,11 @@ def training_curves(log: LogRows) -> Figure:
     return figure
 
 
-def compare_training(logs: Mapping[str, LogRows]) -> Figure:
+def compare_training(logs: Mapping[str, Rows]) -> Figure:
     """Draws the validation loss of several runs against steps, and their validation BLEU on a panel below.
 
     Args:
-        logs: each run's rows by its name; see ``LogRows``.
+        logs: each run's rows by its name; see ``Rows``.
 
     Raises:
         ValueError: there is no run, a row has no ``step``, or there is nothing to draw.
@@ -74,7 +74,7 @@ def compare_training(logs: Mapping[str, LogRows]) -> Figure:
     return figure
 
 
-def _curves(where: str, log: LogRows, keys: Sequence[str]) -> dict[str, NDArray[np.float64]]:
+def _curves(where: str, log: Rows, keys: Sequence[str]) -> dict[str, NDArray[np.float64]]:
     """The points [N, (step, value)] of each of ``keys`` that has something to draw, in order of step."""
     for number, row in enumerate(log):
         require("step" in row, f"{where}[{number}]", "a row with a 'step'", dict(row))

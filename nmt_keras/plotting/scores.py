@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
 from nmt_keras.config import require
 from nmt_keras.plotting.style import BAND_OPACITY, SCREEN_DPI, finish, looks
 
+Score = tuple[float, float, float]
+"""A score and the two ends of its confidence interval, all 0 to 100."""
+
 WIDTH, HEIGHT, ROW_HEIGHT = 7.0, 4.0, 0.35  # inches
 
 
-class Interval(NamedTuple):
-    """A score with its confidence interval, all 0 to 100."""
-
-    value: float
-    low: float
-    high: float
-
-
 def bleu_by_length(
-    bins: Sequence[str], sentences: Sequence[int], systems: Mapping[str, Sequence[Interval]], unit: str = "words"
+    bins: Sequence[str], sentences: Sequence[int], systems: Mapping[str, Sequence[Score]], unit: str = "words"
 ) -> Figure:
     """Draws BLEU against the length of the source sentence, a line and a band of confidence for each system.
 
@@ -62,7 +56,7 @@ def bleu_by_length(
     return figure
 
 
-def score_intervals(scores: Mapping[str, Mapping[str, Interval]]) -> Figure:
+def score_intervals(scores: Mapping[str, Mapping[str, Score]]) -> Figure:
     """Draws the scores of systems side by side, a panel for each metric: a point and its interval.
 
     Args:

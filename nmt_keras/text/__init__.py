@@ -1,4 +1,4 @@
-"""Strings to token ids and back, in the graph: word texts and subword texts behind one interface, ``Text``.
+"""Strings to token ids and back, in the graph: word and subword tokenizers behind one interface, ``Tokenizer``.
 
 The only place of the package that imports ``tensorflow_text``.
 """
@@ -20,7 +20,7 @@ __all__ = [
     "START",
     "UNK",
     "SubwordTokenizer",
-    "Text",
+    "Tokenizer",
     "Tokens",
     "WordTokenizer",
     "fit_tokenizer",

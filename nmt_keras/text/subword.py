@@ -57,8 +57,8 @@ class SubwordTokenizer(tf.Module):
         self.config = config
         self._model = model
         tokenizer = self._tokenizer()
-        self._size = int(tokenizer.vocab_size())
-        self._pieces = tokenizer.id_to_string(tf.range(self._size))  # [V]
+        self.vocabulary_size = int(tokenizer.vocab_size())  # V, the four special entries included
+        self._pieces = tokenizer.id_to_string(tf.range(self.vocabulary_size))  # [V]
         spelt = [_bytes_of(piece) for piece in self._pieces.numpy().tolist()[len(SPECIALS) :]]
         self._raw = tf.constant([*(sign.encode() for sign in SPECIAL_SURFACES), *spelt])  # [V]
         # 10xxxxxx: a byte that goes on with a character
@@ -121,11 +121,6 @@ class SubwordTokenizer(tf.Module):
         pieces = [piece.decode("utf-8") for piece in self._pieces.numpy().tolist()]
         write_whole(Path(folder) / VOCABULARY_FILE, "".join(f"{piece}\n" for piece in pieces))
 
-    @property
-    def vocabulary_size(self) -> int:
-        """V: entries of the vocabulary, the four special ones included."""
-        return self._size
-
     def encode(self, text: tf.Tensor) -> Tokens:
         """Tokens of ``text`` [B] string; a batch of none gives ids [0,0]. See ``Tokenizer.encode``."""
         pieces = self._tokenizer().tokenize(tf_text.normalize_utf8(well_formed(text), "NFC"))  # [B,(S)]
@@ -168,7 +163,7 @@ class SubwordTokenizer(tf.Module):
 
     @cached_property
     def _scores(self) -> np.ndarray:
-        return np.array([self._processor.get_score(piece) for piece in range(self._size)])  # [V] nats
+        return np.array([self._processor.get_score(piece) for piece in range(self.vocabulary_size)])  # [V] nats
 
     def _tokenizer(self) -> tf_text.SentencepieceTokenizer:
         """A tokenizer for one use; TensorFlow keeps the model that it reads and finds it again.

@@ -32,10 +32,8 @@ class Tokenizer(Protocol):
     """What turns strings into ids and back, for one side of the corpus: a ``tf.Module`` of graph operations alone."""
 
     config: TokenizerConfig
-
-    @property
-    def vocabulary_size(self) -> int:
-        """V: entries of the vocabulary, the four special ones included."""
+    vocabulary_size: int
+    """V: entries of the vocabulary, the four special ones included."""
 
     def encode(self, text: tf.Tensor) -> Tokens:
         """Tokens of ``text`` [B] string. Each sentence ends in END; invalid UTF-8 becomes U+FFFD, it never raises."""

@@ -67,7 +67,7 @@ class WordTokenizer(tf.Module):
         words = list(vocabulary[len(SPECIALS) :])
         ids = tf.range(len(SPECIALS), len(vocabulary), dtype=tf.int32)
         self.config = config
-        self._size = len(vocabulary)
+        self.vocabulary_size = len(vocabulary)  # V, the four special entries included
         self._ids = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(tf.constant(words), ids), UNK)
         self._surfaces = tf.constant([*SPECIAL_SURFACES, *words])
         self._spelling = tf.strings.join([" ", self._surfaces])
@@ -109,11 +109,6 @@ class WordTokenizer(tf.Module):
         words = [word.decode() for word in self._surfaces.numpy().tolist()[len(SPECIALS) :]]
         vocabulary = "".join(f"{entry}\n" for entry in (*SPECIALS, *words))
         write_record(Path(folder), self.config, VOCABULARY_FILE, vocabulary.encode("utf-8"))
-
-    @property
-    def vocabulary_size(self) -> int:
-        """V: entries of the vocabulary, the four special ones included."""
-        return self._size
 
     def encode(self, text: tf.Tensor) -> Tokens:
         """Tokens of ``text`` [B] string; a batch of none gives ids [0,0]. See ``Tokenizer.encode``."""

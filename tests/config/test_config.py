@@ -1,7 +1,6 @@
 """Configurations refuse what cannot be meant, say so in one form, and survive JSON."""
 
 import dataclasses
-import json
 import re
 
 import pytest
@@ -22,222 +21,137 @@ from nmt_keras.config import (
 from nmt_keras.recipes import RECIPES, find_recipe
 
 WRONG = [
-    (
-        TokenizerConfig,
-        {"kind": "letters"},
-        "TokenizerConfig.kind: expected one of word, subword, character; received 'letters'",
-    ),
-    (TokenizerConfig, {"kind": "subwords"}, "Did you mean 'subword'?"),
-    (
-        TokenizerConfig,
-        {"vocabulary_size": 4},
-        "TokenizerConfig.vocabulary_size: expected more than the 4 special entries, rec",
-    ),
-    (TokenizerConfig, {"max_tokens": 1}, "TokenizerConfig.max_tokens: expected at least 2"),
-    (TokenizerConfig, {"kind": "subword", "lowercase": True}, "TokenizerConfig.lowercase: expected False"),
-    (TokenizerConfig, {"kind": "subword", "strip_accents": True}, "TokenizerConfig.strip_accents: expected False"),
-    (
-        EncoderConfig,
-        {"kind": "self-atention"},
-        "EncoderConfig.kind: expected one of recurrent, self-attention; received",
-    ),
-    (EncoderConfig, {"kind": "self-atention"}, "Did you mean 'self-attention'?"),
-    (EncoderConfig, {"cell": "LSTM"}, "EncoderConfig.cell: expected one of tanh, gru, gru-reset-after, lstm; received"),
-    (EncoderConfig, {"direction": "forwards"}, "Did you mean 'forward'?"),
-    (EncoderConfig, {"merge": "add"}, "EncoderConfig.merge: expected one of concatenate, sum; received 'add'"),
-    (EncoderConfig, {"units": -1}, "EncoderConfig.units: expected a whole number of at least 1, received -1."),
-    (EncoderConfig, {"units": 2.5}, "EncoderConfig.units: expected a whole number of at least 1, received 2.5."),
-    (EncoderConfig, {"units": True}, "EncoderConfig.units: expected a whole number of at least 1, received True."),
-    (EncoderConfig, {"layers": 0}, "EncoderConfig.layers"),
-    (EncoderConfig, {"heads": 0}, "EncoderConfig.heads"),
-    (
-        EncoderConfig,
-        {"kind": "self-attention", "units": 27, "heads": 3},
-        "EncoderConfig.units: expected a multiple of twice EncoderConfig.heads (6), such as 24, received 27.",
-    ),
-    (
-        EncoderConfig,
-        {"kind": "self-attention", "units": 1, "heads": 3},
-        "EncoderConfig.units: expected a multiple of twice EncoderConfig.heads (6), such as 6, received 1.",
-    ),
-    (
-        EncoderConfig,
-        {"kind": "self-attention", "word_view": True},
-        "EncoderConfig.word_view: expected False in a self-attention encoder, received True.",
-    ),
-    (
-        AttentionConfig,
-        {"kind": "bahdanau"},
-        "AttentionConfig.kind: expected one of additive, dot, general, concat, loc",
-    ),
-    (AttentionConfig, {"kind": "generall"}, "Did you mean 'general'?"),
-    (
-        AttentionConfig,
-        {"span": "local"},
-        "AttentionConfig.span: expected one of global, local-m, local-p; received 'lo",
-    ),
-    (AttentionConfig, {"units": 0}, "AttentionConfig.units: expected a whole number of at least 1, received 0."),
-    (AttentionConfig, {"window": 0}, "AttentionConfig.window"),
-    (AttentionConfig, {"max_source_positions": 0}, "AttentionConfig.max_source_positions"),
-    *(
-        (
-            AttentionConfig,
-            {"kind": kind, "span": "local-p"},
-            f"AttentionConfig.span: expected 'global' with AttentionConfig.kind {kind!r}; local spans go with "
-            "additive, dot, general, concat, received 'local-p'.",
-        )
-        for kind in ("location", "fixed", "none")
-    ),
-    (DecoderConfig, {"order": "luong"}, "DecoderConfig.order: expected one of attend-then-update, update-then-attend,"),
-    (DecoderConfig, {"cell": "gru-reset-before"}, "Did you mean 'gru-reset-after'?"),
-    (DecoderConfig, {"initial_state": "lastt"}, "Did you mean 'last'?"),
-    (
-        DecoderConfig,
-        {"output": "softmax"},
-        "DecoderConfig.output: expected one of maxout, linear, state, attentional;",
-    ),
-    (DecoderConfig, {"output_state": "next"}, "DecoderConfig.output_state: expected one of previous, current"),
-    (DecoderConfig, {"units": 0}, "DecoderConfig.units"),
-    (DecoderConfig, {"layers": 0}, "DecoderConfig.layers"),
-    (DecoderConfig, {"output_units": 0}, "DecoderConfig.output_units"),
-    (DecoderConfig, {"heads": 0}, "DecoderConfig.heads"),
-    (DecoderConfig, {"max_positions": 0}, "DecoderConfig.max_positions"),
-    (
-        DecoderConfig,
-        {"input_feeding": True},
-        "DecoderConfig.input_feeding: expected False unless DecoderConfig.order is 'update-then-attend', rec",
-    ),
-    (
-        DecoderConfig,
-        {"order": "update-then-attend", "output": "state", "input_feeding": True},
-        "DecoderConfig.input_feeding: expected False unless DecoderConfig.output is 'attentional'",
-    ),
-    (
-        DecoderConfig,
-        {"output": "attentional"},
-        "DecoderConfig.output: expected one of maxout, linear, state with DecoderConfig.order 'attend-then-update'",
-    ),
-    (
-        DecoderConfig,
-        {"order": "update-then-attend"},
-        "DecoderConfig.output: expected one of attentional, state, linear with DecoderConfig.order 'update-then",
-    ),
-    (
-        DecoderConfig,
-        {"order": "self-attention", "output": "linear"},
-        "DecoderConfig.output: expected one of state with DecoderConfig.order 'self-attention', received 'linear'.",
-    ),
-    (
-        DecoderConfig,
-        {"order": "update-then-attend", "output": "linear"},
-        "DecoderConfig.output_state: expected 'current' with DecoderConfig.order 'update-then-attend', rec",
-    ),
-    (
-        DecoderConfig,
-        {"order": "self-attention", "output": "state", "units": 100, "heads": 8},
-        "DecoderConfig.units: expected a multiple of twice DecoderConfig.heads (16), such as 96, received 100.",
-    ),
-    (
-        DecoderConfig,
-        {"order": "self-attention", "output": "state", "reads_words": False},
-        "DecoderConfig.reads_words: expected True with DecoderConfig.order 'self-attention'",
-    ),
-    (
-        DecoderConfig,
-        {"order": "self-attention", "output": "state", "shares_recurrence": True},
-        "DecoderConfig.shares_recurrence: expected False with DecoderConfig.order 'self-attention'",
-    ),
-    (
-        ModelConfig,
-        {"embedding_size": 0},
-        "ModelConfig.embedding_size: expected a whole number of at least 1, received 0.",
-    ),
-    (ModelConfig, {"dropout": 1.0}, "ModelConfig.dropout: expected a probability in [0, 1), received 1.0."),
-    (ModelConfig, {"recurrent_dropout": -0.1}, "ModelConfig.recurrent_dropout: expected a probability in [0, 1), rec"),
-    (ModelConfig, {"initializer": "xavier"}, "ModelConfig.initializer: expected one of glorot, bahdanau, uniform; rec"),
-    *(
-        (
-            TrainConfig,
-            fields,
-            "TrainConfig.steps, TrainConfig.epochs, TrainConfig.minutes: expected exactly one of them, received",
-        )
-        for fields in ({"steps": 5}, {"epochs": 5.0}, {"minutes": None}, {"steps": 5, "epochs": 5.0, "minutes": None})
-    ),
-    (TrainConfig, {"epochs": 0.0, "minutes": None}, "TrainConfig.epochs: expected a positive number"),
-    (TrainConfig, {"minutes": 0.0}, "TrainConfig.minutes: expected a positive number"),
-    (TrainConfig, {"batch_size": 0}, "TrainConfig.batch_size"),
-    (TrainConfig, {"length_buckets": 0}, "TrainConfig.length_buckets"),
-    (TrainConfig, {"pool_size": 0}, "TrainConfig.pool_size"),
-    (TrainConfig, {"learning_rate": 0.0}, "TrainConfig.learning_rate"),
-    (TrainConfig, {"clip_norm": -1.0}, "TrainConfig.clip_norm"),
-    (TrainConfig, {"validations": 0}, "TrainConfig.validations"),
-    (TrainConfig, {"patience": 0}, "TrainConfig.patience: expected at least 1"),
-    (TrainConfig, {"log_every": 0}, "TrainConfig.log_every"),
-    (TrainConfig, {"validation_sentences": 0}, "TrainConfig.validation_sentences"),
-    (TrainConfig, {"max_tokens": 1}, "TrainConfig.max_tokens"),
-    (TrainConfig, {"warmup_steps": -1}, "TrainConfig.warmup_steps"),
-    (TrainConfig, {"beta_2": 1.0}, "TrainConfig.beta_2"),
-    (TrainConfig, {"rho": 1.0}, "TrainConfig.rho: expected a decay in [0, 1), received 1.0."),
-    (TrainConfig, {"epsilon": 0.0}, "TrainConfig.epsilon: expected a positive number, received 0.0."),
-    (TrainConfig, {"halve_from": 1.5}, "TrainConfig.halve_from: expected a share in [0, 1], received 1.5."),
-    (TrainConfig, {"halve_every": 0.0}, "TrainConfig.halve_every: expected a positive number, received 0.0."),
-    (TrainConfig, {"checkpoint_every": 0}, "TrainConfig.checkpoint_every: expected at least 1, received 0."),
-    (TrainConfig, {"sampling_from": 1.1}, "TrainConfig.sampling_from: expected a probability in [0, 1], received 1.1."),
-    (TrainConfig, {"sampling_to": -0.1}, "TrainConfig.sampling_to"),
-    (
-        TrainConfig,
-        {"optimizer": "adamm"},
-        "TrainConfig.optimizer: expected one of adam, adamw, adadelta, sgd; received 'adamm'",
-    ),
-    (TrainConfig, {"label_smoothing": -0.1}, "TrainConfig.label_smoothing"),
-    (TrainConfig, {"batch_tokens": 39}, "TrainConfig.batch_tokens: expected None, or room for one sentence"),
-    (TrainConfig, {"gradient_accumulation_steps": 0}, "TrainConfig.gradient_accumulation_steps"),
-    (TrainConfig, {"ema_decay": 1.0}, "TrainConfig.ema_decay: expected None, or a decay in (0, 1), received 1.0."),
-    (TrainConfig, {"weight_decay": -0.1}, "TrainConfig.weight_decay"),
-    (TrainConfig, {"plateau_factor": 1.0}, "TrainConfig.plateau_factor"),
-    (TrainConfig, {"precision": "half"}, "TrainConfig.precision: expected one of float32, bfloat16, float16"),
-    (TrainConfig, {"max_to_keep": 0}, "TrainConfig.max_to_keep: expected at least 1"),
-    (TrainConfig, {"max_skipped": 0}, "TrainConfig.max_skipped: expected at least 1"),
-    (FilterConfig, {"max_tokens": 1}, "FilterConfig.max_tokens"),
-    (FilterConfig, {"max_ratio": 0.5}, "FilterConfig.max_ratio: expected None, or at least 1, received 0.5."),
-    (RunOptions, {"profile": -1}, "RunOptions.profile"),
-    (TrainConfig, {"decay": "cosines"}, "Did you mean 'cosine'?"),
-    (TrainConfig, {"denominator": "batches"}, "TrainConfig.denominator: expected one of tokens, sentences"),
-    (CorpusConfig, {"first": 0}, "CorpusConfig.first: expected a whole number of at least 1, received 0."),
-    (CorpusConfig, {"split": "hashed-group"}, "Did you mean 'hashed-groups'?"),
-    (CorpusConfig, {"seed": -1}, "CorpusConfig.seed: expected 0 or more, received -1."),
-    (TrainConfig, {"seed": -1}, "TrainConfig.seed: expected 0 or more, received -1"),
-    (SearchConfig, {"max_tokens": 0}, "SearchConfig.max_tokens"),
-    (SearchConfig, {"temperature": -1.0}, "SearchConfig.temperature: expected 0 or more, received -1.0."),
-    (SearchConfig, {"beam_size": 0}, "SearchConfig.beam_size: expected at least 1, received 0."),
-    (
-        SearchConfig,
-        {"beam_size": 5, "n_best": 6},
-        "SearchConfig.n_best: expected None, or 1 to beam_size (5), received 6",
-    ),
-    (SearchConfig, {"n_best": 0}, "SearchConfig.n_best"),
-    (SearchConfig, {"length_normalisation": "gmnt"}, "Did you mean 'gnmt'?"),
-    (SearchConfig, {"precision": "float16"}, "SearchConfig.precision: expected one of float32, bfloat16"),
-    (SearchConfig, {"length_alpha": -0.1}, "SearchConfig.length_alpha: expected 0 or more"),
-    (SearchConfig, {"coverage_beta": -0.1}, "SearchConfig.coverage_beta: expected 0 or more"),
-    (SearchConfig, {"min_tokens": 0}, "SearchConfig.min_tokens: expected at least 1"),
-    (SearchConfig, {"min_tokens": 9, "max_tokens": 8}, "SearchConfig.min_tokens: expected max_tokens (8) at the most"),
-    (
-        SearchConfig,
-        {"temperature": 1e-9},
-        "SearchConfig.temperature: expected 0, which draws nothing, or at least 0.00",
-    ),
-    (SearchConfig, {"temperature": 1.0, "beam_size": 5}, "SearchConfig.beam_size: expected 1 where temperature draws"),
-    (SearchConfig, {"temperature": 1.0, "top_k": 0}, "SearchConfig.top_k: expected None, or a positive number"),
-    (SearchConfig, {"temperature": 1.0, "top_p": 0.0}, "SearchConfig.top_p: expected a probability in (0, 1]"),
-    (SearchConfig, {"top_k": 5}, "SearchConfig.top_k, SearchConfig.top_p: expected None and 1.0 where temperature 0"),
-    (SearchConfig, {"top_p": 0.9}, "SearchConfig.top_k, SearchConfig.top_p: expected None and 1.0 where temperature 0"),
+    (TokenizerConfig, {"kind": "letters"}, "kind"),
+    (TokenizerConfig, {"kind": "subwords"}, "kind"),
+    (TokenizerConfig, {"vocabulary_size": 4}, "vocabulary_size"),
+    (TokenizerConfig, {"max_tokens": 1}, "max_tokens"),
+    (TokenizerConfig, {"kind": "subword", "lowercase": True}, "lowercase"),
+    (TokenizerConfig, {"kind": "subword", "strip_accents": True}, "strip_accents"),
+    (EncoderConfig, {"kind": "self-atention"}, "kind"),
+    (EncoderConfig, {"cell": "LSTM"}, "cell"),
+    (EncoderConfig, {"direction": "forwards"}, "direction"),
+    (EncoderConfig, {"merge": "add"}, "merge"),
+    (EncoderConfig, {"units": -1}, "units"),
+    (EncoderConfig, {"units": 2.5}, "units"),
+    (EncoderConfig, {"units": True}, "units"),
+    (EncoderConfig, {"layers": 0}, "layers"),
+    (EncoderConfig, {"heads": 0}, "heads"),
+    (EncoderConfig, {"kind": "self-attention", "heads": 3, "units": 27}, "units"),
+    (EncoderConfig, {"kind": "self-attention", "heads": 3, "units": 1}, "units"),
+    (EncoderConfig, {"kind": "self-attention", "word_view": True}, "word_view"),
+    (AttentionConfig, {"kind": "bahdanau"}, "kind"),
+    (AttentionConfig, {"kind": "generall"}, "kind"),
+    (AttentionConfig, {"span": "local"}, "span"),
+    (AttentionConfig, {"units": 0}, "units"),
+    (AttentionConfig, {"window": 0}, "window"),
+    (AttentionConfig, {"max_source_positions": 0}, "max_source_positions"),
+    (AttentionConfig, {"kind": "location", "span": "local-p"}, "span"),
+    (AttentionConfig, {"kind": "fixed", "span": "local-p"}, "span"),
+    (AttentionConfig, {"kind": "none", "span": "local-p"}, "span"),
+    (DecoderConfig, {"order": "luong"}, "order"),
+    (DecoderConfig, {"cell": "gru-reset-before"}, "cell"),
+    (DecoderConfig, {"initial_state": "lastt"}, "initial_state"),
+    (DecoderConfig, {"output": "softmax"}, "output"),
+    (DecoderConfig, {"output_state": "next"}, "output_state"),
+    (DecoderConfig, {"units": 0}, "units"),
+    (DecoderConfig, {"layers": 0}, "layers"),
+    (DecoderConfig, {"output_units": 0}, "output_units"),
+    (DecoderConfig, {"heads": 0}, "heads"),
+    (DecoderConfig, {"max_positions": 0}, "max_positions"),
+    (DecoderConfig, {"input_feeding": True}, "input_feeding"),
+    (DecoderConfig, {"order": "update-then-attend", "output": "state", "input_feeding": True}, "input_feeding"),
+    (DecoderConfig, {"output": "attentional"}, "output"),
+    (DecoderConfig, {"order": "update-then-attend"}, "output"),
+    (DecoderConfig, {"order": "self-attention", "output": "linear"}, "output"),
+    (DecoderConfig, {"order": "update-then-attend", "output": "linear"}, "output_state"),
+    (DecoderConfig, {"order": "self-attention", "output": "state", "heads": 8, "units": 100}, "units"),
+    (DecoderConfig, {"order": "self-attention", "output": "state", "reads_words": False}, "reads_words"),
+    (DecoderConfig, {"order": "self-attention", "output": "state", "shares_recurrence": True}, "shares_recurrence"),
+    (ModelConfig, {"embedding_size": 0}, "embedding_size"),
+    (ModelConfig, {"dropout": 1.0}, "dropout"),
+    (ModelConfig, {"recurrent_dropout": -0.1}, "recurrent_dropout"),
+    (ModelConfig, {"initializer": "xavier"}, "initializer"),
+    (TrainConfig, {"steps": 5}, "steps"),
+    (TrainConfig, {"epochs": 5.0}, "epochs"),
+    (TrainConfig, {"minutes": None}, "minutes"),
+    (TrainConfig, {"epochs": 5.0, "minutes": None, "steps": 5}, "steps"),
+    (TrainConfig, {"minutes": None, "epochs": 0.0}, "epochs"),
+    (TrainConfig, {"minutes": 0.0}, "minutes"),
+    (TrainConfig, {"batch_size": 0}, "batch_size"),
+    (TrainConfig, {"length_buckets": 0}, "length_buckets"),
+    (TrainConfig, {"pool_size": 0}, "pool_size"),
+    (TrainConfig, {"learning_rate": 0.0}, "learning_rate"),
+    (TrainConfig, {"clip_norm": -1.0}, "clip_norm"),
+    (TrainConfig, {"validations": 0}, "validations"),
+    (TrainConfig, {"patience": 0}, "patience"),
+    (TrainConfig, {"log_every": 0}, "log_every"),
+    (TrainConfig, {"validation_sentences": 0}, "validation_sentences"),
+    (TrainConfig, {"max_tokens": 1}, "max_tokens"),
+    (TrainConfig, {"warmup_steps": -1}, "warmup_steps"),
+    (TrainConfig, {"beta_2": 1.0}, "beta_2"),
+    (TrainConfig, {"rho": 1.0}, "rho"),
+    (TrainConfig, {"epsilon": 0.0}, "epsilon"),
+    (TrainConfig, {"halve_from": 1.5}, "halve_from"),
+    (TrainConfig, {"halve_every": 0.0}, "halve_every"),
+    (TrainConfig, {"checkpoint_every": 0}, "checkpoint_every"),
+    (TrainConfig, {"sampling_from": 1.1}, "sampling_from"),
+    (TrainConfig, {"sampling_to": -0.1}, "sampling_to"),
+    (TrainConfig, {"optimizer": "adamm"}, "optimizer"),
+    (TrainConfig, {"label_smoothing": -0.1}, "label_smoothing"),
+    (TrainConfig, {"batch_tokens": 39}, "batch_tokens"),
+    (TrainConfig, {"gradient_accumulation_steps": 0}, "gradient_accumulation_steps"),
+    (TrainConfig, {"ema_decay": 1.0}, "ema_decay"),
+    (TrainConfig, {"weight_decay": -0.1}, "weight_decay"),
+    (TrainConfig, {"plateau_factor": 1.0}, "plateau_factor"),
+    (TrainConfig, {"precision": "half"}, "precision"),
+    (TrainConfig, {"max_to_keep": 0}, "max_to_keep"),
+    (TrainConfig, {"max_skipped": 0}, "max_skipped"),
+    (FilterConfig, {"max_tokens": 1}, "max_tokens"),
+    (FilterConfig, {"max_ratio": 0.5}, "max_ratio"),
+    (RunOptions, {"profile": -1}, "profile"),
+    (TrainConfig, {"decay": "cosines"}, "decay"),
+    (TrainConfig, {"denominator": "batches"}, "denominator"),
+    (CorpusConfig, {"first": 0}, "first"),
+    (CorpusConfig, {"split": "hashed-group"}, "split"),
+    (CorpusConfig, {"seed": -1}, "seed"),
+    (TrainConfig, {"seed": -1}, "seed"),
+    (SearchConfig, {"max_tokens": 0}, "max_tokens"),
+    (SearchConfig, {"temperature": -1.0}, "temperature"),
+    (SearchConfig, {"beam_size": 0}, "beam_size"),
+    (SearchConfig, {"beam_size": 5, "n_best": 6}, "n_best"),
+    (SearchConfig, {"n_best": 0}, "n_best"),
+    (SearchConfig, {"length_normalisation": "gmnt"}, "length_normalisation"),
+    (SearchConfig, {"precision": "float16"}, "precision"),
+    (SearchConfig, {"length_alpha": -0.1}, "length_alpha"),
+    (SearchConfig, {"coverage_beta": -0.1}, "coverage_beta"),
+    (SearchConfig, {"min_tokens": 0}, "min_tokens"),
+    (SearchConfig, {"max_tokens": 8, "min_tokens": 9}, "min_tokens"),
+    (SearchConfig, {"temperature": 1e-09}, "temperature"),
+    (SearchConfig, {"temperature": 1.0, "beam_size": 5}, "beam_size"),
+    (SearchConfig, {"temperature": 1.0, "top_k": 0}, "top_k"),
+    (SearchConfig, {"temperature": 1.0, "top_p": 0.0}, "top_p"),
+    (SearchConfig, {"top_k": 5}, "top_k"),
+    (SearchConfig, {"top_p": 0.9}, "top_p"),
 ]
 
 
-@pytest.mark.parametrize(("kind", "fields", "message"), WRONG)
-def test_a_wrong_value_is_refused_by_the_name_of_its_field(kind, fields, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
+@pytest.mark.parametrize(("kind", "fields", "name"), WRONG)
+def test_a_wrong_value_is_refused_by_the_name_of_its_field(kind, fields, name):
+    received = re.escape(repr(fields[name])) if name in fields else ""
+    with pytest.raises(ValueError, match=rf"{kind.__name__}\.{name}\b.*received.*{received}"):
+        kind(**fields)
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "nearest"),
+    [
+        (TokenizerConfig, {"kind": "subwords"}, "subword"),
+        (DecoderConfig, {"initial_state": "lastt"}, "last"),
+        (SearchConfig, {"length_normalisation": "gmnt"}, "gnmt"),
+    ],
+)
+def test_a_mistyped_choice_is_answered_with_the_nearest(kind, fields, nearest):
+    with pytest.raises(ValueError, match=f"Did you mean '{nearest}'"):
         kind(**fields)
 
 
@@ -261,57 +175,53 @@ def composed(embedding_size=256, encoder=None, attention=None, decoder=None):
 UNFIT = {
     "a start that the encoder lacks": (
         {"encoder": {"direction": "forward"}},
-        "DecoderConfig.initial_state: expected one of forward, last, mean, zero, which this encoder",
+        ["DecoderConfig.initial_state", "forward, last, mean, zero", "'backward'"],
     ),
     "a forward start of a backward encoder": (
         {"encoder": {"direction": "backward"}, "decoder": {"initial_state": "forward"}},
-        "DecoderConfig.initial_state: expected one of backward, last, mean, zero, which this encoder",
+        ["DecoderConfig.initial_state", "backward, last, mean, zero", "'forward'"],
     ),
     "the last state of two directions": (
         {"decoder": {"initial_state": "last"}},
-        "DecoderConfig.initial_state: expected one of backward, forward, both, mean, zero",
+        ["DecoderConfig.initial_state", "backward, forward, both, mean, zero", "'last'"],
     ),
     "the last state of a self-attention encoder": (
         {"encoder": {"kind": "self-attention"}, "decoder": {"initial_state": "last"}},
-        "DecoderConfig.initial_state: expected one of mean, zero, which this encoder",
+        ["DecoderConfig.initial_state", "mean, zero", "'last'"],
     ),
     "last states of another width": (
         {"encoder": {"direction": "forward", "units": 8}, "decoder": {"initial_state": "last", "units": 9}},
-        "DecoderConfig.cell, DecoderConfig.units, DecoderConfig.layers: expected the encoder's, ('gru', 8, 1), with "
-        "DecoderConfig.initial_state 'last', received ('gru', 9, 1).",
+        ["DecoderConfig.cell", "DecoderConfig.units", "DecoderConfig.layers", "('gru', 8, 1)", "('gru', 9, 1)"],
     ),
     "last states of fewer layers": (
         {
             "encoder": {"direction": "forward", "units": 8},
             "decoder": {"initial_state": "last", "units": 8, "layers": 2},
         },
-        "expected the encoder's, ('gru', 8, 1), with DecoderConfig.initial_state 'last', received ('gru', 8, 2).",
+        ["DecoderConfig.cell", "DecoderConfig.units", "DecoderConfig.layers", "('gru', 8, 1)", "('gru', 8, 2)"],
     ),
     "last states of another cell": (
         {
             "encoder": {"direction": "forward", "units": 8},
             "decoder": {"initial_state": "last", "units": 8, "cell": "lstm"},
         },
-        "expected the encoder's, ('gru', 8, 1), with DecoderConfig.initial_state 'last', received ('lstm', 8, 1).",
+        ["DecoderConfig.cell", "DecoderConfig.units", "DecoderConfig.layers", "('gru', 8, 1)", "('lstm', 8, 1)"],
     ),
     "dot products of different widths": (
         {"encoder": {"units": 8}, "attention": {"kind": "dot"}, "decoder": {"units": 8}},
-        "DecoderConfig.units: expected the annotations' width, 16, with AttentionConfig.kind 'dot' ('general' takes "
-        "any), received 8.",
+        ["DecoderConfig.units", "16", "8"],
     ),
     "self-attention that scores otherwise": (
         {"decoder": ATTENTIVE},
-        "AttentionConfig.kind, AttentionConfig.span: expected 'dot' and 'global' with DecoderConfig.order "
-        "'self-attention', whose heads attend by scaled dot products, received ('additive', 'global').",
+        ["AttentionConfig.kind", "('additive', 'global')"],
     ),
     "self-attention over a window": (
         {"attention": {"kind": "dot", "span": "local-m"}, "decoder": ATTENTIVE},
-        "AttentionConfig.kind, AttentionConfig.span: expected 'dot' and 'global' with DecoderConfig.order 'self-att",
+        ["AttentionConfig.kind", "('dot', 'local-m')"],
     ),
     "a fixed context of a self-attention encoder": (
         {"encoder": {"kind": "self-attention"}, "attention": {"kind": "fixed"}, "decoder": {"initial_state": "mean"}},
-        "AttentionConfig.kind: expected a score with a self-attention encoder, which has no last state, "
-        "received 'fixed'.",
+        ["AttentionConfig.kind", "'fixed'"],
     ),
     "no attention to a self-attention encoder": (
         {
@@ -319,42 +229,32 @@ UNFIT = {
             "attention": {"kind": "none"},
             "decoder": {"initial_state": "mean", "output": "state"},
         },
-        "AttentionConfig.kind: expected a score with a self-attention encoder, which has no last state, "
-        "received 'none'.",
+        ["AttentionConfig.kind", "'none'"],
     ),
-    "a readout of a context that is not there": (
-        {"attention": {"kind": "none"}},
-        "DecoderConfig.output: expected 'state' with AttentionConfig.kind 'none': there is no context to read, "
-        "received 'maxout'.",
-    ),
+    "a readout of a context that is not there": ({"attention": {"kind": "none"}}, ["DecoderConfig.output", "'maxout'"]),
     "no attention and no start": (
         {"attention": {"kind": "none"}, "decoder": {"initial_state": "zero", "output": "state"}},
-        "DecoderConfig.initial_state: expected another with AttentionConfig.kind 'none'",
+        ["DecoderConfig.initial_state", "'zero'"],
     ),
-    "a context that nothing reads": (
-        {"decoder": {**LUONG, "output": "state"}},
-        "DecoderConfig.output: expected 'attentional' or 'linear' with DecoderConfig.order 'update-then-attend', "
-        "unless AttentionConfig.kind is 'none': else nothing would read the context, received 'state'.",
-    ),
+    "a context that nothing reads": ({"decoder": {**LUONG, "output": "state"}}, ["DecoderConfig.output", "'state'"]),
     "a tied linear readout": (
         {"decoder": {"output": "linear", "tie_embeddings": True}},
-        "DecoderConfig.output: expected 'maxout', 'state' or 'attentional' with DecoderConfig.tie_embeddings",
+        ["DecoderConfig.output", "'linear'"],
     ),
     "a tied maxout readout of another width": (
         {"decoder": {"output_units": 255, "tie_embeddings": True}},
-        "DecoderConfig.output_units: expected ModelConfig.embedding_size, 256, with DecoderConfig.tie_embeddings",
+        ["DecoderConfig.output_units", "256", "255"],
     ),
     "a tied state of another width": (
         {"decoder": {"units": 512, "output": "state", "tie_embeddings": True}},
-        "DecoderConfig.units: expected ModelConfig.embedding_size, 256, with DecoderConfig.tie_embeddings",
+        ["DecoderConfig.units", "256", "512"],
     ),
     "a shared matrix of gates": (
         {
             "encoder": {"direction": "forward", "units": 8},
             "decoder": {"initial_state": "last", "units": 8, "shares_recurrence": True},
         },
-        "DecoderConfig.shares_recurrence: expected False unless encoder and decoder are one tanh layer of one "
-        "direction and equal units, received (('recurrent', 'gru', 'forward', 1, 8), ('gru', 1, 8)).",
+        ["DecoderConfig.shares_recurrence", "(('recurrent', 'gru', 'forward', 1, 8), ('gru', 1, 8))"],
     ),
     "a shared matrix of two directions": (
         {
@@ -362,7 +262,7 @@ UNFIT = {
             "attention": {"kind": "none"},
             "decoder": {**LECTURE, "initial_state": "both"},
         },
-        "received (('recurrent', 'tanh', 'bidirectional', 1, 8), ('tanh', 1, 8)).",
+        ["DecoderConfig.shares_recurrence", "(('recurrent', 'tanh', 'bidirectional', 1, 8), ('tanh', 1, 8))"],
     ),
     "a shared matrix of two layers": (
         {
@@ -370,18 +270,18 @@ UNFIT = {
             "attention": {"kind": "none"},
             "decoder": {**LECTURE, "layers": 2},
         },
-        "received (('recurrent', 'tanh', 'forward', 2, 8), ('tanh', 2, 8)).",
+        ["DecoderConfig.shares_recurrence", "(('recurrent', 'tanh', 'forward', 2, 8), ('tanh', 2, 8))"],
     ),
     "a shared matrix of two widths": (
         {**ONE_WAY_TANH, "decoder": {**LECTURE, "units": 9, "initial_state": "forward"}},
-        "received (('recurrent', 'tanh', 'forward', 1, 8), ('tanh', 1, 9)).",
+        ["DecoderConfig.shares_recurrence", "(('recurrent', 'tanh', 'forward', 1, 8), ('tanh', 1, 9))"],
     ),
 }
 
 
-@pytest.mark.parametrize(("parts", "message"), UNFIT.values(), ids=UNFIT.keys())
-def test_parts_that_do_not_fit_are_refused_with_what_would(parts, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
+@pytest.mark.parametrize(("parts", "words"), UNFIT.values(), ids=UNFIT.keys())
+def test_parts_that_do_not_fit_are_refused_with_what_would(parts, words):
+    with pytest.raises(ValueError, match=".*".join(map(re.escape, words))):
         composed(**parts)
 
 
@@ -500,7 +400,7 @@ def test_every_recipe_can_be_scaled_and_its_name_says_so(recipe):
 
 @pytest.mark.parametrize("width", [0.0, -1.0])
 def test_a_scale_is_positive(width):
-    with pytest.raises(ValueError, match=re.escape(f"width: expected a positive number, received {width}.")):
+    with pytest.raises(ValueError, match=f"width.*{width}"):
         ModelConfig().scaled(width)
 
 
@@ -572,19 +472,19 @@ def test_a_field_that_is_left_out_has_its_default():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "runs/x/recipe.json: expected a recipe as JSON"),
-        ("[]", "runs/x/recipe.json: expected a recipe as JSON"),
+        ("{", "runs/x/recipe.json"),
+        ("[]", "runs/x/recipe.json"),
         ("{}", "name"),
         ('{"name": "x", "model": {"dropuot": 0.5}}', "dropuot"),
-        ('{"name": "x", "model": 5}', "runs/x/recipe.json: expected a recipe as JSON"),
+        ('{"name": "x", "model": 5}', "runs/x/recipe.json"),
         ('{"name": "x", "train": {"steps": "ten", "minutes": null}}', "runs/x/recipe.json"),
-        ('{"name": "x", "model": {"dropout": 1.5}}', "ModelConfig.dropout: expected a probability"),
+        ('{"name": "x", "model": {"dropout": 1.5}}', "ModelConfig.dropout"),
         ('{"name": "x", "model": {"encoder": {"unit": 5}}}', "unit"),
-        ('{"name": "x", "model": {"encoder": 5}}', "EncoderConfig is an object, received 5"),
-        ('{"name": "x", "model": {"encoder": {"units": "ten"}}}', "EncoderConfig.units: expected a whole number"),
+        ('{"name": "x", "model": {"encoder": 5}}', "EncoderConfig"),
+        ('{"name": "x", "model": {"encoder": {"units": "ten"}}}', "EncoderConfig.units"),
         (
             '{"name": "x", "model": {"encoder": {"direction": "forward"}}}',
-            "DecoderConfig.initial_state: expected one of forward",
+            "DecoderConfig.initial_state",
         ),
     ],
 )
@@ -600,10 +500,3 @@ def test_recipes_are_found_by_name_and_the_nearest_is_offered():
         assert Recipe.from_json(recipe.to_json()) == recipe
     with pytest.raises(ValueError, match=r"recipe: .*received 'smaple'. Did you mean 'sample'"):
         find_recipe("smaple")
-
-
-def test_a_stored_recipe_has_a_key_for_each_field():
-    stored = json.loads(Recipe("x").to_json())
-    assert set(stored) == {field.name for field in dataclasses.fields(Recipe)}
-    assert set(stored["train"]) == {field.name for field in dataclasses.fields(TrainConfig)}
-    assert set(stored["model"]["decoder"]) == {field.name for field in dataclasses.fields(DecoderConfig)}

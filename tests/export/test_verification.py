@@ -5,12 +5,13 @@ A small model in the contract's shape stands for an export. Each test breaks one
 
 import copy
 import json
+import re
 import sys
 
 import pytest
 import tensorflow as tf
 
-from nmt_keras.export import CONTRACT, fresh_process, verify
+from nmt_keras.export import CONTRACT, Check, Verification, fresh_process, verify
 from nmt_keras.export.fresh_process import ask
 from nmt_keras.export.verification import FEEDS, REFUSED, checks, named, requests
 
@@ -66,69 +67,86 @@ def faults(model):
 
 def test_what_keeps_the_contract_passes_every_check(model):
     assert faults(model) == {}
-    assert len(checks(model)) == 11
 
 
-def test_a_signature_that_is_missing_or_that_nobody_knows_is_named(model):
-    signatures = model.facts["signatures"]
-    signatures["scores"] = signatures.pop("score")
-    assert faults(model) == {
-        "signatures, names, types and ranks are the contract's": [
-            "signature score: missing",
-            "signature scores: not in the contract",
-        ]
-    }
+def rename(ends, old, new):
+    ends[new] = ends.pop(old)
+
+
+def output(model, signature, feeds, name):
+    """One output of the first reply to some feeds."""
+    return named(model)[signature, feeds][0]["outputs"][name]
+
+
+def widen(model):
+    found = output(model, "score", "one word of 10,000 letters", "tokens")
+    found["values"][0].append("")
+    found["shape"][1] += 1
+
+
+def set_nan(model):
+    for reply in (named(model)["greedy", "together"][0], *named(model)["greedy", "each by itself"]):
+        reply["outputs"]["score"]["values"][0] = float("nan")
+
+
+BROKEN = {
+    "a signature of another name": (
+        lambda model: rename(model.facts["signatures"], "score", "scores"),
+        ["score: missing", "scores: not in"],
+    ),
+    "an input of another name": (
+        lambda model: rename(model.facts["signatures"]["score"]["inputs"], "target", "reference"),
+        ["reference.*none.*string", "target.*string.*none"],
+    ),
+    "an operation that no package has": (
+        lambda model: model.facts["foreign"].extend(["SentencepieceOp", "MyOwnOp"]),
+        ["MyOwnOp"],
+    ),
+    "a function compiled by XLA": (lambda model: model.facts["compiled"].append("step_7"), ["step_7"]),
+    "a device": (lambda model: model.facts["devices"].append("/device:GPU:0"), ["/device:GPU:0"]),
+    "a variable without a value": (lambda model: model.facts["uninitialised"].append("w/kernel"), ["w/kernel"]),
+    "a text that is not answered": (
+        lambda model: named(model)["beam", "together"].__setitem__(0, {"error": "InternalError", "message": "no luck"}),
+        ["beam.*together.*no luck"],
+    ),
+    "too many rows": (
+        lambda model: output(model, "greedy", "none", "score").update(values=[0.5], shape=[1]),
+        ["greedy.*none.*score.*1.*0"],
+    ),
+    "a reply wider than its longest sentence": (widen, ["score.*one word.*tokens.*7.*6"]),
+    "a number that is none": (set_nan, ["greedy.*together.*score.*NaN", "greedy.*each by itself.*NaN"]),
+}
+
+
+@pytest.mark.parametrize(("break_it", "words"), BROKEN.values(), ids=BROKEN)
+def test_what_breaks_the_contract_is_named(model, break_it, words):
+    break_it(model)
+    found = [fault for some in faults(model).values() for fault in some]
+    for word in words:
+        assert any(re.search(word, fault) for fault in found), found
 
 
 @pytest.mark.parametrize(
-    ("end", "change", "expected", "received"),
+    ("end", "change", "received"),
     [
-        ("score", {"dtype": "float64"}, "float32 of rank 1", "float64 of rank 1, any number of rows"),
-        ("alignment", {"shape": [-1, -1, -1, -1]}, "float32 of rank 3", "float32 of rank 4, any number of rows"),
-        ("truncated", {"shape": [1]}, "bool of rank 1", "bool of rank 1, 1 rows"),
-        ("truncated", {"shape": []}, "bool of rank 1", "bool of rank 0"),
-        ("log_prob", {"shape": None}, "float32 of rank 1", "float32 of any rank"),
+        ("score", {"dtype": "float64"}, "float64"),
+        ("alignment", {"shape": [-1, -1, -1, -1]}, "rank 4"),
+        ("truncated", {"shape": [1]}, "1 rows"),
+        ("truncated", {"shape": []}, "rank 0"),
+        ("log_prob", {"shape": None}, "any rank"),
     ],
 )
-def test_an_output_of_another_type_or_rank_is_named(model, end, change, expected, received):
+def test_an_output_of_another_type_or_rank_is_named(model, end, change, received):
     model.facts["signatures"]["align"]["outputs"][end] |= change
     (((fault,)),) = faults(model).values()
-    wanted = f"signature align, outputs {end}: expected {expected}, any number of rows, received {received}"
-    assert fault == wanted
-
-
-def test_an_input_that_is_missing_or_that_nobody_knows_is_named(model):
-    inputs = model.facts["signatures"]["score"]["inputs"]
-    inputs["reference"] = inputs.pop("target")
-    ((unknown, missing),) = faults(model).values()
-    assert unknown == "signature score, inputs reference: expected none, received string of rank 1, any number of rows"
-    assert missing == "signature score, inputs target: expected string of rank 1, any number of rows, received none"
+    assert re.search(f"align.* {end}: .*received .*{received}", fault)
 
 
 @pytest.mark.parametrize("operation", ["CudnnRNNV3", "XlaLaunch", "EagerPyFunc", "PyFunc", "TPUExecute", "TRTEngineOp"])
 def test_an_operation_that_servers_lack_is_named(model, operation):
     model.facts["operations"].append(operation)
-    assert list(faults(model).values()) == [[f"not served: {operation}"]]
-
-
-def test_a_foreign_operation_is_named_unless_tensorflow_serving_links_it(model):
-    model.facts["foreign"] += ["SentencepieceOp", "MyOwnOp"]
-    assert list(faults(model).values()) == [
-        ["neither TensorFlow's nor one of tensorflow-text's that are linked: MyOwnOp"]
-    ]
-
-
-@pytest.mark.parametrize(
-    ("fact", "value", "fault"),
-    [
-        ("compiled", "step_7", "compiled: step_7"),
-        ("devices", "/device:GPU:0", "bound to /device:GPU:0"),
-        ("uninitialised", "decoder/kernel", "no value: decoder/kernel"),
-    ],
-)
-def test_what_is_compiled_bound_or_without_a_value_is_named(model, fact, value, fault):
-    model.facts[fact].append(value)
-    assert list(faults(model).values()) == [[fault]]
+    (((fault,)),) = faults(model).values()
+    assert operation in fault
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -136,53 +154,23 @@ def test_what_is_compiled_bound_or_without_a_value_is_named(model, fact, value, 
 def test_what_must_be_refused_as_invalid_is_neither_answered_nor_refused_otherwise(model, name, reply):
     named(model)["greedy", name][0] = reply
     ((fault,),) = faults(model).values()
-    assert fault == f"greedy, asked {name}: expected InvalidArgumentError, received {reply.get('error', 'an answer')}"
-
-
-def test_a_text_that_is_not_answered_is_named_with_the_error(model):
-    named(model)["beam", "together"][0] = {"error": "InternalError", "message": "out of luck"}
-    assert list(faults(model).values()) == [["beam, asked together: out of luck"]]
-
-
-def test_too_few_rows_are_named(model):
-    found = named(model)["greedy", "none"][0]["outputs"]["score"]
-    found["values"], found["shape"] = [0.5], [1]
-    assert faults(model)["replies have a row for each text"] == ["greedy, asked none: score has 1 rows for 0 texts"]
+    assert re.search(f"greedy.*{name}.*InvalidArgumentError", fault)
 
 
 def test_bytes_that_are_no_utf_8_are_named(model):
-    named(model)["greedy", "together"][0]["outputs"]["translation"]["values"][0] = "\udcff"
-    found = faults(model)
-    assert found["replies are well-formed: UTF-8, numbers"] == [
-        "greedy, asked together: translation holds bytes that are no UTF-8"
-    ]
+    output(model, "greedy", "together", "translation")["values"][0] = "\udcff"
+    assert any("UTF-8" in fault and "translation" in fault for some in faults(model).values() for fault in some)
 
 
-def test_nan_is_named(model):
-    for reply in (named(model)["greedy", "together"][0], *named(model)["greedy", "each by itself"]):
-        reply["outputs"]["score"]["values"][0] = float("nan")
-    assert "greedy, asked together: score holds NaN" in faults(model)["replies are well-formed: UTF-8, numbers"]
-
-
-def test_a_reply_that_is_wider_than_its_longest_sentence_is_named(model):
-    found = named(model)["score", "one word of 10,000 letters"][0]["outputs"]["tokens"]
-    found["values"][0].append("")
-    found["shape"][1] += 1
-    assert list(faults(model).values()) == [
-        ["score, asked one word of 10,000 letters: tokens is 7 wide where the longest has 6"]
-    ]
-
-
-@pytest.mark.parametrize(("output", "value"), [("translation", "another"), ("score", 17.0), ("truncated", False)])
-def test_a_reply_that_depends_on_batch_mates_is_named(model, output, value):
-    named(model)["serving_default", "together"][0]["outputs"][output]["values"][3] = value
+@pytest.mark.parametrize(("name", "value"), [("translation", "another"), ("score", 17.0), ("truncated", False)])
+def test_a_reply_that_depends_on_batch_mates_is_named(model, name, value):
+    output(model, "serving_default", "together", name)["values"][3] = value
     ((fault,),) = faults(model).values()
-    assert fault.startswith(f"signature serving_default, {output} of 'No.': alone ")
+    assert re.search(f"serving_default.*{name}.*No\\.", fault)
 
 
 def test_rounding_is_no_dependence(model):
-    values = named(model)["serving_default", "together"][0]["outputs"]["score"]["values"]
-    values[3] += 1e-5
+    output(model, "serving_default", "together", "score")["values"][3] += 1e-5
     assert faults(model) == {}
 
 
@@ -205,28 +193,20 @@ def interpreter(tmp_path, said):
     return make
 
 
-def test_a_report_has_a_line_per_check(folder, interpreter):
+def test_a_report_has_a_line_per_check_after_the_libraries(folder, interpreter):
     found = verify(folder, interpreter())
     assert found.passed
-    lines = str(found).splitlines()
-    assert (
-        lines[0]
-        == f"{folder}, in a process with tensorflow {tf.__version__}, tensorflow-text "
-        + (found.libraries["tensorflow-text"])
-    )
-    assert lines[1] == "ok      runs in a process without Keras and the code that made it"
-    assert len(lines) == 13
-    assert all(line.startswith("ok ") for line in lines[1:])
+    first, *lines = str(found).splitlines()
+    assert tf.__version__ in first
+    assert len(lines) == len(found.checks)
+    assert all(line.startswith("ok ") for line in lines)
 
 
-def test_a_report_of_a_fault_says_what_and_where(folder, interpreter, said):
-    said[1].facts["devices"].append("/device:GPU:0")
-    try:
-        found = verify(folder, interpreter())
-    finally:
-        said[1].facts["devices"].remove("/device:GPU:0")
+def test_a_report_of_a_fault_says_what_and_where(folder):
+    fault = "bound to /device:GPU:0"
+    found = Verification(folder, {}, [Check("devices", [fault]), Check("values", [])])
     assert not found.passed
-    assert "FAILED  nothing bound to another device than the CPU\n        bound to /device:GPU:0\n" in str(found)
+    assert re.search(rf"FAILED +devices\n +{fault}\nok +values$", str(found))
 
 
 @pytest.mark.parametrize(
@@ -242,23 +222,23 @@ def test_a_process_that_dies_is_a_fault_that_says_of_what_and_at_what(folder, in
     found = verify(folder, interpreter(lines, then="echo trouble >&2; kill -SEGV $$"))
     ((fault,),) = [check.faults for check in found.checks]
     assert fault.startswith(where.format(folder=folder))
-    assert fault.endswith("the process ended with SIGSEGV. trouble")
+    assert "SIGSEGV" in fault
+    assert "trouble" in fault
 
 
 def test_a_process_that_fails_is_a_fault_that_says_what_it_said(folder, interpreter):
     found = verify(folder, interpreter(0, then="echo no such module >&2; exit 3"))
-    assert "the process ended with exit code 3. no such module" in str(found)
+    assert re.search("3.*no such module", str(found))
 
 
 def test_a_process_that_hangs_is_stopped(folder, interpreter):
     found = verify(folder, interpreter(3, then="exec sleep 60"), seconds=1.0)
     ((fault,),) = [check.faults for check in found.checks]
     assert fault.startswith(f"{folder}, signature serving_default, asked")
-    assert fault.endswith("expected an answer within 1 s, received none.")
 
 
 def test_a_folder_without_a_model_is_refused(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"version_folder: expected an exported version"):
+    with pytest.raises(FileNotFoundError, match="version_folder"):
         verify(tmp_path)
 
 

@@ -1,6 +1,5 @@
 """A model's folder: what an export writes, when a server sees it, and how old versions go."""
 
-import json
 import os
 import time
 from dataclasses import asdict
@@ -44,13 +43,6 @@ def children(folder):
 # Writing
 
 
-def test_the_manifest_lies_beside_the_model_with_the_versions_of_the_libraries(translator, folder):
-    found = read_manifest(export(translator, folder, {"corpus": "«eña»"}))
-    assert found["corpus"] == "«eña»"
-    assert found["libraries"]["tensorflow"] == tf.__version__
-    assert json.loads((folder / "1" / "assets.extra" / "manifest.json").read_text("utf-8")) == found
-
-
 @pytest.mark.parametrize("found", [None, 2])
 def test_an_export_of_another_format_is_refused(tmp_path, found):
     (tmp_path / "assets.extra").mkdir()
@@ -60,13 +52,13 @@ def test_an_export_of_another_format_is_refused(tmp_path, found):
         load_exported(tmp_path)
 
 
-def test_the_manifest_says_how_the_model_was_exported(translator, folder):
+def test_the_manifest_holds_facts_options_and_library_versions(translator, folder):
     config = ExportConfig(half_precision=True, micro_batching=MicroBatchingConfig(max_batch_size=3))
-    assert read_manifest(export(translator, folder, config=config))["export"] == asdict(config)
-
-
-def test_a_version_without_manifest_has_an_empty_one(tmp_path):
-    assert read_manifest(tmp_path) == {}
+    found = read_manifest(export(translator, folder, {"corpus": "«eña»"}, config))
+    assert found["corpus"] == "«eña»"
+    assert found["export"] == asdict(config)
+    assert found["libraries"]["tensorflow"] == tf.__version__
+    assert read_manifest(folder) == {}
 
 
 @pytest.mark.parametrize("where", ["tf.saved_model.save", "os.fsync", "os.rename"])
@@ -141,10 +133,6 @@ def test_a_server_of_another_user_may_read_a_version(translator, folder):
     assert export(translator, folder).stat().st_mode & 0o777 == 0o755
 
 
-def test_a_folder_that_does_not_exist_has_no_versions(tmp_path):
-    assert versions(tmp_path / "nowhere") == []
-
-
 # The card
 
 
@@ -161,16 +149,9 @@ def test_the_card_names_recipe_corpus_scores_and_languages(translator, folder):
         "languages": {"source": "es", "target": "en"},
     }
     text = card(translator, folder, manifest)
-    for fact in ("from es to en", "tiny: bidirectional gru encoder of 1 x 7 units, additive attention", "spa-eng"):
+    for fact in ("from es to en", "tiny", "bidirectional gru", "spa-eng", "112,047", "b9f487d2", "45.26", "60.15"):
         assert fact in text
-    assert "| train | 112,047 | `b9f487d2` |" in text
-    assert "| test | 45.26 | 60.15 |  |  | greedy | nrefs:1\\|case:mixed |" in text
-
-
-def test_the_card_of_a_model_of_which_nothing_is_known_says_so(translator, folder):
-    text = card(translator, folder, None)
-    assert "Not recorded." in text
-    assert "Not evaluated." in text
+    assert "nrefs:1\\|case:mixed |" in text  # does not break its table
 
 
 def test_the_card_says_what_every_output_is(translator, folder):
@@ -178,20 +159,14 @@ def test_the_card_says_what_every_output_is(translator, folder):
     for signature in CONTRACT.values():
         for name, output in signature.outputs.items():
             assert f"| `{name}` | {output.dtype} [{','.join(output.axes)}] |" in text
-    assert "/v1/models/model:predict" in text
 
 
 def test_the_card_gives_the_limits_of_this_model(translator, folder):
-    assert "up to 30 tokens" in card(translator, folder, None)
+    assert "30 tokens" in card(translator, folder, None)
     config = ExportConfig(half_precision=True, micro_batching=MicroBatchingConfig(max_batch_size=7, queue=5))
     text = card(translator, folder, None, config)
-    assert "stored in float16" in text
-    assert "up to 7 sentences" in text
-
-
-def test_a_table_cell_cannot_break_its_table(translator, folder):
-    text = card(translator, folder, {"scores": {"test": {"signature": "a|b|c"}}})
-    assert "a\\|b\\|c |" in text
+    assert "float16" in text
+    assert "7 sentences" in text
 
 
 # Options
@@ -201,7 +176,7 @@ def test_a_table_cell_cannot_break_its_table(translator, folder):
     ("field", "value"), [("max_batch_size", 0), ("threads", 0), ("queue", -1), ("queue", 1.5), ("wait_ms", -0.1)]
 )
 def test_micro_batching_that_cannot_be_meant_is_refused(field, value):
-    with pytest.raises(ValueError, match=rf"MicroBatchingConfig\.{field}: expected .*, received {value}\."):
+    with pytest.raises(ValueError, match=rf"{field}.*{value}"):
         MicroBatchingConfig(**{field: value})
 
 
@@ -275,16 +250,17 @@ def test_who_prunes_at_the_same_time_does_no_harm(tmp_path, monkeypatch):
     assert children(tmp_path) == ["3"]
 
 
-def test_a_model_without_versions_has_nothing_to_prune(tmp_path):
+def test_a_folder_that_does_not_exist_has_no_versions_and_nothing_to_prune(tmp_path):
+    assert versions(tmp_path / "nowhere") == []
     assert prune(tmp_path / "nowhere", max_to_keep=3) == []
 
 
 @pytest.mark.parametrize("max_to_keep", [0, -1])
 def test_at_least_one_version_stays(translator, folder, max_to_keep):
     make_versions(folder, "1")
-    with pytest.raises(ValueError, match=f"max_to_keep: expected at least 1 version to stay.*received {max_to_keep}"):
+    with pytest.raises(ValueError, match=f"max_to_keep.*{max_to_keep}"):
         prune(folder, max_to_keep)
-    with pytest.raises(ValueError, match=f"max_to_keep: expected at least 1 version to stay.*received {max_to_keep}"):
+    with pytest.raises(ValueError, match=f"max_to_keep.*{max_to_keep}"):
         export(translator, folder, max_to_keep=max_to_keep)
     assert children(folder) == ["1"]
 

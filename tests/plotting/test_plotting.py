@@ -15,7 +15,6 @@ from matplotlib.text import Text
 from matplotlib.ticker import FixedLocator
 
 from nmt_keras.plotting import (
-    Interval,
     Panel,
     alignment_grid,
     alignment_heatmap,
@@ -387,7 +386,7 @@ def test_a_name_that_no_font_can_write_is_warned_of():
 
 
 def test_bleu_by_length_has_a_line_and_a_band_for_every_system():
-    scores = {"a": [Interval(50, 45, 55), Interval(30, 20, 40)], "b_1": [Interval(40, 35, 45), Interval(10, 5, 15)]}
+    scores = {"a": [(50, 45, 55), (30, 20, 40)], "b_1": [(40, 35, 45), (10, 5, 15)]}
     figure = bleu_by_length(["1-5", "6-10"], [1200, 30], scores)
     drawn(figure)
     (axes,) = figure.axes
@@ -397,11 +396,11 @@ def test_bleu_by_length_has_a_line_and_a_band_for_every_system():
     assert [label.get_text() for label in axes.get_xticklabels()] == ["1-5\n1,200", "6-10\n30"]
     assert axes.get_ylim()[0] == 0
     with pytest.raises(ValueError, match=r"systems\['a'\]: expected 2 scores, one a bin, received 1"):
-        bleu_by_length(["1-5", "6-10"], [1, 2], {"a": [Interval(1, 1, 1)]})
+        bleu_by_length(["1-5", "6-10"], [1, 2], {"a": [(1, 1, 1)]})
 
 
 def test_scores_stand_side_by_side_with_their_intervals():
-    systems = {"a": Interval(50, 45, 55), "b": Interval(40, 35, 45)}
+    systems = {"a": (50, 45, 55), "b": (40, 35, 45)}
     figure = score_intervals({"BLEU": systems, "chrF": systems})
     drawn(figure)
     first, second = figure.axes

@@ -32,27 +32,9 @@ def test_every_file_has_its_table():
     assert all(f"<!-- measured: {path.stem} -->" in pages for path in MEASURED.glob("*.json"))
 
 
-def test_a_table_says_what_the_file_does_and_nothing_of_the_machine_s_folders(tmp_path):
-    (tmp_path / "x.json").write_text(json.dumps(FOUND))
-    text = block("x", tmp_path)
-    assert "| | parameters | tokens/s of each process | median | beside OpenNMT-py 3.5.1 |" in text
-    assert "| this package | 5 | 2,000 | 2,000 | 2.00x |" in text
-    assert "| OpenNMT-py 3.5.1 | not told | 1,000 | 1,000 | |" in text
-    command = "python -m benchmarks.train_speed --work WORK --sentences WORK/test.es --units 256"
-    assert f"`{command}`; 2 cores, some processor, 2026-01-02" in text
-
-
-def test_the_time_that_a_command_takes_to_start_is_told_of_each_process(tmp_path):
-    ms = {"ms": {"nmt --help": [410, 1300, 420]}, "median_ms": {"nmt --help": 420}}
-    (tmp_path / "x.json").write_text(json.dumps({**FOUND, **ms, "command": "python -m benchmarks.startup --runs 3"}))
-    text = block("x", tmp_path)
-    assert "| `nmt --help` | 410 · 1,300 · 420 ms | 420 ms |" in text
-    assert "`python -m benchmarks.startup --runs 3`; 2 cores" in text
-
-
 def test_a_file_of_no_known_benchmark_is_refused(tmp_path):
     (tmp_path / "x.json").write_text(json.dumps({**FOUND, "command": "python -m benchmarks.other"}))
-    with pytest.raises(ValueError, match=r"x\.json: expected one of train_speed"):
+    with pytest.raises(ValueError, match=r"x\.json"):
         block("x", tmp_path)
 
 
@@ -60,7 +42,8 @@ def test_what_stands_between_the_marks_is_written_anew_and_nothing_else(tmp_path
     (tmp_path / "x.json").write_text(json.dumps(FOUND))
     page = "before\n<!-- measured: x -->\nFORMER\n<!-- end -->\nafter\n"
     new = written(page, tmp_path)
-    assert new.startswith("before\n<!-- measured: x -->\n\n| | parameters")
+    assert new.startswith("before\n<!-- measured: x -->\n")
     assert new.endswith("<!-- end -->\nafter\n")
-    assert "FORMER" not in new
+    assert "2.00x" in new  # the ratio
+    assert not {"FORMER", "/some/where"} & {*new.replace("/WORK", " ").split()}
     assert written(new, tmp_path) == new

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import configparser
 import email
 import re
@@ -12,7 +11,6 @@ import sys
 import tarfile
 import tomllib
 import zipfile
-from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -30,9 +28,6 @@ COPIED = (
 )
 """What the source archive is built from, and has to hold: the package, and what its tests and documentation read."""
 NOT_COPIED = shutil.ignore_patterns("__pycache__", "tls", ".ipynb_checkpoints", ".*_cache")
-BROUGHT_ALONG = {"grpcio", "packaging", "pillow", "protobuf"}
-"""By TensorFlow, pytest and matplotlib, without which no test runs."""
-SEMANTIC = re.compile(r"\d+\.\d+\.\d+(\.dev\d+|(a|b|rc)\d+)?")
 
 
 def ranges() -> dict[str, list[Requirement]]:
@@ -163,18 +158,6 @@ def test_a_release_s_readme_has_no_link_that_the_package_index_cannot_resolve(tm
         assert not link.startswith(home) or (ROOT / page_of.sub("", link)).exists()
 
 
-def test_the_version_is_semantic_and_stands_in_one_place():
-    assert SEMANTIC.fullmatch(nmt_keras.__version__)
-    assert "version" in PROJECT["dynamic"]
-    assert "version" not in PROJECT
-
-
-def test_the_changelog_tells_of_the_version_or_of_what_comes():
-    headings = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
-    assert headings[0] == "Unreleased"
-    assert all(SEMANTIC.fullmatch(heading.strip("[]")) for heading in headings[1:])
-
-
 @pytest.mark.parametrize("file", sorted(ROOT.glob("requirements*.txt")), ids=lambda file: file.name)
 def test_every_pin_lies_within_the_ranges_of_the_package(file):
     known = ranges()
@@ -198,20 +181,6 @@ def test_the_dev_extra_holds_all_that_tests_and_linters_need():
     listed = {Requirement(line).name.lower() for line in PROJECT["optional-dependencies"]["dev"]}
     files = ("requirements-dev.txt", "requirements-test.txt", "requirements-notebooks.txt")
     assert {name for file in files for name in pins(ROOT / file) if not name.startswith("-r")} <= listed
-
-
-def test_what_tests_import_is_installed_by_the_package_and_its_dev_extra():
-    extras = PROJECT["optional-dependencies"]
-    known = {Requirement(line).name.lower() for line in [*PROJECT["dependencies"], *extras["dev"], *extras["beam"]]}
-    called = packages_distributions()  # by what a distribution is imported as
-    ours = {"nmt_keras", "serve", "benchmarks", "notebooks", *(path.stem for path in (ROOT / "tests").glob("*.py"))}
-    for path in sorted((ROOT / "tests").glob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            names = [node.module] if isinstance(node, ast.ImportFrom) else []
-            names += [name.name for name in node.names] if isinstance(node, ast.Import) else []
-            for name in {name.partition(".")[0] for name in names} - ours - sys.stdlib_module_names:
-                found = {each.lower() for each in called.get(name, [])}
-                assert found & (known | BROUGHT_ALONG) or not found, f"{path.name} imports {name}"
 
 
 def test_the_container_copies_what_is_there_and_what_is_not_ignored():
