@@ -20,8 +20,10 @@ from typing import Annotated, BinaryIO
 import tyro
 from tqdm import tqdm
 
-from serve.client import DEFAULT_MODEL, DEFAULT_TEXT_BYTES, DEFAULT_URL, Client, ClientError, Retry, TranslatedText
-from serve.usage import read_options
+from .client import DEFAULT_MODEL, DEFAULT_TEXT_BYTES, DEFAULT_URL, Client, ClientError, Retry, TranslatedText
+from .usage import read_options
+
+PROGRAM = f"{__package__}.bulk"
 
 
 @dataclass(frozen=True)
@@ -146,17 +148,17 @@ def _text(number: int, line: bytes) -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Reads the command line and translates the file. Exit code 0; 1 after an error; 130 after Ctrl-C."""
     try:
-        options = read_options(Options, "python -m serve.bulk", arguments)
+        options = read_options(Options, f"python -m {PROGRAM}", arguments)
         with _open(options.input) as lines, _client(options) as client:
             cut = translate_file(client, lines, options.output, options.lines, options.workers)
     except (ClientError, ValueError, OSError) as error:
-        raise SystemExit(f"serve.bulk: {error}") from error
+        raise SystemExit(f"{PROGRAM}: {error}") from error
     except KeyboardInterrupt as error:
-        print("serve.bulk: interrupted. The same command goes on where the output ends.", file=sys.stderr)
+        print(f"{PROGRAM}: interrupted. The same command goes on where the output ends.", file=sys.stderr)
         raise SystemExit(130) from error
     if cut:
         print(
-            f"serve.bulk: {cut} lines hold a sentence that is longer than the model reads and was cut.", file=sys.stderr
+            f"{PROGRAM}: {cut} lines hold a sentence that is longer than the model reads and was cut.", file=sys.stderr
         )
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics, generate_latest
 
-from serve.status import Code
+from .models.status import Code
 
 METRICS_PATH = "/monitoring/prometheus/metrics"
 

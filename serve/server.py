@@ -25,19 +25,20 @@ import tyro
 import uvicorn
 from starlette.types import ASGIApp
 
-from serve.app import create_app, refuse_connection
-from serve.core import Core
-from serve.http_protocol import timed_protocol
-from serve.limits import Limits
-from serve.model_config import ModelConfig, models_in, read_model_configs, version_folders
-from serve.options import Options
-from serve.repository import Repository, kept_up_to_date
-from serve.status import StatusError
-from serve.usage import read_options
+from .core import Core
+from .limits import Limits
+from .models.model_config import ModelConfig, models_in, read_model_configs, version_folders
+from .models.repository import Repository, kept_up_to_date
+from .models.status import StatusError
+from .options import Options
+from .rest.app import create_app, refuse_connection
+from .rest.http_protocol import timed_protocol
+from .usage import read_options
 
 if TYPE_CHECKING:
     import grpc
 
+PROGRAM = f"{__package__}.server"
 WEB = Path(__file__).parent / "web"
 
 
@@ -81,7 +82,7 @@ class Server(uvicorn.Server):
             return
         lines = [f"Listening on {self._url}"]
         if self._options.grpc_port is not None:
-            from serve.grpc_server import start_grpc
+            from .rpc.services import start_grpc
 
             host = self._options.host
             address = f"[{host}]" if ":" in host else host
@@ -101,11 +102,11 @@ class Server(uvicorn.Server):
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Reads the command line and serves."""
-    options = read_options(Options, "python -m serve.server", arguments, config=(tyro.conf.FlagCreatePairsOff,))
+    options = read_options(Options, f"python -m {PROGRAM}", arguments, config=(tyro.conf.FlagCreatePairsOff,))
     try:
         serve(options)
     except CannotServe as error:
-        raise SystemExit(f"serve.server: {error}") from error
+        raise SystemExit(f"{PROGRAM}: {error}") from error
 
 
 def serve(options: Options) -> None:
@@ -149,7 +150,7 @@ def http_config(app: ASGIApp, limits: Limits, shutdown_seconds: int) -> uvicorn.
         app,
         http=timed_protocol(limits.seconds, limits.connections, refuse_connection),
         ws="none",
-        lifespan="off",
+        lifespan="of",
         log_config=None,
         access_log=False,
         server_header=False,
@@ -206,11 +207,11 @@ def _url(listener: socket.socket) -> str:
 
 def _load(configs: Callable[[], list[ModelConfig]], options: Options) -> Repository:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    from serve.servable import load_servable  # imports TensorFlow, which takes seconds: not for --help or a busy port
+    from .models.warmup import load_warm  # imports TensorFlow, which takes seconds: not for --help or a busy port
 
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
     retry_seconds = options.load_retry_interval_micros / 1e6
-    repository = Repository(configs, load_servable, options.max_num_load_retries, retry_seconds)
+    repository = Repository(configs, load_warm, options.max_num_load_retries, retry_seconds)
     try:
         repository.start()
     except StatusError as error:

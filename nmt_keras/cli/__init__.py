@@ -33,6 +33,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, NoReturn
 
 import tyro
+from nmt_keras_serve.usage import USAGE_ERROR, one_line_errors
 
 import nmt_keras
 from nmt_keras.cli.align import Align
@@ -54,7 +55,6 @@ from nmt_keras.cli.serve import Serve, serving_defaults
 from nmt_keras.cli.train import Train, recipe_name, training_defaults
 from nmt_keras.cli.translate import Translate
 from nmt_keras.config import require_choice
-from serve.usage import USAGE_ERROR, one_line_errors
 
 COMMANDS: dict[str, type[Command]] = {
     "train": Train,

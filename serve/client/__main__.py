@@ -11,8 +11,8 @@ from typing import Annotated, Literal
 
 import tyro
 
-from serve.client import DEFAULT_MODEL, DEFAULT_URL, Alignment, Client, ClientError, Retry, Translation, sentences
-from serve.usage import read_options
+from ..usage import read_options
+from . import DEFAULT_MODEL, DEFAULT_URL, Alignment, Client, ClientError, Retry, Translation, sentences
 
 
 @dataclass(frozen=True)
@@ -43,16 +43,16 @@ class Options:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Reads the command line; prints a translation per text, or an object per sentence."""
-    options = read_options(Options, "python -m serve.client", arguments)
+    options = read_options(Options, f"python -m {__package__}", arguments)
     texts = [line.rstrip("\r\n") for line in sys.stdin] if options.texts == ("-",) else list(options.texts)
     if not texts:
-        raise SystemExit("serve.client: texts: expected a text, or - to read standard input; received none.")
+        raise SystemExit(f"{__package__}: texts: expected a text, or - to read standard input; received none.")
     pieces = [sentences.split(text) for text in texts]
     spoken = [piece.sentence for text in pieces for piece in text if piece.sentence]
     try:
         answers = iter(_translate(options, spoken))
     except (ClientError, ValueError, OSError) as error:
-        raise SystemExit(f"serve.client: {error}") from error
+        raise SystemExit(f"{__package__}: {error}") from error
     for text in pieces:
         found = [(piece.sentence, next(answers)) for piece in text if piece.sentence]
         if not options.json:
@@ -82,7 +82,7 @@ def _print_details(options: Options, sentence: str, answer: Translation | Alignm
     elif isinstance(answer, Alignment):
         print("\n".join(_alignment_lines(answer)))
     if answer.truncated:
-        print(f"serve.client: cut, as it is longer than the model reads: {sentence[:60]}...", file=sys.stderr)
+        print(f"{__package__}: cut, as it is longer than the model reads: {sentence[:60]}...", file=sys.stderr)
 
 
 def _alignment_lines(answer: Alignment) -> list[str]:

@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 import grpc
 import numpy as np
 
-from serve.client.answers import ClientError, Columns, ModelSpec, Unavailable, VersionStatus
-from serve.client.messages import MESSAGES, STATES
-from serve.status import Code
+from ..models.status import Code
+from .answers import ClientError, Columns, ModelSpec, Unavailable, VersionStatus
+from .messages import MESSAGES, STATES
 
 BUSY = (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE)
 TOO_LARGE = "message larger than max"

@@ -15,11 +15,11 @@ from typing import NamedTuple
 import httpx
 import tyro
 
-from serve.client.answers import ClientError
-from serve.conformance.refusals import check_refusal, refusals
-from serve.conformance.server import Mismatch, Server, connect
-from serve.conformance.successes import SUCCESSES, cors, labelled, monitoring
-from serve.usage import read_options
+from ..client.answers import ClientError
+from ..usage import read_options
+from .refusals import check_refusal, refusals
+from .server import Mismatch, Server, connect
+from .successes import SUCCESSES, cors, labelled, monitoring
 
 Check = tuple[str, Callable[[], None]]
 """What the report calls a check, and what raises Mismatch where it fails."""
@@ -75,7 +75,7 @@ def asked_for(options: Options, server: Server, resources: contextlib.ExitStack)
     if options.cors:
         checks.append(("cors", functools.partial(cors, server)))
     if options.grpc is not None:
-        from serve.conformance import rpc  # imports grpcio, which REST can do without
+        from . import rpc  # imports grpcio, which REST can do without
 
         side = rpc.connect(
             options.grpc, server, options.timeout, options.ca_file, secure=options.url.startswith("https")
@@ -99,11 +99,11 @@ def _outcome(name: str, check: Callable[[], None]) -> Outcome:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs every check and prints a line for each; exits with 1 if one failed."""
-    options = read_options(Options, "python -m serve.conformance", arguments)
+    options = read_options(Options, f"python -m {__package__}", arguments)
     try:
         server = connect(options.url, options.model, options.timeout, options.ca_file)
     except (ValueError, httpx.HTTPError, httpx.InvalidURL, OSError) as error:
-        raise SystemExit(f"serve.conformance: {options.url}: {error}") from error
+        raise SystemExit(f"{__package__}: {options.url}: {error}") from error
     with contextlib.ExitStack() as resources:
         resources.callback(server.http.close)
         outcomes = examine(server, asked_for(options, server, resources))

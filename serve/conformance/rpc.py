@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import grpc
 from google.protobuf.message import DecodeError
 
-from serve.client.messages import MESSAGES, STATES
-from serve.client.rpc import MAX_MESSAGE_BYTES, STRING, string_tensor, values
-from serve.conformance.server import Mismatch, Server, expect, expect_text
-from serve.conformance.successes import SENTENCE, SENTENCES, texts
+from ..client.messages import MESSAGES, STATES
+from ..client.rpc import MAX_MESSAGE_BYTES, STRING, string_tensor, values
+from .server import Mismatch, Server, expect, expect_text
+from .successes import SENTENCE, SENTENCES, texts
 
 FLOAT = 1  # DT_FLOAT
 SIGNATURE_DEF = "signature_def"
@@ -24,14 +24,7 @@ SIGNATURE_DEF = "signature_def"
 PREDICT = "PredictionService/Predict"
 METADATA = "PredictionService/GetModelMetadata"
 STATUS = "ModelService/GetModelStatus"
-METHODS = (
-    PREDICT,
-    "PredictionService/Classify",
-    "PredictionService/Regress",
-    "PredictionService/MultiInference",
-    METADATA,
-    STATUS,
-)
+METHODS = (PREDICT, METADATA, STATUS)
 
 
 class RpcServer:

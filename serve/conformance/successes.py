@@ -9,7 +9,7 @@ import re
 import struct
 from typing import Any
 
-from serve.conformance.server import Mismatch, Server, expect, to_json
+from .server import Mismatch, Server, expect, to_json
 
 SENTENCE = "¿Dónde está mi libro?"
 SENTENCES = [SENTENCE, "Hola.", "No sé nada de eso.", "¡Ya!"]

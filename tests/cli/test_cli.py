@@ -16,6 +16,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from nmt_keras_serve.limits import Limits
+from nmt_keras_serve.options import Options
 from tiny import TINY_RECIPE
 
 import nmt_keras
@@ -26,8 +28,6 @@ from nmt_keras.corpus import CorpusUnavailable, Pair, SplitCorpus
 from nmt_keras.export import read_manifest
 from nmt_keras.recipes import RECIPES
 from nmt_keras.translation.word_alignment import align_words, links, to_pharaoh, written_words
-from serve.limits import Limits
-from serve.options import Options
 
 ROOT = Path(__file__).parents[2]
 SENTENCES = ["Estoy en la cocina.", "¿Te gusta leer libros?"]
@@ -872,7 +872,7 @@ def test_recipes_are_listed_and_printed(capsys):
 
 def test_serving_is_left_to_the_embedded_server(monkeypatch):
     given = []
-    monkeypatch.setattr("serve.server.serve", given.append)
+    monkeypatch.setattr("nmt_keras_serve.server.serve", given.append)
     monkeypatch.setattr(cli, "import_tensorflow", lambda _: pytest.fail("the server imports it, once it has its port"))
     cli.main(["serve", "--port", "0", "--enable-monitoring", "--max-batch-rows", "3"])
     cli.main(["serve", "--model-dir", "elsewhere"])

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from serve.model_config import All, Latest, ModelConfig, Specific, model_configs, models_in, read_model_configs
-from serve.repository import Repository, State, kept_up_to_date
-from serve.status import Code, StatusError
+from serve.models.model_config import All, Latest, ModelConfig, Specific, model_configs, models_in, read_model_configs
+from serve.models.repository import Repository, kept_up_to_date
+from serve.models.status import Code, StatusError
+from serve.models.versions import State
 
 
 class Loaded:
@@ -193,7 +194,7 @@ def test_a_version_whose_files_stay_is_tried_again_a_few_times(tmp_path, retries
 def test_a_pause_comes_before_each_further_attempt_and_changed_files_start_the_count_anew(tmp_path, monkeypatch):
     publish(tmp_path, 1)
     now = [100.0]
-    monkeypatch.setattr("serve.repository.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("serve.models.repository.time.monotonic", lambda: now[0])
     stubborn = Stubborn(needed=99)
     repository = Repository(lambda: [ModelConfig("spa", tmp_path)], stubborn, retries=1, retry_seconds=60.0)
     repository.start()
@@ -210,7 +211,7 @@ def test_a_pause_comes_before_each_further_attempt_and_changed_files_start_the_c
 
 def test_a_model_that_fails_in_any_way_stops_no_other_and_is_tried_again_after_a_pause(tmp_path, caplog, monkeypatch):
     now = [100.0]
-    monkeypatch.setattr("serve.repository.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("serve.models.repository.time.monotonic", lambda: now[0])
     attempts = []
 
     def exhausted(folder: Path) -> Loaded:
@@ -323,7 +324,7 @@ def test_memory_is_given_back_once_a_version_is_closed(tmp_path, monkeypatch):
     with repository.using("spa") as loaded:
         old = loaded.servable
     was_closed = []
-    monkeypatch.setattr("serve.repository._return_memory", lambda: was_closed.append(old.is_closed))
+    monkeypatch.setattr("serve.models.repository._return_memory", lambda: was_closed.append(old.is_closed))
     publish(tmp_path, 2)
     repository.poll()
     assert was_closed == [True]

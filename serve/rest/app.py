@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import re
 import zlib
 from collections.abc import AsyncIterator, Mapping
@@ -19,16 +18,16 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from serve import codec, examples
-from serve.core import Core, Ticket
-from serve.http_protocol import RAW_TARGET
-from serve.json_text import quoted, to_bytes, to_text
-from serve.limits import Limits, require_few_values, require_within
-from serve.metrics import METRICS_PATH, Call, Metrics
-from serve.page import PageFiles
-from serve.repository import VersionStatus
-from serve.status import BodyError, Code, StatusError, invalid
-from serve.values import SERVING_DEFAULT
+from ..core import Core, Ticket
+from ..limits import Limits, require_few_values
+from ..metrics import METRICS_PATH, Call, Metrics
+from ..models.signature import SERVING_DEFAULT
+from ..models.status import BodyError, Code, StatusError, invalid
+from ..models.versions import VersionStatus
+from . import codec, json_text
+from .http_protocol import RAW_TARGET
+from .json_text import to_text
+from .page import PageFiles
 
 _NAME = r"/v1/models/(?P<name>[^/:]+)"
 _VERSION = r"(?:/versions/(?P<version>[0-9]+)|/labels/(?P<label>[^/:]+))?"
@@ -136,22 +135,28 @@ class RestApi:
     def _status(self, target: Target) -> bytes:
         # TensorFlow Serving does not look at the label here: it answers all versions
         statuses = [_status_document(each) for each in self._core.repository.status(target.name, target.version)]
-        return _indented({"model_version_status": statuses})
+        return json_text.write({"model_version_status": statuses})
 
     def _metadata(self, target: Target) -> bytes:
         with self._core.repository.using(*target) as loaded:
             model_spec = {"name": loaded.name, "signature_name": "", "version": str(loaded.version)}
             definitions = {"signature_def": loaded.servable.signature_definitions()}
-        return _indented({"model_spec": model_spec, "metadata": {"signature_def": definitions}})
+        return json_text.write({"model_spec": model_spec, "metadata": {"signature_def": definitions}})
 
     async def _infer(self, request: Request, target: Target, method: str) -> bytes:
-        """The answer to a predict, classify or regress request."""
-        work = {"predict": self._predict, "classify": self._classify, "regress": self._regress}[method]
+        """The answer to a predict request."""
+        if method != "predict":
+            with self._core.repository.using(*target):
+                raise invalid(f"Method :{method} is not supported. Use :predict.")
         async with self._core.admit(Call(method, "REST"), self._limits.seconds) as ticket:
             body = await _read_body(request, self._limits, ticket)
             is_packed = "gzip" in request.headers.get("content-encoding", "").lower()
+
+            def work() -> bytes:
+                return self._predict(_unpacked(body, self._limits, is_packed), target, ticket)
+
             async with _while_waited_for(request):
-                return await ticket.take_turn(lambda: work(_unpacked(body, self._limits, is_packed), target, ticket))
+                return await ticket.take_turn(work)
 
     def _predict(self, body: bytes, target: Target, ticket: Ticket) -> bytes:
         request = codec.read_request(body, self._limits.max_values)
@@ -163,34 +168,6 @@ class RestApi:
                 outputs = loaded.servable.run(signature, inputs.tensors, seconds)
         require_few_values(self._limits, outputs)
         return codec.write_outputs(outputs, inputs.layout)
-
-    def _classify(self, body: bytes, target: Target, ticket: Ticket) -> bytes:
-        from serve import classifier  # imports TensorFlow, which is there once a model is
-
-        request = examples.read_examples(body, self._limits.max_values)
-        with self._core.repository.using(*target) as loaded:
-            signature = classifier.find_signature(loaded.servable, request.signature_name)
-            ticket.found(loaded, request.signature_name or SERVING_DEFAULT)
-            classifier.classification_outputs(signature)
-            records = classifier.serialized(request.context, request.examples)
-            require_within(self._limits, "examples", records)
-            with ticket.running() as seconds:
-                result = classifier.classify(loaded.servable, signature, records, seconds)
-        return examples.write_classifications(result)
-
-    def _regress(self, body: bytes, target: Target, ticket: Ticket) -> bytes:
-        from serve import classifier
-
-        request = examples.read_examples(body, self._limits.max_values)
-        with self._core.repository.using(*target) as loaded:
-            signature = classifier.find_signature(loaded.servable, request.signature_name)
-            ticket.found(loaded, request.signature_name or SERVING_DEFAULT)
-            classifier.require_regression(signature)
-            records = classifier.serialized(request.context, request.examples)
-            require_within(self._limits, "examples", records)
-            with ticket.running() as seconds:
-                values = classifier.regress(loaded.servable, signature, records, seconds)
-        return examples.write_regressions(values)
 
 
 # Paths
@@ -298,11 +275,6 @@ def _json(document: bytes, status: int = 200) -> Response:
     return Response(document, status, media_type="application/json")
 
 
-def _indented(document: dict[str, Any]) -> bytes:
-    """Protocol buffers' own JSON, which indents by one."""
-    return to_bytes(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
-
-
 def _status_document(status: VersionStatus) -> dict[str, Any]:
     return {
         "version": str(status.version),
@@ -318,7 +290,7 @@ def _metrics_page(metrics: Metrics, path: str) -> Response:
 
 
 def _error(message: str, status: int) -> Response:
-    return _json(to_bytes(f'{{\n    "error": {quoted(message)}\n}}'), status)
+    return _json(json_text.write({"error": message}), status)
 
 
 async def refuse_connection(scope: Scope, receive: Receive, send: Send) -> None:

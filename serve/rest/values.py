@@ -6,29 +6,12 @@ import base64
 import math
 import re
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from serve.json_text import Json, echo, to_bytes, type_name
-from serve.status import Code, StatusError, invalid
-
-Tensors = dict[str, np.ndarray]
-"""Arrays by the name of the input or output they belong to; strings are object arrays of bytes."""
-
-
-SERVING_DEFAULT = "serving_default"
-"""The signature that a request means when it names none."""
-
-
-class TensorSpec(NamedTuple):
-    """What a signature declares of one input or output."""
-
-    dtype: str
-    """TensorFlow's name of the type: string, float, double, int32, bool ..."""
-    shape: tuple[int | None, ...] | None
-    """None for an unknown dimension; None as a whole for an unknown rank."""
-
+from ..models.status import Code, StatusError, invalid
+from .json_text import Json, echo, to_bytes, type_name
 
 INTEGERS = {
     "int32": (-(2**31), 2**31),

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from serve.status import Code, StatusError, invalid
+from .status import Code, StatusError, invalid
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message

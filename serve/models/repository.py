@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import enum
 import gc
 import logging
 import platform
@@ -21,35 +20,17 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from serve.model_config import ModelConfig, version_folders
-from serve.status import Code, StatusError, invalid
+from .model_config import ModelConfig, version_folders
+from .status import Code, StatusError, invalid
+from .versions import LoadedVersion, State, VersionStatus
 
 if TYPE_CHECKING:
-    from serve.servable import Servable
+    from .servable import Servable
 
 logger = logging.getLogger(__name__)
 
 Fingerprint = frozenset[tuple[str, int, int]]
 """Path, bytes and time of change (ns) of every file of a version: equal when nobody has touched it."""
-
-
-class State(enum.Enum):
-    """Where a version stands between the decision to serve it and its end."""
-
-    START = "START"
-    LOADING = "LOADING"
-    AVAILABLE = "AVAILABLE"
-    UNLOADING = "UNLOADING"
-    END = "END"
-
-
-class VersionStatus(NamedTuple):
-    """A version's state; one that could not be loaded ENDs with the reason."""
-
-    version: int
-    state: State
-    code: Code
-    message: str
 
 
 class _Failure(NamedTuple):
@@ -61,21 +42,6 @@ class _Failure(NamedTuple):
     """How often it has been tried again since these files were new."""
     retry_at: float
     """Seconds of the monotonic clock."""
-
-
-class LoadedVersion:
-    """A version that answers requests."""
-
-    def __init__(self, name: str, version: int, folder: Path, servable: Servable) -> None:
-        self.name = name
-        self.version = version
-        self.folder = folder
-        """Where it was loaded from."""
-        self.servable = servable
-        self.users = 0
-        """Requests under way."""
-        self.is_retired = False
-        """Whether no further request will find it."""
 
 
 class Repository:

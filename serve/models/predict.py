@@ -1,4 +1,4 @@
-"""PredictionService's messages answered by one loaded version: what gRPC and warm-up have in common."""
+"""PredictRequest messages answered by one loaded version, for gRPC and for warm-up."""
 
 from __future__ import annotations
 
@@ -10,26 +10,16 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import types_pb2
 from tensorflow.core.framework.tensor_pb2 import TensorProto
-from tensorflow_serving.apis.classification_pb2 import (
-    ClassificationRequest,
-    ClassificationResponse,
-    ClassificationResult,
-)
-from tensorflow_serving.apis.inference_pb2 import MultiInferenceRequest, MultiInferenceResponse
-from tensorflow_serving.apis.input_pb2 import Input
 from tensorflow_serving.apis.model_pb2 import ModelSpec
 from tensorflow_serving.apis.predict_pb2 import PredictRequest, PredictResponse
-from tensorflow_serving.apis.regression_pb2 import RegressionRequest, RegressionResponse, RegressionResult
 
-from serve import classifier
-from serve.examples import Classifications
-from serve.limits import Limits, require_few_rows, require_few_values, require_text_size, require_within
-from serve.repository import LoadedVersion
-from serve.servable import Servable, Signature
-from serve.status import Code, StatusError, invalid
-from serve.values import SERVING_DEFAULT, Tensors
+from ..limits import Limits, require_few_rows, require_few_values, require_text_size, require_within
+from .signature import SERVING_DEFAULT, Signature, Tensors
+from .status import Code, StatusError, invalid
+from .versions import LoadedVersion
 
-PREDICT = "tensorflow/serving/predict"
+METHODS = tuple(f"tensorflow/serving/{method}" for method in ("predict", "classify", "regress"))
+"""Method names of the signatures that a predict request may call."""
 
 Running = Callable[[], AbstractContextManager[float]]
 """Entered around the graph; gives the seconds that it may take."""
@@ -79,86 +69,13 @@ def predict(loaded: LoadedVersion, request: PredictRequest, limits: Limits, runn
     return response
 
 
-def classify(
-    loaded: LoadedVersion, request: ClassificationRequest, limits: Limits, running: Running
-) -> ClassificationResponse:
-    """The classes of each example in ``request``; raises as ``classifier.classify`` does."""
-    signature = classifier.find_signature(loaded.servable, request.model_spec.signature_name)
-    classifier.classification_outputs(signature)
-    examples = _examples(request.input, limits)
-    with running() as seconds:
-        result = classifier.classify(loaded.servable, signature, examples, seconds)
-    name = request.model_spec.signature_name or SERVING_DEFAULT
-    return ClassificationResponse(result=_classification_result(result), model_spec=_model_spec(loaded, name))
-
-
-def regress(loaded: LoadedVersion, request: RegressionRequest, limits: Limits, running: Running) -> RegressionResponse:
-    """The value of each example in ``request``; raises as ``classifier.regress`` does."""
-    signature = classifier.find_signature(loaded.servable, request.model_spec.signature_name)
-    classifier.require_regression(signature)
-    examples = _examples(request.input, limits)
-    with running() as seconds:
-        values = classifier.regress(loaded.servable, signature, examples, seconds)
-    name = request.model_spec.signature_name or SERVING_DEFAULT
-    return RegressionResponse(result=_regression_result(values), model_spec=_model_spec(loaded, name))
-
-
-def multi_infer(
-    loaded: LoadedVersion, request: MultiInferenceRequest, limits: Limits, running: Running
-) -> MultiInferenceResponse:
-    """Several classifications and regressions of the same examples.
-
-    Raises:
-        StatusError: INVALID_ARGUMENT for tasks that do not go together; UNIMPLEMENTED for other methods than these two.
-    """
-    tasks = [_task(loaded.servable, task.model_spec, task.method_name, request) for task in request.tasks]
-    names = [task.model_spec.signature_name or SERVING_DEFAULT for task in request.tasks]
-    for name in names:
-        if names.count(name) > 1:
-            raise invalid(f"Duplicate evaluation of signature: {name}")
-    if len({signature.feeds[classifier.INPUT] for signature in tasks}) > 1:
-        raise invalid("Input tensor must be the same for all Signatures.")
-    examples = _examples(request.input, limits)
-    response = MultiInferenceResponse()
-    for name, signature in zip(names, tasks, strict=True):
-        result = response.results.add(model_spec=_model_spec(loaded, name))
-        with running() as seconds:
-            if signature.method_name == classifier.CLASSIFY:
-                classes = classifier.classify(loaded.servable, signature, examples, seconds)
-                result.classification_result.CopyFrom(_classification_result(classes))
-            else:
-                values = classifier.regress(loaded.servable, signature, examples, seconds)
-                result.regression_result.CopyFrom(_regression_result(values))
-    return response
-
-
-def _task(servable: Servable, spec: ModelSpec, method: str, request: MultiInferenceRequest) -> Signature:
-    """The signature of one task, once it is known to be of the kind that the task says."""
-    if not spec.name:
-        raise invalid("Found ModelSpec with an empty model name.")
-    if spec.name != request.tasks[0].model_spec.name:
-        raise invalid("All ModelSpecs in a MultiInferenceRequest must access the same model name.")
-    name = spec.signature_name or SERVING_DEFAULT
-    if name not in servable.signatures:
-        raise invalid(f"Requested signature not found in model graph: {name}")
-    signature = servable.signatures[name]
-    if method == classifier.CLASSIFY:
-        classifier.classification_outputs(signature)
-    elif method == classifier.REGRESS:
-        classifier.require_regression(signature)
-    else:
-        raise StatusError(Code.UNIMPLEMENTED, f"Unsupported signature method_name: {method}")
-    return signature
-
-
 # Messages to arrays
 
 
 def _require_callable(signature: Signature) -> None:
     """Every SavedModel has a signature that initialises it, which has no method name."""
-    methods = (PREDICT, classifier.CLASSIFY, classifier.REGRESS)
-    if signature.method_name not in methods:
-        expected = f"to be one of {{{', '.join(methods)}}}. Was: {signature.method_name}"
+    if signature.method_name not in METHODS:
+        expected = f"to be one of {{{', '.join(METHODS)}}}. Was: {signature.method_name}"
         raise StatusError(Code.INTERNAL, f"Expected prediction signature method_name {expected}")
 
 
@@ -236,30 +153,6 @@ def _wanted_outputs(aliases: Sequence[str], signature: Signature) -> list[str]:
     return list(aliases)
 
 
-def _examples(message: Input, limits: Limits) -> np.ndarray:
-    """Each example as it is serialized, that of the context before it.
-
-    The context is copied into each record: rows and bytes are checked before.
-    """
-    has_context = message.WhichOneof("kind") == "example_list_with_context"
-    given = message.example_list_with_context if has_context else message.example_list
-    require_few_rows(limits, classifier.INPUT, len(given.examples))
-    counted = [given.context, *given.examples] if has_context else given.examples
-    values = sum(_values(feature) for example in counted for feature in example.features.feature.values())
-    _require_few_values(values, limits)
-    context = given.context.SerializeToString() if has_context else b""
-    require_text_size(limits, classifier.INPUT, len(context))
-    examples = classifier.as_inputs([context + example.SerializeToString() for example in given.examples])
-    require_within(limits, classifier.INPUT, examples)
-    return examples
-
-
-def _values(feature: tf.train.Feature) -> int:
-    """Number of values of ``feature``; one without any counts as one."""
-    kind = feature.WhichOneof("kind")
-    return max(1, len(getattr(feature, kind).value)) if kind else 1
-
-
 def _set(names: Iterable[str]) -> str:
     return f"{{{','.join(sorted(names))}}}"
 
@@ -281,28 +174,6 @@ def tensor_proto(array: np.ndarray) -> TensorProto:
         proto.tensor_shape.dim.add(size=size)
     getattr(proto, field).extend(array.ravel().tolist())
     return proto
-
-
-def _classification_result(result: Classifications) -> ClassificationResult:
-    message = ClassificationResult()
-    given = result.labels if result.labels is not None else result.scores
-    assert given is not None
-    for row in range(given.shape[0]):
-        classes = message.classifications.add().classes
-        for column in range(given.shape[1]):
-            class_ = classes.add()
-            if result.labels is not None:
-                class_.label = result.labels[row, column].decode("utf-8", "replace")
-            if result.scores is not None:
-                class_.score = result.scores[row, column]
-    return message
-
-
-def _regression_result(values: np.ndarray) -> RegressionResult:
-    message = RegressionResult()
-    for value in values.tolist():
-        message.regressions.add(value=value)
-    return message
 
 
 def _model_spec(loaded: LoadedVersion, signature_name: str) -> ModelSpec:
