@@ -150,7 +150,7 @@ def http_config(app: ASGIApp, limits: Limits, shutdown_seconds: int) -> uvicorn.
         app,
         http=timed_protocol(limits.seconds, limits.connections, refuse_connection),
         ws="none",
-        lifespan="of",
+        lifespan="off",
         log_config=None,
         access_log=False,
         server_header=False,

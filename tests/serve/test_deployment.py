@@ -162,7 +162,7 @@ def test_ports_of_the_model_server_are_open_to_this_machine_alone(compose):
 
 def test_nginx_is_open_to_this_machine_alone_unless_an_address_is_given(compose):
     assert compose["nginx"]["ports"] == ["${HTTPS_ADDRESS:-127.0.0.1}:${HTTPS_PORT:-8443}:8443"]
-    assert "| `HTTPS_ADDRESS` |" in (DEPLOY / "README.md").read_text()
+    assert "| `HTTPS_ADDRESS` |" in (ROOT / "serve" / "README.md").read_text()
 
 
 def health(compose: dict[str, Any], served: str, model: str) -> int:
