@@ -19,7 +19,7 @@ class Call(NamedTuple):
     """What is asked, and by which protocol."""
 
     api: str
-    """REST says predict, classify, regress; gRPC says Predict, Classify, Regress, MultiInference."""
+    """predict over REST, Predict over gRPC."""
     entrypoint: str
     """REST or GRPC."""
 

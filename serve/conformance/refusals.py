@@ -143,8 +143,6 @@ def refusals(server: Server) -> list[Refusal]:
         malformed("version that is no number", "GET", f"{path}/versions/x"),
         malformed("unknown verb", "POST", f"{path}:translate"),
         malformed("query string after :predict", "POST", f"{predict}?x=1"),
-        malformed("question mark after :predict", "POST", f"{predict}?"),
-        status("question mark after a model", f"{path}?", f"Could not find any versions of model {model}?"),
         status("query string after a model", f"{path}?x=1", f"Could not find any versions of model {model}?x=1"),
         status("no model", "/v1/models", "Missing model name in request.", 400),
         Refusal("version beyond 64 bits", "GET", f"{path}/versions/{2**63}", b"", 400, None),

@@ -14,7 +14,7 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from ..client.messages import MESSAGES, STATES
-from ..client.rpc import MAX_MESSAGE_BYTES, STRING, string_tensor, values
+from ..client.rpc import STRING, open_channel, string_tensor, values
 from .server import Mismatch, Server, expect, expect_text
 from .successes import SENTENCE, SENTENCES, texts
 
@@ -70,13 +70,7 @@ class RpcServer:
 
 def connect(address: str, server: Server, timeout: float, ca_file: Path | None, *, secure: bool) -> RpcServer:
     """The gRPC side at ``address``, HOST:PORT, through TLS if ``secure``."""
-    options = [("grpc.max_receive_message_length", MAX_MESSAGE_BYTES)]
-    if address.rpartition(":")[0] in ("localhost", "127.0.0.1", "[::1]"):
-        options.append(("grpc.enable_http_proxy", 0))
-    if secure:
-        credentials = grpc.ssl_channel_credentials(None if ca_file is None else ca_file.read_bytes())
-        return RpcServer(grpc.secure_channel(address, credentials, options), server, timeout)
-    return RpcServer(grpc.insecure_channel(address, options), server, timeout)
+    return RpcServer(open_channel(f"{'grpcs' if secure else 'grpc'}://{address}", ca_file), server, timeout)
 
 
 # Successes

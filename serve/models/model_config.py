@@ -152,12 +152,8 @@ def model_configs(config: ModelServerConfig) -> list[ModelConfig]:
 
 def _require_platform(model: Message) -> None:
     platform = PLATFORM if model.model_type == 1 else model.model_platform
-    if not platform:
-        raise invalid(
-            "Illegal setting neither ModelServerConfig::model_type (deprecated) nor ModelServerConfig::model_platform."
-        )
     if platform != PLATFORM:
-        raise invalid(f"Model {model.name} requests unsupported platform {platform}")
+        raise invalid(f"Model {model.name} requests unsupported platform {platform!r}")
 
 
 def _policy(policy: Message) -> Latest | All | Specific:

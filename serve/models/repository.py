@@ -16,7 +16,6 @@ import platform
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -284,10 +283,11 @@ def kept_up_to_date(repository: Repository, seconds: float) -> Iterator[None]:
     stopped = threading.Event()
 
     def keep_polling() -> None:
-        with ThreadPoolExecutor(1, "poll") as thread:
-            while not stopped.wait(seconds):
-                if error := thread.submit(repository.poll).exception():  # a defect there is no reason to poll no more
-                    logger.error("Polling failed", exc_info=error)
+        while not stopped.wait(seconds):
+            try:
+                repository.poll()
+            except Exception:  # a defect must not end the polling
+                logger.exception("Polling failed")
 
     poller = threading.Thread(target=keep_polling, name="poller")
     if seconds:

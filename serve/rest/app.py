@@ -22,10 +22,9 @@ from ..core import Core, Ticket
 from ..limits import Limits, require_few_values
 from ..metrics import METRICS_PATH, Call, Metrics
 from ..models.signature import SERVING_DEFAULT
-from ..models.status import BodyError, Code, StatusError, invalid
+from ..models.status import Code, StatusError, invalid
 from ..models.versions import VersionStatus
 from . import codec, json_text
-from .http_protocol import RAW_TARGET
 from .json_text import to_text
 from .page import PageFiles
 
@@ -35,9 +34,6 @@ _INFERENCE = re.compile(rf"(?i:{_NAME}{_VERSION}:(?P<method>predict|classify|reg
 _STATUS = re.compile(rf"(?i:{_NAME}{_VERSION}(?P<metadata>/metadata)?)")
 _NAMELESS = re.compile(r"(?i:/v1/models(?:/versions/[0-9]+|/labels/[^/:]+)?(?:/metadata)?)")
 _AUTHORITY = re.compile(r"(?i:https?://[^/?]*)")
-
-_MAX_MEMBERS = 100
-"""Gzip members of one body: what follows each is copied, so that many tiny ones would take long."""
 
 _CORS = {
     "Access-Control-Allow-Origin": "*",
@@ -174,9 +170,9 @@ class RestApi:
 
 
 def _path_and_query(scope: Scope) -> str:
-    """What the request names, the query string included, even an empty one: TensorFlow Serving matches all of it."""
+    """The path with the query string: TensorFlow Serving matches all of it."""
     path, query = scope["raw_path"], scope["query_string"]
-    target = to_text(scope.get("state", {}).get(RAW_TARGET) or (path + b"?" + query if query else path))
+    target = to_text(path + b"?" + query if query else path)
     return _AUTHORITY.sub("", target, 1) if target[:1] != "/" else target
 
 
@@ -237,7 +233,7 @@ async def _read_body(request: Request, limits: Limits, ticket: Ticket) -> bytes:
                     raise _too_large(limits.max_body_bytes, "--max-body-bytes")
     except TimeoutError as error:
         slowness = f"The body did not come within {limits.seconds:g} seconds (--rest-api-timeout-in-ms)"
-        raise BodyError(408, Code.DEADLINE_EXCEEDED, slowness) from error
+        raise StatusError(Code.DEADLINE_EXCEEDED, slowness, http=408) from error
     except ClientDisconnect as error:
         raise _client_left() from error
     return bytes(body)
@@ -246,26 +242,21 @@ async def _read_body(request: Request, limits: Limits, ticket: Ticket) -> bytes:
 def _unpacked(body: bytes, limits: Limits, is_packed: bool) -> bytes:
     if not is_packed or not body:
         return body
-    unpacked = bytearray()
-    for _ in range(_MAX_MEMBERS):
-        member = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
-        try:
-            unpacked += member.decompress(body, limits.max_unpacked_bytes + 1 - len(unpacked))
-        except zlib.error as error:
-            raise invalid(f"Failed to uncompress the gzipped body: {error}") from error
-        if len(unpacked) > limits.max_unpacked_bytes:
-            raise _too_large(limits.max_unpacked_bytes, "--max-unpacked-bytes")
-        if not member.eof:
-            raise invalid("Failed to uncompress the gzipped body: it is cut short")
-        body = member.unused_data
-        if not body:
-            return bytes(unpacked)
-    raise invalid(f"Failed to uncompress the gzipped body: it has more than {_MAX_MEMBERS} members")
+    member = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
+    try:
+        unpacked = member.decompress(body, limits.max_unpacked_bytes + 1)
+    except zlib.error as error:
+        raise invalid(f"Failed to uncompress the gzipped body: {error}") from error
+    if len(unpacked) > limits.max_unpacked_bytes:
+        raise _too_large(limits.max_unpacked_bytes, "--max-unpacked-bytes")
+    if not member.eof or member.unused_data:
+        raise invalid("Failed to uncompress the gzipped body: expected one whole gzip member")
+    return unpacked
 
 
-def _too_large(max_bytes: int, option: str) -> BodyError:
+def _too_large(max_bytes: int, option: str) -> StatusError:
     message = f"The body is larger than {max_bytes} bytes ({option}): send fewer rows at a time"
-    return BodyError(413, Code.RESOURCE_EXHAUSTED, message)
+    return StatusError(Code.RESOURCE_EXHAUSTED, message, http=413)
 
 
 # Answers

@@ -4,71 +4,47 @@ from __future__ import annotations
 
 import base64
 import math
-import re
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from ..models.status import Code, StatusError, invalid
 from .json_text import Json, echo, to_bytes, type_name
 
-INTEGERS = {
-    "int32": (-(2**31), 2**31),
-    "int16": (-(2**31), 2**31),  # narrower types wrap around, as they do in TensorFlow Serving
-    "int8": (-(2**31), 2**31),
-    "uint8": (-(2**31), 2**31),
-    "int64": (-(2**63), 2**63),
-    "uint32": (0, 2**32),
-    "uint64": (0, 2**64),
+INTEGERS = ("int32", "int16", "int8", "uint8", "int64", "uint32", "uint64")
+_DECIMALS: dict[str, type[np.floating]] = {"float": np.float32, "double": np.float64}
+_KINDS: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "bool": (bool,),
+    **dict.fromkeys(INTEGERS, (int,)),
+    **dict.fromkeys(_DECIMALS, (int, float)),
 }
-_BASE64 = re.compile(rb"([A-Za-z0-9+/]*)([=.]*)")
-_WHITE_SPACE = b" \t\n\v\f\r"
-_DECIMALS: dict[str, np.dtype[Any]] = {"float": np.dtype(np.float32), "double": np.dtype(np.float64)}
+"""TensorFlow's type to the types of the JSON values that can be read as it."""
 
 
 def value_reader(dtype: str) -> Callable[[Json], object]:
     """The function that reads one JSON value as ``dtype``."""
 
-    def mismatch(value: Json) -> StatusError:
-        return invalid(f"JSON Value: {echo(value)} Type: {type_name(value)} is not of expected type: {dtype}")
-
-    def string(value: Json) -> bytes:
-        if isinstance(value, dict):
+    def read(value: Json) -> object:
+        if dtype not in _KINDS:
+            raise StatusError(Code.UNIMPLEMENTED, f"Conversion of JSON Value: {echo(value)} to type: {dtype}")
+        if dtype == "string" and isinstance(value, dict):
             return read_base64(value)
-        if not isinstance(value, str):
-            raise mismatch(value)
-        return to_bytes(value)
-
-    def boolean(value: Json) -> bool:
-        if not isinstance(value, bool):
-            raise mismatch(value)
-        return value
-
-    def integer(value: Json) -> int:
-        low, high = INTEGERS[dtype]
-        if type(value) is not int or not low <= value < high:
-            raise mismatch(value)
-        return value
-
-    def decimal(value: Json) -> float:
-        if type(value) not in (int, float):
-            raise mismatch(value)
-        if not _fits(value, _DECIMALS[dtype]):
+        if type(value) not in _KINDS[dtype] or (dtype in INTEGERS and not _is_within(value, dtype)):
+            raise invalid(f"JSON Value: {echo(value)} Type: {type_name(value)} is not of expected type: {dtype}")
+        if dtype in _DECIMALS and not _fits(value, _DECIMALS[dtype]):
             raise invalid(f"Cannot convert JSON value: {echo(value)} to {dtype} without loss of precision.")
-        return value
+        return to_bytes(value) if dtype == "string" else value
 
-    def inexpressible(value: Json) -> object:
-        raise StatusError(Code.UNIMPLEMENTED, f"Conversion of JSON Value: {echo(value)} to type: {dtype}")
-
-    if dtype in INTEGERS:
-        return integer
-    if dtype in _DECIMALS:
-        return decimal
-    return {"string": string, "bool": boolean}.get(dtype, inexpressible)
+    return read
 
 
-def _fits(value: float, dtype: np.dtype) -> bool:
+def _is_within(value: int, dtype: str) -> bool:
+    limits = np.iinfo(dtype)
+    return int(limits.min) <= value <= int(limits.max)
+
+
+def _fits(value: float, dtype: type[np.floating]) -> bool:
     """Whether ``dtype`` holds the integer exactly, or has the decimal within its range."""
     limits = np.finfo(dtype)
     if isinstance(value, int):
@@ -82,25 +58,15 @@ def is_base64(value: Json) -> bool:
 
 
 def read_base64(value: dict[str, Json]) -> bytes:
-    """The bytes that ``{"b64": STRING}`` stands for, by the rules of Abseil, whose decoder TensorFlow Serving calls.
-
-    ASCII white space may stand anywhere. The padding, of equals signs or full stops, is whole or missing.
-    """
+    """The bytes that ``{"b64": STRING}`` stands for."""
     if not is_base64(value):
         raise invalid(f"JSON Value: {echo(value)} not formatted correctly for base64 data")
-    found = _BASE64.fullmatch(to_bytes(value["b64"]).translate(None, _WHITE_SPACE))
-    missing = -len(found[1]) % 4 if found else 0
-    if found is None or missing == 3 or len(found[2]) not in (0, missing):
-        raise invalid("Unable to base64 decode")
-    return base64.b64decode(found[1] + b"=" * missing)
+    try:
+        return base64.b64decode(value["b64"], validate=True)
+    except ValueError as error:
+        raise invalid("Unable to base64 decode") from error
 
 
 def to_array(values: list[object], shape: tuple[int, ...], dtype: str) -> np.ndarray:
     """``values`` as read, flat, as an array of ``shape`` in the NumPy type a session takes for ``dtype``."""
-    if dtype == "string":
-        array = np.array(values, object)
-    elif dtype in ("int16", "int8", "uint8"):
-        array = np.array(values, np.int64).astype(dtype)
-    else:
-        array = np.array(values, _DECIMALS.get(dtype, dtype))
-    return array.reshape(shape)
+    return np.array(values, object if dtype == "string" else _DECIMALS.get(dtype, dtype)).reshape(shape)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 
@@ -165,19 +164,10 @@ def test_base64_objects_stand_for_bytes_in_both_layouts():
 
 
 @pytest.mark.parametrize(
-    "digits", ["aGk", "aGk=", "aGk.", " a\tG\nk\v\f\r= ", "a Gk", "aGk = ", "aGkh", "aG==", "aG", "aG = .", "", " "]
-)
-def test_base64_may_lack_its_padding_and_hold_ascii_white_space(digits):
-    plain = digits.translate({ord(character): None for character in " \t\n\v\f\r=."})
-    expected = base64.b64decode(plain + "=" * (-len(plain) % 4))
-    assert read({"inputs": {"b64": digits}}, TEXT).tensors["text"].item() == expected
-
-
-@pytest.mark.parametrize(
     "digits",
-    ["A", "aGk==", "aGk===", "aG=", "aGkh=", "=", "aG=k", "aGk=aGk=", "a\u2003Gk", "a\u00a0Gk", "aGk\0", "_-8="],
+    ["A", "aGk", "aGk==", "aG=", "aGkh=", "=", "aG=k", "a Gk=", "a\u2003Gk", "aGk\0", "_-8="],
 )
-def test_base64_with_half_a_padding_or_anything_else_in_it_is_refused(digits):
+def test_base64_of_another_alphabet_or_padding_is_refused(digits):
     assert read_error({"inputs": {"b64": digits}}, TEXT).endswith("base64 decode")
 
 
@@ -191,7 +181,7 @@ def test_base64_with_half_a_padding_or_anything_else_in_it_is_refused(digits):
         ("int64", 2**63 - 1, np.int64(2**63 - 1)),
         ("uint32", 2**32 - 1, np.uint32(2**32 - 1)),
         ("uint64", 2**64 - 1, np.uint64(2**64 - 1)),
-        ("uint8", 300, np.uint8(44)),  # wraps around, as in TensorFlow Serving
+        ("uint8", 255, np.uint8(255)),
         ("bool", True, np.True_),
     ],
 )
@@ -211,6 +201,7 @@ def test_each_type_reads_its_extremes(dtype, value, expected):
         ("int32", 2**31, "2147483648", "Number"),
         ("int64", 2**63, "9223372036854775808", "Number"),
         ("uint32", -1, "-1", "Number"),
+        ("uint8", 256, "256", "Number"),
         ("uint64", -1, "-1", "Number"),
         ("float", "1", '"1"', "String"),
         ("float", False, "false", "False"),

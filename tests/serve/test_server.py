@@ -173,20 +173,10 @@ def test_a_gzipped_request_is_unpacked(client):
     body = gzip.compress(json.dumps({"instances": ["a"]}).encode())
     headers = {"Content-Encoding": "gzip"}
     assert client.post("/v1/models/toy:predict", content=body, headers=headers).status_code == 200
-    for damaged in (body[:-9], b"plain", body + b"junk", body + b"\0", body + body[:9]):
+    for damaged in (body[:-9], b"plain", body + b"junk", body + body):
         response = client.post("/v1/models/toy:predict", content=damaged, headers=headers)
         assert response.status_code == 400
         assert response.json()["error"].startswith("Failed to uncompress the gzipped body")
-
-
-@pytest.mark.server
-def test_a_gzipped_request_may_have_several_members_but_not_endlessly_many(client):
-    headers = {"Content-Encoding": "gzip"}
-    members = gzip.compress(b'{"instances": ') + gzip.compress(b"") + gzip.compress(b'["a"]}')
-    answer = client.post("/v1/models/toy:predict", content=members, headers=headers).json()
-    assert answer["predictions"][0]["translation"] == "A"
-    response = client.post("/v1/models/toy:predict", content=gzip.compress(b" ") * 101, headers=headers)
-    assert response.json()["error"] == "Failed to uncompress the gzipped body: it has more than 100 members"
 
 
 @pytest.mark.server

@@ -478,7 +478,7 @@ def test_a_file_in_tensorflow_servings_format_lists_models_policies_and_labels(t
         ),
         (
             'model_config_list { config { name: "a" base_path: "/a" model_platform: "caffe" } }',
-            "Model a requests unsupported platform caffe",
+            "Model a requests unsupported platform 'caffe'",
         ),
         (
             'model_config_list { config { name: "a" base_path: "/a" model_platform: "tensorflow" } '

@@ -407,29 +407,6 @@ def test_requests_sent_at_once_are_answered_in_their_order(served):
 
 
 @pytest.mark.parametrize(
-    ("request_line", "status", "message"),
-    [
-        ("GET /v1/models/rev?", 404, "Could not find any versions of model rev?"),
-        ("GET http://server/v1/models/rev?", 404, "Could not find any versions of model rev?"),
-        ("POST /v1/models/rev:predict?", 400, "Malformed request: POST /v1/models/rev:predict?"),
-        ("GET /v1/models?", 400, "Malformed request: GET /v1/models?"),
-    ],
-)
-def test_a_question_mark_with_nothing_behind_it_is_part_of_the_path(served, request_line, status, message):
-    said = talk(served, f"{request_line} HTTP/1.1\r\nHost: server\r\nConnection: close\r\n\r\n".encode())
-    assert said.startswith(f"HTTP/1.1 {status} ".encode())
-    assert json.loads(said.partition(b"\r\n\r\n")[2]) == {"error": message}
-
-
-def test_each_of_several_requests_sent_at_once_keeps_its_own_path(served):
-    paths = ("/v1/models/rev?", "/v1/models/rev", "/v1/models/no?")
-    requests = [f"GET {path} HTTP/1.1\r\nHost: server\r\n" for path in paths]
-    said = talk(served, ("\r\n".join(requests) + "Connection: close\r\n\r\n").encode())
-    first, second, third = (said.find(part) for part in (b"model rev?", b"model_version_status", b"model no?"))
-    assert 0 < first < second < third
-
-
-@pytest.mark.parametrize(
     ("request_", "status"),
     [
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400),
