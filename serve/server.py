@@ -42,10 +42,6 @@ PROGRAM = f"{__package__}.server"
 WEB = Path(__file__).parent / "web"
 
 
-class CannotServe(ValueError):
-    """There is nothing to serve, or nowhere to serve it."""
-
-
 class LogFormatter(logging.Formatter):
     """Escapes control characters: names of models and folders could otherwise forge lines of the log.
 
@@ -105,7 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = read_options(Options, f"python -m {PROGRAM}", arguments, config=(tyro.conf.FlagCreatePairsOff,))
     try:
         serve(options)
-    except CannotServe as error:
+    except ValueError as error:
         raise SystemExit(f"{PROGRAM}: {error}") from error
 
 
@@ -113,12 +109,9 @@ def serve(options: Options) -> None:
     """Loads the models and serves them until a signal comes.
 
     Raises:
-        CannotServe: there are no models, or the address cannot be listened on.
+        ValueError: there are no models, or the address cannot be listened on.
     """
-    try:
-        configs = _configs(options)
-    except ValueError as error:
-        raise CannotServe(str(error)) from error
+    configs = _configs(options)
     listener = _bind(options.host, options.port)
     if options.grpc_port:
         _bind(options.host, options.grpc_port).close()
@@ -193,7 +186,7 @@ def _bind(host: str, port: int) -> socket.socket:
             listener.bind(address)
             on_failure.pop_all()
     except OSError as error:
-        raise CannotServe(
+        raise ValueError(
             f"--host, --port, --grpc-port: cannot listen on {host} port {port}: {error}. "
             "Choose another port, or 0 for a free one."
         ) from error
@@ -215,9 +208,9 @@ def _load(configs: Callable[[], list[ModelConfig]], options: Options) -> Reposit
     try:
         repository.start()
     except StatusError as error:
-        raise CannotServe(f"--model-config-file: {error.message}.") from error
+        raise ValueError(f"--model-config-file: {error.message}.") from error
     if not repository.available():
-        raise CannotServe("--model-dir, --model-config-file: no model could be loaded; the log above says why.")
+        raise ValueError("--model-dir, --model-config-file: no model could be loaded; the log above says why.")
     return repository
 
 

@@ -16,6 +16,7 @@ It speaks to TensorFlow Serving and to the embedded server alike, over REST (``h
     rpc          requests over gRPC
     sentences    text to sentences and the gaps between them
     translating  the client
+    options      the options that the programs share
 
 No module imports TensorFlow; ``rpc`` alone imports grpcio and NumPy, and is imported where a URL asks for it.
 """

@@ -12,6 +12,7 @@ Some answers may differ between the servers, and are compared by their status or
 
 - A batch of the wrong rank, or over gRPC of the wrong type. TensorFlow Serving feeds it to the graph, which refuses it
   in its own words; the embedded server compares it with the signature first.
+- A path without a model. TensorFlow Serving says so; the embedded server calls it malformed.
 - A version beyond 64 bits, OPTIONS without an origin: TensorFlow Serving answers 400 without a body.
 - A path outside /v1/. TensorFlow Serving answers a bare 404; a server in front may have a page of its own.
 - A gRPC message that cannot be decoded: INTERNAL, without a word or in the embedded server's.

@@ -144,7 +144,7 @@ def refusals(server: Server) -> list[Refusal]:
         malformed("unknown verb", "POST", f"{path}:translate"),
         malformed("query string after :predict", "POST", f"{predict}?x=1"),
         status("query string after a model", f"{path}?x=1", f"Could not find any versions of model {model}?x=1"),
-        status("no model", "/v1/models", "Missing model name in request.", 400),
+        Refusal("no model", "GET", "/v1/models", b"", 400, None),
         Refusal("version beyond 64 bits", "GET", f"{path}/versions/{2**63}", b"", 400, None),
         Refusal("path outside /v1/", "GET", f"/v2/models/{model}", b"", 404, None),
         Refusal("preflight without an origin", "OPTIONS", path, b"", 400, None),

@@ -102,12 +102,6 @@ def output_filter(rpc: RpcServer) -> None:
     expect("outputs", ["score"], [output.key for output in answer.outputs])
 
 
-def versions(rpc: RpcServer) -> None:
-    """A version may be named."""
-    request = rpc.predict_request(model_spec=rpc.spec(version={"value": rpc.server.version}))
-    expect("version", rpc.server.version, rpc.answer(PREDICT, request, "PredictResponse").model_spec.version.value)
-
-
 def status(rpc: RpcServer) -> None:
     """The version that answers is AVAILABLE."""
     for spec in (rpc.spec(), rpc.spec(version={"value": rpc.server.version})):
@@ -133,7 +127,7 @@ def metadata(rpc: RpcServer) -> None:
     expect("outputs", {"translation", "score", "truncated"}, {entry.key for entry in signature.outputs})
 
 
-SUCCESSES = (predictions, output_filter, versions, status, metadata)
+SUCCESSES = (predictions, output_filter, status, metadata)
 
 
 # Refusals

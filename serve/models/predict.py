@@ -87,7 +87,9 @@ def _read_inputs(protos: Mapping[str, TensorProto], signature: Signature, limits
             f"Sent extra: {_set(protos.keys() - expected)}. Missing but required: {_set(expected - protos.keys())}"
         )
         raise invalid(f"input size does not match signature: {sizes}. {difference}.")
-    _require_few_values(sum(_elements(proto) for proto in protos.values()), limits)
+    values = sum(_elements(proto) for proto in protos.values())
+    if values > limits.max_values:
+        raise invalid(f"The request has {values} values, more than {limits.max_values} (--max-values)")
     tensors = {}
     for index, (alias, proto) in enumerate(sorted(protos.items())):
         if alias not in expected:
@@ -118,7 +120,10 @@ def _read_tensor(alias: str, index: int, proto: TensorProto, dtype: str, limits:
     if proto.string_val:
         sizes = [len(text) for text in proto.string_val]
         require_text_size(limits, alias, max(sizes))
-        _require_unpacked(alias, sum(sizes) + (_elements(proto) - len(sizes)) * sizes[-1], limits)
+        size = sum(sizes) + (_elements(proto) - len(sizes)) * sizes[-1]  # copies of the last fill the shape
+        if size > limits.max_unpacked_bytes:
+            reason = f"{size} bytes, more than {limits.max_unpacked_bytes}"
+            raise invalid(f"Input {alias} has {reason} (--max-unpacked-bytes)")
     try:
         value = tf.io.parse_tensor(proto.SerializeToString(), proto.dtype).numpy()
     except (tf.errors.OpError, TypeError, ValueError) as error:
@@ -129,18 +134,6 @@ def _read_tensor(alias: str, index: int, proto: TensorProto, dtype: str, limits:
 def _elements(proto: TensorProto) -> int:
     """Number of values that the shape of ``proto`` claims; a negative size is refused later."""
     return max(0, math.prod(dim.size for dim in proto.tensor_shape.dim[: MAX_RANK + 1]))
-
-
-def _require_few_values(values: int, limits: Limits) -> None:
-    if values > limits.max_values:
-        raise invalid(f"The request has {values} values, more than {limits.max_values} (--max-values)")
-
-
-def _require_unpacked(alias: str, size: int, limits: Limits) -> None:
-    """A tensor of fewer texts than its shape has is filled with copies of the last."""
-    if size > limits.max_unpacked_bytes:
-        reason = f"{size} bytes, more than {limits.max_unpacked_bytes}"
-        raise invalid(f"Input {alias} has {reason} (--max-unpacked-bytes)")
 
 
 def _wanted_outputs(aliases: Sequence[str], signature: Signature) -> list[str]:

@@ -283,21 +283,19 @@ def kept_up_to_date(repository: Repository, seconds: float) -> Iterator[None]:
     stopped = threading.Event()
 
     def keep_polling() -> None:
-        while not stopped.wait(seconds):
+        while not stopped.wait(seconds or None):
             try:
                 repository.poll()
             except Exception:  # a defect must not end the polling
                 logger.exception("Polling failed")
 
     poller = threading.Thread(target=keep_polling, name="poller")
-    if seconds:
-        poller.start()
+    poller.start()
     try:
         yield
     finally:
         stopped.set()
-        if seconds:
-            poller.join()
+        poller.join()
 
 
 def _fingerprint(folder: Path) -> Fingerprint:

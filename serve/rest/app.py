@@ -8,7 +8,7 @@ import re
 import zlib
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import unquote
 
 import anyio
@@ -23,7 +23,6 @@ from ..limits import Limits, require_few_values
 from ..metrics import METRICS_PATH, Call, Metrics
 from ..models.signature import SERVING_DEFAULT
 from ..models.status import Code, StatusError, invalid
-from ..models.versions import VersionStatus
 from . import codec, json_text
 from .json_text import to_text
 from .page import PageFiles
@@ -32,7 +31,6 @@ _NAME = r"/v1/models/(?P<name>[^/:]+)"
 _VERSION = r"(?:/versions/(?P<version>[0-9]+)|/labels/(?P<label>[^/:]+))?"
 _INFERENCE = re.compile(rf"(?i:{_NAME}{_VERSION}:(?P<method>predict|classify|regress))")
 _STATUS = re.compile(rf"(?i:{_NAME}{_VERSION}(?P<metadata>/metadata)?)")
-_NAMELESS = re.compile(r"(?i:/v1/models(?:/versions/[0-9]+|/labels/[^/:]+)?(?:/metadata)?)")
 _AUTHORITY = re.compile(r"(?i:https?://[^/?]*)")
 
 _CORS = {
@@ -122,15 +120,20 @@ class RestApi:
         if request.method == "GET" and (match := _STATUS.fullmatch(path)):
             target = _target(match)
             return _json(self._metadata(target) if match["metadata"] else self._status(target))
-        if request.method == "GET" and _NAMELESS.fullmatch(path):
-            raise invalid("Missing model name in request.")
         if request.method == "OPTIONS" and request.headers.get("origin", "").startswith(("http://", "https://")):
             return _json(b"")
         raise invalid(f"Malformed request: {request.method} {path}")
 
     def _status(self, target: Target) -> bytes:
         # TensorFlow Serving does not look at the label here: it answers all versions
-        statuses = [_status_document(each) for each in self._core.repository.status(target.name, target.version)]
+        statuses = [
+            {
+                "version": str(status.version),
+                "state": status.state.value,
+                "status": {"error_code": status.code.name, "error_message": status.message},
+            }
+            for status in self._core.repository.status(target.name, target.version)
+        ]
         return json_text.write({"model_version_status": statuses})
 
     def _metadata(self, target: Target) -> bytes:
@@ -264,14 +267,6 @@ def _too_large(max_bytes: int, option: str) -> StatusError:
 
 def _json(document: bytes, status: int = 200) -> Response:
     return Response(document, status, media_type="application/json")
-
-
-def _status_document(status: VersionStatus) -> dict[str, Any]:
-    return {
-        "version": str(status.version),
-        "state": status.state.value,
-        "status": {"error_code": status.code.name, "error_message": status.message},
-    }
 
 
 def _metrics_page(metrics: Metrics, path: str) -> Response:

@@ -80,13 +80,11 @@ def read_inputs(request: Request, specs: Mapping[str, TensorSpec], limits: Limit
         if not instances:
             raise invalid(f"JSON Value: {echo(document)} No values in 'instances' array")
         require_few_rows(limits, min(specs), len(instances))
-        return _within(limits, Inputs(_read_rows(instances, specs), Layout.ROWS))
-    if "inputs" in document:
-        return _within(limits, Inputs(_read_columns(document["inputs"], specs, limits), Layout.COLUMNS))
-    raise invalid("Missing 'inputs' or 'instances' key")
-
-
-def _within(limits: Limits, inputs: Inputs) -> Inputs:
+        inputs = Inputs(_read_rows(instances, specs), Layout.ROWS)
+    elif "inputs" in document:
+        inputs = Inputs(_read_columns(document["inputs"], specs, limits), Layout.COLUMNS)
+    else:
+        raise invalid("Missing 'inputs' or 'instances' key")
     for name, tensor in inputs.tensors.items():
         require_within(limits, name, tensor)
     return inputs

@@ -13,13 +13,13 @@ from .json_text import Json, echo, to_bytes, type_name
 
 INTEGERS = ("int32", "int16", "int8", "uint8", "int64", "uint32", "uint64")
 _DECIMALS: dict[str, type[np.floating]] = {"float": np.float32, "double": np.float64}
+# TensorFlow's type to the types of the JSON values that can be read as it
 _KINDS: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "bool": (bool,),
     **dict.fromkeys(INTEGERS, (int,)),
     **dict.fromkeys(_DECIMALS, (int, float)),
 }
-"""TensorFlow's type to the types of the JSON values that can be read as it."""
 
 
 def value_reader(dtype: str) -> Callable[[Json], object]:

@@ -143,7 +143,7 @@ def test_a_label_is_checked_where_one_is_named(served, capsys):
     [
         (r"request_count\{", "request_total{"),
         (r"(request_count\{.*) \S+", r"\1 7"),
-        (r"TYPE :tensorflow:serving:runtime_latency histogram", "TYPE :tensorflow:serving:runtime_latency summary"),
+        (r"TYPE :tensorflow:serving:request_latency histogram", "TYPE :tensorflow:serving:request_latency summary"),
         (r"Unexpected path", "No such path"),
     ],
 )

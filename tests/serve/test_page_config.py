@@ -13,7 +13,7 @@ from browser import Browser
 
 from serve.core import Core
 from serve.limits import Limits
-from serve.models.model_config import All, models_in
+from serve.models.model_config import ALL, models_in
 from serve.models.repository import Repository
 from serve.rest.app import create_app
 
@@ -92,7 +92,7 @@ def configured(tmp_path: Path) -> Iterator[Callable[..., httpx.Response]]:
             extra.mkdir(parents=True)
             (extra / "manifest.json").write_text(manifest)
         repository = Repository(
-            lambda: [config._replace(policy=All()) for config in models_in(models)], lambda path: Idle()
+            lambda: [config._replace(policy=ALL) for config in models_in(models)], lambda path: Idle()
         )
         repository.start()
         browsers.append(Browser(create_app(Core(repository, Limits()), web=web)))
