@@ -1,4 +1,4 @@
-# Trains, translates and exports: the image's command is `nmt`. Serving has TensorFlow's own image, see serve/compose.yaml.
+# Trains, translates and exports: the image's command is `nmt`. Serving has TensorFlow's own image, see serve/deploy/compose.yaml.
 #
 #   docker build -t nmt .                                                   no GPU
 #   docker build -t nmt:gpu --build-arg EXTRAS=gpu .                        CUDA from PyPI; the host has the driver
@@ -27,7 +27,7 @@ RUN /opt/nmt/bin/pip install --no-cache-dir -r requirements.txt \
     && case ",${EXTRAS}," in \
         *,gpu,*) /opt/nmt/bin/pip install --no-cache-dir "tensorflow[and-cuda]" -c requirements.txt ;; \
     esac
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml setup.py README.md LICENSE ./
 COPY nmt_keras nmt_keras
 COPY serve serve
 RUN /opt/nmt/bin/pip install --no-cache-dir ".${EXTRAS:+[${EXTRAS}]}" -c requirements.txt

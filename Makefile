@@ -66,10 +66,10 @@ lint: $(VENV)/.installed-dev
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
 	$(RUN) -m mypy
-	$(VENV)/bin/check-jsonschema --quiet --builtin-schema vendor.compose-spec serve/compose.yaml
+	$(VENV)/bin/check-jsonschema --quiet --builtin-schema vendor.compose-spec serve/deploy/compose.yaml
 	$(VENV)/bin/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
-	$(VENV)/bin/kubernetes-validate --quiet --strict serve/k8s/*.yaml docs/guides/training-job.yaml
-	if command -v kubectl >/dev/null; then kubectl kustomize serve >$(VENV)/rendered.yaml && \
+	$(VENV)/bin/kubernetes-validate --quiet --strict serve/deploy/k8s/*.yaml docs/guides/training-job.yaml
+	if command -v kubectl >/dev/null; then kubectl kustomize serve/deploy >$(VENV)/rendered.yaml && \
 	    $(VENV)/bin/kubernetes-validate --quiet --strict $(VENV)/rendered.yaml; fi
 
 # In an environment of their own: the documentation reads the sources and runs none, so that TensorFlow is not needed.

@@ -131,7 +131,7 @@ def ask(version: Path, sentence: str) -> str:
     Raises:
         OSError: the server did not start, or its answer is an error.
     """
-    command = [sys.executable, "-m", "serve.server", "--model-dir", str(version.parent.parent), "--port", "0"]
+    command = [sys.executable, "-m", "nmt_keras_serve.server", "--model-dir", str(version.parent.parent), "--port", "0"]
     # TensorFlow takes all of a GPU's memory, and this process has it already
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1"}
     request = json.dumps({"instances": [sentence]}, ensure_ascii=False)
@@ -180,7 +180,7 @@ def _next_commands(sample: bool, model: str, sentence: str) -> Sequence[str]:
     python = shlex.quote(os.path.relpath(sys.executable))
     lines = [
         f"{python} -m nmt_keras serve     the server, on http://127.0.0.1:8501; then, elsewhere:",
-        f"{python} -m serve.client --model {model} {shlex.quote(sentence)}",
+        f"{python} -m nmt_keras_serve.client --model {model} {shlex.quote(sentence)}",
     ]
     if sample:
         lines.insert(0, f"{python} -m nmt_keras demo --corpus spa-eng.zip     the real corpus; this was the sample")

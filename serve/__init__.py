@@ -1,36 +1,32 @@
 """Serving a SavedModel over TensorFlow Serving's APIs: an embedded server, a client, and the files of a deployment.
 
-The package imports nothing from ``nmt_keras``: the SavedModel is the contract between training and serving. A request
-walks through the server as
+The package imports nothing from ``nmt_keras``: the SavedModel is the contract between training and serving. A wheel
+installs it as ``nmt_keras_serve``. Inside, imports are relative. A request passes through
 
-    bytes -> app (route) -> core (turn) -> json_text (values) -> codec (tensors) -> servable (graph) -> codec -> bytes
+    bytes -> rest.app (route) -> core (queue) -> rest.json_text (values) -> rest.codec (tensors)
+          -> models.servable (graph) -> rest.codec -> bytes
 
-    status         canonical codes and the error every layer raises
-    json_text      JSON text to Python values and back, by the rules of TensorFlow Serving's parser and writer
-    values         JSON values as TensorFlow's types
-    limits         what one request, and all of them together, may take
-    codec          predict requests to tensors, tensors to answers
-    examples       classify and regress requests to examples, results to answers
-    model_config   which models are served from where, in which versions, under which labels
-    repository     what is loaded, and in which state it is; coming and going of versions
-    servable       one loaded version: its signatures, run by a session
-    classifier     classification and regression by a servable
-    inference      gRPC's messages answered by a servable
-    warmup         the requests that a version brings along, answered before the first client's
-    metrics        what is counted, for Prometheus
-    core           the models, a place in the queue, a turn to compute, a deadline, the counts
-    page           the files of web/, of which config.json names a model that there is
-    app            REST, the metrics' page, the files of web/
-    http_protocol  HTTP/1.1 with a clock wherever a client is waited for
-    grpc_server    PredictionService and ModelService
-    usage          a program's options; a wrong command line, told in one line
-    options        the server's options
+    models/        repository    versions that are loaded, and their states
+                   servable      one loaded version: its signatures, run by a session
+                   predict       PredictRequest messages answered by a version, for gRPC and warm-up
+                   warmup        loads a version and answers the requests that it brings along
+                   model_config  models to serve, with version policies and labels
+                   versions, signature, status     the records that these share
+    rest/          app           routes of the REST API, the metrics and the page
+                   codec, values, json_text        JSON to tensors and back
+                   http_protocol HTTP/1.1 with time limits
+                   page          the files of web/
+    rpc/           services      PredictionService and ModelService
+    core           queue, deadline, and counts of a request, for both APIs
+    limits, metrics, options, usage
     server         ``python -m serve.server``
 
-    client         ``python -m serve.client``
+    client/        ``python -m serve.client``
     bulk           ``python -m serve.bulk``: files of any size
-    conformance    ``python -m serve.conformance``: the checks that any such server has to pass
+    conformance/   ``python -m serve.conformance``: the checks that any such server has to pass
+    web/           the page
+    deploy/        Docker Compose, nginx, Kubernetes
 
-``servable``, ``classifier``, ``inference``, ``warmup`` and ``grpc_server`` alone import TensorFlow; the server imports
-them once it is sure to serve.
+Only ``models.servable``, ``models.predict``, ``models.warmup`` and ``rpc`` import TensorFlow. The server imports them
+once it is sure to serve.
 """

@@ -13,15 +13,18 @@ import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
 import tyro
 from tqdm import tqdm
 
-from serve.client import DEFAULT_MODEL, DEFAULT_TEXT_BYTES, DEFAULT_URL, Client, ClientError, Retry, TranslatedText
-from serve.usage import read_options
+from .client import DEFAULT_TEXT_BYTES, Client, ClientError, TranslatedText
+from .client.options import ServerOptions
+from .usage import read_options
+
+PROGRAM = f"{__package__}.bulk"
 
 
 @dataclass(frozen=True)
@@ -32,26 +35,13 @@ class Options:
     """UTF-8 text, a sentence or a paragraph per line; - reads standard input."""
     output: Annotated[Path, tyro.conf.Positional]
     """Where the translations go, one line for each line of the input."""
-    url: str = DEFAULT_URL
-    """Where the server listens: http://, https://, grpc:// or grpcs://."""
-    model: str = DEFAULT_MODEL
-    """The model's name."""
-    version: int | None = None
-    """The model's version; the newest by default."""
-    label: str | None = None
-    """A label of the model's, in place of a version."""
+    server: Annotated[ServerOptions, tyro.conf.arg(name="")] = field(default_factory=lambda: ServerOptions(attempts=8))
     lines: int = 64
     """Lines that are sent together."""
     workers: int = 4
     """Requests under way at a time; TensorFlow Serving merges them into batches."""
     max_text_bytes: int = DEFAULT_TEXT_BYTES
     """UTF-8 bytes of a sentence, no more than the server takes; of a longer one the beginning is translated."""
-    timeout: float = 60.0
-    """Seconds until an answer must be there, whole."""
-    attempts: int = 8
-    """Requests at the most while the server is busy or restarting."""
-    ca_file: Path | None = None
-    """Certificates, in PEM, of whoever signed the server's."""
 
     def __post_init__(self) -> None:
         for name in ("lines", "workers", "max_text_bytes"):
@@ -146,35 +136,22 @@ def _text(number: int, line: bytes) -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Reads the command line and translates the file. Exit code 0; 1 after an error; 130 after Ctrl-C."""
     try:
-        options = read_options(Options, "python -m serve.bulk", arguments)
-        with _open(options.input) as lines, _client(options) as client:
+        options = read_options(Options, f"python -m {PROGRAM}", arguments)
+        with _open(options.input) as lines, options.server.connect(options.max_text_bytes) as client:
             cut = translate_file(client, lines, options.output, options.lines, options.workers)
     except (ClientError, ValueError, OSError) as error:
-        raise SystemExit(f"serve.bulk: {error}") from error
+        raise SystemExit(f"{PROGRAM}: {error}") from error
     except KeyboardInterrupt as error:
-        print("serve.bulk: interrupted. The same command goes on where the output ends.", file=sys.stderr)
+        print(f"{PROGRAM}: interrupted. The same command goes on where the output ends.", file=sys.stderr)
         raise SystemExit(130) from error
     if cut:
         print(
-            f"serve.bulk: {cut} lines hold a sentence that is longer than the model reads and was cut.", file=sys.stderr
+            f"{PROGRAM}: {cut} lines hold a sentence that is longer than the model reads and was cut.", file=sys.stderr
         )
 
 
 def _open(path: Path) -> BinaryIO:
     return os.fdopen(os.dup(sys.stdin.fileno()), "rb") if str(path) == "-" else path.open("rb")
-
-
-def _client(options: Options) -> Client:
-    return Client(
-        options.url,
-        options.model,
-        options.version,
-        options.label,
-        options.timeout,
-        max_text_bytes=options.max_text_bytes,
-        retry=Retry(options.attempts),
-        ca_file=options.ca_file,
-    )
 
 
 if __name__ == "__main__":

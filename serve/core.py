@@ -11,10 +11,11 @@ from typing import TypeVar
 import anyio
 import anyio.to_thread
 
-from serve.limits import Limits
-from serve.metrics import Call, Metrics
-from serve.repository import LoadedVersion, Repository
-from serve.status import Code, StatusError
+from .limits import Limits
+from .metrics import Call, Metrics
+from .models.repository import Repository
+from .models.status import Code, StatusError
+from .models.versions import LoadedVersion
 
 Result = TypeVar("Result")
 

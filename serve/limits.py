@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from serve.status import invalid
+from .models.status import invalid
 
 if TYPE_CHECKING:
     import numpy as np

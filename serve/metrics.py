@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics, generate_latest
 
-from serve.status import Code
+from .models.status import Code
 
 METRICS_PATH = "/monitoring/prometheus/metrics"
 
@@ -19,7 +18,7 @@ class Call(NamedTuple):
     """What is asked, and by which protocol."""
 
     api: str
-    """REST says predict, classify, regress; gRPC says Predict, Classify, Regress, MultiInference."""
+    """predict over REST, Predict over gRPC."""
     entrypoint: str
     """REST or GRPC."""
 
@@ -75,10 +74,5 @@ class Metrics:
 
     def page(self) -> bytes:
         """Everything counted so far in Prometheus's text format."""
-        return b"".join(_as_tensorflow_serving(generate_latest(self._registry)))
-
-
-def _as_tensorflow_serving(page: bytes) -> Iterator[bytes]:
-    """The lines of ``page``; the client library ends a counter's name in ``_total``, which this one's does not."""
-    for line in page.splitlines(keepends=True):
-        yield line.replace(b":tensorflow:serving:request_count_total", b":tensorflow:serving:request_count", 1)
+        page = generate_latest(self._registry)  # it ends a counter's name in _total, which TensorFlow Serving does not
+        return page.replace(b":tensorflow:serving:request_count_total", b":tensorflow:serving:request_count")

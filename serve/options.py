@@ -8,7 +8,7 @@ from typing import Annotated
 
 import tyro
 
-from serve.limits import Limits
+from .limits import Limits
 
 
 @dataclass(frozen=True)

@@ -25,24 +25,21 @@ import tyro
 import uvicorn
 from starlette.types import ASGIApp
 
-from serve.app import create_app, refuse_connection
-from serve.core import Core
-from serve.http_protocol import timed_protocol
-from serve.limits import Limits
-from serve.model_config import ModelConfig, models_in, read_model_configs, version_folders
-from serve.options import Options
-from serve.repository import Repository, kept_up_to_date
-from serve.status import StatusError
-from serve.usage import read_options
+from .core import Core
+from .limits import Limits
+from .models.model_config import ModelConfig, models_in, read_model_configs, version_folders
+from .models.repository import Repository, kept_up_to_date
+from .models.status import StatusError
+from .options import Options
+from .rest.app import create_app, refuse_connection
+from .rest.http_protocol import timed_protocol
+from .usage import read_options
 
 if TYPE_CHECKING:
     import grpc
 
+PROGRAM = f"{__package__}.server"
 WEB = Path(__file__).parent / "web"
-
-
-class CannotServe(ValueError):
-    """There is nothing to serve, or nowhere to serve it."""
 
 
 class LogFormatter(logging.Formatter):
@@ -81,7 +78,7 @@ class Server(uvicorn.Server):
             return
         lines = [f"Listening on {self._url}"]
         if self._options.grpc_port is not None:
-            from serve.grpc_server import start_grpc
+            from .rpc.services import start_grpc
 
             host = self._options.host
             address = f"[{host}]" if ":" in host else host
@@ -101,23 +98,20 @@ class Server(uvicorn.Server):
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Reads the command line and serves."""
-    options = read_options(Options, "python -m serve.server", arguments, config=(tyro.conf.FlagCreatePairsOff,))
+    options = read_options(Options, f"python -m {PROGRAM}", arguments, config=(tyro.conf.FlagCreatePairsOff,))
     try:
         serve(options)
-    except CannotServe as error:
-        raise SystemExit(f"serve.server: {error}") from error
+    except ValueError as error:
+        raise SystemExit(f"{PROGRAM}: {error}") from error
 
 
 def serve(options: Options) -> None:
     """Loads the models and serves them until a signal comes.
 
     Raises:
-        CannotServe: there are no models, or the address cannot be listened on.
+        ValueError: there are no models, or the address cannot be listened on.
     """
-    try:
-        configs = _configs(options)
-    except ValueError as error:
-        raise CannotServe(str(error)) from error
+    configs = _configs(options)
     listener = _bind(options.host, options.port)
     if options.grpc_port:
         _bind(options.host, options.grpc_port).close()
@@ -192,7 +186,7 @@ def _bind(host: str, port: int) -> socket.socket:
             listener.bind(address)
             on_failure.pop_all()
     except OSError as error:
-        raise CannotServe(
+        raise ValueError(
             f"--host, --port, --grpc-port: cannot listen on {host} port {port}: {error}. "
             "Choose another port, or 0 for a free one."
         ) from error
@@ -206,17 +200,17 @@ def _url(listener: socket.socket) -> str:
 
 def _load(configs: Callable[[], list[ModelConfig]], options: Options) -> Repository:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    from serve.servable import load_servable  # imports TensorFlow, which takes seconds: not for --help or a busy port
+    from .models.warmup import load_warm  # imports TensorFlow, which takes seconds: not for --help or a busy port
 
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
     retry_seconds = options.load_retry_interval_micros / 1e6
-    repository = Repository(configs, load_servable, options.max_num_load_retries, retry_seconds)
+    repository = Repository(configs, load_warm, options.max_num_load_retries, retry_seconds)
     try:
         repository.start()
     except StatusError as error:
-        raise CannotServe(f"--model-config-file: {error.message}.") from error
+        raise ValueError(f"--model-config-file: {error.message}.") from error
     if not repository.available():
-        raise CannotServe("--model-dir, --model-config-file: no model could be loaded; the log above says why.")
+        raise ValueError("--model-dir, --model-config-file: no model could be loaded; the log above says why.")
     return repository
 
 

@@ -32,6 +32,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, NoReturn
 
 import tyro
+from nmt_keras_serve.usage import USAGE_ERROR, one_line_errors
 
 import nmt_keras
 from nmt_keras.cli.align import Align
@@ -55,7 +56,6 @@ from nmt_keras.cli.translate import Translate
 from nmt_keras.config import require_choice
 from nmt_keras.runs.directory import read_recipe
 from nmt_keras.runs.origin import read_origin
-from serve.usage import USAGE_ERROR, one_line_errors
 
 COMMANDS: dict[str, type[Command]] = {
     "train": Train,

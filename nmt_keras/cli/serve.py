@@ -1,4 +1,4 @@
-"""``nmt serve``: see :mod:`serve.server`."""
+"""``nmt serve``: see :mod:`nmt_keras_serve.server`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 import tyro
+from nmt_keras_serve.options import Options
 
 from nmt_keras.cli.command import Command
 from nmt_keras.cli.console import Console
-from serve.options import Options
 
 MODELS = Options(model_dir=Path("saved_models"))
 
@@ -27,7 +27,7 @@ class Serve(Command):
 
     def __call__(self, console: Console) -> None:
         """Serves models until a signal comes."""
-        from serve.server import serve
+        from nmt_keras_serve.server import serve
 
         serve(self.options)
 

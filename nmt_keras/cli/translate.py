@@ -70,8 +70,9 @@ class Translate(Command):
             begin += len(block)
 
     def _print(self, lines: Sequence[str], translator: Translator) -> None:
+        from nmt_keras_serve.client import sentences
+
         from nmt_keras.cli.lines import one_line
-        from serve.client import sentences
 
         pieces = [sentences.split(line) if self.split else [sentences.Piece(line, "")] for line in lines]
         spoken = [piece.sentence for line in pieces for piece in line if piece.sentence]

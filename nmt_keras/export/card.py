@@ -111,7 +111,7 @@ def _limits(translator: ModelTranslator) -> str:
     return f"""## Limits
 
 - One sentence per string: it was trained on sentences, and does not see the ones before. Split a text first; \
-`serve.client` does.
+`nmt_keras_serve.client` does.
 - A source is read up to {source.max_tokens} tokens, END included; `truncated` says that there was more, which is not \
 translated. A translation has {translator.search.max_tokens} tokens at the most, a target to be scored \
 {target.max_tokens}.
@@ -143,7 +143,7 @@ From TensorFlow Serving or the embedded server, over REST:
 
 or from Python:
 
-    from serve.client import Client
+    from nmt_keras_serve.client import Client
     with Client("http://127.0.0.1:8501", "{name}") as client:
         client.translate(["..."])
 

@@ -16,11 +16,12 @@ It speaks to TensorFlow Serving and to the embedded server alike, over REST (``h
     rpc          requests over gRPC
     sentences    text to sentences and the gaps between them
     translating  the client
+    options      the options that the programs share
 
 No module imports TensorFlow; ``rpc`` alone imports grpcio and NumPy, and is imported where a URL asks for it.
 """
 
-from serve.client.answers import (
+from .answers import (
     Alignment,
     ClientError,
     Hypotheses,
@@ -31,8 +32,8 @@ from serve.client.answers import (
     Unavailable,
     VersionStatus,
 )
-from serve.client.retry import Retry
-from serve.client.translating import DEFAULT_MODEL, DEFAULT_TEXT_BYTES, DEFAULT_URL, Client
+from .retry import Retry
+from .translating import DEFAULT_MODEL, DEFAULT_TEXT_BYTES, DEFAULT_URL, Client
 
 __all__ = [
     "DEFAULT_MODEL",

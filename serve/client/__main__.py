@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 import tyro
 
-from serve.client import DEFAULT_MODEL, DEFAULT_URL, Alignment, Client, ClientError, Retry, Translation, sentences
-from serve.usage import read_options
+from ..usage import read_options
+from . import Alignment, ClientError, Translation, sentences
+from .options import ServerOptions
 
 
 @dataclass(frozen=True)
@@ -21,38 +21,25 @@ class Options:
 
     texts: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="TEXT [TEXT ...]")]
     """Texts; a single - reads one per line from standard input."""
-    url: str = DEFAULT_URL
-    """Where the server listens: http://, https://, grpc:// or grpcs://."""
-    model: str = DEFAULT_MODEL
-    """The model's name; the API cannot list them."""
-    version: int | None = None
-    """The model's version; the newest by default."""
-    label: str | None = None
-    """A label of the model's, in place of a version."""
+    server: Annotated[ServerOptions, tyro.conf.arg(name="")] = field(default_factory=ServerOptions)
     signature: Literal["serving_default", "greedy", "align"] = "serving_default"
     """greedy is faster where the default searches by beam; align answers tokens and their alignment too."""
-    timeout: float = 60.0
-    """Seconds until an answer must be there, whole."""
-    attempts: int = Retry.attempts
-    """Requests at the most while the server is busy or restarting."""
-    ca_file: Path | None = None
-    """Certificates, in PEM, of whoever signed the server's."""
     json: tyro.conf.FlagCreatePairsOff[bool] = False
     """Print one JSON object per sentence."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Reads the command line; prints a translation per text, or an object per sentence."""
-    options = read_options(Options, "python -m serve.client", arguments)
+    options = read_options(Options, f"python -m {__package__}", arguments)
     texts = [line.rstrip("\r\n") for line in sys.stdin] if options.texts == ("-",) else list(options.texts)
     if not texts:
-        raise SystemExit("serve.client: texts: expected a text, or - to read standard input; received none.")
+        raise SystemExit(f"{__package__}: texts: expected a text, or - to read standard input; received none.")
     pieces = [sentences.split(text) for text in texts]
     spoken = [piece.sentence for text in pieces for piece in text if piece.sentence]
     try:
         answers = iter(_translate(options, spoken))
     except (ClientError, ValueError, OSError) as error:
-        raise SystemExit(f"serve.client: {error}") from error
+        raise SystemExit(f"{__package__}: {error}") from error
     for text in pieces:
         found = [(piece.sentence, next(answers)) for piece in text if piece.sentence]
         if not options.json:
@@ -62,15 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _translate(options: Options, texts: list[str]) -> Sequence[Translation | Alignment]:
-    with Client(
-        options.url,
-        options.model,
-        options.version,
-        options.label,
-        options.timeout,
-        retry=Retry(options.attempts),
-        ca_file=options.ca_file,
-    ) as client:
+    with options.server.connect() as client:
         if options.signature == "align":
             return client.align(texts)
         return client.translate_with_scores(texts, options.signature)
@@ -82,7 +61,7 @@ def _print_details(options: Options, sentence: str, answer: Translation | Alignm
     elif isinstance(answer, Alignment):
         print("\n".join(_alignment_lines(answer)))
     if answer.truncated:
-        print(f"serve.client: cut, as it is longer than the model reads: {sentence[:60]}...", file=sys.stderr)
+        print(f"{__package__}: cut, as it is longer than the model reads: {sentence[:60]}...", file=sys.stderr)
 
 
 def _alignment_lines(answer: Alignment) -> list[str]:

@@ -15,7 +15,7 @@ from urllib.parse import quote, urlsplit
 
 import httpx
 
-from serve.client.answers import ClientError, Columns, ModelSpec, Unavailable, VersionStatus
+from .answers import ClientError, Columns, ModelSpec, Unavailable, VersionStatus
 
 BUSY = (429, 502, 503)
 """Too many requests, a proxy that finds no server (it restarts), unavailable."""
@@ -90,10 +90,8 @@ class RestConnection:
                 raise ClientError(
                     f"{self._url} shows a certificate that is not trusted: name a file with its signer's (ca_file)."
                 ) from error
-            start = "python -m serve.server --model-dir saved_models"
-            raise Unavailable(
-                f"No server answers at {self._url}: start one with `{start}`, or name it: --url."
-            ) from error
+            advice = "Start one with `nmt serve`, or pass another --url"
+            raise Unavailable(f"No server answers at {self._url}. {advice}.") from error
         except (TimeoutError, httpx.TimeoutException) as error:
             raise ClientError(f"{self._url} gave no answer in time: send less at a time or wait longer.") from error
         except (httpx.NetworkError, httpx.RemoteProtocolError) as error:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from serve.client.answers import Unavailable
+from .answers import Unavailable
 
 Answer = TypeVar("Answer")
 

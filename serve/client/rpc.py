@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 import grpc
 import numpy as np
 
-from serve.client.answers import ClientError, Columns, ModelSpec, Unavailable, VersionStatus
-from serve.client.messages import MESSAGES, STATES
-from serve.status import Code
+from ..models.status import Code
+from .answers import ClientError, Columns, ModelSpec, Unavailable, VersionStatus
+from .messages import MESSAGES, STATES
 
 BUSY = (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE)
 TOO_LARGE = "message larger than max"
@@ -46,15 +46,7 @@ class GrpcConnection:
         self._url = url
         self._model = model
         self._timeout = timeout
-        parts = urlsplit(url)
-        options = [("grpc.max_receive_message_length", MAX_MESSAGE_BYTES)]
-        if parts.hostname in ("localhost", "127.0.0.1", "::1"):
-            options.append(("grpc.enable_http_proxy", 0))
-        if parts.scheme == "grpcs":
-            roots = None if ca_file is None else ca_file.read_bytes()
-            self._channel = grpc.secure_channel(parts.netloc, grpc.ssl_channel_credentials(roots), options)
-        else:
-            self._channel = grpc.insecure_channel(parts.netloc, options)
+        self._channel = open_channel(url, ca_file)
         self._predict = self._method("PredictionService", "Predict", "PredictResponse")
         self._get_status = self._method("ModelService", "GetModelStatus", "GetModelStatusResponse")
 
@@ -107,6 +99,18 @@ class GrpcConnection:
             if code is grpc.StatusCode.DEADLINE_EXCEEDED:
                 raise ClientError(f"{self._url} gave no answer in time: send less at a time or wait longer.") from error
             raise ClientError(message) from error
+
+
+def open_channel(url: str, ca_file: Path | None = None) -> grpc.Channel:
+    """A channel to ``grpc://HOST:PORT`` or ``grpcs://HOST:PORT``; see ``GrpcConnection``."""
+    parts = urlsplit(url)
+    options = [("grpc.max_receive_message_length", MAX_MESSAGE_BYTES)]
+    if parts.hostname in ("localhost", "127.0.0.1", "::1"):
+        options.append(("grpc.enable_http_proxy", 0))
+    if parts.scheme == "grpc":
+        return grpc.insecure_channel(parts.netloc, options)
+    roots = None if ca_file is None else ca_file.read_bytes()
+    return grpc.secure_channel(parts.netloc, grpc.ssl_channel_credentials(roots), options)
 
 
 def string_tensor(texts: list[str]) -> Any:

@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from serve.client import answers, sentences
-from serve.client.answers import (
+from . import answers, sentences
+from .answers import (
     Alignment,
     Columns,
     Hypotheses,
@@ -19,8 +19,8 @@ from serve.client.answers import (
     Translation,
     VersionStatus,
 )
-from serve.client.rest import RestConnection
-from serve.client.retry import Retry
+from .rest import RestConnection
+from .retry import Retry
 
 DEFAULT_URL = "http://127.0.0.1:8501"
 DEFAULT_MODEL = "spa-eng"
@@ -168,7 +168,7 @@ def _connect(
         raise ValueError(f"url: expected {expected}, received {url!r}.")
     if parts.scheme.startswith("http"):
         return RestConnection(url, model, timeout, ca_file, transport)
-    from serve.client.rpc import GrpcConnection
+    from .rpc import GrpcConnection
 
     return GrpcConnection(url, model, timeout, ca_file)
 

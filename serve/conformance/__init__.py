@@ -12,6 +12,7 @@ Some answers may differ between the servers, and are compared by their status or
 
 - A batch of the wrong rank, or over gRPC of the wrong type. TensorFlow Serving feeds it to the graph, which refuses it
   in its own words; the embedded server compares it with the signature first.
+- A path without a model. TensorFlow Serving says so; the embedded server calls it malformed.
 - A version beyond 64 bits, OPTIONS without an origin: TensorFlow Serving answers 400 without a body.
 - A path outside /v1/. TensorFlow Serving answers a bare 404; a server in front may have a page of its own.
 - A gRPC message that cannot be decoded: INTERNAL, without a word or in the embedded server's.
@@ -21,8 +22,12 @@ Some are known to differ by the source, and are not asked for:
 - Capital letters at the end of a path, ``:PREDICT`` or ``/METADATA``. Paths match in any case, and so the embedded
   server has it to their end; TensorFlow Serving compares the last word once more, as it is: it calls ``:PREDICT``
   malformed and answers ``/METADATA`` by the status. Write them small.
-- A gzipped body of several members, which is valid. The embedded server unpacks up to a hundred; TensorFlow Serving
-  refuses what follows the first. Of a body that it cannot unpack it says that the document is empty. Both answer 400.
+- A gzipped body that cannot be unpacked, or that has several members. Both answer 400. TensorFlow Serving's message
+  says that the document is empty.
+- Base64 without its padding or with white space, and a question mark at the end of a path. TensorFlow Serving reads the
+  first two and refuses the third; the embedded server does the opposite.
+- An int8, int16 or uint8 out of range. TensorFlow Serving wraps it around; the embedded server refuses it.
+- ``:classify``, ``:regress`` and their gRPC methods. The embedded server refuses them and names ``:predict``.
 - ``HandleReloadConfigRequest``. The embedded server answers UNIMPLEMENTED unless it was started with
   ``--enable-reload``, and nginx always does; TensorFlow Serving itself always allows it.
 - A gRPC connection. The embedded server replaces each after ``--rest-api-timeout-in-ms``, which clients do not notice.

@@ -6,7 +6,6 @@ import contextlib
 import functools
 import json
 import sys
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +14,11 @@ from typing import NamedTuple
 import httpx
 import tyro
 
-from serve.client.answers import ClientError
-from serve.conformance.refusals import check_refusal, refusals
-from serve.conformance.server import Mismatch, Server, connect
-from serve.conformance.successes import SUCCESSES, cors, labelled, monitoring
-from serve.usage import read_options
+from ..client.answers import ClientError
+from ..usage import read_options
+from .refusals import check_refusal, refusals
+from .server import Mismatch, Server, connect
+from .successes import SUCCESSES, cors, labelled, monitoring
 
 Check = tuple[str, Callable[[], None]]
 """What the report calls a check, and what raises Mismatch where it fails."""
@@ -55,7 +54,6 @@ class Outcome(NamedTuple):
     check: str
     failure: str | None
     """None when the server did as it should."""
-    milliseconds: float
 
 
 def examine(server: Server, more: Sequence[Check] = ()) -> list[Outcome]:
@@ -75,7 +73,7 @@ def asked_for(options: Options, server: Server, resources: contextlib.ExitStack)
     if options.cors:
         checks.append(("cors", functools.partial(cors, server)))
     if options.grpc is not None:
-        from serve.conformance import rpc  # imports grpcio, which REST can do without
+        from . import rpc  # imports grpcio, which REST can do without
 
         side = rpc.connect(
             options.grpc, server, options.timeout, options.ca_file, secure=options.url.startswith("https")
@@ -86,7 +84,6 @@ def asked_for(options: Options, server: Server, resources: contextlib.ExitStack)
 
 
 def _outcome(name: str, check: Callable[[], None]) -> Outcome:
-    started = time.perf_counter()
     failure = None
     try:
         check()
@@ -94,16 +91,16 @@ def _outcome(name: str, check: Callable[[], None]) -> Outcome:
         failure = " ".join(str(mismatch).split())
     except (httpx.HTTPError, ClientError, ValueError, KeyError, TypeError, AttributeError) as error:
         failure = " ".join(f"{type(error).__name__}: {error}".split())  # no answer, or one of quite another shape
-    return Outcome(name, failure, round(1000 * (time.perf_counter() - started), 1))
+    return Outcome(name, failure)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs every check and prints a line for each; exits with 1 if one failed."""
-    options = read_options(Options, "python -m serve.conformance", arguments)
+    options = read_options(Options, f"python -m {__package__}", arguments)
     try:
         server = connect(options.url, options.model, options.timeout, options.ca_file)
     except (ValueError, httpx.HTTPError, httpx.InvalidURL, OSError) as error:
-        raise SystemExit(f"serve.conformance: {options.url}: {error}") from error
+        raise SystemExit(f"{__package__}: {options.url}: {error}") from error
     with contextlib.ExitStack() as resources:
         resources.callback(server.http.close)
         outcomes = examine(server, asked_for(options, server, resources))

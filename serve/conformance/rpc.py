@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import grpc
 from google.protobuf.message import DecodeError
 
-from serve.client.messages import MESSAGES, STATES
-from serve.client.rpc import MAX_MESSAGE_BYTES, STRING, string_tensor, values
-from serve.conformance.server import Mismatch, Server, expect, expect_text
-from serve.conformance.successes import SENTENCE, SENTENCES, texts
+from ..client.messages import MESSAGES, STATES
+from ..client.rpc import STRING, open_channel, string_tensor, values
+from .server import Mismatch, Server, expect, expect_text
+from .successes import SENTENCE, SENTENCES, texts
 
 FLOAT = 1  # DT_FLOAT
 SIGNATURE_DEF = "signature_def"
@@ -24,14 +24,7 @@ SIGNATURE_DEF = "signature_def"
 PREDICT = "PredictionService/Predict"
 METADATA = "PredictionService/GetModelMetadata"
 STATUS = "ModelService/GetModelStatus"
-METHODS = (
-    PREDICT,
-    "PredictionService/Classify",
-    "PredictionService/Regress",
-    "PredictionService/MultiInference",
-    METADATA,
-    STATUS,
-)
+METHODS = (PREDICT, METADATA, STATUS)
 
 
 class RpcServer:
@@ -77,13 +70,7 @@ class RpcServer:
 
 def connect(address: str, server: Server, timeout: float, ca_file: Path | None, *, secure: bool) -> RpcServer:
     """The gRPC side at ``address``, HOST:PORT, through TLS if ``secure``."""
-    options = [("grpc.max_receive_message_length", MAX_MESSAGE_BYTES)]
-    if address.rpartition(":")[0] in ("localhost", "127.0.0.1", "[::1]"):
-        options.append(("grpc.enable_http_proxy", 0))
-    if secure:
-        credentials = grpc.ssl_channel_credentials(None if ca_file is None else ca_file.read_bytes())
-        return RpcServer(grpc.secure_channel(address, credentials, options), server, timeout)
-    return RpcServer(grpc.insecure_channel(address, options), server, timeout)
+    return RpcServer(open_channel(f"{'grpcs' if secure else 'grpc'}://{address}", ca_file), server, timeout)
 
 
 # Successes
@@ -115,12 +102,6 @@ def output_filter(rpc: RpcServer) -> None:
     expect("outputs", ["score"], [output.key for output in answer.outputs])
 
 
-def versions(rpc: RpcServer) -> None:
-    """A version may be named."""
-    request = rpc.predict_request(model_spec=rpc.spec(version={"value": rpc.server.version}))
-    expect("version", rpc.server.version, rpc.answer(PREDICT, request, "PredictResponse").model_spec.version.value)
-
-
 def status(rpc: RpcServer) -> None:
     """The version that answers is AVAILABLE."""
     for spec in (rpc.spec(), rpc.spec(version={"value": rpc.server.version})):
@@ -146,7 +127,7 @@ def metadata(rpc: RpcServer) -> None:
     expect("outputs", {"translation", "score", "truncated"}, {entry.key for entry in signature.outputs})
 
 
-SUCCESSES = (predictions, output_filter, versions, status, metadata)
+SUCCESSES = (predictions, output_filter, status, metadata)
 
 
 # Refusals

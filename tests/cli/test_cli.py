@@ -16,6 +16,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from nmt_keras_serve.limits import Limits
+from nmt_keras_serve.options import Options
 from tiny import TINY_RECIPE
 
 import nmt_keras
@@ -31,8 +33,6 @@ from nmt_keras.recipes import RECIPES
 from nmt_keras.runs.directory import read_recipe, write_recipe
 from nmt_keras.runs.origin import write_origin
 from nmt_keras.translation.word_alignment import align_words, links, written_words
-from serve.limits import Limits
-from serve.options import Options
 
 ROOT = Path(__file__).parents[2]
 SENTENCES = ["Estoy en la cocina.", "¿Te gusta leer libros?"]
@@ -699,7 +699,7 @@ def test_recipes_are_listed_and_printed(capsys):
 
 def test_serving_is_left_to_the_embedded_server(monkeypatch):
     given = []
-    monkeypatch.setattr("serve.server.serve", given.append)
+    monkeypatch.setattr("nmt_keras_serve.server.serve", given.append)
     monkeypatch.setattr(cli, "import_tensorflow", lambda _: pytest.fail("the server imports it, once it has its port"))
     cli.main(["serve", "--port", "0", "--enable-monitoring", "--max-batch-rows", "3"])
     cli.main(["serve", "--model-dir", "elsewhere"])

@@ -72,10 +72,10 @@ def test_what_the_demo_says_to_do_next_can_be_done_without_a_clone(sample, monke
         assert (Path(program).resolve(), option) == (Path(sys.executable).resolve(), "-m")
         asked.append((module, arguments))
     after_sample = [("nmt_keras", ["demo", "--corpus", "spa-eng.zip"])] if sample else []
-    client = ("serve.client", ["--model", "mine", "¿Qué?"])
+    client = ("nmt_keras_serve.client", ["--model", "mine", "¿Qué?"])
     assert asked == [*after_sample, ("nmt_keras", ["serve"]), client]
     for module, arguments in asked:
-        assert module == "serve.client" or type(cli.parse(arguments)).__name__.lower() == arguments[0]
+        assert module == "nmt_keras_serve.client" or type(cli.parse(arguments)).__name__.lower() == arguments[0]
     (tmp_path / "notebooks").mkdir()
     assert demo._next_commands(sample, "mine", "¿Qué?")[-1].startswith("notebooks/ ")
 

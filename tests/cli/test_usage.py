@@ -5,11 +5,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from nmt_keras_serve.usage import one_line
 from tyro import _fmtlib
 
 import nmt_keras
 from nmt_keras import cli
-from serve.usage import one_line
 
 ROOT = Path(__file__).parents[2]
 
@@ -146,7 +146,9 @@ def test_the_version_is_told(capsys):
     assert capsys.readouterr().out == f"nmt {nmt_keras.__version__}\n"
 
 
-@pytest.mark.parametrize("module", ["serve.server", "serve.client", "serve.bulk", "serve.conformance"])
+@pytest.mark.parametrize(
+    "module", ["serve.server", "serve.client", "serve.bulk", "serve.conformance", "nmt_keras_serve.client"]
+)
 def test_the_programs_of_serving_do_likewise(module):
     command = [sys.executable, "-m", module, "--no-such-option"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)

@@ -34,7 +34,7 @@ from nmt_keras.translation.exported import ServedTranslator
 from nmt_keras.translation.model_translator import ModelTranslator
 from nmt_keras.translation.records import Decoded, NBest, Scored
 from nmt_keras.translation.translator import UNEQUAL
-from serve.servable import Servable, load_servable
+from serve.models.servable import Servable, load_servable
 
 pytestmark = pytest.mark.saved_model
 

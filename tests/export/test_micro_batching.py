@@ -11,8 +11,8 @@ import tensorflow as tf
 from nmt_keras.config import MicroBatchingConfig
 from nmt_keras.export.contract import Output
 from nmt_keras.export.micro_batching import cut_to_width, merge_requests
-from serve.servable import load_servable
-from serve.status import Code, StatusError
+from serve.models.servable import load_servable
+from serve.models.status import Code, StatusError
 
 TEXT = tf.TensorSpec([None], tf.string, name="text")
 OUTPUTS = {

@@ -1,5 +1,6 @@
 """A model's folder: what an export writes, when a server sees it, and how old versions go."""
 
+import json
 import os
 import time
 from dataclasses import asdict

@@ -23,7 +23,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 COPIED = (
     *(".github", "benchmarks", "docs", "nmt_keras", "notebooks", "serve", "tests"),
     *(".dockerignore", "CHANGELOG.md", "CONTRIBUTING.md", "Dockerfile", "LICENSE", "MANIFEST.in", "Makefile"),
-    *("README.md", "SECURITY.md", "mkdocs.yml", "pyproject.toml"),
+    *("README.md", "SECURITY.md", "mkdocs.yml", "nmt_keras_serve.py", "pyproject.toml", "setup.py"),
     *sorted(path.name for path in ROOT.glob("requirements*.txt")),
 )
 """What the source archive is built from, and has to hold: the package, and what its tests and documentation read."""
@@ -79,13 +79,10 @@ def wheel(built):
 @pytest.mark.saved_model
 def test_the_wheel_holds_the_package_the_page_and_the_sample_and_nothing_else(wheel):
     held = {name for name in wheel.namelist() if ".dist-info/" not in name}
-    modules = {
-        path.relative_to(ROOT).as_posix() for folder in ("nmt_keras", "serve") for path in (ROOT / folder).rglob("*.py")
-    }
-    page = {path.relative_to(ROOT).as_posix() for path in (ROOT / "serve/web").iterdir()}
-    assert {"nmt_keras/layers/attention.py", "nmt_keras/cli/__init__.py"} <= modules
-    assert "serve/web/index.html" in page
-    assert held == modules | page | {"nmt_keras/py.typed", "serve/py.typed"}
+    paths = [*(ROOT / "nmt_keras").rglob("*.py"), *(ROOT / "serve").rglob("*.py"), *(ROOT / "serve/web").iterdir()]
+    files = {re.sub("^serve/", "nmt_keras_serve/", path.relative_to(ROOT).as_posix()) for path in paths}
+    assert {"nmt_keras/layers/attention.py", "nmt_keras_serve/rest/app.py", "nmt_keras_serve/web/index.html"} <= files
+    assert held == files | {"nmt_keras/py.typed", "nmt_keras_serve/py.typed"}
 
 
 @pytest.mark.saved_model
@@ -106,10 +103,11 @@ def test_the_wheel_has_the_command_the_version_and_the_extras(wheel):
 def test_the_wheel_runs_by_itself(wheel, tmp_path):
     wheel.extractall(tmp_path / "installed")
     check = (
-        "import nmt_keras, serve.server, sys; from pathlib import Path; "
+        "import nmt_keras, sys; from pathlib import Path; from nmt_keras_serve.server import WEB; "
         "from nmt_keras.corpus.sample import sample_pairs; "
         "assert Path(nmt_keras.__file__).parents[1] == Path(sys.argv[1]); "
-        "assert (serve.server.WEB / 'index.html').exists(); assert sample_pairs(); "
+        "assert WEB == Path(sys.argv[1], 'nmt_keras_serve', 'web'); assert (WEB / 'index.html').exists(); "
+        "assert sample_pairs(); "
         "from nmt_keras.cli import main; main(['recipes'])"
     )
     command = [sys.executable, "-c", check, str(tmp_path / "installed")]
@@ -129,7 +127,7 @@ def test_the_source_archive_holds_all_that_tests_and_documentation_read(source, 
         "tests/repository/test_packaging.py",
         "tests/conftest.py",
         "tests/reference.py",
-        "serve/compose.yaml",
+        "serve/deploy/compose.yaml",
     } <= held
     assert {"Dockerfile", "CHANGELOG.md", "pyproject.toml"} <= held
     files = [path.relative_to(source) for path in source.rglob("*") if path.is_file()]

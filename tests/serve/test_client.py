@@ -145,10 +145,8 @@ def test_a_server_that_is_down_is_named_with_the_command_that_starts_one():
     url = closed_port()
     with Client(url, retry=Retry(1)) as client, pytest.raises(ClientError) as caught:
         client.translate(["uno"])
-    assert str(caught.value) == (
-        f"No server answers at {url}: start one with `python -m serve.server --model-dir saved_models`, "
-        "or name it: --url."
-    )
+    assert url in str(caught.value)
+    assert "nmt serve" in str(caught.value)
 
 
 def closed_port() -> str:
@@ -422,7 +420,7 @@ def test_the_command_warns_of_a_sentence_that_was_cut(served, capsys):
 
 def test_the_command_fails_in_one_line_without_a_server():
     url = closed_port()
-    with pytest.raises(SystemExit, match=f"serve.client: No server answers at {url}: start one with"):
+    with pytest.raises(SystemExit, match=f"serve.client: No server answers at {url}"):
         main(["uno", "--attempts", "1", "--url", url])
 
 

@@ -16,7 +16,7 @@ from serve.conformance import rpc
 from serve.conformance.__main__ import examine, main
 from serve.conformance.refusals import Refusal, check_refusal
 from serve.conformance.server import Mismatch, Server, connect
-from serve.conformance.successes import SUCCESSES, cors, decimal_text, monitoring
+from serve.conformance.successes import SUCCESSES, cors, monitoring
 
 pytestmark = pytest.mark.server
 
@@ -79,7 +79,6 @@ def test_an_untouched_server_fails_nothing(server):
 @pytest.mark.parametrize(
     ("old", "new", "found"),
     [
-        (r"\.333333343", ".3333333", {"decimals"}),
         (r'"truncated": false', '"truncated": 0', {"rows"}),
         (r'"AVAILABLE"', '"LOADING"', {"status"}),
         (r'"version": "(\d+)"', r'"version": \1', {"status", "metadata"}),
@@ -90,7 +89,7 @@ def test_an_untouched_server_fails_nothing(server):
             {"slash after a model", "PUT on :predict"},
         ),
         (r"Latest\(", "Newest(", {"unknown model", "metadata of an unknown model"}),
-        (r"at offset: \d+", "somewhere", {"JSON cut short", "two JSON documents"}),
+        ("JSON Parse error", "Oops", {"JSON cut short", "two JSON documents"}),
         (r"Error: INVALID_ARGUMENT: ", "", {"rows of different sizes", "row that is a number"}),
         (r"ó", r"\\\\u00f3", {"alignment"}),
         (r"\b1\.0\b", "0.5", {"alignment"}),
@@ -144,7 +143,7 @@ def test_a_label_is_checked_where_one_is_named(served, capsys):
     [
         (r"request_count\{", "request_total{"),
         (r"(request_count\{.*) \S+", r"\1 7"),
-        (r"TYPE :tensorflow:serving:runtime_latency histogram", "TYPE :tensorflow:serving:runtime_latency summary"),
+        (r"TYPE :tensorflow:serving:request_latency histogram", "TYPE :tensorflow:serving:request_latency summary"),
         (r"Unexpected path", "No such path"),
     ],
 )
@@ -265,14 +264,6 @@ def test_dots_in_an_expected_message_stand_for_anything_and_nothing_else_does(se
 
 def test_every_check_of_a_success_says_what_it_checks():
     assert all(check.__doc__ for check in (*SUCCESSES, *rpc.SUCCESSES, monitoring, cors))
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(0.0, "0.0"), (-2.0, "-2.0"), (0.1, "0.1"), (1 / 3, "0.333333343"), (1e6, "1e+06"), (float("nan"), "nan")],
-)
-def test_decimals_are_those_of_tensorflow_serving(value, text):
-    assert decimal_text(value) == text
 
 
 def test_a_model_that_is_not_there_is_told_in_one_line(served):

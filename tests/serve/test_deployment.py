@@ -25,7 +25,7 @@ from nmt_keras import cli
 from serve.client.translating import DEFAULT_BATCH_SIZE, DEFAULT_MODEL
 
 ROOT = Path(__file__).parents[2]
-SERVE = ROOT / "serve"
+DEPLOY = ROOT / "serve" / "deploy"
 
 # The fields of TensorFlow Serving's session_bundle_config.proto and monitoring_config.proto, which
 # tensorflow-serving-api does not hold; a boxed value stands for google.protobuf.Int64Value.
@@ -60,11 +60,11 @@ def options_message(name: str) -> Any:
 
 
 def text_proto(path: str, message: Any) -> Any:
-    return text_format.Parse((SERVE / path).read_text(), message)
+    return text_format.Parse((DEPLOY / path).read_text(), message)
 
 
 def documents(path: str) -> list[dict[str, Any]]:
-    return list(yaml.safe_load_all((SERVE / path).read_text()))
+    return list(yaml.safe_load_all((DEPLOY / path).read_text()))
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def compose() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def manifests() -> dict[str, dict[str, Any]]:
-    """Every object that ``kubectl apply -k serve`` makes, by kind."""
+    """Every object that ``kubectl apply -k serve/deploy`` makes, by kind."""
     resources = documents("kustomization.yaml")[0]["resources"]
     return {document["kind"]: document for resource in resources for document in documents(resource)}
 
@@ -151,9 +151,9 @@ def test_every_file_that_a_container_is_told_to_read_is_mounted(compose):
     told = [flag.split("=")[1] for flag in compose["serving"]["entrypoint"] if "_file=" in flag]
     assert len(told) == 3
     for path in told:
-        assert (SERVE / mounted[path]).is_file()
-    assert (SERVE / mounted["/models"]).resolve() == ROOT / "saved_models"
-    assert (SERVE / mounts(compose["nginx"]["volumes"])["/etc/nginx/nginx.conf"]).is_file()
+        assert (DEPLOY / mounted[path]).is_file()
+    assert (DEPLOY / mounted["/models"]).resolve() == ROOT / "saved_models"
+    assert (DEPLOY / mounts(compose["nginx"]["volumes"])["/etc/nginx/nginx.conf"]).is_file()
 
 
 def test_ports_of_the_model_server_are_open_to_this_machine_alone(compose):
@@ -162,7 +162,7 @@ def test_ports_of_the_model_server_are_open_to_this_machine_alone(compose):
 
 def test_nginx_is_open_to_this_machine_alone_unless_an_address_is_given(compose):
     assert compose["nginx"]["ports"] == ["${HTTPS_ADDRESS:-127.0.0.1}:${HTTPS_PORT:-8443}:8443"]
-    assert "| `HTTPS_ADDRESS` |" in (SERVE / "README.md").read_text()
+    assert "| `HTTPS_ADDRESS` |" in (ROOT / "serve" / "README.md").read_text()
 
 
 def health(compose: dict[str, Any], served: str, model: str) -> int:
@@ -196,7 +196,7 @@ def walk(block: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def nginx() -> list[dict[str, Any]]:
     """Every directive of nginx.conf."""
-    (parsed,) = crossplane.parse(str(SERVE / "nginx.conf"), single=True)["config"]
+    (parsed,) = crossplane.parse(str(DEPLOY / "nginx.conf"), single=True)["config"]
     return list(walk(parsed["parsed"]))
 
 
@@ -325,12 +325,12 @@ def test_one_address_cannot_take_every_request_that_nginx_lets_in(nginx):
 
 
 def seconds(directive: str) -> int:
-    (found,) = re.findall(rf"{directive} (\d+)s;", (SERVE / "nginx.conf").read_text())
+    (found,) = re.findall(rf"{directive} (\d+)s;", (DEPLOY / "nginx.conf").read_text())
     return int(found)
 
 
 def test_nginx_passes_on_to_the_ports_on_which_the_model_server_listens(compose):
-    upstreams = re.findall(r"upstream (\w+) \{\s*server (\w+):(\d+);", (SERVE / "nginx.conf").read_text())
+    upstreams = re.findall(r"upstream (\w+) \{\s*server (\w+):(\d+);", (DEPLOY / "nginx.conf").read_text())
     flags = compose["serving"]["entrypoint"]
     assert upstreams == [("rest", "serving", "8501"), ("grpc", "serving", "8500")]
     assert "--rest_api_port=8501" in flags
@@ -343,10 +343,10 @@ def test_nginx_waits_longer_than_the_model_server_does(compose):
 
 
 def test_nginx_reads_the_page_and_the_certificate_where_they_are_mounted(compose):
-    configuration = (SERVE / "nginx.conf").read_text()
+    configuration = (DEPLOY / "nginx.conf").read_text()
     mounted = mounts(compose["nginx"]["volumes"])
     assert f"root {'/usr/share/nginx/html'};" in configuration
-    assert mounted["/usr/share/nginx/html"] == "./web"
+    assert mounted["/usr/share/nginx/html"] == "../web"
     assert "ssl_certificate tls/server.crt;" in configuration  # beside nginx.conf
     assert "/etc/nginx/tls" in mounted
 
@@ -354,12 +354,12 @@ def test_nginx_reads_the_page_and_the_certificate_where_they_are_mounted(compose
 def test_nginx_is_healthy_where_its_container_asks(compose):
     url = compose["nginx"]["healthcheck"]["test"][-1]
     (address, path) = re.fullmatch(r"http://([\d.:]+)(/\w+)", url).groups()
-    assert f"listen {address};" in (SERVE / "nginx.conf").read_text()
-    assert f"location = {path} {{" in (SERVE / "nginx.conf").read_text()
+    assert f"listen {address};" in (DEPLOY / "nginx.conf").read_text()
+    assert f"location = {path} {{" in (DEPLOY / "nginx.conf").read_text()
 
 
 def test_nginx_knows_every_directive_where_it_stands_and_takes_its_arguments():
-    assert crossplane.parse(str(SERVE / "nginx.conf"), single=True, strict=True)["errors"] == []
+    assert crossplane.parse(str(DEPLOY / "nginx.conf"), single=True, strict=True)["errors"] == []
 
 
 # Kubernetes
@@ -367,7 +367,7 @@ def test_nginx_knows_every_directive_where_it_stands_and_takes_its_arguments():
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="needs kubectl, though no cluster")
 def test_kubectl_renders_what_the_files_describe(manifests):
-    done = subprocess.run(["kubectl", "kustomize", str(SERVE)], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["kubectl", "kustomize", str(DEPLOY)], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     rendered = {document["kind"]: document for document in yaml.safe_load_all(done.stdout)}
     assert rendered.keys() == manifests.keys() | {"ConfigMap"}
@@ -376,8 +376,8 @@ def test_kubectl_renders_what_the_files_describe(manifests):
     config = rendered["ConfigMap"]
     assert config["metadata"]["name"].startswith("serving-")  # and a hash of what it holds: a change is a rollout
     for name, text in config["data"].items():
-        source = SERVE / "k8s" / name
-        assert text == (source if source.exists() else SERVE / name).read_text()
+        source = DEPLOY / "k8s" / name
+        assert text == (source if source.exists() else DEPLOY / name).read_text()
     volumes = rendered["Deployment"]["spec"]["template"]["spec"]["volumes"]
     assert config["metadata"]["name"] in {volume.get("configMap", {}).get("name") for volume in volumes}
 
@@ -388,7 +388,7 @@ def test_pods_start_the_server_as_compose_does(compose, container):
 
 def test_the_config_map_holds_every_file_that_the_server_reads(container):
     (generated,) = documents("kustomization.yaml")[0]["configMapGenerator"]
-    assert all((SERVE / path).is_file() for path in generated["files"])
+    assert all((DEPLOY / path).is_file() for path in generated["files"])
     told = {Path(flag.split("=")[1]).name for flag in container["args"] if "_file=" in flag}
     assert {Path(path).name for path in generated["files"]} == told
 
@@ -605,7 +605,7 @@ def fetch_page(served: str, tmp_path: Path) -> Callable[[], subprocess.Completed
     (script,) = (step["run"] for step in steps if step.get("name", "").startswith("The page through nginx"))
     here = script.replace("https://localhost:8443", served)
     assert here.count(served) == 3
-    shutil.copytree(SERVE / "web", tmp_path / "serve" / "web")
+    shutil.copytree(ROOT / "serve" / "web", tmp_path / "serve" / "web")
     return lambda: subprocess.run(["bash", "-e", "-c", here], cwd=tmp_path, capture_output=True, text=True, timeout=60)
 
 

@@ -1,4 +1,4 @@
-"""nginx with serve/nginx.conf, in front of servers that stand in for TensorFlow Serving."""
+"""nginx with serve/deploy/nginx.conf, in front of servers that stand in for TensorFlow Serving."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def free_port() -> int:
 def running_nginx(folder: Path, certificate: Certificate, rest: int, rpc: int) -> Iterator[int]:
     """Runs nginx in ``folder`` and yields its TLS port. ``rest`` and ``rpc`` are the ports of the model server."""
     port, health = free_port(), free_port()
-    configuration = (ROOT / "serve" / "nginx.conf").read_text()
+    configuration = (ROOT / "serve" / "deploy" / "nginx.conf").read_text()
     for written, here in {
         "serving:8501": f"127.0.0.1:{rest}",
         "serving:8500": f"127.0.0.1:{rpc}",

@@ -14,21 +14,21 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.framework import types_pb2
 from tensorflow.core.framework.tensor_pb2 import TensorProto
-from tensorflow_serving.apis.classification_pb2 import ClassificationRequest
 from tensorflow_serving.apis.get_model_status_pb2 import GetModelStatusRequest
 from tensorflow_serving.apis.model_management_pb2 import ReloadConfigRequest
 from tensorflow_serving.apis.predict_pb2 import PredictRequest, PredictResponse
 
-from serve import classifier, inference
 from serve.core import Core
-from serve.grpc_server import start_grpc
 from serve.limits import Limits
 from serve.metrics import Call
-from serve.model_config import ModelConfig
-from serve.repository import LoadedVersion, Repository
-from serve.servable import Signature
-from serve.status import Code, StatusError
-from serve.values import TensorSpec
+from serve.models.model_config import ModelConfig
+from serve.models.predict import METHODS
+from serve.models.predict import predict as answer_to
+from serve.models.repository import Repository
+from serve.models.signature import Signature, TensorSpec
+from serve.models.status import Code, StatusError
+from serve.models.versions import LoadedVersion
+from serve.rpc.services import start_grpc
 
 pytestmark = pytest.mark.server
 
@@ -44,9 +44,8 @@ class Repeating:
         self.width = width
         text, copies = TensorSpec("string", (None,)), TensorSpec("string", (None, width))
         self.signatures = {
-            "serving_default": Signature({"text": text}, {"copies": copies}, {}, {}, inference.PREDICT),
-            "pair": Signature({"a": text, "b": text}, {"copies": copies}, {}, {}, inference.PREDICT),
-            "classify": Signature({"inputs": text}, {"classes": copies}, {}, {}, classifier.CLASSIFY),
+            "serving_default": Signature({"text": text}, {"copies": copies}, {}, {}, METHODS[0]),
+            "pair": Signature({"a": text, "b": text}, {"copies": copies}, {}, {}, METHODS[0]),
         }
 
     def run(self, signature: Signature, inputs: dict[str, np.ndarray], *_: Any) -> dict[str, np.ndarray]:
@@ -238,7 +237,7 @@ def test_reloading_is_off_unless_the_server_is_told_to_allow_it(tmp_path):
 
 
 def answer(message: PredictRequest, limits: Limits, width: int = 1) -> PredictResponse:
-    return inference.predict(LoadedVersion("m", 1, Path(), Repeating(width)), message, limits, Run)
+    return answer_to(LoadedVersion("m", 1, Path(), Repeating(width)), message, limits, Run)
 
 
 class Run:
@@ -306,14 +305,3 @@ def test_a_small_message_that_would_fill_the_memory_is_refused_before_it_is_pars
     sent.inputs["text"].CopyFrom(proto)
     with pytest.raises(StatusError, match=message):
         answer(sent, limits)
-
-
-def test_the_values_of_examples_count():
-    message = ClassificationRequest()
-    message.model_spec.name = "m"
-    message.model_spec.signature_name = "classify"
-    for _ in range(2):
-        message.input.example_list.examples.add().features.feature["x"].int64_list.value.extend([0] * 5)
-    loaded = LoadedVersion("m", 1, Path(), Repeating())
-    with pytest.raises(StatusError, match=r"The request has 10 values, more than 9 \(--max-values\)"):
-        inference.classify(loaded, message, Limits(max_values=9), Run)

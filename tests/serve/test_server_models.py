@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from serve.model_config import All, Latest, ModelConfig, Specific, model_configs, models_in, read_model_configs
-from serve.repository import Repository, State, kept_up_to_date
-from serve.status import Code, StatusError
+from serve.models.model_config import ALL, Latest, ModelConfig, Specific, model_configs, models_in, read_model_configs
+from serve.models.repository import Repository, kept_up_to_date
+from serve.models.status import Code, StatusError
+from serve.models.versions import State
 
 
 class Loaded:
@@ -39,7 +40,7 @@ def publish(folder: Path, *versions: int) -> None:
         (folder / str(version) / "saved_model.pb").write_bytes(b"graph")
 
 
-def serving(folder: Path, policy: Latest | All | Specific | None = None, **labels: int) -> Repository:
+def serving(folder: Path, policy: Latest | Specific | None = None, **labels: int) -> Repository:
     """A repository of one model, ``spa``, whose versions lie in ``folder``."""
     config = ModelConfig("spa", folder, policy or Latest(), labels)
     return Repository(lambda: [config], load)
@@ -58,7 +59,7 @@ def states(repository: Repository, name: str = "spa") -> dict[int, State]:
         (Latest(), [7]),
         (Latest(2), [4, 7]),
         (Latest(9), [2, 4, 7]),
-        (All(), [2, 4, 7]),
+        (ALL, [2, 4, 7]),
         (Specific(frozenset({2, 4, 5})), [2, 4]),
     ],
 )
@@ -193,7 +194,7 @@ def test_a_version_whose_files_stay_is_tried_again_a_few_times(tmp_path, retries
 def test_a_pause_comes_before_each_further_attempt_and_changed_files_start_the_count_anew(tmp_path, monkeypatch):
     publish(tmp_path, 1)
     now = [100.0]
-    monkeypatch.setattr("serve.repository.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("serve.models.repository.time.monotonic", lambda: now[0])
     stubborn = Stubborn(needed=99)
     repository = Repository(lambda: [ModelConfig("spa", tmp_path)], stubborn, retries=1, retry_seconds=60.0)
     repository.start()
@@ -210,7 +211,7 @@ def test_a_pause_comes_before_each_further_attempt_and_changed_files_start_the_c
 
 def test_a_model_that_fails_in_any_way_stops_no_other_and_is_tried_again_after_a_pause(tmp_path, caplog, monkeypatch):
     now = [100.0]
-    monkeypatch.setattr("serve.repository.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("serve.models.repository.time.monotonic", lambda: now[0])
     attempts = []
 
     def exhausted(folder: Path) -> Loaded:
@@ -323,7 +324,7 @@ def test_memory_is_given_back_once_a_version_is_closed(tmp_path, monkeypatch):
     with repository.using("spa") as loaded:
         old = loaded.servable
     was_closed = []
-    monkeypatch.setattr("serve.repository._return_memory", lambda: was_closed.append(old.is_closed))
+    monkeypatch.setattr("serve.models.repository._return_memory", lambda: was_closed.append(old.is_closed))
     publish(tmp_path, 2)
     repository.poll()
     assert was_closed == [True]
@@ -363,7 +364,7 @@ def test_polling_every_0_seconds_polls_never(tmp_path):
 
 def test_a_label_answers_with_the_version_it_points_to(tmp_path):
     publish(tmp_path, 1, 2)
-    repository = serving(tmp_path, All(), stable=1, canary=2)
+    repository = serving(tmp_path, ALL, stable=1, canary=2)
     repository.start()
     with repository.using("spa", label="stable") as stable, repository.using("spa", label="canary") as canary:
         assert (stable.version, canary.version) == (1, 2)
@@ -384,7 +385,7 @@ def test_a_label_may_only_point_to_a_loaded_version(tmp_path):
 
 def test_a_reload_with_an_impossible_label_changes_nothing(tmp_path):
     publish(tmp_path, 1, 2)
-    repository = serving(tmp_path, All(), stable=1)
+    repository = serving(tmp_path, ALL, stable=1)
     repository.start()
     with pytest.raises(StatusError, match="version 3 of model spa"):
         repository.reload([ModelConfig("spa", tmp_path, Latest(), {"stable": 3})])
@@ -397,11 +398,9 @@ def test_a_reload_with_an_impossible_label_changes_nothing(tmp_path):
 def test_a_reload_serves_other_models_and_moves_labels(tmp_path):
     publish(tmp_path / "spa", 1, 2)
     publish(tmp_path / "deu", 5)
-    repository = serving(tmp_path / "spa", All(), stable=1)
+    repository = serving(tmp_path / "spa", ALL, stable=1)
     repository.start()
-    repository.reload(
-        [ModelConfig("spa", tmp_path / "spa", All(), {"stable": 2}), ModelConfig("deu", tmp_path / "deu")]
-    )
+    repository.reload([ModelConfig("spa", tmp_path / "spa", ALL, {"stable": 2}), ModelConfig("deu", tmp_path / "deu")])
     assert repository.available() == [("deu", 5), ("spa", 1), ("spa", 2)]
     with repository.using("spa", label="stable") as stable:
         assert stable.version == 2
@@ -453,7 +452,7 @@ def test_a_file_in_tensorflow_servings_format_lists_models_policies_and_labels(t
     assert read_model_configs(path) == [
         ModelConfig("spa", Path("/models/spa"), Latest(), {}),
         ModelConfig("deu", Path("/models/deu"), Latest(2), {"stable": 3, "canary": 4}),
-        ModelConfig("fra", Path("/models/fra"), All(), {}),
+        ModelConfig("fra", Path("/models/fra"), ALL, {}),
         ModelConfig("ita", Path("/models/ita"), Specific(frozenset({3, 5})), {}),
     ]
 
@@ -473,11 +472,11 @@ def test_a_file_in_tensorflow_servings_format_lists_models_policies_and_labels(t
         ),
         (
             'model_config_list { config { name: "a" base_path: "/a" } }',
-            "Illegal setting neither ModelServerConfig::model_type",
+            "Model a requests unsupported platform ''",
         ),
         (
             'model_config_list { config { name: "a" base_path: "/a" model_platform: "caffe" } }',
-            "Model a requests unsupported platform caffe",
+            "Model a requests unsupported platform 'caffe'",
         ),
         (
             'model_config_list { config { name: "a" base_path: "/a" model_platform: "tensorflow" } '

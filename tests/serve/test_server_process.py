@@ -20,22 +20,18 @@ import httpx
 import numpy as np
 import pytest
 import tensorflow as tf
-from classifier_model import export_classifier
 from prometheus_client.parser import text_string_to_metric_families
 from reverser import export_reverser
-from tensorflow_serving.apis.classification_pb2 import ClassificationRequest
 from tensorflow_serving.apis.get_model_metadata_pb2 import GetModelMetadataRequest, SignatureDefMap
 from tensorflow_serving.apis.get_model_status_pb2 import GetModelStatusRequest
-from tensorflow_serving.apis.inference_pb2 import MultiInferenceRequest
 from tensorflow_serving.apis.model_management_pb2 import ReloadConfigRequest
 from tensorflow_serving.apis.model_service_pb2_grpc import ModelServiceStub
 from tensorflow_serving.apis.predict_pb2 import PredictRequest
-from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
+from tensorflow_serving.apis.prediction_log_pb2 import ClassifyLog, PredictionLog
 from tensorflow_serving.apis.prediction_service_pb2_grpc import PredictionServiceStub
-from tensorflow_serving.apis.regression_pb2 import RegressionRequest
 
-from serve.servable import load_servable
-from serve.status import StatusError
+from serve.models.status import StatusError
+from serve.models.warmup import load_warm
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 2.0
@@ -61,7 +57,6 @@ class Served(NamedTuple):
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     models = tmp_path_factory.mktemp("models")
     export_reverser(models / "rev" / "1")
-    export_classifier(models / "cls" / "1")
     options = ["--enable-monitoring", "--enable-cors-support", "--enable-reload", "--poll-seconds", "0.1"]
     limits = [
         "--rest-api-timeout-in-ms",
@@ -231,7 +226,7 @@ def test_each_failure_over_grpc_has_tensorflow_servings_code_and_message(served,
 @pytest.mark.parametrize(
     "method",
     [
-        *(f"PredictionService/{name}" for name in ("Predict", "Classify", "Regress", "MultiInference")),
+        "PredictionService/Predict",
         "PredictionService/GetModelMetadata",
         "ModelService/GetModelStatus",
         "ModelService/HandleReloadConfigRequest",
@@ -244,9 +239,10 @@ def test_a_message_that_cannot_be_decoded_is_answered_as_grpc_for_cpp_does(serve
     assert caught.value.details() == "The request message could not be decoded"
 
 
-def test_a_method_that_does_not_exist_is_unimplemented(served):
+@pytest.mark.parametrize("method", ["Translate", "Classify", "Regress", "MultiInference"])
+def test_a_method_that_does_not_exist_is_unimplemented(served, method):
     with pytest.raises(grpc.RpcError) as caught:
-        served.channel.unary_unary("/tensorflow.serving.PredictionService/Translate")(b"")
+        served.channel.unary_unary(f"/tensorflow.serving.PredictionService/{method}")(b"")
     assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
 
 
@@ -259,7 +255,7 @@ def test_a_message_beyond_the_limit_is_refused_and_the_connection_lives_on(serve
 
 def test_status_and_metadata_are_answered_over_grpc(served):
     request = GetModelStatusRequest()
-    request.model_spec.name = "cls"
+    request.model_spec.name = "rev"
     (status,) = served.model.GetModelStatus(request).model_version_status
     assert (status.version, status.state, status.status.error_code) == (1, status.AVAILABLE, 0)
     request.model_spec.name = "nope"
@@ -278,74 +274,6 @@ def test_status_and_metadata_are_answered_over_grpc(served):
     metadata.metadata_field.append("x")
     with pytest.raises(grpc.RpcError, match="Metadata field x is not supported"):
         served.prediction.GetModelMetadata(metadata)
-
-
-def classification(*values: float, signature: str = "") -> ClassificationRequest:
-    request = ClassificationRequest()
-    request.model_spec.name = "cls"
-    request.model_spec.signature_name = signature
-    for value in values:
-        request.input.example_list.examples.add().features.feature["x"].float_list.value.append(value)
-    return request
-
-
-def test_examples_are_classified_and_regressed_over_grpc(served):
-    (result,) = served.prediction.Classify(classification(1.5)).result.classifications
-    assert [(each.label, each.score) for each in result.classes] == [("low", -1.5), ("high", 1.5)]
-
-    regression = RegressionRequest()
-    regression.model_spec.name = "cls"
-    regression.model_spec.signature_name = "regress"
-    examples = regression.input.example_list_with_context
-    examples.context.features.feature["x"].float_list.value.append(0.5)
-    examples.examples.add()
-    examples.examples.add().features.feature["x"].float_list.value.append(4.0)
-    answer = served.prediction.Regress(regression)
-    assert [each.value for each in answer.result.regressions] == [1.0, 8.0]
-
-
-@pytest.mark.parametrize(
-    ("request_", "message"),
-    [
-        (classification(), "Input is empty."),
-        (classification(1.5, signature="x"), "No signature was found with the name: x"),
-        (
-            classification(1.5, signature="regress"),
-            "Expected classification signature method_name to be tensorflow/serving/classify. "
-            "Was: tensorflow/serving/regress",
-        ),
-        (classification(*range(8)), "Input inputs has 8 rows, more than 7 (--max-batch-rows): send fewer at a time"),
-    ],
-)
-def test_a_classification_that_does_not_fit_is_refused(served, request_, message):
-    with pytest.raises(grpc.RpcError) as caught:
-        served.prediction.Classify(request_)
-    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-    assert caught.value.details() == message
-
-
-def test_several_inferences_share_their_examples(served):
-    request = MultiInferenceRequest(input=classification(1.5).input)
-    for method, signature in (("classify", ""), ("regress", "regress")):
-        task = request.tasks.add(method_name=f"tensorflow/serving/{method}")
-        task.model_spec.name = "cls"
-        task.model_spec.signature_name = signature
-    classes, values = served.prediction.MultiInference(request).results
-    assert [each.score for each in classes.classification_result.classifications[0].classes] == [-1.5, 1.5]
-    assert values.regression_result.regressions[0].value == 3.0
-    assert values.model_spec.signature_name == "regress"
-
-    request.tasks[1].model_spec.signature_name = ""
-    request.tasks[1].method_name = "tensorflow/serving/classify"
-    with pytest.raises(grpc.RpcError, match="Duplicate evaluation of signature: serving_default"):
-        served.prediction.MultiInference(request)
-    request.tasks[1].model_spec.name = "rev"
-    with pytest.raises(grpc.RpcError, match="must access the same model name"):
-        served.prediction.MultiInference(request)
-    request.tasks[1].model_spec.name = "cls"
-    request.tasks[1].method_name = "tensorflow/serving/predict"
-    with pytest.raises(grpc.RpcError, match="Unsupported signature method_name: tensorflow/serving/predict"):
-        served.prediction.MultiInference(request)
 
 
 # Monitoring, other hosts' pages
@@ -479,29 +407,6 @@ def test_requests_sent_at_once_are_answered_in_their_order(served):
 
 
 @pytest.mark.parametrize(
-    ("request_line", "status", "message"),
-    [
-        ("GET /v1/models/rev?", 404, "Could not find any versions of model rev?"),
-        ("GET http://server/v1/models/rev?", 404, "Could not find any versions of model rev?"),
-        ("POST /v1/models/rev:predict?", 400, "Malformed request: POST /v1/models/rev:predict?"),
-        ("GET /v1/models?", 400, "Malformed request: GET /v1/models?"),
-    ],
-)
-def test_a_question_mark_with_nothing_behind_it_is_part_of_the_path(served, request_line, status, message):
-    said = talk(served, f"{request_line} HTTP/1.1\r\nHost: server\r\nConnection: close\r\n\r\n".encode())
-    assert said.startswith(f"HTTP/1.1 {status} ".encode())
-    assert json.loads(said.partition(b"\r\n\r\n")[2]) == {"error": message}
-
-
-def test_each_of_several_requests_sent_at_once_keeps_its_own_path(served):
-    paths = ("/v1/models/rev?", "/v1/models/cls", "/v1/models/no?")
-    requests = [f"GET {path} HTTP/1.1\r\nHost: server\r\n" for path in paths]
-    said = talk(served, ("\r\n".join(requests) + "Connection: close\r\n\r\n").encode())
-    first, second, third = (said.find(part) for part in (b"model rev?", b"model_version_status", b"model no?"))
-    assert 0 < first < second < third
-
-
-@pytest.mark.parametrize(
     ("request_", "status"),
     [
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400),
@@ -612,12 +517,10 @@ def test_another_list_of_models_is_served_on_request(served):
     request = ReloadConfigRequest()
     config = request.config.model_config_list.config
     config.add(name="again", base_path=str(served.models / "rev"), model_platform="tensorflow")
-    for name in ("rev", "cls"):
-        config.add(name=name, base_path=str(served.models / name), model_platform="tensorflow")
+    labelled = config.add(name="rev", base_path=str(served.models / "rev"), model_platform="tensorflow")
     served.model.HandleReloadConfigRequest(request)
     assert served.http.post("/v1/models/again:predict", content=BODY).status_code == 200
 
-    (_, labelled, _) = config
     labelled.version_labels["stable"] = 77
     with pytest.raises(grpc.RpcError, match="version 77 of model rev, which is not currently available") as caught:
         served.model.HandleReloadConfigRequest(request)
@@ -659,7 +562,10 @@ def log(request: PredictRequest) -> bytes:
 
 def test_a_version_is_warmed_up_with_the_requests_it_brings(reverser, tmp_path):
     folder = with_warm_up(reverser, tmp_path / "1", *[log(predict_request("uno", *["dos"] * 300))] * 2)
-    load_servable(folder).close()
+    load_warm(folder).close()
+
+
+CLASSIFY_LOG = PredictionLog(classify_log=ClassifyLog()).SerializeToString()
 
 
 @pytest.mark.parametrize(
@@ -671,16 +577,17 @@ def test_a_version_is_warmed_up_with_the_requests_it_brings(reverser, tmp_path):
         ),
         ([b"\xff"], "Failed to parse warmup record"),
         ([PredictionLog().SerializeToString()], "Unsupported log_type for warmup"),
+        ([CLASSIFY_LOG], "Unsupported log_type for warmup: classify_log"),
         ([log(predict_request("a"))] * 1001, r"Number of warmup records exceeds the maximum \(1000\)"),
     ],
 )
 def test_a_failing_warm_up_request_fails_the_load(reverser, tmp_path, records, message):
     with pytest.raises(StatusError, match=message):
-        load_servable(with_warm_up(reverser, tmp_path / "1", *records))
+        load_warm(with_warm_up(reverser, tmp_path / "1", *records))
 
 
 def test_warm_up_data_of_another_format_fails_the_load(reverser, tmp_path):
     folder = with_warm_up(reverser, tmp_path / "1")
     (folder / "assets.extra" / "tf_serving_warmup_requests").write_bytes(b"not a record file, but long enough")
     with pytest.raises(StatusError, match="Please verify your warmup data is in TFRecord format"):
-        load_servable(folder)
+        load_warm(folder)

@@ -11,8 +11,8 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from serve.repository import Repository
-from serve.status import StatusError
+from ..models.repository import Repository
+from ..models.status import StatusError
 
 CONFIG = "config.json"
 MANIFEST = Path("assets.extra", "manifest.json")

@@ -10,46 +10,26 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import enum
 import gc
 import logging
 import platform
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from serve.model_config import ModelConfig, version_folders
-from serve.status import Code, StatusError, invalid
+from .model_config import ModelConfig, version_folders
+from .status import Code, StatusError, invalid
+from .versions import LoadedVersion, State, VersionStatus
 
 if TYPE_CHECKING:
-    from serve.servable import Servable
+    from .servable import Servable
 
 logger = logging.getLogger(__name__)
 
 Fingerprint = frozenset[tuple[str, int, int]]
 """Path, bytes and time of change (ns) of every file of a version: equal when nobody has touched it."""
-
-
-class State(enum.Enum):
-    """Where a version stands between the decision to serve it and its end."""
-
-    START = "START"
-    LOADING = "LOADING"
-    AVAILABLE = "AVAILABLE"
-    UNLOADING = "UNLOADING"
-    END = "END"
-
-
-class VersionStatus(NamedTuple):
-    """A version's state; one that could not be loaded ENDs with the reason."""
-
-    version: int
-    state: State
-    code: Code
-    message: str
 
 
 class _Failure(NamedTuple):
@@ -61,21 +41,6 @@ class _Failure(NamedTuple):
     """How often it has been tried again since these files were new."""
     retry_at: float
     """Seconds of the monotonic clock."""
-
-
-class LoadedVersion:
-    """A version that answers requests."""
-
-    def __init__(self, name: str, version: int, folder: Path, servable: Servable) -> None:
-        self.name = name
-        self.version = version
-        self.folder = folder
-        """Where it was loaded from."""
-        self.servable = servable
-        self.users = 0
-        """Requests under way."""
-        self.is_retired = False
-        """Whether no further request will find it."""
 
 
 class Repository:
@@ -318,20 +283,19 @@ def kept_up_to_date(repository: Repository, seconds: float) -> Iterator[None]:
     stopped = threading.Event()
 
     def keep_polling() -> None:
-        with ThreadPoolExecutor(1, "poll") as thread:
-            while not stopped.wait(seconds):
-                if error := thread.submit(repository.poll).exception():  # a defect there is no reason to poll no more
-                    logger.error("Polling failed", exc_info=error)
+        while not stopped.wait(seconds or None):
+            try:
+                repository.poll()
+            except Exception:  # a defect must not end the polling
+                logger.exception("Polling failed")
 
     poller = threading.Thread(target=keep_polling, name="poller")
-    if seconds:
-        poller.start()
+    poller.start()
     try:
         yield
     finally:
         stopped.set()
-        if seconds:
-            poller.join()
+        poller.join()
 
 
 def _fingerprint(folder: Path) -> Fingerprint:

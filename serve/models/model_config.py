@@ -11,12 +11,13 @@ Either every child of a folder is a model in its newest version, or a file in Te
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from serve.status import Code, StatusError, invalid
+from .status import Code, StatusError, invalid
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -36,13 +37,8 @@ class Latest:
         return set(sorted(versions)[-self.number :])
 
 
-@dataclass(frozen=True)
-class All:
-    """Every version."""
-
-    def choose(self, versions: Iterable[int]) -> set[int]:
-        """Those of ``versions`` that are to be served."""
-        return set(versions)
+ALL = Latest(sys.maxsize)
+"""Every version."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +57,7 @@ class ModelConfig(NamedTuple):
 
     name: str
     base_path: Path
-    policy: Latest | All | Specific = Latest()
+    policy: Latest | Specific = Latest()
     labels: Mapping[str, int] = {}
 
 
@@ -152,20 +148,16 @@ def model_configs(config: ModelServerConfig) -> list[ModelConfig]:
 
 def _require_platform(model: Message) -> None:
     platform = PLATFORM if model.model_type == 1 else model.model_platform
-    if not platform:
-        raise invalid(
-            "Illegal setting neither ModelServerConfig::model_type (deprecated) nor ModelServerConfig::model_platform."
-        )
     if platform != PLATFORM:
-        raise invalid(f"Model {model.name} requests unsupported platform {platform}")
+        raise invalid(f"Model {model.name} requests unsupported platform {platform!r}")
 
 
-def _policy(policy: Message) -> Latest | All | Specific:
+def _policy(policy: Message) -> Latest | Specific:
     choice = policy.WhichOneof("policy_choice")
     if choice in (None, "latest"):
         return Latest(max(1, policy.latest.num_versions))
     if choice == "all":
-        return All()
+        return ALL
     if choice == "specific":
         return Specific(frozenset(policy.specific.versions))
     raise StatusError(Code.UNIMPLEMENTED, f"Version policy {choice} is not served here: use latest, all or specific")

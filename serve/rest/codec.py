@@ -16,11 +16,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from serve import json_text
-from serve.json_text import Json, echo
-from serve.limits import Limits, require_few_rows, require_within
-from serve.status import StatusError, invalid
-from serve.values import INTEGERS, Tensors, TensorSpec, is_base64, to_array, value_reader
+from ..limits import Limits, require_few_rows, require_within
+from ..models.signature import Tensors, TensorSpec, shape_text
+from ..models.status import StatusError, invalid
+from . import json_text
+from .json_text import Json, echo
+from .values import INTEGERS, is_base64, to_array, value_reader
 
 
 class Layout(enum.Enum):
@@ -79,13 +80,11 @@ def read_inputs(request: Request, specs: Mapping[str, TensorSpec], limits: Limit
         if not instances:
             raise invalid(f"JSON Value: {echo(document)} No values in 'instances' array")
         require_few_rows(limits, min(specs), len(instances))
-        return _within(limits, Inputs(_read_rows(instances, specs), Layout.ROWS))
-    if "inputs" in document:
-        return _within(limits, Inputs(_read_columns(document["inputs"], specs, limits), Layout.COLUMNS))
-    raise invalid("Missing 'inputs' or 'instances' key")
-
-
-def _within(limits: Limits, inputs: Inputs) -> Inputs:
+        inputs = Inputs(_read_rows(instances, specs), Layout.ROWS)
+    elif "inputs" in document:
+        inputs = Inputs(_read_columns(document["inputs"], specs, limits), Layout.COLUMNS)
+    else:
+        raise invalid("Missing 'inputs' or 'instances' key")
     for name, tensor in inputs.tensors.items():
         require_within(limits, name, tensor)
     return inputs
@@ -165,7 +164,7 @@ def _append_row(columns: dict[str, _Leaves], name: str, row: _Leaves) -> None:
     if len(row.values) != expected:
         raise invalid(f"Expecting tensor size: {expected} but got: {len(row.values)}")
     if row.shape != column.shape:
-        raise invalid(f"Expecting shape {_shape_text(column.shape)} but got: {_shape_text(row.shape)}")
+        raise invalid(f"Expecting shape {shape_text(column.shape)} but got: {shape_text(row.shape)}")
     column.values.extend(row.values)
 
 
@@ -210,26 +209,30 @@ def _is_named(row: Json) -> bool:
     return isinstance(row, dict) and not is_base64(row)
 
 
-def _shape_text(shape: tuple[int, ...]) -> str:
-    return f"[{','.join(map(str, shape))}]"
-
-
 # Writing
 
 
 def write_outputs(outputs: Tensors, layout: Layout) -> bytes:
-    """The answer's JSON document: ``predictions`` for rows, ``outputs`` for columns; one output goes without its name.
+    """The answer's JSON document: ``predictions`` for rows, ``outputs`` for columns. A single output has no name.
 
     Raises:
         StatusError: INVALID_ARGUMENT for outputs that cannot be cut into rows, and for types JSON cannot express.
     """
     if not outputs:
         raise invalid("Cannot convert empty tensor map to JSON")
-    write = _write_rows if layout is Layout.ROWS else _write_columns
-    return json_text.to_bytes(write(dict(sorted(outputs.items()))))
+    ordered = dict(sorted(outputs.items()))
+    if layout is Layout.ROWS:
+        _require_rows(ordered)
+    columns = {name: _nested_list(name, tensor) for name, tensor in ordered.items()}
+    values: Json = next(iter(columns.values())) if len(columns) == 1 else columns
+    if layout is Layout.COLUMNS:
+        return json_text.write({"outputs": values})
+    if len(columns) > 1:
+        values = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return json_text.write({"predictions": values})
 
 
-def _write_rows(outputs: Tensors) -> str:
+def _require_rows(outputs: Tensors) -> None:
     batch_size: int | None = None
     for name, tensor in outputs.items():
         if tensor.ndim == 0:
@@ -237,68 +240,21 @@ def _write_rows(outputs: Tensors) -> str:
         if batch_size not in (None, len(tensor)):
             raise invalid(f"Tensor name: {name} has inconsistent batch size: {len(tensor)} expecting: {batch_size}")
         batch_size = len(tensor)
-    columns = {
-        name: _nested(_value_texts(name, tensor), tensor.shape, 1, _one_line) for name, tensor in outputs.items()
-    }
-    if not batch_size:
-        return _object(["predictions"], ["[]"], 0)
-    if len(columns) == 1:
-        rows = ", ".join(next(iter(columns.values())))
-    else:
-        pad = " " * 8
-        rows = f"\n{pad}" + f",\n{pad}".join(
-            _object(list(columns), row, 2) for row in zip(*columns.values(), strict=True)
-        )
-    return _object(["predictions"], [f"[{rows}\n    ]"], 0)
 
 
-def _write_columns(outputs: Tensors) -> str:
-    depth = 1 if len(outputs) == 1 else 2  # how far the arrays are indented
-
-    def text(name: str, tensor: np.ndarray) -> str:
-        return _nested(_value_texts(name, tensor), tensor.shape, 0, lambda t, level: _lines(t, depth + level))[0]
-
-    texts = [text(name, tensor) for name, tensor in outputs.items()]
-    return _object(["outputs"], texts if len(texts) == 1 else [_object(list(outputs), texts, 1)], 0)
-
-
-def _value_texts(name: str, tensor: np.ndarray) -> list[str]:
-    """The JSON text of each value of ``tensor``, flat."""
-    values = tensor.ravel()
-    if tensor.dtype in (np.float32, np.float64):
-        return json_text.decimals(values)
-    if tensor.dtype == object:
-        if name.endswith("_bytes"):
-            return [f'{{"b64": "{base64.b64encode(value).decode("ascii")}"}}' for value in values]
-        return [json_text.quoted(json_text.to_text(value)) for value in values]
-    if tensor.dtype == bool:
-        return ["true" if value else "false" for value in values]
-    if tensor.dtype.name in INTEGERS:
-        return [str(value) for value in values.tolist()]
-    type_text = "half" if tensor.dtype == np.float16 else tensor.dtype.name
-    raise invalid(f"Failed to write JSON value for tensor type: {type_text}")
+def _nested_list(name: str, tensor: np.ndarray) -> Json:
+    """``tensor`` as nested lists of JSON values."""
+    flat = tensor.ravel()
+    if tensor.dtype == np.float32:
+        flat = np.array(json_text.shortest(flat), np.float64)
+    elif tensor.dtype == object:
+        write = _base64 if name.endswith("_bytes") else json_text.to_text
+        flat = np.array([write(value) for value in flat], object)
+    elif tensor.dtype.name not in ("bool", "float64", *INTEGERS):
+        type_text = "half" if tensor.dtype == np.float16 else tensor.dtype.name
+        raise invalid(f"Failed to write JSON value for tensor type: {type_text}")
+    return flat.reshape(tensor.shape).tolist()
 
 
-def _nested(
-    texts: list[str], shape: tuple[int, ...], first_axis: int, join: Callable[[list[str], int], str]
-) -> list[str]:
-    """``texts`` joined into arrays along every axis from the last to ``first_axis``."""
-    for axis in reversed(range(first_axis, len(shape))):
-        size = shape[axis]
-        texts = [join(texts[i * size : (i + 1) * size], axis) for i in range(math.prod(shape[:axis]))]
-    return texts
-
-
-def _one_line(texts: list[str], level: int) -> str:
-    return f"[{', '.join(texts)}]"
-
-
-def _lines(texts: list[str], depth: int) -> str:
-    pad = " " * 4 * depth
-    return f"[\n{pad}    " + f",\n{pad}    ".join(texts) + f"\n{pad}]" if texts else "[]"
-
-
-def _object(keys: list[str], texts: list[str] | tuple[str, ...], depth: int) -> str:
-    pad = " " * 4 * depth
-    members = (f"{json_text.quoted(key)}: {text}" for key, text in zip(keys, texts, strict=True))
-    return f"{{\n{pad}    " + f",\n{pad}    ".join(members) + f"\n{pad}}}"
+def _base64(value: bytes) -> dict[str, str]:
+    return {"b64": base64.b64encode(value).decode("ascii")}

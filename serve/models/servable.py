@@ -6,31 +6,18 @@ import contextlib
 import importlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import DecodeError
 
-from serve.status import Code, StatusError, invalid
-from serve.values import SERVING_DEFAULT, Tensors, TensorSpec
+from .signature import SERVING_DEFAULT, Signature, Tensors, TensorSpec, shape_text
+from .status import Code, StatusError, invalid
 
 _LOAD_FAILURES = (OSError, RuntimeError, ValueError, TypeError, LookupError, AttributeError, DecodeError)
 """What TensorFlow's loader raises, beside its own errors, for files that are missing, cut short or of another kind."""
-
-
-class Signature(NamedTuple):
-    """One entry point of the graph: what is fed and fetched under which names."""
-
-    inputs: Mapping[str, TensorSpec]
-    outputs: Mapping[str, TensorSpec]
-    feeds: Mapping[str, str]
-    """Input name to the graph's tensor name."""
-    fetches: Mapping[str, str]
-    """Output name to the graph's tensor name."""
-    method_name: str
-    """tensorflow/serving/predict, classify or regress."""
 
 
 class Servable:
@@ -90,13 +77,12 @@ class Servable:
 
 
 def load_servable(folder: Path) -> Servable:
-    """Loads the SavedModel in ``folder`` under the tag ``serve`` into a new graph and session, and warms it up.
+    """Loads the SavedModel in ``folder`` under the tag ``serve`` into a new graph and session.
 
     A SavedModel is a program that runs with the server's rights: load only those from a source that you trust.
 
     Raises:
-        StatusError: ``folder`` holds no SavedModel, a damaged one, or one whose operations are not known here; or a
-            warm-up request failed.
+        StatusError: ``folder`` holds no SavedModel, a damaged one, or one whose operations are not known here.
     """
     importlib.import_module("tensorflow_text")  # registers the SentencePiece operations that exports contain
     session = tf.compat.v1.Session(graph=tf.Graph())
@@ -106,7 +92,6 @@ def load_servable(folder: Path) -> Servable:
             meta_graph = tf.compat.v1.saved_model.load(session, ["serve"], str(folder))
             servable = Servable(session, meta_graph.signature_def)
             session.graph.finalize()
-            _warm_up(servable, folder)
         except tf.errors.OpError as error:
             raise _status_error(error) from error
         except _LOAD_FAILURES as error:
@@ -114,14 +99,6 @@ def load_servable(folder: Path) -> Servable:
             raise StatusError(code, f"Could not load {folder}: {error}") from error
         on_failure.pop_all()
     return servable
-
-
-def _warm_up(servable: Servable, folder: Path) -> None:
-    requests = folder / "assets.extra" / "tf_serving_warmup_requests"
-    if requests.exists():
-        from serve.warmup import warm_up  # the one reason for a REST server to need tensorflow-serving-api
-
-        warm_up(servable, requests)
 
 
 def _signature(definition: Any) -> Signature:
@@ -152,11 +129,6 @@ def _require_shape(name: str, shape: tuple[int, ...], declared: tuple[int | None
     if len(shape) != len(declared) or any(d not in (None, s) for s, d in zip(shape, declared, strict=True)):
         expected = ",".join("?" if size is None else str(size) for size in declared)
         raise invalid(f"Shape of input {name}: expected [{expected}], received {shape_text(shape)}")
-
-
-def shape_text(shape: tuple[int, ...]) -> str:
-    """``shape`` as a message names it: [2,3]."""
-    return f"[{','.join(map(str, shape))}]"
 
 
 def _array(value: Any, dtype: str) -> np.ndarray:

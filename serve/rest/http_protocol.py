@@ -6,24 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-import h11
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
-
-RAW_TARGET = "raw_target"
-"""Key of the request's target, byte for byte, in the scope's state: ASGI's own keys leave out a bare "?" at its end."""
-
-
-class _Connection(h11.Connection):
-    """Remembers the target of the request that it read last."""
-
-    target = b""
-
-    def next_event(self) -> Any:
-        event = super().next_event()
-        if isinstance(event, h11.Request):
-            self.target = event.target
-        return event
 
 
 class _Timer:
@@ -50,8 +34,7 @@ def timed_protocol(seconds: float, connections: int, refusal: ASGIApp) -> type[a
     """A protocol that closes the connection of a client that takes too long to send headers or to read an answer.
 
     The two have a timer each, because both can happen at once: a client may send its next request while it does not
-    read the answer to the last one. The application limits the time for bodies. The application finds each request's
-    target under RAW_TARGET in the scope's state.
+    read the answer to the last one. The application limits the time for bodies.
 
     Args:
         seconds: Time for the headers of a request, from the end of the last answer; and for reading an answer, from
@@ -65,14 +48,8 @@ def timed_protocol(seconds: float, connections: int, refusal: ASGIApp) -> type[a
 
         def __init__(self, *arguments: Any, **named: Any) -> None:
             super().__init__(*arguments, **named)
-            self.conn = self._recorder = _Connection(h11.SERVER)
             self._headers_timer = _Timer(seconds, self._abort)
             self._reading_timer = _Timer(seconds, self._abort)
-
-        def handle_events(self) -> None:
-            super().handle_events()
-            if self.scope is not None:  # of the request that is answered now: h11 reads no further one before
-                self.scope["state"][RAW_TARGET] = self._recorder.target
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)

@@ -54,33 +54,22 @@ _HTTP = {
 
 
 class StatusError(Exception):
-    """A request or a load that failed: a code for the machine, a message for the reader."""
+    """A request or a load that failed: a code for the machine, a message for the reader.
 
-    def __init__(self, code: Code, message: str) -> None:
+    Args:
+        code: The canonical code.
+        message: What is wrong.
+        http: HTTP status of the answer. By default that of ``code``.
+    """
+
+    def __init__(self, code: Code, message: str, http: int | None = None) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
-
-    @property
-    def http(self) -> int:
-        """The HTTP status of the answer."""
-        return self.code.http
+        self.http = http or code.http
 
     def __str__(self) -> str:
         return f"{self.code.name}: {self.message}"
-
-
-class BodyError(StatusError):
-    """A body that HTTP itself has a status for: one that is too large, or too slow in coming."""
-
-    def __init__(self, http: int, code: Code, message: str) -> None:
-        super().__init__(code, message)
-        self._http = http
-
-    @property
-    def http(self) -> int:
-        """The HTTP status of the answer."""
-        return self._http
 
 
 def invalid(message: str) -> StatusError:

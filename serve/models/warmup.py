@@ -9,11 +9,11 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
 
-from serve import inference
-from serve.limits import Limits
-from serve.repository import LoadedVersion
-from serve.servable import Servable
-from serve.status import Code, StatusError, invalid
+from ..limits import Limits
+from .predict import predict
+from .servable import Servable, load_servable
+from .status import Code, StatusError, invalid
+from .versions import LoadedVersion
 
 MAX_RECORDS = 1000
 SECONDS = 300.0
@@ -23,40 +23,49 @@ _LIMITS = Limits(max_batch_rows=2**31, max_text_bytes=2**31, max_values=2**31, m
 """The file is the model author's, not a client's."""
 
 
+REQUESTS = Path("assets.extra", "tf_serving_warmup_requests")
+"""Where a version's folder holds its warm-up requests."""
+
+
+def load_warm(folder: Path) -> Servable:
+    """Loads the SavedModel in ``folder`` and answers the warm-up requests that it brings along.
+
+    Raises:
+        StatusError: it could not be loaded, or a warm-up request failed.
+    """
+    servable = load_servable(folder)
+    if (folder / REQUESTS).exists():
+        try:
+            warm_up(servable, folder / REQUESTS)
+        except BaseException:
+            servable.close()
+            raise
+    return servable
+
+
 def warm_up(servable: Servable, path: Path) -> None:
     """Answers each request in ``path``, a TFRecord file of ``PredictionLog``.
 
     Raises:
-        StatusError: a request failed, which fails the whole load; there are too many; or it is no such file.
+        StatusError: a request failed or is not a predict request, there are too many, or the file is not readable.
     """
     loaded = LoadedVersion("", 0, path.parents[1], servable)
     try:
         for count, record in enumerate(tf.data.TFRecordDataset(str(path)).as_numpy_iterator()):
             if count >= MAX_RECORDS:
                 raise invalid(f"Number of warmup records exceeds the maximum ({MAX_RECORDS}) at {path}")
-            _answer(loaded, _parsed(record, path))
+            _answer(loaded, record, path)
     except tf.errors.DataLossError as error:
         advice = "Please verify your warmup data is in TFRecord format."
         raise StatusError(Code.DATA_LOSS, f"{error.message}. {advice}") from error
 
 
-def _parsed(record: bytes, path: Path) -> PredictionLog:
+def _answer(loaded: LoadedVersion, record: bytes, path: Path) -> None:
     try:
-        return PredictionLog.FromString(record)
+        log = PredictionLog.FromString(record)
     except DecodeError as error:
         raise invalid(f"Failed to parse warmup record: {record[:100]!r} from {path}") from error
-
-
-def _answer(loaded: LoadedVersion, log: PredictionLog) -> None:
     kind = log.WhichOneof("log_type")
-    rest = _LIMITS, lambda: contextlib.nullcontext(SECONDS)
-    if kind == "predict_log":
-        inference.predict(loaded, log.predict_log.request, *rest)
-    elif kind == "classify_log":
-        inference.classify(loaded, log.classify_log.request, *rest)
-    elif kind == "regress_log":
-        inference.regress(loaded, log.regress_log.request, *rest)
-    elif kind == "multi_inference_log":
-        inference.multi_infer(loaded, log.multi_inference_log.request, *rest)
-    else:
+    if kind != "predict_log":
         raise StatusError(Code.UNIMPLEMENTED, f"Unsupported log_type for warmup: {kind}")
+    predict(loaded, log.predict_log.request, _LIMITS, lambda: contextlib.nullcontext(SECONDS))

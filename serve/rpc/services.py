@@ -16,7 +16,6 @@ import anyio.to_thread
 import grpc
 from google.protobuf.message import DecodeError, Message
 from grpc.aio import ServicerContext
-from tensorflow_serving.apis.classification_pb2 import ClassificationRequest
 from tensorflow_serving.apis.get_model_metadata_pb2 import (
     GetModelMetadataRequest,
     GetModelMetadataResponse,
@@ -27,21 +26,16 @@ from tensorflow_serving.apis.get_model_status_pb2 import (
     GetModelStatusResponse,
     ModelVersionStatus,
 )
-from tensorflow_serving.apis.inference_pb2 import MultiInferenceRequest
 from tensorflow_serving.apis.model_management_pb2 import ReloadConfigRequest, ReloadConfigResponse
 from tensorflow_serving.apis.model_pb2 import ModelSpec
 from tensorflow_serving.apis.predict_pb2 import PredictRequest
-from tensorflow_serving.apis.regression_pb2 import RegressionRequest
 
-from serve import inference
-from serve.core import Core
-from serve.json_text import to_bytes
-from serve.limits import Limits
-from serve.metrics import Call
-from serve.model_config import model_configs
-from serve.repository import LoadedVersion
-from serve.status import Code, StatusError, invalid
-from serve.values import SERVING_DEFAULT
+from ..core import Core
+from ..metrics import Call
+from ..models.model_config import model_configs
+from ..models.predict import predict
+from ..models.signature import SERVING_DEFAULT
+from ..models.status import Code, StatusError, invalid
 
 Request = TypeVar("Request", bound=Message)
 
@@ -94,7 +88,7 @@ async def start_grpc(core: Core, address: str, *, can_reload: bool = False) -> t
 
 
 class Services(grpc.GenericRpcHandler):
-    """PredictionService, which answers inference requests in worker threads, and ModelService.
+    """PredictionService without Classify, Regress and MultiInference, and ModelService. Predict runs in worker threads.
 
     To gRPC every method is one that takes a stream of messages: only then does it leave it to the method to receive
     them. Clients cannot tell.
@@ -105,12 +99,7 @@ class Services(grpc.GenericRpcHandler):
         self._can_reload = can_reload
         self._receiving = asyncio.Semaphore(core.limits.concurrency + core.limits.queue)
         self._methods: dict[str, Callable[[Messages, float], Awaitable[bytes]]] = {
-            f"{PREDICTION}Predict": self._inference("Predict", PredictRequest, inference.predict),
-            f"{PREDICTION}Classify": self._inference("Classify", ClassificationRequest, inference.classify),
-            f"{PREDICTION}Regress": self._inference("Regress", RegressionRequest, inference.regress),
-            f"{PREDICTION}MultiInference": self._inference(
-                "MultiInference", MultiInferenceRequest, inference.multi_infer
-            ),
+            f"{PREDICTION}Predict": self._predict,
             f"{PREDICTION}GetModelMetadata": self._metadata,
             f"{MODEL}GetModelStatus": self._status,
             f"{MODEL}HandleReloadConfigRequest": self._reload,
@@ -160,30 +149,22 @@ class Services(grpc.GenericRpcHandler):
             raise StatusError(Code.RESOURCE_EXHAUSTED, f"Received message larger than max {sizes}")
         return _decoded(kind, encoded)
 
-    def _inference(
-        self,
-        api: str,
-        kind: type[Request],
-        method: Callable[[LoadedVersion, Request, Limits, inference.Running], Message],
-    ) -> Callable[[Messages, float], Awaitable[bytes]]:
+    async def _predict(self, messages: Messages, seconds: float) -> bytes:
+        """The outputs of a signature."""
         core = self._core
+        async with core.admit(Call("Predict", "GRPC"), seconds) as ticket:
+            encoded = await self._receive(messages, seconds)
+            ticket.hold(len(encoded))
 
-        async def answer(messages: Messages, seconds: float) -> bytes:
-            async with core.admit(Call(api, "GRPC"), seconds) as ticket:
-                encoded = await self._receive(messages, seconds)
-                ticket.hold(len(encoded))
+            def work() -> bytes:
+                request = _decoded(PredictRequest, encoded)
+                spec = _spec(request)
+                with core.repository.using(*_target(spec)) as loaded:
+                    signature_name = spec.signature_name or SERVING_DEFAULT
+                    ticket.found(loaded, signature_name if signature_name in loaded.servable.signatures else "")
+                    return predict(loaded, request, core.limits, ticket.running).SerializeToString()
 
-                def work() -> bytes:
-                    request = _decoded(kind, encoded)
-                    spec = _spec(request)
-                    with core.repository.using(*_target(spec)) as loaded:
-                        signature_name = spec.signature_name or SERVING_DEFAULT
-                        ticket.found(loaded, signature_name if signature_name in loaded.servable.signatures else "")
-                        return method(loaded, request, core.limits, ticket.running).SerializeToString()
-
-                return await ticket.take_turn(work)
-
-        return answer
+            return await ticket.take_turn(work)
 
     async def _metadata(self, messages: Messages, seconds: float) -> bytes:
         """The signatures of a version."""
@@ -238,8 +219,6 @@ def _decoded(kind: type[Request], encoded: bytes) -> Request:
 
 def _spec(request: Any) -> ModelSpec:
     """The model that ``request`` is about."""
-    if isinstance(request, MultiInferenceRequest):
-        return request.tasks[0].model_spec if request.tasks else ModelSpec()
     if not request.HasField("model_spec"):
         raise invalid("Missing ModelSpec")
     return request.model_spec
@@ -264,4 +243,4 @@ async def _abort(context: ServicerContext, error: StatusError) -> NoReturn:
 
 def _text(message: str) -> str:
     """``message``, cut, without the bytes in it that are no UTF-8, which protocol buffers refuse."""
-    return to_bytes(message)[:MAX_MESSAGE].decode("utf-8", "replace")
+    return message.encode("utf-8", "surrogateescape")[:MAX_MESSAGE].decode("utf-8", "replace")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import re
 import zlib
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import unquote
 
 import anyio
@@ -19,26 +18,20 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from serve import codec, examples
-from serve.core import Core, Ticket
-from serve.http_protocol import RAW_TARGET
-from serve.json_text import quoted, to_bytes, to_text
-from serve.limits import Limits, require_few_values, require_within
-from serve.metrics import METRICS_PATH, Call, Metrics
-from serve.page import PageFiles
-from serve.repository import VersionStatus
-from serve.status import BodyError, Code, StatusError, invalid
-from serve.values import SERVING_DEFAULT
+from ..core import Core, Ticket
+from ..limits import Limits, require_few_values
+from ..metrics import METRICS_PATH, Call, Metrics
+from ..models.signature import SERVING_DEFAULT
+from ..models.status import Code, StatusError, invalid
+from . import codec, json_text
+from .json_text import to_text
+from .page import PageFiles
 
 _NAME = r"/v1/models/(?P<name>[^/:]+)"
 _VERSION = r"(?:/versions/(?P<version>[0-9]+)|/labels/(?P<label>[^/:]+))?"
 _INFERENCE = re.compile(rf"(?i:{_NAME}{_VERSION}:(?P<method>predict|classify|regress))")
 _STATUS = re.compile(rf"(?i:{_NAME}{_VERSION}(?P<metadata>/metadata)?)")
-_NAMELESS = re.compile(r"(?i:/v1/models(?:/versions/[0-9]+|/labels/[^/:]+)?(?:/metadata)?)")
 _AUTHORITY = re.compile(r"(?i:https?://[^/?]*)")
-
-_MAX_MEMBERS = 100
-"""Gzip members of one body: what follows each is copied, so that many tiny ones would take long."""
 
 _CORS = {
     "Access-Control-Allow-Origin": "*",
@@ -127,31 +120,42 @@ class RestApi:
         if request.method == "GET" and (match := _STATUS.fullmatch(path)):
             target = _target(match)
             return _json(self._metadata(target) if match["metadata"] else self._status(target))
-        if request.method == "GET" and _NAMELESS.fullmatch(path):
-            raise invalid("Missing model name in request.")
         if request.method == "OPTIONS" and request.headers.get("origin", "").startswith(("http://", "https://")):
             return _json(b"")
         raise invalid(f"Malformed request: {request.method} {path}")
 
     def _status(self, target: Target) -> bytes:
         # TensorFlow Serving does not look at the label here: it answers all versions
-        statuses = [_status_document(each) for each in self._core.repository.status(target.name, target.version)]
-        return _indented({"model_version_status": statuses})
+        statuses = [
+            {
+                "version": str(status.version),
+                "state": status.state.value,
+                "status": {"error_code": status.code.name, "error_message": status.message},
+            }
+            for status in self._core.repository.status(target.name, target.version)
+        ]
+        return json_text.write({"model_version_status": statuses})
 
     def _metadata(self, target: Target) -> bytes:
         with self._core.repository.using(*target) as loaded:
             model_spec = {"name": loaded.name, "signature_name": "", "version": str(loaded.version)}
             definitions = {"signature_def": loaded.servable.signature_definitions()}
-        return _indented({"model_spec": model_spec, "metadata": {"signature_def": definitions}})
+        return json_text.write({"model_spec": model_spec, "metadata": {"signature_def": definitions}})
 
     async def _infer(self, request: Request, target: Target, method: str) -> bytes:
-        """The answer to a predict, classify or regress request."""
-        work = {"predict": self._predict, "classify": self._classify, "regress": self._regress}[method]
+        """The answer to a predict request."""
+        if method != "predict":
+            with self._core.repository.using(*target):
+                raise invalid(f"Method :{method} is not supported. Use :predict.")
         async with self._core.admit(Call(method, "REST"), self._limits.seconds) as ticket:
             body = await _read_body(request, self._limits, ticket)
             is_packed = "gzip" in request.headers.get("content-encoding", "").lower()
+
+            def work() -> bytes:
+                return self._predict(_unpacked(body, self._limits, is_packed), target, ticket)
+
             async with _while_waited_for(request):
-                return await ticket.take_turn(lambda: work(_unpacked(body, self._limits, is_packed), target, ticket))
+                return await ticket.take_turn(work)
 
     def _predict(self, body: bytes, target: Target, ticket: Ticket) -> bytes:
         request = codec.read_request(body, self._limits.max_values)
@@ -164,42 +168,14 @@ class RestApi:
         require_few_values(self._limits, outputs)
         return codec.write_outputs(outputs, inputs.layout)
 
-    def _classify(self, body: bytes, target: Target, ticket: Ticket) -> bytes:
-        from serve import classifier  # imports TensorFlow, which is there once a model is
-
-        request = examples.read_examples(body, self._limits.max_values)
-        with self._core.repository.using(*target) as loaded:
-            signature = classifier.find_signature(loaded.servable, request.signature_name)
-            ticket.found(loaded, request.signature_name or SERVING_DEFAULT)
-            classifier.classification_outputs(signature)
-            records = classifier.serialized(request.context, request.examples)
-            require_within(self._limits, "examples", records)
-            with ticket.running() as seconds:
-                result = classifier.classify(loaded.servable, signature, records, seconds)
-        return examples.write_classifications(result)
-
-    def _regress(self, body: bytes, target: Target, ticket: Ticket) -> bytes:
-        from serve import classifier
-
-        request = examples.read_examples(body, self._limits.max_values)
-        with self._core.repository.using(*target) as loaded:
-            signature = classifier.find_signature(loaded.servable, request.signature_name)
-            ticket.found(loaded, request.signature_name or SERVING_DEFAULT)
-            classifier.require_regression(signature)
-            records = classifier.serialized(request.context, request.examples)
-            require_within(self._limits, "examples", records)
-            with ticket.running() as seconds:
-                values = classifier.regress(loaded.servable, signature, records, seconds)
-        return examples.write_regressions(values)
-
 
 # Paths
 
 
 def _path_and_query(scope: Scope) -> str:
-    """What the request names, the query string included, even an empty one: TensorFlow Serving matches all of it."""
+    """The path with the query string: TensorFlow Serving matches all of it."""
     path, query = scope["raw_path"], scope["query_string"]
-    target = to_text(scope.get("state", {}).get(RAW_TARGET) or (path + b"?" + query if query else path))
+    target = to_text(path + b"?" + query if query else path)
     return _AUTHORITY.sub("", target, 1) if target[:1] != "/" else target
 
 
@@ -260,7 +236,7 @@ async def _read_body(request: Request, limits: Limits, ticket: Ticket) -> bytes:
                     raise _too_large(limits.max_body_bytes, "--max-body-bytes")
     except TimeoutError as error:
         slowness = f"The body did not come within {limits.seconds:g} seconds (--rest-api-timeout-in-ms)"
-        raise BodyError(408, Code.DEADLINE_EXCEEDED, slowness) from error
+        raise StatusError(Code.DEADLINE_EXCEEDED, slowness, http=408) from error
     except ClientDisconnect as error:
         raise _client_left() from error
     return bytes(body)
@@ -269,26 +245,21 @@ async def _read_body(request: Request, limits: Limits, ticket: Ticket) -> bytes:
 def _unpacked(body: bytes, limits: Limits, is_packed: bool) -> bytes:
     if not is_packed or not body:
         return body
-    unpacked = bytearray()
-    for _ in range(_MAX_MEMBERS):
-        member = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
-        try:
-            unpacked += member.decompress(body, limits.max_unpacked_bytes + 1 - len(unpacked))
-        except zlib.error as error:
-            raise invalid(f"Failed to uncompress the gzipped body: {error}") from error
-        if len(unpacked) > limits.max_unpacked_bytes:
-            raise _too_large(limits.max_unpacked_bytes, "--max-unpacked-bytes")
-        if not member.eof:
-            raise invalid("Failed to uncompress the gzipped body: it is cut short")
-        body = member.unused_data
-        if not body:
-            return bytes(unpacked)
-    raise invalid(f"Failed to uncompress the gzipped body: it has more than {_MAX_MEMBERS} members")
+    member = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
+    try:
+        unpacked = member.decompress(body, limits.max_unpacked_bytes + 1)
+    except zlib.error as error:
+        raise invalid(f"Failed to uncompress the gzipped body: {error}") from error
+    if len(unpacked) > limits.max_unpacked_bytes:
+        raise _too_large(limits.max_unpacked_bytes, "--max-unpacked-bytes")
+    if not member.eof or member.unused_data:
+        raise invalid("Failed to uncompress the gzipped body: expected one whole gzip member")
+    return unpacked
 
 
-def _too_large(max_bytes: int, option: str) -> BodyError:
+def _too_large(max_bytes: int, option: str) -> StatusError:
     message = f"The body is larger than {max_bytes} bytes ({option}): send fewer rows at a time"
-    return BodyError(413, Code.RESOURCE_EXHAUSTED, message)
+    return StatusError(Code.RESOURCE_EXHAUSTED, message, http=413)
 
 
 # Answers
@@ -298,19 +269,6 @@ def _json(document: bytes, status: int = 200) -> Response:
     return Response(document, status, media_type="application/json")
 
 
-def _indented(document: dict[str, Any]) -> bytes:
-    """Protocol buffers' own JSON, which indents by one."""
-    return to_bytes(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
-
-
-def _status_document(status: VersionStatus) -> dict[str, Any]:
-    return {
-        "version": str(status.version),
-        "state": status.state.value,
-        "status": {"error_code": status.code.name, "error_message": status.message},
-    }
-
-
 def _metrics_page(metrics: Metrics, path: str) -> Response:
     if path != METRICS_PATH:
         return Response(f"Unexpected path: {path}. Should be {METRICS_PATH}", 400, media_type="text/plain")
@@ -318,7 +276,7 @@ def _metrics_page(metrics: Metrics, path: str) -> Response:
 
 
 def _error(message: str, status: int) -> Response:
-    return _json(to_bytes(f'{{\n    "error": {quoted(message)}\n}}'), status)
+    return _json(json_text.write({"error": message}), status)
 
 
 async def refuse_connection(scope: Scope, receive: Receive, send: Send) -> None:

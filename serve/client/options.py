@@ -1,0 +1,34 @@
+"""The options that programs share which ask a server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from .retry import Retry
+from .translating import DEFAULT_MODEL, DEFAULT_TEXT_BYTES, DEFAULT_URL, Client
+
+
+@dataclass(frozen=True)
+class ServerOptions:
+    """The server and the model that are asked."""
+
+    url: str = DEFAULT_URL
+    """URL of the server: http://, https://, grpc:// or grpcs://."""
+    model: str = DEFAULT_MODEL
+    """Name of the model; the API cannot list them."""
+    version: int | None = None
+    """Version of the model; the newest by default."""
+    label: str | None = None
+    """Label of a version, in place of its number."""
+    timeout: float = 60.0
+    """Seconds within which the whole answer must arrive."""
+    attempts: int = Retry.attempts
+    """Maximum number of requests while the server is busy or restarting."""
+    ca_file: Path | None = None
+    """PEM file of the certificates that signed the server's."""
+
+    def connect(self, max_text_bytes: int = DEFAULT_TEXT_BYTES) -> Client:
+        """The client of this server and model."""
+        retry, names = Retry(self.attempts), (self.url, self.model, self.version, self.label)
+        return Client(*names, self.timeout, max_text_bytes=max_text_bytes, retry=retry, ca_file=self.ca_file)

@@ -1,0 +1,128 @@
+"""JSON text to Python values and back.
+
+Python's ``json`` does the work. It reads and writes NaN and Infinity, as TensorFlow Serving does. Hooks add the
+differences: the first of two equal keys counts, an integer beyond 64 bits becomes a double, and nesting is limited.
+Bytes that are not UTF-8 pass through: inside ``str`` they are surrogate escapes, so text is encoded and decoded only
+here.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any
+
+import numpy as np
+
+from ..models.status import invalid
+
+Json = Any
+"""None, bool, int, float, str, list of values or dict from str to values."""
+
+MAX_DEPTH = 64
+"""Maximum nesting of arrays and objects."""
+
+MAX_ECHO = 2000
+"""Maximum number of characters of the client's own value that an error message repeats."""
+
+_STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[\]{}]', re.DOTALL)
+_PAIR_OR_LONE_SURROGATE = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.", re.DOTALL
+)
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+def to_bytes(text: str) -> bytes:
+    """The UTF-8 bytes of ``text``; surrogate escapes become the bytes that they stand for."""
+    return text.encode("utf-8", "surrogateescape")
+
+
+def to_text(data: bytes) -> str:
+    """The text of UTF-8 ``data``; bytes that are not UTF-8 become surrogate escapes."""
+    return data.decode("utf-8", "surrogateescape")
+
+
+def parse(document: bytes, max_values: int) -> Json:
+    """The value of a JSON document of at most ``max_values`` values.
+
+    Raises:
+        StatusError: INVALID_ARGUMENT, ``JSON Parse error: REASON``.
+    """
+    if not document:
+        raise invalid("JSON Parse error: The document is empty")
+    values = sum(document.count(mark) for mark in b",[{")
+    if values > max_values:
+        raise invalid(f"The body has about {values} values, more than {max_values} (--max-values)")
+    text = to_text(document.removeprefix(_BYTE_ORDER_MARK))
+    try:
+        _require_shallow(text)
+        _require_paired_surrogates(text)
+        return json.loads(text, parse_int=_integer, parse_float=_decimal, object_pairs_hook=_first_of_equal_keys)
+    except ValueError as error:
+        raise invalid(f"JSON Parse error: {error}") from None
+
+
+def _integer(digits: str) -> int | float:
+    value = int(digits) if len(digits) <= 20 else None  # -2**63 and 2**64 - 1 have 20 characters
+    return value if value is not None and -(2**63) <= value < 2**64 else _decimal(digits)
+
+
+def _decimal(digits: str) -> float:
+    value = float(digits)
+    if math.isinf(value):
+        raise ValueError("Number too big to be stored in double")
+    return value
+
+
+def _first_of_equal_keys(members: list[tuple[str, Json]]) -> dict[str, Json]:
+    first = dict(reversed(members))
+    return {key: first[key] for key, _ in members}
+
+
+def _require_shallow(text: str) -> None:
+    if text.count("[") + text.count("{") <= MAX_DEPTH:
+        return
+    depth = 0
+    for match in _STRING_OR_BRACKET.finditer(text):
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(match[0], 0)
+        if depth > MAX_DEPTH:
+            raise ValueError(f"Nested deeper than {MAX_DEPTH} levels")
+
+
+def _require_paired_surrogates(text: str) -> None:
+    if "\\u" in text and any(match[1] for match in _PAIR_OR_LONE_SURROGATE.finditer(text)):
+        raise ValueError("The surrogate pair in string is invalid")
+
+
+def write(document: Json) -> bytes:
+    """``document`` as JSON; characters beyond ASCII are written as they are."""
+    return to_bytes(json.dumps(document, ensure_ascii=False))
+
+
+def type_name(value: Json) -> str:
+    """The JSON type of ``value`` as an error message names it."""
+    if value is None or isinstance(value, bool):
+        return {None: "Null", True: "True", False: "False"}[value]
+    return {str: "String", int: "Number", float: "Number", list: "Array", dict: "Object"}[type(value)]
+
+
+def echo(value: Json) -> str:
+    """``value`` as an error message repeats it: the first ``MAX_ECHO`` characters."""
+    written = ""
+    for piece in json.JSONEncoder(ensure_ascii=False).iterencode(value):
+        written += piece
+        if len(written) > MAX_ECHO:
+            return f"{written[:MAX_ECHO]}..."
+    return written
+
+
+def shortest(values: np.ndarray) -> list[float]:
+    """Float32 ``values`` [N] as doubles that are written with few digits and read back as the same float32.
+
+    They have six significant digits where that suffices, else nine, as TensorFlow Serving writes them.
+    """
+    singles = values.tolist()
+    short = [float(f"{single:.6g}") for single in singles]
+    exact = (np.array(short).astype(np.float32) == values).tolist()
+    return [six if fits else float(f"{nine:.9g}") for six, nine, fits in zip(short, singles, exact, strict=True)]

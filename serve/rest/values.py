@@ -1,0 +1,72 @@
+"""JSON values to typed values and arrays: what TensorFlow Serving accepts for each of TensorFlow's types."""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from ..models.status import Code, StatusError, invalid
+from .json_text import Json, echo, to_bytes, type_name
+
+INTEGERS = ("int32", "int16", "int8", "uint8", "int64", "uint32", "uint64")
+_DECIMALS: dict[str, type[np.floating]] = {"float": np.float32, "double": np.float64}
+# TensorFlow's type to the types of the JSON values that can be read as it
+_KINDS: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "bool": (bool,),
+    **dict.fromkeys(INTEGERS, (int,)),
+    **dict.fromkeys(_DECIMALS, (int, float)),
+}
+
+
+def value_reader(dtype: str) -> Callable[[Json], object]:
+    """The function that reads one JSON value as ``dtype``."""
+
+    def read(value: Json) -> object:
+        if dtype not in _KINDS:
+            raise StatusError(Code.UNIMPLEMENTED, f"Conversion of JSON Value: {echo(value)} to type: {dtype}")
+        if dtype == "string" and isinstance(value, dict):
+            return read_base64(value)
+        if type(value) not in _KINDS[dtype] or (dtype in INTEGERS and not _is_within(value, dtype)):
+            raise invalid(f"JSON Value: {echo(value)} Type: {type_name(value)} is not of expected type: {dtype}")
+        if dtype in _DECIMALS and not _fits(value, _DECIMALS[dtype]):
+            raise invalid(f"Cannot convert JSON value: {echo(value)} to {dtype} without loss of precision.")
+        return to_bytes(value) if dtype == "string" else value
+
+    return read
+
+
+def _is_within(value: int, dtype: str) -> bool:
+    limits = np.iinfo(dtype)
+    return int(limits.min) <= value <= int(limits.max)
+
+
+def _fits(value: float, dtype: type[np.floating]) -> bool:
+    """Whether ``dtype`` holds the integer exactly, or has the decimal within its range."""
+    limits = np.finfo(dtype)
+    if isinstance(value, int):
+        return abs(value) < 2 ** (limits.nmant + 1)
+    return not math.isfinite(value) or abs(value) <= float(limits.max)
+
+
+def is_base64(value: Json) -> bool:
+    """Whether ``value`` is ``{"b64": STRING}``, which stands for bytes wherever a string may stand."""
+    return isinstance(value, dict) and len(value) == 1 and isinstance(value.get("b64"), str)
+
+
+def read_base64(value: dict[str, Json]) -> bytes:
+    """The bytes that ``{"b64": STRING}`` stands for."""
+    if not is_base64(value):
+        raise invalid(f"JSON Value: {echo(value)} not formatted correctly for base64 data")
+    try:
+        return base64.b64decode(value["b64"], validate=True)
+    except ValueError as error:
+        raise invalid("Unable to base64 decode") from error
+
+
+def to_array(values: list[object], shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    """``values`` as read, flat, as an array of ``shape`` in the NumPy type a session takes for ``dtype``."""
+    return np.array(values, object if dtype == "string" else _DECIMALS.get(dtype, dtype)).reshape(shape)

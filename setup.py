@@ -1,0 +1,10 @@
+"""Installs the folder ``serve`` as ``nmt_keras_serve``: a package called ``serve`` could clash with another one."""
+
+from setuptools import find_packages, setup
+
+SERVE = find_packages(include=["serve", "serve.*"])
+
+setup(
+    packages=[*find_packages(include=["nmt_keras", "nmt_keras.*"]), *(f"nmt_keras_{name}" for name in SERVE)],
+    package_dir={"nmt_keras_serve": "serve"},
+)

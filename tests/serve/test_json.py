@@ -1,0 +1,308 @@
+"""JSON bodies: text, requests to tensors, tensors to answers."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from serve.limits import Limits
+from serve.models.signature import TensorSpec
+from serve.models.status import Code, StatusError
+from serve.rest import codec, json_text
+from serve.rest.codec import Layout
+
+MANY = 1_000_000
+TEXT = {"text": TensorSpec("string", (None,))}
+PAIR = {"a": TensorSpec("float", (None,)), "b": TensorSpec("int32", (None,))}
+
+
+# JSON text
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        *(b"", b" \n", b"instances = [1, 2]", b'{"a": }', b"[1, ]", b"[1 2]", b'{"a" 1}', b"{a: 1}", b"{} {}"),
+        *(b'["a', b'["\\x"]', b'["\\u12g4"]', b'["a\nb"]', b"[1.]", b"[1e]", b"[tru]", b"text", b"[-]"),
+        b"\xef\xbb\xbf\xef\xbb\xbf{}",
+    ],
+)
+def test_a_malformed_document_is_refused(document):
+    with pytest.raises(StatusError, match=r"^INVALID_ARGUMENT: JSON Parse error: \w") as caught:
+        json_text.parse(document, MANY)
+    assert caught.value.code is Code.INVALID_ARGUMENT
+
+
+@pytest.mark.parametrize(
+    ("document", "reason"),
+    [
+        (b"[" * 65 + b"]" * 65, "deeper than 64"),
+        (b'{"a":' * 100_000, "deeper than 64"),
+        (b'["\\ud800"]', "surrogate"),
+        (b'["\\udc80"]', "surrogate"),
+        (b'["\\ud800\\ud800"]', "surrogate"),
+        (b"[1e999]", "too big"),
+        (b"[" + b"9" * 5000 + b"]", "too big"),
+    ],
+)
+def test_a_document_that_no_request_needs_is_refused(document, reason):
+    with pytest.raises(StatusError, match=f"JSON Parse error: .*{reason}"):
+        json_text.parse(document, MANY)
+
+
+@pytest.mark.parametrize(
+    ("document", "value"),
+    [
+        (b"[" * 64 + b"]" * 64, "[" * 64 + "]" * 64),
+        (b'["' + b"[" * 1000 + b'\\"{"]', json.dumps(["[" * 1000 + '"{'])),
+        (b'{"b": 1, "a": 1, "b": 2}', '{"b": 1, "a": 1}'),
+        (b"\xef\xbb\xbf[1]", "[1]"),
+        (rb'["\ud83d\ude00 \\ud800"]', '["\U0001f600 \\\\ud800"]'),
+        (b"[NaN, Infinity, -Infinity]", "[NaN, Infinity, -Infinity]"),
+    ],
+    ids=["deep", "brackets in a string", "equal keys", "byte order mark", "surrogate pair", "not finite"],
+)
+def test_a_document_is_read(document, value):
+    assert json.dumps(json_text.parse(document, MANY), ensure_ascii=False) == value
+
+
+def test_integers_beyond_64_bits_become_doubles():
+    document = f"[{2**64 - 1}, {2**64}, {-(2**63)}, {-(2**63) - 1}]".encode()
+    assert [type(value) for value in json_text.parse(document, MANY)] == [int, float, int, float]
+
+
+def test_bytes_that_are_not_utf_8_pass_through_unchanged():
+    request = codec.read_request(b'{"instances": ["a\xff\xc3\xb1"]}', MANY)
+    tensor = codec.read_inputs(request, TEXT, Limits()).tensors["text"]
+    assert tensor.tolist() == [b"a\xff\xc3\xb1"]
+    assert b'"a\xff\xc3\xb1"' in codec.write_outputs({"text": tensor}, Layout.COLUMNS)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (2.0, "2.0"),
+        (0.2, "0.2"),
+        (1 / 3, "0.333333343"),  # six digits do not read back as the same single
+        (1234567.0, "1234567.0"),
+        (3e-05, "3e-05"),
+        (float("nan"), "NaN"),
+        (float("-inf"), "-Infinity"),
+    ],
+)
+def test_singles_are_written_with_six_digits_where_they_suffice_and_with_nine_otherwise(value, text):
+    assert write({"y": np.array([value], np.float32)}, Layout.COLUMNS) == f'{{"outputs": [{text}]}}'
+
+
+def test_every_written_single_reads_back_as_itself():
+    bits = np.random.default_rng(3).integers(0, 2**32, 5000, dtype=np.uint32)
+    values = bits.view(np.float32)
+    values = values[np.isfinite(values)]
+    np.testing.assert_array_equal(np.array(json_text.shortest(values)).astype(np.float32), values)
+
+
+def test_an_echoed_value_is_cut_before_it_fills_the_answer():
+    assert len(json_text.echo(["a" * 50] * 10_000)) == json_text.MAX_ECHO + len("...")
+
+
+# Codec
+
+
+def read(document: object, specs: dict[str, TensorSpec]) -> codec.Inputs:
+    return codec.read_inputs(codec.read_request(json.dumps(document).encode(), MANY), specs, Limits())
+
+
+def read_error(document: object, specs: dict[str, TensorSpec]) -> str:
+    with pytest.raises(StatusError) as caught:
+        read(document, specs)
+    assert caught.value.code is Code.INVALID_ARGUMENT
+    return caught.value.message
+
+
+def test_rows_of_plain_values_fill_the_only_input():
+    tensors, layout = read({"instances": ["uno", "dos"]}, TEXT)
+    assert layout is Layout.ROWS
+    assert tensors["text"].tolist() == [b"uno", b"dos"]
+
+
+def test_rows_of_objects_fill_several_inputs():
+    tensors, _ = read({"instances": [{"a": 0.5, "b": 1}, {"b": 2, "a": 3}]}, PAIR)
+    assert tensors["a"].dtype == np.float32
+    assert tensors["a"].tolist() == [0.5, 3.0]
+    assert tensors["b"].dtype == np.int32
+    assert tensors["b"].tolist() == [1, 2]
+
+
+def test_rows_of_lists_gain_a_dimension():
+    assert read({"instances": [[1, 2], [3, 4], [5, 6]]}, {"x": TensorSpec("int64", None)}).tensors["x"].shape == (3, 2)
+
+
+def test_columns_hold_one_value_per_input_and_further_keys_are_ignored():
+    tensors, layout = read({"inputs": {"a": [0.5], "b": [[1], [2]], "c": "ignored"}}, PAIR)
+    assert layout is Layout.COLUMNS
+    assert tensors["a"].shape == (1,)
+    assert tensors["b"].shape == (2, 1)
+    assert set(tensors) == {"a", "b"}
+
+
+@pytest.mark.parametrize("inputs", [["uno"], {"text": ["uno"]}])
+def test_the_only_input_needs_no_name_in_columns(inputs):
+    assert read({"inputs": inputs}, TEXT).tensors["text"].tolist() == [b"uno"]
+
+
+def test_an_empty_column_is_an_empty_batch():
+    assert read({"inputs": {"text": []}}, TEXT).tensors["text"].shape == (0,)
+
+
+def test_base64_objects_stand_for_bytes_in_both_layouts():
+    value = {"b64": "/wD+"}
+    assert read({"instances": [value, value]}, TEXT).tensors["text"].tolist() == [b"\xff\x00\xfe"] * 2
+    assert read({"inputs": value}, TEXT).tensors["text"].item() == b"\xff\x00\xfe"
+
+
+@pytest.mark.parametrize(
+    "digits",
+    ["A", "aGk", "aGk==", "aG=", "=", "aG=k", "a Gk=", "a\u2003Gk", "aGk\0", "_-8="],
+)
+def test_base64_of_another_alphabet_or_padding_is_refused(digits):
+    assert read_error({"inputs": {"b64": digits}}, TEXT).endswith("base64 decode")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "expected"),
+    [
+        ("float", float("inf"), np.float32("inf")),
+        ("float", 2**24 - 1, np.float32(16777215)),
+        ("double", 2**53 - 1, np.float64(2**53 - 1)),
+        ("int32", -(2**31), np.int32(-(2**31))),
+        ("int64", 2**63 - 1, np.int64(2**63 - 1)),
+        ("uint32", 2**32 - 1, np.uint32(2**32 - 1)),
+        ("uint64", 2**64 - 1, np.uint64(2**64 - 1)),
+        ("uint8", 255, np.uint8(255)),
+        ("bool", True, np.True_),
+    ],
+)
+def test_each_type_reads_its_extremes(dtype, value, expected):
+    tensor = read({"instances": [value]}, {"x": TensorSpec(dtype, None)}).tensors["x"]
+    assert tensor.dtype == expected.dtype
+    assert tensor[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "echoed", "kind"),
+    [
+        ("string", 1, "1", "Number"),
+        ("string", True, "true", "True"),
+        ("string", None, "null", "Null"),
+        ("int32", 1.0, "1.0", "Number"),
+        ("int32", 2**31, "2147483648", "Number"),
+        ("int64", 2**63, "9223372036854775808", "Number"),
+        ("uint32", -1, "-1", "Number"),
+        ("uint8", 256, "256", "Number"),
+        ("uint64", -1, "-1", "Number"),
+        ("float", "1", '"1"', "String"),
+        ("float", False, "false", "False"),
+        ("bool", 0, "0", "Number"),
+        ("float", {"b64": "AA=="}, '{"b64": "AA=="}', "Object"),
+    ],
+)
+def test_a_value_of_another_type_is_refused(dtype, value, echoed, kind):
+    error = read_error({"inputs": [value]}, {"x": TensorSpec(dtype, None)})
+    assert f"Value: {echoed} Type: {kind}" in error
+    assert error.endswith(dtype)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "echoed"),
+    [("float", 2**24, "16777216"), ("float", 1e39, "1e+39"), ("double", 2**53, "9007199254740992")],
+)
+def test_a_number_that_would_lose_precision_is_refused(dtype, value, echoed):
+    assert f"value: {echoed} to {dtype}" in read_error({"inputs": [value]}, {"x": TensorSpec(dtype, None)})
+
+
+def test_a_type_that_json_cannot_express_is_unimplemented():
+    with pytest.raises(StatusError, match=r"Conversion of JSON Value: 1 to type: complex64") as caught:
+        read({"inputs": [1]}, {"x": TensorSpec("complex64", None)})
+    assert caught.value.code is Code.UNIMPLEMENTED
+
+
+@pytest.mark.parametrize(
+    ("document", "specs", "named"),
+    [
+        ([1], TEXT, "Is not object"),
+        ({"signature_name": 5}, TEXT, "'signature_name'"),
+        ({"inputs": [], "instances": []}, TEXT, "only one of 'inputs' or 'instances'"),
+        ({}, TEXT, "Missing 'inputs' or 'instances' key"),
+        ({"instances": "uno"}, TEXT, "'instances'"),
+        ({"instances": []}, TEXT, "No values in 'instances'"),
+        ({"instances": ["a", 1]}, TEXT, "element: 1 of 'instances' list.*JSON Value: 1 Type: Number"),
+        ({"instances": ["a", ["b"]]}, TEXT, r"element: 1.*shape \[\] but got: \[1\]"),
+        ({"instances": [["a"], ["b", "c"]]}, TEXT, "element: 1.*size: 1 but got: 2"),
+        ({"instances": ["a", {"text": "b"}]}, TEXT, "got object at item 1"),
+        ({"instances": [{"text": "a"}, "b"]}, TEXT, "got list at item 1"),
+        ({"instances": [{"foo": "a"}]}, TEXT, "element: 0 key: foo.*does not have named input: foo"),
+        ({"instances": [{}]}, TEXT, "element: 0.*keys must be equal to: text"),
+        ({"instances": [1]}, PAIR, "expecting list of objects"),
+        ({"inputs": [1]}, PAIR, "expecting an object"),
+        ({"inputs": {"txt": ["a"]}}, TEXT, "Missing named input: text"),
+        ({"inputs": [["a"], ["b", "c"]]}, TEXT, "size: 2 at level: 1 expected size: 1"),
+        ({"inputs": ["a", ["b"]]}, TEXT, "level: 1 expected < 1"),
+        ({"inputs": [["a"], "b"]}, TEXT, 'Value: "b" found at incorrect level: 2'),
+        ({"inputs": [{"b65": "AA=="}]}, TEXT, "b65.*base64"),
+        ({"inputs": [{"b64": "A"}]}, TEXT, "base64"),
+        ({"inputs": []}, {}, "signature: DEFAULT"),
+    ],
+)
+def test_a_request_that_does_not_fit_is_refused_with_its_place_and_value(document, specs, named):
+    assert re.search(named, read_error(document, specs))
+
+
+def write(outputs: dict[str, np.ndarray], layout: Layout) -> str:
+    return codec.write_outputs(outputs, layout).decode()
+
+
+@pytest.mark.parametrize(("layout", "key"), [(Layout.ROWS, "predictions"), (Layout.COLUMNS, "outputs")])
+def test_one_output_is_written_without_its_name(layout, key):
+    assert json.loads(write({"y": np.array([2.5, 3], np.float32)}, layout)) == {key: [2.5, 3.0]}
+
+
+def test_several_outputs_are_written_as_objects():
+    outputs = {"y": np.array([[1, 2], [3, 4]], np.int32), "ok": np.array([True, False])}
+    rows = [{"ok": True, "y": [1, 2]}, {"ok": False, "y": [3, 4]}]
+    assert json.loads(write(outputs, Layout.ROWS)) == {"predictions": rows}
+    assert json.loads(write(outputs, Layout.COLUMNS)) == {"outputs": {"ok": [True, False], "y": [[1, 2], [3, 4]]}}
+
+
+def test_strings_go_out_as_text_and_outputs_called_bytes_as_base64():
+    values = np.array(['¿qué "\n', ""], object)
+    outputs = {
+        "text": np.array([value.encode() for value in values], object),
+        "raw_bytes": np.array([b"\xff", b""], object),
+    }
+    written = write(outputs, Layout.COLUMNS)
+    assert '"¿qué \\"\\n"' in written
+    assert json.loads(written)["outputs"]["raw_bytes"] == [{"b64": "/w=="}, {"b64": ""}]
+
+
+@pytest.mark.parametrize("layout", list(Layout))
+def test_an_empty_batch_is_answered_by_an_empty_list(layout):
+    (answer,) = json.loads(write({"y": np.zeros((0, 3), np.float32)}, layout)).values()
+    assert answer == []
+
+
+def test_outputs_without_a_common_first_dimension_cannot_be_cut_into_rows():
+    scalar = {"y": np.array(1.0)}
+    uneven = {"x": np.zeros(2), "y": np.zeros(3)}
+    assert json.loads(write(scalar, Layout.COLUMNS)) == {"outputs": 1.0}
+    with pytest.raises(StatusError, match="Tensor name: y has no shape information"):
+        write(scalar, Layout.ROWS)
+    with pytest.raises(StatusError, match="Tensor name: y has inconsistent batch size: 3 expecting: 2"):
+        write(uneven, Layout.ROWS)
+
+
+def test_an_output_type_that_json_cannot_express_is_refused():
+    with pytest.raises(StatusError, match="Failed to write JSON value for tensor type: half"):
+        write({"y": np.zeros(1, np.float16)}, Layout.COLUMNS)
