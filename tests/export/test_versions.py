@@ -56,9 +56,7 @@ def test_an_export_of_another_format_is_refused(tmp_path, found):
     (tmp_path / "assets.extra").mkdir()
     (tmp_path / "saved_model.pb").touch()
     (tmp_path / "assets.extra" / "manifest.json").write_text(json.dumps({} if found is None else {"format": found}))
-    with pytest.raises(
-        ValueError, match=rf"manifest\.json: expected format 1, received {found}\. Export"
-    ):
+    with pytest.raises(ValueError, match=rf"manifest\.json: expected format 1, received {found}\. Export"):
         load_exported(tmp_path)
 
 
