@@ -481,7 +481,7 @@ def test_a_run_trains_on_a_prepared_corpus_and_goes_on(corpus, pairs, tmp_path):
     train(lambda *_: None)
     assert "resuming at step 2 of 4" in reports
     assert any(r.startswith("120 pairs to train on; left out when they were prepared: 1 identical") for r in reports)
-    assert reports[-1].startswith("unknown words are replaced by the source's own")
+    assert reports[-1].startswith("unknown words are replaced by the source word")
     assert len(Run(tmp_path / "run").translator().translate(["No."])) == 1
     facts = json.loads((tmp_path / "run" / "corpus.json").read_text())
     assert facts["pairs"]["train"] == 120
