@@ -1,8 +1,8 @@
 """Which tokens may come next, and how probable they are: from logits over V words to a few candidates.
 
-A step's logits are the largest tensor of a search, so they are read twice only: for the largest of each block of words,
-and for the normaliser. ``largest`` in two stages instead of ``tf.math.top_k`` makes batches of 64 sentences 1.2 times
-as fast, greedily and with a beam of 5 (256 units, 8,000 words, one thread). A single sentence gains nothing.
+A step's logits are the largest tensor of a search, so they are read twice only: for the largest of each block of
+words, and for the normaliser. ``largest`` in two stages instead of ``tf.math.top_k`` makes batches of 64 sentences 1.2
+times as fast, greedily and with a beam of 5 (256 units, 8,000 words, one thread); a single sentence gains nothing.
 """
 
 from __future__ import annotations

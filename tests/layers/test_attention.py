@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from reference import Encoded, additive, attention_of, concat, score_of
+from tensors import normal
 from tiny import randomise
 
 from nmt_keras.layers.attention import BahdanauAttention, FixedContext, GlobalAttention, NoAttention, masked_softmax
@@ -55,10 +56,6 @@ def scoring(request):
 def attention(request):
     """An attention of any kind."""
     return made({**SCORING, **UNSCORED}[request.param])
-
-
-def normal(*shape, seed=2):
-    return tf.constant(np.random.default_rng(seed).normal(size=shape), tf.float32)
 
 
 def annotations(attention, positions=S):

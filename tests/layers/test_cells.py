@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from reference import advance, advance_stack, cell_of, output_of, stack_of, state_of, zero_state
+from tensors import assert_same, normal
 from tiny import randomise
 
 from nmt_keras.layers.cells import CELLS, GRUCell, LSTMCell, LSTMState, ResetAfterGRUCell, TanhCell
@@ -24,10 +25,6 @@ def make(kind, units=U, input_size=INPUT, context_size=D, seed=1):
     return cell
 
 
-def normal(*shape, seed=2):
-    return tf.constant(np.random.default_rng(seed).normal(size=shape), tf.float32)
-
-
 def mask(*shape, seed=3):
     """A dropout mask of rate 1/3."""
     return tf.constant(np.random.default_rng(seed).choice([0.0, 1.5], p=[1 / 3, 2 / 3], size=shape), tf.float32)
@@ -41,11 +38,6 @@ def state_like(kind, *shape, seed=3):
 def at(nest, *place):
     """One position of a nest of tensors, in the reference's precision."""
     return tf.nest.map_structure(lambda x: np.asarray(x, np.float64)[place], nest)
-
-
-def assert_same(found, wanted, atol=1e-5):
-    for one, other in zip(tf.nest.flatten(found), tf.nest.flatten(wanted), strict=True):
-        np.testing.assert_allclose(one, other, atol=atol)
 
 
 def randomness(seed=1, step=1):

@@ -7,13 +7,10 @@ import re
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensors import normal
 
 from nmt_keras.layers.matmul import multiplies_bfloat16, product, rounded_factors
 from nmt_keras.layers.scan import scan
-
-
-def normal(*shape, seed=2):
-    return tf.constant(np.random.default_rng(seed).normal(size=shape), tf.float32)
 
 
 def rounded(x):

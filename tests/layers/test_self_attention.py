@@ -14,6 +14,7 @@ from reference import (
     self_encode,
     sinusoid,
 )
+from tensors import normal, padded
 from tiny import randomise
 
 import nmt_keras.layers.self_attention
@@ -38,15 +39,6 @@ def built(part, seed=5):
 def make(seed=5, embedding_size=E, layers=2, dropout=0.0):
     sizes = {"vocabulary_size": V, "embedding_size": embedding_size, "units": U, "heads": HEADS}
     return built(SelfAttentionEncoder(**sizes, layers=layers, dropout=dropout), seed)
-
-
-def normal(*shape, seed=2):
-    return tf.constant(np.random.default_rng(seed).normal(size=shape), tf.float32)
-
-
-def padded(sentences, width, filler=PAD):
-    ids = tf.constant([[*sentence, *[filler] * (width - len(sentence))] for sentence in sentences])
-    return ids, tf.sequence_mask([len(sentence) for sentence in sentences], width)
 
 
 def exact(x):
@@ -189,11 +181,6 @@ def test_a_layer_over_a_source_is_the_paper_s():
             np.testing.assert_allclose(found[b, q], exact(x[b, q]) + wanted, atol=1e-5)
             np.testing.assert_allclose(alignment[b, q, :length], wanted_weights, atol=1e-6)
             assert not np.any(alignment[b, q, length:])
-
-
-def test_a_layer_s_norms_are_one_for_each_sublayer():
-    assert SelfAttentionLayer(U, HEADS).scales.shape == (2, U)
-    assert SelfAttentionLayer(U, HEADS, memory_size=D).scales.shape == (3, U)
 
 
 def test_every_sublayer_of_a_layer_drops_what_it_adds_with_a_mask_of_its_own(monkeypatch):
@@ -349,9 +336,3 @@ def test_an_encoder_comes_back_from_its_configuration():
     copy.set_weights(encoder.get_weights())
     batch = padded(SENTENCES, 5)
     np.testing.assert_array_equal(copy(*batch).values, encoder(*batch).values)
-
-
-def test_an_encoder_has_the_parameters_that_its_equations_name():
-    layer = 4 * U * U + (U * 4 * U + 4 * U) + (4 * U * U + U) + 2 * 2 * U
-    assert make(embedding_size=U).count_params() == V * U + 2 * layer + 2 * U
-    assert make().count_params() == V * E + E * U + 2 * layer + 2 * U

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from reference import encode, output_of, read, recurrent_encoder_of, summary
+from tensors import assert_same, padded
 from tiny import randomise
 
 import nmt_keras.models.encoder
@@ -37,18 +38,8 @@ def make(seed=5, **fields):
     return encoder
 
 
-def padded(sentences, width, filler=PAD):
-    ids = tf.constant([[*sentence, *[filler] * (width - len(sentence))] for sentence in sentences])
-    return ids, tf.sequence_mask([len(sentence) for sentence in sentences], width)
-
-
 def at(nest, b):
     return tf.nest.map_structure(lambda x: x[b], nest)
-
-
-def assert_same(found, wanted, atol=1e-5):
-    for one, other in zip(tf.nest.flatten(found), tf.nest.flatten(wanted), strict=True):
-        np.testing.assert_allclose(one, other, atol=atol)
 
 
 # Against the papers
@@ -310,11 +301,3 @@ def test_an_encoder_comes_back_from_its_configuration(fields):
     copy.set_weights(encoder.get_weights())
     batch = padded(SENTENCES, 5)
     assert_same(copy(*batch), encoder(*batch), atol=0.0)
-
-
-def test_encoders_have_the_parameters_that_their_equations_name():
-    gru, lstm = 3 * U, 4 * U
-    assert make().count_params() == V * E + 2 * gru * (E + U + 1)
-    assert make(direction="backward").count_params() == V * E + gru * (E + U + 1)
-    deep = make(cell="lstm", layers=3, word_view=True)
-    assert deep.count_params() == V * E + 2 * lstm * (E + U + 1) + 2 * 2 * lstm * (2 * U + U + 1) + E * 2 * U

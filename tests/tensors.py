@@ -1,0 +1,23 @@
+"""Random and padded tensors, and comparisons of nests."""
+
+import numpy as np
+import tensorflow as tf
+
+from nmt_keras.config import PAD
+
+
+def normal(*shape, seed=2):
+    """Standard normal numbers, float32."""
+    return tf.constant(np.random.default_rng(seed).normal(size=shape), tf.float32)
+
+
+def padded(sentences, width, filler=PAD):
+    """Ids [B, width] of lists of ids, and their mask."""
+    ids = tf.constant([[*sentence, *[filler] * (width - len(sentence))] for sentence in sentences])
+    return ids, tf.sequence_mask([len(sentence) for sentence in sentences], width)
+
+
+def assert_same(found, wanted, rtol=1e-7, atol=1e-5):
+    """Compares two nests of tensors."""
+    for one, other in zip(tf.nest.flatten(found), tf.nest.flatten(wanted), strict=True):
+        np.testing.assert_allclose(one, other, rtol=rtol, atol=atol)
