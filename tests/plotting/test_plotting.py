@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from itertools import pairwise
 
 import matplotlib
@@ -11,6 +9,7 @@ import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from matplotlib.ticker import FixedLocator
 
@@ -24,7 +23,7 @@ from nmt_keras.plotting import (
     score_intervals,
     training_curves,
 )
-from nmt_keras.plotting.style import COLOURS, MARKERS, looks
+from nmt_keras.plotting.style import COLOURS, MARKERS
 
 SOURCE = ["¿", "cuánto", "cuesta", "el", "piñón", "?", ""]  # S = 7
 TARGET = ["how", "much", "is", "it", "?"]  # T = 5
@@ -98,12 +97,15 @@ def drawn(figure: Figure) -> np.ndarray:
     return np.asarray(canvas.buffer_rgba())
 
 
-@pytest.mark.parametrize("token", ["$5$", "$x^2$", "a_b", "10%", r"\frac", r"$\alpha$", "{", "#", "~", "&amp;"])
+@pytest.mark.parametrize(
+    "token", ["$5$", "$x^2$", "a_b", "10%", r"\frac", r"$\alpha$", r"$\notacommand{$", "#", "~", "&amp;"]
+)
 def test_tokens_and_titles_are_drawn_literally(token):
     figure = one_by_one(token, title=f"{token} costs $5 or $6")
     label, title = source_labels(figure)[0], figure.axes[0].title
     assert (label.get_text(), label.get_parse_math()) == (token, False)
     assert (title.get_text(), title.get_parse_math()) == (f"{token} costs $5 or $6", False)
+    drawn(figure)
 
 
 def test_a_dollar_takes_its_room_in_the_picture():
@@ -118,10 +120,6 @@ def test_a_dollar_takes_its_room_in_the_picture():
     assert width(parse_math=False) > 2 * width(parse_math=True)
     label = source_labels(figure)[0].get_window_extent()
     assert label.height == pytest.approx(width(parse_math=False), abs=1)  # rotated: its length stands upright
-
-
-def test_a_token_of_mathematics_raises_nothing_when_it_is_no_valid_mathematics():
-    drawn(one_by_one(r"$\notacommand{$", title=r"$\notacommand{$"))
 
 
 def test_a_style_that_typesets_with_tex_leaves_tokens_and_titles_alone(monkeypatch):
@@ -252,13 +250,13 @@ def test_characters_are_taken_from_another_installed_font_when_the_first_lacks_t
 @pytest.mark.parametrize(
     ("alignment", "message"),
     [
-        (uniform(7, 5), r"alignment: expected shape .* = \(5, 7\) .*, received \(7, 5\)"),
-        (uniform(5, 8), r"alignment: expected shape .* = \(5, 7\) .*, received \(5, 8\)"),
-        (uniform(5, 7)[None], r"alignment: expected shape .* received \(1, 5, 7\)"),
-        (np.zeros(7), r"alignment: expected shape .* received \(7,\)"),
-        (np.where(np.eye(5, 7) > 0, np.nan, 0.0), "alignment: expected finite weights .* received '5 NaN or infinite'"),
-        (-uniform(5, 7), r"alignment: expected weights in \[0, 1\] .* received 'weights from -0.142857 to -0.142857'"),
-        (2.0 * np.eye(5, 7), r"alignment: expected weights in \[0, 1\] .* received 'weights from 0 to 2'"),
+        (uniform(7, 5), r"alignment.*\(5, 7\).*\(7, 5\)"),
+        (uniform(5, 8), r"alignment.*\(5, 7\).*\(5, 8\)"),
+        (uniform(5, 7)[None], r"alignment.*\(1, 5, 7\)"),
+        (np.zeros(7), r"alignment.*\(7,\)"),
+        (np.where(np.eye(5, 7) > 0, np.nan, 0.0), r"alignment.*5 NaN"),
+        (-uniform(5, 7), r"alignment.*-0.142857"),
+        (2.0 * np.eye(5, 7), r"alignment.* 2'"),
     ],
 )
 def test_weights_that_are_no_alignment_of_these_tokens_are_refused(alignment, message):
@@ -269,10 +267,10 @@ def test_weights_that_are_no_alignment_of_these_tokens_are_refused(alignment, me
 @pytest.mark.parametrize(
     ("tokens", "message"),
     [
-        ("how much", "source_tokens: expected a sequence of strings.*split a sentence.*received 'how much'"),
-        ([b"how"], r"source_tokens: expected a sequence of strings.*decode bytes.*received \[b'how'\]"),
-        ([], "source_tokens: expected 1 to 300 tokens.*received 0"),
-        (["a"] * 301, "source_tokens: expected 1 to 300 tokens.*received 301"),
+        ("how much", r"source_tokens.*how much"),
+        ([b"how"], r"source_tokens.*b'how'"),
+        ([], r"source_tokens.*received 0"),
+        (["a"] * 301, r"source_tokens.*received 301"),
     ],
 )
 def test_what_is_no_sentence_of_tokens_is_refused(tokens, message):
@@ -314,12 +312,12 @@ def test_points_that_no_line_joins_are_seen_by_their_markers():
 
 @pytest.mark.parametrize("log", [[], [{"step": 1, "tokens_per_s": 5.0}], [{"step": 1, "loss": float("nan")}]])
 def test_a_log_with_nothing_to_draw_is_refused(log):
-    with pytest.raises(ValueError, match="log: expected a finite 'loss', 'valid_loss' or 'valid_bleu'"):
+    with pytest.raises(ValueError, match=r"log.*'valid_bleu'"):
         training_curves(log)
 
 
 def test_a_row_without_its_step_is_named():
-    with pytest.raises(ValueError, match=r"log\[1\]: expected a row with a 'step', received {'loss': 2.0}"):
+    with pytest.raises(ValueError, match=r"log\[1\].*step.*2.0"):
         training_curves([{"step": 1, "loss": 3.0}, {"loss": 2.0}])
 
 
@@ -351,30 +349,28 @@ def test_a_grid_has_as_many_columns_as_asked_for():
     figure = alignment_grid([Panel(uniform(1, 1), ["a"], ["b"])] * 3, columns=3)
     tops = {round(grid.get_window_extent().y1) for grid in figure.axes[:-1]}
     assert len(tops) == 1
-    with pytest.raises(ValueError, match="columns: expected a positive number, received 0"):
+    with pytest.raises(ValueError, match=r"columns.*0"):
         alignment_grid([Panel(uniform(1, 1), ["a"], ["b"])], columns=0)
-    with pytest.raises(ValueError, match="panels: expected at least one sentence pair"):
+    with pytest.raises(ValueError, match="panels"):
         alignment_grid([])
 
 
-def test_no_two_runs_look_alike_until_every_colour_has_had_every_marker():
+def test_runs_are_told_apart_by_colour_and_marker_until_every_pair_was_used():
     count = len(COLOURS) * len(MARKERS)
-    found, _ = looks([f"run {number}" for number in range(count)], stacklevel=1)
-    assert len({(look.colour, look.marker) for look in found}) == count
-    assert len({look.colour for look in found[: len(COLOURS)]}) == len(COLOURS)
-    assert len({look.marker for look in found[: len(COLOURS)]}) == len(COLOURS)
+    found = compare_training({f"run {number}": LOG for number in range(count)}).axes[0].get_lines()
+    assert len({(line.get_color(), line.get_marker()) for line in found}) == count
+    for look in (Line2D.get_color, Line2D.get_marker):  # each alone tells the first runs apart
+        assert len(set(map(look, found[: len(COLOURS)]))) == len(COLOURS)
 
 
-def test_runs_are_told_apart_by_colour_and_by_marker():
+def test_runs_are_compared_by_validation_loss_and_bleu():
     other = [{"step": 100, "valid_loss": 3.0}, {"step": 200, "valid_loss": 2.0}]
     figure = compare_training({"first": LOG, "other": other})
     assert lines(figure, 0) == {"first": [[300, 2.4]], "other": [[100, 3.0], [200, 2.0]]}
     assert lines(figure, 1) == {"first": [[300, 30.2]]}
-    looks = [(line.get_color(), line.get_marker()) for line in figure.axes[0].get_lines()]
-    assert looks == list(zip(COLOURS[:2], MARKERS[:2], strict=True))
-    with pytest.raises(ValueError, match="logs: expected at least one run"):
+    with pytest.raises(ValueError, match="logs"):
         compare_training({})
-    with pytest.raises(ValueError, match=r"logs\['x'\]: expected a finite 'valid_loss' or 'valid_bleu'"):
+    with pytest.raises(ValueError, match=r"logs\['x'\].*valid_bleu"):
         compare_training({"x": LOG[:3]})
 
 
@@ -395,7 +391,7 @@ def test_bleu_by_length_has_a_line_and_a_band_for_every_system():
     assert {tuple(point) for point in band.tolist()} >= {(0, 45), (0, 55), (1, 20), (1, 40)}
     assert [label.get_text() for label in axes.get_xticklabels()] == ["1-5\n1,200", "6-10\n30"]
     assert axes.get_ylim()[0] == 0
-    with pytest.raises(ValueError, match=r"systems\['a'\]: expected 2 scores, one a bin, received 1"):
+    with pytest.raises(ValueError, match=r"systems\['a'\].*2.*1"):
         bleu_by_length(["1-5", "6-10"], [1, 2], {"a": [(1, 1, 1)]})
 
 
@@ -408,7 +404,7 @@ def test_scores_stand_side_by_side_with_their_intervals():
     bars = [line.get_xydata().tolist() for line in first.get_lines()]
     assert bars == [[[45, 0], [55, 0]], [[50, 0]], [[35, 1], [45, 1]], [[40, 1]]]
     assert [text.get_text() for text in second.texts] == ["50.0", "40.0"]
-    with pytest.raises(ValueError, match="scores: expected at least one metric"):
+    with pytest.raises(ValueError, match="scores"):
         score_intervals({})
 
 
@@ -448,13 +444,6 @@ def test_a_failed_drawing_leaves_the_old_file_and_nothing_else(tmp_path, monkeyp
 
 @pytest.mark.parametrize("name", ["a.pdf", "a", ".png"])
 def test_other_suffixes_are_refused(tmp_path, name):
-    with pytest.raises(ValueError, match=r"path: expected a file name that ends in \.png or \.svg"):
+    with pytest.raises(ValueError, match=r"path.*\.png.*\.svg"):
         save_figure(Figure(), tmp_path / name)
     assert not any(tmp_path.iterdir())
-
-
-def test_plotting_needs_neither_tensorflow_nor_pyplot():
-    loaded = "import sys, nmt_keras.plotting; print({'tensorflow', 'matplotlib.pyplot'} & set(sys.modules))"
-    assert (
-        subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True).stdout == "set()\n"
-    )
