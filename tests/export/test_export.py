@@ -34,7 +34,8 @@ from nmt_keras.text import fit_tokenizer
 from nmt_keras.translation.exported import ServedTranslator
 from nmt_keras.translation.model_translator import ModelTranslator
 from nmt_keras.translation.records import Decoded, NBest, Scored
-from serve.models.servable import Servable, load_servable
+from serve.models.servable import Servable
+from serve.models.warmup import load_warm
 
 pytestmark = pytest.mark.saved_model
 
@@ -349,7 +350,7 @@ def loading(folders):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Servable, "run", note)
-        servable = load_servable(folders["compact"])
+        servable = load_warm(folders["compact"])
     yield servable, seen
     servable.close()
 
