@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
 from tiny import TINY_MODEL, randomise
 
@@ -33,8 +34,8 @@ from nmt_keras.text import fit_tokenizer
 from nmt_keras.translation.exported import ServedTranslator
 from nmt_keras.translation.model_translator import ModelTranslator
 from nmt_keras.translation.records import Decoded, NBest, Scored
-from nmt_keras.translation.translator import UNEQUAL
-from serve.models.servable import Servable, load_servable
+from serve.models.servable import Servable
+from serve.models.warmup import load_warm
 
 pytestmark = pytest.mark.saved_model
 
@@ -120,20 +121,21 @@ def raw(sentences):
     return tf.constant(encoded(sentences), tf.string)
 
 
-def arrays(reply):
-    """The outputs of a reply, with the shapes they had; strings as bytes."""
-    found = {name: np.array(output["values"], object).reshape(output["shape"]) for name, output in reply.items()}
-    as_bytes = np.vectorize(lambda value: value.encode() if isinstance(value, str) else value, otypes=[object])
-    return {name: as_bytes(values) for name, values in found.items()}
+def array(reply, output):
+    """One output of a reply, with the shape it had."""
+    found = reply["outputs"][output]
+    return np.array(found["values"], dtype=object if not found["values"] else None).reshape(found["shape"])
 
 
-def expect_equal(outputs, decoded):
-    """Compares outputs by name with the translator's own."""
-    for output, values in outputs.items():
-        expected = getattr(decoded, output).numpy()
+def expect_equal(reply, decoded, tolerance=1e-4):
+    """Compares a reply's outputs with the translator's own, in place."""
+    for output in reply["outputs"]:
+        values, expected = array(reply, output), getattr(decoded, output).numpy()
         assert values.shape == expected.shape, output
+        if expected.dtype == object:
+            expected = np.array([x.decode() for x in expected.ravel()], object).reshape(expected.shape)
         if expected.dtype == np.float32:
-            np.testing.assert_allclose(values.astype(float), expected, rtol=0, atol=1e-4, err_msg=output)
+            np.testing.assert_allclose(values.astype(float), expected, rtol=0, atol=tolerance, err_msg=output)
         else:
             np.testing.assert_array_equal(values, expected, err_msg=output)
 
@@ -154,7 +156,7 @@ def test_a_fresh_process_without_keras_replies_what_the_translator_says(replies,
     for reply, decoded in zip(replies[kind][signature, name], expected[kind][signature, name], strict=True):
         assert reply.get("error") is None
         assert set(reply["outputs"]) == set(CONTRACT[signature].outputs)
-        expect_equal(arrays(reply["outputs"]), decoded)
+        expect_equal(reply, decoded)
 
 
 @pytest.mark.parametrize("signature", CONTRACT)
@@ -162,16 +164,67 @@ def test_a_fresh_process_without_keras_replies_what_the_translator_says(replies,
 def test_a_feed_of_wrong_rank_or_dtype_is_refused_and_the_process_lives(replies, kind, signature, name):
     (reply,) = replies[kind][signature, name]
     assert reply["error"] == "InvalidArgumentError"
+    fault = "int64 is provided" if name == "integers" else "not compatible with expected shape [?]"
+    assert fault in reply["message"]
 
 
 def test_an_export_passes_every_check_of_a_verification(answered, kind):
     assert [check for check in checks(answered[kind]) if check.faults] == []
 
 
+def test_only_what_max_tokens_cuts_is_called_truncated(replies, kind):
+    for signature in ("serving_default", "align"):
+        (reply,) = replies[kind][signature, "together"]
+        assert array(reply, "truncated").tolist() == [False] * 5 + [True, False]
+
+
+def test_a_word_of_10_000_letters_is_one_word_and_too_many_pieces(replies):
+    for kind, truncated in (("word", False), ("subword", True)):
+        (reply,) = replies[kind]["align", "one word of 10,000 letters"]
+        assert array(reply, "truncated").tolist() == [truncated]
+
+
+def test_a_sentence_cut_at_max_tokens_has_that_many_tokens_with_end(replies, translators, kind):
+    (reply,) = replies[kind]["align", "together"]
+    longest = STRANGE.index("palabra " * 1250)
+    assert array(reply, "source_lengths")[longest] == translators[kind].source_tokenizer.config.max_tokens
+
+
+def test_alignments_of_real_tokens_sum_to_one_over_the_sentence(replies, kind):
+    (reply,) = replies[kind]["align", "together"]
+    lengths = (array(reply, f"{side}_lengths") for side in ("source", "target"))
+    for row, source, target in zip(array(reply, "alignment"), *lengths, strict=True):
+        np.testing.assert_allclose(row[:target, :source].sum(axis=-1), 1.0, atol=1e-5)
+        assert not row[:target, source:].any()
+
+
+def test_the_beam_of_a_greedy_translator_has_its_greedy_translation_or_a_better_one(replies, kind):
+    """At equal normalisation: a beam keeps more than the greedy path, and ranks by the same score."""
+    (beam,), (greedy,) = (replies[kind][signature, "together"] for signature in ("beam", "greedy"))
+    scores = array(beam, "scores").astype(float)
+    assert scores.shape == (len(STRANGE), BEAM_SIZE)
+    assert (np.diff(scores) <= 1e-5).all()
+    for row, text in enumerate(array(greedy, "translation")):
+        if text in array(beam, "translations")[row]:
+            assert scores[row, 0] >= array(greedy, "score")[row] - 1e-4
+
+
 def test_unequal_columns_to_be_scored_are_refused_in_words(folders):
     served = ServedTranslator(folders["word"])
-    with pytest.raises(tf.errors.InvalidArgumentError, match=UNEQUAL):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="expected as many sentences of the one as of the other"):
         served.loaded.signatures["score"](source=tf.constant(["a", "b"]), target=tf.constant(["c"]))
+
+
+def test_the_score_of_a_translation_is_its_log_probability(folders, translators, kind):
+    """Through the reloaded export: what ``align`` says it found is what ``score`` says of it."""
+    served, sentence = ServedTranslator(folders[kind]), STRANGE[0]
+    (found,) = served.translate([sentence])
+    (scored,) = served.score([sentence], [found.text])
+    if scored.tokens == found.tokens:  # a text may be cut into other tokens than it was written in
+        assert scored.log_prob == pytest.approx(found.log_prob, abs=1e-4)
+    (again,) = translators[kind].score([sentence], [found.text])
+    assert scored.log_prob == pytest.approx(again.log_prob, abs=1e-4)
+    assert scored.tokens == again.tokens
 
 
 def test_an_export_with_a_beam_of_its_own_serves_its_best_by_default(translators, tmp_path):
@@ -190,6 +243,28 @@ def test_an_export_with_a_beam_of_its_own_serves_its_best_by_default(translators
 # What its graph holds
 
 
+def meta_graph(folder):
+    """The one meta graph of an export."""
+    model = saved_model_pb2.SavedModel()
+    model.ParseFromString((folder / "saved_model.pb").read_bytes())
+    (found,) = model.meta_graphs
+    return found
+
+
+@pytest.mark.parametrize("kind", ["word", "subword"])
+def test_the_variables_that_functions_read_are_those_that_are_restored(folders, kind):
+    graph = meta_graph(folders[kind]).graph_def
+    variables = {node.name for node in graph.node if node.op == "VarHandleOp"}
+    restored = {
+        name
+        for node in graph.node
+        if node.name == meta_graph(folders[kind]).saver_def.restore_op_name
+        for name in node.input
+    }
+    read = {name for node in graph.node for name in node.input if "signature_wrapper" in node.attr["f"].func.name}
+    assert variables & read == variables & restored == variables
+
+
 def test_half_precision_takes_half_the_bytes(folders):
     def size(kind):
         return sum(path.stat().st_size for path in (folders[kind] / "variables").glob("variables.data-*"))
@@ -203,7 +278,7 @@ def test_a_weight_too_large_for_half_precision_is_named(translators, tmp_path):
     model.variables[0].assign(np.full(model.variables[0].shape, 7e4))
     word = translators["word"]
     large = ModelTranslator(word.source_tokenizer, word.target_tokenizer, model, word.search)
-    with pytest.raises(ValueError, match=r"half_precision.*65504.*70000"):
+    with pytest.raises(ValueError, match=r"half_precision: expected weights of at most 65504, received 70000 in"):
         export(large, tmp_path / "model", config=ExportConfig(half_precision=True))
     assert versions(tmp_path / "model") == []
 
@@ -247,7 +322,17 @@ def test_an_export_that_is_placed_on_another_device_replies_the_same(folders, ex
     placed = collections.Counter(node.device.split("/device:")[-1] for node in nodes)
     assert placed.most_common(1)[0][0] == {"/CPU:1": "CPU:1", "/GPU:0": "CPU:0"}[device]
     (best,) = expected["compact"]["greedy", "together"]
-    expect_equal(found, best)
+    assert found["translation"].tolist() == best.translation.numpy().tolist()
+    np.testing.assert_allclose(found["score"], best.score, rtol=0, atol=1e-4)
+
+
+def test_the_second_export_is_version_2_and_leaves_version_1_alone(translator, tmp_path):
+    first = export(translator, tmp_path / "model")
+    before = {path: path.stat().st_mtime_ns for path in first.rglob("*")}
+    second = export(translator, tmp_path / "model")
+    assert [first.name, second.name] == ["1", "2"]
+    assert versions(tmp_path / "model") == [1, 2]
+    assert {path: path.stat().st_mtime_ns for path in first.rglob("*")} == before
 
 
 # How it is served
@@ -265,7 +350,7 @@ def loading(folders):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Servable, "run", note)
-        servable = load_servable(folders["compact"])
+        servable = load_warm(folders["compact"])
     yield servable, seen
     servable.close()
 
@@ -298,7 +383,13 @@ def test_concurrent_requests_are_answered_as_if_each_had_come_alone(loading, tra
             feeds = [{"text": encoded(text)} for text in texts]
             found = list(threads.map(lambda feed, chosen=signature: servable.run(chosen, feed, 120.0), feeds))
         for outputs, record in zip(found, records, strict=True):
-            expect_equal(outputs, record)
+            for output, values in outputs.items():
+                wanted = getattr(record, output).numpy()
+                assert values.shape == wanted.shape, output
+                if wanted.dtype == np.float32:
+                    np.testing.assert_allclose(values, wanted, rtol=0, atol=1e-4, err_msg=output)
+                else:
+                    np.testing.assert_array_equal(values, wanted, err_msg=output)
 
 
 # The release that serves
@@ -327,4 +418,4 @@ def test_tensorflow_2_20_loads_the_export_and_replies_the_same(python_of_serving
         assert [check for check in checks(model) if check.faults] == []
         for key, decoded in expected[kind].items():
             for reply, one in zip(named(model)[key], decoded, strict=True):
-                expect_equal(arrays(reply["outputs"]), one)
+                expect_equal(reply, one)

@@ -9,11 +9,10 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import conftest
 import crossplane  # nginx's own grammar, without nginx
 import pytest
 import yaml
@@ -96,13 +95,6 @@ def test_the_model_config_names_the_model_that_clients_ask_for_by_default(path):
     assert model.model_platform == "tensorflow"
 
 
-def test_on_kubernetes_the_version_is_chosen_and_in_compose_it_is_the_latest():
-    (latest,) = text_proto("models.config", model_server_config_pb2.ModelServerConfig()).model_config_list.config
-    (chosen,) = text_proto("k8s/models.config", model_server_config_pb2.ModelServerConfig()).model_config_list.config
-    assert latest.model_version_policy.latest.num_versions == 1
-    assert list(chosen.model_version_policy.specific.versions) == [1]
-
-
 def test_the_servers_batches_hold_the_largest_request_that_a_client_sends_by_default():
     batching = text_proto("batching.config", options_message("BatchingParameters"))
     assert batching.max_batch_size.value >= DEFAULT_BATCH_SIZE
@@ -160,11 +152,6 @@ def test_ports_of_the_model_server_are_open_to_this_machine_alone(compose):
     assert all(port.startswith("127.0.0.1:") for port in compose["serving"]["ports"])
 
 
-def test_nginx_is_open_to_this_machine_alone_unless_an_address_is_given(compose):
-    assert compose["nginx"]["ports"] == ["${HTTPS_ADDRESS:-127.0.0.1}:${HTTPS_PORT:-8443}:8443"]
-    assert "| `HTTPS_ADDRESS` |" in (ROOT / "serve" / "README.md").read_text()
-
-
 def health(compose: dict[str, Any], served: str, model: str) -> int:
     """The exit code of the health check, run here against a server on another port."""
     command = [part.replace("$$", "$") for part in compose["serving"]["healthcheck"]["test"][1:]]
@@ -198,33 +185,6 @@ def nginx() -> list[dict[str, Any]]:
     """Every directive of nginx.conf."""
     (parsed,) = crossplane.parse(str(DEPLOY / "nginx.conf"), single=True)["config"]
     return list(walk(parsed["parsed"]))
-
-
-def locations(nginx: list[dict[str, Any]], directive: str) -> list[dict[str, Any]]:
-    """The locations that hold a directive."""
-    found = [each for each in nginx if each["directive"] == "location"]
-    return [each for each in found if any(inner["directive"] == directive for inner in each["block"])]
-
-
-@pytest.mark.parametrize(
-    ("method", "passes"),
-    [
-        ("PredictionService/Predict", True),
-        ("PredictionService/Classify", True),
-        ("PredictionService/Regress", True),
-        ("PredictionService/MultiInference", True),
-        ("PredictionService/GetModelMetadata", True),
-        ("ModelService/GetModelStatus", True),
-        ("ModelService/HandleReloadConfigRequest", False),
-        ("ModelService/GetModelStatus/HandleReloadConfigRequest", False),
-        ("SessionService/SessionRun", False),
-    ],
-)
-def test_nginx_passes_on_the_grpc_methods_that_ask_a_model_and_no_other(nginx, method, passes):
-    (location,) = locations(nginx, "grpc_pass")
-    kind, pattern = location["args"]  # a prefix has one argument
-    assert kind == "~"
-    assert (re.search(pattern, f"/tensorflow.serving.{method}") is not None) is passes
 
 
 # Memory: nginx's defaults for what nginx.conf leaves out, and what its source allocates on a 64-bit machine.
@@ -319,22 +279,9 @@ def test_the_bodies_that_nginx_lets_in_take_at_most_half_of_the_model_server_s_m
     assert tmpfs(compose["serving"]) <= memory / 16
 
 
-def test_one_address_cannot_take_every_request_that_nginx_lets_in(nginx):
-    limits = Nginx(nginx).at_once
-    assert limits["$binary_remote_addr"] < limits["$server_name"]
-
-
 def seconds(directive: str) -> int:
     (found,) = re.findall(rf"{directive} (\d+)s;", (DEPLOY / "nginx.conf").read_text())
     return int(found)
-
-
-def test_nginx_passes_on_to_the_ports_on_which_the_model_server_listens(compose):
-    upstreams = re.findall(r"upstream (\w+) \{\s*server (\w+):(\d+);", (DEPLOY / "nginx.conf").read_text())
-    flags = compose["serving"]["entrypoint"]
-    assert upstreams == [("rest", "serving", "8501"), ("grpc", "serving", "8500")]
-    assert "--rest_api_port=8501" in flags
-    assert "--port=8500" in flags
 
 
 def test_nginx_waits_longer_than_the_model_server_does(compose):
@@ -349,13 +296,6 @@ def test_nginx_reads_the_page_and_the_certificate_where_they_are_mounted(compose
     assert mounted["/usr/share/nginx/html"] == "../web"
     assert "ssl_certificate tls/server.crt;" in configuration  # beside nginx.conf
     assert "/etc/nginx/tls" in mounted
-
-
-def test_nginx_is_healthy_where_its_container_asks(compose):
-    url = compose["nginx"]["healthcheck"]["test"][-1]
-    (address, path) = re.fullmatch(r"http://([\d.:]+)(/\w+)", url).groups()
-    assert f"listen {address};" in (DEPLOY / "nginx.conf").read_text()
-    assert f"location = {path} {{" in (DEPLOY / "nginx.conf").read_text()
 
 
 def test_nginx_knows_every_directive_where_it_stands_and_takes_its_arguments():
@@ -399,31 +339,6 @@ def test_every_object_selects_the_pods_of_the_deployment(manifests):
     assert manifests["Service"]["spec"]["selector"] == labels
     assert manifests["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"] == labels
     assert manifests["HorizontalPodAutoscaler"]["spec"]["scaleTargetRef"]["name"] == "serving"
-
-
-def test_the_autoscaler_has_a_request_to_reckon_with_and_no_fixed_number_beside_it(manifests, container):
-    assert "cpu" in container["resources"]["requests"]
-    assert "replicas" not in manifests["Deployment"]["spec"]
-    spec = manifests["HorizontalPodAutoscaler"]["spec"]
-    assert manifests["PodDisruptionBudget"]["spec"]["minAvailable"] < spec["minReplicas"] < spec["maxReplicas"]
-
-
-def test_a_pod_may_do_no_more_than_it_must_and_reads_the_models_only(manifests, container):
-    pod = manifests["Deployment"]["spec"]["template"]["spec"]
-    assert pod["securityContext"]["runAsNonRoot"]
-    assert not pod["automountServiceAccountToken"]
-    assert container["securityContext"]["readOnlyRootFilesystem"]
-    assert container["securityContext"]["capabilities"]["drop"] == ["ALL"]
-    mounted = {mount["mountPath"]: mount.get("readOnly", False) for mount in container["volumeMounts"]}
-    assert mounted["/models"]
-    assert mounted["/config"]
-
-
-def test_files_in_memory_take_a_small_part_of_a_pod_s_memory(manifests, container):
-    volumes = manifests["Deployment"]["spec"]["template"]["spec"]["volumes"]
-    in_memory = [each["emptyDir"] for each in volumes if each.get("emptyDir", {}).get("medium") == "Memory"]
-    files = sum(size(each["sizeLimit"]) if "sizeLimit" in each else math.inf for each in in_memory)
-    assert files <= size(container["resources"]["limits"]["memory"]) / 16
 
 
 def test_the_ingress_passes_bodies_on_as_they_arrive_with_the_limit_of_nginx(manifests, nginx):
@@ -571,56 +486,6 @@ def test_a_workflow_runs_commands_that_exist(path):
         subprocess.run([sys.executable, "-m", module, "--help"], cwd=ROOT, check=True, capture_output=True, timeout=60)
     for file in re.findall(r"\bserve/[\w./-]+\.(?:yaml|config)\b", commands):
         assert (ROOT / file).is_file()
-
-
-def test_ci_leaves_out_no_test_of_the_page():
-    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text())["jobs"]
-    steps = [step for job in jobs.values() for step in job["steps"] if step.get("run") == "make test"]
-    assert [step["env"] for step in steps] == [{conftest.BROWSER_REQUIRED: "1"}]
-
-
-def test_a_browser_that_is_required_and_missing_stops_the_tests(monkeypatch):
-    monkeypatch.setattr(conftest, "CHROMIUM", None)
-    monkeypatch.delenv(conftest.BROWSER_REQUIRED, raising=False)
-    conftest.pytest_configure(None)
-    monkeypatch.setenv(conftest.BROWSER_REQUIRED, "1")
-    with pytest.raises(pytest.UsageError, match="BROWSER_REQUIRED: expected chromium, google-chrome or"):
-        conftest.pytest_configure(None)
-    monkeypatch.setattr(conftest, "CHROMIUM", "/usr/bin/chromium")
-    conftest.pytest_configure(None)
-
-
-def test_ci_builds_the_images_that_the_dockerfile_tells_of():
-    told = re.findall(r"^#   (docker build .*? \.)(?: |$)", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
-    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text())["jobs"]
-    ran = [step.get("run") for job in jobs.values() for step in job["steps"]]
-    assert len(told) == 3
-    assert not [command for command in told if command not in ran and "BASE=" not in command]
-
-
-@pytest.fixture
-def fetch_page(served: str, tmp_path: Path) -> Callable[[], subprocess.CompletedProcess[str]]:
-    """Runs the step that fetches the page as GitHub does, beside a copy of the page, against the embedded server."""
-    steps = yaml.safe_load((ROOT / ".github" / "workflows" / "serving.yml").read_text())["jobs"]["conformance"]["steps"]
-    (script,) = (step["run"] for step in steps if step.get("name", "").startswith("The page through nginx"))
-    here = script.replace("https://localhost:8443", served)
-    assert here.count(served) == 3
-    shutil.copytree(ROOT / "serve" / "web", tmp_path / "serve" / "web")
-    return lambda: subprocess.run(["bash", "-e", "-c", here], cwd=tmp_path, capture_output=True, text=True, timeout=60)
-
-
-@pytest.mark.server
-def test_the_workflow_fetches_the_page_whole(fetch_page):
-    done = fetch_page()
-    assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.server
-@pytest.mark.parametrize("path", ["index.html", "words.js", "config.json", "missing.js"])
-def test_the_workflow_fails_where_a_file_of_the_page_is_another_or_missing(fetch_page, tmp_path, path):
-    with (tmp_path / "serve" / "web" / path).open("a") as file:
-        file.write(" ")
-    assert fetch_page().returncode != 0
 
 
 @pytest.fixture(scope="module")

@@ -684,18 +684,6 @@ def test_axe_finds_nothing_that_shuts_somebody_out(web, scheme):
     assert found.violations_count == 0, found.generate_report()
 
 
-def test_dark_and_still_where_the_user_wants_it(web):
-    background = "getComputedStyle(document.body).backgroundColor"
-    moving = "getComputedStyle(document.getElementById('result')).transitionDuration"
-    web.open()
-    web.page.emulate_media(color_scheme="light", reduced_motion="no-preference")
-    assert web.page.evaluate(background) == "rgb(251, 250, 247)"
-    assert web.page.evaluate(moving) == "0.2s"
-    web.page.emulate_media(color_scheme="dark", reduced_motion="reduce")
-    assert web.page.evaluate(background) == "rgb(24, 22, 19)"
-    assert web.page.evaluate(moving) == "0s"
-
-
 # Its pictures
 
 
