@@ -117,6 +117,49 @@ def test_a_batch_no_wider_than_the_window_is_read_as_it_stands_with_the_numbers_
     np.testing.assert_allclose(alignment, gathered[..., :length], atol=1e-6)
 
 
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "XLA"])
+@pytest.mark.parametrize("name", ["local-m", "local-m wide", "local-p", "local-p wide"])
+def test_a_gathered_window_has_the_gradients_of_a_batch_read_as_it_stands(name, compiled):
+    local, lengths = made(SCORING[name]), [3, 1]
+    values, query, upstream = normal(2, 3, D), normal(2, Q, U, seed=5), normal(2, Q, D, seed=6)
+
+    @tf.function(jit_compile=compiled, autograph=False)
+    def gradients(values, query, padding):
+        with tf.GradientTape() as tape:
+            tape.watch([values, query])
+            memory = remembered(local, tf.pad(values, [[0, 0], [0, padding], [0, 0]]), lengths)
+            assert local.reads_all(memory) == (padding == 0)
+            attended = local.attend(query, tf.constant([[0, 2], [1, 4]]), memory)
+            total = tf.reduce_sum(upstream * attended.context)
+        watched = [values, query, *(v.value for v in local.trainable_variables)]
+        return tape.gradient(total, watched, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+
+    for one, other in zip(gradients(values, query, 0), gradients(values, query, 8), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)
+
+
+def test_the_gradient_of_a_predicted_position_is_its_slope():
+    # at the edge of a window the context jumps: here, all positions stay inside
+    local = made(lambda: PredictiveLocalAttention(GeneralScore(U, D), D, 11, A, U))
+    values, query, upstream = normal(1, 11, D), normal(1, 1, U, seed=3), normal(1, 1, D, seed=6)
+    memory, steps = remembered(local, values, [11]), tf.constant([[0]])
+    energy = local.position_energy
+
+    def total():
+        return tf.reduce_sum(upstream * local.attend(query, steps, memory).context)
+
+    with tf.GradientTape() as tape:
+        loss = total()
+    gradient = tape.gradient(loss, energy.value).numpy()
+    start, direction, step = energy.numpy(), gradient / np.linalg.norm(gradient), 1e-2
+    ends = []
+    for sign in (1, -1):
+        energy.assign(start + sign * step * direction)
+        ends.append(total().numpy())
+    assert np.linalg.norm(gradient) > 1e-3
+    assert (ends[0] - ends[1]) / (2 * step) == pytest.approx(np.linalg.norm(gradient), rel=1e-2)
+
+
 def test_concat_is_additive_with_one_matrix_for_both():
     score = additive_score()
     randomise(score, 1)

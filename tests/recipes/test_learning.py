@@ -131,6 +131,14 @@ def test_local_m_learns_to_copy_for_it_looks_around_the_target_s_own_position():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("task", [COPY, REVERSE], ids=["copy", "reverse"])
+def test_local_p_learns_to_predict_positions_in_either_order(task):
+    found = learn(luong(kind="general", span="local-p", window=3), task, 1200)
+    assert found.exact >= 0.99
+    assert found.seen >= 0.95
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [1, -1], ids=["copy", "reverse"])
 def test_location_learns_where_letters_stand_in_strings_of_one_length(order):
     found = learn(luong(kind="location", max_source_positions=9), Task(8, 8, order), 1200)

@@ -1,0 +1,351 @@
+#!/usr/bin/env python3
+"""Diagnoses predictive local attention (local-p): can it learn, and does its predicted position saturate?
+
+    python -m benchmarks.local_p --corpus spa-eng.zip
+
+Three experiments on Spanish-English pairs of at most 9 tokens. The model is the small one of the results page, without
+dropout and label smoothing:
+
+agreement   loss and gradients, eager and under XLA, on batches inside and beyond the window
+overfit     training loss on 500 pairs, without dropout
+training    validation loss and the predicted positions p_t over training, for local-p and variants of it:
+
+    general              global attention with the general score
+    local-m              p_t = t
+    local-m, Gaussian    p_t = t, weights fall with the distance from t as in local-p
+    local-p              equations 9 and 10 of Luong, Pham, Manning 2015
+    local-p, slow        position_kernel and position_energy move a tenth as far in each update
+    local-p, scaled      v_p is position_energy / sqrt(units), so that an update moves the logit less
+    local-p, normalised  the weights under the Gaussian are divided by their sum
+
+Each run is added to the JSON file when it ends; runs that the file has are skipped.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import tyro
+
+from benchmarks.machine import machine
+from benchmarks.results import in_small
+from nmt_keras.cli.memory import keep_memory
+
+TOKENS = 9
+"""Largest length of either side, END included."""
+SATURATED = 0.01
+"""A position counts as saturated when the derivative of its sigmoid is smaller."""
+VARIANTS = (
+    "general",
+    "local-m",
+    "local-m, Gaussian",
+    "local-p",
+    "local-p, slow",
+    "local-p, scaled",
+    "local-p, normalised",
+)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Size of the experiments."""
+
+    corpus: str
+    """Zip file of English-Spanish pairs."""
+    results: Path = Path(__file__).parents[1] / "docs" / "results" / "diagnostics" / "local-p.json"
+    """JSON file of the runs."""
+    experiments: tuple[Literal["agreement", "overfit", "training"], ...] = ("agreement", "overfit", "training")
+    pairs: int = 20_000
+    """Training pairs of the experiment "training"."""
+    updates: int = 1000
+    """Updates of each of its runs."""
+    seeds: tuple[int, ...] = (1, 2)
+    """Seeds of each variant of the experiment "training"."""
+    variants: tuple[str, ...] = VARIANTS
+    """Variants of the experiment "training"."""
+    width: float = 0.128
+    """Share of the paper's 1000 units."""
+    rate: float = 6e-3
+    """Peak learning rate of Adam."""
+
+
+class Corpus(NamedTuple):
+    """Sentence pairs as padded token ids [N, TOKENS] int32, and the sizes of the vocabularies."""
+
+    source: np.ndarray
+    target: np.ndarray
+    sizes: tuple[int, int]
+
+    def take(self, rows: Any) -> Corpus:
+        """The pairs ``rows``."""
+        return self._replace(source=self.source[rows], target=self.target[rows])
+
+    def batch(self, random: np.random.Generator, size: int) -> Any:
+        """``size`` pairs drawn at random."""
+        from nmt_keras.corpus.batches import Batch
+
+        rows = random.integers(len(self.source), size=size)
+        return Batch(self.source[rows], self.target[rows], size)
+
+
+class Results:
+    """Finished runs, kept in a JSON file.
+
+    Args:
+        path: the file; created if missing.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.rows: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+
+    def has(self, **names: Any) -> bool:
+        """Whether a row with all these fields exists."""
+        return any(names.items() <= row.items() for row in self.rows)
+
+    def add(self, **row: Any) -> None:
+        """Adds a row with the machine and the command, and writes the file."""
+        arguments = [Path(word).name if word.endswith(".zip") else word for word in sys.argv[1:]]
+        command = shlex.join(["python", "-m", "benchmarks.local_p", *arguments])
+        self.rows.append({**row, **machine(), "command": command})
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.write_text(json.dumps(self.rows, indent=1) + "\n", encoding="utf-8")
+
+
+def main(settings: Settings) -> None:
+    """Runs the experiments that have no row yet."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    corpus, results = read_corpus(settings.corpus), Results(settings.results)
+    experiments = {"agreement": agreement, "overfit": overfit, "training": training}
+    for name in settings.experiments:
+        experiments[name](settings, corpus, results)
+
+
+def read_corpus(path: str) -> Corpus:
+    """Reads the pairs of at most TOKENS tokens, in random order, with vocabularies of 2,000 words."""
+    import tensorflow as tf
+
+    from nmt_keras.config import TokenizerConfig
+    from nmt_keras.corpus import read_pairs
+    from nmt_keras.text.word import WordTokenizer
+
+    pairs = read_pairs(path, source_column=1, target_column=0).pairs
+    chosen = [pairs[row] for row in np.random.default_rng(1).permutation(len(pairs))[:40_000]]
+    sides = []
+    for side in ("source", "target"):
+        lines = [getattr(pair, side) for pair in chosen]
+        tokenizer = WordTokenizer.fit(lines, TokenizerConfig("word", vocabulary_size=2000))
+        sides.append((tokenizer.encode(tf.constant(lines)), tokenizer.vocabulary_size))
+    short = np.all([tokens.lengths.numpy() <= TOKENS for tokens, _ in sides], axis=0)
+    source, target = (tokens.ids.numpy()[short, :TOKENS] for tokens, _ in sides)
+    return Corpus(source, target, (sides[0][1], sides[1][1]))
+
+
+def recipe_of(settings: Settings, variant: str, window: int = 3) -> Any:
+    """The ladder's small recipe without dropout and smoothing."""
+    from nmt_keras.recipes import find_recipe
+
+    name = {"general": "luong-general", "local-m": "luong-local-m"}.get(variant, "luong-local-p")
+    recipe = in_small(find_recipe(name), settings.width, settings.rate)
+    attention = replace(recipe.model.attention, window=window)
+    return replace(
+        recipe,
+        model=replace(recipe.model, attention=attention, dropout=0.0),
+        train=replace(recipe.train, minutes=None, steps=1, label_smoothing=0.0),
+    )
+
+
+def agreement(settings: Settings, corpus: Corpus, results: Results) -> None:
+    """Relative differences of loss and gradients between eager and XLA, and between narrow and wide batches.
+
+    Of the gradients of all variables, the largest difference counts. The wide batch
+    is the narrow one with more padding, so that the window is gathered.
+    """
+    import keras
+    import tensorflow as tf
+
+    from nmt_keras.corpus.batches import Batch
+    from nmt_keras.models.seq2seq import build_model
+    from nmt_keras.training import Updater
+
+    if results.has(experiment="agreement"):
+        return
+    rows = []
+    for window in (3, 10):
+        for narrow in (5, 9):
+            recipe = recipe_of(settings, "local-p", window)
+            keras.utils.set_random_seed(1)
+            model = build_model(recipe.model, *corpus.sizes)
+            updater = Updater(model, recipe.train)
+            short = np.flatnonzero((corpus.source[:, narrow:] == 0).all(axis=1))[:32]
+            batch = Batch(corpus.source[short, :narrow], corpus.target[short], len(short))
+            found = {}
+            for width in (narrow, 24):
+                padding = ((0, 0), (0, width - narrow))
+                arrays = updater.arrays(batch._replace(source=np.pad(batch.source, padding)))
+                arguments = (arrays, tf.constant(0), None, updater.health.scale)
+                found[width, "XLA"] = updater.differentiate(*arguments)
+                tf.config.run_functions_eagerly(True)
+                found[width, "eager"] = updater.differentiate(*arguments)
+                tf.config.run_functions_eagerly(False)
+            wanted, wanted_loss = found[narrow, "eager"]
+            for (width, engine), (gradients, loss) in found.items():
+                differences = [float(tf.norm(g - w) / tf.norm(w)) for g, w in zip(gradients, wanted, strict=True)]
+                rows.append(
+                    {
+                        "window": window,
+                        "source_width": width,
+                        "gathered": width > 2 * window + 1,
+                        "engine": engine,
+                        "loss_relative_difference": abs(float(loss.total / wanted_loss.total) - 1.0),
+                        "gradient_relative_difference": max(differences),
+                    }
+                )
+    results.add(experiment="agreement", rows=rows)
+
+
+def overfit(settings: Settings, corpus: Corpus, results: Results, updates: int = 1500) -> None:
+    """Cross-entropy in nats per token of 500 training pairs, before and after many updates."""
+    few, small = corpus.take(slice(500)), replace(settings, rate=3e-3)
+    for system, window in (("local-p", 3), ("local-p", 10), ("general", 3), ("local-m", 3)):
+        names = {"experiment": "overfit", "system": system, "window": window, "seed": 1}
+        if not results.has(**names):
+            points = run(small, system, few, few, updates, 1, window, batch_size=32)
+            results.add(**names, **sizes(small, few, 32), points=points)
+
+
+def training(settings: Settings, corpus: Corpus, results: Results) -> None:
+    """Validation loss and predicted positions of every variant and seed, after equal numbers of updates."""
+    valid, train = corpus.take(slice(500)), corpus.take(slice(500, 500 + settings.pairs))
+    for seed in settings.seeds:
+        for system in settings.variants:
+            names = {"experiment": "training", "system": system, "window": 3, "seed": seed}
+            if not results.has(**names):
+                points = run(settings, system, train, valid, settings.updates, seed)
+                results.add(**names, **sizes(settings, train, 64), points=points)
+
+
+def sizes(settings: Settings, train: Corpus, batch_size: int) -> dict[str, float]:
+    """The sizes of a run, for its row."""
+    return {
+        "pairs": len(train.source),
+        "batch_size": batch_size,
+        "units": recipe_of(settings, "local-p").model.decoder.units,
+        "rate": settings.rate,
+    }
+
+
+def run(
+    settings: Settings,
+    variant: str,
+    train: Corpus,
+    valid: Corpus,
+    updates: int,
+    seed: int,
+    window: int = 3,
+    batch_size: int = 64,
+    points: int = 8,
+) -> list[dict[str, float]]:
+    """Trains a model and returns what ``measure`` found on ``valid`` after 0, ... and ``updates`` updates."""
+    import keras
+
+    from nmt_keras.models.seq2seq import build_model
+    from nmt_keras.training import Updater
+
+    recipe = recipe_of(settings, variant, window)
+    keras.utils.set_random_seed(seed)
+    model = build_model(recipe.model, *train.sizes)
+    alter(model.decoder.attention, variant)
+    updater = Updater(model, recipe.train)
+    position = [v for v in model.trainable_variables if v.name.startswith("position")]
+    random = np.random.default_rng(seed)
+    found = [{"updates": 0.0, **measure(model, valid)}]
+    for step in range(updates):
+        before = [v.numpy() for v in position] if variant == "local-p, slow" else []
+        updater(train.batch(random, batch_size), step, updates)
+        for variable, value in zip(position, before, strict=False):
+            variable.assign(value + 0.1 * (variable.numpy() - value))
+        if (step + 1) % (updates // points) == 0:
+            found.append({"updates": step + 1.0, **measure(model, valid)})
+    return found
+
+
+def alter(attention: Any, variant: str) -> None:
+    """Replaces a method of a local-p attention by that of ``variant``."""
+    import tensorflow as tf
+
+    if variant == "local-m, Gaussian":
+        attention.centre = lambda query, step, memory: tf.cast(
+            tf.minimum(step, memory.lengths[:, tf.newaxis] - 1), tf.float32
+        )
+    elif variant == "local-p, scaled":
+        attention.position_energy.assign(attention.position_energy * attention.units**0.5)
+        cast = attention.cast
+        attention.cast = lambda x: cast(x) * (attention.units**-0.5 if x is attention.position_energy else 1.0)
+    elif variant == "local-p, normalised":
+        original = attention.prefer
+
+        def normalised(weights: tf.Tensor, distance: tf.Tensor) -> tf.Tensor:
+            damped = original(weights, distance)
+            return damped / tf.reduce_sum(damped, axis=-1, keepdims=True)
+
+        attention.prefer = normalised
+
+
+def measure(model: Any, corpus: Corpus) -> dict[str, float]:
+    """Cross-entropy in nats per token under teacher forcing, and statistics of p_t over all target tokens."""
+    import tensorflow as tf
+
+    from nmt_keras.config import PAD, START
+
+    attention = model.decoder.attention
+    source, target = tf.constant(corpus.source), corpus.target
+    memory = model.decoder.remember(model.encoder(source, source != PAD))
+    state = model.decoder.initial_state(memory)
+    seen: list[tf.Tensor] = []
+    centre = getattr(attention, "centre", None)
+    if centre is not None:
+
+        def watched(query: tf.Tensor, step: tf.Tensor, memory: Any) -> tf.Tensor:
+            seen.append(centre(query, step, memory))
+            return seen[-1]
+
+        attention.centre = watched
+    read = np.concatenate([np.full([len(target), 1], START), target[:, :-1]], axis=1).astype(np.int32)
+    losses, masses = [], []
+    for t in range(TOKENS):
+        step = model.decoder.step(tf.constant(read[:, t : t + 1]), state, memory)
+        state = step.state
+        losses.append(tf.nn.sparse_softmax_cross_entropy_with_logits(target[:, t], step.logits[:, 0]))
+        masses.append(tf.reduce_sum(step.alignment[:, 0], axis=-1))
+    real = target != PAD
+    found = {"loss": float(np.stack(losses, axis=1)[real].mean()), "row_mass": float(np.stack(masses, 1)[real].mean())}
+    if centre is not None:
+        attention.centre = centre
+        found |= positions(np.stack([each.numpy()[:, 0] for each in seen], axis=1), memory.lengths.numpy(), real)
+    return {name: round(value, 4) for name, value in found.items()}
+
+
+def positions(centres: np.ndarray, lengths: np.ndarray, real: np.ndarray) -> dict[str, float]:
+    """Statistics of p_t [N, T], where ``real``, in sentences of ``lengths`` [N] tokens."""
+    share = centres / lengths[:, np.newaxis]
+    diagonal = np.minimum(np.arange(TOKENS), lengths[:, np.newaxis] - 1)
+    spread = centres[real].std() > 1e-6
+    return {
+        "saturated": float((share * (1.0 - share) < SATURATED)[real].mean()),
+        "distance_from_t": float(np.abs(centres - diagonal)[real].mean()),
+        "correlation_with_t": float(np.corrcoef(centres[real], diagonal[real])[0, 1]) if spread else 0.0,
+        "mean_share": float(share[real].mean()),
+    }
+
+
+if __name__ == "__main__":
+    keep_memory()
+    main(tyro.cli(Settings, description=__doc__))
