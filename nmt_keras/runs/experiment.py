@@ -9,7 +9,7 @@ runs/NAME/
   lexicon.tsv      source word, tab, target word: what replaces unknown words, if the recipe or somebody asked for it
   lock             held by the process that trains
   log.jsonl        a row per interval of training and per validation
-  scores.json      BLEU and chrF of valid and test; scores.json.lock is held while it is written
+  scores.json      BLEU and chrF of valid and test
   tensorboard/     where a run was asked for it: scalars, alignments, translations, profiles
 """
 
