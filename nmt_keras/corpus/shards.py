@@ -30,7 +30,7 @@ import tensorflow as tf
 from nmt_keras.config import END
 from nmt_keras.corpus.batches import Batch, Batches, Bucket, Position, TokenLists, choose_buckets, rows_by_bucket
 from nmt_keras.corpus.prefetching import prefetched
-from nmt_keras.files import settle, unwritable, writing
+from nmt_keras.files import settle, settle_below, unwritable, writing
 
 RECORD_FILE = "prepared.json"
 FORMAT = 1
@@ -216,6 +216,11 @@ def write_record(
     }
     path = os.path.join(folder, RECORD_FILE)
     with writing_by_tensorflow(path):
+        if "://" not in folder:
+            with writing(Path(folder), "Nothing was prepared."):
+                for side in ("source", "target"):  # the Beam pipeline copies them without syncing them
+                    settle_below(Path(folder) / side)
+                settle([Path(folder)])
         partial = f"{path}.{uuid.uuid4().hex}.partial"
         with tf.io.gfile.GFile(partial, "w") as file:
             file.write(json.dumps(record, ensure_ascii=False) + "\n")

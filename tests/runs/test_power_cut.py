@@ -17,7 +17,7 @@ from tiny import TINY_RECIPE, TINY_TEXT
 import nmt_keras
 from nmt_keras.config import FilterConfig, Recipe
 from nmt_keras.corpus.preparing import prepare
-from nmt_keras.corpus.shards import PreparedCorpus, remove_leftovers
+from nmt_keras.corpus.shards import PreparedCorpus, remove_leftovers, write_record
 from nmt_keras.evaluation.report import Report, read_scores, write_score
 from nmt_keras.export.versions import prune, publish, versions
 from nmt_keras.files import write_whole
@@ -185,6 +185,25 @@ def test_a_prepared_corpus_is_missing_or_whole(folder, pairs):
         return sum(len(corpus.read(shard)[0]) for shard in range(2))
 
     assert_old_or_new(folder, work, read, None, 20)
+
+
+def test_a_prepared_corpus_with_copied_tokenizers_is_missing_or_whole(folder):
+    """The Beam pipeline copies the tokenizers with TensorFlow, which does not sync them."""
+    texts, place = folder.parent / "texts", folder / "prepared"
+    place.mkdir()
+    text = fit_tokenizer(TINY_TEXT, ["a b", "c d"])
+    for side in ("source", "target"):
+        text.save(texts / side)
+
+    def work():
+        shutil.copytree(texts, place, dirs_exist_ok=True)
+        write_record(str(place), [], 0, {}, {})
+
+    def read(folder):
+        at = folder / "prepared"
+        return files_below(at / "source") == files_below(texts / "source") if (at / "prepared.json").exists() else None
+
+    assert_old_or_new(folder, work, read, None, True)
 
 
 def test_a_version_is_missing_or_whole(folder):
