@@ -92,7 +92,7 @@ def write_whole(path: Path, content: str | bytes) -> None:
     with writing(path):
         _remove_abandoned(path)
         if path.is_file() and path.read_bytes() == data:
-            settle([path, path.parent])  # whoever wrote it may have been killed before it was on the disk
+            settle([path, path.parent])  # its writer may have been killed before it synced the file
             return
         try:
             with partial.open("xb") as file:
@@ -132,14 +132,20 @@ def _remove_abandoned(path: Path) -> None:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Keeps others who lock ``path`` waiting, so that it can be read, changed and written. Locks ``PATH.lock``.
+    """Serialises read-modify-write access to ``path`` across processes and threads.
 
-    On a file system without locks, such as some network drives, it keeps no process waiting.
+    Locks the folder of ``path``, so locks on two files of one folder also exclude each other. A lock file would need
+    an owner and a mode, which can shut out other users of a shared folder. A file system that cannot lock folders, such
+    as some network drives, provides no exclusion.
     """
-    with writing(path), path.with_name(f"{path.name}.lock").open("a") as file:
-        with suppress(portalocker.LockException):
-            portalocker.lock(file, portalocker.LockFlags.EXCLUSIVE)
-        yield
+    with writing(path):
+        descriptor = os.open(path.parent, os.O_RDONLY)
+        try:
+            with suppress(portalocker.LockException):
+                portalocker.lock(descriptor, portalocker.LockFlags.EXCLUSIVE)
+            yield
+        finally:
+            os.close(descriptor)
 
 
 def settle(paths: list[Path]) -> None:

@@ -1,14 +1,16 @@
 """Simulates power cuts: computes what a folder can hold if the power fails at any point of a piece of work.
 
-The work runs on the real file system. Before and after each watched call the folder is read, and what a disk may have
-kept at that point is computed:
+The work runs on the real file system. Before and after each call of the functions in ``WATCHED``, and when the work has
+returned, the model reads the folder and computes what a disk may have kept at that point:
 
-- Files that were not fsynced since they changed have lost the change, hold a part of it, or hold all of it; or one of
-  them holds a part and the others hold all.
-- Changes to the names in a folder that was not fsynced since are all lost, all kept, or only additions or only removals
-  are kept.
+- Changed contents: a file that was not fsynced since it changed has lost the change, holds a part of it, or holds all
+  of it. Either all such files share one of these fates, or one file holds a part and the others hold all.
+- Changed names: in folders that were not fsynced since, all changes are lost, all are kept, only additions or only
+  removals are kept, or any single change is lost or kept alone.
 
-The contents are read from the disk, so changes that TensorFlow's C++ code made between two watched calls count too.
+Only the calls in ``WATCHED`` are cut points. Calls that open or write a file are none: the torn contents stand for a
+cut during them. The model reads contents and names from the disk. It therefore also sees changes that TensorFlow's C++
+code makes between two watched calls, but only in the state that the next watched call finds.
 """
 
 from __future__ import annotations
@@ -25,6 +27,9 @@ WATCHED = ("fsync", "replace", "rename", "unlink", "remove", "mkdir", "rmdir")
 
 Names = dict[str, int]
 """The entries of a folder: inode numbers by name."""
+
+Change = tuple[int, str]
+"""An entry of a folder that was added, replaced or removed: the folder's inode number, and the name."""
 
 Tree = dict[str, bytes | None]
 """The contents of files by relative path; ``None`` for a folder."""
@@ -70,36 +75,37 @@ class Disk:
         """All trees that a power cut may leave now."""
         changed = [number for number, live in self.live.items() if live != self.kept.get(number, b"")]
         one_torn = [{number: _torn} for number in changed if isinstance(self.live[number], bytes)]
-        for names in (_lost_names, _kept_names, _only_added, _only_removed):
+        for names in self._kept_changes():
             for content in (dict.fromkeys(changed, _lost), dict.fromkeys(changed, _torn), {}, *one_torn):
                 tree: Tree = {}
                 self._build(self.root.stat().st_ino, "", tree, names, content)
                 yield tree
 
-    def _build(self, number: int, path: str, tree: Tree, names: Callable, content: dict[int, Callable]) -> None:
+    def _kept_changes(self) -> set[frozenset[Change]]:
+        """The sets of changed names that may have reached the disk."""
+        added, removed = set[Change](), set[Change]()
+        for number, live in self.live.items():
+            if isinstance(live, dict):
+                kept = self.kept.get(number, {})
+                added |= {(number, name) for name in live if live[name] != kept.get(name)}
+                removed |= {(number, name) for name in kept if name not in live}
+        changes = frozenset(added | removed)
+        single = [frozenset({change}) for change in changes]
+        return {frozenset(), frozenset(added), frozenset(removed), *single, *(changes - one for one in single)}
+
+    def _build(
+        self, number: int, path: str, tree: Tree, names: frozenset[Change], content: dict[int, Callable]
+    ) -> None:
         live = self.live[number]
         if isinstance(live, bytes):
             tree[path] = content[number](self.kept.get(number, b""), live) if number in content else live
             return
         tree[path] = None
-        for name, child in names(self.kept.get(number, {}), live).items():
-            self._build(child, f"{path}/{name}", tree, names, content)
-
-
-def _lost_names(kept: Names, live: Names) -> Names:
-    return kept
-
-
-def _kept_names(kept: Names, live: Names) -> Names:
-    return live
-
-
-def _only_added(kept: Names, live: Names) -> Names:
-    return {**kept, **live}
-
-
-def _only_removed(kept: Names, live: Names) -> Names:
-    return {name: kept[name] for name in kept if name in live}
+        kept = self.kept.get(number, {})
+        for name in {**kept, **live}:
+            child = (live if (number, name) in names else kept).get(name)
+            if child is not None:
+                self._build(child, f"{path}/{name}", tree, names, content)
 
 
 def _lost(kept: bytes, live: bytes) -> bytes:

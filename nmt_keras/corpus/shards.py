@@ -218,8 +218,9 @@ def write_record(
     with writing_by_tensorflow(path):
         if "://" not in folder:
             with writing(Path(folder), "Nothing was prepared."):
-                for side in ("source", "target"):
+                for side in ("source", "target"):  # the Beam pipeline copies them without syncing them
                     settle_below(Path(folder) / side)
+                settle([Path(folder)])
         partial = f"{path}.{uuid.uuid4().hex}.partial"
         with tf.io.gfile.GFile(partial, "w") as file:
             file.write(json.dumps(record, ensure_ascii=False) + "\n")

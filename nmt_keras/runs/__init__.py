@@ -10,7 +10,7 @@
       shortlist.npz    lexical table of ``SearchConfig.shortlist`` (``nmt shortlist``)
       lock             locked by the process that trains
       log.jsonl        one row per log interval and per validation
-      scores.json      BLEU and chrF of valid and test; scores.json.lock guards it
+      scores.json      BLEU and chrF of valid and test
       tensorboard/     scalars, alignments, translations and profiles (``RunOptions.tensorboard``)
 
 directory       the files of a run, and which changes to a run are refused

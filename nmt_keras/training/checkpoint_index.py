@@ -42,6 +42,10 @@ def is_whole(path: Path) -> bool:
 def record_newest(folder: Path, name: str, max_to_keep: int) -> None:
     """Records ``name``, which is on the disk, as the newest checkpoint in ``folder``, and removes older ones.
 
+    Removal includes checkpoints that are not in the record: a killed process leaves one if it stops before it records
+    or removes it. An unrecorded checkpoint of a later step is kept, because the record may be out of date, as on a
+    synced drive. Training overwrites or removes that checkpoint when it passes its step.
+
     Args:
         folder: holds the checkpoints.
         name: of the checkpoint. An earlier one of the same step is removed.
@@ -51,7 +55,9 @@ def record_newest(folder: Path, name: str, max_to_keep: int) -> None:
     others = [known for known in before if _step_of(known) != _step_of(name)]
     kept = [*others, name][-max_to_keep:]
     _write_record(folder, kept)
-    for old in set(before) - set(kept):
+    present = {file.name.partition(".")[0] for file in folder.glob("ckpt-*.*")}
+    passed = {known for known in present if 0 <= _step_of(known) <= _step_of(name)}
+    for old in passed.union(before).difference(kept):
         for file in folder.glob(f"{old}.*"):
             file.unlink(missing_ok=True)
 
@@ -69,16 +75,16 @@ def mend_records(folder: Path, previous: bool, report: Callable[[str], None]) ->
 def mend_record(folder: Path, previous: bool = False, needed: bool = True) -> str | None:
     """Makes the record of the checkpoints in ``folder`` name what training can go on from.
 
-    A process killed between writing its first checkpoint and its record leaves no record: then every checkpoint that is
-    whole counts, and a first one that is not is set aside. With ``previous``, recorded checkpoints that cannot be read
-    are set aside if an older one is whole: otherwise the next save would remove the whole one and keep them. If none is
-    whole, they are set aside where no checkpoint is ``needed``.
+    If there is no record, all whole checkpoints are recorded. If none is whole, a lone checkpoint is set aside only if
+    ``_is_first`` finds no other trace of training. With ``previous``, recorded checkpoints that cannot be read are set
+    aside if an older one is whole: otherwise the next save would remove the whole one and keep them. If none is whole,
+    they are set aside where no checkpoint is ``needed``.
 
     Returns:
         What was done, in a sentence; None if there was nothing to do.
 
     Raises:
-        ValueError: there is no record, and none of the checkpoints is whole.
+        ValueError: there is no record, none of the checkpoints is whole, and they are not set aside.
         OSError: the folder cannot be written.
     """
     if not folder.is_dir():
@@ -96,8 +102,7 @@ def mend_record(folder: Path, previous: bool = False, needed: bool = True) -> st
         record.unlink(missing_ok=True)  # empty, of nothing
         return None
     whole = [name for name in there if is_whole(folder / name)]
-    never_recorded = len(there) == 1 and not record.exists()  # the first one, when the power failed
-    if not whole and (never_recorded or (previous and not needed)):
+    if not whole and ((len(there) == 1 and _is_first(folder)) or (previous and not needed)):
         return _set_aside(folder, there, whole)
     if not whole:
         way = "or remove it to begin anew" if needed else "or ask for the previous checkpoint to set them aside"
@@ -107,6 +112,17 @@ def mend_record(folder: Path, previous: bool = False, needed: bool = True) -> st
         )
     _write_record(folder, whole)
     return f"{record}: the record was lost and is made anew; the newest checkpoint that is whole is {whole[-1]}"
+
+
+def _is_first(folder: Path) -> bool:
+    """Returns ``True`` if the run has no trace of training beside the checkpoint in ``folder``.
+
+    A power cut during the first save leaves this state: no record, no other checkpoint, and a log without rows. A
+    missing log is no evidence, because a copy of the run may be incomplete.
+    """
+    log = folder.parent.parent / "log.jsonl"
+    others = [each for each in folder.parent.glob("*/ckpt-*") if each.parent != folder]
+    return log.exists() and not log.stat().st_size and not others and not (folder / "checkpoint").exists()
 
 
 def _step_of(name: str) -> int:

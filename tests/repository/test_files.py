@@ -2,6 +2,7 @@
 
 import errno
 import os
+import threading
 import time
 
 import portalocker
@@ -81,6 +82,27 @@ def test_a_disk_without_locks_is_written_all_the_same(tmp_path, monkeypatch):
 
 def test_the_free_space_of_a_remote_disk_is_not_told():
     assert "MiB" not in str(unwritable("gs://bucket/a", "Permission denied"))
+
+
+def test_a_lock_leaves_nothing_that_other_users_of_the_folder_could_not_open(tmp_path):
+    with locked(tmp_path / "scores.json"):
+        write_whole(tmp_path / "scores.json", "{}")
+    assert [path.name for path in tmp_path.iterdir()] == ["scores.json"]
+
+
+def test_a_second_lock_waits_until_the_first_is_released(tmp_path):
+    entered = threading.Event()
+
+    def enter():
+        with locked(tmp_path / "scores.json"):
+            entered.set()
+
+    second = threading.Thread(target=enter)
+    with locked(tmp_path / "scores.json"):
+        second.start()
+        assert not entered.wait(0.1)
+    second.join(timeout=60)
+    assert entered.is_set()
 
 
 def test_a_run_directory_that_cannot_be_made_is_named_with_what_to_do(tmp_path):

@@ -17,9 +17,10 @@ from tiny import TINY_RECIPE, TINY_TEXT
 import nmt_keras
 from nmt_keras.config import FilterConfig
 from nmt_keras.corpus.preparing import prepare
-from nmt_keras.corpus.shards import PreparedCorpus, remove_leftovers
+from nmt_keras.corpus.shards import PreparedCorpus, remove_leftovers, write_record
 from nmt_keras.evaluation.report import Report, read_scores, write_score
 from nmt_keras.export.versions import prune, publish, versions
+from nmt_keras.files import write_whole
 from nmt_keras.runs import Run, load_runs
 from nmt_keras.runs.directory import read_recipe, write_recipe
 from nmt_keras.text import fit_tokenizer, load_tokenizer
@@ -49,6 +50,16 @@ def assert_old_or_new(folder, work, read, old, new, into=None):
 
 def files_below(folder):
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_the_model_loses_one_of_two_new_files(folder):
+    def work():
+        for name in ("data", "index"):
+            (folder / name).write_text("text")
+
+    found = [files_below(cut.folder) for cut in power_cuts(folder, work, folder.parent / "cuts")]
+    assert {"index": b"text"} in found
+    assert {"data": b"text"} in found
 
 
 @pytest.mark.parametrize("old", [None, replace(TINY_RECIPE, name="old")], ids=["first", "again"])
@@ -86,9 +97,22 @@ def test_scores_are_the_old_or_the_new_ones(folder):
     assert_old_or_new(folder, work, lambda at: read_scores(at / "scores.json"), old, new)
 
 
+def test_unchanged_content_that_a_killed_process_did_not_sync_outlives_a_power_cut(folder):
+    def work():
+        (folder / "recipe.json").write_text("text")  # the killed process
+        write_whole(folder / "recipe.json", "text")
+
+    cuts = list(power_cuts(folder, work, folder.parent / "cuts"))
+    done = [files_below(cut.folder) for cut in cuts if cut.done]
+    assert done == [{"recipe.json": b"text"}]
+    assert len(cuts) > 1
+
+
 @pytest.fixture
 def checkpoints(folder):
-    return Checkpoints(folder, Updater(Bigram(), config()), Progress({}), max_to_keep=2)
+    """The checkpoints of a run that has begun: its log is there, without a row."""
+    (folder / "log.jsonl").touch()
+    return Checkpoints(folder / "checkpoints", Updater(Bigram(), config()), Progress({}), max_to_keep=2)
 
 
 def _read_newest(folder, name):
@@ -111,14 +135,14 @@ def test_the_newest_checkpoint_is_the_old_or_the_new_one_and_whole(folder, check
     for _ in range(earlier):
         save()
 
-    assert_old_or_new(folder, save, lambda at: _read_newest(at / name, "step"), earlier, earlier + 1)
+    assert_old_or_new(folder, save, lambda at: _read_newest(at / "checkpoints" / name, "step"), earlier, earlier + 1)
 
 
 @pytest.mark.parametrize("name", ["last", "best"])
 def test_a_checkpoint_of_a_repeated_step_is_the_old_or_the_new_one(folder, checkpoints, name):
     checkpoints.progress.step.assign(5)
     counted = checkpoints.progress.validated
-    read = lambda at: _read_newest(at / name, "validated")  # noqa: E731
+    read = lambda at: _read_newest(at / "checkpoints" / name, "validated")  # noqa: E731
     for number in (1, 2, 3):
         counted.assign(number)
         if number == 1:
@@ -126,7 +150,8 @@ def test_a_checkpoint_of_a_repeated_step_is_the_old_or_the_new_one(folder, check
         else:
             into = folder.parent / f"cuts {number}"
             assert_old_or_new(folder, lambda: checkpoints.save(name), read, number - 1, number, into)
-            assert {path.stem for path in (folder / name).glob("*.index")} == {newest(folder / name).name}
+            place = folder / "checkpoints" / name
+            assert {path.stem for path in place.glob("*.index")} == {newest(place).name}
 
 
 def test_a_text_is_missing_or_whole(folder):
@@ -161,6 +186,25 @@ def test_a_prepared_corpus_is_missing_or_whole(folder, pairs):
         return sum(len(corpus.read(shard)[0]) for shard in range(2))
 
     assert_old_or_new(folder, work, read, None, 20)
+
+
+def test_a_prepared_corpus_with_copied_tokenizers_is_missing_or_whole(folder):
+    """The Beam pipeline copies the tokenizers with TensorFlow, which does not sync them."""
+    texts, place = folder.parent / "texts", folder / "prepared"
+    place.mkdir()
+    text = fit_tokenizer(TINY_TEXT, ["a b", "c d"])
+    for side in ("source", "target"):
+        text.save(texts / side)
+
+    def work():
+        shutil.copytree(texts, place, dirs_exist_ok=True)
+        write_record(str(place), [], 0, {}, {})
+
+    def read(folder):
+        at = folder / "prepared"
+        return files_below(at / "source") == files_below(texts / "source") if (at / "prepared.json").exists() else None
+
+    assert_old_or_new(folder, work, read, None, True)
 
 
 def test_a_version_is_missing_or_whole(folder):

@@ -26,7 +26,7 @@ from nmt_keras.corpus.batches import Batches, Position
 from nmt_keras.corpus.preparing import prepare
 from nmt_keras.runs import Run
 from nmt_keras.runs.directory import identity
-from nmt_keras.training import Interrupted, is_finished, load_weights, newest, train
+from nmt_keras.training.checkpoints import Checkpoints, Progress
 
 ROOT = Path(nmt_keras.__file__).parents[1]
 
@@ -264,6 +264,71 @@ def test_a_run_killed_between_its_first_checkpoint_and_the_record_goes_on(batche
     (tmp_path / "checkpoints" / "last" / "checkpoint").unlink()
     assert not is_finished(tmp_path)
     assert Trained(batches, tmp_path)().steps == list(range(4, STEPS + 1))
+
+
+def _lone_damaged_checkpoint(folder):
+    last = folder / "checkpoints" / "last"
+    last.mkdir(parents=True)
+    for suffix in ("index", "data-00000-of-00001"):
+        (last / f"ckpt-9000.{suffix}").write_text("damaged")
+    return last
+
+
+def _leave_a_row(folder):
+    (folder / "log.jsonl").write_text(json.dumps({"step": 9000}) + "\n")
+
+
+def _leave_a_best(folder):
+    (folder / "log.jsonl").touch()
+    (folder / "checkpoints" / "best").mkdir()
+    (folder / "checkpoints" / "best" / "ckpt-9000.data-00000-of-00001").touch()
+
+
+@pytest.mark.parametrize("leave", [_leave_a_row, _leave_a_best, lambda _: None], ids=["row", "best", "no log"])
+def test_a_lone_damaged_checkpoint_of_a_trained_run_is_refused(batches, tmp_path, leave):
+    last = _lone_damaged_checkpoint(tmp_path)
+    leave(tmp_path)
+    with pytest.raises(ValueError, match=r"last/checkpoint: expected the record of the checkpoints ckpt-9000.*Restore"):
+        bigram.Run(batches, tmp_path)()
+    assert (last / "ckpt-9000.index").read_text() == "damaged"
+
+
+def test_a_damaged_first_checkpoint_of_a_run_with_an_empty_log_is_set_aside(batches, tmp_path):
+    last = _lone_damaged_checkpoint(tmp_path)
+    (tmp_path / "log.jsonl").touch()
+    run = bigram.Run(batches, tmp_path, at={1: kill})
+    with pytest.raises(Killed):
+        run()
+    assert run.reports[0].endswith("ckpt-9000 cannot be read, set aside; none is left")
+    assert (last / "damaged-ckpt-9000.index").read_text() == "damaged"
+
+
+@pytest.mark.parametrize("name", ["last", "best"])
+def test_the_next_save_removes_checkpoints_that_a_killed_process_left(tmp_path, monkeypatch, name):
+    saved = Checkpoints(tmp_path, Updater(Bigram(), config()), Progress({}), max_to_keep=2)
+
+    def save(step):
+        saved.progress.step.assign(step)
+        saved.save(name)
+
+    def present():
+        return {path.stem for path in (tmp_path / name).glob("ckpt-*.index")}
+
+    for step in (1, 2):
+        save(step)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", lambda *_, **__: kill())
+        with pytest.raises(Killed):
+            save(3)  # killed between recording and removal
+    with monkeypatch.context() as patch:
+        patch.setattr("nmt_keras.training.checkpoints.record_newest", lambda *_: kill())
+        with pytest.raises(Killed):
+            save(6)  # killed between writing and recording
+    kept = {"last": 2, "best": 1}[name]
+    save(5)
+    assert present() == {"ckpt-6", *["ckpt-3", "ckpt-5"][-kept:]}  # the newer one stays until training passes it
+    save(7)
+    assert present() == set(["ckpt-5", "ckpt-7"][-kept:])
 
 
 def test_a_run_whose_record_of_the_best_is_emptied_goes_on_and_keeps_it(batches, stopped):
