@@ -26,6 +26,7 @@ from nmt_keras.corpus.batches import Batches, Position
 from nmt_keras.corpus.preparing import prepare
 from nmt_keras.runs import Run
 from nmt_keras.runs.directory import identity
+from nmt_keras.training import Interrupted, Updater, is_finished, load_weights, newest, train
 from nmt_keras.training.checkpoints import Checkpoints, Progress
 
 ROOT = Path(nmt_keras.__file__).parents[1]
