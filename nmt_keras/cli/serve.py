@@ -1,4 +1,4 @@
-"""``nmt serve``: see :mod:`nmt_keras_serve.server`."""
+"""``nmt serve``: the embedded server."""
 
 from __future__ import annotations
 
