@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import struct
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -106,6 +108,18 @@ def silent(channel: grpc.aio.Channel, method: str = PREDICT) -> grpc.aio.StreamU
     return channel.stream_unary(method)(nothing(), timeout=20)
 
 
+async def status(channel: grpc.aio.Channel) -> tuple[str, str]:
+    """The error of a GetModelStatus call that is received: it has no message."""
+
+    async def nothing() -> AsyncIterator[bytes]:
+        return
+        yield b""
+
+    return await refused(channel.stream_unary(STATUS)(nothing(), timeout=10))
+
+
+OWN_CONNECTION = [("grpc.use_local_subchannel_pool", 1)]
+
 LATE = ("DEADLINE_EXCEEDED", "The message did not come within 1 seconds (--rest-api-timeout-in-ms)")
 
 
@@ -125,8 +139,90 @@ def test_only_as_many_messages_as_a_full_queue_has_are_received_at_once(tmp_path
         second = asyncio.ensure_future(predict(channel, request("a").SerializeToString()))
         await asyncio.sleep(0.2)
         assert not second.done()
+        assert await status(channel) == ("UNIMPLEMENTED", "The call has no request message")
         first.cancel()
         assert await second == [b"a"]
+
+    with_channel(tmp_path, Limits(concurrency=1, queue=0), check)
+
+
+@pytest.mark.parametrize("method", [PREDICT, STATUS])
+def test_silent_calls_of_one_connection_keep_no_other_connection_waiting(tmp_path, method):
+    async def check(core: Core, channel: grpc.aio.Channel, port: int) -> None:
+        calls = [silent(channel, method) for _ in range(130)]
+        await asyncio.sleep(0.5)
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}", OWN_CONNECTION) as other:
+            answered = asyncio.gather(predict(other, request("a").SerializeToString()), status(other))
+            assert (await asyncio.wait_for(answered, 10))[0] == [b"a"]
+        for call in calls:
+            call.cancel()
+
+    with_channel(tmp_path, Limits(), check)
+
+
+def test_calls_beyond_the_number_of_connections_are_refused(tmp_path):
+    async def check(core: Core, channel: grpc.aio.Channel, port: int) -> None:
+        calls = [silent(channel) for _ in range(2)]
+        await asyncio.sleep(0.2)
+        assert (await status(channel))[0] == "RESOURCE_EXHAUSTED"
+        for call in calls:
+            call.cancel()
+        await asyncio.sleep(0.2)
+        assert await predict(channel, request("a").SerializeToString()) == [b"a"]
+
+    with_channel(tmp_path, Limits(connections=2), check)
+
+
+FLOODING = f"""
+import asyncio, sys, grpc
+
+async def flood():
+    options = [("grpc.max_send_message_length", -1), ("grpc.use_local_subchannel_pool", 1)]
+    channels = [grpc.aio.insecure_channel("127.0.0.1:" + sys.argv[1], options) for _ in range(4)]
+    message = bytes(8 * 2**20)
+    for channel in channels:
+        for _ in range(8):
+            await asyncio.gather(channel.unary_unary("{PREDICT}")(message, timeout=10), return_exceptions=True)
+    print("received", flush=True)
+    sys.stdin.readline()
+    calls = [channel.unary_unary("{PREDICT}")(message, timeout=20) for channel in channels for _ in range(15)]
+    print("sending", flush=True)
+    await asyncio.gather(*calls, return_exceptions=True)
+
+asyncio.run(flood())
+"""
+
+
+def resident_mib() -> float:
+    """Memory of this process."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_messages_that_wait_to_be_received_stay_with_the_client(tmp_path):
+    """A connection that has carried large messages must not offer a large window to the next ones."""
+
+    async def check(core: Core, channel: grpc.aio.Channel, port: int) -> None:
+        pipe = asyncio.subprocess.PIPE
+        client = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", FLOODING, str(port), stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.DEVNULL
+        )
+        try:
+            assert await client.stdout.readline() == b"received\n"
+            blocking = silent(channel)
+            await asyncio.sleep(0.2)
+            before = resident_mib()
+            client.stdin.write(b"\n")
+            assert await client.stdout.readline() == b"sending\n"
+            grown = []
+            for _ in range(20):
+                await asyncio.sleep(0.1)
+                grown.append(resident_mib() - before)
+            assert max(grown) < 100  # of 480 MiB that are sent
+            blocking.cancel()
+        finally:
+            client.kill()
+            await client.communicate()
 
     with_channel(tmp_path, Limits(concurrency=1, queue=0), check)
 
