@@ -48,6 +48,8 @@ class Repeating:
         self.signatures = {
             "serving_default": Signature({"text": text}, {"copies": copies}, {}, {}, inference.PREDICT),
             "pair": Signature({"a": text, "b": text}, {"copies": copies}, {}, {}, inference.PREDICT),
+            "variant": Signature({"text": TensorSpec("variant", (None,))}, {}, {}, {}, inference.PREDICT),
+            "resource": Signature({"text": TensorSpec("resource", (None,))}, {}, {}, {}, inference.PREDICT),
             "classify": Signature({"inputs": text}, {"classes": copies}, {}, {}, classifier.CLASSIFY),
         }
 
@@ -304,6 +306,15 @@ def test_a_connection_that_is_held_open_is_closed_and_makes_room_for_another(tmp
     with_channel(tmp_path, Limits(connections=1, rest_api_timeout_in_ms=1000), check)
 
 
+def test_a_connection_that_sends_nothing_is_closed_after_the_timeout(tmp_path):
+    async def check(core: Core, channel: grpc.aio.Channel, port: int) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        await asyncio.wait_for(reader.read(), 5)  # one that sends anything is closed after three times the timeout
+        writer.close()
+
+    with_channel(tmp_path, Limits(rest_api_timeout_in_ms=2000), check)
+
+
 def test_a_client_s_requests_go_on_while_its_connections_are_replaced(tmp_path):
     async def check(core: Core, channel: grpc.aio.Channel, port: int) -> None:
         end = asyncio.get_running_loop().time() + 2.5
@@ -375,6 +386,26 @@ def test_a_tensor_of_another_type_is_refused_before_it_is_parsed(monkeypatch, na
     assert caught.value.code is Code.INVALID_ARGUMENT
 
 
+@pytest.mark.parametrize("dtype", ["variant", "resource"])
+def test_a_tensor_of_a_type_that_cannot_be_sent_is_refused_before_it_is_parsed(monkeypatch, dtype):
+    monkeypatch.setattr(tf.io, "parse_tensor", lambda *_: pytest.fail("parsed"))
+    message = request(signature=dtype)
+    message.inputs["text"].CopyFrom(TensorProto(dtype=types_pb2.DataType.Value(f"DT_{dtype.upper()}")))
+    with pytest.raises(StatusError, match=f"Input text is of type {dtype}, which cannot be sent") as caught:
+        answer(message, Limits())
+    assert caught.value.code is Code.UNIMPLEMENTED
+
+
+@pytest.mark.parametrize(("extra", "has_names"), [(99, True), (100, False)])
+def test_the_error_for_wrong_inputs_lists_at_most_100_names(extra, has_names):
+    message = request("a")
+    for number in range(extra):
+        message.inputs[f"x{number}"].dtype = types_pb2.DT_STRING
+    with pytest.raises(StatusError, match=f"input size does not match signature: {extra + 1}!=1") as caught:
+        answer(message, Limits())
+    assert ("x42" in caught.value.message) is has_names
+
+
 @pytest.mark.parametrize(
     ("sizes", "texts", "limits", "message"),
     [
@@ -387,8 +418,10 @@ def test_a_tensor_of_another_type_is_refused_before_it_is_parsed(monkeypatch, na
             r"Input text has 10000000 bytes, more than 9999999 \(--max-unpacked-bytes\)",
         ),
         ([1] * 255, [b"a"], Limits(), "tensor parsing error: text"),
+        ([2**63 - 1] * 255, [b"a"], Limits(), "tensor parsing error: text"),
+        ([2**63 - 1] * 254, [b"a"], Limits(), r"The request has 9223372036854775807 values, more than 2000000"),
     ],
-    ids=["rows", "text", "repeated text", "dimensions"],
+    ids=["rows", "text", "repeated text", "dimensions", "large dimensions", "values"],
 )
 def test_a_small_message_that_would_fill_the_memory_is_refused_before_it_is_parsed(
     monkeypatch, sizes, texts, limits, message
