@@ -220,7 +220,7 @@ def locations(nginx: list[dict[str, Any]], directive: str) -> list[dict[str, Any
         ("SessionService/SessionRun", False),
     ],
 )
-def test_nginx_passes_on_the_grpc_methods_that_ask_a_model_and_no_other(nginx, method, passes):
+def test_nginx_passes_on_the_inference_and_status_methods_and_no_other(nginx, method, passes):
     (location,) = locations(nginx, "grpc_pass")
     kind, pattern = location["args"]  # a prefix has one argument
     assert kind == "~"
@@ -267,8 +267,10 @@ class Nginx:
         zones = {each["args"][1]: each["args"][0] for each in directives if each["directive"] == "limit_conn_zone"}
         limits = [each["args"] for each in directives if each["directive"] == "limit_conn"]
         keys = {zone.removeprefix("zone=").partition(":")[0]: key for zone, key in zones.items()}
-        self.at_once = {keys[zone]: int(number) for zone, number in limits}
+        self.at_once = {keys[zone]: int(number) for zone, number in limits if zone != "page"}
         self.requests = self.at_once.get("$server_name", self.connections)
+        pages = [int(number) for zone, number in limits if zone == "page"]
+        self.pages = pages[0] if pages else self.connections
         self.body = size(self.argument("client_max_body_size", "1m"))
 
     def argument(self, directive: str, default: str) -> str:
@@ -301,7 +303,7 @@ class Nginx:
             (1 + self.workers) * WORKER
             + sum(size(zone[1]) for zone in zones if zone)
             + self.connections * CONNECTION
-            + self.requests * request
+            + (self.requests + self.pages) * request
         )
 
 
@@ -317,6 +319,15 @@ def test_the_bodies_that_nginx_lets_in_take_at_most_half_of_the_model_server_s_m
     memory = size(default(compose["serving"]["mem_limit"]))
     assert limits.requests * limits.body <= memory / 2
     assert tmpfs(compose["serving"]) <= memory / 16
+
+
+def test_every_location_limits_its_requests(nginx):
+    """A limit for all locations would let requests that hold the API's slots take those of the page."""
+    models = [*locations(nginx, "proxy_pass"), *locations(nginx, "grpc_pass")]
+    zones = [[inner["args"][0] for inner in each["block"] if inner["directive"] == "limit_conn"] for each in models]
+    assert zones == [["address", "total"]] * 2
+    (page,) = locations(nginx, "try_files")
+    assert [inner["args"][0] for inner in page["block"] if inner["directive"] == "limit_conn"] == ["page"]
 
 
 def test_one_address_cannot_take_every_request_that_nginx_lets_in(nginx):
