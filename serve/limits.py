@@ -18,8 +18,9 @@ class Limits:
 
     max_body_bytes: int = 16 * 1024 * 1024
     """Bytes of a request's body as sent, over REST or gRPC; beyond them: 413, RESOURCE_EXHAUSTED. All bodies together
-    take at most this times (concurrency + queue), 2080 MiB by default; gRPC messages still being received take at most
-    as much again. Decoding a hostile gRPC message takes up to 90 times its size, --concurrency at once."""
+    take at most this times (concurrency + queue), 2080 MiB by default. gRPC messages still being received take at most
+    as much again, plus this times 64 for status, metadata and reload requests, plus 64 KiB for each waiting call.
+    Decoding a hostile gRPC message takes up to 90 times its size, --concurrency at once."""
     max_unpacked_bytes: int = 100_000_000
     """Bytes of a gzipped body once it is unpacked, or of a gRPC tensor's strings; beyond them: 413,
     INVALID_ARGUMENT."""
@@ -38,7 +39,7 @@ class Limits:
     """Further requests that may wait for their turn; beyond them: 503, UNAVAILABLE."""
     connections: int = 512
     """HTTP connections open at once; requests on further ones: 503. gRPC has as many connections and calls of its own;
-    further ones are closed or get RESOURCE_EXHAUSTED."""
+    further connections are closed, further calls get RESOURCE_EXHAUSTED. One gRPC connection has 16 calls at once."""
 
     def __post_init__(self) -> None:
         for name in self.__dataclass_fields__:

@@ -29,10 +29,9 @@ class Options:
     """Address to listen on; 0.0.0.0 opens the server, which knows neither passwords nor TLS, to the network."""
     poll_seconds: float = 1.0
     """Seconds between two looks for new and removed versions; 0 looks once, at the start."""
-    max_num_load_retries: int = 5
-    """How often a version that failed to load is tried again; one whose files change is tried at once."""
     load_retry_interval_micros: int = 60_000_000
-    """Microseconds before a version that failed to load is tried again."""
+    """Microseconds before a version that failed to load is tried again. The pause doubles with each attempt, up to 10
+    minutes. A version whose files change is tried at once."""
     enable_cors_support: bool = False
     """Whether web pages from other hosts may read the answers."""
     enable_monitoring: bool = False
@@ -54,8 +53,7 @@ class Options:
             raise ValueError(f"--shutdown-seconds: expected 1 or more, received {self.shutdown_seconds}.")
         if not 0 <= self.poll_seconds < 1e6:
             raise ValueError(f"--poll-seconds: expected 0 or more, received {self.poll_seconds}.")
-        for name in ("max_num_load_retries", "load_retry_interval_micros"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"--{name.replace('_', '-')}: expected 0 or more, received {getattr(self, name)}.")
+        if (micros := self.load_retry_interval_micros) < 0:
+            raise ValueError(f"--load-retry-interval-micros: expected 0 or more, received {micros}.")
         if (self.model_dir is None) == (self.model_config_file is None):
             raise ValueError("--model-dir, --model-config-file: expected one of the two.")

@@ -204,7 +204,7 @@ def _load(configs: Callable[[], list[ModelConfig]], options: Options) -> Reposit
 
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
     retry_seconds = options.load_retry_interval_micros / 1e6
-    repository = Repository(configs, load_warm, options.max_num_load_retries, retry_seconds)
+    repository = Repository(configs, load_warm, retry_seconds)
     try:
         repository.start()
     except StatusError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 
@@ -41,6 +42,9 @@ _FIELDS = {
 
 MAX_RANK = 254
 """Dimensions of a tensor in TensorFlow."""
+
+MAX_NAMES = 100
+"""Number of inputs that an error message lists; sorting the names of a hostile request would take seconds."""
 
 _UNSENDABLE = ("resource", "variant")
 """Types whose values are objects of the process that made them, or programs' own."""
@@ -82,11 +86,16 @@ def _require_callable(signature: Signature) -> None:
 def _read_inputs(protos: Mapping[str, TensorProto], signature: Signature, limits: Limits) -> Tensors:
     expected = signature.inputs.keys()
     if len(protos) != len(expected):
+        if len(protos) > MAX_NAMES:
+            raise invalid(f"input size does not match signature: {len(protos)}!={len(expected)}.")
         sizes = f"{len(protos)}!={len(expected)} len({_set(protos)}) != len({_set(expected)})"
         difference = (
             f"Sent extra: {_set(protos.keys() - expected)}. Missing but required: {_set(expected - protos.keys())}"
         )
         raise invalid(f"input size does not match signature: {sizes}. {difference}.")
+    for alias, proto in protos.items():
+        if len(proto.tensor_shape.dim) > MAX_RANK:
+            raise invalid(f"tensor parsing error: {alias}")
     values = sum(_elements(proto) for proto in protos.values())
     if values > limits.max_values:
         raise invalid(f"The request has {values} values, more than {limits.max_values} (--max-values)")
@@ -108,7 +117,7 @@ def _read_tensor(alias: str, index: int, proto: TensorProto, dtype: str, limits:
             for one beyond ``limits``. These are checked first: a short message can claim a shape that would fill the
             memory.
     """
-    if proto.dtype not in types_pb2.DataType.values() or len(proto.tensor_shape.dim) > MAX_RANK:
+    if proto.dtype not in types_pb2.DataType.values():
         raise invalid(f"tensor parsing error: {alias}")
     received = _type_name(proto.dtype)
     if received != dtype:
@@ -132,8 +141,11 @@ def _read_tensor(alias: str, index: int, proto: TensorProto, dtype: str, limits:
 
 
 def _elements(proto: TensorProto) -> int:
-    """Number of values that the shape of ``proto`` claims; a negative size is refused later."""
-    return max(0, math.prod(dim.size for dim in proto.tensor_shape.dim[: MAX_RANK + 1]))
+    """Number of values that the shape of ``proto`` claims, at most ``sys.maxsize``; a negative size is refused later.
+
+    The product itself can have more digits than Python converts to a string.
+    """
+    return min(max(0, math.prod(dim.size for dim in proto.tensor_shape.dim)), sys.maxsize)
 
 
 def _wanted_outputs(aliases: Sequence[str], signature: Signature) -> list[str]:

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+MAX_RETRY_SECONDS = 600.0
+"""Longest pause before a version that failed is tried again, unless the first pause is longer."""
+
 Fingerprint = frozenset[tuple[str, int, int]]
 """Path, bytes and time of change (ns) of every file of a version: equal when nobody has touched it."""
 
@@ -37,8 +40,8 @@ class _Failure(NamedTuple):
 
     fingerprint: Fingerprint
     """Of its files when it was tried."""
-    retries: int
-    """How often it has been tried again since these files were new."""
+    pause: float
+    """Seconds between this attempt and the next."""
     retry_at: float
     """Seconds of the monotonic clock."""
 
@@ -49,20 +52,18 @@ class Repository:
     Args:
         configs: says which models there are; asked anew at every poll.
         load: Makes a servable of a version's folder. Any exception becomes the version's status.
-        retries: how often a version that failed is tried again while its files stay as they are.
-        retry_seconds: the pause before each of these; they happen in polls.
+        retry_seconds: Pause before a version that failed is tried again. It doubles with each attempt, up to 10
+            minutes.
     """
 
     def __init__(
         self,
         configs: Callable[[], list[ModelConfig]],
         load: Callable[[Path], Servable],
-        retries: int = 5,
         retry_seconds: float = 60.0,
     ) -> None:
         self._configs = configs
         self._load = load
-        self._retries = retries
         self._retry_seconds = retry_seconds
         self._changing = threading.Lock()  # held while versions are loaded, which takes seconds
         self._lock = threading.Lock()  # held for moments, around everything below
@@ -206,18 +207,18 @@ class Repository:
                 del self._failed[failed]
 
     def _try_to_load(self, name: str, version: int, folder: Path) -> None:
-        """Loads a version, unless it has failed before and is not to be tried again yet.
+        """Loads a version, unless it has failed before and the pause before the next attempt is not over.
 
-        That is at once when its files have changed, as those of a copy in progress do, and otherwise a few times after
-        pauses: memory or a file system may have been short for a while.
+        There is no pause if its files have changed, as during a copy. Attempts never end, because the cause may have
+        been a temporary lack of memory.
         """
         fingerprint = _fingerprint(folder)
         failure = self._failed.get((name, version))
-        retries = 0
+        pause = self._retry_seconds
         if failure is not None and failure.fingerprint == fingerprint:
-            if failure.retries >= self._retries or time.monotonic() < failure.retry_at:
+            if time.monotonic() < failure.retry_at:
                 return
-            retries = failure.retries + 1
+            pause = max(pause, min(2 * failure.pause, MAX_RETRY_SECONDS))
         self._set_state(name, version, State.LOADING)
         started = time.perf_counter()
         try:
@@ -226,7 +227,7 @@ class Repository:
             failed = _as_status(error)
             unexpected = None if failed is error else error
             logger.error("Model %s version %d could not be loaded: %s", name, version, failed, exc_info=unexpected)
-            self._failed[name, version] = _Failure(fingerprint, retries, time.monotonic() + self._retry_seconds)
+            self._failed[name, version] = _Failure(fingerprint, pause, time.monotonic() + pause)
             self._set_state(name, version, State.END, failed.code, failed.message)
             return
         self._failed.pop((name, version), None)

@@ -1,8 +1,7 @@
 """PredictionService and ModelService over gRPC: the same core, the same checks, the same words.
 
-A request is bytes until it is this request's turn: the message is received only when few others are, and decoded in the
-worker thread that computes its answer. gRPC's own handlers wait for a message without a time limit and decode it on the
-event loop, before anything can refuse it.
+The server limits how many messages it receives at once, and decodes a message in the worker thread that computes the
+answer. gRPC's own handlers wait for a message without a time limit and decode it on the event loop.
 """
 
 from __future__ import annotations
@@ -51,6 +50,12 @@ MAX_MESSAGE = 1024
 MAX_SMALL = 65536
 """Bytes of a request that is no inference: it is decoded on the event loop, in a few milliseconds."""
 
+MAX_STREAMS = 16
+"""Calls under way on one connection; the client keeps further ones until one of them ends."""
+
+MAX_SMALL_AT_ONCE = 4 * MAX_STREAMS
+"""Requests other than inference that are received at once."""
+
 SIGNATURE_DEF = "signature_def"
 
 
@@ -76,6 +81,8 @@ async def start_grpc(core: Core, address: str, *, can_reload: bool = False) -> t
         ("grpc.max_send_message_length", -1),
         ("grpc.so_reuseport", 0),  # otherwise two servers would share a port without knowing
         ("grpc.max_allowed_incoming_connections", limits.connections),
+        ("grpc.max_concurrent_streams", MAX_STREAMS),
+        ("grpc.http2.bdp_probe", 0),  # it enlarges the window, and gRPC stores what fits into the window unasked
         ("grpc.server_handshake_timeout_ms", milliseconds),
         ("grpc.max_connection_age_ms", milliseconds),
         ("grpc.max_connection_age_grace_ms", 2 * milliseconds),
@@ -90,14 +97,15 @@ async def start_grpc(core: Core, address: str, *, can_reload: bool = False) -> t
 class Services(grpc.GenericRpcHandler):
     """PredictionService without Classify, Regress and MultiInference, and ModelService. Predict runs in worker threads.
 
-    To gRPC every method is one that takes a stream of messages: only then does it leave it to the method to receive
-    them. Clients cannot tell.
+    Every method is registered as client-streaming, because gRPC lets only such methods decide when to receive a
+    message. Unary clients notice no difference.
     """
 
     def __init__(self, core: Core, *, can_reload: bool = False) -> None:
         self._core = core
         self._can_reload = can_reload
         self._receiving = asyncio.Semaphore(core.limits.concurrency + core.limits.queue)
+        self._receiving_small = asyncio.Semaphore(MAX_SMALL_AT_ONCE)
         self._methods: dict[str, Callable[[Messages, float], Awaitable[bytes]]] = {
             f"{PREDICTION}Predict": self._predict,
             f"{PREDICTION}GetModelMetadata": self._metadata,
@@ -122,18 +130,18 @@ class Services(grpc.GenericRpcHandler):
 
         return grpc.stream_unary_rpc_method_handler(answer)
 
-    async def _receive(self, messages: Messages, seconds: float) -> bytes:
-        """The message of a call, received within ``seconds``.
+    async def _receive(self, messages: Messages, seconds: float, slots: asyncio.Semaphore) -> bytes:
+        """Receives the message of a call within ``seconds``, once one of ``slots`` is free.
 
-        A message that is not asked for stays with the client, but for a window of 64 KiB. How large one is is not known
-        before it is there, so that each may be of ``max_body_bytes``.
+        Before that, the client can send at most a window of 64 KiB. The size of a message is unknown until it has
+        arrived, so each slot may take ``max_body_bytes``.
 
         Raises:
             StatusError: DEADLINE_EXCEEDED if it does not come in time; UNIMPLEMENTED if the client sends none.
         """
         try:
             with anyio.fail_after(seconds):
-                async with self._receiving:
+                async with slots:
                     return await anext(messages)
         except TimeoutError as error:
             slowness = f"The message did not come within {seconds:.3g} seconds (--rest-api-timeout-in-ms)"
@@ -142,8 +150,8 @@ class Services(grpc.GenericRpcHandler):
             raise StatusError(Code.UNIMPLEMENTED, "The call has no request message") from error
 
     async def _receive_small(self, kind: type[Request], messages: Messages, seconds: float) -> Request:
-        """The message of a call that is no inference."""
-        encoded = await self._receive(messages, seconds)
+        """The message of a call other than inference."""
+        encoded = await self._receive(messages, seconds, self._receiving_small)
         if len(encoded) > MAX_SMALL:
             sizes = f"({len(encoded)} vs. {MAX_SMALL})"
             raise StatusError(Code.RESOURCE_EXHAUSTED, f"Received message larger than max {sizes}")
@@ -153,7 +161,7 @@ class Services(grpc.GenericRpcHandler):
         """The outputs of a signature."""
         core = self._core
         async with core.admit(Call("Predict", "GRPC"), seconds) as ticket:
-            encoded = await self._receive(messages, seconds)
+            encoded = await self._receive(messages, seconds, self._receiving)
             ticket.hold(len(encoded))
 
             def work() -> bytes:

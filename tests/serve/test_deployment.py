@@ -187,6 +187,12 @@ def nginx() -> list[dict[str, Any]]:
     return list(walk(parsed["parsed"]))
 
 
+def locations(nginx: list[dict[str, Any]], directive: str) -> list[dict[str, Any]]:
+    """The locations that hold a directive."""
+    found = [each for each in nginx if each["directive"] == "location"]
+    return [each for each in found if any(inner["directive"] == directive for inner in each["block"])]
+
+
 # Memory: nginx's defaults for what nginx.conf leaves out, and what its source allocates on a 64-bit machine.
 
 SIZES = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "ki": 2**10, "mi": 2**20, "gi": 2**30}
@@ -227,8 +233,10 @@ class Nginx:
         zones = {each["args"][1]: each["args"][0] for each in directives if each["directive"] == "limit_conn_zone"}
         limits = [each["args"] for each in directives if each["directive"] == "limit_conn"]
         keys = {zone.removeprefix("zone=").partition(":")[0]: key for zone, key in zones.items()}
-        self.at_once = {keys[zone]: int(number) for zone, number in limits}
+        self.at_once = {keys[zone]: int(number) for zone, number in limits if zone != "page"}
         self.requests = self.at_once.get("$server_name", self.connections)
+        pages = [int(number) for zone, number in limits if zone == "page"]
+        self.pages = pages[0] if pages else self.connections
         self.body = size(self.argument("client_max_body_size", "1m"))
 
     def argument(self, directive: str, default: str) -> str:
@@ -261,7 +269,7 @@ class Nginx:
             (1 + self.workers) * WORKER
             + sum(size(zone[1]) for zone in zones if zone)
             + self.connections * CONNECTION
-            + self.requests * request
+            + (self.requests + self.pages) * request
         )
 
 
@@ -277,6 +285,15 @@ def test_the_bodies_that_nginx_lets_in_take_at_most_half_of_the_model_server_s_m
     memory = size(default(compose["serving"]["mem_limit"]))
     assert limits.requests * limits.body <= memory / 2
     assert tmpfs(compose["serving"]) <= memory / 16
+
+
+def test_every_location_limits_its_requests(nginx):
+    """A limit for all locations would let requests that hold the API's slots take those of the page."""
+    models = [*locations(nginx, "proxy_pass"), *locations(nginx, "grpc_pass")]
+    zones = [[inner["args"][0] for inner in each["block"] if inner["directive"] == "limit_conn"] for each in models]
+    assert zones == [["address", "total"]] * 2
+    (page,) = locations(nginx, "try_files")
+    assert [inner["args"][0] for inner in page["block"] if inner["directive"] == "limit_conn"] == ["page"]
 
 
 def seconds(directive: str) -> int:

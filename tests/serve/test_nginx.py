@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import http.server
 import json
@@ -181,7 +182,7 @@ def front(tmp_path_factory: pytest.TempPathFactory, certificate: Certificate) ->
 
 
 @pytest.mark.parametrize("method", sorted(METHODS - {RELOAD}))
-def test_the_methods_that_ask_a_model_reach_the_model_server(front, method):
+def test_the_inference_and_status_methods_reach_the_model_server(front, method):
     front.called.clear()
     assert front.channel.unary_unary(method)(b"a request", timeout=30) == b"a request"
     assert front.called == [method]
@@ -241,6 +242,23 @@ def test_one_address_has_at_most_32_requests_at_a_time(front):
         assert sorted(each.result() for each in asked) == [200] * 32 + [503]
 
 
+def test_requests_that_send_no_body_leave_the_page_to_other_clients(front):
+    url = front.http.base_url
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    headers = b"POST /v1/models/a:predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n"
+    with contextlib.ExitStack() as connections:
+        for _ in range(40):  # more than 32, because requests of the tests before may still count
+            connection = connections.enter_context(socket.create_connection((url.host, url.port)))
+            tls = connections.enter_context(context.wrap_socket(connection))
+            tls.sendall(headers)
+        deadline = time.monotonic() + 4
+        while front.http.post("/v1/models/a:predict", content=b"").status_code != 503:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert front.http.get("/").status_code == 200
+
+
 def test_the_page_and_no_metrics_are_served(front):
     assert front.http.get("/").text == (ROOT / "serve" / "web" / "index.html").read_text("utf-8")
     assert front.http.get("/monitoring/prometheus/metrics").status_code == 404
@@ -253,8 +271,9 @@ def test_a_client_gets_through_nginx_what_the_model_server_answers(serving, cert
     with running_nginx(tmp_path / "nginx", certificate, rest, rpc) as port:
         command = [sys.executable, "-m", "serve.conformance", "--url", f"https://localhost:{port}"]
         command += ["--grpc", f"localhost:{port}", "--ca-file", str(certificate.certificate), "--json", str(report)]
-        subprocess.run(command, cwd=ROOT, capture_output=True, timeout=120)
+        result = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=120, text=True)
     checks = json.loads(report.read_text())["checks"]
     assert len(checks) > 50
     failed = {each["check"]: each["failure"] for each in checks if each["failure"]}
     assert failed == {}
+    assert result.returncode == 0, result.stderr

@@ -396,7 +396,10 @@ def test_a_folder_that_is_missing_or_holds_no_version_is_refused(tmp_path):
         (["--model-dir", "a", "--grpc-port", "-1"], "--grpc-port: expected 0 to 65535, received -1"),
         (["--model-dir", "a", "--grpc-port", "8501"], "--grpc-port: expected another port than REST's, received 8501"),
         (["--model-dir", "a", "--poll-seconds", "-1"], "--poll-seconds: expected 0 or more, received -1"),
-        (["--model-dir", "a", "--max-num-load-retries", "-1"], "--max-num-load-retries: expected 0 or more, received"),
+        (
+            ["--model-dir", "a", "--load-retry-interval-micros", "-1"],
+            "--load-retry-interval-micros: expected 0 or more, received -1",
+        ),
         (["--model-dir", "a", "--queue", "-1"], "--queue: expected 0 or more, received -1"),
     ],
 )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import struct
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -46,6 +48,8 @@ class Repeating:
         self.signatures = {
             "serving_default": Signature({"text": text}, {"copies": copies}, {}, {}, METHODS[0]),
             "pair": Signature({"a": text, "b": text}, {"copies": copies}, {}, {}, METHODS[0]),
+            "variant": Signature({"text": TensorSpec("variant", (None,))}, {}, {}, {}, METHODS[0]),
+            "resource": Signature({"text": TensorSpec("resource", (None,))}, {}, {}, {}, METHODS[0]),
         }
 
     def run(self, signature: Signature, inputs: dict[str, np.ndarray], *_: Any) -> dict[str, np.ndarray]:
@@ -105,6 +109,18 @@ def silent(channel: grpc.aio.Channel, method: str = PREDICT) -> grpc.aio.StreamU
     return channel.stream_unary(method)(nothing(), timeout=20)
 
 
+async def status(channel: grpc.aio.Channel) -> tuple[str, str]:
+    """The error of a GetModelStatus call that is received: it has no message."""
+
+    async def nothing() -> AsyncIterator[bytes]:
+        return
+        yield b""
+
+    return await refused(channel.stream_unary(STATUS)(nothing(), timeout=10))
+
+
+OWN_CONNECTION = [("grpc.use_local_subchannel_pool", 1)]
+
 LATE = ("DEADLINE_EXCEEDED", "The message did not come within 1 seconds (--rest-api-timeout-in-ms)")
 
 
@@ -124,8 +140,90 @@ def test_only_as_many_messages_as_a_full_queue_has_are_received_at_once(tmp_path
         second = asyncio.ensure_future(predict(channel, request("a").SerializeToString()))
         await asyncio.sleep(0.2)
         assert not second.done()
+        assert await status(channel) == ("UNIMPLEMENTED", "The call has no request message")
         first.cancel()
         assert await second == [b"a"]
+
+    with_channel(tmp_path, Limits(concurrency=1, queue=0), check)
+
+
+@pytest.mark.parametrize("method", [PREDICT, STATUS])
+def test_silent_calls_of_one_connection_keep_no_other_connection_waiting(tmp_path, method):
+    async def check(core: Core, channel: grpc.aio.Channel, port: int) -> None:
+        calls = [silent(channel, method) for _ in range(130)]
+        await asyncio.sleep(0.5)
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}", OWN_CONNECTION) as other:
+            answered = asyncio.gather(predict(other, request("a").SerializeToString()), status(other))
+            assert (await asyncio.wait_for(answered, 10))[0] == [b"a"]
+        for call in calls:
+            call.cancel()
+
+    with_channel(tmp_path, Limits(), check)
+
+
+def test_calls_beyond_the_number_of_connections_are_refused(tmp_path):
+    async def check(core: Core, channel: grpc.aio.Channel, port: int) -> None:
+        calls = [silent(channel) for _ in range(2)]
+        await asyncio.sleep(0.2)
+        assert (await status(channel))[0] == "RESOURCE_EXHAUSTED"
+        for call in calls:
+            call.cancel()
+        await asyncio.sleep(0.2)
+        assert await predict(channel, request("a").SerializeToString()) == [b"a"]
+
+    with_channel(tmp_path, Limits(connections=2), check)
+
+
+FLOODING = f"""
+import asyncio, sys, grpc
+
+async def flood():
+    options = [("grpc.max_send_message_length", -1), ("grpc.use_local_subchannel_pool", 1)]
+    channels = [grpc.aio.insecure_channel("127.0.0.1:" + sys.argv[1], options) for _ in range(4)]
+    message = bytes(8 * 2**20)
+    for channel in channels:
+        for _ in range(8):
+            await asyncio.gather(channel.unary_unary("{PREDICT}")(message, timeout=10), return_exceptions=True)
+    print("received", flush=True)
+    sys.stdin.readline()
+    calls = [channel.unary_unary("{PREDICT}")(message, timeout=20) for channel in channels for _ in range(15)]
+    print("sending", flush=True)
+    await asyncio.gather(*calls, return_exceptions=True)
+
+asyncio.run(flood())
+"""
+
+
+def resident_mib() -> float:
+    """Memory of this process."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_messages_that_wait_to_be_received_stay_with_the_client(tmp_path):
+    """A connection that has carried large messages must not offer a large window to the next ones."""
+
+    async def check(core: Core, channel: grpc.aio.Channel, port: int) -> None:
+        pipe = asyncio.subprocess.PIPE
+        client = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", FLOODING, str(port), stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.DEVNULL
+        )
+        try:
+            assert await client.stdout.readline() == b"received\n"
+            blocking = silent(channel)
+            await asyncio.sleep(0.2)
+            before = resident_mib()
+            client.stdin.write(b"\n")
+            assert await client.stdout.readline() == b"sending\n"
+            grown = []
+            for _ in range(20):
+                await asyncio.sleep(0.1)
+                grown.append(resident_mib() - before)
+            assert max(grown) < 100  # of 480 MiB that are sent
+            blocking.cancel()
+        finally:
+            client.kill()
+            await client.communicate()
 
     with_channel(tmp_path, Limits(concurrency=1, queue=0), check)
 
@@ -207,6 +305,15 @@ def test_a_connection_that_is_held_open_is_closed_and_makes_room_for_another(tmp
     with_channel(tmp_path, Limits(connections=1, rest_api_timeout_in_ms=1000), check)
 
 
+def test_a_connection_that_sends_nothing_is_closed_after_the_timeout(tmp_path):
+    async def check(core: Core, channel: grpc.aio.Channel, port: int) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        await asyncio.wait_for(reader.read(), 5)  # one that sends anything is closed after three times the timeout
+        writer.close()
+
+    with_channel(tmp_path, Limits(rest_api_timeout_in_ms=2000), check)
+
+
 def test_a_client_s_requests_go_on_while_its_connections_are_replaced(tmp_path):
     async def check(core: Core, channel: grpc.aio.Channel, port: int) -> None:
         end = asyncio.get_running_loop().time() + 2.5
@@ -278,6 +385,26 @@ def test_a_tensor_of_another_type_is_refused_before_it_is_parsed(monkeypatch, na
     assert caught.value.code is Code.INVALID_ARGUMENT
 
 
+@pytest.mark.parametrize("dtype", ["variant", "resource"])
+def test_a_tensor_of_a_type_that_cannot_be_sent_is_refused_before_it_is_parsed(monkeypatch, dtype):
+    monkeypatch.setattr(tf.io, "parse_tensor", lambda *_: pytest.fail("parsed"))
+    message = request(signature=dtype)
+    message.inputs["text"].CopyFrom(TensorProto(dtype=types_pb2.DataType.Value(f"DT_{dtype.upper()}")))
+    with pytest.raises(StatusError, match=f"Input text is of type {dtype}, which cannot be sent") as caught:
+        answer(message, Limits())
+    assert caught.value.code is Code.UNIMPLEMENTED
+
+
+@pytest.mark.parametrize(("extra", "has_names"), [(99, True), (100, False)])
+def test_the_error_for_wrong_inputs_lists_at_most_100_names(extra, has_names):
+    message = request("a")
+    for number in range(extra):
+        message.inputs[f"x{number}"].dtype = types_pb2.DT_STRING
+    with pytest.raises(StatusError, match=f"input size does not match signature: {extra + 1}!=1") as caught:
+        answer(message, Limits())
+    assert ("x42" in caught.value.message) is has_names
+
+
 @pytest.mark.parametrize(
     ("sizes", "texts", "limits", "message"),
     [
@@ -290,8 +417,10 @@ def test_a_tensor_of_another_type_is_refused_before_it_is_parsed(monkeypatch, na
             r"Input text has 10000000 bytes, more than 9999999 \(--max-unpacked-bytes\)",
         ),
         ([1] * 255, [b"a"], Limits(), "tensor parsing error: text"),
+        ([2**63 - 1] * 255, [b"a"], Limits(), "tensor parsing error: text"),
+        ([2**63 - 1] * 254, [b"a"], Limits(), r"The request has 9223372036854775807 values, more than 2000000"),
     ],
-    ids=["rows", "text", "repeated text", "dimensions"],
+    ids=["rows", "text", "repeated text", "dimensions", "large dimensions", "values"],
 )
 def test_a_small_message_that_would_fill_the_memory_is_refused_before_it_is_parsed(
     monkeypatch, sizes, texts, limits, message

@@ -177,36 +177,43 @@ class Stubborn:
         return load(folder)
 
 
-@pytest.mark.parametrize(("retries", "attempts"), [(0, 1), (2, 3), (9, 4)])
-def test_a_version_whose_files_stay_is_tried_again_a_few_times(tmp_path, retries, attempts):
+def test_a_version_whose_files_stay_is_tried_again_until_it_loads(tmp_path):
     publish(tmp_path, 1)
-    stubborn = Stubborn(needed=4)
-    repository = Repository(lambda: [ModelConfig("spa", tmp_path)], stubborn, retries, retry_seconds=0.0)
+    stubborn = Stubborn(needed=9)
+    repository = Repository(lambda: [ModelConfig("spa", tmp_path)], stubborn, retry_seconds=0.0)
     repository.start()
     (failed,) = repository.status("spa")
     assert (failed.state, failed.message) == (State.END, "no memory at attempt 1")
     for _ in range(10):
         repository.poll()
-    assert stubborn.attempts == attempts
-    assert repository.available() == ([("spa", 1)] if attempts == 4 else [])
+    assert stubborn.attempts == 9
+    assert repository.available() == [("spa", 1)]
 
 
-def test_a_pause_comes_before_each_further_attempt_and_changed_files_start_the_count_anew(tmp_path, monkeypatch):
+def test_the_pause_before_each_attempt_doubles_up_to_10_minutes_and_starts_again_when_files_change(
+    tmp_path, monkeypatch
+):
     publish(tmp_path, 1)
-    now = [100.0]
+    now = [0.0]
     monkeypatch.setattr("serve.models.repository.time.monotonic", lambda: now[0])
     stubborn = Stubborn(needed=99)
-    repository = Repository(lambda: [ModelConfig("spa", tmp_path)], stubborn, retries=1, retry_seconds=60.0)
+    repository = Repository(lambda: [ModelConfig("spa", tmp_path)], stubborn, retry_seconds=60.0)
     repository.start()
-    for time, attempts in ((159.0, 1), (160.0, 2), (500.0, 2)):
-        now[0] = time
+    attempts = 1
+    for pause in (60.0, 120.0, 240.0, 480.0, 600.0, 600.0):
+        now[0] += pause - 1
         repository.poll()
+        assert stubborn.attempts == attempts
+        now[0] += 1
+        repository.poll()
+        attempts += 1
         assert stubborn.attempts == attempts
     (tmp_path / "1" / "more").write_bytes(b"changed")
-    for time, attempts in ((500.0, 3), (559.0, 3), (560.0, 4), (900.0, 4)):
-        now[0] = time
-        repository.poll()
-        assert stubborn.attempts == attempts
+    repository.poll()
+    assert stubborn.attempts == attempts + 1
+    now[0] += 60
+    repository.poll()
+    assert stubborn.attempts == attempts + 2
 
 
 def test_a_model_that_fails_in_any_way_stops_no_other_and_is_tried_again_after_a_pause(tmp_path, caplog, monkeypatch):
@@ -222,7 +229,7 @@ def test_a_model_that_fails_in_any_way_stops_no_other_and_is_tried_again_after_a
 
     publish(tmp_path / "a", 1)
     publish(tmp_path / "b", 1)
-    repository = Repository(lambda: models_in(tmp_path), exhausted, retries=1, retry_seconds=60.0)
+    repository = Repository(lambda: models_in(tmp_path), exhausted, retry_seconds=60.0)
     repository.start()
     repository.poll()
     assert repository.available() == [("b", 1)]
