@@ -152,7 +152,7 @@ def ask(version: Path, sentence: str) -> str:
             raise OSError(f"the embedded server did not answer {request}: {error}") from error
         finally:
             _stop(server)
-    return f"  POST {address}{path}\n  {request}\n{answer.text}"
+    return f"  POST {address}{path}\n  {request}\n{json.dumps(answer.json(), indent=4, ensure_ascii=False)}"
 
 
 def _first_line(server: subprocess.Popen[str]) -> str:

@@ -18,6 +18,7 @@ from nmt_keras.layers.memory import Memory
 from nmt_keras.layers.output import OutputLayer
 from nmt_keras.layers.scan import scan
 from nmt_keras.models.encoder import Encoding
+from nmt_keras.models.step import Step
 
 
 class Hidden(NamedTuple):
@@ -38,14 +39,6 @@ class HiddenStep(NamedTuple):
     """One step of a search, below the softmax."""
 
     hidden: Hidden  # of [B, Q, ...]
-    state: Any  # nest of [B, Q, ...]
-
-
-class Step(NamedTuple):
-    """What a decoder says of the next token of every hypothesis."""
-
-    logits: tf.Tensor  # [B, Q, V] float
-    alignment: tf.Tensor  # [B, Q, S] float
     state: Any  # nest of [B, Q, ...]
 
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import keras
 import tensorflow as tf
 
-from nmt_keras.models.decoder import Step
+from nmt_keras.models.step import Step
 
 
 class Predictor(Protocol):

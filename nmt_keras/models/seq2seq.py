@@ -13,7 +13,8 @@ from nmt_keras.layers.dropout import Randomness
 from nmt_keras.layers.initializers import initialize
 from nmt_keras.layers.memory import Memory
 from nmt_keras.models.builder import build_decoder, build_encoder
-from nmt_keras.models.decoder import DecoderOutput, Step
+from nmt_keras.models.decoder import DecoderOutput
+from nmt_keras.models.step import Step
 
 
 @keras.saving.register_keras_serializable("nmt_keras")

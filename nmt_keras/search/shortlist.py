@@ -20,9 +20,8 @@ import tensorflow as tf
 from nmt_keras.config import END, MAX_SHORTLIST, PAD
 from nmt_keras.files import write_whole
 from nmt_keras.layers.matmul import product
-from nmt_keras.models.decoder import Step
 from nmt_keras.models.ensemble import Ensemble, Predictor, average
-from nmt_keras.models.seq2seq import Seq2Seq
+from nmt_keras.models.step import Step
 from nmt_keras.search.contract import Hypotheses
 
 if TYPE_CHECKING:  # an exported version loads without the corpus package
@@ -59,6 +58,8 @@ class BatchShortlist(NamedTuple):
                 return average([one(ids, own, memory._replace(memory=remembered)) for one, own, remembered in each])
 
             return step_together
+        from nmt_keras.models.seq2seq import Seq2Seq  # here, because an exported version loads without it
+
         if not isinstance(model, Seq2Seq):
             raise TypeError(f"model: expected a Seq2Seq or an Ensemble of them, received {type(model).__name__}.")
         decoder = model.decoder

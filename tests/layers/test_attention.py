@@ -140,7 +140,7 @@ def test_a_gathered_window_has_the_gradients_of_a_batch_read_as_it_stands(name, 
 
 def test_the_gradient_of_a_predicted_position_is_its_slope():
     # at the edge of a window the context jumps: here, all positions stay inside
-    local = made(lambda: PredictiveLocalAttention(GeneralScore(U, D), D, 11, A, U))
+    local = made(lambda: PredictiveLocalAttention(GeneralScore(U, D), D, 11, units=A, query_size=U))
     values, query, upstream = normal(1, 11, D), normal(1, 1, U, seed=3), normal(1, 1, D, seed=6)
     memory, steps = remembered(local, values, [11]), tf.constant([[0]])
     energy = local.position_energy
