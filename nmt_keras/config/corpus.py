@@ -10,16 +10,16 @@ from nmt_keras.config.checks import require, require_choices, require_positive
 
 @dataclass(frozen=True)
 class FilterConfig:
-    """Which pairs a prepared corpus leaves out; each reason is counted."""
+    """Filters of a prepared corpus. Skipped pairs are counted by reason."""
 
     max_tokens: int = 80
-    """Tokens of a side, END included, at the most; or as many as its text takes, where these are fewer."""
+    """Maximum number of tokens of a side, END included. The tokenizer's own limit applies if it is lower."""
     max_ratio: float | None = None
-    """Times that one side may have the other's tokens, END included; None allows any."""
+    """Maximum ratio of the sides' lengths in tokens, END included; None for no limit."""
     drop_identical: bool = True
-    """Leave out pairs whose sides are the same: nobody has translated them."""
+    """If True, pairs whose sides are the same are skipped."""
     drop_duplicates: bool = True
-    """Keep only one of equal pairs."""
+    """If True, only one of several equal pairs is kept."""
 
     def __post_init__(self) -> None:
         require(self.max_tokens >= 2, "FilterConfig.max_tokens", "at least 2 (one token and END)", self.max_tokens)
@@ -33,14 +33,14 @@ class FilterConfig:
 
 @dataclass(frozen=True)
 class CorpusConfig:
-    """What of a corpus a recipe takes, and how it is split."""
+    """Selection of pairs from a corpus, and its split."""
 
     first: int | None = None
     """Pairs from the beginning of the file; None takes all."""
     split: Literal["hashed-groups", "shuffled-groups"] = "hashed-groups"
     """The benchmark's split, or 80 % to train on and 20 % to validate and test on, drawn by target sentence."""
     seed: int = 1
-    """Of the draw."""
+    """Seed of the shuffled split."""
 
     def __post_init__(self) -> None:
         if self.first is not None:

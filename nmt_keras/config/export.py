@@ -9,10 +9,10 @@ from nmt_keras.config.checks import require, require_positive
 
 @dataclass(frozen=True)
 class MicroBatchingConfig:
-    """How an export merges the requests that come at the same time into one search."""
+    """Merging of concurrent requests into one search, inside an export."""
 
     max_batch_size: int = 32
-    """Sentences that are merged at the most; a request of more is searched in parts."""
+    """Maximum number of sentences merged. A larger request is searched in parts."""
     wait_ms: float = 0.0
     """Milliseconds that a batch which is not full waits for more; 0 merges what comes while all threads are busy."""
     threads: int = 2

@@ -73,7 +73,7 @@ def train_run(
         # validation scores are those of the whole vocabulary
         translator = ModelTranslator(*tokenizers, model, dataclasses.replace(recipe.search, shortlist=0))
         board = folder / "tensorboard"
-        observe: Callable[[Mapping[str, float]], None] = lambda _: None  # noqa: E731
+        observe: Callable[[Mapping[str, float]], None] = _observe_nothing
         if options.tensorboard and chief:
             observe = TensorBoardCallback(board, translator, data.valid[:SHOWN_SENTENCES]).observe
         with Profiler(board, options.profile) as profiler:
@@ -127,3 +127,7 @@ def _create(folder: Path, recipe: Recipe, data: TrainingData, chief: bool) -> No
         write_whole(folder / CORPUS, json.dumps(data.facts, indent=2) + "\n")
     if chief:
         write_recipe(folder, recipe)
+
+
+def _observe_nothing(_: Mapping[str, float]) -> None:
+    """Ignores a row of the log."""

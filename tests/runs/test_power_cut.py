@@ -93,7 +93,10 @@ def test_scores_are_the_old_or_the_new_ones(folder):
     write_score(path, "valid", REPORT, "greedy", 7)
     old = read_scores(path)
     new = {**old, "test": old["valid"]}
-    work = lambda: write_score(path, "test", REPORT, "greedy", 7)  # noqa: E731
+
+    def work():
+        write_score(path, "test", REPORT, "greedy", 7)
+
     assert_old_or_new(folder, work, lambda at: read_scores(at / "scores.json"), old, new)
 
 
@@ -142,7 +145,10 @@ def test_the_newest_checkpoint_is_the_old_or_the_new_one_and_whole(folder, check
 def test_a_checkpoint_of_a_repeated_step_is_the_old_or_the_new_one(folder, checkpoints, name):
     checkpoints.progress.step.assign(5)
     counted = checkpoints.progress.validated
-    read = lambda at: _read_newest(at / "checkpoints" / name, "validated")  # noqa: E731
+
+    def read(at):
+        return _read_newest(at / "checkpoints" / name, "validated")
+
     for number in (1, 2, 3):
         counted.assign(number)
         if number == 1:

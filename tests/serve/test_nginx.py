@@ -231,7 +231,10 @@ def test_a_body_beyond_the_limit_is_refused(front):
 
 def test_one_address_has_at_most_32_requests_at_a_time(front):
     Rest.gate.clear()
-    ask = lambda _: front.http.get("/v1/models/a").status_code  # noqa: E731
+
+    def ask(_):
+        return front.http.get("/v1/models/a").status_code
+
     with futures.ThreadPoolExecutor(33) as pool:
         asked = [pool.submit(ask, number) for number in range(33)]
         try:
