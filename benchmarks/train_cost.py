@@ -124,7 +124,7 @@ def measure(axis: str, point: int, settings: Settings) -> dict[str, Any]:
         ids[:, -1] = 3
         side = TokenLists(ids.ravel(), np.full(len(ids), length))
         shape = Bucket(length, length)
-        batches = Batches(side, side, batch_size=64, shapes=[shape], pool_size=2048, seed=1)
+        batches = Batches(side, side, batch_size=64, buckets=[shape], pool_size=2048, seed=1)
     next(batches.iterate(Position(0, 0, 0)))
     opening = time.perf_counter() - began
     updater.rehearse(batches, lambda _: None)

@@ -174,7 +174,7 @@ def measure(settings: Settings) -> dict[str, Any]:
         "parameters": sum(int(tf.size(variable)) for variable in updater.variables),
         "target_tokens_per_s": round(statistics.median(rates(updater, batches, settings.steps)[2:])),
         "compile_s": round(compiling, 1),
-        "shapes": len(batches.shapes),
+        "shapes": len(batches.buckets),
     }
 
 
@@ -190,7 +190,7 @@ def read_batches(work: Path, recipe: Recipe) -> tuple[Any, tuple[int, int]]:
         source,
         target,
         batch_size=recipe.train.batch_size,
-        shapes=choose_buckets(source.lengths, target.lengths, recipe.train.length_buckets),
+        buckets=choose_buckets(source.lengths, target.lengths, recipe.train.length_buckets),
         pool_size=recipe.train.pool_size,
         seed=recipe.train.seed,
     )
