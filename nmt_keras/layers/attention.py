@@ -1,73 +1,76 @@
-"""Attention: what the decoder remembers of a sentence, and how a query is answered from it.
+"""Attention: from a query and the annotations to a context.
 
-A score function says how well a query matches each annotation; a span says which annotations compete. Every attention
-answers with a context and with weights, from which alignments are made once the loop is over.
+A score function says how well a query matches each annotation; an attention says which annotations compete. Alignments
+are computed from the attention weights after the loop over target positions.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
 
-from nmt_keras.layers.base import BaseLayer
-from nmt_keras.layers.memory import CachedProjections, Memory
+from nmt_keras.layers.base import BaseLayer, Weights
+from nmt_keras.layers.memory import Memory
 from nmt_keras.layers.scores import AdditiveScore, ScoreFunction
 
 
 class Attended(NamedTuple):
-    """What an attention answers to queries."""
+    """The result of attention."""
 
-    context: Any  # [B, Q, D] float: c_i; the CachedProjections of c_i where the memory holds one of the annotations
+    context: tf.Tensor  # [B, Q, D] float: c_i
     weights: tf.Tensor  # [B, Q, W] float: alpha_ij of W neighbouring source positions
-    first: tf.Tensor  # [B, Q] int32: the source position of the first of them; it may lie before the sentence
+    first: tf.Tensor  # [B, Q] int32: source position of the first of them; negative if it lies before the sentence
 
 
 def masked_softmax(scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-    """exp(e_j) / SUM_k exp(e_k) over the positions k where ``mask`` is True; exactly 0 elsewhere.
+    """Returns exp(e_j) / SUM_k exp(e_k) over the positions k where ``mask`` is True; exactly 0 elsewhere.
 
-    Computed in float32 whatever the dtype of ``scores`` [B, Q, W] is, and returned in that dtype. ``mask`` is
-    [B, 1 or Q, W]. Each row of it holds at least one True: every sentence ends in END.
+    Args:
+        scores: [B, Q, W] float. The softmax is computed in float32 and returned in their dtype.
+        mask: [B, 1 or Q, W] bool. Each row holds at least one True: every sentence ends in END.
     """
     logits = tf.where(mask, tf.cast(scores, tf.float32), tf.float32.min)
     return tf.cast(tf.nn.softmax(logits), scores.dtype)
 
 
 class Attention(BaseLayer):
-    """The contract: ``keys`` once for a sentence, ``attend`` at every step, ``alignment`` when all steps are done."""
+    """The interface: ``keys`` once per sentence, ``attend`` at every step, ``alignment`` after the last step."""
 
     context_size: int
-    """Width of the contexts; 0 where there is none."""
+    """Width of the contexts; 0 if there are none."""
 
     @abstractmethod
-    def keys(self, encoding: Any) -> Any:
-        """What of an Encoding depends on no query: a nest of [B, ...]."""
+    def keys(self, weights: Weights, encoding: Any) -> Any:
+        """Returns what depends on no query, once per sentence: a nest of [B, ...], or None."""
 
     @abstractmethod
-    def attend(self, query: tf.Tensor, step: tf.Tensor, memory: Memory) -> Attended:
-        """Answers queries [B, Q, U] of the target positions ``step`` [B, Q], counted from 0."""
+    def attend(self, weights: Weights, query: tf.Tensor, step: tf.Tensor, memory: Memory) -> Attended:
+        """Returns contexts and attention weights.
 
-    def read(self, memory: Memory, of: Callable[[tf.Tensor], CachedProjections]) -> Any:
-        """The CachedProjections of what contexts are made of, ``of`` each; () where that saves nothing."""
-        return ()
+        Args:
+            weights: Of this layer.
+            query: [B, Q, U] float, decoder states.
+            step: [B, Q] int32, their target positions, counted from 0.
+            memory: Of the sentences.
+        """
 
     def alignment(self, attended: Attended, memory: Memory) -> tf.Tensor:
-        """The alignment [B, Q, S]: weights at their source positions, 0 elsewhere."""
+        """Returns the alignment [B, Q, S]: attention weights at their source positions, 0 elsewhere."""
         return attended.weights
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
 class GlobalAttention(Attention):
-    """All annotations compete (Bahdanau et al. 2014, section 3.1; Luong et al. 2015, section 3.1).
+    """Attention over all annotations (Bahdanau et al. 2014, section 3.1; Luong et al. 2015, section 3.1).
 
         alpha_ij = exp(e_ij) / SUM_k exp(e_ik)                    over the source's tokens; padding gets 0
         c_i      = SUM_j alpha_ij h_j
 
     Args:
-        score: gives e_ij.
+        score: Computes e_ij.
         value_size: D, width of h_j.
     """
 
@@ -76,29 +79,23 @@ class GlobalAttention(Attention):
         self.score, self.value_size = score, value_size
         self.context_size = value_size
 
-    def keys(self, encoding: Any) -> tf.Tensor:
-        """The score's."""
-        return self.score.keys(encoding.values)
+    def keys(self, weights: Weights, encoding: Any) -> tf.Tensor:
+        """Returns the score function's keys."""
+        return self.score.keys(weights.score, encoding.values)
 
-    def attend(self, query: tf.Tensor, step: tf.Tensor, memory: Memory) -> Attended:
-        """alpha_i and c_i."""
-        weights = masked_softmax(self.score.scores(query, memory.keys), memory.mask[:, tf.newaxis])
-        annotations = memory.projections or memory.values
-        context = tf.nest.map_structure(lambda x: tf.matmul(weights, x), annotations)
-        return Attended(context, weights, tf.zeros_like(step))
-
-    def read(self, memory: Memory, of: Callable[[tf.Tensor], CachedProjections]) -> Any:
-        """Of the annotations."""
-        return of(memory.values)
+    def attend(self, weights: Weights, query: tf.Tensor, step: tf.Tensor, memory: Memory) -> Attended:
+        """Returns c_i and alpha_i."""
+        alpha = masked_softmax(self.score.scores(weights.score, query, memory.keys), memory.mask[:, tf.newaxis])
+        return Attended(tf.matmul(alpha, memory.values), alpha, tf.zeros_like(step))
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
 class BahdanauAttention(GlobalAttention):
-    """Additive attention over the whole source (Bahdanau, Cho, Bengio 2014): :class:`AdditiveScore`, all annotations.
+    """Additive attention over the whole source (Bahdanau, Cho, Bengio 2014); see :class:`AdditiveScore`.
 
     Args:
         units: A, the alignment model's hidden units.
-        query_size: width of s_{i-1}.
+        query_size: Width of s_{i-1}.
         value_size: D, width of h_j.
     """
 
@@ -111,11 +108,11 @@ class BahdanauAttention(GlobalAttention):
 class FixedContext(Attention):
     """One context for every step: c = the encoder's last state (Cho et al. 2014; RNNencdec of Bahdanau et al. 2014).
 
-    A bidirectional encoder gives the last forward and the first backward state side by side. The alignment says where
-    they were read: at the last token, the first, or half and half.
+    Of a bidirectional encoder, c is the last forward and the first backward state side by side. The alignment names the
+    positions where they were read: the last token, the first, or half and half.
 
     Args:
-        state_size: width of that state, or of both.
+        state_size: Width of c.
         directions: "forward", "backward" or "bidirectional", as the encoder's.
     """
 
@@ -124,32 +121,26 @@ class FixedContext(Attention):
         self.state_size, self.directions = state_size, directions
         self.context_size = state_size
 
-    def keys(self, encoding: Any) -> tf.Tensor:
-        """c [B, D]."""
+    def keys(self, weights: Weights, encoding: Any) -> tf.Tensor:
+        """Returns c [B, D]."""
         return encoding.summary
 
-    def attend(self, query: tf.Tensor, step: tf.Tensor, memory: Memory) -> Attended:
-        """c, and where it comes from."""
+    def attend(self, weights: Weights, query: tf.Tensor, step: tf.Tensor, memory: Memory) -> Attended:
+        """Returns c, and the positions where it was read."""
         each = tf.ones_like(query[..., :1])  # [B, Q, 1]
-        weights = _summarised(memory, self.directions, query.dtype)
-        fixed = memory.projections or memory.keys[:, tf.newaxis]
-        context = tf.nest.map_structure(lambda x: each * x, fixed)
-        return Attended(context, each * weights, tf.zeros_like(step))
-
-    def read(self, memory: Memory, of: Callable[[tf.Tensor], CachedProjections]) -> Any:
-        """Of c."""
-        return of(memory.keys[:, tf.newaxis])
+        read = _read_positions(memory, self.directions, query.dtype)
+        return Attended(each * memory.keys[:, tf.newaxis], each * read, tf.zeros_like(step))
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
 class NoAttention(Attention):
-    """No context: the source reaches the decoder through its first state alone (Sutskever et al. 2014).
+    """No context: the source reaches the decoder through its initial state alone (Sutskever et al. 2014).
 
-    The alignment says where that state was read: at the last token, the first, half and half, or evenly at all.
+    The alignment names the positions where that state was read: the last token, the first, half and half, or all.
 
     Args:
-        directions: what that state is made of: the encoder's "forward" or "backward" state, both ("bidirectional"),
-            or the "mean" of its annotations.
+        directions: What the initial state is made of: the encoder's "forward" or "backward" state, both
+            ("bidirectional"), or the "mean" of the annotations.
     """
 
     context_size = 0
@@ -158,18 +149,17 @@ class NoAttention(Attention):
         super().__init__(**options)
         self.directions = directions
 
-    def keys(self, encoding: Any) -> tuple[()]:
-        """Nothing."""
-        return ()
+    def keys(self, weights: Weights, encoding: Any) -> None:
+        """Returns None."""
 
-    def attend(self, query: tf.Tensor, step: tf.Tensor, memory: Memory) -> Attended:
-        """A context of width 0, and where the decoder's start comes from."""
-        weights = tf.ones_like(query[..., :1]) * _summarised(memory, self.directions, query.dtype)
-        return Attended(query[..., :0], weights, tf.zeros_like(step))
+    def attend(self, weights: Weights, query: tf.Tensor, step: tf.Tensor, memory: Memory) -> Attended:
+        """Returns a context of width 0, and the positions where the initial state was read."""
+        read = tf.ones_like(query[..., :1]) * _read_positions(memory, self.directions, query.dtype)
+        return Attended(query[..., :0], read, tf.zeros_like(step))
 
 
-def _summarised(memory: Memory, directions: str, dtype: tf.DType) -> tf.Tensor:
-    """The positions [B, 1, S] where an encoder of these directions has read the whole sentence; all for "mean"."""
+def _read_positions(memory: Memory, directions: str, dtype: tf.DType) -> tf.Tensor:
+    """Returns where an encoder ends reading, as weights [B, 1, S]; equal weights for "mean"."""
     width = memory.mask.shape[1] or tf.shape(memory.mask)[1]
     last = tf.one_hot(memory.lengths - 1, width, dtype=dtype)
     first = tf.one_hot(tf.zeros_like(memory.lengths), width, dtype=dtype)

@@ -1,69 +1,76 @@
-"""The base class of the layers whose methods are called one by one."""
+"""The base class of our layers."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from contextvars import ContextVar
+from types import SimpleNamespace
 from typing import Any, Self
 
 import keras
 import tensorflow as tf
 
-from nmt_keras.layers.matmul import _having, _matrix_reader
-
-Reader = Callable[[keras.Variable, str], tf.Tensor]
-"""Gives a variable's value in a dtype."""
-
-_reader: ContextVar[Reader] = ContextVar("reader", default=tf.cast)
+from nmt_keras.layers.matmul import Precision, full_precision
 
 
-def _reading(reader: Reader) -> AbstractContextManager[None]:
-    """Lets ``reader`` answer whenever a part reads a variable."""
-    return _having(_reader, reader)
+class Weights(SimpleNamespace):
+    """A layer's weights as tensors, under the names of the layer's attributes.
+
+    A matrix is a ``Weight``; a vector is a tensor in the layer's compute dtype; an embedding is its table; a sublayer's
+    weights are nested.
+    """
 
 
 class BaseLayer(keras.layers.Layer):
-    """A layer whose methods are called one by one, past ``__call__``.
+    """A layer whose equations are functions of tensors.
 
-    So it casts its own variables to the compute dtype, and it declares them when it is constructed: a part knows all
-    its sizes, and nothing is created inside a loop. Each argument of a constructor is an attribute of the same name,
-    and so the configuration.
+    Methods that compute take the layer's weights as their first argument. Call ``read_weights`` once,
+    before a loop, and let the loop's body close over the result. If a variable is read inside a loop, TensorFlow's
+    gradient keeps a copy per step.
+
+    A constructor declares every variable, since it knows all sizes. Each of its arguments is an attribute of the same
+    name, so ``get_config`` needs no code in subclasses.
     """
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(autocast=False, **options)  # what is rounded stays so, also past __call__
+        super().__init__(autocast=False, **options)  # tensors are cast where a layer says so
         self.supports_masking = True
 
     def build(self, input_shape: Any = None) -> None:
-        """Marks the part as built: its constructor has made every variable and sublayer."""
+        """Marks the layer as built."""
         self.built = True
 
-    def weight(self, name: str, shape: tuple[int, ...], initializer: str | keras.initializers.Initializer) -> Any:
-        """Declares a trainable variable."""
-        return self.add_weight(name=name, shape=shape, initializer=initializer)
+    def read_weights(self, precision: Precision = full_precision) -> Weights:
+        """Returns the weights of this layer and its sublayers as tensors.
 
-    def value(self, variable: keras.Variable) -> tf.Tensor:
-        """A variable's value in its own dtype."""
-        return _reader.get()(variable, variable.dtype)
+        Args:
+            precision: How matrices are handed out; see ``layers.matmul``.
+        """
+        attributes = {name: value for name, value in vars(self).items() if not name.startswith("_")}
+        read = {name: self._read_attribute(value, precision) for name, value in attributes.items()}
+        return Weights(**{name: value for name, value in read.items() if value is not None})
+
+    def _read_attribute(self, value: Any, precision: Precision) -> Any:
+        if isinstance(value, keras.Variable):
+            return precision(value, self.compute_dtype) if len(value.shape) == 2 else self.cast(value)
+        if isinstance(value, keras.layers.Embedding):
+            return tf.convert_to_tensor(value.embeddings)
+        if isinstance(value, BaseLayer):
+            return value.read_weights(precision)
+        if isinstance(value, list):
+            return [self._read_attribute(item, precision) for item in value]
+        return None
 
     def cast(self, x: Any) -> tf.Tensor:
-        """``x`` (a variable or a tensor) in the dtype that this part computes in."""
-        return _reader.get()(x, self.compute_dtype) if isinstance(x, keras.Variable) else tf.cast(x, self.compute_dtype)
-
-    def matrix(self, x: Any) -> tf.Tensor:
-        """As ``cast``, for ``product``; in the precision of ``rounded_matrices`` where that is entered."""
-        read = _matrix_reader.get()
-        return self.cast(x) if read is None else read(x)
+        """Returns a variable or tensor in this layer's compute dtype."""
+        return tf.cast(x, self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments; layers among them serialised."""
+        """Returns the constructor's arguments; layers among them serialised."""
         names = [name for name in inspect.signature(type(self).__init__).parameters if name not in ("self", "options")]
         own = {name: keras.saving.serialize_keras_object(getattr(self, name)) for name in names}
         return {**super().get_config(), **own}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
-        """The inverse of ``get_config``."""
+        """Creates a layer from what ``get_config`` returned."""
         return cls(**{name: keras.saving.deserialize_keras_object(value) for name, value in config.items()})

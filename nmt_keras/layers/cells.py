@@ -1,7 +1,7 @@
 """Recurrent cells: tanh, GRU in two conventions, LSTM.
 
-A cell splits its equation in two: ``project`` is the part that does not depend on the previous state, one product for
-all positions; ``advance`` is the part that does, and nothing else stays in the loop.
+A cell splits its equation in two. ``project`` does not depend on the previous state, so it is one product for all
+positions; ``advance`` does, and is all that stays in the loop.
 """
 
 from __future__ import annotations
@@ -13,76 +13,71 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from nmt_keras.layers.base import BaseLayer
-from nmt_keras.layers.matmul import product
-from nmt_keras.layers.memory import CachedProjections
+from nmt_keras.layers.base import BaseLayer, Weights
+from nmt_keras.layers.dropout import apply_mask
+from nmt_keras.layers.matmul import Precision, full_precision, matmul
 
 
 class Cell(BaseLayer):
     """A recurrent cell: s_t from x_t, s_{t-1} and, in a decoder, a context c_t that depends on the state.
 
-    A cell multiplies its inputs in three places. ``project`` is W x_t + b, which waits for nothing and is taken for all
-    positions at once; ``contextualise`` adds C c_t; ``advance`` does what needs the last state. The state is a nest of
-    [B, Q, U]; ``output`` is what the layer above sees of it.
+    Inputs are multiplied in three places: ``project`` is W x_t + b, for all positions at once; ``project_context`` is
+    C c_t; ``advance`` is what needs s_{t-1}. A state is a nest of [B, Q, U]; ``output`` is the part that other layers
+    read.
 
     Args:
         units: U, the state's size.
-        input_size: I, the width of x_t; 0 for a cell that runs on its state alone.
-        context_size: the width of c_t; 0 for a cell without context.
+        input_size: I, width of x_t; 0 for a cell without input.
+        context_size: Width of c_t; 0 for a cell without context.
     """
 
     parts: ClassVar[int]
-    """Vectors of U numbers that the inputs give: the gates and the proposal."""
+    """Vectors of size U computed from the inputs: the gates and the proposal."""
 
     def __init__(self, units: int, input_size: int, context_size: int = 0, **options: Any) -> None:
         super().__init__(**options)
         self.units, self.input_size, self.context_size = units, input_size, context_size
         if input_size:
-            self.kernel = self.weight("kernel", (input_size, self.parts * units), "glorot_uniform")
+            self.kernel = self.add_weight((input_size, self.parts * units), "glorot_uniform", name="kernel")
         if context_size:
-            self.context_kernel = self.weight("context_kernel", (context_size, self.parts * units), "glorot_uniform")
-        self.bias = self.weight("bias", (self.parts * units,), "zeros")
+            self.context_kernel = self.add_weight(
+                (context_size, self.parts * units), "glorot_uniform", name="context_kernel"
+            )
+        self.bias = self.add_weight((self.parts * units,), "zeros", name="bias")
 
-    def project(self, x: tf.Tensor) -> tf.Tensor:
-        """W x + b: [..., I] -> [..., parts · U]."""
+    def project(self, weights: Weights, x: tf.Tensor) -> tf.Tensor:
+        """Returns W x + b: [..., I] -> [..., parts · U]."""
         if not self.input_size:
-            return tf.broadcast_to(self.cast(self.bias), tf.concat([tf.shape(x)[:-1], [self.parts * self.units]], 0))
-        return product(x, self.matrix(self.kernel), self.cast(self.bias))
+            return tf.broadcast_to(weights.bias, tf.concat([tf.shape(x)[:-1], [self.parts * self.units]], 0))
+        return matmul(x, weights.kernel, weights.bias)
 
-    def project_context(self, context: tf.Tensor) -> tf.Tensor:
-        """C c_t: [..., D] -> [..., parts · U]."""
-        return product(context, self.matrix(self.context_kernel))
-
-    def contextualise(self, projected: tf.Tensor, context: tf.Tensor | CachedProjections) -> tf.Tensor:
-        """W x_t + b + C c_t from W x_t + b [..., parts · U] and c_t, or what was read of it."""
-        return projected + (context.cell if isinstance(context, CachedProjections) else self.project_context(context))
+    def project_context(self, weights: Weights, context: tf.Tensor) -> tf.Tensor:
+        """Returns C c_t: [..., context_size] -> [..., parts · U]."""
+        return matmul(context, weights.context_kernel)
 
     @abstractmethod
-    def advance(self, projected: tf.Tensor, state: Any, keep: tf.Tensor | None = None) -> Any:
-        """The next state.
+    def advance(self, weights: Weights, projected: tf.Tensor, state: Any, mask: tf.Tensor | None = None) -> Any:
+        """Returns s_t.
 
         Args:
-            projected: W x_t + b (+ C c_t), [..., parts · U].
+            weights: Of this cell.
+            projected: [..., parts · U] float, W x_t + b, plus C c_t if there is a context.
             state: s_{t-1}, a nest of [..., U].
-            keep: mask [..., U] on s_{t-1} wherever a product reads it (variational dropout: Gal, Ghahramani 2016,
-                section 4); None keeps all.
+            mask: [..., U] float, factors on s_{t-1} wherever a product reads it (variational dropout: Gal, Ghahramani
+                2016, section 4). None drops nothing.
         """
 
     def zero_state(self, batch: tf.Tensor) -> Any:
-        """The state 0 of ``batch`` sentences: a nest of [B, 1, U]."""
+        """Returns the state 0 of ``batch`` sentences: a nest of [B, 1, U]."""
         return self.state_of(tf.zeros([batch, 1, self.units], self.compute_dtype))
 
     def state_of(self, output: tf.Tensor) -> Any:
-        """The state whose output is ``output`` [..., U], and which is 0 elsewhere."""
+        """Returns the state whose output is ``output`` [..., U], and which is 0 elsewhere."""
         return output
 
     def output(self, state: Any) -> tf.Tensor:
-        """What a layer above, an attention or a output layer sees of a state: [..., U]."""
+        """Returns the part of a state that other layers read: [..., U]."""
         return state
-
-
-def _masked(state: tf.Tensor, keep: tf.Tensor | None) -> tf.Tensor:
-    return state if keep is None else state * keep
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
@@ -92,8 +87,8 @@ class TanhCell(Cell):
         s_t = tanh(W x_t + U s_{t-1} + C c_t + b)
 
     Args:
-        units, input_size, context_size: see :class:`Cell`.
-        recurrence_of: another cell whose U this one uses; None for its own.
+        units, input_size, context_size: See :class:`Cell`.
+        recurrence_of: Another cell whose U this cell shares; None for a U of its own.
     """
 
     parts = 1
@@ -110,16 +105,24 @@ class TanhCell(Cell):
         super().__init__(units, input_size, context_size, **options)
         self.recurrence_of = recurrence_of
         if recurrence_of is None:
-            self.own_recurrent = self.weight("recurrent", (units, units), "orthogonal")
+            self.own_recurrent = self.add_weight((units, units), "orthogonal", name="recurrent")
 
     @property
     def recurrent(self) -> keras.Variable:
         """U."""
         return self.own_recurrent if self.recurrence_of is None else self.recurrence_of.recurrent
 
-    def advance(self, projected: tf.Tensor, state: tf.Tensor, keep: tf.Tensor | None = None) -> tf.Tensor:
-        """s_t."""
-        return tf.tanh(projected + product(_masked(state, keep), self.matrix(self.recurrent)))
+    def read_weights(self, precision: Precision = full_precision) -> Weights:
+        """See :class:`BaseLayer`; with U, shared or not, as ``recurrent``."""
+        weights = super().read_weights(precision)
+        weights.recurrent = precision(self.recurrent, self.compute_dtype)
+        return weights
+
+    def advance(
+        self, weights: Weights, projected: tf.Tensor, state: tf.Tensor, mask: tf.Tensor | None = None
+    ) -> tf.Tensor:
+        """Returns s_t."""
+        return tf.tanh(projected + matmul(apply_mask(state, mask), weights.recurrent))
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
@@ -131,26 +134,28 @@ class GRUCell(Cell):
         s~_t = tanh(W x_t + U [r_t * s_{t-1}] + C c_t + b)            proposal
         s_t  = (1 - z_t) * s_{t-1} + z_t * s~_t
 
-    (Bahdanau et al. 2014, appendix A.1.1 and A.2.2.) Keras's update gate is the complement of z:
-    ``keras.layers.GRUCell`` with ``reset_after=False``, fed [x_t ; c_t], equals this cell when all that makes z changes
-    sign.
+    (Bahdanau et al. 2014, appendix A.1.1 and A.2.2.) The columns of ``kernel`` are those of W_z, W_r, W, in this order,
+    as in Keras. The sign of z differs: in the paper z = 1 takes the proposal, in Keras z = 1 keeps the old state. So
+    ``keras.layers.GRUCell(reset_after=False)``, fed [x_t ; c_t], equals this cell if W_z, U_z, C_z and b_z change sign.
     """
 
     parts = 3  # z, r, proposal
 
     def __init__(self, units: int, input_size: int, context_size: int = 0, **options: Any) -> None:
         super().__init__(units, input_size, context_size, **options)
-        self.gates_recurrent = self.weight("gates_recurrent", (units, 2 * units), "orthogonal")  # U_z, U_r
-        self.recurrent = self.weight("recurrent", (units, units), "orthogonal")  # U
+        self.gates_recurrent = self.add_weight((units, 2 * units), "orthogonal", name="gates_recurrent")  # U_z, U_r
+        self.recurrent = self.add_weight((units, units), "orthogonal", name="recurrent")  # U
 
-    def advance(self, projected: tf.Tensor, state: tf.Tensor, keep: tf.Tensor | None = None) -> tf.Tensor:
-        """s_t."""
+    def advance(
+        self, weights: Weights, projected: tf.Tensor, state: tf.Tensor, mask: tf.Tensor | None = None
+    ) -> tf.Tensor:
+        """Returns s_t."""
         update, reset, proposal = tf.split(projected, 3, axis=-1)
-        seen = _masked(state, keep)
-        gates = product(seen, self.matrix(self.gates_recurrent))
+        seen = apply_mask(state, mask)
+        gates = matmul(seen, weights.gates_recurrent)
         update = tf.sigmoid(update + gates[..., : self.units])
         reset = tf.sigmoid(reset + gates[..., self.units :])
-        proposal = tf.tanh(proposal + product(reset * seen, self.matrix(self.recurrent)))
+        proposal = tf.tanh(proposal + matmul(reset * seen, weights.recurrent))
         return state + update * (proposal - state)
 
 
@@ -163,21 +168,24 @@ class ResetAfterGRUCell(Cell):
         s~_t = tanh(W x_t + r_t * (U s_{t-1} + b') + C c_t + b)
         s_t  = z_t * s_{t-1} + (1 - z_t) * s~_t
 
-    (cs224d, lecture 9, which has no biases; b' is cuDNN's.) One product reads the state instead of Cho's two. Here z
-    keeps the old state, as in the lecture and in Keras, whose ``GRUCell(reset_after=True)`` this is.
+    (cs224d, lecture 9, which has no biases; b' is cuDNN's.) One product reads the state instead of Cho's two. The
+    columns of ``kernel`` and ``recurrent`` are ordered z, r, proposal. z = 1 keeps the old state, as in the lecture and
+    in Keras: this is ``keras.layers.GRUCell(reset_after=True)``.
     """
 
     parts = 3  # z, r, proposal
 
     def __init__(self, units: int, input_size: int, context_size: int = 0, **options: Any) -> None:
         super().__init__(units, input_size, context_size, **options)
-        self.recurrent = self.weight("recurrent", (units, 3 * units), "orthogonal")  # U_z, U_r, U
-        self.recurrent_bias = self.weight("recurrent_bias", (3 * units,), "zeros")
+        self.recurrent = self.add_weight((units, 3 * units), "orthogonal", name="recurrent")  # U_z, U_r, U
+        self.recurrent_bias = self.add_weight((3 * units,), "zeros", name="recurrent_bias")
 
-    def advance(self, projected: tf.Tensor, state: tf.Tensor, keep: tf.Tensor | None = None) -> tf.Tensor:
-        """s_t."""
+    def advance(
+        self, weights: Weights, projected: tf.Tensor, state: tf.Tensor, mask: tf.Tensor | None = None
+    ) -> tf.Tensor:
+        """Returns s_t."""
         update, reset, proposal = tf.split(projected, 3, axis=-1)
-        read = product(_masked(state, keep), self.matrix(self.recurrent), self.cast(self.recurrent_bias))
+        read = matmul(apply_mask(state, mask), weights.recurrent, weights.recurrent_bias)
         read_update, read_reset, read_proposal = tf.split(read, 3, axis=-1)
         update, reset = tf.sigmoid(update + read_update), tf.sigmoid(reset + read_reset)
         proposal = tf.tanh(proposal + reset * read_proposal)
@@ -185,9 +193,9 @@ class ResetAfterGRUCell(Cell):
 
 
 class LSTMState(NamedTuple):
-    """What an LSTM carries."""
+    """State of an LSTM."""
 
-    hidden: tf.Tensor  # [..., U] float: h_t, what others see
+    hidden: tf.Tensor  # [..., U] float: h_t, which other layers read
     memory: tf.Tensor  # [..., U] float: c_t
 
 
@@ -199,30 +207,32 @@ class LSTMCell(Cell):
         c_t = f_t * c_{t-1} + i_t * tanh(W_c x_t + U_c h_{t-1} + b_c)
         h_t = o_t * tanh(c_t)
 
-    A context adds C c to each sum. ``keras.layers.LSTMCell`` is the same cell. The forget gate's bias begins at 1
-    (Jozefowicz et al. 2015), as there.
+    A context adds C c_t to each sum. The gates are ordered i, f, proposal, o, and the forget gate's bias begins at 1
+    (Jozefowicz et al. 2015): this is ``keras.layers.LSTMCell``.
     """
 
     parts = 4  # i, f, proposal, o
 
     def __init__(self, units: int, input_size: int, context_size: int = 0, **options: Any) -> None:
         super().__init__(units, input_size, context_size, **options)
-        self.recurrent = self.weight("recurrent", (units, 4 * units), "orthogonal")
+        self.recurrent = self.add_weight((units, 4 * units), "orthogonal", name="recurrent")
         self.bias.assign(np.repeat([0.0, 1.0, 0.0, 0.0], units))
 
-    def advance(self, projected: tf.Tensor, state: LSTMState, keep: tf.Tensor | None = None) -> LSTMState:
-        """h_t and c_t."""
-        sums = projected + product(_masked(state.hidden, keep), self.matrix(self.recurrent))
+    def advance(
+        self, weights: Weights, projected: tf.Tensor, state: LSTMState, mask: tf.Tensor | None = None
+    ) -> LSTMState:
+        """Returns h_t and c_t."""
+        sums = projected + matmul(apply_mask(state.hidden, mask), weights.recurrent)
         enter, forget, proposal, leave = tf.split(sums, 4, axis=-1)
         memory = tf.sigmoid(forget) * state.memory + tf.sigmoid(enter) * tf.tanh(proposal)
         return LSTMState(tf.sigmoid(leave) * tf.tanh(memory), memory)
 
     def state_of(self, output: tf.Tensor) -> LSTMState:
-        """h = ``output``, c = 0."""
+        """Returns the state with h = ``output`` and c = 0."""
         return LSTMState(output, tf.zeros_like(output))
 
     def output(self, state: LSTMState) -> tf.Tensor:
-        """h_t."""
+        """Returns h_t."""
         return state.hidden
 
 
@@ -232,4 +242,4 @@ CELLS: dict[str, type[Cell]] = {
     "gru-reset-after": ResetAfterGRUCell,
     "lstm": LSTMCell,
 }
-"""By the name that a configuration gives them."""
+"""Cells by the names that a configuration gives them."""

@@ -9,7 +9,8 @@ import keras
 import tensorflow as tf
 
 from nmt_keras.layers.cells import Cell, LSTMCell, LSTMState, ResetAfterGRUCell
-from nmt_keras.layers.stack import Masks, Stack
+from nmt_keras.layers.dropout import apply_mask
+from nmt_keras.layers.stack import Stack, StackMasks
 
 
 def can_fuse(cell: Cell) -> bool:
@@ -17,7 +18,7 @@ def can_fuse(cell: Cell) -> bool:
     return isinstance(cell, ResetAfterGRUCell | LSTMCell)
 
 
-def read_stack(stack: Stack, x: tf.Tensor, states: tuple[Any, ...], masks: Masks) -> tf.Tensor:
+def read_stack(stack: Stack, x: tf.Tensor, states: tuple[Any, ...], masks: StackMasks) -> tf.Tensor:
     """The top outputs [B, T, U] of cells that ``can_fuse``, layer after layer; equals ``Stack.advance`` step by step.
 
     Args:
@@ -28,7 +29,7 @@ def read_stack(stack: Stack, x: tf.Tensor, states: tuple[Any, ...], masks: Masks
     """
     outputs = x
     for number, (cell, state) in enumerate(zip(stack.cells, states, strict=True)):
-        below = outputs * masks.handed[number - 1] if number and masks.handed else outputs
+        below = apply_mask(outputs, masks.inputs[number - 1]) if number and masks.inputs else outputs
         outputs, _ = read_fused(cell, below, None, start=state)
         if number and stack.residual:
             outputs += below

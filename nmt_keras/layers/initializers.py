@@ -7,18 +7,18 @@ import tensorflow as tf
 
 
 def initialize(scheme: str, variables: list[keras.Variable]) -> None:
-    """Gives variables the initial weights of a paper; they are told apart by their names.
+    """Assigns the initial weights of a paper, by the names of the variables.
 
     Args:
         scheme: "glorot" leaves them as the layers made them: Glorot uniform, orthogonal recurrent matrices, biases 0.
             "bahdanau": recurrent matrices random orthogonal, each gate's by itself; W_a and U_a N(0, 0.001^2); v_a and
             every bias 0; all others N(0, 0.01^2) (Bahdanau, Cho, Bengio 2014, appendix B.1).
             "uniform": all uniform in [-0.1, 0.1] (Luong, Pham, Manning 2015, section 4.1).
-            The scales of layer normalisations, which neither paper has, stay 1.
-        variables: of a built model; changed in place. Draws come from Keras's global seed.
+            Layer normalisations, which neither paper has, keep scale 1 and shift 0.
+        variables: Of a built model; changed in place. Draws come from Keras's global seed.
     """
     for variable in variables:
-        if variable.name in ("scale", "scales"):
+        if variable.name in ("gamma", "beta"):
             continue
         if scheme == "uniform":
             variable.assign(keras.random.uniform(variable.shape, -0.1, 0.1, variable.dtype))
@@ -32,7 +32,7 @@ def _bahdanau(variable: keras.Variable) -> tf.Tensor:
         return tf.zeros(shape, variable.dtype)
     if name.endswith("recurrent"):
         square = (shape[0], shape[0])
-        # an initializer of Keras answers the same matrix whenever it is asked: each gate has its own
+        # one initializer per gate: a Keras initializer returns the same matrix at every call
         gates = [keras.initializers.Orthogonal()(square, variable.dtype) for _ in range(shape[1] // shape[0])]
         return tf.concat(gates, axis=1)
     deviation = 0.001 if variable.path.endswith(("score/query_kernel", "score/key_kernel")) else 0.01

@@ -1,159 +1,137 @@
-"""Matrix products with the model's weights, and the precision they are computed in."""
+"""Matrix products with weights, and the precision in which they are computed.
+
+A layer hands out its weights once, before any loop that multiplies with them (``BaseLayer.read_weights``). A
+``Precision`` decides what is handed out:
+
+    full_precision       the weight in the layer's compute dtype
+    bfloat16_weights     the weight in bfloat16: for the steps of a search, where nothing is differentiated
+    bfloat16_products    a pair: the float32 weight, which receives the gradient, and a bfloat16 copy for the products
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import NamedTuple
 
 import keras
 import tensorflow as tf
 from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 
-T = TypeVar("T")
+
+class Weight(NamedTuple):
+    """A matrix as ``matmul`` takes it."""
+
+    value: tf.Tensor  # [I, O] float: receives the gradient
+    rounded: tf.Tensor | None = None  # [I, O] bfloat16: a copy of ``value`` for products; None if they use ``value``
 
 
-def _matmul(x: tf.Tensor, kernel: tf.Tensor, transposed: bool) -> tf.Tensor:
-    """x · kernel, [N, I] and [I, O] (``transposed``: [O, I]) giving [N, O], computed in the kernel's precision."""
-    return tf.cast(tf.matmul(tf.cast(x, kernel.dtype), kernel, transpose_b=transposed), x.dtype)
+Precision = Callable[[keras.Variable, str], Weight]
+"""Hands out a matrix of a layer that computes in a given dtype."""
 
 
-Multiply = Callable[[tf.Tensor, tf.Tensor, bool], tf.Tensor]
-"""Multiplies rows [N, I] with a kernel that is transposed or not."""
-
-_multiply: ContextVar[Multiply] = ContextVar("multiply", default=_matmul)
-
-
-@contextmanager
-def _having(variable: ContextVar[T], value: T) -> Iterator[None]:
-    """Gives a context variable a value for a while."""
-    token = variable.set(value)
-    try:
-        yield
-    finally:
-        variable.reset(token)
+def full_precision(variable: keras.Variable, dtype: str) -> Weight:
+    """Returns the matrix in the layer's compute dtype."""
+    return Weight(tf.cast(variable, dtype))
 
 
-def multiplying_with(multiply: Multiply) -> AbstractContextManager[None]:
-    """Lets ``multiply`` compute every ``product``."""
-    return _having(_multiply, multiply)
+def bfloat16_weights(variable: keras.Variable, dtype: str) -> Weight:
+    """Returns the matrix in bfloat16. Only products are computed in it."""
+    return Weight(tf.cast(variable, tf.bfloat16))
 
 
-def product(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor | None = None, *, transposed: bool = False) -> tf.Tensor:
-    """x · kernel over the last axis, [..., I] and [I, O] giving [..., O], as one matrix product; plus ``bias`` [O].
+def bfloat16_products(variable: keras.Variable, dtype: str) -> Weight:
+    """Returns the float32 matrix and a bfloat16 copy, for training in a function that XLA compiles.
 
-    The bias is added while the result is flat: XLA would otherwise compute sum and gradient in both shapes. A
-    ``transposed`` kernel is [O, I]. With a kernel of another precision than ``x``, the product alone is computed in it.
+    Products and their gradients round both factors to bfloat16. The gradient of the matrix is summed over time in
+    float32, because it belongs to ``value``: a gradient of the copy would be summed in bfloat16.
     """
-    flat = _multiply.get()(tf.reshape(x, [-1, x.shape[-1]]), kernel, transposed)
+    value = tf.cast(variable, tf.float32)
+    return Weight(value, _round(tf.stop_gradient(value)))
+
+
+def matmul(x: tf.Tensor, weight: Weight, bias: tf.Tensor | None = None, *, transpose: bool = False) -> tf.Tensor:
+    """Returns x W + b over the last axis, as one matrix product.
+
+    Args:
+        x: [..., I] float.
+        weight: [I, O], or [O, I] if ``transpose``. If its dtype differs from that of ``x``, the product alone is
+            computed in it.
+        bias: [O], or None.
+        transpose: If True, multiplies with the transposed weight.
+
+    Returns:
+        [..., O], in the dtype of ``x``.
+    """
+    flat = tf.reshape(x, [-1, x.shape[-1]])
+    if weight.rounded is None:
+        product = tf.matmul(tf.cast(flat, weight.value.dtype), weight.value, transpose_b=transpose)
+        result = tf.cast(product, x.dtype)
+    else:
+        result = _rounded_matmul(flat, weight, transpose)
     if bias is not None:
-        flat += bias
-    size = kernel.shape[0 if transposed else 1]
-    return tf.reshape(flat, _with_last(x, tf.shape(flat)[1] if size is None else size))
+        result += bias  # while the result is flat: XLA would otherwise compute sum and gradient in both shapes
+    size = weight.value.shape[0 if transpose else 1]
+    return tf.reshape(result, _with_last(x, tf.shape(result)[1] if size is None else size))
 
 
 def _with_last(x: tf.Tensor, size: int | tf.Tensor) -> tf.Tensor | list[int | tf.Tensor]:
-    """The shape of ``x`` but for its last axis, which is ``size``; no operation where one axis alone is unknown."""
+    """Returns the shape of ``x`` with ``size`` as its last axis; static if at most one other axis is unknown."""
     known = x.shape[:-1]
     if known.rank is not None and sum(axis is None for axis in known) <= 1:
         return [*(-1 if axis is None else axis for axis in known), size]
     return tf.concat([tf.shape(x)[:-1], [size]], axis=0)
 
 
-_matrix_reader: ContextVar[Callable[[Any], tf.Tensor] | None] = ContextVar("matrix reader", default=None)
-
-
-@contextmanager
-def rounded_matrices(dtype: str) -> Iterator[None]:
-    """Lets ``Part.matrix`` read in a lower precision, in which ``product`` then computes.
-
-    A variable is rounded once and in the graph where this is entered, though it may be read in a loop within.
-    """
-    graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
-    rounded: dict[int, tf.Tensor] = {}
-
-    def read(x: Any) -> tf.Tensor:
-        if graph is None or not isinstance(x, keras.Variable):
-            return tf.cast(x, dtype)
-        if id(x) not in rounded:
-            with graph.as_default():
-                rounded[id(x)] = tf.cast(x, dtype)
-        return rounded[id(x)]
-
-    with _having(_matrix_reader, read):
-        yield
-
-
-PROCESSORS = Path("/proc/cpuinfo")
-
-BFLOAT16_FLAGS = ("avx512_bf16", "amx_bf16", "bf16")
-"""As Linux lists them: of x86 processors two, of Arm's the last."""
-
-
-def multiplies_bfloat16() -> bool | None:
-    """Whether this machine's processor has instructions for products of bfloat16; None where Linux does not tell."""
-    try:
-        words = set(PROCESSORS.read_text(encoding="utf-8").split())
-    except OSError:
-        return None
-    return not words.isdisjoint(BFLOAT16_FLAGS)
-
-
-def rounded_factors() -> AbstractContextManager[None]:
-    """Lets ``product`` round both factors to bfloat16, also in its gradient; within a function that XLA compiles.
-
-    A kernel is rounded in the graph where it was read: before a loop that uses it.
-    """
-    rounded: dict[object, tf.Tensor] = {}
-
-    def multiply(x: tf.Tensor, kernel: tf.Tensor, transposed: bool) -> tf.Tensor:
-        if kernel.ref() not in rounded:
-            with kernel.graph.as_default():
-                rounded[kernel.ref()] = _rounded(tf.stop_gradient(kernel))
-        return _product(x, kernel, rounded[kernel.ref()], transposed)
-
-    return multiplying_with(multiply)
-
-
-def _product(x: tf.Tensor, kernel: tf.Tensor, rounded: tf.Tensor, transposed: bool) -> tf.Tensor:
-    """x · kernel, [N, I] and [I, O] (``transposed``: [O, I]) giving [N, O] float32.
-
-    The kernel's gradient is float32, as the kernel is; those of ``rounded``, its copy, would be added up in bfloat16.
-    """
+def _rounded_matmul(x: tf.Tensor, weight: Weight, transpose: bool) -> tf.Tensor:
+    """Returns x W of two matrices in float32, with bfloat16 factors in the product and in its gradients."""
 
     @tf.custom_gradient
-    def multiply(x: tf.Tensor, kernel: tf.Tensor, rounded: tf.Tensor) -> tf.Tensor:  # kernel for its gradient
-        factor = _rounded(x)
+    def multiply(x: tf.Tensor, value: tf.Tensor, rounded: tf.Tensor) -> tf.Tensor:  # value: for its gradient alone
+        factor = _round(x)
 
         def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, None]:
-            upstream = _rounded(upstream)
-            left, right = (upstream, factor) if transposed else (factor, upstream)
-            by_kernel = _dot(_in_rows(tf.transpose(left)), right)
-            return _dot(upstream, rounded, transposed=not transposed), by_kernel, None
+            upstream = _round(upstream)
+            left, right = (upstream, factor) if transpose else (factor, upstream)
+            by_value = _multiply(_in_rows(tf.transpose(left)), right)
+            return _multiply(upstream, rounded, transpose=not transpose), by_value, None
 
-        return _dot(factor, rounded, transposed=transposed), gradient
+        return _multiply(factor, rounded, transpose=transpose), gradient
 
-    return multiply(x, kernel, rounded)
+    return multiply(x, weight.value, weight.rounded)
 
 
-def _rounded(x: tf.Tensor) -> tf.Tensor:
+def _round(x: tf.Tensor) -> tf.Tensor:
     return _in_rows(tf.cast(x, tf.bfloat16))
 
 
-def _dot(left: tf.Tensor, right: tf.Tensor, *, transposed: bool = False) -> tf.Tensor:
-    """The product of two matrices of ``_in_rows`` in float32; of the second one's transpose where that is asked."""
-    return _in_rows(tf.raw_ops.BatchMatMulV3(x=left, y=right, adj_y=transposed, Tout=tf.float32))
+def _multiply(left: tf.Tensor, right: tf.Tensor, *, transpose: bool = False) -> tf.Tensor:
+    """Returns the float32 product of two bfloat16 matrices laid out by ``_in_rows``."""
+    return _in_rows(tf.raw_ops.BatchMatMulV3(x=left, y=right, adj_y=transpose, Tout=tf.float32))
 
 
 def _in_rows(x: tf.Tensor) -> tf.Tensor:
-    """``x``, laid out row by row, as the library wants its matrices.
+    """Returns ``x`` laid out row by row, as the CPU's matrix library requires.
 
-    XLA would otherwise make a transpose beside it part of a product, and fail when that is to be computed: "Unsupported
-    element type for DotThunk::Execute".
+    Without it XLA merges a neighbouring transpose into a product, and fails at run time: "Unsupported element type for
+    DotThunk::Execute".
     """
     [flat] = gen_xla_ops.xla_optimization_barrier([tf.reshape(x, [-1])])
     rows = tf.reshape(flat, tf.shape(x))
     rows.set_shape(x.shape)
     return rows
+
+
+PROCESSORS = Path("/proc/cpuinfo")
+
+BFLOAT16_FLAGS = ("avx512_bf16", "amx_bf16", "bf16")
+"""Names that Linux gives to bfloat16 products: two on x86, the last on Arm."""
+
+
+def multiplies_bfloat16() -> bool | None:
+    """Returns whether the processor has instructions for bfloat16 products; None if Linux does not tell."""
+    try:
+        words = set(PROCESSORS.read_text(encoding="utf-8").split())
+    except OSError:
+        return None
+    return not words.isdisjoint(BFLOAT16_FLAGS)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
 
 from nmt_keras.layers.attention import masked_softmax
-from nmt_keras.layers.base import BaseLayer
-from nmt_keras.layers.dropout import Randomness, dropout
-from nmt_keras.layers.matmul import product
+from nmt_keras.layers.base import BaseLayer, Weights
+from nmt_keras.layers.dropout import Randomness, apply_mask, dropout_mask
+from nmt_keras.layers.matmul import matmul
 
 
 def sinusoids(positions: tf.Tensor, units: int) -> tf.Tensor:
@@ -28,11 +28,11 @@ def sinusoids(positions: tf.Tensor, units: int) -> tf.Tensor:
     return tf.concat([tf.sin(angles), tf.cos(angles)], axis=-1)
 
 
-def layer_norm(x: tf.Tensor, scale: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
-    """(x - mean) / sqrt(variance + 1e-5) · scale + bias over the last axis, in float32 (Ba, Kiros, Hinton 2016)."""
-    wide = tf.cast(x, tf.float32)
-    mean, variance = tf.nn.moments(wide, axes=-1, keepdims=True)
-    return tf.cast((wide - mean) * tf.math.rsqrt(variance + 1e-5), x.dtype) * scale + bias
+def layer_norm(units: int, name: str) -> keras.layers.LayerNormalization:
+    """Creates a built layer normalisation with epsilon 1e-5 (Ba, Kiros, Hinton 2016)."""
+    layer = keras.layers.LayerNormalization(epsilon=1e-5, name=name)
+    layer.build((None, None, units))
+    return layer
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
@@ -42,59 +42,93 @@ class MultiHead(BaseLayer):
         head_n = softmax(Q W_n^Q (K W_n^K)^T / sqrt(C)) V W_n^V             output = [head_1 ; ... ; head_N] W^O
 
     Args:
-        units: of queries and outputs; C = units / heads.
+        units: Width of queries and outputs; C = units / heads.
         heads: N.
-        value_size: width of what is attended to.
+        value_size: Width of the positions attended to.
     """
 
     def __init__(self, units: int, heads: int, value_size: int, **options: Any) -> None:
         super().__init__(**options)
         self.units, self.heads, self.value_size = units, heads, value_size
-        self.query_kernel = self.weight("query_kernel", (units, units), "glorot_uniform")
-        self.pair_kernel = self.weight("pair_kernel", (value_size, 2 * units), "glorot_uniform")  # W^K, W^V
-        self.kernel = self.weight("kernel", (units, units), "glorot_uniform")
+        self.query_kernel = self.add_weight((units, units), "glorot_uniform", name="query_kernel")
+        self.pair_kernel = self.add_weight((value_size, 2 * units), "glorot_uniform", name="pair_kernel")  # W^K, W^V
+        self.kernel = self.add_weight((units, units), "glorot_uniform", name="kernel")
 
     def split(self, x: tf.Tensor) -> tf.Tensor:
-        """[B, P, units] -> [B, N, P, C]."""
+        """Splits heads: [B, P, units] -> [B, N, P, C]."""
         shape = tf.concat([tf.shape(x)[:-1], [self.heads, self.units // self.heads]], axis=0)
         return tf.transpose(tf.reshape(x, shape), [0, 2, 1, 3])
 
-    def pairs(self, values: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Keys and values [B, N, P, C] of what is attended to, [B, P, value_size]."""
-        keys, contents = tf.split(product(values, self.matrix(self.pair_kernel)), 2, axis=-1)
+    def pairs(self, weights: Weights, values: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns keys and values [B, N, P, C] of positions [B, P, value_size]."""
+        keys, contents = tf.split(matmul(values, weights.pair_kernel), 2, axis=-1)
         return self.split(keys), self.split(contents)
 
-    def attend(self, x: tf.Tensor, keys: tf.Tensor, values: tf.Tensor, mask: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """What queries x [B, Q, units] find among keys and values [B, N, P, C].
+    def attend(
+        self, weights: Weights, x: tf.Tensor, keys: tf.Tensor, values: tf.Tensor, mask: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Attends to positions that all queries share.
 
         Args:
-            mask: [B, 1 or Q, P] bool, True at positions that may be seen.
+            weights: Of this layer.
+            x: [B, Q, units] float, queries.
+            keys, values: [B, N, P, C] float.
+            mask: [B, 1 or Q, P] bool, True at positions that may be attended to.
 
         Returns:
-            Outputs [B, Q, units], and weights [B, Q, P], the mean over heads.
+            Outputs [B, Q, units], and attention weights [B, Q, P], the mean over heads.
         """
-        query = self.split(product(x, self.matrix(self.query_kernel)))  # [B, N, Q, C]
+        query = self.split(matmul(x, weights.query_kernel))  # [B, N, Q, C]
         scores = tf.matmul(query, keys, transpose_b=True) * (self.units / self.heads) ** -0.5
-        weights = masked_softmax(scores, mask[:, tf.newaxis])
-        found = tf.transpose(tf.matmul(weights, values), [0, 2, 1, 3])  # [B, Q, N, C]
+        alpha = masked_softmax(scores, mask[:, tf.newaxis])
+        found = tf.transpose(tf.matmul(alpha, values), [0, 2, 1, 3])  # [B, Q, N, C]
         joined = tf.reshape(found, tf.concat([tf.shape(x)[:-1], [self.units]], axis=0))
-        return product(tf.ensure_shape(joined, x.shape), self.matrix(self.kernel)), tf.reduce_mean(weights, axis=1)
+        return matmul(tf.ensure_shape(joined, x.shape), weights.kernel), tf.reduce_mean(alpha, axis=1)
 
-    def attend_apart(self, x: tf.Tensor, keys: tf.Tensor, values: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-        """What queries find when each has a past of its own: x [B, Q, units], keys and values [B, Q, P, units].
+    def attend_apart(
+        self, weights: Weights, x: tf.Tensor, keys: tf.Tensor, values: tf.Tensor, mask: tf.Tensor
+    ) -> tf.Tensor:
+        """Attends to positions that each query has for itself, as the hypotheses of a search have.
 
         Args:
-            mask: [B, Q, P] bool, True at positions that may be seen.
+            weights: Of this layer.
+            x: [B, Q, units] float, queries.
+            keys, values: [B, Q, P, units] float.
+            mask: [B, Q, P] bool, True at positions that may be attended to.
 
         Returns:
             [B, Q, units].
         """
         shape = tf.concat([tf.shape(keys)[:-1], [self.heads, self.units // self.heads]], axis=0)
-        query = tf.reshape(product(x, self.matrix(self.query_kernel)), tf.concat([shape[:2], shape[3:]], axis=0))
+        query = tf.reshape(matmul(x, weights.query_kernel), tf.concat([shape[:2], shape[3:]], axis=0))
         scores = tf.einsum("bqnc,bqpnc->bqnp", query, tf.reshape(keys, shape)) * (self.units / self.heads) ** -0.5
-        weights = masked_softmax(scores, mask[:, :, tf.newaxis])
-        found = tf.einsum("bqnp,bqpnc->bqnc", weights, tf.reshape(values, shape))
-        return product(tf.ensure_shape(tf.reshape(found, tf.shape(x)), x.shape), self.matrix(self.kernel))
+        alpha = masked_softmax(scores, mask[:, :, tf.newaxis])
+        found = tf.einsum("bqnp,bqpnc->bqnc", alpha, tf.reshape(values, shape))
+        return matmul(tf.ensure_shape(tf.reshape(found, tf.shape(x)), x.shape), weights.kernel)
+
+
+class SublayerMasks(NamedTuple):
+    """Dropout masks of one layer, on what each sublayer adds; None drops nothing."""
+
+    own: tf.Tensor | None = None  # [B, P, units] float: self-attention
+    source: tf.Tensor | None = None  # [B, P, units] float: attention to the source
+    forward: tf.Tensor | None = None  # [B, P, units] float: feed-forward
+
+
+NO_MASKS = SublayerMasks()
+
+
+def draw_masks(like: tf.Tensor, rate: float, randomness: Randomness | None, layer: str) -> SublayerMasks:
+    """Draws the masks of the layer called ``layer`` for positions ``like`` [B, P, units]."""
+    if randomness is None or not rate:
+        return NO_MASKS
+    shape = tf.shape(like)
+    return SublayerMasks(
+        *(
+            dropout_mask(shape, rate, randomness, f"{layer} {sublayer}", like.dtype)
+            for sublayer in SublayerMasks._fields
+        )
+    )
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
@@ -104,50 +138,51 @@ class SelfAttentionLayer(BaseLayer):
     (Vaswani et al. 2017, figure 1, each normalisation before its sublayer.) The hidden layer has 4 · units.
 
     Args:
-        units: of each position.
-        heads: of each attention.
-        dropout: probability of dropping an entry of what a sublayer adds, in training.
+        units: Width of each position.
+        heads: Of each attention.
         memory_size: D, width of the annotations that the middle sublayer attends to; 0 for a layer without it.
     """
 
-    def __init__(self, units: int, heads: int, *, dropout: float = 0.0, memory_size: int = 0, **options: Any) -> None:
+    def __init__(self, units: int, heads: int, *, memory_size: int = 0, **options: Any) -> None:
         super().__init__(**options)
-        self.units, self.heads, self.dropout, self.memory_size = units, heads, dropout, memory_size
+        self.units, self.heads, self.memory_size = units, heads, memory_size
         self.own = MultiHead(units, heads, units, name="own")
-        norms = 2
+        self.own_norm = layer_norm(units, "own_norm")
         if memory_size:
             self.source = MultiHead(units, heads, memory_size, name="source")
-            norms = 3
-        self.scales = self.weight("scales", (norms, units), "ones")
-        self.shifts = self.weight("shifts", (norms, units), "zeros")
-        self.widen = self.weight("widen", (units, 4 * units), "glorot_uniform")
-        self.widen_bias = self.weight("widen_bias", (4 * units,), "zeros")
-        self.narrow = self.weight("narrow", (4 * units, units), "glorot_uniform")
-        self.narrow_bias = self.weight("narrow_bias", (units,), "zeros")
+            self.source_norm = layer_norm(units, "source_norm")
+        self.forward_norm = layer_norm(units, "forward_norm")
+        self.widen = self.add_weight((units, 4 * units), "glorot_uniform", name="widen")
+        self.widen_bias = self.add_weight((4 * units,), "zeros", name="widen_bias")
+        self.narrow = self.add_weight((4 * units, units), "glorot_uniform", name="narrow")
+        self.narrow_bias = self.add_weight((units,), "zeros", name="narrow_bias")
 
-    def norm(self, x: tf.Tensor, number: int) -> tf.Tensor:
-        """The input of sublayer ``number``."""
-        return layer_norm(x, self.cast(self.scales)[number], self.cast(self.shifts)[number])
+    def attend_to_own(
+        self, weights: Weights, x: tf.Tensor, mask: tf.Tensor, masks: SublayerMasks = NO_MASKS
+    ) -> tf.Tensor:
+        """The first sublayer: positions x [B, P, units] attend to each other where mask [B, 1 or P, P] is True."""
+        normed = self.own_norm(x)
+        added, _ = self.own.attend(weights.own, normed, *self.own.pairs(weights.own, normed), mask)
+        return x + apply_mask(added, masks.own)
 
-    def forward(self, x: tf.Tensor, randomness: Randomness | None) -> tf.Tensor:
-        """x plus the last sublayer's output."""
-        hidden = tf.nn.relu(product(self.norm(x, -1), self.matrix(self.widen), self.cast(self.widen_bias)))
-        added = product(hidden, self.matrix(self.narrow), self.cast(self.narrow_bias))
-        return x + dropout(added, self.dropout, randomness, f"{self.name} forward")
-
-    def over_all(self, x: tf.Tensor, mask: tf.Tensor, randomness: Randomness | None) -> tf.Tensor:
-        """The first and last sublayers: positions x [B, P, units] see each other where mask [B, 1 or P, P] allows."""
-        normed = self.norm(x, 0)
-        added, _ = self.own.attend(normed, *self.own.pairs(normed), mask)
-        return self.forward(x + dropout(added, self.dropout, randomness, f"{self.name} own"), randomness)
-
-    def over_source(
-        self, x: tf.Tensor, source: tuple[tf.Tensor, tf.Tensor], mask: tf.Tensor, randomness: Randomness | None
+    def attend_to_source(
+        self,
+        weights: Weights,
+        x: tf.Tensor,
+        source: tuple[tf.Tensor, tf.Tensor],
+        mask: tf.Tensor,
+        masks: SublayerMasks = NO_MASKS,
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """The middle sublayer: x [B, Q, units] attends to the source's keys and values, whose mask is [B, S].
 
         Returns:
-            x plus what it found, and the alignment [B, Q, S], the mean over heads.
+            [B, Q, units], and the alignment [B, Q, S], the mean over heads.
         """
-        added, alignment = self.source.attend(self.norm(x, 1), *source, mask[:, tf.newaxis])
-        return x + dropout(added, self.dropout, randomness, f"{self.name} source"), alignment
+        added, alignment = self.source.attend(weights.source, self.source_norm(x), *source, mask[:, tf.newaxis])
+        return x + apply_mask(added, masks.source), alignment
+
+    def feed_forward(self, weights: Weights, x: tf.Tensor, masks: SublayerMasks = NO_MASKS) -> tf.Tensor:
+        """The last sublayer, position by position."""
+        hidden = tf.nn.relu(matmul(self.forward_norm(x), weights.widen, weights.widen_bias))
+        added = matmul(hidden, weights.narrow, weights.narrow_bias)
+        return x + apply_mask(added, masks.forward)

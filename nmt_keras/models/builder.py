@@ -21,7 +21,7 @@ from nmt_keras.layers.scores import AdditiveScore, DotScore, GeneralScore, Locat
 from nmt_keras.layers.stack import Stack
 from nmt_keras.models.decoder import Decoder
 from nmt_keras.models.encoder import Encoder, RecurrentEncoder, SelfAttentionEncoder
-from nmt_keras.models.recurrent_decoder import BahdanauDecoder, LuongDecoder
+from nmt_keras.models.recurrent_decoder import BahdanauDecoder, InputFeedingDecoder, LuongDecoder
 from nmt_keras.models.self_attention_decoder import SelfAttentionDecoder
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ def _find(registry: Mapping[str, T], where: str, kind: str) -> T:
 # Encoders: EncoderConfig.kind
 
 
-def _recurrent_encoder(config: ModelConfig, source_size: int, fused: bool) -> Encoder:
+def _recurrent_encoder(config: ModelConfig, source_size: int) -> Encoder:
     encoder = config.encoder
     return RecurrentEncoder(
         vocabulary_size=source_size,
@@ -50,12 +50,11 @@ def _recurrent_encoder(config: ModelConfig, source_size: int, fused: bool) -> En
         word_view=encoder.word_view,
         dropout=config.dropout,
         recurrent_dropout=config.recurrent_dropout,
-        fused=fused,
         name="encoder",
     )
 
 
-def _self_attention_encoder(config: ModelConfig, source_size: int, fused: bool) -> Encoder:
+def _self_attention_encoder(config: ModelConfig, source_size: int) -> Encoder:
     return SelfAttentionEncoder(
         vocabulary_size=source_size,
         embedding_size=config.embedding_size,
@@ -67,15 +66,15 @@ def _self_attention_encoder(config: ModelConfig, source_size: int, fused: bool) 
     )
 
 
-ENCODERS: dict[str, Callable[[ModelConfig, int, bool], Encoder]] = {
+ENCODERS: dict[str, Callable[[ModelConfig, int], Encoder]] = {
     "recurrent": _recurrent_encoder,
     "self-attention": _self_attention_encoder,
 }
 
 
-def build_encoder(config: ModelConfig, source_size: int, fused: bool = False) -> Encoder:
+def build_encoder(config: ModelConfig, source_size: int) -> Encoder:
     """Builds the encoder that ``config`` declares."""
-    return _find(ENCODERS, "EncoderConfig.kind", config.encoder.kind)(config, source_size, fused)
+    return _find(ENCODERS, "EncoderConfig.kind", config.encoder.kind)(config, source_size)
 
 
 # Attention: AttentionConfig.kind and AttentionConfig.span
@@ -184,12 +183,10 @@ OUTPUT_LAYERS: dict[str, Callable[[ModelConfig, dict[str, Any], int], OutputLaye
 """Output layers, from the configuration, the arguments that all of them take, and the width of the contexts."""
 
 
-def _output_layer(
-    config: ModelConfig, target_size: int, context_size: int, embedding: keras.layers.Embedding
-) -> OutputLayer:
-    common = {"vocabulary_size": target_size, "dropout": config.dropout, "name": "output_layer"}
+def _output_layer(config: ModelConfig, target_size: int, context_size: int) -> OutputLayer:
+    common = {"vocabulary_size": target_size, "name": "output_layer"}
     if config.decoder.tie_embeddings:
-        common["tied_embedding"] = embedding
+        common["tied"] = True
     return _find(OUTPUT_LAYERS, "DecoderConfig.output", config.decoder.output)(config, common, context_size)
 
 
@@ -210,13 +207,7 @@ def _stack(config: ModelConfig, encoder: Encoder, context_size: int) -> Stack:
         cell = _find(CELLS, "DecoderConfig.cell", decoder.cell)
         cells = [cell(decoder.units, words, seen, name="cell_0")]
         cells += [cell(decoder.units, decoder.units, name=f"cell_{i}") for i in range(1, decoder.layers)]
-    return Stack(
-        cells,
-        residual=decoder.residual,
-        dropout=config.dropout,
-        recurrent_dropout=config.recurrent_dropout,
-        name="stack",
-    )
+    return Stack(cells, residual=decoder.residual, name="stack")
 
 
 def _recurrent_parts(config: ModelConfig, target_size: int, encoder: Encoder) -> dict[str, Any]:
@@ -229,23 +220,24 @@ def _recurrent_parts(config: ModelConfig, target_size: int, encoder: Encoder) ->
         "stack": _stack(config, encoder, attention.context_size),
         "bridge": _find(BRIDGES, "DecoderConfig.initial_state", start)(config.decoder, encoder),
         "attention": attention,
-        "output_layer": _output_layer(config, target_size, attention.context_size, embedding),
+        "output_layer": _output_layer(config, target_size, attention.context_size),
         "dropout": config.dropout,
+        "recurrent_dropout": config.recurrent_dropout,
         "name": "decoder",
     }
 
 
-def _bahdanau_decoder(config: ModelConfig, target_size: int, encoder: Encoder, fused: bool) -> Decoder:
+def _bahdanau_decoder(config: ModelConfig, target_size: int, encoder: Encoder) -> Decoder:
     seen = "current" if config.decoder.output == "state" else config.decoder.output_state
     return BahdanauDecoder(output_state=seen, **_recurrent_parts(config, target_size, encoder))
 
 
-def _luong_decoder(config: ModelConfig, target_size: int, encoder: Encoder, fused: bool) -> Decoder:
-    parts = _recurrent_parts(config, target_size, encoder)
-    return LuongDecoder(input_feeding=config.decoder.input_feeding, fused=fused, **parts)
+def _luong_decoder(config: ModelConfig, target_size: int, encoder: Encoder) -> Decoder:
+    order = InputFeedingDecoder if config.decoder.input_feeding else LuongDecoder
+    return order(**_recurrent_parts(config, target_size, encoder))
 
 
-def _self_attention_decoder(config: ModelConfig, target_size: int, encoder: Encoder, fused: bool) -> Decoder:
+def _self_attention_decoder(config: ModelConfig, target_size: int, encoder: Encoder) -> Decoder:
     embedding = keras.layers.Embedding(target_size, config.embedding_size, name="embedding")
     return SelfAttentionDecoder(
         embedding=embedding,
@@ -254,19 +246,19 @@ def _self_attention_decoder(config: ModelConfig, target_size: int, encoder: Enco
         layers=config.decoder.layers,
         memory_size=encoder.annotation_size,
         max_positions=config.decoder.max_positions,
-        output_layer=_output_layer(config, target_size, 0, embedding),
+        output_layer=_output_layer(config, target_size, 0),
         dropout=config.dropout,
         name="decoder",
     )
 
 
-DECODERS: dict[str, Callable[[ModelConfig, int, Encoder, bool], Decoder]] = {
+DECODERS: dict[str, Callable[[ModelConfig, int, Encoder], Decoder]] = {
     "attend-then-update": _bahdanau_decoder,
     "update-then-attend": _luong_decoder,
     "self-attention": _self_attention_decoder,
 }
 
 
-def build_decoder(config: ModelConfig, target_size: int, encoder: Encoder, fused: bool = False) -> Decoder:
+def build_decoder(config: ModelConfig, target_size: int, encoder: Encoder) -> Decoder:
     """Builds the decoder that ``config`` declares, for the annotations of ``encoder``."""
-    return _find(DECODERS, "DecoderConfig.order", config.decoder.order)(config, target_size, encoder, fused)
+    return _find(DECODERS, "DecoderConfig.order", config.decoder.order)(config, target_size, encoder)

@@ -1,8 +1,10 @@
-"""Decoders: one contract for teacher forcing and search, and the papers' orders of attending and updating.
+"""Decoders: one interface for teacher forcing and search.
 
-Teacher forcing and search are the same equations because they are made of the same parts. ``inputs`` and ``output``
-have no dependence on the previous step and so stand outside the loop; their middle axis is T in training and Q in
-search.
+Teacher forcing and search compute the same equations because they call the same methods. ``inputs`` and ``hidden`` do
+not depend on the previous step, so they stand outside the loop; their middle axis is T in training and Q in search.
+
+    teacher forcing     output(inputs(ids), scan(advance), ...)
+    search step         the same with T = 1
 """
 
 from __future__ import annotations
@@ -10,10 +12,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any, NamedTuple
 
+import keras
 import tensorflow as tf
 
-from nmt_keras.layers.base import BaseLayer
-from nmt_keras.layers.dropout import Randomness, random_uniform
+from nmt_keras.layers.base import BaseLayer, Weights
+from nmt_keras.layers.dropout import Randomness, dropout, random_uniform
+from nmt_keras.layers.matmul import Precision, full_precision
 from nmt_keras.layers.memory import Memory
 from nmt_keras.layers.output import OutputLayer
 from nmt_keras.layers.scan import scan
@@ -21,113 +25,135 @@ from nmt_keras.models.encoder import Encoding
 from nmt_keras.models.step import Step
 
 
-class Hidden(NamedTuple):
-    """A decoder's results below the softmax."""
-
-    values: tf.Tensor  # [B, T, hidden_size] float: the input of ``OutputLayer.logits``
-    alignment: tf.Tensor  # [B, T, S] float
-
-
 class DecoderOutput(NamedTuple):
-    """What a decoder says of every target position."""
+    """Predictions for every target position."""
 
     logits: tf.Tensor  # [B, T, V] float
-    alignment: tf.Tensor  # [B, T, S] float: each row sums to 1, or to less under local-p
-
-
-class HiddenStep(NamedTuple):
-    """One step of a search, below the softmax."""
-
-    hidden: Hidden  # of [B, Q, ...]
-    state: Any  # nest of [B, Q, ...]
+    alignment: tf.Tensor  # [B, T, S] float: each row sums to 1
 
 
 class Decoder(BaseLayer):
-    """The interface of decoders: ``remember``, ``initial_state``, ``inputs``, ``advance`` and ``hidden``."""
+    """Embeds target tokens, reads the memory of the source, and predicts the next tokens.
 
-    output_layer: OutputLayer
+    Subclasses define ``remember``, ``initial_state``, ``inputs``, ``advance`` and ``hidden``.
 
-    @abstractmethod
-    def remember(self, encoding: Encoding) -> Memory:
-        """What the decoder needs of a sentence, computed once."""
+    Args:
+        embedding: Of the target tokens, [V, E].
+        output_layer: Computes logits. If it is tied, its matrix is ``embedding``.
+        dropout: Dropout rate of the embeddings and of the softmax layer's input.
+    """
+
+    use_cudnn = False
+    """If True, teacher forcing reads whole sentences with one cuDNN operation where it can."""
+
+    def __init__(
+        self, *, embedding: keras.layers.Embedding, output_layer: OutputLayer, dropout: float = 0.0, **options: Any
+    ) -> None:
+        super().__init__(**options)
+        self.embedding, self.output_layer, self.dropout = embedding, output_layer, dropout
+
+    def build(self, input_shape: Any = None) -> None:
+        """Builds the embedding."""
+        if not self.embedding.built:
+            self.embedding.build()
+        super().build(input_shape)
 
     @property
     def trains_fused(self) -> bool:
-        """Whether teacher forcing reads whole sentences with one operation, as cuDNN has it, in training."""
+        """Whether training reads whole sentences with one cuDNN operation."""
         return False
 
-    def prepare(self, memory: Memory) -> Memory:
-        """``memory`` with what a search would else compute at every step of every hypothesis."""
-        return memory
+    def read_weights(self, precision: Precision = full_precision) -> Weights:
+        """See :class:`BaseLayer`; a tied output layer gets the embedding."""
+        weights = super().read_weights(precision)
+        if self.output_layer.tied:
+            weights.output_layer.rows = precision(self.embedding.embeddings, self.compute_dtype)
+        return weights
+
+    @abstractmethod
+    def remember(self, weights: Weights, encoding: Encoding) -> Memory:
+        """Returns the decoder memory: the annotations, and what is computed of them once per sentence."""
 
     @abstractmethod
     def initial_state(self, memory: Memory) -> Any:
-        """The state before the first token: a nest of [B, 1, ...]."""
+        """Returns the state before the first token: a nest of [B, 1, ...]."""
 
     @abstractmethod
-    def inputs(self, ids: tf.Tensor, randomness: Randomness | None = None) -> Any:
-        """What the tokens ids [B, T] (or [B, Q]) contribute: embeddings and their projections, one product each."""
+    def inputs(self, weights: Weights, ids: tf.Tensor, randomness: Randomness | None = None) -> Any:
+        """Embeds tokens ids [B, T] (or [B, Q]), projects them in one product, and draws their dropout masks."""
 
     @abstractmethod
-    def advance(self, x: Any, state: Any, memory: Memory) -> tuple[Any, Any]:
-        """The sequential part, nothing else: one position's inputs and the state give the next state and emission."""
+    def advance(self, weights: Weights, x: Any, state: Any, memory: Memory) -> tuple[Any, Any]:
+        """The sequential part: returns the next state and the position's results from one position's inputs."""
 
     @abstractmethod
-    def hidden(self, x: Any, emissions: Any, memory: Memory) -> Hidden:
-        """Computes what stands below the softmax, and the alignments, for all positions at once."""
+    def hidden(self, weights: Weights, x: Any, results: Any, memory: Memory) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the softmax layer's input [B, T, hidden_size] and the alignments [B, T, S] of all positions."""
 
-    def output(self, x: Any, emissions: Any, memory: Memory, randomness: Randomness | None = None) -> DecoderOutput:
-        """Computes logits and alignments for all positions at once."""
-        hidden = self.hidden(x, emissions, memory)
-        return DecoderOutput(self.output_layer.logits(hidden.values, randomness), hidden.alignment)
-
-    def step_hidden(self, ids: tf.Tensor, state: Any, memory: Memory) -> HiddenStep:
-        """Computes ``step`` without the product of the softmax."""
-        x = self.inputs(ids)
-        state, emission = self.advance(x, state, memory)
-        return HiddenStep(self.hidden(x, emission, memory), state)
-
-    def step(self, ids: tf.Tensor, state: Any, memory: Memory) -> Step:
-        """Computes one step of a search: the last tokens ids [B, Q] of Q hypotheses give the next token's logits."""
-        hidden, state = self.step_hidden(ids, state, memory)
-        return Step(self.output_layer.logits(hidden.values), hidden.alignment, state)
-
-    def call(self, ids: tf.Tensor, encoding: Encoding, randomness: Randomness | None = None) -> DecoderOutput:
-        """Teacher forcing: ids [B, T] begin with START and hold the reference's tokens but the last."""
-        memory = self.remember(encoding)
-        x = self.inputs(ids, randomness)
-        _, emissions = scan(lambda x, state: self.advance(x, state, memory), x, self.initial_state(memory))
-        return self.output(x, emissions, memory, randomness)
-
-    def call_sampling(
-        self, ids: tf.Tensor, encoding: Encoding, probability: tf.Tensor, randomness: Randomness
+    def output(
+        self, weights: Weights, x: Any, results: Any, memory: Memory, randomness: Randomness | None = None
     ) -> DecoderOutput:
-        """Scheduled sampling (Bengio et al. 2015): some of the tokens that the decoder reads are its own.
+        """Returns logits and alignments of all positions."""
+        hidden, alignment = self.hidden(weights, x, results, memory)
+        hidden = dropout(hidden, self.dropout, randomness, "readout")
+        return DecoderOutput(self.output_layer.logits(weights.output_layer, hidden), alignment)
 
-        At each position but the first, for each sentence by itself, the decoder reads its most probable last token
-        with ``probability``, else the reference's. At 1 it runs free; at 0 this is teacher forcing, step by step.
+    def step(self, weights: Weights, ids: tf.Tensor, state: Any, memory: Memory) -> Step:
+        """One step of a search: returns logits, alignment and state after the last tokens ids [B, Q]."""
+        x = self.inputs(weights, ids)
+        state, results = self.advance(weights, x, state, memory)
+        logits, alignment = self.output(weights, x, results, memory)
+        return Step(logits, alignment, state)
+
+    def call(
+        self,
+        ids: tf.Tensor,
+        encoding: Encoding,
+        randomness: Randomness | None = None,
+        sampling: tf.Tensor | None = None,
+        weights: Weights | None = None,
+    ) -> DecoderOutput:
+        """Teacher forcing, or scheduled sampling.
 
         Args:
-            ids: [B, T], as for teacher forcing.
-            encoding: of the sources.
-            probability: [] float32.
-            randomness: decides, and drops.
+            ids: [B, T] int32: START, then the reference without its last token.
+            encoding: Of the sources.
+            randomness: Of a training step; None outside training.
+            sampling: [] float32, the probability of reading the decoder's own token instead of the reference's; None
+                for teacher forcing. It needs ``randomness``.
+            weights: From ``read_weights``; None reads them in full precision.
         """
-        memory = self.remember(encoding)
+        weights = weights or self.read_weights()
+        memory = self.remember(weights, encoding)
+        if sampling is not None and randomness is not None:
+            return self._sample(weights, ids, memory, sampling, randomness)
+        return self._teach(weights, ids, memory, randomness)
+
+    def _teach(self, weights: Weights, ids: tf.Tensor, memory: Memory, randomness: Randomness | None) -> DecoderOutput:
+        x = self.inputs(weights, ids, randomness)
+        _, results = scan(lambda x, state: self.advance(weights, x, state, memory), x, self.initial_state(memory))
+        return self.output(weights, x, results, memory, randomness)
+
+    def _sample(
+        self, weights: Weights, ids: tf.Tensor, memory: Memory, probability: tf.Tensor, randomness: Randomness
+    ) -> DecoderOutput:
+        """Scheduled sampling (Bengio et al. 2015).
+
+        At each position but the first, for each sentence by itself, the decoder reads its most probable last token with
+        ``probability``, else the reference's. At 1 it runs free; at 0 this equals teacher forcing.
+        """
         own = random_uniform(tf.shape(ids), randomness, "scheduled sampling") < probability  # [B, T]
         positions = tf.ones_like(ids) * tf.range(ids.shape[1] or tf.shape(ids)[1])
 
         def advance(
-            x: tuple[tf.Tensor, tf.Tensor, tf.Tensor], state: tuple[Any, tf.Tensor]
+            inputs: tuple[tf.Tensor, tf.Tensor, tf.Tensor], state: tuple[Any, tf.Tensor]
         ) -> tuple[Any, DecoderOutput]:
-            reference, take_own, position = x
+            reference, take_own, position = inputs
             inner, last = state
-            at = position[0, 0]
-            read = tf.where(take_own & (at > 0), last, reference)
-            here = randomness._replace(position=at)
-            inputs = self.inputs(read, here)
-            inner, emission = self.advance(inputs, inner, memory)
-            output = self.output(inputs, emission, memory, here)
+            here = randomness._replace(position=position[0, 0])
+            x = self.inputs(weights, tf.where(take_own & (position > 0), last, reference), here)
+            inner, results = self.advance(weights, x, inner, memory)
+            output = self.output(weights, x, results, memory, here)
             return (inner, tf.argmax(output.logits, axis=-1, output_type=tf.int32)), output
 
         _, outputs = scan(advance, (ids, own, positions), (self.initial_state(memory), ids[:, :1]))

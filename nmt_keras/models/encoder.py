@@ -8,17 +8,18 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from nmt_keras.layers.base import BaseLayer
+from nmt_keras.config import PAD
+from nmt_keras.layers.base import BaseLayer, Weights
 from nmt_keras.layers.cells import CELLS, Cell
 from nmt_keras.layers.cudnn import can_fuse, read_fused
 from nmt_keras.layers.dropout import Randomness, dropout, dropout_mask
-from nmt_keras.layers.matmul import product
+from nmt_keras.layers.matmul import matmul
 from nmt_keras.layers.scan import scan
-from nmt_keras.layers.self_attention import SelfAttentionLayer, layer_norm, sinusoids
+from nmt_keras.layers.self_attention import SelfAttentionLayer, draw_masks, layer_norm, sinusoids
 
 
 class LayerStates(NamedTuple):
-    """The last states of one layer; () for a direction that it does not read in."""
+    """Last states of one layer; None for a direction that it does not read in."""
 
     forward: Any  # nest of [B, U]: after the last token
     backward: Any  # nest of [B, U]: after the first token
@@ -27,23 +28,43 @@ class LayerStates(NamedTuple):
 class Encoding(NamedTuple):
     """A batch of encoded sentences."""
 
-    values: tf.Tensor  # [B, S, D] float: annotation h_j of each position; 0 at padding
+    values: tf.Tensor  # [B, S, D] float: annotations h_j; 0 at padding
     mask: tf.Tensor  # [B, S] bool: True at tokens, False at padding
     lengths: tf.Tensor  # [B] int32: tokens
-    states: tuple[LayerStates, ...]  # of each layer, from the bottom up; () in a self-attention encoder
-    summary: Any  # [B, D'] float: the top layer's last state, of both directions side by side; () where there is none
+    states: tuple[LayerStates, ...] = ()  # of each layer, from bottom to top; none in a self-attention encoder
+    summary: tf.Tensor | None = None  # [B, D'] float: the top layer's last states, both directions side by side
 
 
 class Encoder(BaseLayer):
-    """The contract: ids [B, S] and their mask give an Encoding."""
+    """Computes the annotations of sentences."""
+
+    embedding: keras.layers.Embedding
+    annotation_size: int
+    """D, width of the annotations."""
+
+    use_cudnn = False
+    """If True, recurrences are read with one cuDNN operation where it can."""
 
     @abstractmethod
-    def call(self, ids: tf.Tensor, mask: tf.Tensor, randomness: Randomness | None = None) -> Encoding:
-        """Encodes ids [B, S] whose mask [B, S] is True at tokens; each row begins with at least one token."""
+    def call(
+        self,
+        ids: tf.Tensor,
+        mask: tf.Tensor | None = None,
+        randomness: Randomness | None = None,
+        weights: Weights | None = None,
+    ) -> Encoding:
+        """Encodes sentences.
+
+        Args:
+            ids: [B, S] int32. Each row begins with at least one token.
+            mask: [B, S] bool, True at tokens; None takes all ids but PAD.
+            randomness: Of a training step; None outside training.
+            weights: From ``read_weights``; None reads them in full precision.
+        """
 
     @property
     def trains_fused(self) -> bool:
-        """Whether whole sentences are read with one operation, as cuDNN has it, in training."""
+        """Whether training reads whole sentences with one cuDNN operation."""
         return False
 
     def build(self, input_shape: Any = None) -> None:
@@ -58,27 +79,24 @@ class RecurrentEncoder(Encoder):
 
         h_j = [forward h_j ; backward h_j]                       (or their sum; + W_r e(x_j) with ``word_view``)
 
-    The first layer reads the source embeddings, each other the annotations of the one below. Padding holds the state
-    still: the forward state is the one at the sentence's last token however wide the batch is, and the backward state
-    starts there. Reading backward is reading the reversed source: END comes first, and annotations keep the order of
-    the source.
+    The first layer reads the source embeddings, each other layer the annotations of the one below. Padding leaves the
+    state unchanged: the forward state ends at the sentence's last token however wide the batch is, and the backward
+    state starts there. Reading backward is reading the reversed source: END comes first, and annotations keep the order
+    of the source.
 
     Args:
-        vocabulary_size: source vocabulary.
+        vocabulary_size: Source vocabulary.
         embedding_size: E.
         units: U, of each direction.
-        cell: a name in ``cells.CELLS``.
+        cell: A name in ``cells.CELLS``.
         direction: "bidirectional", "forward" or "backward".
         merge: "concatenate" (D = 2U) or "sum" (D = U), of two directions.
-        layers: how many, one upon the other.
-        residual: whether each layer but the first adds its input to its output.
-        word_view: whether to add W_r e(x_j), a linear view of the word itself, to its annotation. The papers do not;
-            with it the decoder learns which word translates which before the recurrence has learnt to carry words.
-        dropout: probability of dropping an entry of the embeddings and of what a layer hands to the next, in training.
-        recurrent_dropout: probability of dropping an entry of a state where its cell reads it, in training; one mask
-            for all positions.
-        fused: whether to read with one operation where the cell allows, instead of a loop: the same numbers, by cuDNN
-            where there is a GPU. Not for XLA, nor for exports.
+        layers: Number of layers.
+        residual: If True, each layer but the first adds its input to its output.
+        word_view: If True, adds W_r e(x_j), a linear view of the word, to its annotation. The papers do not. With it,
+            the decoder learns which word translates which before the recurrence has learnt to carry words.
+        dropout: Dropout rate of the embeddings and between layers.
+        recurrent_dropout: Dropout rate of a state where its cell reads it; one mask for all positions.
     """
 
     def __init__(
@@ -95,12 +113,10 @@ class RecurrentEncoder(Encoder):
         word_view: bool = False,
         dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
-        fused: bool = False,
         **options: Any,
     ) -> None:
         super().__init__(**options)
         self.vocabulary_size, self.embedding_size, self.units = vocabulary_size, embedding_size, units
-        self.fused = fused
         self.cell, self.direction, self.merge, self.layers = cell, direction, merge, layers
         self.residual, self.word_view = residual, word_view
         self.dropout, self.recurrent_dropout = dropout, recurrent_dropout
@@ -117,70 +133,85 @@ class RecurrentEncoder(Encoder):
             make(units, size, name=f"backward_{i}") for i, size in enumerate(sizes) if direction != "forward"
         ]
         if word_view:
-            self.word_kernel = self.weight("word_kernel", (embedding_size, self.annotation_size), "glorot_uniform")
+            self.word_kernel = self.add_weight(
+                (embedding_size, self.annotation_size), "glorot_uniform", name="word_kernel"
+            )
 
     @property
     def trains_fused(self) -> bool:
-        """Whether whole sentences are read with one operation, as cuDNN has it, in training."""
-        return self._fuses and not self.recurrent_dropout
+        """Whether training reads whole sentences with one cuDNN operation."""
+        fits = all(map(can_fuse, (*self.forward_cells, *self.backward_cells)))
+        return self.use_cudnn and fits and not self.recurrent_dropout
 
-    @property
-    def _fuses(self) -> bool:
-        """Whether they are where nothing is dropped."""
-        return self.fused and all(map(can_fuse, (*self.forward_cells, *self.backward_cells)))
-
-    def call(self, ids: tf.Tensor, mask: tf.Tensor, randomness: Randomness | None = None) -> Encoding:
+    def call(
+        self,
+        ids: tf.Tensor,
+        mask: tf.Tensor | None = None,
+        randomness: Randomness | None = None,
+        weights: Weights | None = None,
+    ) -> Encoding:
         """See :class:`Encoder`."""
-        embedded = dropout(self.cast(tf.gather(self.embedding.embeddings, ids)), self.dropout, randomness, "source")
-        held = mask[:, :, tf.newaxis]
+        weights = weights or self.read_weights()
+        mask = tf.not_equal(ids, PAD) if mask is None else mask
+        embedded = dropout(self.cast(tf.gather(weights.embedding, ids)), self.dropout, randomness, "source")
+        real = mask[:, :, tf.newaxis]
         below, states = embedded, []
         for layer in range(self.layers):
             x = dropout(below, self.dropout, randomness, f"source layer {layer}") if layer else below
-            values, last = self._layer(layer, x, held, randomness)
+            values, last = self._read_layer(weights, layer, x, real, randomness)
             below = values + x if layer and self.residual else values
             states.append(last)
         values = below
         if self.word_view:
-            values += product(embedded, self.matrix(self.word_kernel))
-        values = tf.where(held, values, tf.zeros([], values.dtype))
+            values += matmul(embedded, weights.word_kernel)
+        values = tf.where(real, values, tf.zeros([], values.dtype))
         lengths = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
         return Encoding(values, mask, lengths, tuple(states), self._summary(states[-1]))
 
-    def _layer(
-        self, layer: int, x: tf.Tensor, held: tf.Tensor, randomness: Randomness | None
+    def _read_layer(
+        self, weights: Weights, layer: int, x: tf.Tensor, real: tf.Tensor, randomness: Randomness | None
     ) -> tuple[tf.Tensor, LayerStates]:
-        """One layer's annotations [B, S, D] of inputs [B, S, I], and its last states."""
-        outputs, lasts = [], []
-        for cells, reverse in ((self.forward_cells, False), (self.backward_cells, True)):
+        """Returns one layer's annotations [B, S, D] of inputs [B, S, I], and its last states."""
+        outputs: list[tf.Tensor] = []
+        states: dict[str, Any] = {"forward": None, "backward": None}
+        directions = {
+            "forward": (self.forward_cells, weights.forward_cells),
+            "backward": (self.backward_cells, weights.backward_cells),
+        }
+        for direction, (cells, own) in directions.items():
             if not cells:
-                lasts.append(())
                 continue
-            output, last = self._read(cells[layer], x, held, reverse, randomness)
+            cell = cells[layer]
+            mask = self._state_mask(cell, x, randomness)
+            output, last = self._read(cell, own[layer], x, real, mask, reverse=direction == "backward")
             outputs.append(output)
-            lasts.append(tf.nest.map_structure(lambda s: s[:, 0], last))
+            states[direction] = tf.nest.map_structure(lambda s: s[:, 0], last)
         if self.merge == "sum" or len(outputs) == 1:
-            return tf.add_n(outputs), LayerStates(*lasts)
-        return tf.concat(outputs, axis=-1), LayerStates(*lasts)
+            return tf.add_n(outputs), LayerStates(**states)
+        return tf.concat(outputs, axis=-1), LayerStates(**states)
+
+    def _state_mask(self, cell: Cell, x: tf.Tensor, randomness: Randomness | None) -> tf.Tensor | None:
+        """Draws the recurrent dropout mask [B, 1, U] of a cell."""
+        if randomness is None or not self.recurrent_dropout:
+            return None
+        shape = tf.stack([tf.shape(x)[0], 1, self.units])
+        return dropout_mask(shape, self.recurrent_dropout, randomness, f"source {cell.name}", x.dtype)
 
     def _read(
-        self, cell: Cell, x: tf.Tensor, held: tf.Tensor, reverse: bool, randomness: Randomness | None
+        self, cell: Cell, weights: Weights, x: tf.Tensor, real: tf.Tensor, mask: tf.Tensor | None, *, reverse: bool
     ) -> tuple[tf.Tensor, Any]:
-        """One direction of one layer: outputs [B, S, U], and the state at its end, a nest of [B, 1, U]."""
-        batch, keep = tf.shape(x)[0], None
-        dropping = randomness is not None and self.recurrent_dropout > 0.0
-        if self._fuses and not dropping:
-            return read_fused(cell, x, held[..., 0], reverse=reverse)
-        if randomness is not None and self.recurrent_dropout:
-            shape = tf.stack([batch, 1, self.units])
-            keep = dropout_mask(shape, self.recurrent_dropout, randomness, f"source {cell.name}", x.dtype)
+        """Reads in one direction. Returns outputs [B, S, U] and the state at its end, a nest of [B, 1, U]."""
+        if self.trains_fused:
+            return read_fused(cell, x, real[..., 0], reverse=reverse)
 
         def advance(inputs: tuple[tf.Tensor, tf.Tensor], state: Any) -> tuple[Any, tf.Tensor]:
-            projected, real = inputs
-            new = cell.advance(projected, state, keep)
-            state = tf.nest.map_structure(lambda after, before: tf.where(real, after, before), new, state)
+            projected, here = inputs
+            new = cell.advance(weights, projected, state, mask)
+            state = tf.nest.map_structure(lambda after, before: tf.where(here, after, before), new, state)
             return state, cell.output(state)
 
-        last, outputs = scan(advance, (cell.project(x), held), cell.zero_state(batch), reverse=reverse)
+        inputs = cell.project(weights, x), real
+        last, outputs = scan(advance, inputs, cell.zero_state(tf.shape(x)[0]), reverse=reverse)
         return outputs, last
 
     def _summary(self, top: LayerStates) -> tf.Tensor:
@@ -192,16 +223,16 @@ class RecurrentEncoder(Encoder):
 class SelfAttentionEncoder(Encoder):
     """Layers in which every position attends to all others, in parallel (Vaswani et al. 2017, section 3).
 
-    Sinusoidal positions are added to the scaled embeddings; each layer normalises its input first (pre-norm: Xiong et
-    al. 2020), and the last one's output is normalised once more.
+    Sinusoidal positions are added to the scaled embeddings. Each layer normalises its input first (pre-norm: Xiong et
+    al. 2020), and the last layer's output is normalised once more.
 
     Args:
-        vocabulary_size: source vocabulary.
-        embedding_size: E; another width than ``units`` is brought to it by a product.
-        units: D, of each position.
-        heads: of each layer; they divide ``units``.
-        layers: how many.
-        dropout: probability of dropping an entry of the embeddings and of what each sublayer adds, in training.
+        vocabulary_size: Source vocabulary.
+        embedding_size: E. If it differs from ``units``, a product maps E to ``units``.
+        units: D, width of each position.
+        heads: Of each layer; a divisor of ``units``.
+        layers: Number of layers.
+        dropout: Dropout rate of the embeddings and of what each sublayer adds.
     """
 
     def __init__(
@@ -221,22 +252,29 @@ class SelfAttentionEncoder(Encoder):
         self.annotation_size = units
         self.embedding = keras.layers.Embedding(vocabulary_size, embedding_size, name="embedding")
         if embedding_size != units:
-            self.entry = self.weight("entry", (embedding_size, units), "glorot_uniform")
-        self.blocks = [
-            SelfAttentionLayer(units, heads, dropout=dropout, name=f"source_layer_{i}") for i in range(layers)
-        ]
-        self.scale = self.weight("scale", (units,), "ones")
-        self.bias = self.weight("bias", (units,), "zeros")
+            self.entry = self.add_weight((embedding_size, units), "glorot_uniform", name="entry")
+        self.blocks = [SelfAttentionLayer(units, heads, name=f"source_layer_{i}") for i in range(layers)]
+        self.norm = layer_norm(units, "norm")
 
-    def call(self, ids: tf.Tensor, mask: tf.Tensor, randomness: Randomness | None = None) -> Encoding:
+    def call(
+        self,
+        ids: tf.Tensor,
+        mask: tf.Tensor | None = None,
+        randomness: Randomness | None = None,
+        weights: Weights | None = None,
+    ) -> Encoding:
         """See :class:`Encoder`."""
-        x = self.cast(tf.gather(self.embedding.embeddings, ids))
+        weights = weights or self.read_weights()
+        mask = tf.not_equal(ids, PAD) if mask is None else mask
+        x = self.cast(tf.gather(weights.embedding, ids))
         if self.embedding_size != self.units:
-            x = product(x, self.matrix(self.entry))
+            x = matmul(x, weights.entry)
         positions = sinusoids(tf.range(x.shape[1] or tf.shape(x)[1]), self.units)
         x = dropout(x * self.units**0.5 + self.cast(positions), self.dropout, randomness, "source")
-        for block in self.blocks:
-            x = block.over_all(x, mask[:, tf.newaxis], randomness)
-        values = layer_norm(x, self.cast(self.scale), self.cast(self.bias))
+        for block, own in zip(self.blocks, weights.blocks, strict=True):
+            masks = draw_masks(x, self.dropout, randomness, block.name)
+            x = block.attend_to_own(own, x, mask[:, tf.newaxis], masks)
+            x = block.feed_forward(own, x, masks)
+        values = self.norm(x)
         values = tf.where(mask[:, :, tf.newaxis], values, tf.zeros([], values.dtype))
-        return Encoding(values, mask, tf.reduce_sum(tf.cast(mask, tf.int32), axis=1), (), ())
+        return Encoding(values, mask, tf.reduce_sum(tf.cast(mask, tf.int32), axis=1))

@@ -2,47 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import keras
 import tensorflow as tf
 
+from nmt_keras.layers.matmul import Precision, full_precision
 from nmt_keras.models.step import Step
+
+StepFunction = Callable[[tf.Tensor, Any, Any], Step]
+"""(last tokens [B, Q], state, memory) -> logits, alignment and the next state."""
 
 
 class Predictor(Protocol):
-    """What a search needs of a model; an ensemble is one as well."""
+    """The part of a model that a search uses; an ensemble has it, too."""
 
     source_size: int
     target_size: int
 
     @property
     def variables(self) -> Sequence[keras.Variable]:
-        """Every weight."""
+        """All weights."""
 
     def remember(self, ids: tf.Tensor) -> Any:
-        """Encodes sources ids [B, S] into the memory that ``step`` reads, a nest of [B, ...]."""
+        """Encodes sources ids [B, S] into a memory, a nest of [B, ...]."""
 
     def initial_state(self, memory: Any) -> Any:
-        """The state before the first token: a nest of [B, 1, ...]."""
+        """Returns the state before the first token: a nest of [B, 1, ...]."""
 
-    def step(self, ids: tf.Tensor, state: Any, memory: Any) -> Any:
-        """Computes logits [B, Q, V], alignment [B, Q, S] and state after the tokens ids [B, Q]."""
+    def step_function(self, precision: Precision = full_precision) -> StepFunction:
+        """Returns the step of a search: (ids [B, Q], state, memory) -> logits, alignment and the next state."""
 
 
-def average(steps: Sequence[Step]) -> Step:
-    """Averages the models' probabilities and alignments.
+def average(steps: Sequence[StepFunction]) -> StepFunction:
+    """Returns a step that averages the probabilities and alignments of several.
 
-    Returns:
-        Logits [B, Q, V] float32: the logarithms of the mean probabilities. The state holds every model's.
+    Its state and memory are tuples of theirs; its logits are the logarithms of the mean probabilities, float32.
     """
-    log_probs = tf.stack([tf.nn.log_softmax(tf.cast(step.logits, tf.float32)) for step in steps])
-    return Step(
-        logits=tf.reduce_logsumexp(log_probs, axis=0) - tf.math.log(float(len(steps))),
-        alignment=tf.add_n([step.alignment for step in steps]) / float(len(steps)),
-        state=tuple(step.state for step in steps),
-    )
+
+    def step(ids: tf.Tensor, state: tuple[Any, ...], memory: tuple[Any, ...]) -> Step:
+        each = [one(ids, own, remembered) for one, own, remembered in zip(steps, state, memory, strict=True)]
+        log_probs = tf.stack([tf.nn.log_softmax(tf.cast(one.logits, tf.float32)) for one in each])
+        return Step(
+            logits=tf.reduce_logsumexp(log_probs, axis=0) - tf.math.log(float(len(each))),
+            alignment=tf.add_n([one.alignment for one in each]) / float(len(each)),
+            state=tuple(one.state for one in each),
+        )
+
+    return step
 
 
 class Ensemble(tf.Module):
@@ -72,18 +80,17 @@ class Ensemble(tf.Module):
 
     @property
     def variables(self) -> Sequence[keras.Variable]:
-        """Every model's weights."""
+        """The weights of all models."""
         return [variable for model in self.models for variable in model.variables]
 
     def remember(self, ids: tf.Tensor) -> tuple[Any, ...]:
-        """Every model's memory of sources ids [B, S]."""
+        """Returns the memories of all models, for sources ids [B, S]."""
         return tuple(model.remember(ids) for model in self.models)
 
     def initial_state(self, memory: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Every model's state before the first token."""
+        """Returns the states of all models before the first token."""
         return tuple(model.initial_state(own) for model, own in zip(self.models, memory, strict=True))
 
-    def step(self, ids: tf.Tensor, state: tuple[Any, ...], memory: tuple[Any, ...]) -> Step:
-        """Every model's step, averaged."""
-        each = zip(self.models, state, memory, strict=True)
-        return average([model.step(ids, own, remembered) for model, own, remembered in each])
+    def step_function(self, precision: Precision = full_precision) -> StepFunction:
+        """Returns every model's step, averaged."""
+        return average([model.step_function(precision) for model in self.models])

@@ -8,51 +8,49 @@ import keras
 import tensorflow as tf
 
 from nmt_keras.layers.attention import Attended, Attention
+from nmt_keras.layers.base import Weights
 from nmt_keras.layers.bridges import Bridge
 from nmt_keras.layers.cudnn import can_fuse, read_stack
-from nmt_keras.layers.dropout import Randomness, dropout
-from nmt_keras.layers.memory import CachedProjections, Memory
+from nmt_keras.layers.dropout import Randomness, dropout, dropout_mask
+from nmt_keras.layers.memory import Memory
 from nmt_keras.layers.output import OutputLayer
-from nmt_keras.layers.stack import Masks, Stack
-from nmt_keras.models.decoder import Decoder, DecoderOutput, Hidden
+from nmt_keras.layers.stack import Stack, StackMasks
+from nmt_keras.models.decoder import Decoder, DecoderOutput
 from nmt_keras.models.encoder import Encoding
 
 
 class Inputs(NamedTuple):
-    """Target tokens as a recurrent decoder takes them."""
+    """Target tokens as a recurrent decoder reads them."""
 
     embedded: tf.Tensor  # [B, T, E] float: e(y_{i-1})
-    projected: tf.Tensor  # [B, T, parts · U] float: the first cell's product with it
-    masks: Masks  # dropout inside the stack
+    projected: tf.Tensor  # [B, T, parts · U] float: the first cell's W e(y_{i-1}) + b
+    masks: StackMasks  # dropout between and inside the cells
 
 
 class DecoderState(NamedTuple):
-    """What a recurrent decoder carries from step to step."""
+    """State of a recurrent decoder between two steps."""
 
-    states: tuple[Any, ...]  # of each cell, nests of [B, Q, U]
+    cells: tuple[Any, ...]  # of each cell, nests of [B, Q, U]
     step: tf.Tensor  # [B, Q] int32: tokens written so far
-    fed: Any  # [B, Q, output_units] float: the last attentional vector, under input feeding; else ()
 
 
-class Emission(NamedTuple):
-    """What one step of a recurrent decoder leaves for the output layer."""
+class FeedingState(NamedTuple):
+    """State of a recurrent decoder with input feeding."""
 
-    state: tf.Tensor  # [B, Q, U] float: the top state that the output layer sees
-    attended: Any  # Attended, or () where attention waits for all states
-    step: tf.Tensor  # [B, Q] int32: the target position, from 0
+    cells: tuple[Any, ...]  # of each cell, nests of [B, Q, U]
+    step: tf.Tensor  # [B, Q] int32: tokens written so far
+    attentional: tf.Tensor  # [B, Q, output_units] float: h~_{t-1}
 
 
 class RecurrentDecoder(Decoder):
-    """What the two orders share: embedding, stack, start, attention, output layer.
+    """Base of the two orders.
 
     Args:
-        embedding: of the target tokens, [V, E].
-        stack: the cells; the first has the size of the context, or of the fed vector, as its context, and none as its
-            input if it reads no words.
-        bridge: gives s_0.
-        attention: see ``attention.Attention``.
-        output_layer: the output layer; one that is tied gets this decoder's embedding.
-        dropout: probability of dropping an entry of the embeddings, in training.
+        embedding, output_layer, dropout: See :class:`Decoder`; ``dropout`` also applies between cells.
+        stack: The cells. The context of the first is c_i, or h~_{t-1} under input feeding.
+        bridge: Computes s_0.
+        attention: Computes c_i.
+        recurrent_dropout: Dropout rate of a state where its cell reads it; one mask for all positions.
     """
 
     def __init__(
@@ -64,46 +62,49 @@ class RecurrentDecoder(Decoder):
         attention: Attention,
         output_layer: OutputLayer,
         dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
         **options: Any,
     ) -> None:
-        super().__init__(**options)
-        self.embedding, self.stack, self.bridge = embedding, stack, bridge
-        self.attention, self.output_layer = attention, output_layer
-        self.dropout = dropout
+        super().__init__(embedding=embedding, output_layer=output_layer, dropout=dropout, **options)
+        self.stack, self.bridge, self.attention = stack, bridge, attention
+        self.recurrent_dropout = recurrent_dropout
 
-    def build(self, input_shape: Any = None) -> None:
-        """Builds the embedding."""
-        if not self.embedding.built:
-            self.embedding.build()
-        super().build(input_shape)
+    def remember(self, weights: Weights, encoding: Encoding) -> Memory:
+        """Returns the annotations and the attention's keys."""
+        keys = self.attention.keys(weights.attention, encoding)
+        return Memory(encoding.values, keys, encoding.mask, encoding.lengths, encoding.states)
 
-    def remember(self, encoding: Encoding) -> Memory:
-        """The annotations, and what the attention computes of them once."""
-        return Memory(encoding.values, self.attention.keys(encoding), encoding.mask, encoding.lengths, encoding.states)
+    def initial_state(self, memory: Memory) -> Any:
+        """Returns s_0."""
+        return DecoderState(self.bridge.states(self.stack, memory), tf.zeros_like(memory.lengths)[:, tf.newaxis])
 
-    def prepare(self, memory: Memory) -> Memory:
-        """With the CachedProjections of the annotations: the products that contexts enter, taken once for a sentence.
+    def inputs(self, weights: Weights, ids: tf.Tensor, randomness: Randomness | None = None) -> Inputs:
+        """Returns e(y_{i-1}), W e(y_{i-1}) + b, and the dropout masks."""
+        embedded = dropout(self.cast(tf.gather(weights.embedding, ids)), self.dropout, randomness, "target")
+        projected = self.stack.cells[0].project(weights.stack.cells[0], embedded)
+        return Inputs(embedded, projected, self._draw_masks(embedded, randomness))
 
-        Training does not use them: it reads one hypothesis per sentence, and the projections are wider than the
-        annotations, which every step would have to weigh.
-        """
-        return memory._replace(projections=self.attention.read(memory, self._read))
-
-    def _read(self, annotations: tf.Tensor) -> CachedProjections:
-        """What cell and output layer make of annotations [B, S, D]."""
-        return CachedProjections((), self.output_layer.project_context(annotations))
-
-    def initial_state(self, memory: Memory) -> DecoderState:
-        """s_0, at position 0."""
-        states = self.bridge.states(self.stack, memory)
-        return DecoderState(states, tf.zeros([tf.shape(memory.lengths)[0], 1], tf.int32), ())
-
-    def inputs(self, ids: tf.Tensor, randomness: Randomness | None = None) -> Inputs:
-        """e(y_{i-1}) and W e(y_{i-1}) + b."""
-        embedded = dropout(
-            self.cast(tf.gather(self.value(self.embedding.embeddings), ids)), self.dropout, randomness, "target"
-        )
-        return Inputs(embedded, self.stack.cells[0].project(embedded), self.stack.masks(embedded, randomness))
+    def _draw_masks(self, embedded: tf.Tensor, randomness: Randomness | None) -> StackMasks:
+        if randomness is None:
+            return StackMasks()
+        batch, steps = tf.shape(embedded)[0], embedded.shape[1] or tf.shape(embedded)[1]
+        cells, name, dtype = self.stack.cells, self.stack.name, embedded.dtype
+        inputs, states = (), ()
+        if self.dropout:
+            shapes = [tf.stack([batch, steps, cell.units]) for cell in cells[:-1]]
+            inputs = tuple(
+                dropout_mask(shape, self.dropout, randomness, f"{name} layer {number}", dtype)
+                for number, shape in enumerate(shapes, 1)
+            )
+        if self.recurrent_dropout:
+            once = randomness._replace(position=0)
+            shapes = [tf.stack([batch, 1, cell.units]) for cell in cells]
+            masks = (
+                dropout_mask(shape, self.recurrent_dropout, once, f"{name} state {number}", dtype)
+                for number, shape in enumerate(shapes)
+            )
+            states = tuple(tf.repeat(mask, steps, axis=1) for mask in masks)
+        return StackMasks(inputs, states)
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
@@ -113,11 +114,11 @@ class BahdanauDecoder(RecurrentDecoder):
         alpha_i = attention(s_{i-1}, h)         c_i = SUM_j alpha_ij h_j
         s_i     = cell(e(y_{i-1}), s_{i-1}, c_i)
 
-    W e(y_{i-1}) is taken for all steps at once, C c_i in the loop.
+    W e(y_{i-1}) is computed for all steps at once, C c_i in the loop.
 
     Args:
         output_state: "previous" for the appendix's s_{i-1}, "current" for the main text's s_i.
-        others: see :class:`RecurrentDecoder`.
+        others: See :class:`RecurrentDecoder`.
     """
 
     def __init__(
@@ -130,6 +131,7 @@ class BahdanauDecoder(RecurrentDecoder):
         output_layer: OutputLayer,
         output_state: str = "previous",
         dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
         **options: Any,
     ) -> None:
         super().__init__(
@@ -139,118 +141,106 @@ class BahdanauDecoder(RecurrentDecoder):
             attention=attention,
             output_layer=output_layer,
             dropout=dropout,
+            recurrent_dropout=recurrent_dropout,
             **options,
         )
         self.output_state = output_state
 
-    def _read(self, annotations: tf.Tensor) -> CachedProjections:
-        """C h_j, and what the output layer makes of h_j."""
-        return super()._read(annotations)._replace(cell=self.stack.cells[0].project_context(annotations))
-
-    def advance(self, x: Inputs, state: DecoderState, memory: Memory) -> tuple[DecoderState, Emission]:
-        """alpha_i, c_i, then s_i."""
-        previous = self.stack.output(state.states)
-        attended = self.attention.attend(previous, state.step, memory)
+    def advance(
+        self, weights: Weights, x: Inputs, state: DecoderState, memory: Memory
+    ) -> tuple[DecoderState, tuple[tf.Tensor, Attended]]:
+        """Computes alpha_i and c_i, then s_i. Returns the state that the output layer reads, and what was attended."""
+        previous = self.stack.output(state.cells)
+        attended = self.attention.attend(weights.attention, previous, state.step, memory)
         projected = x.projected
         if self.attention.context_size:
-            projected = self.stack.cells[0].contextualise(projected, attended.context)
-        states, current = self.stack.advance(projected, state.states, x.masks)
-        seen = previous if self.output_state == "previous" else current
-        return DecoderState(states, state.step + 1, ()), Emission(seen, attended, state.step)
+            projected += self.stack.cells[0].project_context(weights.stack.cells[0], attended.context)
+        cells, current = self.stack.advance(weights.stack, projected, state.cells, x.masks)
+        read = previous if self.output_state == "previous" else current
+        return DecoderState(cells, state.step + 1), (read, attended)
 
-    def hidden(self, x: Inputs, emissions: Emission, memory: Memory) -> Hidden:
-        """The output layer's hidden values of state, context and embedding."""
-        attended = emissions.attended
-        values = self.output_layer.hidden(emissions.state, attended.context, x.embedded)
-        return Hidden(values, self.attention.alignment(attended, memory))
+    def hidden(
+        self, weights: Weights, x: Inputs, results: tuple[tf.Tensor, Attended], memory: Memory
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the output layer's hidden values of state, context and embedding, and the alignments."""
+        state, attended = results
+        hidden = self.output_layer.hidden(weights.output_layer, state, attended.context, x.embedded)
+        return hidden, self.attention.alignment(attended, memory)
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
 class LuongDecoder(RecurrentDecoder):
     """Updates, then attends with h_t (Luong, Pham, Manning 2015, section 3).
 
-        h_t  = cells(e(y_{t-1}), h_{t-1})                 with input feeding cells([e(y_{t-1}) ; h~_{t-1}], h_{t-1})
+        h_t  = cells(e(y_{t-1}), h_{t-1})
         a_t  = attention(h_t, h)                          c_t = SUM_s a_ts h_s
         h~_t = tanh(W_c [c_t ; h_t])                      the output layer
 
-    Nothing in the loop depends on a_t unless it is fed: without input feeding, attention is taken for all steps at
-    once, after the loop. With it, h~_0 is 0.
+    The recurrence does not depend on a_t, so attention is computed for all steps at once, after the loop.
+    :class:`InputFeedingDecoder` feeds h~_{t-1} back.
 
-    Args:
-        input_feeding: input feeding (section 3.3).
-        fused: whether teacher forcing without input feeding reads each layer with one operation where its cell allows,
-            instead of a loop: the same numbers, by cuDNN where there is a GPU. Not for XLA, nor for exports.
-        others: see :class:`RecurrentDecoder`.
+    Args: See :class:`RecurrentDecoder`.
     """
 
-    def __init__(
-        self,
-        *,
-        embedding: keras.layers.Embedding,
-        stack: Stack,
-        bridge: Bridge,
-        attention: Attention,
-        output_layer: OutputLayer,
-        input_feeding: bool = False,
-        dropout: float = 0.0,
-        fused: bool = False,
-        **options: Any,
-    ) -> None:
-        super().__init__(
-            embedding=embedding,
-            stack=stack,
-            bridge=bridge,
-            attention=attention,
-            output_layer=output_layer,
-            dropout=dropout,
-            **options,
-        )
-        self.input_feeding, self.fused = input_feeding, fused
+    def advance(
+        self, weights: Weights, x: Inputs, state: DecoderState, memory: Memory
+    ) -> tuple[DecoderState, tuple[tf.Tensor, tf.Tensor]]:
+        """Computes h_t. Returns it with its position."""
+        cells, top = self.stack.advance(weights.stack, x.projected, state.cells, x.masks)
+        return DecoderState(cells, state.step + 1), (top, state.step)
+
+    def hidden(
+        self, weights: Weights, x: Inputs, results: tuple[tf.Tensor, tf.Tensor], memory: Memory
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Computes a_t, c_t and h~_t. Returns h~_t and the alignments."""
+        states, steps = results
+        attended = self.attention.attend(weights.attention, states, steps, memory)
+        hidden = self.output_layer.hidden(weights.output_layer, states, attended.context, x.embedded)
+        return hidden, self.attention.alignment(attended, memory)
 
     @property
     def trains_fused(self) -> bool:
-        """Whether teacher forcing reads whole sentences with one operation, as cuDNN has it, in training."""
-        return self._fuses and not self.stack.recurrent_dropout
-
-    @property
-    def _fuses(self) -> bool:
-        """Whether it does where nothing is dropped."""
+        """Whether training reads whole sentences with one cuDNN operation."""
         fits = all(can_fuse(cell) and cell.input_size for cell in self.stack.cells)
-        return self.fused and fits and not self.input_feeding
+        return self.use_cudnn and fits and not self.recurrent_dropout
 
-    def call(self, ids: tf.Tensor, encoding: Encoding, randomness: Randomness | None = None) -> DecoderOutput:
-        """See :class:`Decoder`."""
-        dropping = randomness is not None and self.stack.recurrent_dropout > 0.0
-        if not self._fuses or dropping:
-            return super().call(ids, encoding, randomness)
-        memory = self.remember(encoding)
-        x, first = self.inputs(ids, randomness), self.initial_state(memory)
+    def _teach(self, weights: Weights, ids: tf.Tensor, memory: Memory, randomness: Randomness | None) -> DecoderOutput:
+        if not self.trains_fused:
+            return super()._teach(weights, ids, memory, randomness)
+        x = self.inputs(weights, ids, randomness)
+        states = read_stack(self.stack, x.embedded, self.initial_state(memory).cells, x.masks)
         steps = tf.ones_like(ids) * tf.range(ids.shape[1] or tf.shape(ids)[1])
-        states = read_stack(self.stack, x.embedded, first.states, x.masks)
-        return self.output(x, Emission(states, (), steps), memory, randomness)
+        return self.output(weights, x, (states, steps), memory, randomness)
 
-    def initial_state(self, memory: Memory) -> DecoderState:
-        """The first states, and h~_0 = 0."""
-        state = super().initial_state(memory)
-        if not self.input_feeding:
-            return state
-        return state._replace(fed=tf.zeros([tf.shape(state.step)[0], 1, self.output_layer.units], self.compute_dtype))
 
-    def advance(self, x: Inputs, state: DecoderState, memory: Memory) -> tuple[DecoderState, Emission]:
-        """h_t; with input feeding a_t, c_t and h~_t as well."""
-        if not self.input_feeding:
-            states, hidden = self.stack.advance(x.projected, state.states, x.masks)
-            return DecoderState(states, state.step + 1, ()), Emission(hidden, (), state.step)
-        projected = self.stack.cells[0].contextualise(x.projected, state.fed)
-        states, hidden = self.stack.advance(projected, state.states, x.masks)
-        attended = self.attention.attend(hidden, state.step, memory)
-        attentional = self.output_layer.hidden(hidden, attended.context, x.embedded)
-        return DecoderState(states, state.step + 1, attentional), Emission(attentional, attended, state.step)
+@keras.saving.register_keras_serializable("nmt_keras")
+class InputFeedingDecoder(RecurrentDecoder):
+    """Luong's decoder with input feeding: h_t = cells([e(y_{t-1}) ; h~_{t-1}], h_{t-1}), h~_0 = 0.
 
-    def hidden(self, x: Inputs, emissions: Emission, memory: Memory) -> Hidden:
-        """The attentional vectors; without input feeding, attention first."""
-        if self.input_feeding:
-            return Hidden(emissions.state, self.attention.alignment(emissions.attended, memory))
-        attended: Attended = self.attention.attend(emissions.state, emissions.step, memory)
-        values = self.output_layer.hidden(emissions.state, attended.context, x.embedded)
-        return Hidden(values, self.attention.alignment(attended, memory))
+    (Luong, Pham, Manning 2015, section 3.3.) Attention and the output layer's hidden values are computed in the loop.
+
+    Args: See :class:`RecurrentDecoder`.
+    """
+
+    def initial_state(self, memory: Memory) -> FeedingState:
+        """Returns s_0, and h~_0 = 0."""
+        cells, step = super().initial_state(memory)
+        zeros = tf.zeros([tf.shape(step)[0], 1, self.output_layer.hidden_size], self.compute_dtype)
+        return FeedingState(cells, step, zeros)
+
+    def advance(
+        self, weights: Weights, x: Inputs, state: FeedingState, memory: Memory
+    ) -> tuple[FeedingState, tuple[tf.Tensor, Attended]]:
+        """Computes h_t, then a_t and c_t, then h~_t. Returns h~_t and what was attended."""
+        fed = self.stack.cells[0].project_context(weights.stack.cells[0], state.attentional)
+        cells, top = self.stack.advance(weights.stack, x.projected + fed, state.cells, x.masks)
+        attended = self.attention.attend(weights.attention, top, state.step, memory)
+        attentional = self.output_layer.hidden(weights.output_layer, top, attended.context, x.embedded)
+        return FeedingState(cells, state.step + 1, attentional), (attentional, attended)
+
+    def hidden(
+        self, weights: Weights, x: Inputs, results: tuple[tf.Tensor, Attended], memory: Memory
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns h~_t and the alignments."""
+        attentional, attended = results
+        return attentional, self.attention.alignment(attended, memory)

@@ -7,54 +7,48 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from nmt_keras.layers.dropout import Randomness, dropout
-from nmt_keras.layers.matmul import product
+from nmt_keras.layers.base import Weights
+from nmt_keras.layers.dropout import Randomness, apply_mask, dropout_mask
+from nmt_keras.layers.matmul import matmul
 from nmt_keras.layers.memory import Memory
 from nmt_keras.layers.output import OutputLayer
-from nmt_keras.layers.self_attention import SelfAttentionLayer, layer_norm, sinusoids
-from nmt_keras.models.decoder import Decoder, DecoderOutput, Hidden
+from nmt_keras.layers.self_attention import SelfAttentionLayer, SublayerMasks, draw_masks, layer_norm, sinusoids
+from nmt_keras.models.decoder import Decoder, DecoderOutput
 from nmt_keras.models.encoder import Encoding
 
 
 class SelfAttentionInputs(NamedTuple):
-    """Target tokens as a self-attention decoder takes them."""
+    """Target tokens as a self-attention decoder reads them."""
 
     embedded: tf.Tensor  # [B, T, units] float: scaled embeddings, without positions
-    randomness: Any  # Randomness that drops where positions are taken one after another; () for none
+    mask: tf.Tensor | None  # [B, T, units] float: dropout of embeddings with positions; None drops nothing
+    masks: tuple[SublayerMasks, ...]  # of each layer
 
 
 class SelfAttentionState(NamedTuple):
-    """What a self-attention decoder carries: the keys and values of each layer's earlier states."""
+    """State of a self-attention decoder: keys and values of each layer's earlier positions."""
 
     keys: tuple[tf.Tensor, ...]  # of each layer, [B, Q, P, units] float, P = max_positions; 0 where not yet written
     values: tuple[tf.Tensor, ...]
-    step: tf.Tensor  # [B, Q] int32
-
-
-class SelfAttentionEmission(NamedTuple):
-    """What one position of a self-attention decoder leaves for the output layer."""
-
-    state: tf.Tensor  # [B, Q, units] float
-    alignment: tf.Tensor  # [B, Q, S] float: the mean over the last layer's heads
+    step: tf.Tensor  # [B, Q] int32: tokens written so far
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
 class SelfAttentionDecoder(Decoder):
     """Attends to its own earlier states and to the source in every layer (Vaswani et al. 2017, section 3).
 
-    Positions, pre-norm and the last normalisation are those of ``encoder.SelfAttentionEncoder``. Its alignment is the
-    mean over the heads of the last layer's attention to the source. Under teacher forcing all positions are computed at
-    once; ``advance``, one position after another, gives the same.
+    Positions, pre-norm and the last normalisation are those of :class:`SelfAttentionEncoder`. The alignment is the mean
+    over the heads of the last layer's attention to the source. Teacher forcing computes all positions at once;
+    ``advance`` gives the same, one position after another.
 
     Args:
-        embedding: of the target tokens; E must equal ``units`` or is brought to it by a product.
-        units: of each position.
-        heads: of each attention.
-        layers: how many.
+        embedding, output_layer, dropout: See :class:`Decoder`; ``dropout`` also applies to what each sublayer adds. A
+            product maps E to ``units`` if they differ.
+        units: Width of each position.
+        heads: Of each attention.
+        layers: Number of layers.
         memory_size: D, width of the annotations.
-        max_positions: target tokens, END included, that can be written one after another.
-        output_layer: reads the last layer's states.
-        dropout: probability of dropping an entry of the embeddings and of what each sublayer adds, in training.
+        max_positions: Target tokens, END included, that can be written one after another.
     """
 
     def __init__(
@@ -70,83 +64,75 @@ class SelfAttentionDecoder(Decoder):
         dropout: float = 0.0,
         **options: Any,
     ) -> None:
-        super().__init__(**options)
-        self.embedding, self.units = embedding, units
-        self.heads, self.layers, self.memory_size, self.max_positions = heads, layers, memory_size, max_positions
-        self.output_layer, self.dropout = output_layer, dropout
+        super().__init__(embedding=embedding, output_layer=output_layer, dropout=dropout, **options)
+        self.units, self.heads, self.layers = units, heads, layers
+        self.memory_size, self.max_positions = memory_size, max_positions
         if embedding.output_dim != units:
-            self.entry = self.weight("entry", (embedding.output_dim, units), "glorot_uniform")
+            self.entry = self.add_weight((embedding.output_dim, units), "glorot_uniform", name="entry")
         self.blocks = [
-            SelfAttentionLayer(units, heads, dropout=dropout, memory_size=memory_size, name=f"target_layer_{i}")
-            for i in range(layers)
+            SelfAttentionLayer(units, heads, memory_size=memory_size, name=f"target_layer_{i}") for i in range(layers)
         ]
-        self.scale = self.weight("scale", (units,), "ones")
-        self.bias = self.weight("bias", (units,), "zeros")
+        self.norm = layer_norm(units, "norm")
 
-    def build(self, input_shape: Any = None) -> None:
-        """Builds the embedding."""
-        if not self.embedding.built:
-            self.embedding.build()
-        super().build(input_shape)
-
-    def remember(self, encoding: Encoding) -> Memory:
-        """The annotations, and each layer's keys and values of them."""
-        keys = tuple(block.source.pairs(encoding.values) for block in self.blocks)
+    def remember(self, weights: Weights, encoding: Encoding) -> Memory:
+        """Returns the annotations, and each layer's keys and values of them."""
+        layers = zip(self.blocks, weights.blocks, strict=True)
+        keys = tuple(block.source.pairs(own.source, encoding.values) for block, own in layers)
         return Memory(encoding.values, keys, encoding.mask, encoding.lengths, encoding.states)
 
     def initial_state(self, memory: Memory) -> SelfAttentionState:
-        """No earlier states."""
+        """Returns a state without earlier positions."""
         batch = tf.shape(memory.lengths)[0]
         empty = tf.zeros([batch, 1, self.max_positions, self.units], self.compute_dtype)
         return SelfAttentionState((empty,) * self.layers, (empty,) * self.layers, tf.zeros([batch, 1], tf.int32))
 
-    def inputs(self, ids: tf.Tensor, randomness: Randomness | None = None) -> SelfAttentionInputs:
-        """sqrt(units) · e(y_{i-1})."""
-        embedded = self.cast(tf.gather(self.value(self.embedding.embeddings), ids))
+    def inputs(self, weights: Weights, ids: tf.Tensor, randomness: Randomness | None = None) -> SelfAttentionInputs:
+        """Returns sqrt(units) · e(y_{i-1}), and the dropout masks."""
+        embedded = self.cast(tf.gather(weights.embedding, ids))
         if self.embedding.output_dim != self.units:
-            embedded = product(embedded, self.matrix(self.entry))
-        return SelfAttentionInputs(embedded * self.units**0.5, () if randomness is None else randomness)
+            embedded = matmul(embedded, weights.entry)
+        embedded *= self.units**0.5
+        mask = None
+        if randomness is not None and self.dropout:
+            mask = dropout_mask(tf.shape(embedded), self.dropout, randomness, "target", embedded.dtype)
+        masks = tuple(draw_masks(embedded, self.dropout, randomness, block.name) for block in self.blocks)
+        return SelfAttentionInputs(embedded, mask, masks)
 
     def advance(
-        self, x: SelfAttentionInputs, state: SelfAttentionState, memory: Memory
-    ) -> tuple[SelfAttentionState, SelfAttentionEmission]:
-        """One position, which sees the earlier ones and itself."""
-        randomness = x.randomness or None
-        hidden = dropout(x.embedded + self.cast(sinusoids(state.step, self.units)), self.dropout, randomness, "target")
+        self, weights: Weights, x: SelfAttentionInputs, state: SelfAttentionState, memory: Memory
+    ) -> tuple[SelfAttentionState, tuple[tf.Tensor, tf.Tensor]]:
+        """Computes one position, which attends to the earlier ones and itself. Returns its state and alignment."""
+        hidden = apply_mask(x.embedded + self.cast(sinusoids(state.step, self.units)), x.mask)
         here = tf.one_hot(state.step, self.max_positions, dtype=hidden.dtype)[..., tf.newaxis]  # [B, Q, P, 1]
         seen = tf.range(self.max_positions) <= state.step[..., tf.newaxis]  # [B, Q, P]
         all_keys, all_values = [], []
-        for block, source, keys, values in zip(self.blocks, memory.keys, state.keys, state.values, strict=True):
-            normed = block.norm(hidden, 0)
-            key, value = tf.split(product(normed, block.own.matrix(block.own.pair_kernel)), 2, axis=-1)
+        layers = zip(self.blocks, weights.blocks, memory.keys, state.keys, state.values, x.masks, strict=True)
+        for block, own, source, keys, values, masks in layers:
+            normed = block.own_norm(hidden)
+            key, value = tf.split(matmul(normed, own.own.pair_kernel), 2, axis=-1)
             keys, values = keys + here * key[:, :, tf.newaxis], values + here * value[:, :, tf.newaxis]
-            added = block.own.attend_apart(normed, keys, values, seen)
-            hidden = hidden + dropout(added, self.dropout, randomness, f"{block.name} own")
-            hidden, alignment = block.over_source(hidden, source, memory.mask, randomness)
-            hidden = block.forward(hidden, randomness)
+            hidden += apply_mask(block.own.attend_apart(own.own, normed, keys, values, seen), masks.own)
+            hidden, alignment = block.attend_to_source(own, hidden, source, memory.mask, masks)
+            hidden = block.feed_forward(own, hidden, masks)
             all_keys.append(keys)
             all_values.append(values)
-        return SelfAttentionState(tuple(all_keys), tuple(all_values), state.step + 1), SelfAttentionEmission(
-            hidden, alignment
-        )
+        return SelfAttentionState(tuple(all_keys), tuple(all_values), state.step + 1), (hidden, alignment)
 
-    def hidden(self, x: SelfAttentionInputs, emissions: SelfAttentionEmission, memory: Memory) -> Hidden:
-        """The output layer's hidden values of the normalised states."""
-        states = layer_norm(emissions.state, self.cast(self.scale), self.cast(self.bias))
-        return Hidden(self.output_layer.hidden(states, memory.values[..., :0], x.embedded), emissions.alignment)
+    def hidden(
+        self, weights: Weights, x: SelfAttentionInputs, results: tuple[tf.Tensor, tf.Tensor], memory: Memory
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the output layer's hidden values of the normalised states, and the alignments."""
+        states, alignment = results
+        no_context = memory.values[..., :0]
+        return self.output_layer.hidden(weights.output_layer, self.norm(states), no_context, x.embedded), alignment
 
-    def call(self, ids: tf.Tensor, encoding: Encoding, randomness: Randomness | None = None) -> DecoderOutput:
-        """Teacher forcing, all positions at once: each sees those before it and itself."""
-        memory = self.remember(encoding)
-        x = self.inputs(ids, randomness)
+    def _teach(self, weights: Weights, ids: tf.Tensor, memory: Memory, randomness: Randomness | None) -> DecoderOutput:
+        x = self.inputs(weights, ids, randomness)
         steps = tf.range(ids.shape[1] or tf.shape(ids)[1])
-        hidden = x.embedded + self.cast(sinusoids(steps, self.units))
-        hidden = dropout(hidden, self.dropout, randomness, "target")
+        hidden = apply_mask(x.embedded + self.cast(sinusoids(steps, self.units)), x.mask)
         earlier = (steps <= steps[:, tf.newaxis])[tf.newaxis]  # [1, T, T]
-        for block, source in zip(self.blocks, memory.keys, strict=True):
-            normed = block.norm(hidden, 0)
-            added, _ = block.own.attend(normed, *block.own.pairs(normed), earlier)
-            hidden = hidden + dropout(added, self.dropout, randomness, f"{block.name} own")
-            hidden, alignment = block.over_source(hidden, source, memory.mask, randomness)
-            hidden = block.forward(hidden, randomness)
-        return self.output(x, SelfAttentionEmission(hidden, alignment), memory, randomness)
+        for block, own, source, masks in zip(self.blocks, weights.blocks, memory.keys, x.masks, strict=True):
+            hidden = block.attend_to_own(own, hidden, earlier, masks)
+            hidden, alignment = block.attend_to_source(own, hidden, source, memory.mask, masks)
+            hidden = block.feed_forward(own, hidden, masks)
+        return self.output(weights, x, (hidden, alignment), memory, randomness)

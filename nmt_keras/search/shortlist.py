@@ -19,7 +19,7 @@ import tensorflow as tf
 
 from nmt_keras.config import END, MAX_SHORTLIST, PAD
 from nmt_keras.files import write_whole
-from nmt_keras.layers.matmul import product
+from nmt_keras.layers.matmul import Precision, Weight, full_precision
 from nmt_keras.models.ensemble import Ensemble, Predictor, average
 from nmt_keras.models.step import Step
 from nmt_keras.search.contract import Hypotheses
@@ -45,34 +45,34 @@ class BatchShortlist(NamedTuple):
     ids: tf.Tensor  # [C] int32, ascending; the special ids first, at their own places
     logit_bias: tf.Tensor  # [B, C] float32: 0 for the tokens of a sentence's own shortlist, -infinity for the others
 
-    def step(self, model: Predictor) -> Callable[[tf.Tensor, Any, NarrowedMemory], Step]:
+    def step_function(
+        self, model: Predictor, precision: Precision = full_precision
+    ) -> Callable[[tf.Tensor, Any, NarrowedMemory], Step]:
         """Returns the step of ``model`` with logits [B, Q, C]. It reads a ``NarrowedMemory``.
 
-        Call it outside the loop of the search: it gathers the rows of the softmax's matrix.
+        Call it outside the loop of the search: it gathers the shortlist's rows of the softmax's matrix.
         """
+        narrowed = self._narrowed(model, precision)
+
+        def step(ids: tf.Tensor, state: Any, memory: NarrowedMemory) -> Step:
+            found = narrowed(tf.gather(self.ids, ids), state, memory.memory)
+            return found._replace(logits=found.logits + tf.cast(memory.logit_bias, found.logits.dtype)[:, tf.newaxis])
+
+        return step
+
+    def _narrowed(self, model: Predictor, precision: Precision) -> Callable[[tf.Tensor, Any, Any], Step]:
+        """Returns the step of ``model`` with the rows of the shortlist alone."""
         if isinstance(model, Ensemble):
-            steps = [self.step(one) for one in model.models]
-
-            def step_together(ids: tf.Tensor, state: Any, memory: NarrowedMemory) -> Step:
-                each = zip(steps, state, memory.memory, strict=True)
-                return average([one(ids, own, memory._replace(memory=remembered)) for one, own, remembered in each])
-
-            return step_together
+            return average([self._narrowed(one, precision) for one in model.models])
         from nmt_keras.models.seq2seq import Seq2Seq  # here, because an exported version loads without it
 
         if not isinstance(model, Seq2Seq):
             raise TypeError(f"model: expected a Seq2Seq or an Ensemble of them, received {type(model).__name__}.")
-        decoder = model.decoder
-        layer = decoder.output_layer
-        rows = layer.matrix(tf.gather(layer.value(layer.rows), self.ids))
-        bias = tf.gather(layer.cast(layer.output_bias), self.ids)
-
-        def step(ids: tf.Tensor, state: Any, memory: NarrowedMemory) -> Step:
-            hidden, state = decoder.step_hidden(tf.gather(self.ids, ids), state, memory.memory)
-            logits = product(hidden.values, rows, bias, transposed=True)
-            return Step(logits + layer.cast(memory.logit_bias)[:, tf.newaxis], hidden.alignment, state)
-
-        return step
+        weights = model.decoder.read_weights(precision)
+        layer = weights.output_layer
+        layer.rows = Weight(tf.gather(layer.rows.value, self.ids))
+        layer.output_bias = tf.gather(layer.output_bias, self.ids)
+        return model.step_with(weights)
 
     def places(self, ids: tf.Tensor) -> tf.Tensor:
         """Returns the places of tokens of the vocabulary, all of which must compete."""

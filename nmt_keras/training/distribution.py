@@ -17,13 +17,10 @@ import tensorflow as tf
 
 from nmt_keras.config import END, PAD, TrainConfig
 from nmt_keras.corpus.batches import Batch
-from nmt_keras.layers.dropout import Randomness
 from nmt_keras.models.seq2seq import Seq2Seq
 from nmt_keras.training.loss import Loss
 from nmt_keras.training.optimizers import clip
 from nmt_keras.training.step import Updater
-
-SEEDS_APART = 1_000_003
 
 
 class Cluster(NamedTuple):
@@ -129,11 +126,10 @@ class ReplicatedUpdater(Updater):
         alignment = None if batch.alignment is None else share(batch.alignment)
         return share(batch.source, first=END), share(batch.target), alignment
 
-    def _noise(self, step: tf.Tensor) -> Randomness:
-        """Every replica's own randomness; the first has that of a single device."""
+    def _replica(self) -> tf.Tensor | int:
+        """Returns the number of the replica that computes."""
         context = tf.distribute.get_replica_context()
-        replica = tf.cast(context.replica_id_in_sync_group, tf.int32) if context else tf.constant(0)
-        return Randomness(tf.constant(self.config.seed, tf.int32) + replica * SEEDS_APART, step)
+        return tf.cast(context.replica_id_in_sync_group, tf.int32) if context else 0
 
     def _on_each(
         self, batch: tuple[Any, Any, Any], step: tf.Tensor, sampling: tf.Tensor | None, scale: tf.Tensor

@@ -40,9 +40,11 @@ def build_for_training(recipe: Recipe, source_size: int, target_size: int) -> Se
     before, execution = keras.config.dtype_policy(), execution_of(recipe.train)
     keras.config.set_dtype_policy(execution.policy)
     try:
-        return build_model(recipe.model, source_size, target_size, fused=execution.fused)
+        model = build_model(recipe.model, source_size, target_size)
     finally:
         keras.config.set_dtype_policy(before)
+    model.encoder.use_cudnn = model.decoder.use_cudnn = execution.fused
+    return model
 
 
 def describe_execution(execution: Execution, model: Seq2Seq, config: TrainConfig) -> str:

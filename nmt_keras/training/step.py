@@ -9,7 +9,6 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,8 +16,9 @@ import tensorflow as tf
 
 from nmt_keras.config import PAD, START, TrainConfig
 from nmt_keras.corpus.batches import Batch, BatchSource, Bucket
+from nmt_keras.layers.base import Weights
 from nmt_keras.layers.dropout import Randomness
-from nmt_keras.layers.matmul import rounded_factors
+from nmt_keras.layers.matmul import bfloat16_products, full_precision
 from nmt_keras.models.seq2seq import Seq2Seq
 from nmt_keras.training.execution import execution_of
 from nmt_keras.training.loss import Loss, guided_alignment, masked_cross_entropy
@@ -76,18 +76,28 @@ def forward(
     source: tf.Tensor,
     target: tf.Tensor,
     smoothing: float,
+    *,
     randomness: Randomness | None = None,
     sampling: tf.Tensor | None = None,
     alignment: tf.Tensor | None = None,
     guided_weight: float = 1.0,
+    weights: Weights | None = None,
 ) -> Loss:
-    """The loss of targets [B, T] (END included, PAD after it) given sources [B, S].
+    """Returns the loss of targets given sources.
 
-    Under teacher forcing, or with ``sampling`` [], the probability that the decoder reads a token of its own instead.
-    With ``alignment`` [B, T, S], ``guided_weight`` times the distance of attention from it is added to the total.
+    Args:
+        model: Built.
+        source: [B, S] int32.
+        target: [B, T] int32, END included, PAD after it.
+        smoothing: Label smoothing.
+        randomness, sampling, weights: See ``Seq2Seq.call``.
+        alignment: [B, T, S] float32, wanted alignments, or None. ``guided_weight`` times the distance of attention from
+            them is added to the total.
+        guided_weight: See ``alignment``.
     """
     starts = tf.fill([tf.shape(target)[0], 1], tf.constant(START, target.dtype))
-    output = model((source, tf.concat([starts, target[:, :-1]], axis=1)), randomness=randomness, sampling=sampling)
+    inputs = source, tf.concat([starts, target[:, :-1]], axis=1)
+    output = model(inputs, randomness=randomness, sampling=sampling, weights=weights)
     loss = masked_cross_entropy(output.logits, target, tf.not_equal(target, PAD), smoothing)
     if alignment is None:
         return loss
@@ -136,22 +146,29 @@ class Updater:
         scale: tf.Tensor,
     ) -> tuple[list[tf.Tensor], Loss]:
         """Gradients of the batch's summed loss, each dense; rows of an embedding that occur twice are summed."""
-        randomness = self._noise(step)
+        source, target, alignment = batch
+        rounds = self.rounds and not tf.executing_eagerly()  # run eagerly, to be debugged, nothing is compiled
         with tf.GradientTape() as tape:
-            source, target, alignment = batch
-            smoothing, weight = self.config.label_smoothing, self.config.guided_weight
-            # run eagerly, to be debugged, there is no graph for XLA to compile
-            rounds = self.rounds and not tf.executing_eagerly()
-            with rounded_factors() if rounds else nullcontext():
-                loss = forward(self.model, source, target, smoothing, randomness, sampling, alignment, weight)
+            loss = forward(
+                self.model,
+                source,
+                target,
+                self.config.label_smoothing,
+                randomness=Randomness(self.config.seed, step, self._replica()),
+                sampling=sampling,
+                alignment=alignment,
+                guided_weight=self.config.guided_weight,
+                weights=self.model.read_weights(bfloat16_products if rounds else full_precision),
+            )
             scaled = loss.total * scale if self.health.scaled else loss.total
         # a variable that the loss does not reach, such as the embedding of a decoder that reads no words, gets zeros
         unreached = tf.UnconnectedGradients.ZERO
         gradients = tape.gradient(scaled, [v.value for v in self.variables], unconnected_gradients=unreached)
         return [tf.convert_to_tensor(g) for g in gradients], loss
 
-    def _noise(self, step: tf.Tensor) -> Randomness:
-        return Randomness(tf.constant(self.config.seed, tf.int32), step)
+    def _replica(self) -> tf.Tensor | int:
+        """Returns the number of the replica that computes."""
+        return 0
 
     def arrays(self, batch: Batch) -> tuple[Any, Any, Any]:
         """Source, target and alignment (None where there is none) of a batch, as ``differentiate`` takes them."""

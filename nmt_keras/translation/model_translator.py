@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from nmt_keras.config import END, PAD, SearchConfig
-from nmt_keras.layers.matmul import rounded_matrices
+from nmt_keras.layers.matmul import bfloat16_weights, full_precision
 from nmt_keras.models.ensemble import Predictor
 from nmt_keras.search import (
     Constraints,
@@ -185,7 +184,7 @@ class ModelTranslator(Translator):
         wanted = _at_least_one_column(self.target_tokenizer.encode(target))
         memory = self.model.remember(tokens.ids)
         start = self.model.initial_state(memory)
-        found = log_likelihood(self.model.step, start, memory, wanted.ids, wanted.lengths)
+        found = log_likelihood(self.model.step_function(), start, memory, wanted.ids, wanted.lengths)
         return _Given(tokens, wanted, found)
 
     def _unknown(self, source: Tokens, hypotheses: Hypotheses) -> tf.Tensor | None:
@@ -214,17 +213,17 @@ class ModelTranslator(Translator):
     def _search(self, source: Tokens, text: tf.Tensor, n_best: int = 1, prefix: tf.Tensor | None = None) -> Hypotheses:
         """Searches as ``SearchConfig`` declares."""
         config = self.search
-        precision = nullcontext() if config.precision == "float32" else rounded_matrices(config.precision)
+        precision = bfloat16_weights if config.precision == "bfloat16" else full_precision
         memory = self.model.remember(source.ids)
         start = self.model.initial_state(memory)
         if not config.shortlist or self.shortlist is None or not self.shortlist.narrows:
-            with precision:
-                return self._search_with(self.model.step, start, memory, source, text, n_best, prefix)
+            step = self.model.step_function(precision)
+            return self._search_with(step, start, memory, source, text, n_best, prefix)
         few = self.shortlist.of_batch(source.ids, config.shortlist, prefix)
         narrowed = NarrowedMemory(memory, few.logit_bias)
         wanted = None if prefix is None else few.places(prefix)
-        with precision:
-            found = self._search_with(few.step(self.model), start, narrowed, source, text, n_best, wanted)
+        step = few.step_function(self.model, precision)
+        found = self._search_with(step, start, narrowed, source, text, n_best, wanted)
         return few.in_vocabulary(found)
 
     def _search_with(
