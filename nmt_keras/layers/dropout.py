@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import tensorflow as tf
 
@@ -11,7 +11,8 @@ REPLICA_SEEDS_APART = 1_000_003
 """Difference between the seeds of two replicas."""
 
 
-class Randomness(NamedTuple):
+@dataclass(frozen=True)
+class Randomness:
     """Where the random numbers of one forward pass come from. Made once per pass; nothing is stored or advanced."""
 
     seed: tf.Tensor | int  # [] int32

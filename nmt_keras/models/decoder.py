@@ -10,6 +10,7 @@ not depend on the previous step, so they stand outside the loop; their middle ax
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import keras
@@ -150,7 +151,7 @@ class Decoder(BaseLayer):
         ) -> tuple[Any, DecoderOutput]:
             reference, take_own, position = inputs
             inner, last = state
-            here = randomness._replace(position=position[0, 0])
+            here = replace(randomness, position=position[0, 0])
             x = self.inputs(weights, tf.where(take_own & (position > 0), last, reference), here)
             inner, results = self.advance(weights, x, inner, memory)
             output = self.output(weights, x, results, memory, here)

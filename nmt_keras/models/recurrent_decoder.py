@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import keras
@@ -97,7 +98,7 @@ class RecurrentDecoder(Decoder):
                 for number, shape in enumerate(shapes, 1)
             )
         if self.recurrent_dropout:
-            once = randomness._replace(position=0)
+            once = replace(randomness, position=0)
             shapes = [tf.stack([batch, 1, cell.units]) for cell in cells]
             masks = (
                 dropout_mask(shape, self.recurrent_dropout, once, f"{name} state {number}", dtype)
