@@ -40,18 +40,18 @@ class Decoder(BaseLayer):
 
     Args:
         embedding: Of the target tokens, [V, E].
-        output_layer: Computes logits. If it is tied, its matrix is ``embedding``.
         dropout: Dropout rate of the embeddings and of the softmax layer's input.
     """
+
+    output_layer: OutputLayer
+    """Computes logits. If it is tied, its matrix is ``embedding``."""
 
     use_cudnn = False
     """If True, teacher forcing reads whole sentences with one cuDNN operation where it can."""
 
-    def __init__(
-        self, *, embedding: keras.layers.Embedding, output_layer: OutputLayer, dropout: float = 0.0, **options: Any
-    ) -> None:
+    def __init__(self, *, embedding: keras.layers.Embedding, dropout: float = 0.0, **options: Any) -> None:
         super().__init__(**options)
-        self.embedding, self.output_layer, self.dropout = embedding, output_layer, dropout
+        self.embedding, self.dropout = embedding, dropout
 
     def build(self, input_shape: Any = None) -> None:
         """Builds the embedding."""

@@ -47,10 +47,11 @@ class RecurrentDecoder(Decoder):
     """Base of the two orders.
 
     Args:
-        embedding, output_layer, dropout: See :class:`Decoder`; ``dropout`` also applies between cells.
+        embedding, dropout: See :class:`Decoder`; ``dropout`` also applies between cells.
         stack: The cells. The context of the first is c_i, or h~_{t-1} under input feeding.
         bridge: Computes s_0.
         attention: Computes c_i.
+        output_layer: Computes logits. If it is tied, its matrix is ``embedding``.
         recurrent_dropout: Dropout rate of a state where its cell reads it; one mask for all positions.
     """
 
@@ -66,8 +67,8 @@ class RecurrentDecoder(Decoder):
         recurrent_dropout: float = 0.0,
         **options: Any,
     ) -> None:
-        super().__init__(embedding=embedding, output_layer=output_layer, dropout=dropout, **options)
-        self.stack, self.bridge, self.attention = stack, bridge, attention
+        super().__init__(embedding=embedding, dropout=dropout, **options)
+        self.stack, self.bridge, self.attention, self.output_layer = stack, bridge, attention, output_layer
         self.recurrent_dropout = recurrent_dropout
 
     def remember(self, weights: Weights, encoding: Encoding) -> Memory:

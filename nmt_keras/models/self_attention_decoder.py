@@ -42,13 +42,14 @@ class SelfAttentionDecoder(Decoder):
     ``advance`` gives the same, one position after another.
 
     Args:
-        embedding, output_layer, dropout: See :class:`Decoder`; ``dropout`` also applies to what each sublayer adds. A
-            product maps E to ``units`` if they differ.
+        embedding, dropout: See :class:`Decoder`; ``dropout`` also applies to what each sublayer adds. A product maps E
+            to ``units`` if they differ.
         units: Width of each position.
         heads: Of each attention.
         layers: Number of layers.
         memory_size: D, width of the annotations.
         max_positions: Target tokens, END included, that can be written one after another.
+        output_layer: Computes logits. If it is tied, its matrix is ``embedding``.
     """
 
     def __init__(
@@ -64,9 +65,9 @@ class SelfAttentionDecoder(Decoder):
         dropout: float = 0.0,
         **options: Any,
     ) -> None:
-        super().__init__(embedding=embedding, output_layer=output_layer, dropout=dropout, **options)
+        super().__init__(embedding=embedding, dropout=dropout, **options)
         self.units, self.heads, self.layers = units, heads, layers
-        self.memory_size, self.max_positions = memory_size, max_positions
+        self.memory_size, self.max_positions, self.output_layer = memory_size, max_positions, output_layer
         if embedding.output_dim != units:
             self.entry = self.add_weight((embedding.output_dim, units), "glorot_uniform", name="entry")
         self.blocks = [
