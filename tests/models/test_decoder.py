@@ -1,6 +1,5 @@
 """Decoders of every kind against the papers' equations, and teacher forcing against one step after another."""
 
-from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,11 +9,11 @@ from combinations import COMBINATIONS, luong
 from reference import cell_of, decode, tanh_rnn, weights_of
 from tiny import randomise
 
-from nmt_keras.layers import dropout, stack
+from nmt_keras.layers import dropout, self_attention
 from nmt_keras.layers.attention import Attended, Attention
 from nmt_keras.layers.dropout import Randomness, dropout_mask
-from nmt_keras.layers.matmul import rounded_matrices
-from nmt_keras.models import encoder
+from nmt_keras.layers.matmul import bfloat16_weights, full_precision
+from nmt_keras.models import encoder, recurrent_decoder, self_attention_decoder
 from nmt_keras.models.decoder import Decoder
 from nmt_keras.models.recurrent_decoder import BahdanauDecoder
 from nmt_keras.models.seq2seq import Seq2Seq, build_model
@@ -49,11 +48,10 @@ class Case(NamedTuple):
 
 @pytest.fixture(scope="module", params=COMBINATIONS)
 def case(request):
-    """A model of a combination, with random weights, and what it says of the pairs under teacher forcing."""
+    """A model of a combination, with random weights, and its output for the pairs under teacher forcing."""
     model = built(COMBINATIONS[request.param])
-    encoding = model.encoder(SOURCES, SOURCES != PAD)
-    memory = model.decoder.remember(encoding)
-    return Case(request.param, model, encoding, memory, model.decoder(IDS, encoding))
+    encoding = model.encoder(SOURCES)
+    return Case(request.param, model, encoding, model.remember(SOURCES), model.decoder(IDS, encoding))
 
 
 # Every combination
@@ -67,22 +65,16 @@ def test_logits_and_alignments_are_the_papers_(case):
         np.testing.assert_allclose(case.output.alignment[b, : len(target), : len(source)], alignments, atol=2e-5)
 
 
-def test_alignments_sum_to_1_unless_positions_are_predicted_and_are_exactly_0_on_padding(case):
-    sums = tf.reduce_sum(case.output.alignment, axis=-1).numpy()
-    if "local-p" in case.name:
-        assert ((sums > 0.0) & (sums < 1.0)).all()
-    else:
-        np.testing.assert_allclose(sums, 1.0, atol=1e-6)
+def test_alignments_sum_to_1_and_are_exactly_0_on_padding(case):
+    np.testing.assert_allclose(tf.reduce_sum(case.output.alignment, axis=-1), 1.0, atol=1e-6)
     for b, (source, _) in enumerate(PAIRS):
         assert not case.output.alignment[b, :, len(source) :].numpy().any()
 
 
 def test_teacher_forcing_equals_one_step_after_another(case):
-    decoder = case.model.decoder
-    memory = decoder.prepare(case.memory)
-    state = decoder.initial_state(memory)
+    advance, state = case.model.step_function(), case.model.initial_state(case.memory)
     for t in range(T):
-        step = decoder.step(IDS[:, t : t + 1], state, memory)
+        step = advance(IDS[:, t : t + 1], state, case.memory)
         np.testing.assert_allclose(step.logits[:, 0], case.output.logits[:, t], atol=2e-5)
         np.testing.assert_allclose(step.alignment[:, 0], case.output.alignment[:, t], atol=2e-6)
         state = step.state
@@ -90,13 +82,13 @@ def test_teacher_forcing_equals_one_step_after_another(case):
 
 
 def test_hypotheses_share_one_memory_and_do_not_meet(case):
-    decoder, memory = case.model.decoder, case.model.decoder.prepare(case.memory)
-    first = decoder.initial_state(memory)
-    apart = [decoder.step(tf.fill([len(PAIRS), 1], token), first, memory) for token in (START, 9, 11)]
+    advance, memory = case.model.step_function(), case.memory
+    first = case.model.initial_state(memory)
+    apart = [advance(tf.fill([len(PAIRS), 1], token), first, memory) for token in (START, 9, 11)]
     state = tf.nest.map_structure(lambda *x: tf.concat(x, axis=1), *(step.state for step in apart))
-    together = decoder.step(tf.constant([[9, START, 11]] * len(PAIRS)), state, memory)
+    together = advance(tf.constant([[9, START, 11]] * len(PAIRS)), state, memory)
     for q, token in enumerate((9, START, 11)):
-        alone = decoder.step(tf.fill([len(PAIRS), 1], token), apart[q].state, memory)
+        alone = advance(tf.fill([len(PAIRS), 1], token), apart[q].state, memory)
         np.testing.assert_allclose(together.logits[:, q], alone.logits[:, 0], atol=2e-5)
         np.testing.assert_allclose(together.alignment[:, q], alone.alignment[:, 0], atol=2e-6)
         for one, other in zip(tf.nest.flatten(together.state), tf.nest.flatten(alone.state), strict=True):
@@ -104,12 +96,12 @@ def test_hypotheses_share_one_memory_and_do_not_meet(case):
 
 
 def test_a_shortlist_s_logits_are_those_of_its_tokens(case):
-    ids, decoder = tf.constant([0, 1, 2, 3, 5, 8, 21]), case.model.decoder
+    ids, memory = tf.constant([0, 1, 2, 3, 5, 8, 21]), case.memory
     bias = tf.constant(np.random.default_rng(1).choice([0.0, -np.inf], [len(PAIRS), 7]), tf.float32)
-    memory = decoder.prepare(case.memory)
-    start = decoder.initial_state(memory)
-    whole = decoder.step(tf.gather(ids, [[5]] * len(PAIRS)), start, memory)
-    few = BatchShortlist(ids, bias).step(case.model)([[5]] * len(PAIRS), start, NarrowedMemory(memory, bias))
+    start = case.model.initial_state(memory)
+    whole = case.model.step_function()(tf.gather(ids, [[5]] * len(PAIRS)), start, memory)
+    narrowed = BatchShortlist(ids, bias).step_function(case.model)
+    few = narrowed(tf.constant([[5]] * len(PAIRS)), start, NarrowedMemory(memory, bias))
     np.testing.assert_allclose(few.logits, tf.gather(whole.logits, ids, axis=2) + bias[:, tf.newaxis], atol=1e-5)
     np.testing.assert_array_equal(few.alignment, whole.alignment)
 
@@ -126,24 +118,24 @@ def casts(function, source, target):
 
 
 def test_matrices_are_rounded_outside_the_loop_that_reads_them_and_stay_so(case):
-    model, memory = case.model, case.model.decoder.prepare(case.memory)
+    model, memory = case.model, case.memory
     start = model.initial_state(memory)
 
-    def walk(precision):
+    def search(precision):
         @tf.function(autograph=False)
         def last_logits():
-            with precision:
+            advance = model.step_function(precision)
 
-                def body(t, state, _):
-                    step = model.step(IDS[:, 1:2], state, memory)
-                    return t + 1, step.state, step.logits
+            def body(t, state, _):
+                step = advance(IDS[:, 1:2], state, memory)
+                return t + 1, step.state, step.logits
 
-                nothing = tf.zeros([len(PAIRS), 1, model.target_size])
-                return tf.while_loop(lambda t, *_: t < 3, body, (0, start, nothing))[2]
+            nothing = tf.zeros([len(PAIRS), 1, model.target_size])
+            return tf.while_loop(lambda t, *_: t < 3, body, (0, start, nothing))[2]
 
         return last_logits.get_concrete_function()
 
-    exact, near = walk(nullcontext()), walk(rounded_matrices("bfloat16"))
+    exact, near = search(full_precision), search(bfloat16_weights)
     np.testing.assert_allclose(near(), exact(), atol=0.1)
     assert (near() != exact()).numpy().any()
     narrowed, widened = (list(casts(near, *pair)) for pair in (FLOATS, FLOATS[::-1]))
@@ -156,7 +148,7 @@ def test_matrices_are_rounded_outside_the_loop_that_reads_them_and_stay_so(case)
 @pytest.mark.parametrize("name", ["rnnsearch", "luong-feed", "lecture", "self-attention"])
 def test_a_token_depends_on_the_tokens_before_it_alone(name):
     model = built(COMBINATIONS[name])
-    encoding = model.encoder(SOURCES, SOURCES != PAD)
+    encoding = model.encoder(SOURCES)
     later = tf.concat([IDS[:, :4], tf.fill([len(PAIRS), T - 4], 21)], axis=1)
     found, wanted = (model.decoder(ids, encoding).logits for ids in (later, IDS))
     np.testing.assert_allclose(found[:, :4], wanted[:, :4], atol=1e-6)
@@ -168,13 +160,11 @@ def test_a_token_depends_on_the_tokens_before_it_alone(name):
 
 
 @pytest.mark.parametrize("name", ["rnnsearch-deep", "luong-feed", "self-attention"])
-def test_dropout_acts_under_noise_alone(name):
+def test_dropout_acts_in_training_alone(name):
     model = built(COMBINATIONS[name])
-    encoding = model.encoder(SOURCES, SOURCES != PAD)
-    noisy = tf.function(
-        lambda step: model.decoder(IDS, encoding, Randomness(tf.constant(1), step)).logits, autograph=False
-    )
-    first, again, other = (noisy(tf.constant(step)) for step in (1, 1, 2))
+    encoding = model.encoder(SOURCES)
+    training = tf.function(lambda step: model.decoder(IDS, encoding, randomness=Randomness(1, step)).logits, autograph=False)
+    first, again, other = (training(tf.constant(step)) for step in (1, 1, 2))
     np.testing.assert_array_equal(first, again)
     assert np.abs(first - other).max() > 0.01
     assert np.abs(first - model.decoder(IDS, encoding).logits).max() > 0.01
@@ -188,9 +178,9 @@ def test_no_two_places_of_a_model_share_a_mask(name, monkeypatch):
         sites.append(site)
         return dropout_mask(shape, rate, randomness, site, dtype)
 
-    for module in (dropout, encoder, stack):
+    for module in (dropout, encoder, recurrent_decoder, self_attention, self_attention_decoder):
         monkeypatch.setattr(module, "dropout_mask", noted)
-    built(COMBINATIONS[name])((SOURCES, IDS), randomness=Randomness(tf.constant(1), tf.constant(2)))
+    built(COMBINATIONS[name])((SOURCES, IDS), randomness=Randomness(1, 2))
     assert len(sites) >= 8
     assert len(set(sites)) == len(sites), sorted(sites)
 
@@ -203,12 +193,12 @@ class LastToken(Attention):
 
     context_size = 7
 
-    def keys(self, encoding):
-        return ()
+    def keys(self, weights, encoding):
+        return None
 
-    def attend(self, query, step, memory):
-        weights = tf.ones_like(query[..., :1]) * tf.one_hot(memory.lengths - 1, S)[:, tf.newaxis]
-        return Attended(weights @ memory.values, weights, tf.zeros_like(step))
+    def attend(self, weights, query, step, memory):
+        alpha = tf.ones_like(query[..., :1]) * tf.one_hot(memory.lengths - 1, S)[:, tf.newaxis]
+        return Attended(alpha @ memory.values, alpha, tf.zeros_like(step))
 
 
 def test_a_fixed_context_is_rnnsearch_whose_alignment_is_forced_onto_the_last_token():
@@ -222,7 +212,7 @@ def test_a_fixed_context_is_rnnsearch_whose_alignment_is_forced_onto_the_last_to
         output_layer=fixed.output_layer,
         output_state=fixed.output_state,
     )
-    encoding = model.encoder(SOURCES, SOURCES != PAD)
+    encoding = model.encoder(SOURCES)
     for found, wanted in zip(forced(IDS, encoding), fixed(IDS, encoding), strict=True):
         np.testing.assert_allclose(found, wanted, atol=1e-6)
 
@@ -241,15 +231,16 @@ def test_input_feeding_by_a_matrix_of_zeros_is_no_input_feeding():
 
 
 def test_what_is_fed_is_the_last_attentional_vector_and_moves_the_next_state():
-    decoder, encoder = (model := built(COMBINATIONS["luong-local-m"])).decoder, model.encoder
-    memory = decoder.remember(encoder(SOURCES, SOURCES != PAD))
-    first = decoder.initial_state(memory)
-    assert first.fed.shape == (3, 1, 17)
-    assert not first.fed.numpy().any()
-    step = decoder.step(IDS[:, :1], first, memory)
-    np.testing.assert_allclose(decoder.output_layer.logits(step.state.fed), step.logits, atol=1e-6)
-    other = step.state._replace(fed=-step.state.fed)
-    moved = [decoder.step(IDS[:, 1:2], state, memory).logits for state in (step.state, other)]
+    model = built(COMBINATIONS["luong-local-m"])
+    memory, advance = model.remember(SOURCES), model.step_function()
+    first = model.initial_state(memory)
+    assert first.attentional.shape == (3, 1, 17)
+    assert not first.attentional.numpy().any()
+    step = advance(IDS[:, :1], first, memory)
+    layer = model.decoder.output_layer
+    np.testing.assert_allclose(layer.logits(layer.read_weights(), step.state.attentional), step.logits, atol=1e-6)
+    other = step.state._replace(attentional=-step.state.attentional)
+    moved = [advance(IDS[:, 1:2], state, memory).logits for state in (step.state, other)]
     assert np.abs(moved[0] - moved[1]).min(axis=-1).max() > 0.01
 
 
@@ -275,9 +266,9 @@ def test_the_lecture_s_decoder_is_the_recurrence_and_nothing_else(lecture):
     W_hh, b = np.asarray(lecture.encoder.forward_cells[0].recurrent, float).T, np.asarray(cell.bias, float)
     W_s, b_s = (
         np.asarray(v, float)
-        for v in (lecture.decoder.output_layer.output_rows, lecture.decoder.output_layer.output_bias)
+        for v in (lecture.decoder.output_layer.rows, lecture.decoder.output_layer.output_bias)
     )
-    encoding = lecture.encoder(SOURCES, SOURCES != PAD)
+    encoding = lecture.encoder(SOURCES)
     h = encoding.states[0].forward.numpy().astype(float)
     np.testing.assert_allclose(
         h[1], tanh_rnn(cell_of(lecture.encoder.forward_cells[0]), *started(lecture, END)), atol=1e-6
@@ -298,9 +289,9 @@ def started(model, token):
 def test_both_halves_teach_the_shared_matrix(lecture):
     shared = lecture.encoder.forward_cells[0].recurrent.value
     with tf.GradientTape(persistent=True) as tape:
-        encoding = lecture.encoder(SOURCES, SOURCES != PAD)
+        encoding = lecture.encoder(SOURCES)
         logits = tf.reduce_sum(lecture.decoder(IDS, encoding).logits[..., :3])
-        still = tf.nest.map_structure(tf.stop_gradient, encoding)
+        still = tf.nest.map_structure(lambda x: None if x is None else tf.stop_gradient(x), encoding)
         decoder_alone = tf.reduce_sum(lecture.decoder(IDS, still).logits[..., :3])
     through_both, through_decoder = tape.gradient(logits, shared), tape.gradient(decoder_alone, shared)
     assert np.abs(through_decoder).max() > 0.01
@@ -315,13 +306,15 @@ def test_positions_at_once_and_one_after_another_have_the_same_gradient():
     weights = tf.constant(np.random.default_rng(5).normal(size=(3, T, 23)), tf.float32)
     variables = [v.value for v in model.trainable_variables]
 
-    def gradients(call):
+    def gradients(teach):
         with tf.GradientTape() as tape:
-            output = call(model.decoder, IDS, model.encoder(SOURCES, SOURCES != PAD))
+            read = model.read_weights()
+            memory = model.decoder.remember(read.decoder, model.encoder(SOURCES, weights=read.encoder))
+            output = teach(model.decoder, read.decoder, IDS, memory, None)
             loss = tf.reduce_sum(weights * output.logits)
         return output, [tf.convert_to_tensor(g) for g in tape.gradient(loss, variables)]
 
-    at_once, one_by_one = gradients(type(model.decoder).call), gradients(Decoder.call)
+    at_once, one_by_one = gradients(type(model.decoder)._teach), gradients(Decoder._teach)
     for found, wanted in zip(tf.nest.flatten(at_once), tf.nest.flatten(one_by_one), strict=True):
         np.testing.assert_allclose(found, wanted, atol=2e-4, rtol=2e-4)
 
@@ -329,50 +322,33 @@ def test_positions_at_once_and_one_after_another_have_the_same_gradient():
 # As layers
 
 
-def assert_same_step(one, other, memory):
-    """That two decoders say the same of the first token, and state the same."""
-    found, wanted = (decoder.step(IDS[:, :1], decoder.initial_state(memory), memory) for decoder in (one, other))
-    for a, b in zip(tf.nest.flatten(found), tf.nest.flatten(wanted), strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
-def test_a_model_and_what_it_shares_come_back_from_its_configuration(case):
-    config = case.model.get_config()
-    copy = Seq2Seq.from_config(config)
+def test_a_model_and_its_decoder_come_back_from_their_configurations(case):
+    model, shares = case.model, COMBINATIONS[case.name].decoder.shares_recurrence
+    copy = Seq2Seq.from_config(model.get_config())
     copy.build()
-    assert copy.get_config() == config
-    assert [v.shape for v in copy.trainable_variables] == [v.shape for v in case.model.trainable_variables]
-    copy.set_weights(case.model.get_weights())
-    assert_same_step(copy.decoder, case.model.decoder, case.memory)
+    assert copy.get_config() == model.get_config()
+    copy.set_weights(model.get_weights())
+    np.testing.assert_array_equal(copy((SOURCES, IDS)).logits, model((SOURCES, IDS)).logits)
+    decoder = type(model.decoder).from_config(model.decoder.get_config())
+    decoder.build()
+    assert decoder.get_config() == model.decoder.get_config()
+    if not shares:  # with the encoder: only the model's configuration says so
+        decoder.set_weights(model.decoder.get_weights())
+        np.testing.assert_array_equal(decoder(IDS, case.encoding).logits, case.output.logits)
 
 
-SHARING = {
-    name for name, config in COMBINATIONS.items() if config.decoder.tie_embeddings or config.decoder.shares_recurrence
-}
-
-
-@pytest.mark.parametrize("name", sorted(set(COMBINATIONS) - SHARING))
-def test_a_decoder_that_shares_nothing_comes_back_from_its_own_configuration(name):
-    """Whose matrix one uses that shares, its model's configuration alone can say."""
-    decoder = build_model(COMBINATIONS[name], 19, 23).decoder
-    config = decoder.get_config()
-    copy = type(decoder).from_config(config)
-    copy.build()
-    assert copy.get_config() == config
-    assert [v.shape for v in copy.trainable_variables] == [v.shape for v in decoder.trainable_variables]
-
-
-def test_either_state_can_stand_in_the_readout():
+def test_the_output_layer_reads_the_state_before_or_after_the_step():
     model = built(COMBINATIONS["rnnsearch"])
     previous = model.decoder
     current = BahdanauDecoder.from_config({**previous.get_config(), "output_state": "current"})
     current.build()
     current.set_weights(previous.get_weights())
-    memory = previous.remember(model.encoder(SOURCES, SOURCES != PAD))
-    state = previous.initial_state(memory)
-    context = previous.attention.attend(state.states[0], state.step, memory).context
-    embedded = previous.inputs(IDS[:, :1]).embedded
-    steps = [decoder.step(IDS[:, :1], state, memory) for decoder in (previous, current)]
-    for step, seen in zip(steps, (state.states[0], steps[0].state.states[0]), strict=True):
-        np.testing.assert_allclose(step.logits, previous.output_layer(seen, context, embedded), atol=1e-6)
+    memory, weights = model.remember(SOURCES), previous.read_weights()
+    state = model.initial_state(memory)
+    context = previous.attention.attend(weights.attention, state.cells[0], state.step, memory).context
+    embedded, layer = previous.inputs(weights, IDS[:, :1]).embedded, previous.output_layer
+    steps = [decoder.step(weights, IDS[:, :1], state, memory) for decoder in (previous, current)]
+    for step, read in zip(steps, (state.cells[0], steps[0].state.cells[0]), strict=True):
+        hidden = layer.hidden(weights.output_layer, read, context, embedded)
+        np.testing.assert_allclose(step.logits, layer.logits(weights.output_layer, hidden), atol=1e-6)
     assert np.abs(steps[0].logits - steps[1].logits).max() > 0.1

@@ -34,7 +34,7 @@ def batch(pairs, source_width, target_width):
 
 def loss_and_gradient(model, source, target, randomness=None):
     with tf.GradientTape() as tape:
-        loss = forward(model, source, target, SMOOTHING, randomness)
+        loss = forward(model, source, target, SMOOTHING, randomness=randomness)
     unread = tf.UnconnectedGradients.ZERO  # the lecture's decoder has an embedding that nothing reads
     variables = [v.value for v in model.trainable_variables]
     gradients = tape.gradient(loss.total, variables, unconnected_gradients=unread)
@@ -143,7 +143,7 @@ def test_graph_and_xla_give_the_same_loss_and_gradient_as_eager_also_under_dropo
     randomise(model, 3)
 
     def noisy(source, target, step):
-        return loss_and_gradient(model, source, target, Randomness(tf.constant(1), step))
+        return loss_and_gradient(model, source, target, Randomness(1, step))
 
     arguments = *batch(PAIRS, 7, 5), tf.constant(3)
     eager = noisy(*arguments)
@@ -180,7 +180,7 @@ def test_every_part_computes_in_half_precision_and_stays_finite(name, in_precisi
     half = in_precision("mixed_bfloat16", name)
     source, target = batch(PAIRS, 7, 5)
     with tf.GradientTape() as tape:
-        output = half((source, target), randomness=Randomness(tf.constant(1), tf.constant(2)))
+        output = half((source, target), randomness=Randomness(1, 2))
         loss = tf.reduce_sum(output.logits)
     gradients = tape.gradient(loss, [v.value for v in half.trainable_variables])
     assert output.logits.dtype == output.alignment.dtype == tf.bfloat16
