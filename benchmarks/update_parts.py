@@ -18,7 +18,6 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -73,7 +72,7 @@ def measure(settings: Settings) -> dict[str, float]:
 
     from benchmarks.train_speed import matched
     from nmt_keras.config import START
-    from nmt_keras.layers.matmul import rounded_factors
+    from nmt_keras.layers.matmul import bfloat16_products, full_precision
     from nmt_keras.layers.scan import scan
     from nmt_keras.training.execution import build_for_training
     from nmt_keras.training.loss import masked_cross_entropy
@@ -92,22 +91,28 @@ def measure(settings: Settings) -> dict[str, float]:
     read = tf.concat([starts, target[:, :-1]], axis=1)
     everywhere = tf.ones(tf.shape(source), tf.bool)
 
+    def read_weights() -> Any:
+        rounds = updater.rounds and not tf.executing_eagerly()
+        return model.read_weights(bfloat16_products if rounds else full_precision)
+
     def encoding() -> Any:
-        return model.encoder(source, everywhere)
+        return model.encoder(source, everywhere, weights=read_weights().encoder)
 
     encoded = encoding()
     width = settings.units
     hidden = tf.Variable(tf.random.normal([settings.batch, TOKENS, width]))
 
     def decoding() -> tf.Tensor:
-        memory = model.decoder.remember(encoded)
-        x = model.decoder.inputs(read)
+        weights = read_weights().decoder
+        memory = model.decoder.remember(weights, encoded)
+        x = model.decoder.inputs(weights, read)
         start = model.decoder.initial_state(memory)
-        _, emissions = scan(lambda one, state: model.decoder.advance(one, state, memory), x, start)
-        return emissions.state
+        _, (attentional, _) = scan(lambda one, state: model.decoder.advance(weights, one, state, memory), x, start)
+        return attentional
 
     def loss() -> tf.Tensor:
-        return masked_cross_entropy(model.decoder.output_layer.logits(hidden.value()), target, everywhere).total
+        logits = model.decoder.output_layer.logits(read_weights().decoder.output_layer, hidden.value())
+        return masked_cross_entropy(logits, target, everywhere).total
 
     def pass_of(output: Callable[[], tf.Tensor], variables: list[Any]) -> Callable[[], Any]:
         """The forward and backward pass of a sum of squares, or of a loss."""
@@ -115,8 +120,7 @@ def measure(settings: Settings) -> dict[str, float]:
         @tf.function(jit_compile=True, autograph=False)
         def compiled() -> Any:
             with tf.GradientTape() as tape:
-                with rounded_factors() if updater.rounds else nullcontext():
-                    value = output()
+                value = output()
                 total = value if not value.shape.rank else tf.reduce_sum(value * value)
             found = tape.gradient(total, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)
             return [tf.convert_to_tensor(gradient) for gradient in found]
@@ -154,14 +158,14 @@ def large_product(precision: str, size: int = 2048) -> float:
     """GFLOP/s of one large product under XLA, rounding its factors to ``precision`` included: what this machine can."""
     import tensorflow as tf
 
-    from nmt_keras.layers.matmul import product, rounded_factors
+    from nmt_keras.layers.matmul import bfloat16_products, full_precision, matmul
 
     one, other = (tf.random.normal([size, size]) for _ in range(2))
 
     @tf.function(jit_compile=True, autograph=False)
     def multiplied(left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
-        with rounded_factors() if precision == "bfloat16" else nullcontext():
-            return product(left, right)
+        read = bfloat16_products if precision == "bfloat16" else full_precision
+        return matmul(left, read(right, "float32"))
 
     return 2.0 * size**3 / median_seconds(lambda: [multiplied(one, other)], 15) * 1e-9
 

@@ -163,7 +163,9 @@ def test_a_token_depends_on_the_tokens_before_it_alone(name):
 def test_dropout_acts_in_training_alone(name):
     model = built(COMBINATIONS[name])
     encoding = model.encoder(SOURCES)
-    training = tf.function(lambda step: model.decoder(IDS, encoding, randomness=Randomness(1, step)).logits, autograph=False)
+    training = tf.function(
+        lambda step: model.decoder(IDS, encoding, randomness=Randomness(1, step)).logits, autograph=False
+    )
     first, again, other = (training(tf.constant(step)) for step in (1, 1, 2))
     np.testing.assert_array_equal(first, again)
     assert np.abs(first - other).max() > 0.01
@@ -265,8 +267,7 @@ def test_the_lecture_s_decoder_is_the_recurrence_and_nothing_else(lecture):
     cell = lecture.decoder.stack.cells[0]
     W_hh, b = np.asarray(lecture.encoder.forward_cells[0].recurrent, float).T, np.asarray(cell.bias, float)
     W_s, b_s = (
-        np.asarray(v, float)
-        for v in (lecture.decoder.output_layer.rows, lecture.decoder.output_layer.output_bias)
+        np.asarray(v, float) for v in (lecture.decoder.output_layer.rows, lecture.decoder.output_layer.output_bias)
     )
     encoding = lecture.encoder(SOURCES)
     h = encoding.states[0].forward.numpy().astype(float)

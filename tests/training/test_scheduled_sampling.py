@@ -1,5 +1,7 @@
 """Scheduled sampling: from teacher forcing to free running, position by position."""
 
+from dataclasses import replace
+
 import keras
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ from nmt_keras.training.schedules import sampling_probability
 START, END = 2, 3
 SOURCE = tf.constant([[4, 5, 6, END], [7, END, 0, 0]])
 READ = tf.constant([[START, 8, 9, 10, 11], [START, 12, END, 0, 0]])
-NOISE = Randomness(tf.constant(1), tf.constant(5))
+NOISE = Randomness(1, 5)
 
 MODELS = {
     "attend, then update": ModelConfig(
@@ -98,8 +100,8 @@ def test_in_between_some_tokens_are_its_own_and_others_the_reference_s(model):
 
 def test_the_same_step_reads_the_same_tokens_and_another_step_others(model):
     def loss(step):
-        randomness = Randomness(tf.constant(1), tf.constant(step))
-        return float(forward(model, SOURCE, READ[:, 1:], 0.0, randomness, tf.constant(0.5)).total)
+        randomness = Randomness(1, step)
+        return float(forward(model, SOURCE, READ[:, 1:], 0.0, randomness=randomness, sampling=tf.constant(0.5)).total)
 
     assert loss(5) == loss(5)
     assert len({loss(step) for step in range(5)}) > 1
@@ -110,7 +112,7 @@ def test_the_same_step_reads_the_same_tokens_and_another_step_others(model):
 def test_graph_and_xla_give_the_same_gradient_as_eager(model):
     def gradients(sampling):
         with tf.GradientTape() as tape:
-            loss = forward(model, SOURCE, READ[:, 1:], 0.1, NOISE, sampling).total
+            loss = forward(model, SOURCE, READ[:, 1:], 0.1, randomness=NOISE, sampling=sampling).total
         return [tf.convert_to_tensor(g) for g in tape.gradient(loss, [v.value for v in model.trainable_variables])]
 
     eager = gradients(tf.constant(0.5))
@@ -123,9 +125,8 @@ def test_each_position_draws_a_dropout_mask_of_its_own():
     keras.utils.set_random_seed(3)
     config = MODELS["attend, then update"]
     model = build_model(ModelConfig(5, config.encoder, config.attention, config.decoder, dropout=0.5), 17, 19)
-    embedded = [
-        model.decoder.inputs(READ[:, :1], NOISE._replace(position=tf.constant(t))).embedded.numpy() for t in range(3)
-    ]
+    weights, places = model.decoder.read_weights(), [replace(NOISE, position=t) for t in range(3)]
+    embedded = [model.decoder.inputs(weights, READ[:, :1], place).embedded.numpy() for place in places]
     assert not np.array_equal(embedded[0] == 0.0, embedded[1] == 0.0)
     assert not np.array_equal(embedded[1] == 0.0, embedded[2] == 0.0)
 

@@ -1,0 +1,74 @@
+"""Keras's ``compile`` and ``fit`` on a Seq2Seq."""
+
+from dataclasses import replace
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from tiny import TINY_MODEL
+
+from nmt_keras.config import TrainConfig
+from nmt_keras.corpus.batches import Batch
+from nmt_keras.models.seq2seq import build_model
+from nmt_keras.training.step import Updater
+
+START, END, V = 2, 3, 19
+SOURCE = np.array([[5, 6, 7, END], [8, END, 0, 0]], np.int32)
+TARGET = np.array([[9, 10, END], [11, END, 0]], np.int32)
+READ = np.concatenate([np.full((2, 1), START, np.int32), TARGET[:, :-1]], axis=1)
+DRY = replace(TINY_MODEL, dropout=0.0)
+
+
+def built(config):
+    keras.utils.set_random_seed(1)
+    return build_model(config, V, V)
+
+
+def test_one_step_of_fit_is_one_update_of_our_loop():
+    by_keras, ours = built(DRY), built(DRY)
+    by_keras.compile(optimizer=keras.optimizers.SGD(0.5))
+    history = by_keras.fit((SOURCE, READ), TARGET, batch_size=2, verbose=0)
+    config = TrainConfig(optimizer="sgd", learning_rate=0.5, clip_norm=None, denominator="tokens", warmup_steps=0)
+    updater = Updater(ours, replace(config, label_smoothing=0.0, xla=False, steps=1, minutes=None))
+    loss = updater(Batch(SOURCE, TARGET, 2), 0, 1).loss
+    assert history.history["loss"][0] == pytest.approx(float(loss.cross_entropy / loss.tokens), rel=1e-5)
+    for one, other in zip(by_keras.trainable_variables, ours.trainable_variables, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5, err_msg=one.path)
+
+
+def test_fit_learns_and_validates():
+    model, random = built(TINY_MODEL), np.random.default_rng(1)
+    words = random.integers(4, V, (64, 3)).astype(np.int32)
+    target = np.concatenate([words, np.full((64, 1), END, np.int32)], axis=1)
+    read = np.concatenate([np.full((64, 1), START, np.int32), words], axis=1)
+    batches = tf.data.Dataset.from_tensor_slices(((target, read), target)).batch(16)
+    model.compile(optimizer=keras.optimizers.Adam(0.01))
+    losses = model.fit(batches, epochs=5, validation_data=batches, verbose=0, shuffle=False).history
+    assert losses["loss"][-1] < losses["loss"][0] - 0.2
+    assert losses["val_loss"][-1] < losses["val_loss"][0] - 0.2
+
+
+def test_each_step_of_fit_draws_its_own_dropout_masks():
+    model = built(replace(TINY_MODEL, dropout=0.5))
+    model.compile(optimizer=keras.optimizers.SGD(0.0))
+    losses = [model.fit((SOURCE, READ), TARGET, batch_size=2, verbose=0).history["loss"][0] for _ in range(3)]
+    assert len(set(losses)) == 3
+
+
+def test_replicas_draw_their_own_dropout_masks(monkeypatch):
+    model = built(replace(TINY_MODEL, dropout=0.5))
+    model.compile(optimizer=keras.optimizers.SGD(0.0))
+
+    def loss(replica):
+        monkeypatch.setattr(type(context), "replica_id_in_sync_group", replica)
+        return float(model.compute_loss(y=TARGET, y_pred=model((SOURCE, READ), training=True)))
+
+    context = tf.distribute.get_replica_context()
+    assert loss(0) == loss(0) != loss(1)
+
+
+def test_training_without_randomness_needs_a_compiled_model():
+    with pytest.raises(ValueError, match="randomness"):
+        built(TINY_MODEL)((SOURCE, READ), training=True)
+    built(DRY)((SOURCE, READ), training=True)
