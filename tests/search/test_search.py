@@ -326,11 +326,18 @@ def test_a_longer_hypothesis_does_not_displace_a_finished_one():
     assert float(found.log_probs[0, 0]) == pytest.approx(np.log(0.08), abs=1e-4)
 
 
-def test_places_without_a_hypothesis_are_empty():
+def test_places_without_a_hypothesis_are_empty_and_not_searched():
+    steps = []
+
+    def counting(ids, state, script):
+        steps.append(ids)
+        return spell(ids, state, script)
+
     only_end = Constraints(prefix=tf.constant([[END]]))
     found = beam_search(
-        spell, no_time(1), script_of("a"), tf.constant([2]), beam_size=3, n_best=3, constraints=only_end
+        counting, no_time(1), script_of("a"), tf.constant([5]), beam_size=3, n_best=3, constraints=only_end
     )
+    assert len(steps) == 1
     assert found.lengths.numpy().tolist() == [[1, 0, 0]]
     assert np.isneginf([found.log_probs[0, 1:], found.scores[0, 1:]]).all()
     assert not found.ids[0, 1:].numpy().any()
