@@ -8,6 +8,7 @@ from nmt_keras.config.checks import (
     require,
     require_choice,
     require_choices,
+    require_each,
     require_positive,
 )
 from nmt_keras.config.corpus import CorpusConfig, FilterConfig
@@ -46,5 +47,6 @@ __all__ = [
     "require",
     "require_choice",
     "require_choices",
+    "require_each",
     "require_positive",
 ]

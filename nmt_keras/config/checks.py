@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import typing
+from collections.abc import Callable
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
@@ -11,13 +12,13 @@ Record = TypeVar("Record")
 
 
 def require(ok: bool, where: str, expected: str, received: object) -> None:
-    """Raises ValueError in the project's one form unless ``ok``: the field, what was expected, what came."""
+    """Raises ValueError with the field ``where``, the expected and the received value, unless ``ok``."""
     if not ok:
         raise ValueError(f"{where}: expected {expected}, received {received!r}.")
 
 
 def require_choice(where: str, choices: typing.Sequence[str], received: str) -> None:
-    """Raises ValueError unless ``received`` is one of ``choices``; names the nearest."""
+    """Raises ValueError with the nearest choice, unless ``received`` is one of ``choices``."""
     if received not in choices:
         nearest = get_close_matches(str(received), choices, n=1)
         hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
@@ -36,21 +37,25 @@ def require_choices(record: Any) -> None:
         require_choice(f"{type(record).__name__}.{name}", allowed, getattr(record, name))
 
 
-def require_positive(record: Any, *names: str) -> None:
-    """Raises ValueError unless each named field of a configuration is a whole number of at least 1."""
+def require_each(record: Any, holds: Callable[[Any], bool], expected: str, *names: str) -> None:
+    """Raises ValueError unless the condition ``holds`` for each named field of a configuration."""
     for name in names:
         value = getattr(record, name)
-        whole = isinstance(value, int) and not isinstance(value, bool)
-        require(whole and value >= 1, f"{type(record).__name__}.{name}", "a whole number of at least 1", value)
+        require(holds(value), f"{type(record).__name__}.{name}", expected, value)
+
+
+def require_positive(record: Any, *names: str) -> None:
+    """Raises ValueError unless each named field of a configuration is a whole number of at least 1."""
+    require_each(record, lambda value: type(value) is int and value >= 1, "a whole number of at least 1", *names)
 
 
 def nearest_multiple(size: float, of: int) -> int:
-    """The multiple of ``of`` nearest to ``size``, at least ``of`` itself."""
+    """Returns the multiple of ``of`` nearest to ``size``, at least ``of``."""
     return max(of, of * round(size / of))
 
 
 def record_from(kind: type[Record], fields: dict[str, Any]) -> Record:
-    """``kind`` with ``fields``, where nested objects become the dataclasses that its annotations name."""
+    """Returns a ``kind`` with ``fields``. Nested objects become the dataclasses of its annotations."""
     if not isinstance(fields, dict):
         raise TypeError(f"{kind.__name__} is an object, received {fields!r:.40}")
     hints = typing.get_type_hints(kind)

@@ -14,11 +14,12 @@ class MicroBatchingConfig:
     max_batch_size: int = 32
     """Maximum number of sentences merged. A larger request is searched in parts."""
     wait_ms: float = 0.0
-    """Milliseconds that a batch which is not full waits for more; 0 merges what comes while all threads are busy."""
+    """Time in milliseconds that an incomplete batch waits for more requests. With 0, requests are merged only while all
+    threads are busy."""
     threads: int = 2
-    """Batches that are searched at once."""
+    """Number of batches searched concurrently."""
     queue: int = 16
-    """Batches that may wait; beyond them a request is refused (UNAVAILABLE, 503) and may be tried again."""
+    """Maximum number of waiting batches. Further requests are rejected with UNAVAILABLE (503) and may be retried."""
 
     def __post_init__(self) -> None:
         require_positive(self, "max_batch_size", "threads", "queue")
@@ -27,9 +28,9 @@ class MicroBatchingConfig:
 
 @dataclass(frozen=True)
 class ExportConfig:
-    """How a model is written as a SavedModel."""
+    """Export of a model as a SavedModel."""
 
     half_precision: bool = False
-    """Store weights in float16, in half the bytes; they are float32 again once loaded."""
+    """If True, weights are stored in float16. They are float32 again when loaded."""
     micro_batching: MicroBatchingConfig | None = None
-    """Merge concurrent requests inside the graph; None answers each by itself."""
+    """Settings for merging concurrent requests inside the graph; None for no merging."""

@@ -5,33 +5,33 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from nmt_keras.config.checks import nearest_multiple, require, require_choices, require_positive
+from nmt_keras.config.checks import nearest_multiple, require, require_choices, require_each, require_positive
 
 Cell = Literal["tanh", "gru", "gru-reset-after", "lstm"]
 
 
 @dataclass(frozen=True)
 class EncoderConfig:
-    """How source tokens become annotations."""
+    """Encoder: maps source tokens to annotations h_j, one vector for each."""
 
     kind: Literal["recurrent", "self-attention"] = "recurrent"
-    """Cells that read the source word by word, or layers in which each position looks at all others."""
+    """Recurrent cells, or self-attention layers."""
     cell: Cell = "gru"
-    """Recurrent encoders: tanh, GRU with the reset gate before its product (Cho) or after it (cuDNN), LSTM."""
+    """Recurrent encoders: tanh, GRU with the reset gate before its product (Cho) or after it (cuDNN), or LSTM."""
     direction: Literal["bidirectional", "forward", "backward"] = "bidirectional"
     """Recurrent encoders: "backward" reads the source reversed; annotations keep the order of the source."""
     merge: Literal["concatenate", "sum"] = "concatenate"
-    """Of the two directions' states."""
+    """Bidirectional encoders: combination of the two directions' states."""
     units: int = 256
-    """Of each direction; of each position in a self-attention encoder."""
+    """State size of each direction, or of each position in a self-attention encoder."""
     layers: int = 1
-    """Layers above one another, each of which reads what the one below writes."""
+    """Number of stacked layers."""
     residual: bool = False
-    """Add each layer's input to its output, from the second layer on."""
+    """If True, adds each layer's input to its output, from the second layer on."""
     word_view: bool = False
-    """Add a linear view of each source word's embedding to its annotation."""
+    """If True, adds a linear projection of each source token's embedding to its annotation."""
     heads: int = 4
-    """Of each self-attention layer."""
+    """Number of heads of each self-attention layer."""
 
     def __post_init__(self) -> None:
         require_choices(self)
@@ -48,25 +48,25 @@ class EncoderConfig:
 
     @property
     def annotation_size(self) -> int:
-        """D, the width of an annotation."""
+        """D, the size of an annotation."""
         both = self.kind == "recurrent" and self.direction == "bidirectional" and self.merge == "concatenate"
         return 2 * self.units if both else self.units
 
 
 @dataclass(frozen=True)
 class AttentionConfig:
-    """What each target position sees of the source."""
+    """Attention of each target position to the source."""
 
     kind: Literal["additive", "dot", "general", "concat", "location", "fixed", "none"] = "additive"
-    """A score function, or "fixed": the same context at every step, or "none": nothing but the decoder's start."""
+    """Score function; "fixed", the same context at every step; or "none", the decoder's initial state alone."""
     span: Literal["global", "local-m", "local-p"] = "global"
-    """All of the source, or a window around the target's own position, or around a predicted one."""
+    """Attended positions: all, a window around the target's own position, or a window around a predicted one."""
     units: int = 512
-    """Hidden units of the additive and concat scores, and of local-p's prediction."""
+    """Number of hidden units of the additive and concat scores, and of local-p's prediction."""
     window: int = 10
-    """D of Luong et al.: a local span reaches from p_t - D to p_t + D."""
+    """D of Luong et al.: a local span covers p_t - D to p_t + D."""
     max_source_positions: int = 50
-    """Rows of the location score; positions beyond get weight 0."""
+    """Maximum number of source positions of the location score; later positions get weight 0."""
 
     def __post_init__(self) -> None:
         require_choices(self)
@@ -82,40 +82,40 @@ class AttentionConfig:
 
 @dataclass(frozen=True)
 class DecoderConfig:
-    """How target tokens are written."""
+    """Decoder: generates target tokens."""
 
     order: Literal["attend-then-update", "update-then-attend", "self-attention"] = "attend-then-update"
-    """Bahdanau's order, Luong's order, or layers that attend to the decoder's own earlier states."""
+    """Bahdanau's order, Luong's order, or layers with self-attention to earlier positions."""
     cell: Cell = "gru"
     """Recurrent decoders: as for the encoder."""
     units: int = 512
-    """Of each layer's state."""
+    """Size of each layer's state."""
     layers: int = 1
-    """Layers above one another, each of which reads what the one below writes."""
+    """Number of stacked layers."""
     residual: bool = False
-    """Add each layer's input to its output, from the second layer on."""
+    """If True, adds each layer's input to its output, from the second layer on."""
     initial_state: Literal["backward", "forward", "both", "last", "mean", "zero"] = "backward"
-    """s_0: tanh of a product with the encoder's first backward state, its last forward state, both, or the mean of its
-    annotations; the encoder's last states as they are, layer by layer; or 0."""
+    """Source of s_0: tanh of a projection of the encoder's first backward state, its last forward state, both, or the
+    mean annotation; "last" copies the encoder's last states layer by layer; "zero" is 0."""
     reads_words: bool = True
-    """Feed y_{i-1} to the state; False for the lecture's plain decoder, which runs on its state alone."""
+    """If True, the state reads y_{i-1}. False gives the lecture's plain decoder."""
     input_feeding: bool = False
-    """Update-then-attend only: feed the last attentional vector beside the word (input feeding)."""
+    """Update-then-attend only: if True, the state also reads the last attentional vector (input feeding)."""
     shares_recurrence: bool = False
-    """Use the encoder's recurrent matrix (tanh cells, one layer, one direction): the lecture's W^(hh)."""
+    """If True, shares the encoder's recurrent matrix, the lecture's W^(hh) (tanh cells, one layer, one direction)."""
     output: Literal["maxout", "linear", "state", "attentional"] = "maxout"
-    """Below the softmax: maxout units over state, context and word; a linear layer over these; the state alone; or
-    tanh(W_c [c ; h])."""
+    """Output layer below the softmax: maxout units over state, context and word; a linear layer over these; the state
+    alone; or tanh(W_c [c ; h])."""
     output_state: Literal["previous", "current"] = "previous"
-    """Maxout and linear: s_{i-1}, as in the appendix of Bahdanau et al., or s_i, as in its main text."""
+    """Maxout and linear: they read s_{i-1}, as in the appendix of Bahdanau et al., or s_i, as in its main text."""
     output_units: int = 256
-    """Maxout units, l in Bahdanau et al.; width of the attentional vector."""
+    """Number of maxout units (l in Bahdanau et al.), or size of the attentional vector."""
     tie_embeddings: bool = False
-    """The softmax's matrix is the target embedding."""
+    """If True, the softmax matrix is the target embedding."""
     heads: int = 4
-    """Self-attention order: of each layer."""
+    """Self-attention order: number of heads of each layer."""
     max_positions: int = 100
-    """Self-attention order: target tokens, END included, that can be written."""
+    """Self-attention order: maximum number of target tokens, END included."""
 
     def __post_init__(self) -> None:
         require_choices(self)
@@ -175,36 +175,33 @@ class DecoderConfig:
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """An encoder, an attention and a decoder."""
+    """Model: encoder, attention and decoder."""
 
     embedding_size: int = 256
-    """Width of a token's vector, on either side."""
+    """Size of the token embeddings of both sides."""
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
-    """How source tokens become annotations."""
+    """Encoder."""
     attention: AttentionConfig = field(default_factory=AttentionConfig)
-    """What each target position sees of the source."""
+    """Attention."""
     decoder: DecoderConfig = field(default_factory=DecoderConfig)
-    """How target tokens are written."""
+    """Decoder."""
     dropout: float = 0.2
-    """Probability of dropping an entry of the embeddings, of what one layer hands to the next, and of what the softmax
-    sees; in training."""
+    """Dropout rate of the embeddings, between layers, and before the softmax."""
     recurrent_dropout: float = 0.0
-    """Probability of dropping an entry of the state where a cell reads it, one mask for a whole sentence."""
+    """Dropout rate of the recurrent state, with one mask per sentence."""
     initializer: Literal["glorot", "bahdanau", "uniform"] = "glorot"
-    """Glorot and orthogonal matrices; the normal and orthogonal ones of Bahdanau et al.; all uniform in +-0.1."""
+    """Glorot and orthogonal matrices; those of Bahdanau et al., normal and orthogonal; or uniform in [-0.1, 0.1]."""
 
     def __post_init__(self) -> None:
         require_positive(self, "embedding_size")
-        for name in ("dropout", "recurrent_dropout"):
-            value = getattr(self, name)
-            require(0.0 <= value < 1.0, f"ModelConfig.{name}", "a probability in [0, 1)", value)
+        require_each(self, lambda rate: 0.0 <= rate < 1.0, "a probability in [0, 1)", "dropout", "recurrent_dropout")
         require_choices(self)
         _check_parts_fit(self)
 
     def scaled(self, width: float) -> ModelConfig:
-        """The same model with every width times ``width``: to the nearest number that heads divide.
+        """Returns the model with all sizes multiplied by ``width``, rounded to multiples that the heads divide.
 
-        With dot-product attention the decoder stays as wide as the annotations. A tied embedding stays as wide as the
+        With dot-product attention the decoder keeps the size of the annotations. A tied embedding keeps the size of the
         output layer.
         """
         require(width > 0.0, "width", "a positive number", width)
@@ -229,7 +226,7 @@ class ModelConfig:
 
 
 def _check_parts_fit(model: ModelConfig) -> None:
-    """Raises ValueError where encoder, attention and decoder cannot work together, with the nearest that can."""
+    """Raises ValueError if encoder, attention and decoder do not fit together."""
     encoder, attention, decoder = model.encoder, model.attention, model.decoder
     recurrent = encoder.kind == "recurrent"
     directions = {"bidirectional": ("backward", "forward", "both"), "forward": ("forward", "last")}

@@ -16,29 +16,29 @@ from nmt_keras.config.training import TrainConfig
 
 @dataclass(frozen=True)
 class Recipe:
-    """A system: everything that makes a run, except the corpus and the time."""
+    """Complete configuration of a system, except the corpus."""
 
     name: str
-    """What the system is called, in the name of its run directory too."""
+    """Name of the system and of its run directory."""
     corpus: CorpusConfig = field(default_factory=CorpusConfig)
-    """What of a corpus is taken, and how it is split."""
+    """Selection and split of the corpus."""
     source: TokenizerConfig = field(default_factory=TokenizerConfig)
-    """How source strings become ids."""
+    """Source tokenizer."""
     target: TokenizerConfig = field(default_factory=TokenizerConfig)
-    """How target strings become ids."""
+    """Target tokenizer."""
     model: ModelConfig = field(default_factory=ModelConfig)
     """Encoder, attention and decoder."""
     train: TrainConfig = field(default_factory=TrainConfig)
-    """How the model is trained."""
+    """Training."""
     search: SearchConfig = field(default_factory=SearchConfig)
-    """How translations are searched for."""
+    """Search."""
 
     def __post_init__(self) -> None:
         decoder = self.model.decoder
         require(
             self.train.segmentation_alpha is None or "subword" in (self.source.kind, self.target.kind),
             "TrainConfig.segmentation_alpha",
-            "None where neither text is a subword text: words are not cut",
+            "None unless a side has a subword tokenizer",
             self.train.segmentation_alpha,
         )
         written = {
@@ -50,35 +50,35 @@ class Recipe:
             require(
                 decoder.order != "self-attention" or tokens <= decoder.max_positions,
                 name,
-                f"DecoderConfig.max_positions ({decoder.max_positions}), all that the decoder can write, at the most",
+                f"at most DecoderConfig.max_positions ({decoder.max_positions})",
                 tokens,
             )
         rows = self.model.attention.max_source_positions
         require(
             self.model.attention.kind != "location" or self.train.max_tokens <= rows,
             "TrainConfig.max_tokens",
-            f"AttentionConfig.max_source_positions ({rows}), all that location attention can look at, at the most",
+            f"at most AttentionConfig.max_source_positions ({rows})",
             self.train.max_tokens,
         )
         attention = self.model.attention.kind
         require(
             not self.search.replaces_unknown or attention not in ("fixed", "none"),
             "SearchConfig.replaces_unknown",
-            f"False with AttentionConfig.kind {attention!r}, which looks at no word in particular",
+            f"False with AttentionConfig.kind {attention!r}, which aligns no words",
             self.search.replaces_unknown,
         )
 
     def scaled(self, width: float) -> Recipe:
-        """The same system with a model of ``width`` times the size in every layer, under a name that says so."""
+        """Returns the recipe with all sizes of the model multiplied by ``width``, and a name that shows it."""
         return replace(self, name=f"{self.name}-x{width:g}", model=self.model.scaled(width))
 
     def to_json(self) -> str:
-        """The recipe as a JSON object, one key per field."""
+        """Returns the recipe as a JSON object with one key per field."""
         return json.dumps(dataclasses.asdict(self), indent=2, ensure_ascii=False) + "\n"
 
     @classmethod
     def from_json(cls, text: str, where: str = "recipe") -> Recipe:
-        """The inverse of ``to_json``. Raises ValueError naming ``where`` and the unknown or missing field."""
+        """Reads what ``to_json`` wrote. Raises ValueError that names ``where`` and the unknown or missing field."""
         try:
             return record_from(cls, json.loads(text))
         except (TypeError, json.JSONDecodeError) as error:

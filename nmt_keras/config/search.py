@@ -6,60 +6,60 @@ import os
 from dataclasses import dataclass
 from typing import Literal
 
-from nmt_keras.config.checks import require, require_choices
+from nmt_keras.config.checks import require, require_choices, require_each, require_positive
 
 BATCHES_AT_ONCE = max(2, min(8, os.cpu_count() or 2))
-"""Batches that are translated side by side: where one waits for a small operation, the others have the processors."""
+"""Number of batches translated concurrently. While one waits for a small operation, the others use the processors."""
 
 MAX_SHORTLIST = 100
-"""Target tokens that are known of each source token at the most: see ``SearchConfig.shortlist``."""
+"""Maximum number of target tokens in the lexical table per source token: see ``SearchConfig.shortlist``."""
 
 
 @dataclass(frozen=True)
 class SearchConfig:
-    """How a translation is searched for: greedily, by beam search, or by drawing tokens."""
+    """Search for a translation: greedy, beam search or sampling."""
 
     beam_size: int = 1
-    """Hypotheses that are kept of a sentence; 1 takes the most probable token at every step."""
+    """Number of hypotheses per sentence; 1 is greedy search."""
     n_best: int | None = None
-    """Hypotheses that an n-best list holds, ``beam_size`` at the most; None for all of them."""
+    """Number of hypotheses in an n-best list, at most ``beam_size``; None for all."""
     length_normalisation: Literal["plain", "gnmt"] = "plain"
-    """What log-probabilities are divided by: |Y|^alpha, or ((5 + |Y|) / 6)^alpha (Wu et al. 2016)."""
+    """Length penalty, which divides log-probabilities: |Y|^alpha, or ((5 + |Y|) / 6)^alpha (Wu et al. 2016)."""
     length_alpha: float = 1.0
-    """0 does not normalise and favours short translations; plain and 1 ranks by the mean of a token."""
+    """Exponent of the length penalty. 0 does not normalise, which favours short translations; "plain" with 1 ranks by
+    the mean log-probability of a token."""
     coverage_beta: float = 0.0
-    """Weight of the coverage penalty (Wu et al. 2016, equation 14), against words that are left out; 0 has none."""
+    """Weight of the coverage penalty (Wu et al. 2016, equation 14), which penalises omitted words; 0 for none."""
     min_tokens: int = 1
-    """Tokens of a translation, END included, at the least."""
+    """Minimum number of tokens of a translation, END included."""
     max_tokens: int = 80
-    """Tokens of a translation, END included, at the most."""
+    """Maximum number of tokens of a translation, END included."""
     unk_allowed: bool = True
-    """Whether a translation may contain the unknown word."""
+    """If True, a translation may contain the unknown word."""
     replaces_unknown: bool = False
-    """Write, in place of the unknown word, what the run's lexicon has for the source word that it looked at most, or
-    that word itself (Luong et al. 2015)."""
+    """If True, the unknown word is replaced by the lexicon's translation of the source word with the largest attention,
+    or by that source word (Luong et al. 2015)."""
     temperature: float = 0.0
-    """0 takes the most probable token; above, tokens are drawn from softmax(logits / temperature)."""
+    """If above 0, tokens are drawn from softmax(logits / temperature)."""
     top_k: int | None = None
-    """Draw among this many most probable tokens only; None for all."""
+    """Number of most probable tokens to draw from; None for all."""
     top_p: float = 1.0
-    """Draw among the fewest most probable tokens whose probabilities sum to this only; 1 for all."""
+    """Probability of the smallest set of most probable tokens to draw from; 1 for all."""
     seed: int = 1
-    """Of the draws."""
+    """Seed of sampling."""
     shortlist: int = 0
-    """How many target tokens each token of the source brings into the softmax, beside the thousand most frequent ones
-    (Jean et al. 2015, section 3.3): faster, and nearly the same translations. 0 lets the whole vocabulary compete."""
+    """Number of target tokens that each source token adds to the softmax, besides the thousand most frequent ones
+    (Jean et al. 2015, section 3.3): faster, with nearly the same translations. 0 uses the whole vocabulary."""
     precision: Literal["float32", "bfloat16"] = "float32"
-    """What each step's products with the model's matrices are computed in: their factors and results are rounded to it,
-    all else is float32. bfloat16 is faster for many sentences at a time on a CPU that has it (AVX512-BF16, AMX)."""
+    """Type to which factors and results of each step's products with weight matrices are rounded; all else is float32.
+    bfloat16 is faster for large batches on a CPU that supports it (AVX512-BF16, AMX)."""
 
     def __post_init__(self) -> None:
-        for name in ("beam_size", "min_tokens", "max_tokens"):
-            require(getattr(self, name) >= 1, f"SearchConfig.{name}", "at least 1", getattr(self, name))
+        require_positive(self, "beam_size", "min_tokens", "max_tokens")
         require(
             self.min_tokens <= self.max_tokens,
             "SearchConfig.min_tokens",
-            f"max_tokens ({self.max_tokens}) at the most",
+            f"at most max_tokens ({self.max_tokens})",
             self.min_tokens,
         )
         require(
@@ -69,12 +69,11 @@ class SearchConfig:
             self.n_best,
         )
         require_choices(self)
-        for name in ("length_alpha", "coverage_beta", "temperature"):
-            require(getattr(self, name) >= 0.0, f"SearchConfig.{name}", "0 or more", getattr(self, name))
+        require_each(self, lambda value: value >= 0.0, "0 or more", "length_alpha", "coverage_beta")
         require(
             self.temperature == 0.0 or self.temperature >= 1e-6,
             "SearchConfig.temperature",
-            "0, which draws nothing, or at least 0.000001, below which logits overflow",
+            "0 for a search without sampling, or at least 0.000001, below which logits overflow",
             self.temperature,
         )
         require(self.top_k is None or self.top_k >= 1, "SearchConfig.top_k", "None, or a positive number", self.top_k)
@@ -82,32 +81,32 @@ class SearchConfig:
         require(
             0 <= self.shortlist <= MAX_SHORTLIST,
             "SearchConfig.shortlist",
-            f"0 for none, or {MAX_SHORTLIST} at the most",
+            f"0 for none, or at most {MAX_SHORTLIST}",
             self.shortlist,
         )
         if self.temperature > 0.0:
             require(
                 self.shortlist == 0,
                 "SearchConfig.shortlist",
-                "0 where temperature draws tokens, all of which may come (temperature 0 searches)",
+                "0 with temperature above 0, which draws from all tokens",
                 self.shortlist,
             )
             require(
                 self.beam_size == 1,
                 "SearchConfig.beam_size",
-                "1 where temperature draws tokens (temperature 0 searches with a beam)",
+                "1 with temperature above 0, which draws tokens",
                 self.beam_size,
             )
         else:
             require(
                 self.top_k is None and self.top_p == 1.0,
                 "SearchConfig.top_k, SearchConfig.top_p",
-                "None and 1.0 where temperature 0 draws nothing (temperature 1.0 draws)",
+                "None and 1.0 with temperature 0, which draws nothing",
                 (self.top_k, self.top_p),
             )
 
     def __str__(self) -> str:
-        """The search in a few words, as reports name it."""
+        """Returns a short description for reports."""
         if self.temperature > 0.0:
             parts = ["sampling", f"temperature {self.temperature}"]
             parts += [f"top {self.top_k}"] * (self.top_k is not None) + [f"nucleus {self.top_p}"] * (self.top_p < 1.0)

@@ -8,23 +8,23 @@ from typing import Literal
 from nmt_keras.config.checks import require, require_choices
 
 PAD, UNK, START, END = 0, 1, 2, 3
-"""The special ids of every vocabulary: padding, unknown word, the decoder's first input, a sentence's last token."""
+"""Special ids of every vocabulary: padding, unknown word, first decoder input, last token of a sentence."""
 
 
 @dataclass(frozen=True)
 class TokenizerConfig:
-    """How strings become ids, for one side of the corpus."""
+    """Tokenizer of one side of the corpus."""
 
     kind: Literal["word", "subword", "character"] = "subword"
-    """What a token is: a word, a piece that SentencePiece learns from the corpus, or a character."""
+    """Unit of a token: a word, a SentencePiece subword, or a character."""
     vocabulary_size: int = 8000
-    """Entries of the vocabulary, the four special ones included; a smaller corpus gives a smaller vocabulary."""
+    """Maximum size of the vocabulary, the four special entries included."""
     lowercase: bool = False
-    """Word texts only: fold case before looking words up. Subwords and characters are cased."""
+    """Word tokenizers only: if True, case is ignored when words are looked up."""
     strip_accents: bool = False
-    """Word texts only: drop combining marks before looking words up (the tutorial's rule)."""
+    """Word tokenizers only: if True, combining marks are ignored when words are looked up, as in the tutorial."""
     max_tokens: int = 80
-    """Tokens of one sentence, END included; longer input is cut there and reported as truncated."""
+    """Maximum number of tokens of a sentence, END included. Longer input is cut and reported as truncated."""
 
     def __post_init__(self) -> None:
         require_choices(self)
@@ -36,6 +36,6 @@ class TokenizerConfig:
         )
         require(self.max_tokens >= 2, "TokenizerConfig.max_tokens", "at least 2 (one token and END)", self.max_tokens)
         if self.kind != "word":
-            cased = f"False for {self.kind} texts, which keep case and accents"
+            cased = f"False for {self.kind} tokenizers, which keep case and accents"
             require(not self.lowercase, "TokenizerConfig.lowercase", cased, self.lowercase)
             require(not self.strip_accents, "TokenizerConfig.strip_accents", cased, self.strip_accents)

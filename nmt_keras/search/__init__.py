@@ -1,28 +1,24 @@
-"""Search: from a step function to hypotheses. Nothing here knows a model.
+"""Search: from a step function to hypotheses. It is independent of models.
 
-A step takes the last tokens [B, Q], a state with leading [B, Q] and a memory, and gives logits, alignment and the next
-state. Every search is one loop (``loop``) around a rule that says which tokens come next: ``greedy``, ``beam_search``,
-``sample``. ``log_likelihood`` scores what is given.
+A step takes the last tokens [B, Q], a decoder state [B, Q, ...] and a memory, and returns logits, alignment and the
+next state. ``greedy``, ``beam_search`` and ``sample`` share one loop (``loop``); each is a rule for the next
+tokens (``strategies``). ``log_likelihood`` scores given translations.
 """
 
 from __future__ import annotations
 
-from nmt_keras.search.beam import beam_search
 from nmt_keras.search.candidates import Constraints
-from nmt_keras.search.contract import Hypotheses, StepFunction, StepLike
-from nmt_keras.search.greedy import greedy
-from nmt_keras.search.log_likelihood import LogLikelihood, log_likelihood
-from nmt_keras.search.ranking import Coverage, Ranking, gnmt_length, plain_length
-from nmt_keras.search.sampling import hashed_uniform, sample
+from nmt_keras.search.hypotheses import Hypotheses
+from nmt_keras.search.loop import StepFunction
+from nmt_keras.search.ranking import Ranking, gnmt_length, plain_length
+from nmt_keras.search.strategies import LogLikelihood, beam_search, greedy, hashed_uniform, log_likelihood, sample
 
 __all__ = [
     "Constraints",
-    "Coverage",
     "Hypotheses",
     "LogLikelihood",
     "Ranking",
     "StepFunction",
-    "StepLike",
     "beam_search",
     "gnmt_length",
     "greedy",

@@ -1,7 +1,7 @@
-"""Vocabulary shortlists: the few target tokens that a sentence's own tokens may become, instead of all V.
+"""Vocabulary shortlists: each sentence is decoded with its likely target tokens only, instead of all V.
 
-The softmax is the largest product of a search's step. Jean, Cho, Memisevic, Bengio 2015 (section 3.3) let the most
-frequent target words compete, and those that a dictionary has for the source's words. See ``LexicalTable`` for ours.
+The softmax is the largest product of a decoding step. Jean, Cho, Memisevic, Bengio 2015 (section 3.3) restrict it to
+the most frequent target words and a dictionary's translations of the source words. ``LexicalTable`` is our dictionary.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from nmt_keras.files import write_whole
 from nmt_keras.layers.matmul import Precision, Weight, full_precision
 from nmt_keras.models.ensemble import Ensemble, Predictor, average
 from nmt_keras.models.step import Step
-from nmt_keras.search.contract import Hypotheses
+from nmt_keras.search.hypotheses import Hypotheses
 
 if TYPE_CHECKING:  # an exported version loads without the corpus package
     from nmt_keras.corpus.batches import TokenLists
@@ -87,54 +87,46 @@ class Shortlist(tf.Module):
     """Selects the target tokens that compete in a batch.
 
     Args:
-        table: learnt from the training part.
+        table: lexical table.
         vocabulary_size: V of the target.
     """
 
     def __init__(self, table: LexicalTable, vocabulary_size: int):
         super().__init__(name="shortlist")
         self.vocabulary_size = vocabulary_size
-        self.narrows = len(table.common) < vocabulary_size  # whether there is anything to leave out
+        self.narrows = len(table.common) < vocabulary_size  # False if every token competes anyway
         self._by_source = tf.Variable(table.by_source, trainable=False, name="by_source")
         is_common = np.isin(np.arange(vocabulary_size), table.common)
         self._is_common = tf.Variable(is_common, trainable=False, name="is_common")
 
     def of_batch(self, ids: tf.Tensor, size: int, also: tf.Tensor | None = None) -> BatchShortlist:
-        """Selects the tokens for sources ids [B, S].
+        """Selects the target tokens for a batch.
 
         Args:
-            ids: padding brings nothing.
-            size: N, target tokens that each source token brings, 1 to MAX_SHORTLIST.
-            also: [B, P] int32, target tokens that each sentence's shortlist holds in any case; PAD brings nothing.
+            ids: [B, S] int32, source tokens; PAD adds nothing.
+            size: N, number of target tokens that each source token adds, 1 to MAX_SHORTLIST.
+            also: [B, P] int32, target tokens to add to each sentence's shortlist; PAD adds nothing.
         """
         batch = tf.shape(ids)[0]
-        brought = tf.reshape(tf.gather(self._by_source[:, :size], ids), [batch, -1])
+        added = tf.reshape(tf.gather(self._by_source[:, :size], ids), [batch, -1])
         if also is not None:
-            brought = tf.concat([brought, also], axis=1)
-        rows = tf.broadcast_to(tf.range(batch)[:, tf.newaxis], tf.shape(brought))
-        places = tf.stack([rows, brought], axis=-1)
-        # a maximum, not a sum or an assignment: places repeat
-        own = tf.tensor_scatter_nd_max(
-            tf.zeros([batch, self.vocabulary_size]), places, tf.ones_like(brought, tf.float32)
-        )
-        holds = (own > 0.0) | self._is_common  # [B, V]
-        # the common ones in an empty batch, too: a search counts on them
-        competing = tf.cast(tf.where(tf.reduce_any(holds, axis=0) | self._is_common)[:, 0], tf.int32)
-        return BatchShortlist(competing, tf.where(tf.gather(holds, competing, axis=1), 0.0, float("-inf")))
+            added = tf.concat([added, also], axis=1)
+        rows = tf.broadcast_to(tf.range(batch)[:, tf.newaxis], tf.shape(added))
+        places = tf.stack([rows, added], axis=-1)
+        # a maximum, because a token may be added more than once
+        own = tf.tensor_scatter_nd_max(tf.zeros([batch, self.vocabulary_size]), places, tf.ones_like(added, tf.float32))
+        is_own = (own > 0.0) | self._is_common  # [B, V]
+        # with the common ones even if the batch is empty, because a search needs candidates
+        competing = tf.cast(tf.where(tf.reduce_any(is_own, axis=0) | self._is_common)[:, 0], tf.int32)
+        return BatchShortlist(competing, tf.where(tf.gather(is_own, competing, axis=1), 0.0, float("-inf")))
 
 
-SPECIALS = END + 1
-"""Special ids; they are the first of every vocabulary."""
-
-COMMON = 1000
-"""Most frequent target tokens, which compete for every sentence."""
-
-ROWS_AT_ONCE = 64
-"""Source tokens that are counted at a time: memory holds so many rows of all that occurs together."""
+COMMON = 1000  # most frequent target tokens, which compete for every sentence
+ROWS_AT_ONCE = 64  # source tokens counted at a time, so that memory holds co-occurrences of these alone
 
 
 class LexicalTable(NamedTuple):
-    """What a training part says of target tokens."""
+    """The target tokens that are likely for each source token, and in general."""
 
     by_source: np.ndarray  # [source V, MAX_SHORTLIST] int32: for each source token, best first; PAD where there is none
     common: np.ndarray  # [COMMON or fewer] int32: the special ids, then the most frequent others
@@ -143,15 +135,15 @@ class LexicalTable(NamedTuple):
 def learn_lexical_table(
     source: TokenLists, target: TokenLists, source_size: int, target_size: int, common: int = COMMON
 ) -> LexicalTable:
-    """Which target tokens occur beside which source tokens more than chance would have it.
+    """Learns which target tokens co-occur with each source token more often than by chance.
 
-    Ranked by their part of the mutual information, n(s, t) · log(N n(s, t) / (n(s) n(t))), where n counts the pairs of
-    sentences, N in all, that hold the tokens.
+    They are ranked by their part of the mutual information, n(s, t) · log(N n(s, t) / (n(s) n(t))), where n counts the
+    sentence pairs, of N, that contain the tokens.
 
     Args:
         source, target: the two sides of N pairs, as token ids.
-        source_size, target_size: entries of the vocabularies.
-        common: how many of the most frequent target tokens compete in any case, the special ones among them.
+        source_size, target_size: vocabulary sizes.
+        common: number of tokens that compete for every sentence: the special ids and the most frequent target tokens.
     """
     beside_source, beside_target = _occurrences(source, source_size), _occurrences(target, target_size)
     alone = [np.asarray(counts.sum(axis=0))[0] for counts in (beside_source, beside_target)]
@@ -169,36 +161,37 @@ def learn_lexical_table(
         kept = rank < MAX_SHORTLIST
         by_source[begin + rows[kept], rank[kept]] = columns[kept]
     frequent = np.argsort(-alone[1], kind="stable")
-    always = [*range(SPECIALS), *frequent[frequent >= SPECIALS][: common - SPECIALS]]
+    specials = np.arange(END + 1)  # the first of every vocabulary
+    always = [*specials, *frequent[frequent > END][: common - len(specials)]]
     return LexicalTable(by_source, np.array(always, np.int32))
 
 
 def _occurrences(tokens: TokenLists, size: int) -> scipy.sparse.csr_matrix:
-    """Whether a sentence holds a token, [sentences, size] float64, 1 or 0."""
+    """Returns 1 where a sentence contains a token, else 0: [sentences, size] float64."""
     ones = np.ones(len(tokens.flat))
-    found = scipy.sparse.csr_matrix((ones, tokens.flat.copy(), tokens.offsets.copy()), shape=(len(tokens), size))
-    found.sum_duplicates()  # in place, so that the lists must not be shared
-    found.data[:] = 1.0
-    return found
+    counts = scipy.sparse.csr_matrix((ones, tokens.flat, tokens.offsets), shape=(len(tokens), size), copy=True)
+    return (counts > 0).astype(np.float64)
 
 
 def save_lexical_table(table: LexicalTable, path: str | PathLike[str]) -> None:
-    """Writes the tables, whole or not at all."""
+    """Writes the table atomically."""
     content = io.BytesIO()
     np.savez_compressed(content, **table._asdict())
     write_whole(Path(path), content.getvalue())
 
 
 def load_lexical_table(path: str | PathLike[str]) -> LexicalTable:
-    """The tables that ``save_lexical_table`` wrote.
+    """Reads a table that ``save_lexical_table`` wrote.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: it holds something else.
+        ValueError: the file is not a lexical table.
     """
     content = Path(path).read_bytes()
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
             return LexicalTable(**{name: file[name] for name in LexicalTable._fields})
     except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path}: expected a run's shortlist, received a file that is none ({error}).") from error
+        raise ValueError(
+            f"{path}: expected a lexical table, received another file ({error}). Run nmt shortlist."
+        ) from error

@@ -12,7 +12,6 @@ from nmt_keras.layers.matmul import bfloat16_weights, full_precision
 from nmt_keras.models.ensemble import Predictor
 from nmt_keras.search import (
     Constraints,
-    Coverage,
     Hypotheses,
     LogLikelihood,
     Ranking,
@@ -238,8 +237,7 @@ class ModelTranslator(Translator):
     ) -> Hypotheses:
         config = self.search
         normaliser = {"plain": plain_length, "gnmt": gnmt_length}[config.length_normalisation]
-        coverage = Coverage(config.coverage_beta, tf.not_equal(source.ids, PAD)) if config.coverage_beta else None
-        ranking = Ranking(normaliser(config.length_alpha), coverage)
+        ranking = Ranking(normaliser(config.length_alpha), config.coverage_beta, tf.not_equal(source.ids, PAD))
         constraints = Constraints(config.min_tokens, config.unk_allowed, prefix)
         limits = self.limits(source.lengths)
         if prefix is not None:
@@ -257,7 +255,7 @@ class ModelTranslator(Translator):
             )
         if config.beam_size == 1:
             return greedy(*given, ranking=ranking, constraints=constraints)
-        return beam_search(*given, width=config.beam_size, n_best=n_best, ranking=ranking, constraints=constraints)
+        return beam_search(*given, beam_size=config.beam_size, n_best=n_best, ranking=ranking, constraints=constraints)
 
 
 def _at_least_one_column(tokens: Tokens) -> Tokens:

@@ -131,6 +131,12 @@ WRONG = [
     (SearchConfig, {"temperature": 1.0, "top_k": 0}, "top_k"),
     (SearchConfig, {"temperature": 1.0, "top_p": 0.0}, "top_p"),
     (SearchConfig, {"top_k": 5}, "top_k"),
+    (SearchConfig, {"shortlist": -1}, "shortlist"),
+    (SearchConfig, {"shortlist": 101}, "shortlist"),
+    (SearchConfig, {"shortlist": 5, "temperature": 1.0}, "shortlist"),
+    (TrainConfig, {"guided_weight": -0.1}, "guided_weight"),
+    (TrainConfig, {"segmentation_alpha": -0.1}, "segmentation_alpha"),
+    (TrainConfig, {"segmentations": 0}, "segmentations"),
     (SearchConfig, {"top_p": 0.9}, "top_p"),
 ]
 

@@ -124,24 +124,18 @@ def test_content_attention_learns_to_order_letters_and_where_each_comes_from(ord
 
 
 @pytest.mark.slow
-def test_local_m_learns_to_copy_for_it_looks_around_the_target_s_own_position():
-    found = learn(luong(kind="general", span="local-m", window=2), COPY, 1200)
-    assert found.exact >= 0.99
-    assert found.seen >= 0.95
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("task", [COPY, REVERSE], ids=["copy", "reverse"])
-def test_local_p_learns_to_predict_positions_in_either_order(task):
-    found = learn(luong(kind="general", span="local-p", window=3), task, 1200)
-    assert found.exact >= 0.99
-    assert found.seen >= 0.95
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("order", [1, -1], ids=["copy", "reverse"])
-def test_location_learns_where_letters_stand_in_strings_of_one_length(order):
-    found = learn(luong(kind="location", max_source_positions=9), Task(8, 8, order), 1200)
+@pytest.mark.parametrize(
+    ("attention", "task"),
+    [
+        ({"kind": "general", "span": "local-m", "window": 2}, COPY),  # it looks around the target's own position
+        ({"kind": "general", "span": "local-p", "window": 3}, COPY),
+        ({"kind": "general", "span": "local-p", "window": 3}, REVERSE),
+        ({"kind": "location", "max_source_positions": 9}, Task(8, 8, 1)),
+        ({"kind": "location", "max_source_positions": 9}, Task(8, 8, -1)),
+    ],
+)
+def test_local_and_location_attention_learn_positions(attention, task):
+    found = learn(luong(**attention), task, 1200)
     assert found.exact >= 0.99
     assert found.seen >= 0.95
 

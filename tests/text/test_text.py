@@ -226,14 +226,6 @@ def test_eager_graph_and_reloaded_saved_model_agree(text, tmp_path):
     assert served(tf.constant([], tf.string))["ids"].shape == [0, 0]
 
 
-def test_one_trace_serves_every_batch(text):
-    encode = tf.function(text.encode, input_signature=[tf.TensorSpec([None], tf.string)])
-    decode = tf.function(text.decode, input_signature=[tf.TensorSpec([None, None], tf.int32)])
-    for batch in ([], ["Tom"], CORPUS[:7], ["x" * 500, ""]):
-        decode(encode(tf.constant(batch, tf.string)).ids)
-    assert encode.experimental_get_tracing_count() == decode.experimental_get_tracing_count() == 1
-
-
 def test_a_saved_text_loads_as_the_same_text(text, tmp_path):
     text.save(tmp_path / "source")
     loaded = load_tokenizer(tmp_path / "source")
