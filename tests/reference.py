@@ -414,7 +414,7 @@ def local_p(score, D, W_p, v_p):
     def answer(s, t, encoded: Encoded):
         p_t = predicted_position(W_p, v_p, s, len(encoded.h))
         alpha = prefer_near(align_within(score, s, encoded.h, p_t, D), p_t, D)
-        return alpha, attend(alpha, encoded.h)
+        return alpha / sum(alpha), attend(alpha, encoded.h)  # the alignment sums to 1, the context's weights to less
 
     return answer
 
@@ -737,8 +737,8 @@ def recurrent_encoder_of(encoder) -> RecurrentEncoder:
     )
 
 
-def norm_of(scale, bias) -> Norm:
-    return Norm(np.asarray(scale, np.float64), np.asarray(bias, np.float64))
+def norm_of(layer) -> Norm:
+    return Norm(np.asarray(layer.gamma, np.float64), np.asarray(layer.beta, np.float64))
 
 
 def multi_head_of(layer) -> MultiHead:
@@ -748,8 +748,9 @@ def multi_head_of(layer) -> MultiHead:
 
 
 def self_attention_layer_of(layer) -> SelfAttentionLayer:
+    source_norm = [layer.source_norm] if layer.memory_size else []
     return SelfAttentionLayer(
-        norms=[norm_of(*pair) for pair in zip(layer.scales.numpy(), layer.shifts.numpy(), strict=True)],
+        norms=[norm_of(norm) for norm in (layer.own_norm, *source_norm, layer.forward_norm)],
         own=multi_head_of(layer.own),
         source=multi_head_of(layer.source) if layer.memory_size else None,
         W_1=matrix(layer.widen),
@@ -764,7 +765,7 @@ def self_attention_encoder_of(encoder) -> SelfAttentionEncoder:
         embedding=np.asarray(encoder.embedding.embeddings, np.float64),
         entry=matrix(encoder.entry) if encoder.embedding_size != encoder.units else None,
         layers=[self_attention_layer_of(block) for block in encoder.blocks],
-        norm=norm_of(encoder.scale, encoder.bias),
+        norm=norm_of(encoder.norm),
     )
 
 
@@ -795,8 +796,9 @@ def attention_of(attention, encoder: RecurrentEncoder | None = None):
     return global_attention(score_of(attention.score))
 
 
-def readout_of(layer) -> OutputLayer:
-    W_o = np.asarray(layer.output_rows if layer.tied_embedding is None else layer.tied_embedding.embeddings, np.float64)
+def readout_of(layer, embedding) -> OutputLayer:
+    """The reference's output layer of a layer's; a tied one multiplies with ``embedding``."""
+    W_o = embedding if layer.tied else np.asarray(layer.rows, np.float64)
     return OutputLayer(hidden_of(layer), W_o, np.asarray(layer.output_bias, np.float64))
 
 
@@ -822,8 +824,8 @@ def start_of(start, stack: Stack, encoder):
         case "ZeroBridge":
             return zero_states(stack)
         case "DenseBridge":
-            b_s = np.asarray(start.bias, np.float64)
-            return projected_states(stack, matrix(start.kernel), b_s, start.source, encoder)
+            b_s = np.asarray(start.dense.bias, np.float64)
+            return projected_states(stack, matrix(start.dense.kernel), b_s, start.source, encoder)
 
 
 def decoder_of(decoder, encoder):
@@ -834,16 +836,17 @@ def decoder_of(decoder, encoder):
             embedding=embedding,
             entry=matrix(decoder.entry) if embedding.shape[1] != decoder.units else None,
             layers=[self_attention_layer_of(block) for block in decoder.blocks],
-            norm=norm_of(decoder.scale, decoder.bias),
-            readout=readout_of(decoder.output_layer),
+            norm=norm_of(decoder.norm),
+            readout=readout_of(decoder.output_layer, embedding),
         )
     stack = stack_of(decoder.stack)
     start = start_of(decoder.bridge, stack, encoder)
-    attention, below = attention_of(decoder.attention, encoder), readout_of(decoder.output_layer)
+    attention, below = attention_of(decoder.attention, encoder), readout_of(decoder.output_layer, embedding)
     reads_words = decoder.stack.cells[0].input_size > 0
     if type(decoder).__name__ == "BahdanauDecoder":
         return BahdanauDecoder(embedding, reads_words, start, stack, attention, below, decoder.output_state)
-    return LuongDecoder(embedding, reads_words, start, stack, attention, below, decoder.input_feeding)
+    feeds = type(decoder).__name__ == "InputFeedingDecoder"
+    return LuongDecoder(embedding, reads_words, start, stack, attention, below, feeds)
 
 
 def weights_of(model) -> Weights:
