@@ -15,8 +15,8 @@ from nmt_keras.layers.matmul import Precision, full_precision
 class Weights(SimpleNamespace):
     """A layer's weights as tensors, under the names of the layer's attributes.
 
-    A matrix is a ``Weight``; a vector is a tensor in the layer's compute dtype; an embedding is its table; a sublayer's
-    weights are nested.
+    A matrix is a ``Weight``; a vector is a tensor in the layer's compute dtype; an embedding is its table; a layer
+    normalisation is its scale and its shift; a sublayer's weights are nested.
     """
 
 
@@ -54,6 +54,8 @@ class BaseLayer(keras.layers.Layer):
             return precision(value, self.compute_dtype) if len(value.shape) == 2 else self.cast(value)
         if isinstance(value, keras.layers.Embedding):
             return tf.convert_to_tensor(value.embeddings)
+        if isinstance(value, keras.layers.LayerNormalization):
+            return [tf.convert_to_tensor(value.gamma), tf.convert_to_tensor(value.beta)]
         if isinstance(value, BaseLayer):
             return value.read_weights(precision)
         if isinstance(value, list):

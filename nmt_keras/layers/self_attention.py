@@ -28,11 +28,20 @@ def sinusoids(positions: tf.Tensor, units: int) -> tf.Tensor:
     return tf.concat([tf.sin(angles), tf.cos(angles)], axis=-1)
 
 
+EPSILON = 1e-5
+"""Added to the variance of a layer normalisation."""
+
+
 def layer_norm(units: int, name: str) -> keras.layers.LayerNormalization:
-    """Creates a built layer normalisation with epsilon 1e-5 (Ba, Kiros, Hinton 2016)."""
-    layer = keras.layers.LayerNormalization(epsilon=1e-5, name=name)
+    """Creates a built layer normalisation (Ba, Kiros, Hinton 2016), whose weights ``normalize`` takes."""
+    layer = keras.layers.LayerNormalization(epsilon=EPSILON, name=name)
     layer.build((None, None, units))
     return layer
+
+
+def normalize(weights: list[tf.Tensor], x: tf.Tensor) -> tf.Tensor:
+    """Returns the layer normalisation of ``x`` [..., units] with its scale and shift, ``weights``: [units] each."""
+    return keras.ops.layer_normalization(x, *weights, epsilon=EPSILON)
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
@@ -161,7 +170,7 @@ class SelfAttentionLayer(BaseLayer):
         self, weights: Weights, x: tf.Tensor, mask: tf.Tensor, masks: SublayerMasks = NO_MASKS
     ) -> tf.Tensor:
         """The first sublayer: positions x [B, P, units] attend to each other where mask [B, 1 or P, P] is True."""
-        normed = self.own_norm(x)
+        normed = normalize(weights.own_norm, x)
         added, _ = self.own.attend(weights.own, normed, *self.own.pairs(weights.own, normed), mask)
         return x + apply_mask(added, masks.own)
 
@@ -178,11 +187,13 @@ class SelfAttentionLayer(BaseLayer):
         Returns:
             [B, Q, units], and the alignment [B, Q, S], the mean over heads.
         """
-        added, alignment = self.source.attend(weights.source, self.source_norm(x), *source, mask[:, tf.newaxis])
+        added, alignment = self.source.attend(
+            weights.source, normalize(weights.source_norm, x), *source, mask[:, tf.newaxis]
+        )
         return x + apply_mask(added, masks.source), alignment
 
     def feed_forward(self, weights: Weights, x: tf.Tensor, masks: SublayerMasks = NO_MASKS) -> tf.Tensor:
         """The last sublayer, position by position."""
-        hidden = tf.nn.relu(matmul(self.forward_norm(x), weights.widen, weights.widen_bias))
+        hidden = tf.nn.relu(matmul(normalize(weights.forward_norm, x), weights.widen, weights.widen_bias))
         added = matmul(hidden, weights.narrow, weights.narrow_bias)
         return x + apply_mask(added, masks.forward)

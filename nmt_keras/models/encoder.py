@@ -15,7 +15,7 @@ from nmt_keras.layers.cudnn import can_fuse, read_fused
 from nmt_keras.layers.dropout import Randomness, dropout, dropout_mask
 from nmt_keras.layers.matmul import matmul
 from nmt_keras.layers.scan import scan
-from nmt_keras.layers.self_attention import SelfAttentionLayer, draw_masks, layer_norm, sinusoids
+from nmt_keras.layers.self_attention import SelfAttentionLayer, draw_masks, layer_norm, normalize, sinusoids
 
 
 class LayerStates(NamedTuple):
@@ -275,6 +275,6 @@ class SelfAttentionEncoder(Encoder):
             masks = draw_masks(x, self.dropout, randomness, block.name)
             x = block.attend_to_own(own, x, mask[:, tf.newaxis], masks)
             x = block.feed_forward(own, x, masks)
-        values = self.norm(x)
+        values = normalize(weights.norm, x)
         values = tf.where(mask[:, :, tf.newaxis], values, tf.zeros([], values.dtype))
         return Encoding(values, mask, tf.reduce_sum(tf.cast(mask, tf.int32), axis=1))

@@ -12,7 +12,14 @@ from nmt_keras.layers.dropout import Randomness, apply_mask, dropout_mask
 from nmt_keras.layers.matmul import matmul
 from nmt_keras.layers.memory import Memory
 from nmt_keras.layers.output import OutputLayer
-from nmt_keras.layers.self_attention import SelfAttentionLayer, SublayerMasks, draw_masks, layer_norm, sinusoids
+from nmt_keras.layers.self_attention import (
+    SelfAttentionLayer,
+    SublayerMasks,
+    draw_masks,
+    layer_norm,
+    normalize,
+    sinusoids,
+)
 from nmt_keras.models.decoder import Decoder, DecoderOutput
 from nmt_keras.models.encoder import Encoding
 
@@ -109,7 +116,7 @@ class SelfAttentionDecoder(Decoder):
         all_keys, all_values = [], []
         layers = zip(self.blocks, weights.blocks, memory.keys, state.keys, state.values, x.masks, strict=True)
         for block, own, source, keys, values, masks in layers:
-            normed = block.own_norm(hidden)
+            normed = normalize(own.own_norm, hidden)
             key, value = tf.split(matmul(normed, own.own.pair_kernel), 2, axis=-1)
             keys, values = keys + here * key[:, :, tf.newaxis], values + here * value[:, :, tf.newaxis]
             hidden += apply_mask(block.own.attend_apart(own.own, normed, keys, values, seen), masks.own)
@@ -125,7 +132,8 @@ class SelfAttentionDecoder(Decoder):
         """Returns the output layer's hidden values of the normalised states, and the alignments."""
         states, alignment = results
         no_context = memory.values[..., :0]
-        return self.output_layer.hidden(weights.output_layer, self.norm(states), no_context, x.embedded), alignment
+        hidden = self.output_layer.hidden(weights.output_layer, normalize(weights.norm, states), no_context, x.embedded)
+        return hidden, alignment
 
     def _teach(self, weights: Weights, ids: tf.Tensor, memory: Memory, randomness: Randomness | None) -> DecoderOutput:
         x = self.inputs(weights, ids, randomness)

@@ -1,0 +1,68 @@
+"""The loop over time against a plain one."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensors import normal
+
+from nmt_keras.layers.scan import scan
+
+
+def running_sum(x, state):
+    return state + x["x"], {"sum": state + x["x"], "before": state}
+
+
+@pytest.mark.parametrize(
+    ("reverse", "sums", "before"),
+    [(False, [1, 11, 111, 1111], [0, 1, 11, 111]), (True, [1111, 1110, 1100, 1000], [1110, 1100, 1000, 0])],
+)
+def test_a_loop_runs_through_time_either_way_and_outputs_keep_their_positions(reverse, sums, before):
+    inputs = {"x": tf.constant([[1, 10, 100, 1000]])[:, :, tf.newaxis], "nothing": None}
+    state, outputs = scan(running_sum, inputs, tf.zeros([1, 1, 1], tf.int32), reverse=reverse)
+    assert state.numpy().tolist() == [[[1111]]]
+    assert outputs["sum"][0, :, 0].numpy().tolist() == sums
+    assert outputs["before"][0, :, 0].numpy().tolist() == before
+
+
+def affine(x, state):
+    a, _, b = x
+    state = tf.tanh(a * state + b)
+    return state, state * a
+
+
+def plain_loop(a, b, start):
+    state, outputs = start, []
+    for t in reversed(range(a.shape[1])):
+        state, output = affine((a[:, t : t + 1], None, b[:, t : t + 1]), state)
+        outputs.insert(0, output)
+    return state, tf.concat(outputs, axis=1)
+
+
+def with_gradient(loop):
+    def differentiated(*arguments):
+        with tf.GradientTape() as tape:
+            tape.watch(arguments)
+            state, outputs = loop(*arguments)
+            total = tf.reduce_sum(state) + tf.reduce_sum(outputs**2)
+        return outputs, *tape.gradient(total, arguments)
+
+    return differentiated
+
+
+SCANNED = with_gradient(lambda a, b, start: scan(affine, (a, None, b), start, reverse=True))
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        SCANNED,
+        tf.function(SCANNED, autograph=False, jit_compile=True),
+        tf.function(SCANNED, autograph=False, input_signature=[tf.TensorSpec([None, None, 7])] * 3),
+    ],
+    ids=["eager", "XLA", "graph of unknown shapes"],
+)
+@pytest.mark.parametrize("steps", [1, 5])
+def test_a_loop_and_its_gradient_equal_those_of_a_python_loop(loop, steps):
+    arguments = normal(3, steps, 7), normal(3, steps, 7, seed=3), normal(3, 1, 7, seed=4)
+    for found, wanted in zip(loop(*arguments), with_gradient(plain_loop)(*arguments), strict=True):
+        np.testing.assert_allclose(found, wanted, atol=1e-5)
