@@ -58,7 +58,7 @@ class DenseBridge(Bridge):
     def __init__(self, *, source: str, source_size: int, units: int, layers: int = 1, **options: Any) -> None:
         super().__init__(**options)
         self.source, self.source_size, self.units, self.layers = source, source_size, units, layers
-        self.dense = keras.layers.Dense(layers * units, activation="tanh", name="dense")
+        self.dense = keras.layers.Dense(layers * units, activation="tanh", dtype=self.dtype_policy, name="dense")
         self.dense.build((None, source_size))
 
     def states(self, stack: Stack, memory: Memory) -> tuple[Any, ...]:
