@@ -46,7 +46,8 @@ class Settings:
     run: Path | None = None
     """A run directory; without one an untrained model is built."""
     units: int = 256
-    """Of the untrained model: decoder, attention, readout, embedding; half as many in each direction of the encoder."""
+    """Units of the untrained model's decoder, attention, output layer and embedding; the encoder has half as many per
+    direction."""
     vocabulary: int = 8000
     """Of the untrained model: words on either side."""
     sentences: Path | None = None

@@ -5,10 +5,10 @@
     python -m benchmarks.results --list
 
 Minutes on one core stand for the papers' days on a GPU, so every recipe is trained in one small setting,
-``in_small``: what tells the systems apart (cells, order, attention, readout, reversal, dropout, text) stays as the
-paper has it. Two runs go on at a time, each in a process and on a core of its own; the minutes become a number of
-updates while the engine times its first ones, so the machine should do nothing else. Runs are kept under ``--runs``; a
-run that was stopped goes on, one that has its file is skipped.
+``in_small``. Cells, order, attention, output layer, reversal, dropout and tokenizer stay as in the paper. Two runs are
+trained at a time, each in its own process and on its own core. The first updates are timed to turn the minutes into a
+number of updates, so the machine should do nothing else. Runs are kept under ``--runs``: a stopped run is resumed, and
+one with a file is skipped.
 """
 
 from __future__ import annotations

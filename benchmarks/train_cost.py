@@ -50,7 +50,7 @@ class Settings:
 
     axes: tuple[Axis, ...] = ("corpus", "length", "width")
     steps: int = 100
-    """Updates of each process."""
+    """Updates of each process, at least 40: the first 20 are not counted."""
     repetitions: int = 3
     """Processes of each point."""
     one: tuple[str, str] | None = None
@@ -122,8 +122,8 @@ def measure(axis: str, point: int, settings: Settings) -> dict[str, Any]:
         ids = np.random.default_rng(1).integers(4, VOCABULARY, [2048, length])
         ids[:, -1] = 3
         side = TokenLists(ids.ravel(), np.full(len(ids), length))
-        shape = Bucket(length, length)
-        batches = Batches(side, side, batch_size=64, buckets=[shape], pool_size=2048, seed=1)
+        bucket = Bucket(length, length)
+        batches = Batches(side, side, batch_size=64, buckets=[bucket], pool_size=2048, seed=1)
     next(batches.iterate(Position(0, 0, 0)))
     opening = time.perf_counter() - began
     updater.rehearse(batches, lambda _: None)

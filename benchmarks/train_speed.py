@@ -57,11 +57,11 @@ class Settings:
     venv: Path | None = None
     """The environment that ``setup_peers.sh`` made; needed for peers."""
     peers: tuple[Peer, ...] = ("onmt", "joey")
-    """Whom to measure beside ours; none after a bare --peers."""
+    """Toolkits to measure beside this package; none after a bare --peers."""
     units: int = 256
     batch: int = 64
     steps: int = 200
-    """Updates of a repetition, for everybody."""
+    """Updates of a repetition, at least 60: the first 40 are not counted."""
     repeats: int = 3
     flagship: bool = False
     """Measure the recipe rnnsearch-small and its plain path, without XLA, instead of the matched model."""
