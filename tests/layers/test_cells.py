@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from reference import advance, advance_stack, cell_of, output_of, stack_of, state_of, zero_state
+from reference import advance, advance_stack, cell_of, gates_of, output_of, stack_of, state_of, zero_state
 from tensors import assert_same, normal
 from tiny import randomise
 
@@ -128,15 +128,14 @@ def peer_of(kind, cell):
     }[kind]
     peer.build((B, INPUT + D))
     p = cell_of(cell)
-    parts = PARTS[kind]
-    W, U_, C, b = (p[first : first + parts] for first in range(0, 4 * parts, parts))
-    sign = np.ones(parts * U)
+    W, U_, C, b = zip(*gates_of(p), strict=True)
+    sign = np.ones(PARTS[kind] * U)
     if kind == "gru":
         sign[:U] = -1.0  # sigma(-a) = 1 - sigma(a): Keras's update gate is the complement of Cho's
     peer.kernel.assign(np.vstack([np.vstack(W).T, np.vstack(C).T]) * sign)
     peer.recurrent_kernel.assign(np.vstack(U_).T * sign)
     biases = np.concatenate(b) * sign
-    peer.bias.assign(np.stack([biases, np.concatenate(p[-3:])]) if kind == "gru-reset-after" else biases)
+    peer.bias.assign(np.stack([biases, np.concatenate(p.d)]) if kind == "gru-reset-after" else biases)
     return peer
 
 

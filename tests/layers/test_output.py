@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from reference import readout, readout_of
+from reference import logits_of, output_layer_of
 from tiny import randomise
 
 from nmt_keras.layers.dropout import Randomness
@@ -54,7 +54,7 @@ def test_logits_are_the_paper_s(layer):
     assert found.shape == (2, 3, V)
     for b in range(2):
         for t in range(3):
-            wanted = readout(readout_of(layer), state[b, t], context[b, t], embedded[b, t])
+            wanted = logits_of(output_layer_of(layer), state[b, t], context[b, t], embedded[b, t])
             np.testing.assert_allclose(found[b, t], wanted, atol=2e-5)
 
 
