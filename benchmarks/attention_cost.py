@@ -10,14 +10,15 @@ gradient to the annotations, S of them, too, which training with input feeding t
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import tensorflow as tf
+import tyro
 
 from benchmarks.machine import machine
 from nmt_keras.layers.attention import Attention, GlobalAttention
@@ -64,19 +65,25 @@ def milliseconds(attention: Attention, length: int, runs: int, what: str) -> flo
     return 1e3 * float(np.median(seconds))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--lengths", type=int, nargs="+", default=[50, 100, 200, 400, 800])
-    parser.add_argument("--runs", type=int, default=50)
-    arguments = parser.parse_args()
+@dataclass(frozen=True)
+class Settings:
+    """What to measure."""
+
+    lengths: tuple[int, ...] = (50, 100, 200, 400, 800)
+    """Source lengths in tokens, ascending."""
+    runs: int = 50
+    """Steps of each combination, of which the median is reported."""
+
+
+def main(settings: Settings) -> None:
+    """Measures, and prints the result."""
     before, found = machine(), {}
     for name, make in KINDS.items():
         attention = make()
         for what in ("context", "alignment", "memory"):
-            costs = {
-                length: round(milliseconds(attention, length, arguments.runs, what), 3) for length in arguments.lengths
-            }
-            ratio = round(costs[arguments.lengths[-1]] / costs[arguments.lengths[0]], 2)
+            lengths = settings.lengths
+            costs = {length: round(milliseconds(attention, length, settings.runs, what), 3) for length in lengths}
+            ratio = round(costs[lengths[-1]] / costs[lengths[0]], 2)
             found[f"{name}, {what}"] = {"ms": costs, "ratio": ratio}
     command = " ".join(["python -m benchmarks.attention_cost", *sys.argv[1:]])
     sizes = {"sentences": SENTENCES, "units": UNITS, "window": WINDOW}
@@ -84,4 +91,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(tyro.cli(Settings, description=__doc__))

@@ -23,14 +23,18 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tyro
 
 from benchmarks.machine import machine
 from nmt_keras.cli.quiet import import_tensorflow
 from nmt_keras.cli.translate import Translate
+
+if TYPE_CHECKING:
+    from nmt_keras.translation.model_translator import ModelTranslator
 
 LINES = 1000  # of the built-in sample, unless a file of sentences is given
 
@@ -42,7 +46,8 @@ class Settings:
     run: Path | None = None
     """A run directory; without one an untrained model is built."""
     units: int = 256
-    """Of the untrained model: decoder, attention, readout, embedding; half as many in each direction of the encoder."""
+    """Units of the untrained model's decoder, attention, output layer and embedding; the encoder has half as many per
+    direction."""
     vocabulary: int = 8000
     """Of the untrained model: words on either side."""
     sentences: Path | None = None
@@ -71,9 +76,13 @@ def main(settings: Settings) -> None:
         print(json.dumps(singly(settings.version, json.load(sys.stdin), settings.repeats)))
         return
     import_tensorflow(Translate.threads)
+    from nmt_keras.models.seq2seq import Seq2Seq
+
     before = machine()
     sentences = read_sentences(settings)
     translator = load_run(settings.run) if settings.run else untrained(settings, sentences)
+    network = translator.model
+    assert isinstance(network, Seq2Seq)
     results = []
     for width in settings.beams:
         search = replace(translator.search, beam_size=width, n_best=None, temperature=0.0, top_k=None, top_p=1.0)
@@ -82,9 +91,9 @@ def main(settings: Settings) -> None:
             results.append({"beam": width, "shortlist": size, **measure(searching, sentences, settings)})
     model = {
         "run": str(settings.run) if settings.run else None,
-        "decoder_units": translator.model.config.decoder.units,
+        "decoder_units": network.config.decoder.units,
         "target_vocabulary": translator.target_tokenizer.vocabulary_size,
-        "parameters": sum(variable.shape.num_elements() for variable in translator.model.trainable_variables),
+        "parameters": sum(variable.shape.num_elements() for variable in network.trainable_variables),
         "lengths": "the model's own" if settings.run else "untrained: cut at source tokens + 1",
     }
     command = " ".join(["python -m benchmarks.decode_speed", *sys.argv[1:]])
@@ -101,14 +110,14 @@ def read_sentences(settings: Settings) -> list[str]:
     return [spanish for _, spanish in sample_pairs()[:LINES]]
 
 
-def load_run(folder: Path) -> Any:
-    """A run's best model."""
+def load_run(folder: Path) -> ModelTranslator:
+    """Loads a run's best model."""
     from nmt_keras.runs import Run
 
     return Run(folder).translator()
 
 
-def untrained(settings: Settings, sentences: Sequence[str]) -> Any:
+def untrained(settings: Settings, sentences: Sequence[str]) -> ModelTranslator:
     """A model with random weights, over the sentences' own words and as many invented ones as make the vocabulary."""
     import numpy as np
     import tensorflow as tf
@@ -156,7 +165,7 @@ def untrained(settings: Settings, sentences: Sequence[str]) -> Any:
     return CutTranslator(text, text, build_model(sizes, size, size), SearchConfig(), shortlist=shortlist)
 
 
-def measure(translator: Any, sentences: Sequence[str], settings: Settings) -> dict[str, Any]:
+def measure(translator: ModelTranslator, sentences: Sequence[str], settings: Settings) -> dict[str, Any]:
     """Sentences per second in batches, and milliseconds of a sentence alone."""
     found = translator.translate(sentences, settings.batch_size)
     rates = [
@@ -191,7 +200,7 @@ def seconds(action: Callable[[], Any]) -> float:
     return time.perf_counter() - began
 
 
-def alone(translator: Any, sentences: Sequence[str], settings: Settings) -> list[list[float]]:
+def alone(translator: ModelTranslator, sentences: Sequence[str], settings: Settings) -> list[list[float]]:
     """Milliseconds of each sentence translated alone by the exported model, once for every repetition.
 
     In a process of its own: batches have one thread each, as the command line gives them, a server's request has all.
@@ -217,10 +226,7 @@ def singly(version: Path, sentences: Sequence[str], repeats: int) -> list[list[f
     signature = loaded.signature_def["serving_default"]
     feed, fetches = signature.inputs["text"].name, [output.name for output in signature.outputs.values()]
     run = session.make_callable(fetches, [feed])
-    return [
-        [1000.0 * seconds(lambda sentence=sentence: run([sentence])) for sentence in sentences]
-        for _ in range(repeats + 1)
-    ][1:]
+    return [[1000.0 * seconds(partial(run, [sentence])) for sentence in sentences] for _ in range(repeats + 1)][1:]
 
 
 def load(version: Path) -> tuple[Any, Any]:
@@ -232,7 +238,7 @@ def load(version: Path) -> tuple[Any, Any]:
         return session, tf.compat.v1.saved_model.load(session, ["serve"], str(version))
 
 
-def exported(translator: Any) -> dict[str, dict[str, float]]:
+def exported(translator: ModelTranslator) -> dict[str, dict[str, float]]:
     """Bytes of an export, and seconds to make and to load it, with whole and with half weights."""
     from nmt_keras.config import ExportConfig
     from nmt_keras.export import export

@@ -4,8 +4,8 @@
     python -m benchmarks.demo --corpus spa-eng.zip > docs/measured/demo-spa-eng.json
     python -m benchmarks.demo --corpus sample > docs/measured/demo-sample.json
 
-Prints JSON: scores of the test part, updates, rate, shapes and seconds of compiling, minutes of training and of the
-whole command, its peak memory. What the demo itself says goes to standard error.
+Prints JSON: scores of the test part, updates, rate, length buckets and seconds of compilation, minutes of training and
+of the whole command, its peak memory. The demo's own output goes to standard error.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ import shlex
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import tyro
@@ -37,6 +37,11 @@ import tyro
 from benchmarks.machine import machine
 from benchmarks.results import in_small
 from nmt_keras.cli.memory import keep_memory
+from nmt_keras.config import Recipe
+
+if TYPE_CHECKING:
+    from nmt_keras.corpus.batches import Batch
+    from nmt_keras.models.seq2seq import Seq2Seq
 
 TOKENS = 9
 """Largest length of either side, END included."""
@@ -87,7 +92,7 @@ class Corpus(NamedTuple):
         """The pairs ``rows``."""
         return self._replace(source=self.source[rows], target=self.target[rows])
 
-    def batch(self, random: np.random.Generator, size: int) -> Any:
+    def batch(self, random: np.random.Generator, size: int) -> Batch:
         """``size`` pairs drawn at random."""
         from nmt_keras.corpus.batches import Batch
 
@@ -148,7 +153,7 @@ def read_corpus(path: str) -> Corpus:
     return Corpus(source, target, (sides[0][1], sides[1][1]))
 
 
-def recipe_of(settings: Settings, variant: str, window: int = 3) -> Any:
+def recipe_of(settings: Settings, variant: str, window: int = 3) -> Recipe:
     """The ladder's small recipe without dropout and smoothing."""
     from nmt_keras.recipes import find_recipe
 
@@ -299,7 +304,7 @@ def alter(attention: Any, variant: str) -> None:
         attention.prefer = normalised
 
 
-def measure(model: Any, corpus: Corpus) -> dict[str, float]:
+def measure(model: Seq2Seq, corpus: Corpus) -> dict[str, float]:
     """Cross-entropy in nats per token under teacher forcing, and statistics of p_t over all target tokens."""
     import tensorflow as tf
 

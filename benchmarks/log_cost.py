@@ -18,7 +18,7 @@ import os
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -47,7 +47,7 @@ def main(settings: Settings) -> None:
     """Measures, and prints the result."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     before = machine()
-    spent: Counter[str] = Counter()
+    spent: defaultdict[str, float] = defaultdict(float)
     with tempfile.TemporaryDirectory() as folder, timed(spent):
         train(Path(folder), settings)
     seconds = spent.pop("updates")
@@ -73,7 +73,7 @@ def train(folder: Path, settings: Settings) -> None:
 
 
 @contextlib.contextmanager
-def timed(spent: Counter[str]) -> Iterator[None]:
+def timed(spent: defaultdict[str, float]) -> Iterator[None]:
     """Adds up the seconds of updates, and of everything that tells of them, by name, in ``spent``."""
     from nmt_keras.cli.console import Console
     from nmt_keras.training.log import Log, LogInterval

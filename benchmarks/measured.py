@@ -54,7 +54,7 @@ def train_speed(found: Result) -> list[str]:
     }
     shapes = next(iter(found["runs"].values()))[0]["shapes"]
     told = ", ".join(f"{seconds} s ({name})" for name, seconds in compiling.items())
-    return [*lines, "", f"Compiling {shapes} batch shapes took {told} beforehand."]
+    return [*lines, "", f"Compilation for {shapes} length buckets, which is not counted, took {told}."]
 
 
 def train_cost(found: Result) -> list[str]:
@@ -105,7 +105,7 @@ def demo(found: Result) -> list[str]:
         "target tokens per second, median of the log's rows; padding": (
             f"{found['tokens_per_s']:,}; {found['padding']:.0%}"
         ),
-        "batch shapes traced, seconds compiling": f"{found['shapes']}, {found['compile_s']:.0f}",
+        "length buckets, seconds of compilation": f"{found['shapes']}, {found['compile_s']:.0f}",
         "peak memory of the process": f"{found['peak_megabytes']:,} MB",
         "training / whole command, without installing": f"{seconds:.1f} min / {found['command_minutes']:.1f} min",
     }
@@ -234,7 +234,7 @@ def _swap(found: Result) -> list[str]:
         f"{found['requests']:,} requests of {found['clients']} clients in {found['seconds']:.0f} s, "
         f"{len(found['versions']) - 1} versions published meanwhile: {sum(found['failures'].values())} failed. Memory: "
         f"{found['megabytes_before_first_publication']} MB before the first publication, "
-        f"{found['megabytes_at_the_end']} MB in the last tenth, {found['megabytes_at_most']} MB at the most."
+        f"{found['megabytes_at_the_end']} MB in the last tenth, {found['megabytes_at_most']} MB at most."
         + _broken(found)
     ]
 

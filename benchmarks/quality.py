@@ -41,7 +41,7 @@ PLANS: dict[str, dict[str, Any]] = {
         "train.precision": "bfloat16",
         "train.learning-rate": 0.003,
         "train.batch-size": 128,
-        "train.length_buckets": 12,
+        "train.length-buckets": 12,
         "model.embedding-size": 256,
         "model.encoder.units": 256,
         "model.attention.units": 256,

@@ -5,10 +5,10 @@
     python -m benchmarks.results --list
 
 Minutes on one core stand for the papers' days on a GPU, so every recipe is trained in one small setting,
-``in_small``: what tells the systems apart (cells, order, attention, readout, reversal, dropout, text) stays as the
-paper has it. Two runs go on at a time, each in a process and on a core of its own; the minutes become a number of
-updates while the engine times its first ones, so the machine should do nothing else. Runs are kept under ``--runs``; a
-run that was stopped goes on, one that has its file is skipped.
+``in_small``. Cells, order, attention, output layer, reversal, dropout and tokenizer stay as in the paper. Two runs are
+trained at a time, each in its own process and on its own core. The first updates are timed to turn the minutes into a
+number of updates, so the machine should do nothing else. Runs are kept under ``--runs``: a stopped run is resumed, and
+one with a file is skipped.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from datetime import date
 from importlib.metadata import version
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,6 +36,9 @@ from benchmarks.machine import processor
 from nmt_keras.config import Recipe
 from nmt_keras.corpus import Pair, SplitCorpus, read_pairs, shuffle_pairs, split_pairs
 from nmt_keras.recipes import find_recipe
+
+if TYPE_CHECKING:
+    from nmt_keras.translation.model_translator import ModelTranslator
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 MINUTES = 7.5
@@ -245,12 +248,12 @@ def combined(system: Combined, corpus: SplitCorpus, runs: Path) -> dict[str, Any
     first = runs / system.runs[0]
     if system.replaces_unknown and not (first / "lexicon.tsv").exists():
         nmt_keras.runs.Run(first).learn_lexicon(corpus.train)
-    translator: Any = nmt_keras.load(*(runs / name for name in system.runs))
+    translator = nmt_keras.load(*(runs / name for name in system.runs))
     translator = translator.with_search(replace(translator.search, replaces_unknown=system.replaces_unknown))
     return {"runs": system.runs, **scores(system.name, translator, corpus.test)}
 
 
-def scores(name: str, translator: Any, pairs: Sequence[Pair]) -> dict[str, Any]:
+def scores(name: str, translator: ModelTranslator, pairs: Sequence[Pair]) -> dict[str, Any]:
     """What any translator scores on ``pairs``."""
     from nmt_keras.evaluation.report import evaluate
 
@@ -269,7 +272,7 @@ def scores(name: str, translator: Any, pairs: Sequence[Pair]) -> dict[str, Any]:
     }
 
 
-def by_length(translator: Any, corpus: SplitCorpus) -> dict[str, Any]:
+def by_length(translator: ModelTranslator, corpus: SplitCorpus) -> dict[str, Any]:
     """What table 1 and figures 2 and 3 of Bahdanau et al. need of a model, found by beam search."""
     from nmt_keras.evaluation.metrics import bleu, bootstrap, length_bins
 
@@ -305,7 +308,7 @@ def by_length(translator: Any, corpus: SplitCorpus) -> dict[str, Any]:
     return {"beam": str(beam.search), "table": table, "by_length": bins, "alignments": shown}
 
 
-def has_unknown(translator: Any, pair: Pair) -> bool:
+def has_unknown(translator: ModelTranslator, pair: Pair) -> bool:
     """Whether a word of either side is outside its vocabulary."""
     import tensorflow as tf
 
@@ -368,7 +371,8 @@ def main() -> None:
     parser.add_argument("--core", type=int, help="the core to run on, one run after the other; what --at-once starts")
     parser.add_argument("--list", action="store_true", help="name the runs, and say which are done")
     arguments = parser.parse_args()
-    known = {system.name: system for system in (*all_runs(), *COMBINED)}
+    systems: list[Run | Combined] = [*all_runs(), *COMBINED]
+    known = {system.name: system for system in systems}
     if strange := [name for name in arguments.only or () if name not in known]:
         parser.error(f"--only: expected names of runs (see --list), received {', '.join(strange)}")
     wanted = [system for name, system in known.items() if not arguments.only or name in arguments.only]

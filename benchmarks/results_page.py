@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.results import BEAM, COMBINED, MINUTES, RESULTS, VOCABULARY, WINDOW, all_runs
+from benchmarks.results import BEAM, COMBINED, MINUTES, RESULTS, VOCABULARY, WINDOW, Combined, Run, all_runs
 from nmt_keras.plotting import Panel, alignment_grid, bleu_by_length, save_figure
 
 Result = Mapping[str, Any]
@@ -76,7 +76,8 @@ def every_system(found: Mapping[str, Result]) -> list[str]:
         "| run | BLEU | chrF | loss | exact, % | parameters | updates | minutes |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for run in (*all_runs(), *COMBINED):
+    systems: list[Run | Combined] = [*all_runs(), *COMBINED]
+    for run in systems:
         if one := found.get(run.name):
             trained = f"{one['steps']:,} | {one['minutes']:.1f}" if "steps" in one else "of finished runs |"
             lines.append(

@@ -50,7 +50,7 @@ class Settings:
 
     axes: tuple[Axis, ...] = ("corpus", "length", "width")
     steps: int = 100
-    """Updates of each process."""
+    """Updates of each process, at least 40: the first 20 are not counted."""
     repetitions: int = 3
     """Processes of each point."""
     one: tuple[str, str] | None = None
@@ -62,12 +62,11 @@ class Settings:
 def main(settings: Settings) -> None:
     """Measures, and prints the result."""
     if settings.one:
-        axis, point = settings.one
-        print(json.dumps(measure(axis, int(point), settings)))
+        print(json.dumps(measure(settings.one[0], int(settings.one[1]), settings)))
         return
     before = machine()
     found: dict[str, dict[int, Any]] = {}
-    runs: dict[tuple[str, int], list[dict[str, float]]] = {}
+    runs: dict[tuple[Axis, int], list[dict[str, float]]] = {}
     with tempfile.TemporaryDirectory() as folder:
         if "corpus" in settings.axes:
             write_corpora(Path(folder))
@@ -114,17 +113,17 @@ def measure(axis: str, point: int, settings: Settings) -> dict[str, Any]:
     if axis == "corpus":
         forget(settings.folder / str(point))
     began = time.perf_counter()
-    batches: Any
+    batches: Batches | ShardedBatches
     if axis == "corpus":
         corpus = PreparedCorpus(settings.folder / str(point))
-        batches = ShardedBatches(corpus, length_buckets=2, batch_size=64, pool_size=recipe.train.pool_size, seed=1)
+        batches = ShardedBatches(corpus, buckets=2, batch_size=64, pool_size=recipe.train.pool_size, seed=1)
     else:
         length = point if axis == "length" else 12
         ids = np.random.default_rng(1).integers(4, VOCABULARY, [2048, length])
         ids[:, -1] = 3
         side = TokenLists(ids.ravel(), np.full(len(ids), length))
-        shape = Bucket(length, length)
-        batches = Batches(side, side, batch_size=64, buckets=[shape], pool_size=2048, seed=1)
+        bucket = Bucket(length, length)
+        batches = Batches(side, side, batch_size=64, buckets=[bucket], pool_size=2048, seed=1)
     next(batches.iterate(Position(0, 0, 0)))
     opening = time.perf_counter() - began
     updater.rehearse(batches, lambda _: None)

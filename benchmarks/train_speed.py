@@ -26,13 +26,18 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import tyro
 
 from benchmarks.machine import machine
 from nmt_keras.cli.memory import keep_memory
 from nmt_keras.config import END, UNK, AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig, Recipe, TrainConfig
+
+if TYPE_CHECKING:
+    from nmt_keras.corpus.batches import Batches, TokenLists
+    from nmt_keras.corpus.shards import ShardedBatches
+    from nmt_keras.training.step import Updater
 
 WORDS = 5_000
 INTERVAL = 20
@@ -52,11 +57,11 @@ class Settings:
     venv: Path | None = None
     """The environment that ``setup_peers.sh`` made; needed for peers."""
     peers: tuple[Peer, ...] = ("onmt", "joey")
-    """Whom to measure beside ours; none after a bare --peers."""
+    """Toolkits to measure beside this package; none after a bare --peers."""
     units: int = 256
     batch: int = 64
     steps: int = 200
-    """Updates of a repetition, for everybody."""
+    """Updates of a repetition, at least 60: the first 40 are not counted."""
     repeats: int = 3
     flagship: bool = False
     """Measure the recipe rnnsearch-small and its plain path, without XLA, instead of the matched model."""
@@ -69,15 +74,16 @@ def main(settings: Settings) -> None:
     if settings.only:
         print(json.dumps(measure(settings)))
         return
-    ours, others = ("matched", "matched-bfloat16"), tuple(settings.peers)
+    ours: tuple[Own, ...] = ("matched", "matched-bfloat16")
+    others: tuple[Own | Peer, ...] = settings.peers
     if settings.flagship:
         ours, others = ("flagship", "flagship-bfloat16"), ("plain", *others)
     found: dict[str, list[dict[str, Any]]] = {}
     before = machine()
     for _ in range(settings.repeats):
         for name in (*ours, *others):
-            command = peer_command if name in settings.peers else own_command
-            found.setdefault(name, []).append(in_a_process(command(settings, name)))
+            command = peer_command(settings, name) if name in settings.peers else own_command(settings, name)
+            found.setdefault(name, []).append(in_a_process(command))
     rates = {name: statistics.median(each["target_tokens_per_s"] for each in runs) for name, runs in found.items()}
     ratios = {name: {other: round(rates[name] / rates[other], 2) for other in others} for name in ours}
     typed = " ".join(["python -m benchmarks.train_speed", *sys.argv[1:]])
@@ -101,7 +107,7 @@ def own_command(settings: Settings, name: str) -> list[str]:
     return [sys.executable, "-m", "benchmarks.train_speed", *given, "--only", name]
 
 
-def peer_command(settings: Settings, peer: Peer) -> list[str]:
+def peer_command(settings: Settings, peer: str) -> list[str]:
     """How a repetition of a peer's is started."""
     if settings.venv is None:
         raise SystemExit("train_speed: expected --venv, the peers' environment, or a bare --peers for ours alone.")
@@ -178,7 +184,7 @@ def measure(settings: Settings) -> dict[str, Any]:
     }
 
 
-def read_batches(work: Path, recipe: Recipe) -> tuple[Any, tuple[int, int]]:
+def read_batches(work: Path, recipe: Recipe) -> tuple[Batches, tuple[int, int]]:
     """The training part as words, as the peers read it, in batches; and the sizes of the vocabularies."""
     from nmt_keras.corpus.batches import Batches, choose_buckets
 
@@ -197,7 +203,7 @@ def read_batches(work: Path, recipe: Recipe) -> tuple[Any, tuple[int, int]]:
     return batches, (sides[0][1], sides[1][1])
 
 
-def encoded(path: Path) -> tuple[Any, int]:
+def encoded(path: Path) -> tuple[TokenLists, int]:
     """A file's lines as ids of its most frequent words, and the size of that vocabulary."""
     import numpy as np
 
@@ -210,7 +216,7 @@ def encoded(path: Path) -> tuple[Any, int]:
     return TokenLists(np.array(flat), np.array([len(line) + 1 for line in lines])), END + 1 + len(ids)
 
 
-def rates(updater: Any, batches: Any, steps: int) -> list[float]:
+def rates(updater: Updater, batches: Batches | ShardedBatches, steps: int) -> list[float]:
     """Target tokens per second of every ``INTERVAL`` updates."""
     import numpy as np
 

@@ -60,7 +60,7 @@ def products(settings: Settings) -> float:
     """Floating-point operations of the products that one target token costs, forward and backward."""
     units, half, embedding = settings.units, settings.units // 2, 256
     encoder = 2 * 3 * half * (embedding + half) + units * units  # both directions; keys
-    decoder = 3 * units * (embedding + 2 * units) + units * units + 2 * units * units  # cell, query, readout
+    decoder = 3 * units * (embedding + 2 * units) + units * units + 2 * units * units  # cell, query, output layer
     attention = 2 * TOKENS * units  # energies and context
     return 3.0 * 2.0 * (encoder + decoder + attention + units * VOCABULARY)
 
@@ -128,14 +128,14 @@ def measure(settings: Settings) -> dict[str, float]:
         return compiled
 
     encoder, decoder = ([v.value for v in part.trainable_variables] for part in (model.encoder, model.decoder))
-    readout = [v.value for v in model.decoder.output_layer.trainable_variables]
+    output_weights = [v.value for v in model.decoder.output_layer.trainable_variables]
     arguments = (source, target, None), tf.constant(0), None, updater.health.scale
     gradients, _ = updater.differentiate(*arguments)
     rest = gradients, tf.constant(0.0), tf.constant(1.0), tf.constant(0.0)
     parts: dict[str, Callable[[], Any]] = {
         "encoder": pass_of(lambda: encoding().values, encoder),
         "decoder's loop": pass_of(decoding, decoder),
-        "softmax and loss": pass_of(loss, [hidden, *readout]),
+        "softmax and loss": pass_of(loss, [hidden, *output_weights]),
         "forward and backward pass as a whole": lambda: updater.differentiate(*arguments),
         "norm, clipping, Adam": lambda: updater.apply(*rest),
     }

@@ -1,8 +1,9 @@
-"""A model of two matrices, which is traced in no time, and runs of the training loop with it."""
+"""A model of two matrices, traced in a moment, and runs of the training loop with it."""
 
 import os
 import signal
-from typing import NamedTuple
+from collections import namedtuple
+from dataclasses import replace
 
 import keras
 import numpy as np
@@ -14,13 +15,10 @@ from nmt_keras.layers.dropout import dropout
 from nmt_keras.training import train
 
 PAD, START, END = 0, 2, 3
-
-
 V, STEPS = 11, 20
 
 
-class Logits(NamedTuple):
-    logits: tf.Tensor
+Logits = namedtuple("Logits", "logits")
 
 
 class Bigram(keras.Model):
@@ -41,33 +39,32 @@ class Bigram(keras.Model):
 
 
 def config(**fields):
-    chosen = {
-        "steps": STEPS,
-        "minutes": None,
-        "batch_size": 4,
-        "learning_rate": 0.05,
-        "warmup_steps": 2,
-        "log_every": 3,
-        "validations": 4,
-        "xla": False,
-    }
-    return TrainConfig(**{**chosen, **fields})
+    """A few updates of a few sentences, with ``fields`` replaced."""
+    short = TrainConfig(
+        steps=STEPS,
+        minutes=None,
+        batch_size=4,
+        learning_rate=0.05,
+        warmup_steps=2,
+        log_every=3,
+        validations=4,
+        xla=False,
+    )
+    return replace(short, **fields)
 
 
 def random_batches():
     """30 pairs of 2 to 6 tokens."""
     random = np.random.default_rng(1)
     sides = []
-    for _ in range(2):
-        lengths = random.integers(2, 7, 30)
-        sentences = [[*random.integers(4, V, n - 1), END] for n in lengths]
-        sides.append(TokenLists(np.concatenate(sentences), lengths))
+    for lengths in (random.integers(2, 7, 30) for _ in range(2)):
+        sides.append(TokenLists(np.concatenate([[*random.integers(4, V, n - 1), END] for n in lengths]), lengths))
     buckets = choose_buckets(sides[0].lengths, sides[1].lengths, 1)  # each one more is traced in each run
     return Batches(*sides, batch_size=4, buckets=buckets, pool_size=13, seed=1)
 
 
 class Run:
-    """One call of ``train``, and what it told."""
+    """One call of ``train``, with its reports and validations."""
 
     def __init__(self, batches, folder, settings=None, at=None, losses=(3.0,), model=None):
         keras.utils.set_random_seed(5)
@@ -106,7 +103,7 @@ def interrupt():
 
 
 class Fragile(Bigram):
-    """A Bigram whose logits can be spoilt, as those of a batch that overflows are."""
+    """A Bigram whose logits can be made infinite, as those of a batch that overflows."""
 
     def __init__(self, rate=0.3):
         super().__init__(rate=rate)

@@ -25,9 +25,6 @@ from unittest import mock
 WATCHED = ("fsync", "replace", "rename", "unlink", "remove", "mkdir", "rmdir")
 """Functions of ``os`` before and after which the power may fail."""
 
-Names = dict[str, int]
-"""The entries of a folder: inode numbers by name."""
-
 Change = tuple[int, str]
 """An entry of a folder that was added, replaced or removed: the folder's inode number, and the name."""
 
@@ -43,30 +40,30 @@ class Cut(NamedTuple):
 
 
 class Disk:
-    """What lies in a folder now (``live``) and what has reached the disk (``kept``), by inode number."""
+    """What a folder holds now (``live``) and what has reached the disk (``kept``), by inode number.
+
+    A file is its content, a folder the inode numbers of its entries by name.
+    """
 
     def __init__(self, root: Path, stack: ExitStack):
         self.root, self._stack = root, stack
-        self.live: dict[int, bytes | Names] = {}
-        self.read()
+        self.live: dict[int, bytes | dict[str, int]] = {}
+        self.read(root)
         self.kept = dict(self.live)
 
-    def read(self) -> None:
-        """Reads the folder."""
-        self._read(self.root)
-
-    def _read(self, path: Path) -> int:
+    def read(self, path: Path) -> int:
+        """Reads a file or folder and returns its inode number."""
         number = path.stat().st_ino
         if number not in self.live:  # an open descriptor keeps the system from using the inode number again
             self._stack.callback(os.close, os.open(path, os.O_RDONLY))
         if path.is_dir():
-            self.live[number] = {child.name: self._read(child) for child in path.iterdir()}
+            self.live[number] = {child.name: self.read(child) for child in path.iterdir()}
         else:
             self.live[number] = path.read_bytes()
         return number
 
     def sync(self, descriptor: int) -> None:
-        """Takes note of an fsync."""
+        """Records an fsync."""
         number = os.fstat(descriptor).st_ino
         if number in self.live:
             self.kept[number] = self.live[number]
@@ -76,7 +73,12 @@ class Disk:
         changed = [number for number, live in self.live.items() if live != self.kept.get(number, b"")]
         one_torn = [{number: _torn} for number in changed if isinstance(self.live[number], bytes)]
         for names in self._kept_changes():
-            for content in (dict.fromkeys(changed, _lost), dict.fromkeys(changed, _torn), {}, *one_torn):
+            for content in (
+                dict.fromkeys(changed, lambda kept, live: kept),
+                dict.fromkeys(changed, _torn),
+                {},
+                *one_torn,
+            ):
                 tree: Tree = {}
                 self._build(self.root.stat().st_ino, "", tree, names, content)
                 yield tree
@@ -108,17 +110,13 @@ class Disk:
                 self._build(child, f"{path}/{name}", tree, names, content)
 
 
-def _lost(kept: bytes, live: bytes) -> bytes:
-    return kept
-
-
 def _torn(kept: bytes, live: bytes) -> bytes:
-    whole = len(kept) if live.startswith(kept) else 0  # what was appended is torn, what was rewritten is, too
+    whole = len(kept) if live.startswith(kept) else 0  # an appended file loses a part of the new bytes alone
     return live[: (whole + len(live)) // 2]
 
 
 def power_cuts(folder: Path, work: Callable[[], object], into: Path) -> Iterator[Cut]:
-    """Does ``work`` in ``folder`` and yields every different folder that a power cut during or after it may leave.
+    """Runs ``work`` in ``folder`` and yields each distinct folder that a power cut during or after it can leave.
 
     Args:
         folder: exists; what it holds before is on the disk.
@@ -130,7 +128,7 @@ def power_cuts(folder: Path, work: Callable[[], object], into: Path) -> Iterator
         disk = Disk(folder, stack)
 
         def look(done: bool = False) -> None:
-            disk.read()
+            disk.read(folder)
             for tree in disk.trees():
                 key = tuple(sorted(tree.items()))
                 found[key] = found.get(key, False) or done
@@ -139,7 +137,7 @@ def power_cuts(folder: Path, work: Callable[[], object], into: Path) -> Iterator
             def call(*arguments, **options):
                 look()
                 answer = function(*arguments, **options)
-                disk.read()
+                disk.read(folder)
                 if function is fsync:
                     disk.sync(arguments[0])
                 look()

@@ -1,11 +1,10 @@
 """The papers' equations in plain NumPy, one sentence and one position at a time, in float64.
 
-Nothing here knows about batches, padding or masks: a sentence is a list of token ids, so that whatever a layer does
-about padding is compared with sentences that have none. Names are the papers' symbols, matrices act on column vectors
-as there: Bahdanau, Cho, Bengio 2014, appendix A, where nothing else is said; Cho et al. 2014 for the gated unit and
-cs224d, lecture 9, for the other one; Gers et al. 2000 for the LSTM; Luong, Pham, Manning 2015; Vaswani et al. 2017;
-Kingma, Ba 2015 for Adam; Zeiler 2012 for Adadelta.
-The last section says which variable of a layer is which symbol.
+Nothing here handles batches, padding or masks: a sentence is a list of token ids. Tests compare padded batches with it.
+Names are the papers' symbols and matrices act on column vectors, as in Bahdanau, Cho, Bengio 2014, appendix A, unless
+another paper is named: Cho et al. 2014 for the gated unit and cs224d, lecture 9, for its other convention; Gers et al.
+2000 for the LSTM; Luong, Pham, Manning 2015; Vaswani et al. 2017; Kingma, Ba 2015 for Adam; Zeiler 2012 for Adadelta.
+The last section maps the variables of a layer to these symbols.
 """
 
 from __future__ import annotations
@@ -27,108 +26,72 @@ def softmax(e):
     return powers / powers.sum()
 
 
-# Cells. Each takes p, x_t, the last state, a context c_t (of width 0 where there is none) and a mask ``keep`` on the
-# last state wherever a matrix reads it.
+# Cells. Each takes p, x_t, the last state, a context c_t (of width 0 without attention) and a mask ``keep`` on the last
+# state wherever a matrix reads it.
 
 
-class TanhRNN(NamedTuple):
+class Gate(NamedTuple):
+    """The weights of one gate, or of a proposed state."""
+
     W: np.ndarray
     U: np.ndarray
     C: np.ndarray
     b: np.ndarray
+
+    def __call__(self, x, s, c):
+        """W x + U s + C c + b."""
+        return self.W @ x + self.U @ s + self.C @ c + self.b
+
+
+class TanhRNN(Gate):
+    """The weights of a plain recurrent unit."""
 
 
 def tanh_rnn(p: TanhRNN, x, s, c, keep=1.0):
-    """s_t of the plain recurrent unit, unit by unit."""
-    return np.array([np.tanh(p.W[u] @ x + p.U[u] @ (keep * s) + p.C[u] @ c + p.b[u]) for u in range(len(s))])
+    """s_t of the plain recurrent unit."""
+    return np.tanh(p(x, keep * s, c))
 
 
 class GRU(NamedTuple):
-    W_z: np.ndarray
-    W_r: np.ndarray
-    W: np.ndarray
-    U_z: np.ndarray
-    U_r: np.ndarray
-    U: np.ndarray
-    C_z: np.ndarray
-    C_r: np.ndarray
-    C: np.ndarray
-    b_z: np.ndarray
-    b_r: np.ndarray
-    b: np.ndarray
+    z: Gate
+    r: Gate
+    proposed: Gate
 
 
 def gru(p: GRU, x, s, c, keep=1.0):
-    """s_t of Cho et al. 2014 from x_t, s_{t-1} and c_t, unit by unit: the reset gate acts before U."""
-    seen = keep * s
-    z, r, proposed = np.zeros_like(s), np.zeros_like(s), np.zeros_like(s)
-    for u in range(len(s)):
-        z[u] = sigma(p.W_z[u] @ x + p.U_z[u] @ seen + p.C_z[u] @ c + p.b_z[u])
-        r[u] = sigma(p.W_r[u] @ x + p.U_r[u] @ seen + p.C_r[u] @ c + p.b_r[u])
-    for u in range(len(s)):
-        proposed[u] = np.tanh(p.W[u] @ x + p.U[u] @ (r * seen) + p.C[u] @ c + p.b[u])
-    return (1.0 - z) * s + z * proposed
+    """s_t of Cho et al. 2014 from x_t, s_{t-1} and c_t: the reset gate acts before U."""
+    z, r = (sigma(gate(x, keep * s, c)) for gate in (p.z, p.r))
+    return (1.0 - z) * s + z * np.tanh(p.proposed(x, r * keep * s, c))
 
 
 class ResetAfterGRU(NamedTuple):
-    W_z: np.ndarray
-    W_r: np.ndarray
-    W: np.ndarray
-    U_z: np.ndarray
-    U_r: np.ndarray
-    U: np.ndarray
-    C_z: np.ndarray
-    C_r: np.ndarray
-    C: np.ndarray
-    b_z: np.ndarray
-    b_r: np.ndarray
-    b: np.ndarray
-    d_z: np.ndarray  # cuDNN's second biases, inside the products with the state
-    d_r: np.ndarray
-    d: np.ndarray
+    z: Gate
+    r: Gate
+    proposed: Gate
+    d: list[np.ndarray]  # cuDNN's second biases, inside the products with the state
 
 
 def reset_after_gru(p: ResetAfterGRU, x, s, c, keep=1.0):
-    """h_t of cs224d's lecture 9, unit by unit: the reset gate acts after U, and z keeps the old state."""
-    seen, h = keep * s, np.zeros_like(s)
-    for u in range(len(s)):
-        z = sigma(p.W_z[u] @ x + p.U_z[u] @ seen + p.C_z[u] @ c + p.b_z[u] + p.d_z[u])
-        r = sigma(p.W_r[u] @ x + p.U_r[u] @ seen + p.C_r[u] @ c + p.b_r[u] + p.d_r[u])
-        proposed = np.tanh(p.W[u] @ x + r * (p.U[u] @ seen + p.d[u]) + p.C[u] @ c + p.b[u])
-        h[u] = z * s[u] + (1.0 - z) * proposed
-    return h
+    """h_t of cs224d's lecture 9: the reset gate acts after U, and z keeps the old state."""
+    d_z, d_r, d = p.d
+    z, r = sigma(p.z(x, keep * s, c) + d_z), sigma(p.r(x, keep * s, c) + d_r)
+    proposed = np.tanh(p.proposed.W @ x + r * (p.proposed.U @ (keep * s) + d) + p.proposed.C @ c + p.proposed.b)
+    return z * s + (1.0 - z) * proposed
 
 
 class LSTM(NamedTuple):
-    W_i: np.ndarray
-    W_f: np.ndarray
-    W_c: np.ndarray
-    W_o: np.ndarray
-    U_i: np.ndarray
-    U_f: np.ndarray
-    U_c: np.ndarray
-    U_o: np.ndarray
-    C_i: np.ndarray
-    C_f: np.ndarray
-    C_c: np.ndarray
-    C_o: np.ndarray
-    b_i: np.ndarray
-    b_f: np.ndarray
-    b_c: np.ndarray
-    b_o: np.ndarray
+    i: Gate
+    f: Gate
+    c: Gate
+    o: Gate
 
 
 def lstm(p: LSTM, x, state, context, keep=1.0):
-    """(h_t, c_t) from x_t and (h_{t-1}, c_{t-1}), unit by unit; ``context`` is the attention's, c the memory."""
+    """(h_t, c_t) from x_t and (h_{t-1}, c_{t-1}); ``context`` is the attention's, c the memory."""
     h, c = state
-    seen, new_h, new_c = keep * h, np.zeros_like(h), np.zeros_like(c)
-    for u in range(len(h)):
-        i = sigma(p.W_i[u] @ x + p.U_i[u] @ seen + p.C_i[u] @ context + p.b_i[u])
-        f = sigma(p.W_f[u] @ x + p.U_f[u] @ seen + p.C_f[u] @ context + p.b_f[u])
-        o = sigma(p.W_o[u] @ x + p.U_o[u] @ seen + p.C_o[u] @ context + p.b_o[u])
-        new_c[u] = f * c[u] + i * np.tanh(p.W_c[u] @ x + p.U_c[u] @ seen + p.C_c[u] @ context + p.b_c[u])
-        new_h[u] = o * np.tanh(new_c[u])
-    return new_h, new_c
+    i, f, o = (sigma(gate(x, keep * h, context)) for gate in (p.i, p.f, p.o))
+    c = f * c + i * np.tanh(p.c(x, keep * h, context))
+    return o * np.tanh(c), c
 
 
 def advance(p, x, state, c=None, keep=1.0):
@@ -142,8 +105,13 @@ def state_of(p, output):
     return (output, np.zeros_like(output)) if isinstance(p, LSTM) else output
 
 
+def gates_of(p):
+    """The gates of a cell, the proposed state included."""
+    return [p] if isinstance(p, TanhRNN) else [each for each in p if isinstance(each, Gate)]
+
+
 def zero_state(p):
-    return state_of(p, np.zeros(len(p.b_i if isinstance(p, LSTM) else p.b)))
+    return state_of(p, np.zeros(len(gates_of(p)[0].b)))
 
 
 def output_of(p, state):
@@ -162,15 +130,13 @@ def advance_stack(p: Stack, x, states, c=None, handed=None, read=None):
     ``handed`` masks what each cell but the first gets from below, ``read`` what each cell reads of its state.
     """
     after, below = [], None
-    for number, cell in enumerate(p.cells):
+    for number, (cell, state) in enumerate(zip(p.cells, states, strict=True)):
         keep = 1.0 if read is None else read[number]
-        if number == 0:
-            after.append(advance(cell, x, states[0], c, keep))
-            below = output_of(cell, after[0])
-            continue
-        entering = below if handed is None else below * handed[number - 1]
-        after.append(advance(cell, entering, states[number], None, keep))
-        below = output_of(cell, after[-1]) + (entering if p.residual else 0.0)
+        entering = below if number else x
+        if number and handed is not None:
+            entering = entering * handed[number - 1]
+        after.append(advance(cell, entering, state, None if number else c, keep))
+        below = output_of(cell, after[-1]) + (entering if p.residual and number else 0.0)
     return after, below
 
 
@@ -211,33 +177,27 @@ def encode(p: RecurrentEncoder, source) -> Encoded:
     A backward layer reads the sentence from its last word to its first.
     """
     embedded = [p.embedding[token] for token in source]
-    below, forward_ends, backward_ends = embedded, [], []
+    below, ends = embedded, []
     for number, layer in enumerate(p.layers):
-        directions = []
-        forward_ends.append(None)
-        backward_ends.append(None)
-        if layer.forward is not None:
-            states = read(layer.forward, below)
-            forward_ends[-1] = states[-1]
-            directions.append([output_of(layer.forward, state) for state in states])
-        if layer.backward is not None:
-            states = read(layer.backward, below[::-1])
-            backward_ends[-1] = states[-1]
-            directions.append([output_of(layer.backward, state) for state in states][::-1])
+        directions, last = [], []
+        for cell, order in ((layer.forward, 1), (layer.backward, -1)):
+            states = [None] if cell is None else read(cell, below[::order])
+            last.append(states[-1])
+            if cell is not None:
+                directions.append([output_of(cell, state) for state in states][::order])
+        ends.append(last)
         merged = [sum(parts) if p.sums else np.concatenate(parts) for parts in zip(*directions, strict=True)]
-        if number and p.residual:
-            merged = [h + x for h, x in zip(merged, below, strict=True)]
-        below = merged
+        below = [h + x for h, x in zip(merged, below, strict=True)] if number and p.residual else merged
     if p.W_r is not None:
         below = [h + p.W_r @ e for h, e in zip(below, embedded, strict=True)]
-    return Encoded(below, forward_ends, backward_ends)
+    return Encoded(below, *map(list, zip(*ends, strict=True)))
 
 
-def summary(p: RecurrentEncoder, encoded: Encoded):
-    """What the top layer has seen when it has read everything: [forward h_S ; backward h_1], or the one there is."""
+def summary(p: RecurrentEncoder, encoded: Encoded, which="both"):
+    """What the top layer has read at its end: [forward h_S ; backward h_1], or the one that there is or ``which``."""
     top = p.layers[-1]
-    ends = [(top.forward, encoded.forward[-1]), (top.backward, encoded.backward[-1])]
-    return np.concatenate([output_of(cell, state) for cell, state in ends if cell is not None])
+    ends = {"forward": (top.forward, encoded.forward[-1]), "backward": (top.backward, encoded.backward[-1])}
+    return np.concatenate([output_of(*ends[d]) for d in ends if which in (d, "both") and ends[d][0] is not None])
 
 
 # Self-attention (Vaswani et al. 2017)
@@ -330,11 +290,6 @@ def additive(W_a, U_a, v_a):
     return lambda s, h_j: v_a @ np.tanh(W_a @ s + U_a @ h_j)
 
 
-def dot():
-    """e_ts = h_t · h_s (Luong et al. 2015, section 3.1)."""
-    return lambda s, h_j: sum(s[u] * h_j[u] for u in range(len(s)))
-
-
 def general(W_a):
     """e_ts = h_t · W_a h_s (Luong et al. 2015, section 3.1)."""
     return lambda s, h_j: s @ (W_a @ h_j)
@@ -352,10 +307,7 @@ def align(score, s, h):
 
 def attend(alpha, h):
     """c_i = SUM_j alpha_ij h_j."""
-    c = np.zeros_like(h[0])
-    for alpha_j, h_j in zip(alpha, h, strict=True):
-        c = c + alpha_j * h_j
-    return c
+    return sum(alpha_j * h_j for alpha_j, h_j in zip(alpha, h, strict=True))
 
 
 def location(W_a, s, S):
@@ -384,63 +336,37 @@ def prefer_near(alpha, p_t, D):
 # Of a decoder's state s at position t (from 0) and an encoded source, each gives alpha over its words, and a context
 
 
-def global_attention(score):
+def attending(weights):
+    """The attention whose alpha is ``weights(s, t, h)``. The alignment is alpha over its sum: local-p's is below 1."""
+
     def answer(s, t, encoded: Encoded):
-        alpha = align(score, s, encoded.h)
-        return alpha, attend(alpha, encoded.h)
-
-    return answer
-
-
-def location_attention(W_a):
-    def answer(s, t, encoded: Encoded):
-        alpha = location(W_a, s, len(encoded.h))
-        return alpha, attend(alpha, encoded.h)
+        alpha = weights(s, t, encoded.h)
+        return alpha / sum(alpha), attend(alpha, encoded.h)
 
     return answer
 
 
 def local_m(score, D):
     """p_t = t; past the source's end, its last word."""
-
-    def answer(s, t, encoded: Encoded):
-        alpha = align_within(score, s, encoded.h, min(t, len(encoded.h) - 1), D)
-        return alpha, attend(alpha, encoded.h)
-
-    return answer
+    return attending(lambda s, t, h: align_within(score, s, h, min(t, len(h) - 1), D))
 
 
 def local_p(score, D, W_p, v_p):
-    def answer(s, t, encoded: Encoded):
-        p_t = predicted_position(W_p, v_p, s, len(encoded.h))
-        alpha = prefer_near(align_within(score, s, encoded.h, p_t, D), p_t, D)
-        return alpha / sum(alpha), attend(alpha, encoded.h)  # the alignment sums to 1, the context's weights to less
+    def weights(s, t, h):
+        p_t = predicted_position(W_p, v_p, s, len(h))
+        return prefer_near(align_within(score, s, h, p_t, D), p_t, D)
 
-    return answer
+    return attending(weights)
 
 
 def where_read(encoded: Encoded):
-    """Where an encoder ends that has read a whole sentence: at its last word, at its first, or half and half."""
-    alpha, ends = np.zeros(len(encoded.h)), []
-    if encoded.forward[-1] is not None:
-        ends.append(len(alpha) - 1)
-    if encoded.backward[-1] is not None:
-        ends.append(0)
-    for end in ends:
-        alpha[end] += 1.0 / len(ends)
-    return alpha
+    """One-hot at the word where an encoder ends: the last, the first, or the mean of both if it reads both ways."""
+    S = len(encoded.h)
+    ends = [end for end, states in ((S - 1, encoded.forward), (0, encoded.backward)) if states[-1] is not None]
+    return np.array([ends.count(j) / len(ends) for j in range(S)])
 
 
-def fixed_context(encoder: RecurrentEncoder):
-    """c = what the encoder has read at its end, at every step (Cho et al. 2014)."""
-    return lambda s, t, encoded: (where_read(encoded), summary(encoder, encoded))
-
-
-def no_attention():
-    return lambda s, t, encoded: (where_read(encoded), np.zeros(0))
-
-
-# Readouts: what stands below the softmax is a function of state, context and the last word's embedding
+# Output layers: what stands below the softmax is a function of state, context and the last word's embedding
 
 
 class OutputLayer(NamedTuple):
@@ -449,7 +375,7 @@ class OutputLayer(NamedTuple):
     b_o: np.ndarray
 
 
-def readout(p: OutputLayer, s, c, e):
+def logits_of(p: OutputLayer, s, c, e):
     """The softmax's logits."""
     return p.W_o @ p.hidden(s, c, e) + p.b_o
 
@@ -464,34 +390,12 @@ def maxout(U_o, V_o, C_o, b):
     return hidden
 
 
-def joined():
-    """[s_i ; c_i ; e(y_{i-1})]."""
-    return lambda s, c, e: np.concatenate([s, c, e])
-
-
-def state_alone():
-    """s_i."""
-    return lambda s, c, e: s
-
-
 def attentional(W_c, b_c):
     """h~_t = tanh(W_c [c_t ; h_t]) (Luong et al. 2015, equation 5)."""
     return lambda s, c, e: np.tanh(W_c @ np.concatenate([c, s]) + b_c)
 
 
-# Starts: an encoded source gives each cell's first state
-
-
-def last_states():
-    """The encoder's, layer by layer."""
-    return lambda encoded: [
-        backward if forward is None else forward
-        for forward, backward in zip(encoded.forward, encoded.backward, strict=True)
-    ]
-
-
-def zero_states(stack: Stack):
-    return lambda encoded: [zero_state(cell) for cell in stack.cells]
+# Initial states: an encoded source gives each cell's first state
 
 
 def projected_states(stack: Stack, W_s, b_s, what, encoder):
@@ -501,59 +405,45 @@ def projected_states(stack: Stack, W_s, b_s, what, encoder):
     "both", or the "mean" of its annotations.
     """
 
-    def start(encoded: Encoded):
-        if what == "mean":
-            x = sum(encoded.h) / len(encoded.h)
-        else:
-            top = encoder.layers[-1]
-            ends = {"forward": (top.forward, encoded.forward[-1]), "backward": (top.backward, encoded.backward[-1])}
-            names = ["forward", "backward"] if what == "both" else [what]
-            x = np.concatenate([output_of(*ends[name]) for name in names])
+    def states(encoded: Encoded):
+        x = sum(encoded.h) / len(encoded.h) if what == "mean" else summary(encoder, encoded, what)
         parts = np.split(np.tanh(W_s @ x + b_s), len(stack.cells))
         return [state_of(cell, part) for cell, part in zip(stack.cells, parts, strict=True)]
 
-    return start
+    return states
 
 
 # Decoders
 
 
-class BahdanauDecoder(NamedTuple):
+class RecurrentDecoder(NamedTuple):
     embedding: np.ndarray
     reads_words: bool
-    start: Callable
+    initial_states: Callable
     stack: Stack
     attention: Callable
-    readout: OutputLayer
-    output_state: str
+    output_layer: OutputLayer
+    order: str  # "attend-then-update" (Bahdanau) or "update-then-attend" (Luong)
+    output_state: str | None  # Bahdanau's: which of s_{i-1} and s_i the output layer reads
+    input_feeding: bool  # Luong's: h~_{t-1} beside the word
 
 
-def bahdanau_step(p: BahdanauDecoder, last_token, t, states, encoded: Encoded):
+def bahdanau_step(p: RecurrentDecoder, last_token, t, states, encoded: Encoded):
     """Logits of y_i, alpha_i and the states s_i: attends with s_{i-1}, then updates."""
     e = p.embedding[last_token]
     s = output_of(p.stack.cells[-1], states[-1])
     alpha, c = p.attention(s, t, encoded)
     states, s_next = advance_stack(p.stack, e if p.reads_words else np.zeros(0), states, c)
-    return readout(p.readout, s if p.output_state == "previous" else s_next, c, e), alpha, states
+    return logits_of(p.output_layer, s if p.output_state == "previous" else s_next, c, e), alpha, states
 
 
-class LuongDecoder(NamedTuple):
-    embedding: np.ndarray
-    reads_words: bool
-    start: Callable
-    stack: Stack
-    attention: Callable
-    readout: OutputLayer
-    feeds: bool  # h~_{t-1} beside the word
-
-
-def luong_step(p: LuongDecoder, last_token, t, carry, encoded: Encoded):
-    """Logits of y_t, a_t, and the carry (states, h~_t): updates, then attends with h_t."""
-    states, fed = carry
+def luong_step(p: RecurrentDecoder, last_token, t, state, encoded: Encoded):
+    """Logits of y_t, a_t, and the state (states, h~_t): updates, then attends with h_t."""
+    states, fed = state
     e = p.embedding[last_token]
-    states, h_t = advance_stack(p.stack, e if p.reads_words else np.zeros(0), states, fed if p.feeds else None)
+    states, h_t = advance_stack(p.stack, e if p.reads_words else np.zeros(0), states, fed if p.input_feeding else None)
     alpha, c = p.attention(h_t, t, encoded)
-    return readout(p.readout, h_t, c, e), alpha, (states, p.readout.hidden(h_t, c, e))
+    return logits_of(p.output_layer, h_t, c, e), alpha, (states, p.output_layer.hidden(h_t, c, e))
 
 
 class SelfAttentionDecoder(NamedTuple):
@@ -561,7 +451,7 @@ class SelfAttentionDecoder(NamedTuple):
     entry: np.ndarray | None
     layers: list[SelfAttentionLayer]
     norm: Norm
-    readout: OutputLayer
+    output_layer: OutputLayer
 
 
 def self_attention_step(p: SelfAttentionDecoder, last_token, t, earlier, encoded: Encoded):
@@ -573,14 +463,18 @@ def self_attention_step(p: SelfAttentionDecoder, last_token, t, earlier, encoded
         xs = [x + multi_head(layer.own, normed[i], normed[: i + 1])[0] for i, x in enumerate(xs)]
         found = [multi_head(layer.source, layer_norm(layer.norms[1], x), encoded.h) for x in xs]
         xs = [feed_forward(layer, x + added) for x, (added, _) in zip(xs, found, strict=True)]
-    return readout(p.readout, layer_norm(p.norm, xs[-1]), np.zeros(0), p.embedding[last_token]), found[-1][1], tokens
+    return (
+        logits_of(p.output_layer, layer_norm(p.norm, xs[-1]), np.zeros(0), p.embedding[last_token]),
+        found[-1][1],
+        tokens,
+    )
 
 
 class Weights(NamedTuple):
     """A whole model."""
 
     encoder: RecurrentEncoder | SelfAttentionEncoder
-    decoder: BahdanauDecoder | LuongDecoder | SelfAttentionDecoder
+    decoder: RecurrentDecoder | SelfAttentionDecoder
 
 
 def encode_any(p: RecurrentEncoder | SelfAttentionEncoder, source) -> Encoded:
@@ -588,28 +482,27 @@ def encode_any(p: RecurrentEncoder | SelfAttentionEncoder, source) -> Encoded:
 
 
 def begin(p, encoded: Encoded):
-    """What a decoder carries before the first token."""
+    """The state of a decoder before the first token."""
     if isinstance(p, SelfAttentionDecoder):
         return []
-    return (p.start(encoded), np.zeros(p.readout.W_o.shape[1])) if isinstance(p, LuongDecoder) else p.start(encoded)
+    states = p.initial_states(encoded)
+    return states if p.order == "attend-then-update" else (states, np.zeros(p.output_layer.W_o.shape[1]))
 
 
-def next_logits(p, last_token, t, carry, encoded: Encoded):
-    """Logits of token number ``t``, alpha and the next carry, of a decoder of any kind."""
-    step = {
-        BahdanauDecoder: bahdanau_step,
-        LuongDecoder: luong_step,
-        SelfAttentionDecoder: self_attention_step,
-    }[type(p)]
-    return step(p, last_token, t, carry, encoded)
+def next_logits(p, last_token, t, state, encoded: Encoded):
+    """Logits of token number ``t``, alpha and the next state, of a decoder of any kind."""
+    if isinstance(p, SelfAttentionDecoder):
+        return self_attention_step(p, last_token, t, state, encoded)
+    step = bahdanau_step if p.order == "attend-then-update" else luong_step
+    return step(p, last_token, t, state, encoded)
 
 
 def decode(p: Weights, source, target):
     """Logits [T, V] and alignments [T, S] of one pair under teacher forcing; the target ends in END."""
     encoded = encode_any(p.encoder, source)
-    carry, logits, alignments = begin(p.decoder, encoded), [], []
+    state, logits, alignments = begin(p.decoder, encoded), [], []
     for t, last_token in enumerate([START, *target[:-1]]):
-        scores, alpha, carry = next_logits(p.decoder, last_token, t, carry, encoded)
+        scores, alpha, state = next_logits(p.decoder, last_token, t, state, encoded)
         logits.append(scores)
         alignments.append(alpha)
     return np.array(logits), np.array(alignments)
@@ -618,9 +511,9 @@ def decode(p: Weights, source, target):
 def greedy(p: Weights, source, limit):
     """The most probable token at every step: the tokens, END included if it came, and their log-probability in nats."""
     encoded = encode_any(p.encoder, source)
-    carry, tokens, log_prob = begin(p.decoder, encoded), [], 0.0
+    state, tokens, log_prob = begin(p.decoder, encoded), [], 0.0
     while len(tokens) < limit and (not tokens or tokens[-1] != END):
-        logits, _, carry = next_logits(p.decoder, tokens[-1] if tokens else START, len(tokens), carry, encoded)
+        logits, _, state = next_logits(p.decoder, tokens[-1] if tokens else START, len(tokens), state, encoded)
         tokens.append(int(np.argmax([-np.inf if i in (PAD, START) else x for i, x in enumerate(logits)])))
         log_prob += np.log(softmax(logits)[tokens[-1]])
     return tokens, log_prob
@@ -630,10 +523,9 @@ def cross_entropy(logits, labels, smoothing=0.0):
     """SUM_t -SUM_v q_v log p_v in nats, where q shares ``smoothing`` evenly among all words."""
     total = 0.0
     for scores, label in zip(logits, labels, strict=True):
-        p = softmax(scores)
-        for v in range(len(p)):
-            q = smoothing / len(p) + (1.0 - smoothing) * (v == label)
-            total -= q * np.log(p[v])
+        q = np.full(len(scores), smoothing / len(scores))
+        q[label] += 1.0 - smoothing
+        total -= q @ np.log(softmax(scores))
     return total
 
 
@@ -681,15 +573,8 @@ def sgd(theta, gradients, rates):
 
 
 def halving(epoch, after):
-    """The rate of an epoch, counted from 1: 1, and half the last epoch's "every epoch after" number ``after``.
-
-    (Luong, Pham, Manning 2015, section 4.1.)
-    """
-    rate = 1.0
-    for e in range(1, epoch + 1):
-        if e > after:
-            rate = rate / 2.0
-    return rate
+    """The rate of an epoch, counted from 1: halved in every epoch after ``after`` (Luong et al. 2015, section 4.1)."""
+    return 0.5 ** max(0, epoch - after)
 
 
 # Which variable of a layer is which symbol
@@ -706,19 +591,17 @@ def rows(bias, parts):
 
 def cell_of(cell):
     """The reference's cell of a layer's, of whichever kind."""
-    parts, nothing = cell.parts, np.zeros([cell.units, 0])
+    parts, nothing, recurrent = cell.parts, np.zeros([cell.units, 0]), matrix(cell.recurrent)
     W = np.split(matrix(cell.kernel), parts) if cell.input_size else [nothing] * parts
     C = np.split(matrix(cell.context_kernel), parts) if cell.context_size else [nothing] * parts
-    b = rows(cell.bias, parts)
-    match type(cell).__name__:
-        case "TanhCell":
-            return TanhRNN(*W, matrix(cell.recurrent), *C, *b)
-        case "GRUCell":
-            return GRU(*W, *np.split(matrix(cell.gates_recurrent), 2), matrix(cell.recurrent), *C, *b)
-        case "ResetAfterGRUCell":
-            return ResetAfterGRU(*W, *np.split(matrix(cell.recurrent), 3), *C, *b, *rows(cell.recurrent_bias, 3))
-        case "LSTMCell":
-            return LSTM(*W, *np.split(matrix(cell.recurrent), 4), *C, *b)
+    kind = type(cell).__name__
+    U = [*np.split(matrix(cell.gates_recurrent), 2), recurrent] if kind == "GRUCell" else np.split(recurrent, parts)
+    gates = [Gate(*each) for each in zip(W, U, C, rows(cell.bias, parts), strict=True)]
+    if kind == "TanhCell":
+        return TanhRNN(*gates[0])
+    if kind == "ResetAfterGRUCell":
+        return ResetAfterGRU(*gates, rows(cell.recurrent_bias, 3))
+    return {"GRUCell": GRU, "LSTMCell": LSTM}[kind](*gates)
 
 
 def stack_of(stack) -> Stack:
@@ -776,27 +659,29 @@ def score_of(score):
         case "GeneralScore":
             return general(matrix(score.kernel))
         case "DotScore":
-            return dot()
+            return lambda s, h_j: s @ h_j  # e_ts = h_t · h_s (Luong et al. 2015, section 3.1)
 
 
 def attention_of(attention, encoder: RecurrentEncoder | None = None):
     """The reference's attention of a layer's; a fixed context needs the encoder whose states it is."""
     match type(attention).__name__:
         case "FixedContext":
-            return fixed_context(encoder)
+            return lambda s, t, encoded: (where_read(encoded), summary(encoder, encoded))
         case "NoAttention":
-            return no_attention()
+            return lambda s, t, encoded: (where_read(encoded), np.zeros(0))
         case "MonotonicLocalAttention":
             return local_m(score_of(attention.score), attention.window)
         case "PredictiveLocalAttention":
             W_p, v_p = matrix(attention.position_kernel), np.asarray(attention.position_energy, np.float64)
             return local_p(score_of(attention.score), attention.window, W_p, v_p)
     if type(attention.score).__name__ == "LocationScore":
-        return location_attention(matrix(attention.score.kernel))
-    return global_attention(score_of(attention.score))
+        W_a = matrix(attention.score.kernel)
+        return attending(lambda s, t, h: location(W_a, s, len(h)))
+    score = score_of(attention.score)
+    return attending(lambda s, t, h: align(score, s, h))
 
 
-def readout_of(layer, embedding) -> OutputLayer:
+def output_layer_of(layer, embedding) -> OutputLayer:
     """The reference's output layer of a layer's; a tied one multiplies with ``embedding``."""
     W_o = embedding if layer.tied else np.asarray(layer.rows, np.float64)
     return OutputLayer(hidden_of(layer), W_o, np.asarray(layer.output_bias, np.float64))
@@ -810,22 +695,24 @@ def hidden_of(layer):
             U_o, C_o, V_o = np.split(matrix(layer.pair_kernel)[pairs], ends, axis=1)
             return maxout(U_o, V_o, C_o, np.asarray(layer.pair_bias, np.float64)[pairs])
         case "LinearOutput":
-            return joined()
+            return lambda s, c, e: np.concatenate([s, c, e])
         case "AttentionalOutput":
             return attentional(matrix(layer.kernel), np.asarray(layer.bias, np.float64))
         case "StateOutput":
-            return state_alone()
+            return lambda s, c, e: s
 
 
-def start_of(start, stack: Stack, encoder):
-    match type(start).__name__:
+def initial_states_of(bridge, stack: Stack, encoder):
+    match type(bridge).__name__:
         case "CopyBridge":
-            return last_states()
+            return lambda encoded: [
+                b if f is None else f for f, b in zip(encoded.forward, encoded.backward, strict=True)
+            ]
         case "ZeroBridge":
-            return zero_states(stack)
+            return lambda encoded: [zero_state(cell) for cell in stack.cells]
         case "DenseBridge":
-            b_s = np.asarray(start.dense.bias, np.float64)
-            return projected_states(stack, matrix(start.dense.kernel), b_s, start.source, encoder)
+            b_s = np.asarray(bridge.dense.bias, np.float64)
+            return projected_states(stack, matrix(bridge.dense.kernel), b_s, bridge.source, encoder)
 
 
 def decoder_of(decoder, encoder):
@@ -837,16 +724,20 @@ def decoder_of(decoder, encoder):
             entry=matrix(decoder.entry) if embedding.shape[1] != decoder.units else None,
             layers=[self_attention_layer_of(block) for block in decoder.blocks],
             norm=norm_of(decoder.norm),
-            readout=readout_of(decoder.output_layer, embedding),
+            output_layer=output_layer_of(decoder.output_layer, embedding),
         )
     stack = stack_of(decoder.stack)
-    start = start_of(decoder.bridge, stack, encoder)
-    attention, below = attention_of(decoder.attention, encoder), readout_of(decoder.output_layer, embedding)
-    reads_words = decoder.stack.cells[0].input_size > 0
-    if type(decoder).__name__ == "BahdanauDecoder":
-        return BahdanauDecoder(embedding, reads_words, start, stack, attention, below, decoder.output_state)
-    feeds = type(decoder).__name__ == "InputFeedingDecoder"
-    return LuongDecoder(embedding, reads_words, start, stack, attention, below, feeds)
+    return RecurrentDecoder(
+        embedding=embedding,
+        reads_words=decoder.stack.cells[0].input_size > 0,
+        initial_states=initial_states_of(decoder.bridge, stack, encoder),
+        stack=stack,
+        attention=attention_of(decoder.attention, encoder),
+        output_layer=output_layer_of(decoder.output_layer, embedding),
+        order="attend-then-update" if type(decoder).__name__ == "BahdanauDecoder" else "update-then-attend",
+        output_state=getattr(decoder, "output_state", None),
+        input_feeding=type(decoder).__name__ == "InputFeedingDecoder",
+    )
 
 
 def weights_of(model) -> Weights:

@@ -120,7 +120,7 @@ class Train(Command):
         name: str,
         told: str,
         parts: Mapping[str, Sequence[Pair]],
-        carry_out: Callable[[Run, Strategy | None], None],
+        action: Callable[[Run, Strategy | None], None],
     ) -> Path:
         """Opens the run, carries training out and evaluates ``parts``.
 
@@ -148,7 +148,7 @@ class Train(Command):
         console.say(f"{told} Run directory: {folder}")
         if is_chief(strategy) and not begun:
             write_origin(folder, data)
-        carry_out(run, strategy)
+        action(run, strategy)
         console.close()
         if not is_chief(strategy):
             return folder

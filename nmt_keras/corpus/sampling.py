@@ -57,7 +57,7 @@ class SampledBatches:
         return len(self.batches)
 
     def iterate(self, position: Position) -> Iterator[tuple[Position, Batch]]:
-        """See ``Batches.walk``; a thread of its own draws ahead."""
+        """See ``Batches.iterate``; a thread of its own draws ahead."""
         drawn = ((place, self.drawn(place.epoch, rows)) for place, rows in self.batches.places(position))
         return prefetched(drawn, ahead=8)
 

@@ -354,9 +354,9 @@ class ShardedBatches:
 
         A thread of its own reads a few batches ahead.
         """
-        return prefetched(self._walk(position), ahead=8)
+        return prefetched(self._iterate(position), ahead=8)
 
-    def _walk(self, position: Position) -> Iterator[tuple[Position, Batch]]:
+    def _iterate(self, position: Position) -> Iterator[tuple[Position, Batch]]:
         epoch, first_pool, first_batch = position
         while True:
             for number, (source, target) in enumerate(self.pools(epoch, first_pool), first_pool):

@@ -72,11 +72,11 @@ def train_run(
         report(describe_execution(execution_of(config), model, config))
         # validation scores are those of the whole vocabulary
         translator = ModelTranslator(*tokenizers, model, dataclasses.replace(recipe.search, shortlist=0))
-        board = folder / "tensorboard"
+        logs = folder / "tensorboard"
         observe: Callable[[Mapping[str, float]], None] = _observe_nothing
         if options.tensorboard and chief:
-            observe = TensorBoardCallback(board, translator, data.valid[:SHOWN_SENTENCES]).observe
-        with Profiler(board, options.profile) as profiler:
+            observe = TensorBoardCallback(logs, translator, data.valid[:SHOWN_SENTENCES]).observe
+        with Profiler(logs, options.profile) as profiler:
 
             def show_and_profile(step: int, total_steps: int, row: Mapping[str, float]) -> None:
                 profiler.count()

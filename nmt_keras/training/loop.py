@@ -205,9 +205,9 @@ def _own(strategy: tf.distribute.Strategy) -> tuple[str, ...]:
 
 def _groups(batches: BatchSource, begin: Position, size: int) -> Iterator[tuple[Position, list[Batch]]]:
     """The batches of each update from ``begin`` on, with the position of the last."""
-    walk = batches.iterate(begin)
+    remaining = batches.iterate(begin)
     while True:
-        group = list(islice(walk, size))
+        group = list(islice(remaining, size))
         yield group[-1][0], [batch for _, batch in group]
 
 

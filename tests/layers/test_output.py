@@ -5,7 +5,7 @@ import functools
 import numpy as np
 import pytest
 import tensorflow as tf
-from reference import readout, readout_of
+from reference import logits_of, output_layer_of
 from tensors import normal
 from tiny import randomise
 
@@ -35,7 +35,7 @@ def test_logits_are_the_paper_s_with_a_matrix_of_the_layer_s_own_or_a_tied_one(n
     found = layer.logits(weights, layer.hidden(weights, *SEEN))
     assert found.shape == (2, 3, V)
     for place in np.ndindex(2, 3):
-        wanted = readout(readout_of(layer, embedding.numpy()), *(x.numpy()[place] for x in SEEN))
+        wanted = logits_of(output_layer_of(layer, embedding.numpy()), *(x.numpy()[place] for x in SEEN))
         np.testing.assert_allclose(found[place], wanted, atol=2e-5)
 
 

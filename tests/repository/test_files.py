@@ -1,4 +1,4 @@
-"""Files of a run: whoever fails to write one is told which, and what is on the disk is waited for where that can be."""
+"""Files of a run: errors name the file, writes are atomic, and what was written is synced where the disk can."""
 
 import errno
 import os
@@ -20,23 +20,22 @@ def failing(number):
     return fail
 
 
-def failing_lock(*_):
-    """Fails as ``portalocker.lock`` does on a file system without locks."""
-    raise portalocker.LockException(OSError(errno.ENOLCK, os.strerror(errno.ENOLCK)))
-
-
-def test_an_error_that_names_no_file_gets_its_name_and_what_to_do(tmp_path):
+def test_an_error_without_a_file_name_gets_the_name_the_free_space_and_the_reason(tmp_path):
     path = tmp_path / "not" / "there" / "yet"
     with pytest.raises(OSError, match=rf"{path}.*No space left on device.* MiB"), writing(path):
         failing(errno.ENOSPC)()
 
 
-def test_what_says_itself_what_is_wrong_is_left_as_it_is(tmp_path):
-    with pytest.raises(OSError, match=r"^said$"), writing(tmp_path):
-        raise OSError("said")
+def test_an_error_with_its_own_message_keeps_it(tmp_path):
+    with pytest.raises(OSError, match=r"^own message$"), writing(tmp_path):
+        raise OSError("own message")
 
 
-def test_a_file_that_cannot_be_written_whole_stays_as_it_was(tmp_path, monkeypatch):
+def test_the_free_space_of_a_remote_disk_is_not_named():
+    assert "MiB" not in str(unwritable("gs://bucket/out-00000-of-00001", "Forbidden"))
+
+
+def test_a_failed_write_leaves_the_file_unchanged_and_no_partial_file(tmp_path, monkeypatch):
     path = tmp_path / "recipe.json"
     write_whole(path, "before")
     monkeypatch.setattr(os, "replace", failing(errno.EACCES))
@@ -63,7 +62,7 @@ def test_a_written_file_has_the_mode_that_the_umask_gives(tmp_path):
     assert (tmp_path / "recipe.json").stat().st_mode & 0o777 == 0o640
 
 
-def test_the_next_write_removes_what_a_killed_one_left_and_spares_one_under_way(tmp_path):
+def test_a_write_removes_old_partial_files_of_its_own_file_alone(tmp_path):
     old = time.time() - ABANDONED_AFTER - 60
     for name in ("a.json.1f.partial", "a.json.2e.partial", "b.json.3d.partial"):
         (tmp_path / name).write_text("half")
@@ -73,21 +72,17 @@ def test_the_next_write_removes_what_a_killed_one_left_and_spares_one_under_way(
     assert {path.name for path in tmp_path.iterdir()} == {"a.json", "a.json.2e.partial", "b.json.3d.partial"}
 
 
-def test_a_disk_without_locks_is_written_all_the_same(tmp_path, monkeypatch):
-    monkeypatch.setattr("portalocker.lock", failing_lock)
+def failing_lock(*_):
+    """Fails as ``portalocker.lock`` does on a file system without locks."""
+    raise portalocker.LockException(OSError(errno.ENOLCK, os.strerror(errno.ENOLCK)))
+
+
+@pytest.mark.parametrize("lock", [portalocker.lock, failing_lock])
+def test_a_locked_folder_holds_the_written_file_alone_also_on_a_disk_without_locks(lock, tmp_path, monkeypatch):
+    monkeypatch.setattr(portalocker, "lock", lock)
     with locked(tmp_path / "scores.json"):
         write_whole(tmp_path / "scores.json", "{}")
-    assert (tmp_path / "scores.json").read_text() == "{}"
-
-
-def test_the_free_space_of_a_remote_disk_is_not_told():
-    assert "MiB" not in str(unwritable("gs://bucket/a", "Permission denied"))
-
-
-def test_a_lock_leaves_nothing_that_other_users_of_the_folder_could_not_open(tmp_path):
-    with locked(tmp_path / "scores.json"):
-        write_whole(tmp_path / "scores.json", "{}")
-    assert [path.name for path in tmp_path.iterdir()] == ["scores.json"]
+    assert list(tmp_path.iterdir()) == [tmp_path / "scores.json"]
 
 
 def test_a_second_lock_waits_until_the_first_is_released(tmp_path):
@@ -105,25 +100,22 @@ def test_a_second_lock_waits_until_the_first_is_released(tmp_path):
     assert entered.is_set()
 
 
-def test_a_run_directory_that_cannot_be_made_is_named_with_what_to_do(tmp_path):
+def test_a_run_directory_that_cannot_be_made_or_written_is_named_with_what_to_do(tmp_path, monkeypatch):
     (tmp_path / "runs").write_text("a file where the folder should be")
     with pytest.raises(OSError, match=rf"{tmp_path}/runs/mine.*Not a directory.*--run"):
         make_run_folder(tmp_path / "runs" / "mine")
-
-
-def test_a_run_directory_of_somebody_else_is_named_with_what_to_do(tmp_path, monkeypatch):
-    monkeypatch.setattr(os, "access", lambda path, _: path != tmp_path)  # who runs tests may write anywhere
+    monkeypatch.setattr(os, "access", lambda path, _: path != tmp_path)  # root may write everywhere
     with pytest.raises(OSError, match=rf"{tmp_path}.*Permission denied.*--run"):
         make_run_folder(tmp_path)
 
 
 @pytest.mark.parametrize("number", [errno.EINVAL, errno.ENOTSUP])
-def test_a_disk_that_cannot_be_waited_for_is_left_to_itself(tmp_path, monkeypatch, number):
+def test_a_disk_without_fsync_is_not_synced(tmp_path, monkeypatch, number):
     monkeypatch.setattr(os, "fsync", failing(number))
     settle([tmp_path])
 
 
-def test_a_disk_that_fails_is_told(tmp_path, monkeypatch):
+def test_a_failed_fsync_raises(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", failing(errno.EIO))
     with pytest.raises(OSError, match="Input/output error"):
         settle([tmp_path])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import configparser
 import email
+import itertools
 import re
 import shutil
 import subprocess
@@ -28,15 +28,6 @@ COPIED = (
 )
 """What the source archive is built from, and has to hold: the package, and what its tests and documentation read."""
 NOT_COPIED = shutil.ignore_patterns("__pycache__", "tls", ".ipynb_checkpoints", ".*_cache")
-
-
-def ranges() -> dict[str, list[Requirement]]:
-    """The requirements of the package and of its extras, by name."""
-    listed = [*PROJECT["dependencies"], *(r for extra in PROJECT["optional-dependencies"].values() for r in extra)]
-    found: dict[str, list[Requirement]] = {}
-    for requirement in map(Requirement, listed):
-        found.setdefault(requirement.name.lower(), []).append(requirement)
-    return found
 
 
 def pins(file: Path) -> dict[str, str]:
@@ -81,21 +72,16 @@ def test_the_wheel_holds_the_package_the_page_and_the_sample_and_nothing_else(wh
     held = {name for name in wheel.namelist() if ".dist-info/" not in name}
     paths = [*(ROOT / "nmt_keras").rglob("*.py"), *(ROOT / "serve").rglob("*.py"), *(ROOT / "serve/web").iterdir()]
     files = {re.sub("^serve/", "nmt_keras_serve/", path.relative_to(ROOT).as_posix()) for path in paths}
-    assert {"nmt_keras/layers/attention.py", "nmt_keras_serve/rest/app.py", "nmt_keras_serve/web/index.html"} <= files
     assert held == files | {"nmt_keras/py.typed", "nmt_keras_serve/py.typed"}
 
 
 @pytest.mark.saved_model
-def test_the_wheel_has_the_command_the_version_and_the_extras(wheel):
+def test_the_wheel_has_the_command_the_version_the_extras_and_the_licence(wheel):
     (info,) = {name.split("/")[0] for name in wheel.namelist() if ".dist-info/" in name}
     metadata = email.message_from_bytes(wheel.read(f"{info}/METADATA"))
     assert metadata["Version"] == nmt_keras.__version__
-    extras = {"gpu", "serving", "beam", "notebooks", "docs", "dev"}
-    assert set(metadata.get_all("Provides-Extra")) == extras
-    assert 'tensorflow[and-cuda]<2.22,>=2.20; extra == "gpu"' in metadata.get_all("Requires-Dist")
-    entries = configparser.ConfigParser()
-    entries.read_string(wheel.read(f"{info}/entry_points.txt").decode())
-    assert dict(entries["console_scripts"]) == {"nmt": "nmt_keras.cli:main"}
+    assert set(metadata.get_all("Provides-Extra")) == {"gpu", "serving", "beam", "notebooks", "docs", "dev"}
+    assert b"nmt = nmt_keras.cli:main" in wheel.read(f"{info}/entry_points.txt")
     assert f"{info}/licenses/LICENSE" in wheel.namelist()
 
 
@@ -103,37 +89,24 @@ def test_the_wheel_has_the_command_the_version_and_the_extras(wheel):
 def test_the_wheel_runs_by_itself(wheel, tmp_path):
     wheel.extractall(tmp_path / "installed")
     check = (
-        "import nmt_keras, sys; from pathlib import Path; from nmt_keras_serve.server import WEB; "
-        "from nmt_keras.corpus.sample import sample_pairs; "
-        "assert Path(nmt_keras.__file__).parents[1] == Path(sys.argv[1]); "
-        "assert WEB == Path(sys.argv[1], 'nmt_keras_serve', 'web'); assert (WEB / 'index.html').exists(); "
-        "assert sample_pairs(); "
+        "import nmt_keras; from nmt_keras_serve.server import WEB; from nmt_keras.corpus.sample import sample_pairs; "
+        "assert (WEB / 'index.html').exists(); assert sample_pairs(); print(nmt_keras.__file__, WEB); "
         "from nmt_keras.cli import main; main(['recipes'])"
     )
-    command = [sys.executable, "-c", check, str(tmp_path / "installed")]
-    done = subprocess.run(
-        command, cwd=tmp_path, env={"PYTHONPATH": str(tmp_path / "installed")}, capture_output=True, text=True
-    )
+    command, environment = [sys.executable, "-c", check], {"PYTHONPATH": str(tmp_path / "installed")}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+    assert done.stdout.count(f"{tmp_path}/installed/") == 2
     assert "rnnsearch-small" in done.stdout
 
 
 @pytest.mark.saved_model
-def test_the_source_archive_holds_all_that_tests_and_documentation_read(source, built):
+def test_the_source_archive_holds_everything_that_tests_and_documentation_read(source, built):
     (path,) = built.glob("*.tar.gz")
     with tarfile.open(path) as archive:
         held = {name.partition("/")[2] for name in archive.getnames()}
-    assert {
-        "tests/repository/test_packaging.py",
-        "tests/conftest.py",
-        "tests/reference.py",
-        "serve/deploy/compose.yaml",
-    } <= held
-    assert {"Dockerfile", "CHANGELOG.md", "pyproject.toml"} <= held
     files = [path.relative_to(source) for path in source.rglob("*") if path.is_file()]
-    read = {path.as_posix() for path in files if not path.parts[0].endswith(".egg-info")}
-    assert {".dockerignore", ".github/workflows/tests.yml", "docs/index.md", "notebooks/colab.py"} <= read
-    assert not read - held
+    assert not {path.as_posix() for path in files if not path.parts[0].endswith(".egg-info")} - held
 
 
 def test_a_release_s_readme_has_no_link_that_the_package_index_cannot_resolve(tmp_path):
@@ -143,47 +116,27 @@ def test_a_release_s_readme_has_no_link_that_the_package_index_cannot_resolve(tm
     before, home = (ROOT / "README.md").read_text("utf-8"), PROJECT["urls"]["Homepage"]
     subprocess.run(["bash", "-c", command], cwd=tmp_path, check=True)
     after = (tmp_path / "README.md").read_text("utf-8")
-    # a release's own README has been rewritten already, with its version
-    raw = re.compile(re.escape(home.replace("github.com", "raw.githubusercontent.com")) + "/v[^/]+/")
-    page_of = re.compile(re.escape(home) + "/blob/v[^/]+/")
-    pictures = re.findall(r'!\[[^]]*\]\(([^)]+)|src="([^"]+)', after)
-    assert len(pictures) == len(re.findall(r"!\[|<img", before)) > 2
-    for picture in map("".join, pictures):
-        assert raw.match(picture)
-        assert (ROOT / raw.sub("", picture)).is_file()
-    for link in re.findall(r"(?<!!)\[[^]]*\]\(([^)]+)", after):
+    raw = home.replace("github.com", "raw.githubusercontent.com")
+    pictures = [
+        picture for pair in re.findall(r'!\[[^]]*\]\(([^)]+)|src="([^"]+)', after) for picture in pair if picture
+    ]
+    assert len(pictures) == len(re.findall(r"!\[|<img", before))
+    assert all(picture.startswith(raw) for picture in pictures)
+    for link in [*pictures, *re.findall(r"(?<!!)\[[^]]*\]\(([^)]+)", after)]:
         assert link.startswith("https://")
-        assert not link.startswith(home) or (ROOT / page_of.sub("", link)).exists()
+        file = re.sub(f"^(?:{raw}|{home}/blob)/v[^/]+/", "", link)  # a release's README holds its version already
+        assert file == link or (ROOT / file).exists(), link
 
 
 @pytest.mark.parametrize("file", sorted(ROOT.glob("requirements*.txt")), ids=lambda file: file.name)
 def test_every_pin_lies_within_the_ranges_of_the_package(file):
-    known = ranges()
-    for name, version in pins(file).items():
-        for requirement in known.get(name, []):
-            assert requirement.specifier.contains(version), (
-                f"{name}=={version} in {file.name}, {requirement} in pyproject"
-            )
+    pinned = pins(file)
+    extras = PROJECT["optional-dependencies"].values()
+    for requirement in map(Requirement, itertools.chain(PROJECT["dependencies"], *extras)):
+        version = pinned.get(requirement.name.lower())
+        assert version is None or requirement.specifier.contains(version), f"{requirement}: {version}"
 
 
 def test_every_dependency_of_the_package_is_pinned():
     pinned = pins(ROOT / "requirements.txt")
     assert {Requirement(line).name.lower() for line in PROJECT["dependencies"]} <= set(pinned)
-
-
-def test_the_serving_extra_names_what_the_package_needs_anyhow():
-    assert set(PROJECT["optional-dependencies"]["serving"]) <= set(PROJECT["dependencies"])
-
-
-def test_the_dev_extra_holds_all_that_tests_and_linters_need():
-    listed = {Requirement(line).name.lower() for line in PROJECT["optional-dependencies"]["dev"]}
-    files = ("requirements-dev.txt", "requirements-test.txt", "requirements-notebooks.txt")
-    assert {name for file in files for name in pins(ROOT / file) if not name.startswith("-r")} <= listed
-
-
-def test_the_container_copies_what_is_there_and_what_is_not_ignored():
-    copied = re.findall(r"^COPY (?!--from)(.+) \S+$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
-    names = [name for line in copied for name in line.split()]
-    allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
-    assert set(names) == allowed
-    assert all((ROOT / name).exists() for name in names)

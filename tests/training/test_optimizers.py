@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from reference import adadelta, adam, cell_of, clip, halving, sgd
+from reference import adadelta, adam, cell_of, clip, gates_of, halving, sgd
 
 from nmt_keras.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig, TrainConfig
 from nmt_keras.layers.initializers import initialize
@@ -54,8 +54,8 @@ def all_cells(model):
 
 
 def recurrent_matrices(cell):
-    """Each gate's U of a cell, by the reference's names."""
-    return [matrix for name, matrix in cell_of(cell)._asdict().items() if name.split("_")[0] == "U"]
+    """The recurrent matrix of each gate of a cell."""
+    return [gate.U for gate in gates_of(cell_of(cell))]
 
 
 def assert_normal(values, deviation):
