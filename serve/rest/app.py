@@ -20,8 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..core import Core, Ticket
 from ..limits import Limits, require_few_values
-from ..metrics import METRICS_PATH, Call, Metrics
-from ..models.signature import SERVING_DEFAULT
+from ..metrics import METRICS_PATH, Metrics
 from ..models.status import Code, StatusError, invalid
 from . import codec, json_text
 from .json_text import to_text
@@ -147,7 +146,7 @@ class RestApi:
         if method != "predict":
             with self._core.repository.using(*target):
                 raise invalid(f"Method :{method} is not supported. Use :predict.")
-        async with self._core.admit(Call(method, "REST"), self._limits.seconds) as ticket:
+        async with self._core.admit("REST", self._limits.seconds) as ticket:
             body = await _read_body(request, self._limits, ticket)
             is_packed = "gzip" in request.headers.get("content-encoding", "").lower()
 
@@ -160,8 +159,8 @@ class RestApi:
     def _predict(self, body: bytes, target: Target, ticket: Ticket) -> bytes:
         request = codec.read_request(body, self._limits.max_values)
         with self._core.repository.using(*target) as loaded:
+            ticket.model_name = loaded.name
             signature = loaded.servable.signature(request.signature_name)
-            ticket.found(loaded, request.signature_name or SERVING_DEFAULT)
             inputs = codec.read_inputs(request, signature.inputs, self._limits)
             with ticket.running() as seconds:
                 outputs = loaded.servable.run(signature, inputs.tensors, seconds)

@@ -27,7 +27,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from serve import server
 from serve.core import Core
 from serve.limits import Limits
-from serve.metrics import Call
 from serve.models.model_config import models_in
 from serve.models.repository import Repository
 from serve.models.servable import Servable
@@ -229,7 +228,7 @@ def test_a_cancelled_request_leaves_the_queue_but_work_that_has_begun_keeps_its_
             assert released.wait(20)
             done.append(name)
 
-        async with core.admit(Call("Predict", "GRPC"), 20.0) as ticket:
+        async with core.admit("GRPC", 20.0) as ticket:
             await ticket.take_turn(work)
 
     async def leave() -> None:
@@ -256,7 +255,7 @@ def test_a_cancelled_request_leaves_the_queue_but_work_that_has_begun_keeps_its_
 
 def test_all_bodies_together_may_be_as_large_as_those_of_a_full_queue():
     core = Core(Repository(list, lambda path: None), Limits(concurrency=1, queue=1, max_body_bytes=10))
-    call = Call("predict", "REST")
+    call = "REST"
 
     async def fill() -> None:
         async with core.admit(call, 9.0) as one, core.admit(call, 9.0) as other:

@@ -22,7 +22,6 @@ from tensorflow_serving.apis.predict_pb2 import PredictRequest, PredictResponse
 
 from serve.core import Core
 from serve.limits import Limits
-from serve.metrics import Call
 from serve.models.model_config import ModelConfig
 from serve.models.predict import METHODS
 from serve.models.predict import predict as answer_to
@@ -226,7 +225,7 @@ async def test_messages_that_wait_to_be_received_stay_with_the_client(start):
 
 async def test_messages_count_among_the_bodies_that_are_held_together(start):
     core, channel, _ = await start(concurrency=1, queue=0, max_body_bytes=1200)
-    async with core.admit(Call("predict", "REST"), 20.0) as other:
+    async with core.admit("REST", 20.0) as other:
         other.hold(1000)
         code, details = await refused(predict(channel, "a" * 500))
     assert (code, "Too many large bodies" in details) == ("UNAVAILABLE", True)
