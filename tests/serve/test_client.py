@@ -177,6 +177,22 @@ def test_requests_are_batches_in_column_format(model, path):
     ]
 
 
+def test_padding_is_cut_by_the_lengths_of_each_side():
+    columns = {
+        "translation": ["x y"],
+        "score": [-1.0],
+        "truncated": [False],
+        "source_tokens": [["a", "b", "c", "", ""]],
+        "source_lengths": [3],
+        "target_tokens": [["x", "y", "", ""]],
+        "target_lengths": [2],
+        "alignment": [[[0.5, 0.3, 0.2, 0, 0], [0.1, 0.2, 0.7, 0, 0], [0] * 5, [0] * 5]],
+    }
+    with against(lambda request: httpx.Response(200, json={"outputs": columns})) as client:
+        (found,) = client.align(["a b c"])
+    assert found[3:] == (["a", "b", "c"], ["x", "y"], [[0.5, 0.3, 0.2], [0.1, 0.2, 0.7]])
+
+
 def test_no_request_is_sent_without_a_sentence():
     with against(lambda request: pytest.fail("asked")) as client:
         assert client.translate([]) == []

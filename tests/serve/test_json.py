@@ -56,12 +56,13 @@ def test_a_document_that_no_request_needs_is_refused(document, reason):
     ("document", "value"),
     [
         (b"[" * 64 + b"]" * 64, "[" * 64 + "]" * 64),
+        (b"[[], " + b"[" * 63 + b"]" * 64, "[[], " + "[" * 63 + "]" * 64),
         (b'["' + b"[" * 1000 + b'\\"{"]', json.dumps(["[" * 1000 + '"{'])),
         (b"\xef\xbb\xbf[1]", "[1]"),
         (rb'["\ud83d\ude00 \\ud800"]', '["\U0001f600 \\\\ud800"]'),
         (b"[NaN, Infinity, -Infinity]", "[NaN, Infinity, -Infinity]"),
     ],
-    ids=["deep", "brackets in a string", "byte order mark", "surrogate pair", "not finite"],
+    ids=["deep", "deep and wide", "brackets in a string", "byte order mark", "surrogate pair", "not finite"],
 )
 def test_a_document_is_read(document, value):
     assert json.dumps(json_text.parse(document, MANY), ensure_ascii=False) == value

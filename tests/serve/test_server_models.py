@@ -161,10 +161,11 @@ def test_a_new_version_is_loaded_before_the_old_one_is_unloaded(spa):
 
 def test_a_request_under_way_ends_on_the_version_it_began_with(spa):
     repository = started(spa.parent)
-    with repository.using("spa") as first, repository.using("spa"):
-        publish(spa, 2)
-        repository.poll()
-        assert answering(repository, "spa") == 2
+    with repository.using("spa") as first:
+        with repository.using("spa"):
+            publish(spa, 2)
+            repository.poll()
+            assert answering(repository, "spa") == 2
         assert (first.version, first.servable.is_closed) == (1, False)
         assert states(repository) == {2: State.AVAILABLE, 1: State.UNLOADING}
     assert first.servable.is_closed
