@@ -243,6 +243,7 @@ def test_a_request_over_grpc_that_does_not_fit_is_refused(running, request_, cod
 
 REQUESTS = ":tensorflow:serving:request_count_total"
 """The name in Prometheus's Python parser of ``request_count``."""
+LATENCY = ":tensorflow:serving:request_latency"
 
 
 @pytest.mark.server
@@ -259,6 +260,7 @@ def test_requests_are_counted_by_model_and_status_under_tensorflow_servings_name
         (REQUESTS, {"model_name": "", "status": "NOT_FOUND"}, 1),
         (f"{LATENCY}_count", {"model_name": "rev", "API": "predict", "entrypoint": "REST"}, 1),
         (f"{LATENCY}_count", {"model_name": "rev", "API": "Predict", "entrypoint": "GRPC"}, 1),
+        (f"{LATENCY}_count", {"model_name": "", "API": "predict", "entrypoint": "REST"}, 0),  # only of answers
         (f"{LATENCY}_bucket", {"model_name": "rev", "API": "predict", "entrypoint": "REST", "le": "+Inf"}, 1),
         (":tensorflow:serving:runtime_latency_count", {"model_name": "rev", "API": "Predict", "runtime": "TF1"}, 2),
     ]
@@ -268,9 +270,6 @@ def test_requests_are_counted_by_model_and_status_under_tensorflow_servings_name
     running.http.post("/v1/models/made-up:predict", json={"instances": ["uno"]})
     after = [count(name, **labels) for name, labels, _ in metrics]
     assert after == [old + more for old, (*_, more) in zip(before, metrics, strict=True)]
-
-
-LATENCY = ":tensorflow:serving:request_latency"
 
 
 # Difficult clients
