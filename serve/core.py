@@ -12,10 +12,9 @@ import anyio
 import anyio.to_thread
 
 from .limits import Limits
-from .metrics import Call, Metrics
+from .metrics import Entrypoint, Metrics
 from .models.repository import Repository
 from .models.status import Code, StatusError
-from .models.versions import LoadedVersion
 
 Result = TypeVar("Result")
 
@@ -37,19 +36,19 @@ class Core:
         self._held = 0
 
     @contextlib.asynccontextmanager
-    async def admit(self, call: Call, seconds: float) -> AsyncIterator[Ticket]:
+    async def admit(self, entrypoint: Entrypoint, seconds: float) -> AsyncIterator[Ticket]:
         """Counts a request in and out; while the queue is full, it is turned away before its body is read.
 
         It has no place in the queue until it takes its turn: a client that is slow to send keeps nobody else waiting.
 
         Args:
-            call: what it asks.
-            seconds: how long it may take.
+            entrypoint: Protocol of the request.
+            seconds: Time limit.
 
         Raises:
             StatusError: UNAVAILABLE if the queue is full.
         """
-        ticket = Ticket(call, seconds, self)
+        ticket = Ticket(seconds, self)
         code = Code.INTERNAL
         try:
             self._require_place()
@@ -63,7 +62,7 @@ class Core:
             raise
         finally:
             self._held -= ticket.held
-            ticket.count(code)
+            self.metrics.record_request(entrypoint, ticket.model_name, code, ticket.seconds_taken)
 
     def _require_place(self) -> None:
         if self._admitted >= self.limits.concurrency + self.limits.queue:
@@ -95,15 +94,14 @@ class Core:
 
 
 class Ticket:
-    """A request's leave to be computed: its deadline, and what is counted of it."""
+    """A request that was admitted: its deadline, its model, and the size of its body."""
 
-    def __init__(self, call: Call, seconds: float, core: Core) -> None:
-        self._call = call
+    def __init__(self, seconds: float, core: Core) -> None:
         self._seconds = seconds
         self._core = core
         self._began = time.monotonic()
-        self._model_name = ""
-        self._signature_name = ""
+        self.model_name = ""
+        """Name of the model, once it is known to exist."""
         self.held = 0
         """Bytes of its body that have come."""
 
@@ -115,7 +113,12 @@ class Ticket:
     @property
     def seconds_left(self) -> float:
         """Until the deadline; never less than a millisecond, as 0 often means no deadline at all."""
-        return max(0.001, self._began + self._seconds - time.monotonic())
+        return max(0.001, self._seconds - self.seconds_taken)
+
+    @property
+    def seconds_taken(self) -> float:
+        """Time since the request was admitted."""
+        return time.monotonic() - self._began
 
     async def take_turn(self, work: Callable[[], Result]) -> Result:
         """What ``work`` returns; it runs in a worker thread once a turn is free, and has to end by itself in time.
@@ -144,22 +147,12 @@ class Ticket:
             raise outcome
         return outcome
 
-    def found(self, loaded: LoadedVersion, signature_name: str) -> None:
-        """Notes the model and the signature, now that they are known to exist."""
-        self._model_name = loaded.name
-        self._signature_name = signature_name
-
     @contextlib.contextmanager
     def running(self) -> Iterator[float]:
-        """Times the graph; gives the seconds it may take."""
+        """Times the graph. Yields the seconds that it may take."""
         began = time.monotonic()
         yield self.seconds_left
-        self._core.metrics.record_run(self._call, self._model_name, time.monotonic() - began)
-
-    def count(self, code: Code) -> None:
-        """Counts the request, which ended with ``code``, under the names that were found."""
-        names = self._model_name, self._signature_name
-        self._core.metrics.record_request(self._call, *names, code, time.monotonic() - self._began)
+        self._core.metrics.record_run(self.model_name, time.monotonic() - began)
 
 
 def _settled(work: Callable[[], Result]) -> Result | StatusError:

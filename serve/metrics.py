@@ -1,8 +1,8 @@
-"""What the server counts, under TensorFlow Serving's names and in its units, for Prometheus to read."""
+"""Prometheus metrics with TensorFlow Serving's names and units."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics, generate_latest
 
@@ -14,20 +14,14 @@ _BUCKETS = [10 * 1.8**power for power in range(33)]
 """Upper bounds in microseconds, as in TensorFlow Serving: 10 to about 20 minutes, then infinity."""
 
 
-class Call(NamedTuple):
-    """What is asked, and by which protocol."""
-
-    api: str
-    """predict over REST, Predict over gRPC."""
-    entrypoint: str
-    """REST or GRPC."""
+Entrypoint = Literal["REST", "GRPC"]
+"""The protocol of a request."""
 
 
 class Metrics:
     """The counts of one server.
 
-    Only names of models and signatures that exist may come in: a label for each name that a client makes up would take
-    memory without bound.
+    Pass only names of models that exist: a label for each name that a client invents would take unbounded memory.
     """
 
     def __init__(self) -> None:
@@ -53,26 +47,19 @@ class Metrics:
             buckets=_BUCKETS,
             registry=self._registry,
         )
-        self._signatures = Counter(
-            "embedded_server_signature_requests",
-            "The total number of requests by signature, which TensorFlow Serving does not tell apart.",
-            ["model_name", "signature_name", "status"],
-            registry=self._registry,
-        )
 
-    def record_request(self, call: Call, model_name: str, signature_name: str, code: Code, seconds: float) -> None:
-        """Counts a request that is done; its time counts if it was answered, as in TensorFlow Serving."""
+    def record_request(self, entrypoint: Entrypoint, model_name: str, code: Code, seconds: float) -> None:
+        """Counts a request. Its time counts only if it was answered, as in TensorFlow Serving."""
         self._requests.labels(model_name, code.name).inc()
-        self._signatures.labels(model_name, signature_name, code.name).inc()
         if code is Code.OK:
-            self._latency.labels(model_name, call.api, call.entrypoint).observe(seconds * 1e6)
+            api = "predict" if entrypoint == "REST" else "Predict"
+            self._latency.labels(model_name, api, entrypoint).observe(seconds * 1e6)
 
-    def record_run(self, call: Call, model_name: str, seconds: float) -> None:
-        """Counts the time that the graph took of a request."""
-        api = call.api[0].upper() + call.api[1:]
-        self._runtime.labels(model_name, api, "TF1").observe(seconds * 1e6)
+    def record_run(self, model_name: str, seconds: float) -> None:
+        """Counts the time of a graph."""
+        self._runtime.labels(model_name, "Predict", "TF1").observe(seconds * 1e6)
 
     def page(self) -> bytes:
-        """Everything counted so far in Prometheus's text format."""
+        """Returns all metrics in Prometheus's text format."""
         page = generate_latest(self._registry)  # it ends a counter's name in _total, which TensorFlow Serving does not
         return page.replace(b":tensorflow:serving:request_count_total", b":tensorflow:serving:request_count")

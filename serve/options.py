@@ -44,16 +44,16 @@ class Options:
     limits: Annotated[Limits, tyro.conf.arg(name="")] = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
-        for name, port in (("--port", self.port), ("--grpc-port", self.grpc_port)):
-            if port is not None and not 0 <= port < 65536:
-                raise ValueError(f"{name}: expected 0 to 65535, received {port}.")
+        for option, value, least, limit in (
+            ("--port", self.port, 0, 65536),
+            ("--grpc-port", self.grpc_port or 0, 0, 65536),
+            ("--poll-seconds", self.poll_seconds, 0, 1_000_000),
+            ("--load-retry-interval-micros", self.load_retry_interval_micros, 0, 10**15),
+            ("--shutdown-seconds", self.shutdown_seconds, 1, 1_000_000),
+        ):
+            if not least <= value < limit:
+                raise ValueError(f"{option}: expected {least} to {limit - 1}, received {value}.")
         if self.port == self.grpc_port != 0:
             raise ValueError(f"--grpc-port: expected another port than REST's, received {self.grpc_port}.")
-        if self.shutdown_seconds < 1:
-            raise ValueError(f"--shutdown-seconds: expected 1 or more, received {self.shutdown_seconds}.")
-        if not 0 <= self.poll_seconds < 1e6:
-            raise ValueError(f"--poll-seconds: expected 0 or more, received {self.poll_seconds}.")
-        if (micros := self.load_retry_interval_micros) < 0:
-            raise ValueError(f"--load-retry-interval-micros: expected 0 or more, received {micros}.")
         if (self.model_dir is None) == (self.model_config_file is None):
             raise ValueError("--model-dir, --model-config-file: expected one of the two.")

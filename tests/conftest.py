@@ -1,7 +1,9 @@
 """What tests share: an environment without surprises, and a few small things that are costly to make."""
 
 import os
+import shutil
 import subprocess
+from pathlib import Path
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # figures are compared across machines; a GPU rounds otherwise
@@ -97,10 +99,18 @@ def run_folder(pairs, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def serving(tmp_path_factory):
-    """An embedded server over the reversing model: spa-eng, version 3."""
+def reverser(tmp_path_factory) -> Path:
+    """An export of the reversing model; no test may change it."""
+    folder = tmp_path_factory.mktemp("reverser") / "1"
+    export_reverser(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def serving(tmp_path_factory, reverser):
+    """An embedded server of the reversing model: spa-eng, version 3."""
     models = tmp_path_factory.mktemp("served")
-    export_reverser(models / "spa-eng" / "3")
+    shutil.copytree(reverser, models / "spa-eng" / "3")
     with running_server(models) as served:
         yield served
 

@@ -20,10 +20,10 @@ class Served(NamedTuple):
 
 
 @contextmanager
-def running_server(models: Path) -> Iterator[Served]:
-    """An embedded server, a process of its own, over the models in a folder, where it leaves its log."""
+def running_server(models: Path, *options: str) -> Iterator[Served]:
+    """Runs an embedded server of the models in a folder, which also gets its log, until SIGTERM ends it."""
     command = [sys.executable, "-m", "serve.server", "--model-dir", str(models), "--port", "0", "--grpc-port", "0"]
-    command += ["--enable-monitoring", "--enable-cors-support"]
+    command += ["--enable-monitoring", "--enable-cors-support", *options]
     with (
         (models / "server.log").open("w+") as log,
         subprocess.Popen(
@@ -36,7 +36,7 @@ def running_server(models: Path) -> Iterator[Served]:
             yield Served(*(line.split()[-1] for line in lines))
         finally:
             server.terminate()
-            server.wait(30)
+            assert server.wait(30) == 0, (models / "server.log").read_text()
 
 
 class Certificate(NamedTuple):

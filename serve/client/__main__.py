@@ -68,8 +68,6 @@ def _alignment_lines(answer: Alignment) -> list[str]:
     """For each target token the source token it attends to most."""
     lines = []
     for token, row in zip(answer.target_tokens, answer.weights, strict=True):
-        if not row:
-            continue
         strongest = max(range(len(row)), key=row.__getitem__)
         lines.append(f"    {token}  <-  {answer.source_tokens[strongest]} ({row[strongest]:.2f})")
     return lines

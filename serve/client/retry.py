@@ -1,4 +1,4 @@
-"""When a request is sent again: exponential backoff with jitter, for servers that say that they are busy."""
+"""Retries with exponential backoff and jitter, for busy servers."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True)
 class Retry:
-    """How often and how patiently. Attempt n is followed by a wait of about ``first_seconds`` 2^(n-1).
+    """Number of attempts and pauses between them. The pause after attempt n is about ``first_seconds`` 2^(n-1).
 
-    Each wait is drawn from the upper half of its range, so that clients that were turned away together do not come
-    back together. A server's own ``Retry-After`` is honoured up to ``longest_seconds``. Translating twice does no harm,
-    so requests whose connection broke are sent again as well; one that ran out of time is not: it would again.
+    Each pause is drawn from the upper half of its range, so that clients that were refused together do not return
+    together. ``Retry-After`` of the server is respected up to ``longest_seconds``. Requests whose connection broke are
+    sent again as well, because translating twice does no harm. A request that timed out is not, because it would time
+    out again.
     """
 
     attempts: int = 5
-    """Requests at the most, the first included."""
+    """Maximum number of requests, including the first."""
     first_seconds: float = 0.2
     longest_seconds: float = 10.0
     """No wait is longer."""
@@ -38,15 +39,11 @@ class Retry:
             )
 
     def run(self, request: Callable[[], Answer]) -> Answer:
-        """The answer of ``request``, called again while it raises Unavailable and attempts are left."""
+        """Returns the answer of ``request``, which is repeated while it raises Unavailable and attempts are left."""
         for attempt in range(1, self.attempts):
             try:
                 return request()
             except Unavailable as error:
-                time.sleep(self._wait(attempt, error.after_seconds))
+                growing = self.first_seconds * 2.0 ** min(attempt - 1, 60) * random.uniform(0.5, 1.0)
+                time.sleep(min(self.longest_seconds, max(error.after_seconds, growing)))
         return request()
-
-    def _wait(self, attempt: int, asked_seconds: float) -> float:
-        """Seconds to wait after failed attempt number ``attempt``."""
-        growing = self.first_seconds * 2.0 ** min(attempt - 1, 60)
-        return min(self.longest_seconds, max(asked_seconds, growing * random.uniform(0.5, 1.0)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 import httpx
@@ -22,6 +22,9 @@ from .answers import (
 from .rest import RestConnection
 from .retry import Retry
 
+if TYPE_CHECKING:
+    from .rpc import GrpcConnection
+
 DEFAULT_URL = "http://127.0.0.1:8501"
 DEFAULT_MODEL = "spa-eng"
 DEFAULT_BATCH_SIZE = 64
@@ -34,19 +37,6 @@ nginx take of a body, even if JSON writes six bytes for each of theirs."""
 DEFAULT_RETRY = Retry()
 
 Record = TypeVar("Record", Translation, Alignment, Hypotheses)
-
-
-class Connection(Protocol):
-    """How requests travel to one model."""
-
-    def predict(self, signature: str, inputs: Mapping[str, list[str]]) -> Columns:
-        """The named outputs of ``signature`` for columns of ``inputs``."""
-
-    def status(self) -> list[VersionStatus]:
-        """The state of each of the model's versions, newest first."""
-
-    def close(self) -> None:
-        """Frees what the connection holds."""
 
 
 class Client:
@@ -161,7 +151,7 @@ class Client:
 
 def _connect(
     url: str, model: ModelSpec, timeout: float, ca_file: Path | None, transport: httpx.BaseTransport | None
-) -> Connection:
+) -> RestConnection | GrpcConnection:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https", "grpc", "grpcs") or not parts.hostname:
         expected = "http://HOST:PORT or https://HOST:PORT, or grpc:// or grpcs:// in their place"

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
     from tensorflow_serving.config.model_server_config_pb2 import ModelServerConfig
 
-PLATFORM = "tensorflow"
-
 
 @dataclass(frozen=True)
 class Latest:
@@ -139,17 +137,12 @@ def model_configs(config: ModelServerConfig) -> list[ModelConfig]:
             raise invalid(
                 f"Expected model {model.name} to have an absolute path or URI; got base_path()={model.base_path}"
             )
-        _require_platform(model)
+        if model.model_platform != "tensorflow":
+            raise invalid(f"Model {model.name} requests unsupported platform {model.model_platform!r}")
         configs[model.name] = ModelConfig(
             model.name, Path(model.base_path), _policy(model.model_version_policy), dict(model.version_labels)
         )
     return list(configs.values())
-
-
-def _require_platform(model: Message) -> None:
-    platform = PLATFORM if model.model_type == 1 else model.model_platform
-    if platform != PLATFORM:
-        raise invalid(f"Model {model.name} requests unsupported platform {platform!r}")
 
 
 def _policy(policy: Message) -> Latest | Specific:

@@ -97,7 +97,9 @@ class Repository:
 
     def _find(self, name: str, version: int | None, label: str | None) -> LoadedVersion:
         if label is not None:
-            version = self._labelled(name, label)
+            if label not in self._labels.get(name, {}):
+                raise invalid(f"Unrecognized servable version label: {label}")
+            version = self._labels[name][label]
         versions = self._loaded.get(name, {})
         if version is None:
             if not versions:
@@ -122,11 +124,6 @@ class Repository:
             if not statuses:
                 raise StatusError(Code.NOT_FOUND, f"Could not find any versions of model {name}")
             return [statuses[number] for number in sorted(statuses, reverse=True)]
-
-    def _labelled(self, name: str, label: str) -> int:
-        if label not in self._labels.get(name, {}):
-            raise invalid(f"Unrecognized servable version label: {label}")
-        return self._labels[name][label]
 
     def available(self) -> list[tuple[str, int]]:
         """Every version that answers requests, by name and number."""

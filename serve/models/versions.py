@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 class State(enum.Enum):
     """Where a version stands between the decision to serve it and its end."""
 
-    START = "START"
     LOADING = "LOADING"
     AVAILABLE = "AVAILABLE"
     UNLOADING = "UNLOADING"

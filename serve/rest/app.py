@@ -20,8 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..core import Core, Ticket
 from ..limits import Limits, require_few_values
-from ..metrics import METRICS_PATH, Call, Metrics
-from ..models.signature import SERVING_DEFAULT
+from ..metrics import METRICS_PATH, Metrics
 from ..models.status import Code, StatusError, invalid
 from . import codec, json_text
 from .json_text import to_text
@@ -54,46 +53,29 @@ def create_app(
     """The ASGI application that serves ``core``.
 
     Args:
-        core: the models and the limits.
-        with_cors: whether pages from other hosts may read the answers.
-        with_monitoring: whether the metrics are served.
-        web: a folder whose files are served outside /v1/, where TensorFlow Serving answers 404; see ``PageFiles``.
+        core: Models and limits.
+        with_cors: If `True`, pages from other hosts may read the answers.
+        with_monitoring: If `True`, metrics are served.
+        web: Folder of the page, whose files are served outside /v1/; see ``PageFiles``. `None` serves no page.
     """
-    front = Front(
-        RestApi(core, _CORS if with_cors else {}),
-        core.metrics if with_monitoring else None,
-        None if web is None else PageFiles(web, core.repository),
-    )
-    return ServerErrorMiddleware(front, handler=_answer_defect)
+    api = RestApi(core, _CORS if with_cors else {})
+    files = None if web is None else PageFiles(web, core.repository)
 
-
-class Front:
-    """Sends a request to the REST API, the metrics or the files."""
-
-    def __init__(self, api: RestApi, metrics: Metrics | None, files: PageFiles | None) -> None:
-        self._api = api
-        self._metrics = metrics
-        self._files = files
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers one request."""
+    async def front(scope: Scope, receive: Receive, send: Send) -> None:
         path = _path_and_query(scope)
+        answer: ASGIApp = _error("Not Found", 404)
         if path.lower().startswith("/v1/"):
-            await self._api(scope, receive, send)
-        elif self._metrics and path.split("?")[0] == METRICS_PATH:
-            await _metrics_page(self._metrics, path)(scope, receive, send)
-        elif self._files:
-            await self._send_file(self._files, scope, receive, send)
-        else:
-            await _error("Not Found", 404)(scope, receive, send)
-
-    async def _send_file(self, files: PageFiles, scope: Scope, receive: Receive, send: Send) -> None:
+            answer = api
+        elif with_monitoring and path.split("?")[0] == METRICS_PATH:
+            answer = _metrics_page(core.metrics, path)
+        elif files and scope["method"] in ("GET", "HEAD"):
+            answer = files
         try:
-            if scope["method"] not in ("GET", "HEAD"):
-                raise HTTPException(404)
-            await files(scope, receive, send)
-        except HTTPException as error:
+            await answer(scope, receive, send)
+        except HTTPException as error:  # from files
             await _error(error.detail, error.status_code)(scope, receive, send)
+
+    return ServerErrorMiddleware(front, handler=_answer_defect)
 
 
 class RestApi:
@@ -147,7 +129,7 @@ class RestApi:
         if method != "predict":
             with self._core.repository.using(*target):
                 raise invalid(f"Method :{method} is not supported. Use :predict.")
-        async with self._core.admit(Call(method, "REST"), self._limits.seconds) as ticket:
+        async with self._core.admit("REST", self._limits.seconds) as ticket:
             body = await _read_body(request, self._limits, ticket)
             is_packed = "gzip" in request.headers.get("content-encoding", "").lower()
 
@@ -160,8 +142,8 @@ class RestApi:
     def _predict(self, body: bytes, target: Target, ticket: Ticket) -> bytes:
         request = codec.read_request(body, self._limits.max_values)
         with self._core.repository.using(*target) as loaded:
+            ticket.model_name = loaded.name
             signature = loaded.servable.signature(request.signature_name)
-            ticket.found(loaded, request.signature_name or SERVING_DEFAULT)
             inputs = codec.read_inputs(request, signature.inputs, self._limits)
             with ticket.running() as seconds:
                 outputs = loaded.servable.run(signature, inputs.tensors, seconds)

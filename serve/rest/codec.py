@@ -218,8 +218,6 @@ def write_outputs(outputs: Tensors, layout: Layout) -> bytes:
     Raises:
         StatusError: INVALID_ARGUMENT for outputs that cannot be cut into rows, and for types JSON cannot express.
     """
-    if not outputs:
-        raise invalid("Cannot convert empty tensor map to JSON")
     ordered = dict(sorted(outputs.items()))
     if layout is Layout.ROWS:
         _require_rows(ordered)
@@ -251,8 +249,7 @@ def _nested_list(name: str, tensor: np.ndarray) -> Json:
         write = _base64 if name.endswith("_bytes") else json_text.to_text
         flat = np.array([write(value) for value in flat], object)
     elif tensor.dtype.name not in ("bool", "float64", *INTEGERS):
-        type_text = "half" if tensor.dtype == np.float16 else tensor.dtype.name
-        raise invalid(f"Failed to write JSON value for tensor type: {type_text}")
+        raise invalid(f"Failed to write JSON value for tensor type: {tensor.dtype.name}")
     return flat.reshape(tensor.shape).tolist()
 
 

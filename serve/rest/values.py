@@ -32,8 +32,8 @@ def value_reader(dtype: str) -> Callable[[Json], object]:
             return read_base64(value)
         if type(value) not in _KINDS[dtype] or (dtype in INTEGERS and not _is_within(value, dtype)):
             raise invalid(f"JSON Value: {echo(value)} Type: {type_name(value)} is not of expected type: {dtype}")
-        if dtype in _DECIMALS and not _fits(value, _DECIMALS[dtype]):
-            raise invalid(f"Cannot convert JSON value: {echo(value)} to {dtype} without loss of precision.")
+        if dtype in _DECIMALS and float(np.finfo(_DECIMALS[dtype]).max) < abs(value) != math.inf:
+            raise invalid(f"JSON Value: {echo(value)} is too large for {dtype}")
         return to_bytes(value) if dtype == "string" else value
 
     return read
@@ -42,14 +42,6 @@ def value_reader(dtype: str) -> Callable[[Json], object]:
 def _is_within(value: int, dtype: str) -> bool:
     limits = np.iinfo(dtype)
     return int(limits.min) <= value <= int(limits.max)
-
-
-def _fits(value: float, dtype: type[np.floating]) -> bool:
-    """Whether ``dtype`` holds the integer exactly, or has the decimal within its range."""
-    limits = np.finfo(dtype)
-    if isinstance(value, int):
-        return abs(value) < 2 ** (limits.nmant + 1)
-    return not math.isfinite(value) or abs(value) <= float(limits.max)
 
 
 def is_base64(value: Json) -> bool:

@@ -26,14 +26,11 @@ from tensorflow_serving.apis.get_model_status_pb2 import (
     ModelVersionStatus,
 )
 from tensorflow_serving.apis.model_management_pb2 import ReloadConfigRequest, ReloadConfigResponse
-from tensorflow_serving.apis.model_pb2 import ModelSpec
 from tensorflow_serving.apis.predict_pb2 import PredictRequest
 
 from ..core import Core
-from ..metrics import Call
 from ..models.model_config import model_configs
 from ..models.predict import predict
-from ..models.signature import SERVING_DEFAULT
 from ..models.status import Code, StatusError, invalid
 
 Request = TypeVar("Request", bound=Message)
@@ -160,16 +157,14 @@ class Services(grpc.GenericRpcHandler):
     async def _predict(self, messages: Messages, seconds: float) -> bytes:
         """The outputs of a signature."""
         core = self._core
-        async with core.admit(Call("Predict", "GRPC"), seconds) as ticket:
+        async with core.admit("GRPC", seconds) as ticket:
             encoded = await self._receive(messages, seconds, self._receiving)
             ticket.hold(len(encoded))
 
             def work() -> bytes:
                 request = _decoded(PredictRequest, encoded)
-                spec = _spec(request)
-                with core.repository.using(*_target(spec)) as loaded:
-                    signature_name = spec.signature_name or SERVING_DEFAULT
-                    ticket.found(loaded, signature_name if signature_name in loaded.servable.signatures else "")
+                with core.repository.using(*_target(request)) as loaded:
+                    ticket.model_name = loaded.name
                     return predict(loaded, request, core.limits, ticket.running).SerializeToString()
 
             return await ticket.take_turn(work)
@@ -177,14 +172,14 @@ class Services(grpc.GenericRpcHandler):
     async def _metadata(self, messages: Messages, seconds: float) -> bytes:
         """The signatures of a version."""
         request = await self._receive_small(GetModelMetadataRequest, messages, seconds)
-        spec = _spec(request)
+        target = _target(request)
         if not request.metadata_field:
             raise invalid("GetModelMetadataRequest must specify at least one metadata_field")
         for field in request.metadata_field:
             if field != SIGNATURE_DEF:
                 raise invalid(f"Metadata field {field} is not supported")
         response = GetModelMetadataResponse()
-        with self._core.repository.using(*_target(spec)) as loaded:
+        with self._core.repository.using(*target) as loaded:
             response.model_spec.name = loaded.name
             response.model_spec.version.value = loaded.version
             definitions = SignatureDefMap(signature_def=loaded.servable.signature_defs)
@@ -194,7 +189,7 @@ class Services(grpc.GenericRpcHandler):
     async def _status(self, messages: Messages, seconds: float) -> bytes:
         """The state of a model's versions."""
         request = await self._receive_small(GetModelStatusRequest, messages, seconds)
-        name, version, _ = _target(_spec(request))
+        name, version, _ = _target(request)
         response = GetModelStatusResponse()
         for status in self._core.repository.status(name, version):
             state = ModelVersionStatus.State.Value(status.state.value)
@@ -225,15 +220,11 @@ def _decoded(kind: type[Request], encoded: bytes) -> Request:
         raise StatusError(Code.INTERNAL, "The request message could not be decoded") from error
 
 
-def _spec(request: Any) -> ModelSpec:
-    """The model that ``request`` is about."""
+def _target(request: Any) -> tuple[str, int | None, str | None]:
+    """Returns name, version and label of the model that ``request`` is about."""
     if not request.HasField("model_spec"):
         raise invalid("Missing ModelSpec")
-    return request.model_spec
-
-
-def _target(spec: ModelSpec) -> tuple[str, int | None, str | None]:
-    """Name, version and label, as the repository is asked for them."""
+    spec = request.model_spec
     if not spec.name:
         raise invalid("ModelSpec has no name specified.")
     choice = spec.WhichOneof("version_choice")

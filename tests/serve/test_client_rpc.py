@@ -1,17 +1,19 @@
-"""The client over gRPC: against servers made of TensorFlow Serving's own protocol buffers."""
+"""The client over gRPC and through TLS: TensorFlow Serving's messages, error codes, certificates."""
 
 from __future__ import annotations
 
+import http.server
+import ssl
+import threading
 from collections.abc import Iterator
 from concurrent import futures
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import grpc
 import numpy as np
 import pytest
 import tensorflow as tf
 from google.protobuf import any_pb2
-from reverser import Reverser
 from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import (
     get_model_metadata_pb2,
@@ -22,7 +24,7 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
-from serve.client import Alignment, Client, ClientError, Retry, Translation, Unavailable, VersionStatus
+from serve.client import Client, ClientError, Retry, Unavailable, VersionStatus
 from serve.client.messages import FIELDS, MESSAGES, STATES
 from serve.client.rpc import string_tensor, values
 
@@ -30,28 +32,21 @@ pytestmark = pytest.mark.server
 
 
 class Servicer(prediction_service_pb2_grpc.PredictionServiceServicer, model_service_pb2_grpc.ModelServiceServicer):
-    """TensorFlow Serving's two services over the reversing model."""
+    """TensorFlow Serving's services: repeats the texts after it has failed with each of ``failures``."""
 
     def __init__(self) -> None:
-        self.model = Reverser()
         self.specs: list[model_pb2.ModelSpec] = []
         self.failures: list[grpc.StatusCode] = []
 
-    def Predict(self, request: predict_pb2.PredictRequest, context: grpc.ServicerContext) -> Any:
+    def Predict(self, request, context):
         self.specs.append(request.model_spec)
         if self.failures:
             context.abort(self.failures.pop(0), "two\nlines")
-        if request.model_spec.name != "spa-eng":
-            context.abort(
-                grpc.StatusCode.NOT_FOUND, f"Servable not found for request: Latest({request.model_spec.name})"
-            )
-        outputs = getattr(self.model, request.model_spec.signature_name)(tf.make_ndarray(request.inputs["text"]))
-        response = predict_pb2.PredictResponse()
-        for name, value in outputs.items():
-            response.outputs[name].CopyFrom(tf.make_tensor_proto(value.numpy()))
-        return response
+        outputs = {"translation": request.inputs["text"]}
+        outputs |= {"score": tf.make_tensor_proto([-1.0]), "truncated": tf.make_tensor_proto([False])}
+        return predict_pb2.PredictResponse(outputs=outputs)
 
-    def GetModelStatus(self, request: get_model_status_pb2.GetModelStatusRequest, context: grpc.ServicerContext) -> Any:
+    def GetModelStatus(self, request, context):
         response = get_model_status_pb2.GetModelStatusResponse()
         response.model_version_status.add(version=2, state="END").status.error_code = 5
         response.model_version_status[0].status.error_message = "gone"
@@ -60,42 +55,33 @@ class Servicer(prediction_service_pb2_grpc.PredictionServiceServicer, model_serv
 
 
 class Running(NamedTuple):
-    url: str
     servicer: Servicer
-
-
-def start(servicer: Servicer) -> grpc.Server:
-    server = grpc.server(futures.ThreadPoolExecutor(2))
-    prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(servicer, server)
-    model_service_pb2_grpc.add_ModelServiceServicer_to_server(servicer, server)
-    return server
+    url: str
+    secure_url: str
 
 
 @pytest.fixture(scope="module")
-def running() -> Iterator[Running]:
+def running(certificate) -> Iterator[Running]:
     servicer = Servicer()
-    server = start(servicer)
+    server = grpc.server(futures.ThreadPoolExecutor(2))
+    prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(servicer, server)
+    model_service_pb2_grpc.add_ModelServiceServicer_to_server(servicer, server)
+    pair = certificate.key.read_bytes(), certificate.certificate.read_bytes()
+    secure_port = server.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials([pair]))
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
-    yield Running(f"grpc://127.0.0.1:{port}", servicer)
+    yield Running(servicer, f"grpc://127.0.0.1:{port}", f"grpcs://127.0.0.1:{secure_port}")
     server.stop(None).wait()
 
 
-def test_sentences_are_translated_and_aligned_as_over_rest(running):
-    with Client(running.url, batch_size=2) as client:
-        assert client.translate(["uno dos", "¿qué?", "a b c"]) == ["dos uno", "¿qué?", "c b a"]
-        assert client.translate_with_scores(["a b c d"]) == [Translation("d c b a", pytest.approx(-4 / 3), True)]
-        one, two = client.align(["a", "b c"])
-    assert one == Alignment("a", pytest.approx(-1 / 3), False, ["a"], ["a"], [[1.0]])
-    assert two == Alignment("c b", pytest.approx(-2 / 3), False, ["b", "c"], ["c", "b"], [[0.0, 1.0], [1.0, 0.0]])
-
-
-def test_hypotheses_and_whole_texts_work_too(running):
-    with Client(running.url) as client:
-        (found,) = client.beam(["a b"])
-        (text,) = client.translate_texts(["Uno dos. Tres."])
-    assert [hypothesis.translation for hypothesis in found.hypotheses] == ["b a", "a b"]
-    assert text.translation == "dos. Uno Tres."
+@pytest.fixture
+def waits(running, monkeypatch) -> list[float]:
+    """The client's pauses in seconds, of a server that has received no request."""
+    waits: list[float] = []
+    monkeypatch.setattr("time.sleep", waits.append)
+    running.servicer.specs.clear()
+    running.servicer.failures.clear()
+    return waits
 
 
 def test_the_status_lists_the_versions_newest_first(running):
@@ -106,95 +92,54 @@ def test_the_status_lists_the_versions_newest_first(running):
         ]
 
 
-def test_a_version_or_a_label_reaches_the_server(running):
-    running.servicer.specs.clear()
-    for version, label in ((7, None), (None, "stable"), (None, None)):
-        with Client(running.url, version=version, label=label) as client:
-            client.translate(["uno"])
-    seven, stable, newest = running.servicer.specs
-    assert (seven.name, seven.signature_name, seven.version.value) == ("spa-eng", "serving_default", 7)
-    assert (stable.version_label, stable.WhichOneof("version_choice")) == ("stable", "version_label")
-    assert newest.WhichOneof("version_choice") is None
-
-
-def test_a_model_that_is_not_served_is_named(running):
-    with Client(running.url, model="nope") as client, pytest.raises(ClientError) as caught:
+@pytest.mark.parametrize("options", [{"version": 7}, {"label": "stable"}, {}])
+def test_a_version_or_a_label_reaches_the_server(running, waits, options):
+    with Client(running.url, **options) as client:
         client.translate(["uno"])
-    reason = "(Servable not found for request: Latest(nope))."
-    assert str(caught.value) == f"{running.url} does not serve model 'nope' {reason}"
+    (spec,) = running.servicer.specs
+    assert (spec.name, spec.signature_name) == ("spa-eng", "serving_default")
+    assert (spec.version.value, spec.version_label) == (options.get("version", 0), options.get("label", ""))
 
 
-def test_an_error_of_the_server_is_shown_in_its_own_words(running):
-    running.servicer.failures = [grpc.StatusCode.INVALID_ARGUMENT]
-    with Client(running.url) as client, pytest.raises(ClientError) as caught:
-        client.translate(["uno"])
-    assert str(caught.value) == f"{running.url} answered INVALID_ARGUMENT: two lines"
-
-
-def test_a_busy_server_is_asked_again(running, monkeypatch):
-    waits: list[float] = []
-    monkeypatch.setattr("time.sleep", waits.append)
+def test_a_busy_server_is_asked_again(running, waits):
     busy = [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED]
-    running.servicer.failures = list(busy)
+    running.servicer.failures = busy.copy()
     with Client(running.url, retry=Retry(3)) as client:
         assert client.translate(["uno"]) == ["uno"]
-    assert len(waits) == 2
-    running.servicer.failures = list(busy)
+    running.servicer.failures = busy
     with Client(running.url, retry=Retry(2)) as client, pytest.raises(Unavailable, match="answered RESOURCE_EXHAUSTED"):
         client.translate(["uno"])
+    assert len(waits) == 3
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        (grpc.StatusCode.INVALID_ARGUMENT, "answered INVALID_ARGUMENT: two lines"),
+        (grpc.StatusCode.DEADLINE_EXCEEDED, "no answer in time: send less at a time"),
+        (grpc.StatusCode.NOT_FOUND, r"does not serve model 'spa-eng' \(two lines\)"),
+    ],
+)
+def test_an_error_that_would_come_again_is_not_retried(running, waits, code, message):
+    running.servicer.failures = [code]
+    with Client(running.url) as client, pytest.raises(ClientError, match=message):
+        client.translate(["uno"])
+    assert waits == []
 
 
 @pytest.mark.parametrize("too_large", ["request", "answer"])
-def test_a_message_that_is_too_large_is_not_sent_again(running, monkeypatch, too_large):
-    waits: list[float] = []
-    monkeypatch.setattr("time.sleep", waits.append)
-    running.servicer.specs.clear()
+def test_a_message_that_is_too_large_is_not_sent_again(running, waits, monkeypatch, too_large):
     if too_large == "answer":
         monkeypatch.setattr("serve.client.rpc.MAX_MESSAGE_BYTES", 10)
-    text = "uno" if too_large == "answer" else "a" * (5 << 20)  # gRPC's servers take 4 MiB unless told otherwise
-    with (
-        Client(running.url, max_text_bytes=8 << 20, retry=Retry(3)) as client,
-        pytest.raises(
-            ClientError, match=r"RESOURCE_EXHAUSTED: .*message larger than max.*Send less at a time"
-        ) as caught,
-    ):
+    text = "uno" if too_large == "answer" else "a" * (5 << 20)  # gRPC servers accept 4 MiB by default
+    message = r"RESOURCE_EXHAUSTED: .*message larger than max.*Send less at a time"
+    with Client(running.url, max_text_bytes=8 << 20) as client, pytest.raises(ClientError, match=message):
         client.translate([text])
-    assert not isinstance(caught.value, Unavailable)
     assert waits == []
     assert len(running.servicer.specs) == (too_large == "answer")
 
 
-def test_an_answer_that_does_not_come_in_time_says_so(running):
-    running.servicer.failures = [grpc.StatusCode.DEADLINE_EXCEEDED]
-    with Client(running.url) as client, pytest.raises(ClientError, match="gave no answer in time: send less at a time"):
-        client.translate(["uno"])
-
-
-def test_a_server_that_is_down_is_unavailable():
-    with Client("grpc://127.0.0.1:1", retry=Retry(1)) as client, pytest.raises(Unavailable, match="UNAVAILABLE"):
-        client.translate(["uno"])
-
-
-def test_the_embedded_server_answers_the_same_over_grpc_as_over_rest(serving):
-    texts = ["¿Qué tal? Uno dos tres.", "a b c d"]
-    with Client(serving.rest) as rest, Client(serving.rpc) as rpc:
-        for ask in ("translate", "translate_texts", "align", "beam"):
-            assert as_decimals(getattr(rpc, ask)(texts)) == as_decimals(getattr(rest, ask)(texts))
-        assert rpc.status() == rest.status()
-    for model, signature, message in (
-        ("no-such", "serving_default", r"does not serve model 'no-such' \(Servable not found for request: Latest"),
-        ("spa-eng", "nope", r"Serving signature .*nope.* not found"),
-    ):
-        for url in serving:
-            with Client(url, model) as client, pytest.raises(ClientError, match=message):
-                client.predict(signature, {"text": ["a"]})
-
-
-def as_decimals(answer: Any) -> Any:
-    """``answer`` with its numbers cut to six digits: REST writes singles as decimals."""
-    if isinstance(answer, float):
-        return f"{answer:.6g}"
-    return [as_decimals(part) for part in answer] if isinstance(answer, list | tuple) else answer
+# Messages
 
 
 @pytest.mark.parametrize(
@@ -209,25 +154,23 @@ def as_decimals(answer: Any) -> Any:
         np.array([], object),
     ],
 )
-def test_tensors_are_read_however_their_values_are_stored(array):
-    """As raw content, which make_tensor_proto writes; one by one; and with an equal end left out."""
+def test_tensors_are_read_as_raw_content_and_as_typed_values_of_which_the_last_may_be_repeated(array):
     proto = tf.make_tensor_proto(array)
-    expected = (
-        [[text.decode() for text in row] for row in array] if array.size and array.dtype == object else array.tolist()
-    )
+    strings = array.dtype == object and array.size
+    expected = [[text.decode() for text in row] for row in array] if strings else array.tolist()
     assert values(MESSAGES["TensorProto"].FromString(proto.SerializeToString())) == expected
-    one_by_one = tf.constant(array).numpy()
     listed = MESSAGES["TensorProto"](dtype=proto.dtype, tensor_shape={"dim": [{"size": size} for size in array.shape]})
-    field = {1: "float_val", 3: "int_val", 7: "string_val", 9: "int64_val", 10: "bool_val"}[proto.dtype]
-    getattr(listed, field).extend(one_by_one.ravel().tolist())
+    name = {1: "float_val", 3: "int_val", 7: "string_val", 9: "int64_val", 10: "bool_val"}[proto.dtype]
+    field = getattr(listed, name)
+    field.extend(tf.constant(array).numpy().ravel().tolist())
     assert values(listed) == expected
-    while len(getattr(listed, field)) > 1 and getattr(listed, field)[-1] == getattr(listed, field)[-2]:
-        getattr(listed, field).pop()
+    while len(field) > 1 and field[-1] == field[-2]:
+        field.pop()
     assert values(listed) == expected
 
 
-def test_a_tensor_of_another_type_is_no_translation():
-    with pytest.raises(ClientError, match="a tensor of DataType 23: is this a translation model's export"):
+def test_a_tensor_of_another_type_is_refused():
+    with pytest.raises(ClientError, match="DataType 23"):
         values(MESSAGES["TensorProto"](dtype=tf.uint64.as_datatype_enum))
 
 
@@ -264,14 +207,53 @@ OFFICIAL = {
 
 @pytest.mark.parametrize("message", FIELDS)
 def test_every_message_has_the_fields_of_tensorflow_servings(message):
-    ours, theirs = MESSAGES[message].DESCRIPTOR, OFFICIAL[message]
-    for field in ours.fields:
-        official = theirs.fields_by_name[field.name]
+    for field in MESSAGES[message].DESCRIPTOR.fields:
+        official = OFFICIAL[message].fields_by_name[field.name]
         kind = official.TYPE_INT32 if official.type == official.TYPE_ENUM else official.type
         assert (field.number, field.type) == (official.number, kind), field.name
         assert field.is_repeated == official.is_repeated, field.name
 
 
-def test_every_state_of_a_version_is_known():
+def test_every_state_of_a_version_has_its_name():
     states = get_model_status_pb2.ModelVersionStatus.State
     assert {number: name for name, number in states.items()} == STATES
+
+
+# TLS
+
+
+class StatusHandler(http.server.BaseHTTPRequestHandler):
+    """Answers every request with the status of no version."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"{}")
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def https(certificate) -> Iterator[str]:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), StatusHandler) as server:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(*certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield f"https://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("scheme", "message"), [("https", "a certificate that is not trusted"), ("grpcs", "UNAVAILABLE")]
+)
+def test_a_certificate_needs_a_known_signer(running, https, certificate, waits, scheme, message):
+    url = https if scheme == "https" else running.secure_url
+    with Client(url, ca_file=certificate.certificate) as client:
+        assert len(client.status()) == (0 if scheme == "https" else 2)
+    with Client(url, retry=Retry(2)) as client, pytest.raises(ClientError, match=message):
+        client.status()
+    assert len(waits) == (0 if scheme == "https" else 1)  # gRPC does not say why it cannot connect

@@ -44,8 +44,7 @@ def test_a_malformed_document_is_refused(document):
         (b'["\\ud800"]', "surrogate"),
         (b'["\\udc80"]', "surrogate"),
         (b'["\\ud800\\ud800"]', "surrogate"),
-        (b"[1e999]", "too big"),
-        (b"[" + b"9" * 5000 + b"]", "too big"),
+        (b"[" + b"9" * 5000 + b"]", "4300 digits"),
     ],
 )
 def test_a_document_that_no_request_needs_is_refused(document, reason):
@@ -57,21 +56,16 @@ def test_a_document_that_no_request_needs_is_refused(document, reason):
     ("document", "value"),
     [
         (b"[" * 64 + b"]" * 64, "[" * 64 + "]" * 64),
+        (b"[[], " + b"[" * 63 + b"]" * 64, "[[], " + "[" * 63 + "]" * 64),
         (b'["' + b"[" * 1000 + b'\\"{"]', json.dumps(["[" * 1000 + '"{'])),
-        (b'{"b": 1, "a": 1, "b": 2}', '{"b": 1, "a": 1}'),
         (b"\xef\xbb\xbf[1]", "[1]"),
         (rb'["\ud83d\ude00 \\ud800"]', '["\U0001f600 \\\\ud800"]'),
         (b"[NaN, Infinity, -Infinity]", "[NaN, Infinity, -Infinity]"),
     ],
-    ids=["deep", "brackets in a string", "equal keys", "byte order mark", "surrogate pair", "not finite"],
+    ids=["deep", "deep and wide", "brackets in a string", "byte order mark", "surrogate pair", "not finite"],
 )
 def test_a_document_is_read(document, value):
     assert json.dumps(json_text.parse(document, MANY), ensure_ascii=False) == value
-
-
-def test_integers_beyond_64_bits_become_doubles():
-    document = f"[{2**64 - 1}, {2**64}, {-(2**63)}, {-(2**63) - 1}]".encode()
-    assert [type(value) for value in json_text.parse(document, MANY)] == [int, float, int, float]
 
 
 def test_bytes_that_are_not_utf_8_pass_through_unchanged():
@@ -122,45 +116,32 @@ def read_error(document: object, specs: dict[str, TensorSpec]) -> str:
     return caught.value.message
 
 
-def test_rows_of_plain_values_fill_the_only_input():
-    tensors, layout = read({"instances": ["uno", "dos"]}, TEXT)
-    assert layout is Layout.ROWS
-    assert tensors["text"].tolist() == [b"uno", b"dos"]
+INTEGERS = {"x": TensorSpec("int64", None)}
 
 
-def test_rows_of_objects_fill_several_inputs():
-    tensors, _ = read({"instances": [{"a": 0.5, "b": 1}, {"b": 2, "a": 3}]}, PAIR)
-    assert tensors["a"].dtype == np.float32
-    assert tensors["a"].tolist() == [0.5, 3.0]
-    assert tensors["b"].dtype == np.int32
-    assert tensors["b"].tolist() == [1, 2]
-
-
-def test_rows_of_lists_gain_a_dimension():
-    assert read({"instances": [[1, 2], [3, 4], [5, 6]]}, {"x": TensorSpec("int64", None)}).tensors["x"].shape == (3, 2)
-
-
-def test_columns_hold_one_value_per_input_and_further_keys_are_ignored():
-    tensors, layout = read({"inputs": {"a": [0.5], "b": [[1], [2]], "c": "ignored"}}, PAIR)
-    assert layout is Layout.COLUMNS
-    assert tensors["a"].shape == (1,)
-    assert tensors["b"].shape == (2, 1)
-    assert set(tensors) == {"a", "b"}
-
-
-@pytest.mark.parametrize("inputs", [["uno"], {"text": ["uno"]}])
-def test_the_only_input_needs_no_name_in_columns(inputs):
-    assert read({"inputs": inputs}, TEXT).tensors["text"].tolist() == [b"uno"]
-
-
-def test_an_empty_column_is_an_empty_batch():
-    assert read({"inputs": {"text": []}}, TEXT).tensors["text"].shape == (0,)
-
-
-def test_base64_objects_stand_for_bytes_in_both_layouts():
-    value = {"b64": "/wD+"}
-    assert read({"instances": [value, value]}, TEXT).tensors["text"].tolist() == [b"\xff\x00\xfe"] * 2
-    assert read({"inputs": value}, TEXT).tensors["text"].item() == b"\xff\x00\xfe"
+@pytest.mark.parametrize(
+    ("document", "specs", "tensors"),
+    [
+        ({"instances": ["uno", "dos"]}, TEXT, {"text": [b"uno", b"dos"]}),
+        ({"instances": [{"text": "uno"}]}, TEXT, {"text": [b"uno"]}),
+        ({"instances": [{"a": 0.5, "b": 1}, {"b": 2, "a": 3}]}, PAIR, {"a": [0.5, 3.0], "b": [1, 2]}),
+        ({"instances": [[1, 2], [3, 4], [5, 6]]}, INTEGERS, {"x": [[1, 2], [3, 4], [5, 6]]}),
+        ({"instances": [{"b64": "/wD+"}] * 2}, TEXT, {"text": [b"\xff\x00\xfe"] * 2}),
+        ({"inputs": ["uno"]}, TEXT, {"text": [b"uno"]}),
+        ({"inputs": {"text": ["uno"]}}, TEXT, {"text": [b"uno"]}),
+        ({"inputs": {"a": [0.5], "b": [[1], [2]], "c": "ignored"}}, PAIR, {"a": [0.5], "b": [[1], [2]]}),
+        ({"inputs": {"text": []}}, TEXT, {"text": []}),
+        ({"inputs": {"b64": "/wD+"}}, TEXT, {"text": b"\xff\x00\xfe"}),
+    ],
+)
+def test_rows_and_columns_become_tensors(document, specs, tensors):
+    found, layout = read(document, specs)
+    assert layout is (Layout.ROWS if "instances" in document else Layout.COLUMNS)
+    assert {name: tensor.tolist() for name, tensor in found.items()} == tensors
+    numbers = {"float": np.float32, "int32": np.int32, "int64": np.int64, "string": object}
+    assert {name: tensor.dtype for name, tensor in found.items()} == {
+        name: numbers[spec.dtype] for name, spec in specs.items()
+    }
 
 
 @pytest.mark.parametrize(
@@ -215,12 +196,9 @@ def test_a_value_of_another_type_is_refused(dtype, value, echoed, kind):
     assert error.endswith(dtype)
 
 
-@pytest.mark.parametrize(
-    ("dtype", "value", "echoed"),
-    [("float", 2**24, "16777216"), ("float", 1e39, "1e+39"), ("double", 2**53, "9007199254740992")],
-)
-def test_a_number_that_would_lose_precision_is_refused(dtype, value, echoed):
-    assert f"value: {echoed} to {dtype}" in read_error({"inputs": [value]}, {"x": TensorSpec(dtype, None)})
+@pytest.mark.parametrize(("dtype", "value"), [("float", 1e39), ("float", 10**39), ("double", 10**400)])
+def test_a_number_that_is_too_large_is_refused(dtype, value):
+    assert f"{value} is too large for {dtype}" in read_error({"inputs": [value]}, {"x": TensorSpec(dtype, None)})
 
 
 def test_a_type_that_json_cannot_express_is_unimplemented():
@@ -264,16 +242,24 @@ def write(outputs: dict[str, np.ndarray], layout: Layout) -> str:
     return codec.write_outputs(outputs, layout).decode()
 
 
-@pytest.mark.parametrize(("layout", "key"), [(Layout.ROWS, "predictions"), (Layout.COLUMNS, "outputs")])
-def test_one_output_is_written_without_its_name(layout, key):
-    assert json.loads(write({"y": np.array([2.5, 3], np.float32)}, layout)) == {key: [2.5, 3.0]}
+SINGLE = {"y": np.array([2.5, 3], np.float32)}
+SEVERAL = {"y": np.array([[1, 2], [3, 4]], np.int32), "ok": np.array([True, False])}
 
 
-def test_several_outputs_are_written_as_objects():
-    outputs = {"y": np.array([[1, 2], [3, 4]], np.int32), "ok": np.array([True, False])}
-    rows = [{"ok": True, "y": [1, 2]}, {"ok": False, "y": [3, 4]}]
-    assert json.loads(write(outputs, Layout.ROWS)) == {"predictions": rows}
-    assert json.loads(write(outputs, Layout.COLUMNS)) == {"outputs": {"ok": [True, False], "y": [[1, 2], [3, 4]]}}
+@pytest.mark.parametrize(
+    ("outputs", "layout", "answer"),
+    [
+        (SINGLE, Layout.ROWS, {"predictions": [2.5, 3.0]}),
+        (SINGLE, Layout.COLUMNS, {"outputs": [2.5, 3.0]}),
+        (SEVERAL, Layout.ROWS, {"predictions": [{"ok": True, "y": [1, 2]}, {"ok": False, "y": [3, 4]}]}),
+        (SEVERAL, Layout.COLUMNS, {"outputs": {"ok": [True, False], "y": [[1, 2], [3, 4]]}}),
+        ({"y": np.zeros((0, 3))}, Layout.ROWS, {"predictions": []}),
+        ({"y": np.zeros((0, 3))}, Layout.COLUMNS, {"outputs": []}),
+        ({"y": np.array(1.0)}, Layout.COLUMNS, {"outputs": 1.0}),
+    ],
+)
+def test_outputs_are_written_as_rows_or_columns_and_a_single_one_without_its_name(outputs, layout, answer):
+    assert json.loads(write(outputs, layout)) == answer
 
 
 def test_strings_go_out_as_text_and_outputs_called_bytes_as_base64():
@@ -287,22 +273,14 @@ def test_strings_go_out_as_text_and_outputs_called_bytes_as_base64():
     assert json.loads(written)["outputs"]["raw_bytes"] == [{"b64": "/w=="}, {"b64": ""}]
 
 
-@pytest.mark.parametrize("layout", list(Layout))
-def test_an_empty_batch_is_answered_by_an_empty_list(layout):
-    (answer,) = json.loads(write({"y": np.zeros((0, 3), np.float32)}, layout)).values()
-    assert answer == []
-
-
-def test_outputs_without_a_common_first_dimension_cannot_be_cut_into_rows():
-    scalar = {"y": np.array(1.0)}
-    uneven = {"x": np.zeros(2), "y": np.zeros(3)}
-    assert json.loads(write(scalar, Layout.COLUMNS)) == {"outputs": 1.0}
-    with pytest.raises(StatusError, match="Tensor name: y has no shape information"):
-        write(scalar, Layout.ROWS)
-    with pytest.raises(StatusError, match="Tensor name: y has inconsistent batch size: 3 expecting: 2"):
-        write(uneven, Layout.ROWS)
-
-
-def test_an_output_type_that_json_cannot_express_is_refused():
-    with pytest.raises(StatusError, match="Failed to write JSON value for tensor type: half"):
-        write({"y": np.zeros(1, np.float16)}, Layout.COLUMNS)
+@pytest.mark.parametrize(
+    ("outputs", "layout", "message"),
+    [
+        ({"y": np.array(1.0)}, Layout.ROWS, "y has no shape information"),
+        ({"x": np.zeros(2), "y": np.zeros(3)}, Layout.ROWS, "y has inconsistent batch size: 3 expecting: 2"),
+        ({"y": np.zeros(1, np.float16)}, Layout.COLUMNS, "float16"),
+    ],
+)
+def test_outputs_that_cannot_be_written_are_refused(outputs, layout, message):
+    with pytest.raises(StatusError, match=message):
+        write(outputs, layout)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from PIL import Image
-from playwright.sync_api import Browser, Page, Request, Route, expect, sync_playwright
+from playwright.sync_api import Browser, Locator, LocatorAssertions, Page, Request, Route, expect, sync_playwright
 from servers import CHROMIUM
 
 from benchmarks.page_pictures import VIEWS, take
@@ -33,14 +33,36 @@ class Opened(NamedTuple):
     open: Callable[..., None]
     asked: list[dict[str, Any]]
 
+    def sentence(self) -> Locator:
+        """The box for the sentence, on a page that is opened if it is not open yet."""
+        if self.page.url == "about:blank":
+            self.open()
+        return self.page.locator("#sentence")
+
     def type(self, text: str) -> None:
         """Adds to the sentence, key by key."""
-        self.page.locator("#sentence").press_sequentially(text)
+        self.sentence().press_sequentially(text)
 
     def ask(self, text: str) -> None:
-        """Replaces the sentence, and asks for its translation at once."""
-        self.page.locator("#sentence").fill(text)
-        self.page.locator("#sentence").press("Enter")
+        """Replaces the sentence and asks for its translation at once."""
+        self.sentence().fill(text)
+        self.sentence().press("Enter")
+
+    def answer(self, path: re.Pattern[str] | str, **answer: Any) -> None:
+        """Answers requests for a path in place of the server."""
+        self.page.route(path, lambda route: route.fulfill(**answer))
+
+    def expect(self, selector: str) -> LocatorAssertions:
+        return expect(self.page.locator(selector))
+
+    def expect_problem(self, text: str) -> None:
+        expect(self.page.get_by_role("alert")).to_contain_text(text)
+
+    def retry(self) -> None:
+        """Presses "Try again" once the server answers, and waits for a translation without a problem."""
+        self.page.get_by_role("button", name="Try again").click()
+        self.expect("#target").to_have_text("dos uno")
+        expect(self.page.get_by_role("alert")).to_be_empty()
 
     def word(self, side: str, text: str):
         return self.page.locator(f"#{side} .word", has_text=re.compile(f"^{re.escape(text)}$"))
@@ -102,10 +124,6 @@ def aligned(source: list[str], target: list[str], alignment: list[list[float]], 
     return {"outputs": {name: [value] for name, value in outputs.items()}}
 
 
-def refusing(status: int, message: str) -> Callable[[Route], None]:
-    return lambda route: route.fulfill(status=status, json={"error": message})
-
-
 # Words and pieces
 
 
@@ -142,12 +160,12 @@ def test_words_are_found_again_where_their_text_has_them(loaded, text, words, ex
 
 def test_a_sentence_is_translated_once_its_typing_pauses(web):
     web.open()
-    expect(web.page.locator("#model")).to_have_text("spa-eng · version 3")
+    web.expect("#model").to_have_text("spa-eng · version 3")
     web.type("uno dos")
-    expect(web.page.locator("#target")).to_have_text("dos uno")
-    expect(web.page.locator("#spoken")).to_have_text("dos uno")
-    expect(web.page.locator("#spoken")).to_have_attribute("role", "status")
-    expect(web.page.locator("#facts")).to_have_text(re.compile(r"^\d+ ms · score −0\.67 · log-probability −2\.00$"))
+    web.expect("#target").to_have_text("dos uno")
+    web.expect("#spoken").to_have_text("dos uno")
+    web.expect("#spoken").to_have_attribute("role", "status")
+    web.expect("#facts").to_have_text(re.compile(r"^\d+ ms · score −0\.67 · log-probability −2\.00$"))
     assert web.asked == [{"signature_name": "align", "inputs": {"text": ["uno dos"]}}]
 
 
@@ -160,7 +178,7 @@ def test_typing_on_aborts_the_request_that_is_under_way(web):
             web.type("uno")
         web.type(" dos")
     assert failed.value.failure == "net::ERR_ABORTED"
-    expect(web.page.locator("#target")).to_have_text("dos uno")
+    web.expect("#target").to_have_text("dos uno")
 
 
 def test_enter_translates_at_once_and_breaks_no_line(web):
@@ -170,8 +188,8 @@ def test_enter_translates_at_once_and_breaks_no_line(web):
     web.type("uno dos")
     web.page.keyboard.press("Enter")
     web.page.clock.run_for(1)
-    expect(web.page.locator("#target")).to_have_text("dos uno")
-    expect(web.page.locator("#sentence")).to_have_value("uno dos")
+    web.expect("#target").to_have_text("dos uno")
+    web.expect("#sentence").to_have_value("uno dos")
 
 
 def test_nothing_is_shown_for_an_empty_sentence(web):
@@ -182,45 +200,38 @@ def test_nothing_is_shown_for_an_empty_sentence(web):
     expect(result).to_be_visible()
     web.page.locator("#sentence").fill(" \n ")
     expect(result).to_be_hidden()
-    expect(web.page.locator("#spoken")).to_be_empty()
+    web.expect("#spoken").to_be_empty()
     assert len(web.asked) == 1
 
 
 def test_the_model_gets_composed_characters_and_single_spaces(web):
-    web.open()
     web.ask(" un  cafe\N{COMBINING ACUTE ACCENT}\nsolo ")
-    expect(web.page.locator("#source")).to_have_text("un café solo")
+    web.expect("#source").to_have_text("un café solo")
     assert web.asked[-1]["inputs"] == {"text": ["un café solo"]}
 
 
 def test_markup_is_text(web):
-    web.open()
     web.ask("<b>uno</b> <img/src='x'/onerror='alert(1)'>")
-    expect(web.page.locator("#target")).to_have_text("<img/src='x'/onerror='alert(1)'> <b>uno</b>")
-    expect(web.page.locator("#target img, #source b")).to_have_count(0)
+    web.expect("#target").to_have_text("<img/src='x'/onerror='alert(1)'> <b>uno</b>")
+    web.expect("#target img, #source b").to_have_count(0)
 
 
 # What a word attended to
 
 
 def test_pointing_at_a_word_shows_what_it_attended_to_and_what_attended_to_it(web):
-    web.open()
     web.ask("uno dos tres")
-    attended = web.page.locator("#attended")
-
-    web.word("target", "tres").hover()
-    expect(attended).to_have_text("“tres” attended to “tres” 100 %")
-    expect(web.word("source", "tres")).to_have_attribute("style", "--weight: 1.000;")
-    expect(web.page.locator(".attended")).to_have_count(1)
-    expect(web.page.locator(".chosen")).to_have_text("tres")
-
-    web.word("source", "uno").hover()
-    expect(attended).to_have_text("“uno” was attended to by “uno” 100 %")
-    expect(web.word("target", "uno")).to_have_attribute("style", "--weight: 1.000;")
-    expect(web.page.locator(".chosen")).to_have_text("uno")
-
+    for side, other, word, attended in (
+        ("target", "source", "tres", "“tres” attended to “tres” 100 %"),
+        ("source", "target", "uno", "“uno” was attended to by “uno” 100 %"),
+    ):
+        web.word(side, word).hover()
+        web.expect("#attended").to_have_text(attended)
+        expect(web.word(other, word)).to_have_attribute("style", "--weight: 1.000;")
+        web.expect(".attended").to_have_count(1)
+        web.expect(".chosen").to_have_text(word)
     web.page.mouse.move(0, 0)
-    expect(web.page.locator(".chosen, .attended")).to_have_count(0)
+    web.expect(".chosen, .attended").to_have_count(0)
 
 
 def test_pieces_are_shown_as_words_and_the_end_as_words_too(web):
@@ -230,66 +241,50 @@ def test_pieces_are_shown_as_words_and_the_end_as_words_too(web):
         [[0.9, 0.1, 0, 0], [0, 0.5, 0.5, 0], [0.1, 0.4, 0.4, 0.1], [0, 0, 0.4, 0.6], [0, 0, 0.5, 0.5]],
         "A hospital",
     )
-    web.open()
-    web.page.route(PREDICT, lambda route: route.fulfill(json=answer))
+    web.answer(PREDICT, json=answer)
     web.ask("Un hospital")
-    expect(web.page.locator("#target .word")).to_have_text(["A", "hospital"])
+    web.expect("#target .word").to_have_text(["A", "hospital"])
     web.word("target", "hospital").hover()
-    expect(web.page.locator("#attended")).to_have_text(
-        "“hospital” attended to “hospital” 73 %, the sentence’s end 23 %"
-    )
+    web.expect("#attended").to_have_text("“hospital” attended to “hospital” 73 %, the sentence’s end 23 %")
     web.word("source", "hospital").hover()
-    expect(web.page.locator("#attended")).to_have_text(
+    web.expect("#attended").to_have_text(
         "“hospital” was attended to by “hospital” 73 %, the sentence’s end 50 %, “A” 10 %"
     )
 
 
-def test_words_are_reached_walked_and_left_by_keyboard(web):
-    web.open()
+def test_the_keyboard_reaches_every_word(web):
     web.ask("uno dos tres")
-    expect(web.page.locator("#target")).to_have_text("tres dos uno")
-    press, focused = web.page.keyboard.press, web.page.locator(":focus")
-    for _ in ("search", "heatmap", "translation"):
-        press("Tab")
-    expect(focused).to_have_text("tres")
-    expect(focused).to_have_attribute("aria-selected", "true")
-    expect(focused).to_have_attribute("aria-description", "“tres” attended to “tres” 100 %")
-    press("ArrowRight")
-    expect(focused).to_have_text("dos")
-    press("End")
-    expect(focused).to_have_text("uno")
-    press("ArrowRight")  # the edge
-    expect(focused).to_have_text("uno")
-    press("ArrowDown")
-    expect(focused).to_have_text("uno")
-    assert focused.evaluate("word => word.parentElement.id") == "source"
-    expect(web.page.locator("#attended")).to_have_text("“uno” was attended to by “uno” 100 %")
-    press("ArrowRight")
-    press("ArrowUp")
-    expect(focused).to_have_text("dos")
-    assert focused.evaluate("word => word.parentElement.id") == "target"
-    press("Shift+Tab")
-    press("Tab")  # comes back to the word that was left
-    expect(focused).to_have_text("dos")
-    press("Escape")
-    expect(web.page.locator("#sentence")).to_be_focused()
-    expect(web.page.locator(".chosen")).to_have_count(0)
+    web.expect("#target").to_have_text("tres dos uno")
+    for keys, side, word in (
+        ("Tab Tab Tab", "target", "tres"),  # past search and heatmap
+        ("ArrowRight", "target", "dos"),
+        ("End ArrowRight", "target", "uno"),  # stays at the edge
+        ("ArrowDown", "source", "uno"),
+        ("ArrowRight ArrowUp", "target", "dos"),
+        ("Shift+Tab Tab", "target", "dos"),  # returns to the word that was left
+    ):
+        for key in keys.split():
+            web.page.keyboard.press(key)
+        web.expect(f"#{side} :focus").to_have_text(word)
+        web.expect(":focus").to_have_attribute("aria-selected", "true")
+        web.expect(":focus").to_have_attribute("aria-description", re.compile(f"^“{word}” .*“{word}” 100 %"))
+    web.page.keyboard.press("Escape")
+    web.expect("#sentence").to_be_focused()
+    web.expect(".chosen").to_have_count(0)
 
 
 def test_a_tap_on_a_word_is_as_good(web):
-    web.open()
     web.ask("uno dos tres")
     web.word("target", "tres").tap()
     expect(web.word("target", "tres")).to_be_focused()
-    expect(web.page.locator("#attended")).to_have_text("“tres” attended to “tres” 100 %")
+    web.expect("#attended").to_have_text("“tres” attended to “tres” 100 %")
     web.page.locator("h1").tap()
-    expect(web.page.locator(".chosen, .attended")).to_have_count(0)
+    web.expect(".chosen, .attended").to_have_count(0)
 
 
 def test_a_sentence_from_right_to_left_is_walked_from_right_to_left(web):
-    web.open()
     web.ask("שלום עולם")
-    expect(web.page.locator("#target")).to_have_text("עולם שלום")
+    web.expect("#target").to_have_text("עולם שלום")
     assert web.page.locator("#target").evaluate("box => getComputedStyle(box).direction") == "rtl"
     first, second = (web.page.locator("#target .word").nth(n) for n in (0, 1))
     assert first.bounding_box()["x"] > second.bounding_box()["x"]
@@ -299,25 +294,23 @@ def test_a_sentence_from_right_to_left_is_walked_from_right_to_left(web):
 
 
 def test_what_the_model_did_not_read_is_struck_out_and_said(web):
-    web.open()
     web.ask("a b c d")  # more than three words are "truncated"
-    expect(web.page.locator("#truncated")).to_be_visible()
+    web.expect("#truncated").to_be_visible()
     answer = aligned(["uno", ""], ["one", ""], [[1, 0], [0, 1]], "one", truncated=True)
-    web.page.route(PREDICT, lambda route: route.fulfill(json=answer))
+    web.answer(PREDICT, json=answer)
     web.ask("uno dos tres")
-    expect(web.page.locator("#source .unread")).to_have_text(" dos tres")
+    web.expect("#source .unread").to_have_text(" dos tres")
     web.page.unroute(PREDICT)
     web.ask("uno")
-    expect(web.page.locator("#target")).to_have_text("uno")
-    expect(web.page.locator("#truncated")).to_be_hidden()
+    web.expect("#target").to_have_text("uno")
+    web.expect("#truncated").to_be_hidden()
 
 
 def test_the_heatmap_is_a_table_that_is_shown_when_wanted(web):
     answer = aligned(["uno", "dos", ""], ["two", ""], [[0.254, 0.7, 0.046], [0, 0, 1]], "two")
-    web.open()
-    web.page.route(PREDICT, lambda route: route.fulfill(json=answer))
+    web.answer(PREDICT, json=answer)
     web.ask("uno dos")
-    expect(web.page.locator("#target")).to_have_text("two")
+    web.expect("#target").to_have_text("two")
     table = web.page.locator("#heatmap table")
     expect(table).to_be_hidden()
     web.page.get_by_role("checkbox", name="Heatmap").check()
@@ -331,7 +324,6 @@ def test_the_heatmap_is_a_table_that_is_shown_when_wanted(web):
 
 
 def test_beam_search_lists_the_best_with_their_scores_and_shows_the_one_that_is_chosen(web):
-    web.open()
     web.ask("uno dos")
     web.page.get_by_text("Beam").click()
     rows = web.page.locator("#hypotheses tbody tr")
@@ -340,13 +332,13 @@ def test_beam_search_lists_the_best_with_their_scores_and_shows_the_one_that_is_
         ["dos uno", "−0.67", "−2.00"],
         ["uno dos", "−1.67", "−3.00"],
     ]
-    expect(web.page.locator("#target")).to_have_text("dos uno")
+    web.expect("#target").to_have_text("dos uno")
     rows.nth(1).get_by_role("button").click()
-    expect(web.page.locator("#target")).to_have_text("uno dos")
-    expect(web.page.locator("#spoken")).to_have_text("uno dos")
+    web.expect("#target").to_have_text("uno dos")
+    web.expect("#spoken").to_have_text("uno dos")
     expect(rows.get_by_role("button", pressed=True)).to_have_text("uno dos")
     web.word("target", "uno").hover()
-    expect(web.page.locator("#attended")).to_have_text("“uno” attended to “uno” 100 %")
+    web.expect("#attended").to_have_text("“uno” attended to “uno” 100 %")
     assert [request["signature_name"] for request in web.asked][-1] == "beam"
     web.page.get_by_text("Greedy").click()
     expect(rows).to_have_count(0)
@@ -360,11 +352,11 @@ def test_a_beam_is_not_offered_where_the_model_has_none(web):
 
     web.page.route(METADATA, without_beam)
     web.open()
-    expect(web.page.locator("#model")).to_have_text("spa-eng · version 3")
-    expect(web.page.locator("#searches")).to_be_hidden()
+    web.expect("#model").to_have_text("spa-eng · version 3")
+    web.expect("#searches").to_be_hidden()
     web.page.unroute(METADATA)
     web.open()
-    expect(web.page.locator("#searches")).to_be_visible()
+    web.expect("#searches").to_be_visible()
 
 
 def test_hypotheses_that_do_not_exist_are_left_out(web):
@@ -382,132 +374,118 @@ def test_hypotheses_that_do_not_exist_are_left_out(web):
     body = json.dumps({"outputs": answer})
     assert "-Infinity" in body
     web.open()
-    web.page.route(PREDICT, lambda route: route.fulfill(body=body, content_type="application/json"))
+    web.answer(PREDICT, body=body, content_type="application/json")
     web.page.get_by_text("Beam").click()
     web.ask("Infinity")
-    expect(web.page.locator("#hypotheses tbody td")).to_have_text(["one", "−0.50", "–"])
-    expect(web.page.locator("#source")).to_have_text("Infinity")
+    web.expect("#hypotheses tbody td").to_have_text(["one", "−0.50", "–"])
+    web.expect("#source").to_have_text("Infinity")
 
 
-# Trouble
+# Problems
 
 
-def test_offline_says_so_and_translates_as_soon_as_the_connection_is_back(web):
+def test_a_sentence_that_is_asked_for_offline_is_translated_once_the_connection_is_back(web):
     web.page.clock.install()
     web.open()
-    expect(web.page.locator("#model")).to_have_text("spa-eng · version 3")
+    web.expect("#model").to_have_text("spa-eng · version 3")
     web.page.evaluate("addEventListener('online', () => (document.title = 'Online'))")
     web.page.context.set_offline(True)
     web.ask("uno dos")
-    problem = web.page.get_by_role("alert")
-    expect(problem).to_contain_text("You are offline")
-    expect(web.page.locator("#result")).to_be_hidden()
-    web.page.clock.pause_at("2100-01-01")  # so that it does not try by itself
+    web.expect_problem("You are offline")
+    web.expect("#result").to_be_hidden()
+    web.page.clock.pause_at("2100-01-01")  # so that the page does not retry by itself
     web.page.context.set_offline(False)
     expect(web.page).to_have_title("Online")
     web.page.clock.run_for(1)
-    expect(web.page.locator("#target")).to_have_text("dos uno")
-    expect(problem).to_be_empty()
-
-
-@pytest.mark.parametrize(
-    ("trouble", "said"),
-    [
-        (lambda route: route.abort("connectionrefused"), "The server does not answer"),
-        (lambda route: route.fulfill(status=502, body="<html>Bad Gateway</html>"), "The server does not answer"),
-        (refusing(503, "Unavailable"), "The server is busy"),
-        (lambda route: route.fulfill(status=429, body="<html>nginx</html>"), "The server is busy"),
-    ],
-)
-def test_a_trouble_that_passes_is_waited_for(web, trouble, said):
-    web.page.clock.install()
-    web.open()
-    web.page.route(PREDICT, trouble)
-    web.ask("uno dos")
-    expect(web.page.get_by_role("alert")).to_contain_text(said)
-    web.page.unroute(PREDICT)
-    web.page.clock.fast_forward("00:01")
-    expect(web.page.locator("#target")).to_have_text("dos uno")
-
-
-def test_a_model_that_is_being_loaded_is_waited_for(web):
-    loading = {"version": "3", "state": "LOADING", "status": {"error_code": "OK", "error_message": ""}}
-    web.page.route(STATUS, lambda route: route.fulfill(json={"model_version_status": [loading]}))
-    web.page.clock.install()
-    web.open()
-    expect(web.page.get_by_role("alert")).to_contain_text("The model is still being loaded")
-    web.page.unroute(STATUS)
-    web.page.clock.fast_forward("00:01")
-    expect(web.page.locator("#model")).to_have_text("spa-eng · version 3")
+    web.expect("#target").to_have_text("dos uno")
     expect(web.page.get_by_role("alert")).to_be_empty()
 
 
-def test_a_model_that_could_not_be_loaded_says_why(web):
-    status = {"error_code": "NOT_FOUND", "error_message": "Could not find saved_model.pb"}
-    ended = {"version": "3", "state": "END", "status": status}
-    web.page.route(STATUS, lambda route: route.fulfill(json={"model_version_status": [ended]}))
-    web.open()
-    expect(web.page.get_by_role("alert")).to_contain_text("Could not find saved_model.pb")
-
-
-def test_an_answer_that_does_not_come_is_not_waited_for_forever(web):
-    web.page.route("**/config.json", lambda route: route.fulfill(json={"model": "spa-eng", "timeout_seconds": 0.3}))
-    web.open()
-    expect(web.page.locator("#model")).to_have_text("spa-eng · version 3")
-    web.page.route(PREDICT, lambda route: None)
-    web.ask("uno dos")
-    expect(web.page.get_by_role("alert")).to_contain_text("There was no answer within 0.3 seconds")
-    web.page.unroute(PREDICT)
-    web.page.get_by_role("button", name="Try again").click()
-    expect(web.page.locator("#target")).to_have_text("dos uno")
-    expect(web.page.locator("#sentence")).to_be_focused()
+def versions(state: str, code: str = "OK", message: str = "", version: str = "3") -> dict:
+    """The status of a model with one version."""
+    status = {"error_code": code, "error_message": message}
+    return {"json": {"model_version_status": [{"version": version, "state": state, "status": status}]}}
 
 
 @pytest.mark.parametrize(
-    ("status", "said"),
-    [(400, "The server could not read the sentence"), (500, "Something went wrong on the server")],
+    ("asked", "answer", "message"),
+    [
+        (PREDICT, None, "The server does not answer"),
+        (PREDICT, {"status": 502, "body": "<html>Bad Gateway</html>"}, "The server does not answer"),
+        (PREDICT, {"status": 503, "json": {"error": "Unavailable"}}, "The server is busy"),
+        (PREDICT, {"status": 429, "body": "<html>nginx</html>"}, "The server is busy"),
+        (STATUS, versions("LOADING"), "The model is still being loaded"),
+    ],
 )
-def test_what_the_server_says_of_an_error_is_passed_on_as_text(web, status, said):
-    web.open()
-    web.page.route(PREDICT, refusing(status, "expected <b>text</b>"))
+def test_the_page_retries_after_a_temporary_problem(web, asked, answer, message):
+    web.page.clock.install()
+    web.page.route(asked, lambda route: route.fulfill(**answer) if answer else route.abort("connectionrefused"))
+    web.ask("uno dos")
+    web.expect_problem(message)
+    web.page.unroute(asked)
+    web.page.clock.fast_forward("00:01")
+    web.expect("#target").to_have_text("dos uno")
+    expect(web.page.get_by_role("alert")).to_be_empty()
+
+
+NO_ALIGNMENT = {"metadata": {"signature_def": {"signature_def": {"serving_default": {"outputs": {}}}}}}
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer", "messages"),
+    [
+        (STATUS, versions("END", "NOT_FOUND", "Could not find <b>saved_model.pb</b>"), ["find <b>saved_model.pb</b>"]),
+        (METADATA, {"json": NO_ALIGNMENT}, ["The model “spa-eng” does not align"]),
+        ("**/config.json", {"status": 404}, ["Which model shall translate?"]),
+        (PREDICT, {"status": 400, "json": {"error": "<b>no</b>"}}, ["could not read the sentence", "says: <b>no</b>"]),
+        (PREDICT, {"status": 500, "json": {"error": "<b>no</b>"}}, ["wrong on the server", "says: <b>no</b>"]),
+    ],
+)
+def test_a_lasting_problem_is_shown_in_the_words_of_the_server(web, asked, answer, messages):
+    web.answer(asked, **answer)
     web.ask("uno")
-    expect(web.page.get_by_role("alert")).to_contain_text(said)
-    expect(web.page.get_by_role("alert")).to_contain_text("It says: expected <b>text</b>")
+    for message in messages:
+        web.expect_problem(message)
 
 
 @pytest.mark.parametrize(
     ("asked", "answer"),
     [
-        (STATUS, {"models": ["spa-eng"]}),
-        (STATUS, {"model_version_status": [{"state": "AVAILABLE"}]}),
-        (METADATA, {"model_spec": {"name": "spa-eng"}}),
-        (METADATA, {"metadata": {"signature_def": {}}}),
-        (PREDICT, {"predictions": ["dos uno"]}),
-        (PREDICT, aligned(["uno", ""], ["uno", ""], None, "uno")),
-        (PREDICT, ["dos uno"]),
-        (PREDICT, None),
+        (STATUS, {"json": {"models": ["spa-eng"]}}),
+        (STATUS, {"json": {"model_version_status": [{"state": "AVAILABLE"}]}}),
+        (METADATA, {"json": {"model_spec": {"name": "spa-eng"}}}),
+        (METADATA, {"json": {"metadata": {"signature_def": {}}}}),
+        (PREDICT, {"json": {"predictions": ["dos uno"]}}),
+        (PREDICT, {"json": aligned(["uno", ""], ["uno", ""], None, "uno")}),
+        (PREDICT, {"json": ["dos uno"]}),
+        (PREDICT, {"json": None}),
+        (PREDICT, {"body": "<html>Log in to this network</html>"}),
     ],
 )
-def test_an_answer_that_is_not_built_as_it_should_be_is_said_and_waited_for_no_longer(web, asked, answer):
-    web.page.route(asked, lambda route: route.fulfill(json=answer))
-    web.open()
-    web.ask("uno dos")
-    expect(web.page.get_by_role("alert")).to_contain_text("The server’s answer cannot be read")
-    expect(web.page.locator("#result")).to_have_attribute("aria-busy", "false")
+def test_a_malformed_answer_is_a_problem_and_the_page_stops_waiting(web, asked, answer):
+    web.answer(asked, **answer)
+    with web.page.expect_response(asked):
+        web.open()
+        web.page.locator("#sentence").fill("uno dos")
+    web.expect_problem("The server’s answer cannot be read")
+    web.expect("#result").to_have_attribute("aria-busy", "false")
     web.page.unroute(asked)
-    web.page.get_by_role("button", name="Try again").click()
-    expect(web.page.locator("#target")).to_have_text("dos uno")
-    expect(web.page.get_by_role("alert")).to_be_empty()
+    web.retry()
 
 
-def test_a_page_that_is_no_json_is_no_answer(web):
+def test_the_page_waits_no_longer_than_its_timeout(web):
+    web.answer("**/config.json", json={"model": "spa-eng", "timeout_seconds": 0.3})
     web.open()
-    web.page.route(PREDICT, lambda route: route.fulfill(body="<html>Log in to this network</html>"))
-    web.ask("uno")
-    expect(web.page.get_by_role("alert")).to_contain_text("The server’s answer cannot be read")
+    web.expect("#model").to_have_text("spa-eng · version 3")
+    web.page.route(PREDICT, lambda route: None)
+    web.ask("uno dos")
+    web.expect_problem("There was no answer within 0.3 seconds")
+    web.page.unroute(PREDICT)
+    web.retry()
+    web.expect("#sentence").to_be_focused()
 
 
-def test_what_the_page_itself_cannot_show_is_said_too(chromium, served):
+def test_an_error_of_the_page_itself_is_shown(chromium, served):
     page = chromium.new_page()
     page.add_init_script("HTMLTableElement.prototype.createCaption = () => { throw new Error('no captions'); }")
     page.goto(served)
@@ -520,40 +498,39 @@ def test_what_the_page_itself_cannot_show_is_said_too(chromium, served):
     page.close()
 
 
-def test_a_browser_that_cannot_join_signals_translates_waits_and_aborts_too(web):
+def test_the_page_works_in_browsers_without_abort_signal_any(web):
     web.page.add_init_script("delete AbortSignal.any; delete AbortSignal.timeout")
-    web.page.route("**/config.json", lambda route: route.fulfill(json={"model": "spa-eng", "timeout_seconds": 0.3}))
-    web.open()
+    web.answer("**/config.json", json={"model": "spa-eng", "timeout_seconds": 0.3})
     web.ask("uno dos")
-    expect(web.page.locator("#target")).to_have_text("dos uno")
+    web.expect("#target").to_have_text("dos uno")
     web.page.route(PREDICT, lambda route: None)
     with web.page.expect_event("requestfailed", timeout=5000) as failed:
         web.ask("dos")
     assert failed.value.failure == "net::ERR_ABORTED"
-    expect(web.page.get_by_role("alert")).to_contain_text("There was no answer within 0.3 seconds")
+    web.expect_problem("There was no answer within 0.3 seconds")
 
 
-def test_what_waited_for_the_model_while_the_typing_went_on_is_never_asked(web):
+def test_a_sentence_that_was_changed_while_the_model_loaded_is_not_translated(web):
     held: list[Route] = []
     web.page.route(STATUS, lambda route: held.append(route))
-    with web.page.expect_request(STATUS):
-        web.open()
-    with web.page.expect_request(STATUS):
-        web.ask("uno")
-    with web.page.expect_request(STATUS):
-        web.ask("uno dos")
+    for ask in (web.open, lambda: web.ask("uno"), lambda: web.ask("uno dos")):
+        with web.page.expect_request(STATUS):
+            ask()
     for route in held:
         route.continue_()
-    expect(web.page.locator("#target")).to_have_text("dos uno")
+    web.expect("#target").to_have_text("dos uno")
     assert [request["inputs"]["text"] for request in web.asked] == [["uno dos"]]
 
 
-def test_the_address_names_the_model_before_the_configuration_does(web):
-    web.page.route("**/config.json", lambda route: route.fulfill(json={"model": "eng-spa"}))
+# Model and languages
+
+
+def test_the_model_in_the_address_takes_precedence_over_the_configuration(web):
+    web.answer("**/config.json", json={"model": "eng-spa"})
     web.open("?model=spa-eng")
-    expect(web.page.locator("#model")).to_have_text("spa-eng · version 3")
+    web.expect("#model").to_have_text("spa-eng · version 3")
     web.ask("uno dos")
-    expect(web.page.locator("#target")).to_have_text("dos uno")
+    web.expect("#target").to_have_text("dos uno")
 
 
 IN_LANGUAGES = {"model": "spa-eng", "source_language": "es", "target_language": "en"}
@@ -569,7 +546,7 @@ IN_LANGUAGES = {"model": "spa-eng", "source_language": "es", "target_language": 
     ids=["its own", "another model's", "unknown"],
 )
 def test_each_sentence_says_in_which_language_it_is(web, config, source, target):
-    web.page.route("**/config.json", lambda route: route.fulfill(json=config))
+    web.answer("**/config.json", json=config)
     web.open("?model=spa-eng")
     shown_in_full(web)
     for selector in ("#sentence", "#source", "#heatmap thead th span"):
@@ -580,43 +557,27 @@ def test_each_sentence_says_in_which_language_it_is(web, config, source, target)
 
 def test_a_model_that_is_missing_is_asked_for_by_name(web):
     web.open("?model=eng-spa")
-    expect(web.page.get_by_role("alert")).to_contain_text("There is no model “eng-spa” on this server")
+    web.expect_problem("There is no model “eng-spa” on this server")
     web.page.get_by_label("Model").fill("spa-eng")
     web.page.keyboard.press("Enter")
-    expect(web.page.locator("#model")).to_have_text("spa-eng · version 3")
+    web.expect("#model").to_have_text("spa-eng · version 3")
     assert web.page.url.endswith("?model=spa-eng")
 
 
-def test_without_a_configuration_the_page_asks_for_a_model(web):
-    web.page.route("**/config.json", lambda route: route.fulfill(status=404))
-    web.open()
-    expect(web.page.get_by_role("alert")).to_contain_text("Which model shall translate?")
-    expect(web.page.get_by_label("Model")).to_be_visible()
-
-
-def test_a_model_that_does_not_align_is_no_model_for_the_page(web):
-    definitions = {"serving_default": {"outputs": {"translation": {}}}}
-    metadata = {"metadata": {"signature_def": {"signature_def": definitions}}}
-    web.page.route(METADATA, lambda route: route.fulfill(json=metadata))
-    web.open()
-    expect(web.page.get_by_role("alert")).to_contain_text("The model “spa-eng” does not align")
-
-
-def test_when_a_version_is_unloaded_the_newest_takes_its_place(web):
-    old = {"version": "2", "state": "AVAILABLE", "status": {"error_code": "OK", "error_message": ""}}
-    web.page.route(STATUS, lambda route: route.fulfill(json={"model_version_status": [old]}))
+def test_the_newest_version_replaces_one_that_is_unloaded(web):
+    web.answer(STATUS, **versions("AVAILABLE", version="2"))
     web.page.route(
         METADATA, lambda route: route.fulfill(response=route.fetch(url=route.request.url.replace("/2/", "/3/")))
     )
     web.open()
-    expect(web.page.locator("#model")).to_have_text("spa-eng · version 2")
+    web.expect("#model").to_have_text("spa-eng · version 2")
     web.page.unroute(STATUS)
-    web.ask("uno dos")  # the server has version 3 alone
-    expect(web.page.locator("#target")).to_have_text("dos uno")
-    expect(web.page.locator("#model")).to_have_text("spa-eng · version 3")
+    web.ask("uno dos")  # the server has only version 3
+    web.expect("#target").to_have_text("dos uno")
+    web.expect("#model").to_have_text("spa-eng · version 3")
 
 
-# For everybody
+# Layout and accessibility
 
 
 def shown_in_full(web: Opened) -> None:
@@ -626,7 +587,7 @@ def shown_in_full(web: Opened) -> None:
     )
     web.page.get_by_text("Beam").click()
     web.page.locator("#with-heatmap").check()
-    expect(web.page.locator("#heatmap table")).to_be_visible()
+    web.expect("#heatmap table").to_be_visible()
 
 
 def test_a_phone_never_scrolls_sideways(web):
@@ -635,7 +596,7 @@ def test_a_phone_never_scrolls_sideways(web):
     shown_in_full(web)
     assert web.page.evaluate("document.documentElement.scrollWidth") == 375
     web.ask("Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft" * 2)
-    expect(web.page.locator("#source .word")).to_have_count(1)
+    web.expect("#source .word").to_have_count(1)
     assert web.page.evaluate("document.documentElement.scrollWidth") == 375
 
 
@@ -658,8 +619,7 @@ def test_the_frame_of_a_word_cuts_into_no_letter_beside_it(web):
         return parseFloat(outlineOffset) + parseFloat(outlineWidth);
     }"""
     answer = aligned(["libros", "?", ""], ["books", "?", ""], [[1, 0, 0], [0, 1, 0], [0, 0, 1]], "books?")
-    web.open()
-    web.page.route(PREDICT, lambda route: route.fulfill(json=answer))
+    web.answer(PREDICT, json=answer)
     web.ask("libros?")
     mark = web.word("target", "?")
     mark.hover()
@@ -671,20 +631,19 @@ def test_the_frame_of_a_word_cuts_into_no_letter_beside_it(web):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_that_shuts_somebody_out(web, scheme):
+def test_axe_finds_no_violation(web, scheme):
     web.page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
     web.open()
     shown_in_full(web)
     web.page.locator("#target .word").first.focus()
-    found = Axe().run(web.page)
-    assert found.violations_count == 0, found.generate_report()
+    reports = [Axe().run(web.page)]
     web.open("?model=nobody")
-    expect(web.page.get_by_role("alert")).to_contain_text("There is no model")
-    found = Axe().run(web.page)
-    assert found.violations_count == 0, found.generate_report()
+    web.expect_problem("There is no model")
+    reports.append(Axe().run(web.page))
+    assert [report.generate_report() for report in reports if report.violations_count] == []
 
 
-# Its pictures
+# Pictures
 
 
 def test_every_picture_in_the_documentation_can_be_taken_again():

@@ -1,8 +1,11 @@
-"""The page's files, and the configuration that the server fills in."""
+"""The files of the page, and the configuration that the server completes."""
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -18,32 +21,42 @@ from serve.models.repository import Repository
 from serve.rest.app import create_app
 
 
-class Idle:
-    """A servable that is never run."""
+class Published(NamedTuple):
+    """A version, and what its manifest holds."""
 
-    def close(self) -> None:
-        pass
+    name: str
+    version: int
+    manifest: str = ""
 
 
 @pytest.fixture
-def page(tmp_path: Path) -> Iterator[Browser]:
-    """A browser before a server of no model, with a folder of files beside a secret one."""
-    web = tmp_path / "web"
-    (web / "assets").mkdir(parents=True)
-    (web / "index.html").write_text("<title>page</title>")
-    (web / "assets" / "page.js").write_text("1")
-    (tmp_path / "secret").write_text("secret")
-    repository = Repository(list, lambda path: Idle())
-    browser = Browser(create_app(Core(repository, Limits()), web=web))
-    yield browser
-    browser.close()
+def asked(tmp_path: Path) -> Iterator[Callable[..., httpx.Response]]:
+    """Sends a request to a server of some versions, whose page may have a config.json."""
+    web, models = tmp_path / "web", tmp_path / "models"
+    web.mkdir()
+    models.mkdir()
+    with contextlib.ExitStack() as browsers:
+
+        def ask(method: str, path: str, content: str | None = None, *published: Published) -> httpx.Response:
+            if content is not None:
+                (web / "config.json").write_text(content)
+            for name, version, manifest in published:
+                extra = models / name / str(version) / "assets.extra"
+                extra.mkdir(parents=True)
+                (extra / "manifest.json").write_text(manifest)
+            configs = [config._replace(policy=ALL) for config in models_in(models)]
+            repository = Repository(lambda: configs, lambda path: None)
+            repository.start()
+            browser = Browser(create_app(Core(repository, Limits()), web=web))
+            return browsers.enter_context(contextlib.closing(browser)).request(method, path)
+
+        yield ask
 
 
-def test_files_are_served_outside_v1(page):
-    assert page.get("/").text == "<title>page</title>"
-    assert page.get("/").headers["content-type"].startswith("text/html")
-    assert page.get("/assets/page.js").text == "1"
-    assert page.request("HEAD", "/").status_code == 200
+@pytest.fixture
+def configured(asked) -> Callable[..., httpx.Response]:
+    """Asks a server of some versions for its page's config.json."""
+    return functools.partial(asked, "GET", "/config.json")
 
 
 @pytest.mark.parametrize(
@@ -56,51 +69,35 @@ def test_files_are_served_outside_v1(page):
         ("GET", f"/{'a' * 5000}", 404, "Not Found"),
         ("POST", "/", 404, "Not Found"),
         ("POST", "/v2/models/toy:predict", 404, "Not Found"),
-        ("GET", "/v1/", 400, "Malformed request: GET /v1/"),
         ("GET", "/v1/index.html", 400, "Malformed request: GET /v1/index.html"),
         ("GET", "/V1/models/toy", 404, "Could not find any versions of model toy"),
         ("GET", "/monitoring/prometheus/metrics", 404, "Not Found"),
     ],
 )
-def test_files_change_nothing_else(page, method, path, status, message):
-    response = page.request(method, path)
+def test_only_files_of_the_page_are_served_outside_v1(asked, tmp_path, method, path, status, message):
+    (tmp_path / "secret").write_text("secret")
+    response = asked(method, path)
     assert response.status_code == status
     assert response.json() == {"error": message}
 
 
-class Published(NamedTuple):
-    """A version, and what its manifest holds."""
-
-    name: str
-    version: int
-    manifest: str = ""
+WEB = Path(__file__).parents[2] / "serve" / "web"
 
 
-@pytest.fixture
-def configured(tmp_path: Path) -> Iterator[Callable[..., httpx.Response]]:
-    """Asks a server of some versions for its page's config.json; None is a folder without one."""
-    web, models = tmp_path / "web", tmp_path / "models"
-    browsers = []
+def test_the_page_names_no_other_host():
+    for path in WEB.iterdir():
+        hosts = re.findall(r"https?://[\w.]+", path.read_text("utf-8"))
+        assert set(hosts) <= {"http://www.w3.org"}, path.name  # the name of SVG, which nothing fetches
 
-    def ask(content: str | None, *published: Published, method: str = "GET") -> httpx.Response:
-        web.mkdir()
-        models.mkdir()
-        if content is not None:
-            (web / "config.json").write_text(content)
-        for name, version, manifest in published:
-            extra = models / name / str(version) / "assets.extra"
-            extra.mkdir(parents=True)
-            (extra / "manifest.json").write_text(manifest)
-        repository = Repository(
-            lambda: [config._replace(policy=ALL) for config in models_in(models)], lambda path: Idle()
-        )
-        repository.start()
-        browsers.append(Browser(create_app(Core(repository, Limits()), web=web)))
-        return browsers[-1].request(method, "/config.json")
 
-    yield ask
-    for browser in browsers:
-        browser.close()
+@pytest.mark.server
+def test_the_server_sends_every_file_of_the_page_with_its_type(served):
+    types = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+    for path in WEB.iterdir():
+        response = httpx.get(f"{served}/{path.name}")
+        assert response.text == path.read_text("utf-8")
+        assert response.headers["content-type"].startswith(types.get(path.suffix, "application/json")), path.name
+    assert httpx.get(f"{served}/").text == (WEB / "index.html").read_text("utf-8")
 
 
 SPANISH = '{"model": "spa-eng", "timeout_seconds": 7}'
@@ -124,8 +121,8 @@ def test_the_page_is_told_of_a_model_that_answers(configured, published, named):
     assert response.json() == {"model": named, "timeout_seconds": 7}
 
 
-def test_a_configuration_without_a_model_gets_one_and_its_head_is_answered_too(configured):
-    response = configured("{}", Published("pairs", 1), method="HEAD")
+def test_a_configuration_without_a_model_gets_one_and_head_is_answered_too(asked):
+    response = asked("HEAD", "/config.json", "{}", Published("pairs", 1))
     assert response.status_code == 200
     assert int(response.headers["content-length"]) == len('{\n  "model": "pairs"\n}\n')
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import resource
 import struct
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import grpc
 import numpy as np
@@ -16,26 +17,25 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.framework import types_pb2
 from tensorflow.core.framework.tensor_pb2 import TensorProto
-from tensorflow_serving.apis.get_model_status_pb2 import GetModelStatusRequest
 from tensorflow_serving.apis.model_management_pb2 import ReloadConfigRequest
 from tensorflow_serving.apis.predict_pb2 import PredictRequest, PredictResponse
 
 from serve.core import Core
 from serve.limits import Limits
-from serve.metrics import Call
 from serve.models.model_config import ModelConfig
 from serve.models.predict import METHODS
 from serve.models.predict import predict as answer_to
 from serve.models.repository import Repository
 from serve.models.signature import Signature, TensorSpec
-from serve.models.status import Code, StatusError
+from serve.models.status import StatusError
 from serve.models.versions import LoadedVersion
 from serve.rpc.services import start_grpc
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.anyio]
 
 PREDICT = "/tensorflow.serving.PredictionService/Predict"
 STATUS = "/tensorflow.serving.ModelService/GetModelStatus"
+METADATA = "/tensorflow.serving.PredictionService/GetModelMetadata"
 RELOAD = "/tensorflow.serving.ModelService/HandleReloadConfigRequest"
 
 
@@ -59,24 +59,38 @@ class Repeating:
         pass
 
 
-def with_channel(
-    tmp_path: Path, limits: Limits, check: Callable[[Core, grpc.aio.Channel, int], Awaitable[None]], **options: Any
-) -> None:
-    """Runs ``check`` with a server of the model ``m``, a channel to it, and its port."""
+class Started(NamedTuple):
+    """A server of the model ``m``."""
+
+    core: Core
+    channel: grpc.aio.Channel
+    port: int
+
+
+Start = Callable[..., Coroutine[Any, Any, Started]]
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+async def start(anyio_backend: str, tmp_path: Path) -> AsyncIterator[Start]:
+    """Starts a server with the given limits."""
     (tmp_path / "m" / "1").mkdir(parents=True)
     repository = Repository(lambda: [ModelConfig("m", tmp_path / "m")], lambda folder: Repeating())
     repository.start()
+    async with contextlib.AsyncExitStack() as stack:
 
-    async def run() -> None:
-        core = Core(repository, limits)
-        server, port = await start_grpc(core, "127.0.0.1:0", **options)
-        try:
-            async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
-                await asyncio.wait_for(check(core, channel, port), 30)
-        finally:
-            await server.stop(None)
+        async def start(**limits: int) -> Started:
+            core = Core(repository, Limits(**limits))
+            server, port = await start_grpc(core, "127.0.0.1:0")
+            stack.push_async_callback(server.stop, None)
+            channel = await stack.enter_async_context(grpc.aio.insecure_channel(f"127.0.0.1:{port}"))
+            return Started(core, channel, port)
 
-    asyncio.run(run())
+        yield start
 
 
 def request(*texts: str, signature: str = "") -> PredictRequest:
@@ -87,9 +101,9 @@ def request(*texts: str, signature: str = "") -> PredictRequest:
     return message
 
 
-async def predict(channel: grpc.aio.Channel, message: bytes) -> list[bytes]:
-    answer = PredictResponse.FromString(await channel.unary_unary(PREDICT)(message, timeout=20, wait_for_ready=True))
-    return list(answer.outputs["copies"].string_val)
+async def predict(channel: grpc.aio.Channel, *texts: str) -> list[bytes]:
+    call = channel.unary_unary(PREDICT)(request(*texts).SerializeToString(), timeout=20, wait_for_ready=True)
+    return list(PredictResponse.FromString(await call).outputs["copies"].string_val)
 
 
 async def refused(call: Awaitable[Any]) -> tuple[str, str]:
@@ -99,79 +113,65 @@ async def refused(call: Awaitable[Any]) -> tuple[str, str]:
     return caught.value.code().name, caught.value.details()
 
 
-def silent(channel: grpc.aio.Channel, method: str = PREDICT) -> grpc.aio.StreamUnaryCall:
-    """A call that sends headers and no message."""
+def silent(channel: grpc.aio.Channel, method: str = PREDICT, seconds: float = 20.0) -> grpc.aio.StreamUnaryCall:
+    """A call that sends headers, and ends without a message after ``seconds``."""
 
     async def nothing() -> AsyncIterator[bytes]:
-        await asyncio.sleep(20)
+        await asyncio.sleep(seconds)
+        return
         yield b""
 
     return channel.stream_unary(method)(nothing(), timeout=20)
 
 
-async def status(channel: grpc.aio.Channel) -> tuple[str, str]:
-    """The error of a GetModelStatus call that is received: it has no message."""
-
-    async def nothing() -> AsyncIterator[bytes]:
-        return
-        yield b""
-
-    return await refused(channel.stream_unary(STATUS)(nothing(), timeout=10))
-
-
-OWN_CONNECTION = [("grpc.use_local_subchannel_pool", 1)]
-
-LATE = ("DEADLINE_EXCEEDED", "The message did not come within 1 seconds (--rest-api-timeout-in-ms)")
+def status(channel: grpc.aio.Channel) -> Awaitable[tuple[str, str]]:
+    """The error of a GetModelStatus call that ends without a message."""
+    return refused(silent(channel, STATUS, 0.0))
 
 
 @pytest.mark.parametrize("method", [PREDICT, STATUS])
-def test_a_stream_without_a_message_gives_up_its_slot_after_the_timeout(tmp_path, method):
-    async def check(core: Core, channel: grpc.aio.Channel, port: int) -> None:
-        assert await refused(silent(channel, method)) == LATE
-        assert await predict(channel, request("a").SerializeToString()) == [b"a"]
+async def test_a_stream_without_a_message_gives_up_its_slot_after_the_timeout(start, method):
+    _, channel, _ = await start(connections=1, rest_api_timeout_in_ms=1000)
+    code, details = await refused(silent(channel, method))
+    assert code == "DEADLINE_EXCEEDED"
+    assert "--rest-api-timeout-in-ms" in details
+    assert await predict(channel, "a") == [b"a"]
 
-    with_channel(tmp_path, Limits(connections=1, rest_api_timeout_in_ms=1000), check)
 
-
-def test_only_as_many_messages_as_a_full_queue_has_are_received_at_once(tmp_path):
-    async def check(core: Core, channel: grpc.aio.Channel, port: int) -> None:
-        first = silent(channel)
-        await asyncio.sleep(0.2)
-        second = asyncio.ensure_future(predict(channel, request("a").SerializeToString()))
-        await asyncio.sleep(0.2)
-        assert not second.done()
-        assert await status(channel) == ("UNIMPLEMENTED", "The call has no request message")
-        first.cancel()
-        assert await second == [b"a"]
-
-    with_channel(tmp_path, Limits(concurrency=1, queue=0), check)
+async def test_only_as_many_messages_as_a_full_queue_has_are_received_at_once(start):
+    _, channel, _ = await start(concurrency=1, queue=0)
+    first = silent(channel)
+    await asyncio.sleep(0.2)
+    second = asyncio.ensure_future(predict(channel, "a"))
+    await asyncio.sleep(0.2)
+    assert not second.done()
+    assert await status(channel) == ("UNIMPLEMENTED", "The call has no request message")
+    first.cancel()
+    assert await second == [b"a"]
 
 
 @pytest.mark.parametrize("method", [PREDICT, STATUS])
-def test_silent_calls_of_one_connection_keep_no_other_connection_waiting(tmp_path, method):
-    async def check(core: Core, channel: grpc.aio.Channel, port: int) -> None:
-        calls = [silent(channel, method) for _ in range(130)]
-        await asyncio.sleep(0.5)
-        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}", OWN_CONNECTION) as other:
-            answered = asyncio.gather(predict(other, request("a").SerializeToString()), status(other))
-            assert (await asyncio.wait_for(answered, 10))[0] == [b"a"]
-        for call in calls:
-            call.cancel()
+async def test_silent_calls_of_one_connection_keep_no_other_connection_waiting(start, method):
+    _, channel, port = await start()
+    calls = [silent(channel, method) for _ in range(130)]
+    await asyncio.sleep(0.5)
+    own_connection = [("grpc.use_local_subchannel_pool", 1)]
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}", own_connection) as other:
+        answered = asyncio.gather(predict(other, "a"), status(other))
+        assert (await asyncio.wait_for(answered, 10))[0] == [b"a"]
+    for call in calls:
+        call.cancel()
 
-    with_channel(tmp_path, Limits(), check)
 
-
-def test_calls_beyond_the_number_of_connections_are_refused(tmp_path):
-    async def check(core: Core, channel: grpc.aio.Channel, port: int) -> None:
-        calls = [silent(channel) for _ in range(2)]
-        await asyncio.sleep(0.2)
-        assert (await status(channel))[0] == "RESOURCE_EXHAUSTED"
-        for call in calls:
-            call.cancel()
-        await asyncio.sleep(0.2)
-        assert await predict(channel, request("a").SerializeToString()) == [b"a"]
-
-    with_channel(tmp_path, Limits(connections=2), check)
+async def test_calls_beyond_the_number_of_connections_are_refused(start):
+    _, channel, _ = await start(connections=2)
+    calls = [silent(channel) for _ in range(2)]
+    await asyncio.sleep(0.2)
+    assert (await status(channel))[0] == "RESOURCE_EXHAUSTED"
+    for call in calls:
+        call.cancel()
+    await asyncio.sleep(0.2)
+    assert await predict(channel, "a") == [b"a"]
 
 
 FLOODING = f"""
@@ -200,66 +200,60 @@ def resident_mib() -> float:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_messages_that_wait_to_be_received_stay_with_the_client(tmp_path):
+async def test_messages_that_wait_to_be_received_stay_with_the_client(start):
     """A connection that has carried large messages must not offer a large window to the next ones."""
-
-    async def check(core: Core, channel: grpc.aio.Channel, port: int) -> None:
-        pipe = asyncio.subprocess.PIPE
-        client = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", FLOODING, str(port), stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.DEVNULL
-        )
-        try:
-            assert await client.stdout.readline() == b"received\n"
-            blocking = silent(channel)
-            await asyncio.sleep(0.2)
-            before = resident_mib()
-            client.stdin.write(b"\n")
-            assert await client.stdout.readline() == b"sending\n"
-            grown = []
-            for _ in range(20):
-                await asyncio.sleep(0.1)
-                grown.append(resident_mib() - before)
-            assert max(grown) < 100  # of 480 MiB that are sent
-            blocking.cancel()
-        finally:
-            client.kill()
-            await client.communicate()
-
-    with_channel(tmp_path, Limits(concurrency=1, queue=0), check)
+    _, channel, port = await start(concurrency=1, queue=0)
+    pipe = asyncio.subprocess.PIPE
+    client = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", FLOODING, str(port), stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.DEVNULL
+    )
+    try:
+        assert await client.stdout.readline() == b"received\n"
+        blocking = silent(channel)
+        await asyncio.sleep(0.2)
+        before = resident_mib()
+        client.stdin.write(b"\n")
+        assert await client.stdout.readline() == b"sending\n"
+        for _ in range(20):
+            await asyncio.sleep(0.1)
+            assert resident_mib() - before < 100  # of 480 MiB that are sent
+        blocking.cancel()
+    finally:
+        client.kill()
+        await client.communicate()
 
 
-def test_messages_count_among_the_bodies_that_are_held_together(tmp_path):
-    message = request("a" * 500).SerializeToString()
-
-    async def check(core: Core, channel: grpc.aio.Channel, port: int) -> None:
-        async with core.admit(Call("predict", "REST"), 20.0) as other:
-            other.hold(1000)
-            code, details = await refused(predict(channel, message))
-            assert (code, details) == ("UNAVAILABLE", "Too many large bodies come at the same time: try again later")
-        assert await predict(channel, message) == [b"a" * 500]
-
-    with_channel(tmp_path, Limits(concurrency=1, queue=0, max_body_bytes=1200), check)
+async def test_messages_count_among_the_bodies_that_are_held_together(start):
+    core, channel, _ = await start(concurrency=1, queue=0, max_body_bytes=1200)
+    async with core.admit("REST", 20.0) as other:
+        other.hold(1000)
+        code, details = await refused(predict(channel, "a" * 500))
+    assert (code, "Too many large bodies" in details) == ("UNAVAILABLE", True)
+    assert await predict(channel, "a" * 500) == [b"a" * 500]
 
 
-def test_a_message_is_decoded_when_its_turn_has_come_and_not_before(tmp_path):
-    async def check(core: Core, channel: grpc.aio.Channel, port: int) -> None:
-        async with core.turns:
-            assert (await refused(predict(channel, b"\xff")))[0] == "DEADLINE_EXCEEDED"
-        assert (await refused(predict(channel, b"\xff")))[0] == "INTERNAL"
+async def test_a_message_is_decoded_when_its_turn_has_come_and_not_before(start):
+    core, channel, _ = await start(concurrency=1, rest_api_timeout_in_ms=1000)
+    malformed = channel.unary_unary(PREDICT)
+    async with core.turns:
+        assert (await refused(malformed(b"\xff")))[0] == "DEADLINE_EXCEEDED"
+    assert (await refused(malformed(b"\xff")))[0] == "INTERNAL"
 
-    with_channel(tmp_path, Limits(concurrency=1, rest_api_timeout_in_ms=1000), check)
+
+@pytest.mark.parametrize("method", [STATUS, METADATA, RELOAD])
+@pytest.mark.parametrize(("message", "code"), [(b"\xff", "INTERNAL"), (bytes(70_000), "RESOURCE_EXHAUSTED")])
+async def test_a_request_about_a_model_must_be_small_and_well_formed(start, method, message, code):
+    _, channel, _ = await start()
+    assert (await refused(channel.unary_unary(method)(message)))[0] == code
 
 
-def test_a_request_about_a_model_may_not_be_large(tmp_path):
-    message = GetModelStatusRequest()
-    message.model_spec.name = "m" * 70_000
-
-    async def check(core: Core, channel: grpc.aio.Channel, port: int) -> None:
-        code, details = await refused(channel.unary_unary(STATUS)(message.SerializeToString()))
-        assert code == "RESOURCE_EXHAUSTED"
-        assert details == "Received message larger than max (70008 vs. 65536)"
-
-    with_channel(tmp_path, Limits(), check)
+async def test_reloading_is_off_by_default(start, tmp_path):
+    message = ReloadConfigRequest()
+    message.config.model_config_list.config.add(name="n", base_path=str(tmp_path), model_platform="tensorflow")
+    core, channel, _ = await start()
+    code, details = await refused(channel.unary_unary(RELOAD)(message.SerializeToString()))
+    assert (code, "--enable-reload" in details) == ("UNIMPLEMENTED", True)
+    assert core.repository.available() == [("m", 1)]
 
 
 # Connections
@@ -290,77 +284,51 @@ def call_of_a_client_that_takes_no_data(message: bytes) -> bytes:
     [b"", PREFACE + frame(4, 0, 0, b""), call_of_a_client_that_takes_no_data(request("a" * 1000).SerializeToString())],
     ids=["silent", "no call", "does not read"],
 )
-def test_a_connection_that_is_held_open_is_closed_and_makes_room_for_another(tmp_path, said):
-    async def check(core: Core, channel: grpc.aio.Channel, port: int) -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(said)
-        await reader.readexactly(9)  # the server's first frame: it has accepted the connection
-        code, _ = await refused(channel.unary_unary(STATUS)(b"", timeout=20))
-        assert code == "UNAVAILABLE"
-        while await asyncio.wait_for(reader.read(1000), 20):
-            pass
-        writer.close()
-        assert await predict(channel, request("a").SerializeToString()) == [b"a"]
-
-    with_channel(tmp_path, Limits(connections=1, rest_api_timeout_in_ms=1000), check)
+async def test_a_connection_that_is_held_open_is_closed_and_makes_room_for_another(start, said):
+    _, channel, port = await start(connections=1, rest_api_timeout_in_ms=1000)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(said)
+    await reader.readexactly(9)  # the server's first frame: it has accepted the connection
+    assert (await refused(channel.unary_unary(STATUS)(b"", timeout=20)))[0] == "UNAVAILABLE"
+    while await asyncio.wait_for(reader.read(1000), 20):
+        pass
+    writer.close()
+    assert await predict(channel, "a") == [b"a"]
 
 
-def test_a_connection_that_sends_nothing_is_closed_after_the_timeout(tmp_path):
-    async def check(core: Core, channel: grpc.aio.Channel, port: int) -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        await asyncio.wait_for(reader.read(), 5)  # one that sends anything is closed after three times the timeout
-        writer.close()
-
-    with_channel(tmp_path, Limits(rest_api_timeout_in_ms=2000), check)
+async def test_a_connection_that_sends_nothing_is_closed_after_the_timeout(start):
+    _, _, port = await start(rest_api_timeout_in_ms=2000)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    await asyncio.wait_for(reader.read(), 5)  # one that sends anything is closed after three times the timeout
+    writer.close()
 
 
-def test_a_client_s_requests_go_on_while_its_connections_are_replaced(tmp_path):
-    async def check(core: Core, channel: grpc.aio.Channel, port: int) -> None:
-        end = asyncio.get_running_loop().time() + 2.5
-        while asyncio.get_running_loop().time() < end:
-            calls = [predict(channel, request(str(number)).SerializeToString()) for number in range(8)]
-            assert await asyncio.gather(*calls) == [[str(number).encode()] for number in range(8)]
-
-    with_channel(tmp_path, Limits(rest_api_timeout_in_ms=1000), check)
-
-
-# Reloading
-
-
-def test_reloading_is_off_unless_the_server_is_told_to_allow_it(tmp_path):
-    message = ReloadConfigRequest()
-    message.config.model_config_list.config.add(name="n", base_path=str(tmp_path), model_platform="tensorflow")
-
-    async def check(core: Core, channel: grpc.aio.Channel, port: int) -> None:
-        code, details = await refused(channel.unary_unary(RELOAD)(message.SerializeToString()))
-        assert code == "UNIMPLEMENTED"
-        assert "--enable-reload" in details
-        assert core.repository.available() == [("m", 1)]
-
-    with_channel(tmp_path, Limits(), check)
+async def test_a_client_s_requests_go_on_while_its_connections_are_replaced(start):
+    _, channel, _ = await start(rest_api_timeout_in_ms=1000)
+    end = asyncio.get_running_loop().time() + 2.5
+    while asyncio.get_running_loop().time() < end:
+        calls = [predict(channel, str(number)) for number in range(8)]
+        assert await asyncio.gather(*calls) == [[str(number).encode()] for number in range(8)]
 
 
 # Values
 
 
-def answer(message: PredictRequest, limits: Limits, width: int = 1) -> PredictResponse:
-    return answer_to(LoadedVersion("m", 1, Path(), Repeating(width)), message, limits, Run)
+def answer(message: PredictRequest, width: int = 1, **limits: int) -> PredictResponse:
+    version = LoadedVersion("m", 1, Path(), Repeating(width))
+    return answer_to(version, message, Limits(**limits), lambda: contextlib.nullcontext(1.0))
 
 
-class Run:
-    """Times no graph."""
-
-    def __enter__(self) -> float:
-        return 1.0
-
-    def __exit__(self, *_: object) -> None:
-        pass
+@pytest.fixture
+def unparsed(monkeypatch) -> None:
+    """Fails if a tensor is parsed."""
+    monkeypatch.setattr(tf.io, "parse_tensor", lambda *_: pytest.fail("parsed"))
 
 
 def test_an_answer_of_too_many_values_is_refused():
-    assert len(answer(request("a", "b"), Limits(max_values=10), width=5).outputs["copies"].string_val) == 10
-    with pytest.raises(StatusError, match=r"The answer would have 10 values, more than 9 \(--max-values\)"):
-        answer(request("a", "b"), Limits(max_values=9), width=5)
+    assert len(answer(request("a", "b"), width=5, max_values=10).outputs["copies"].string_val) == 10
+    with pytest.raises(StatusError, match=r"10 values, more than 9 \(--max-values\)"):
+        answer(request("a", "b"), width=5, max_values=9)
 
 
 def test_the_values_of_all_inputs_count_together():
@@ -368,69 +336,62 @@ def test_the_values_of_all_inputs_count_together():
     del message.inputs["text"]
     for name in "ab":
         message.inputs[name].CopyFrom(tf.make_tensor_proto(["x"] * 5))
-    answer(message, Limits(max_values=10))
+    answer(message, max_values=10)
     message.inputs["a"].tensor_shape.dim[0].size = -5  # takes nothing off the others
     message.inputs["b"].tensor_shape.dim[0].size = 10
-    with pytest.raises(StatusError, match=r"The request has 10 values, more than 9 \(--max-values\)"):
-        answer(message, Limits(max_values=9))
+    with pytest.raises(StatusError, match=r"10 values, more than 9 \(--max-values\)"):
+        answer(message, max_values=9)
 
 
-@pytest.mark.parametrize("name", ["DT_VARIANT", "DT_RESOURCE", "DT_FLOAT"])
-def test_a_tensor_of_another_type_is_refused_before_it_is_parsed(monkeypatch, name):
-    monkeypatch.setattr(tf.io, "parse_tensor", lambda *_: pytest.fail("parsed"))
-    message = request("a")
-    message.inputs["text"].CopyFrom(TensorProto(dtype=types_pb2.DataType.Value(name)))
-    with pytest.raises(StatusError, match=r"Expects arg\[0\] to be string but \w+ is provided") as caught:
-        answer(message, Limits())
-    assert caught.value.code is Code.INVALID_ARGUMENT
+@pytest.mark.parametrize(
+    ("dtype", "signature", "code"),
+    [
+        *((name, "", "INVALID_ARGUMENT: .* to be string") for name in ("variant", "resource", "float")),
+        *((name, name, f"UNIMPLEMENTED: .*{name}") for name in ("variant", "resource")),
+    ],
+)
+def test_a_tensor_of_another_type_is_refused_before_it_is_parsed(unparsed, dtype, signature, code):
+    message = request(signature=signature)
+    message.inputs["text"].CopyFrom(TensorProto(dtype=f"DT_{dtype.upper()}"))
+    with pytest.raises(StatusError, match=code):
+        answer(message)
 
 
-@pytest.mark.parametrize("dtype", ["variant", "resource"])
-def test_a_tensor_of_a_type_that_cannot_be_sent_is_refused_before_it_is_parsed(monkeypatch, dtype):
-    monkeypatch.setattr(tf.io, "parse_tensor", lambda *_: pytest.fail("parsed"))
-    message = request(signature=dtype)
-    message.inputs["text"].CopyFrom(TensorProto(dtype=types_pb2.DataType.Value(f"DT_{dtype.upper()}")))
-    with pytest.raises(StatusError, match=f"Input text is of type {dtype}, which cannot be sent") as caught:
-        answer(message, Limits())
-    assert caught.value.code is Code.UNIMPLEMENTED
-
-
-@pytest.mark.parametrize(("extra", "has_names"), [(99, True), (100, False)])
-def test_the_error_for_wrong_inputs_lists_at_most_100_names(extra, has_names):
+@pytest.mark.parametrize("extra", [1, 5000])
+def test_the_error_for_wrong_inputs_is_short(extra):
     message = request("a")
     for number in range(extra):
         message.inputs[f"x{number}"].dtype = types_pb2.DT_STRING
     with pytest.raises(StatusError, match=f"input size does not match signature: {extra + 1}!=1") as caught:
-        answer(message, Limits())
-    assert ("x42" in caught.value.message) is has_names
+        answer(message)
+    assert len(caught.value.message) < 2000
 
 
 @pytest.mark.parametrize(
     ("sizes", "texts", "limits", "message"),
     [
-        ([8], [b"a"], Limits(max_batch_rows=7), r"Input text has 8 rows, more than 7 \(--max-batch-rows\)"),
-        ([1], [b"a" * 9], Limits(max_text_bytes=8), r"Input text has a string of 9 bytes, more than 8"),
+        ([8], [b"a"], {"max_batch_rows": 7}, r"Input text has 8 rows, more than 7 \(--max-batch-rows\)"),
+        ([1], [b"a" * 9], {"max_text_bytes": 8}, r"Input text has a string of 9 bytes, more than 8"),
         (
             [200, 50],
             [b"a" * 1000],
-            Limits(max_unpacked_bytes=9_999_999),
+            {"max_unpacked_bytes": 9_999_999},
             r"Input text has 10000000 bytes, more than 9999999 \(--max-unpacked-bytes\)",
         ),
-        ([1] * 255, [b"a"], Limits(), "tensor parsing error: text"),
-        ([2**63 - 1] * 255, [b"a"], Limits(), "tensor parsing error: text"),
-        ([2**63 - 1] * 254, [b"a"], Limits(), r"The request has 9223372036854775807 values, more than 2000000"),
+        ([1] * 255, [b"a"], {}, "tensor parsing error: text"),
+        ([2**63 - 1] * 255, [b"a"], {}, "tensor parsing error: text"),
+        ([2**63 - 1] * 254, [b"a"], {}, r"The request has 9223372036854775807 values, more than 2000000"),
     ],
     ids=["rows", "text", "repeated text", "dimensions", "large dimensions", "values"],
 )
 def test_a_small_message_that_would_fill_the_memory_is_refused_before_it_is_parsed(
-    monkeypatch, sizes, texts, limits, message
+    unparsed, sizes, texts, limits, message
 ):
     """A tensor of fewer values than its shape has is filled with copies of its last value."""
-    monkeypatch.setattr(tf.io, "parse_tensor", lambda *_: pytest.fail("parsed"))
     sent = request()
     proto = TensorProto(dtype=types_pb2.DT_STRING, string_val=texts)
     for size in sizes:
         proto.tensor_shape.dim.add(size=size)
     sent.inputs["text"].CopyFrom(proto)
     with pytest.raises(StatusError, match=message):
-        answer(sent, limits)
+        answer(sent, **limits)
