@@ -10,8 +10,8 @@ from nmt_keras.corpus.alignments import from_pharaoh
 from nmt_keras.corpus.archive import open_text, text_sha256
 from nmt_keras.corpus.download import SPANISH_ENGLISH_SHA256, SPANISH_ENGLISH_URL, fetch_corpus
 from nmt_keras.corpus.options import SPANISH_ENGLISH_NAME, CorpusOptions
-from nmt_keras.corpus.reading import Corpus, Pair, ReadReport, read_pairs, read_parallel
-from nmt_keras.corpus.sample import SAMPLE_NAME, sample_pairs
+from nmt_keras.corpus.reading import Corpus, Pair, read_pairs, read_parallel
+from nmt_keras.corpus.sample import SAMPLE_FILE, SAMPLE_NAME, sample_pairs
 from nmt_keras.corpus.split import Side, SplitCorpus, repetitions, shuffle_pairs, split_pairs
 
 DEFAULTS = CorpusConfig()
@@ -42,7 +42,7 @@ def load_corpus(
         options.prepared is None, "--prepared", "a corpus file: only nmt train reads prepared corpora", options.prepared
     )
     if options.corpus == (SAMPLE_NAME,):
-        read = _sample()
+        read = read_pairs(SAMPLE_FILE, source_column=1, target_column=0)
     else:
         files = options.corpus or (str(fetch_corpus(SPANISH_ENGLISH_URL, folder, SPANISH_ENGLISH_SHA256)),)
         read = _read(options, files, report)
@@ -68,12 +68,7 @@ def load_pairs(options: CorpusOptions, files: Sequence[str], report: Callable[[s
 
 def sample_corpus(config: CorpusConfig = DEFAULTS) -> SplitCorpus:
     """Returns the built-in sample, Spanish to English, in its parts."""
-    return _split(SAMPLE_NAME, _sample().pairs, config, "target")
-
-
-def _sample() -> Corpus:
-    pairs = [Pair(source=spanish, target=english) for english, spanish in sample_pairs()]
-    return Corpus(pairs, ReadReport(len(pairs), {}, (), range(1, len(pairs) + 1)))
+    return _split(SAMPLE_NAME, sample_pairs(), config, "target")
 
 
 def _read(options: CorpusOptions, files: Sequence[str], report: Callable[[str], None]) -> Corpus:

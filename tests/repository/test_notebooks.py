@@ -21,7 +21,7 @@ from nbclient import NotebookClient
 
 import nmt_keras
 from nmt_keras import cli
-from nmt_keras.corpus import Pair, split_corpus
+from nmt_keras.corpus import split_corpus
 from nmt_keras.corpus.options import CorpusOptions
 from nmt_keras.corpus.sample import sample_pairs
 from nmt_keras.runs import Run
@@ -85,7 +85,7 @@ def sample_run(tmp_path_factory):
     """The sample's run, as notebook 1 leaves it behind, small."""
     names = {}
     exec(SMALL, names)
-    pairs = [Pair(source=spanish, target=english) for english, spanish in sample_pairs()]
+    pairs = sample_pairs()
     corpus = split_corpus("sample", pairs, key_side="target")
     folder = tmp_path_factory.mktemp("notebooks") / "sample"
     Run(folder, names["RECIPE"]).train(corpus, report=lambda _: None, show=lambda *_: None)
@@ -160,7 +160,7 @@ def test_the_fifth_notebook_calls_run_corpus_and_command_after_the_file(tmp_path
     monkeypatch.setattr("nmt_keras.plotting.training_curves", lambda log: None)
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "our pairs.tsv"
-    file.write_text("".join(f"{english}\t{spanish}\n" for english, spanish in sample_pairs()[:200]), "utf-8")
+    file.write_text("".join(f"{pair.target}\t{pair.source}\n" for pair in sample_pairs()[:200]), "utf-8")
     names = {"Path": Path, "FILE": file, "SOURCE_COLUMN": 1, "TARGET_COLUMN": 0, "RECIPE": None}
     cell = {cell.id: cell.source for cell in read("5-your-own-corpus").cells}
     for each in ("example", "read", "split", "train", "command"):

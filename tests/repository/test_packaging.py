@@ -82,7 +82,7 @@ def test_the_wheel_holds_the_package_the_page_and_the_sample_and_nothing_else(wh
     paths = [*(ROOT / "nmt_keras").rglob("*.py"), *(ROOT / "serve").rglob("*.py"), *(ROOT / "serve/web").iterdir()]
     files = {re.sub("^serve/", "nmt_keras_serve/", path.relative_to(ROOT).as_posix()) for path in paths}
     assert {"nmt_keras/layers/attention.py", "nmt_keras_serve/rest/app.py", "nmt_keras_serve/web/index.html"} <= files
-    assert held == files | {"nmt_keras/py.typed", "nmt_keras_serve/py.typed"}
+    assert held == files | {"nmt_keras/corpus/sample.tsv.gz", "nmt_keras/py.typed", "nmt_keras_serve/py.typed"}
 
 
 @pytest.mark.saved_model

@@ -11,7 +11,7 @@ from nmt_keras.corpus import Pair
 from nmt_keras.corpus.sample import sample_pairs
 from nmt_keras.recipes import RECIPES, find_recipe
 
-PAIRS = [Pair(spanish, english) for english, spanish in sample_pairs()[:400]]
+PAIRS = sample_pairs()[:400]
 
 
 def test_every_recipe_of_a_paper_has_its_run():
