@@ -102,12 +102,12 @@ def test_a_pool_s_batches_are_sorted_by_length_and_permuted():
 # Buckets
 
 
-def test_two_clusters_of_lengths_get_a_bucket_each():
-    assert choose_buckets(np.array([3, 3, 20, 20]), np.array([4, 4, 18, 18]), 2) == [Bucket(3, 4), Bucket(20, 18)]
-
-
-def test_there_are_no_more_buckets_than_lengths():
-    assert choose_buckets(np.array([3, 3]), np.array([2, 2]), 8) == [Bucket(3, 2)]
+@pytest.mark.parametrize(
+    ("source", "target", "count", "buckets"),
+    [([3, 3, 20, 20], [4, 4, 18, 18], 2, [(3, 4), (20, 18)]), ([3, 3], [2, 2], 8, [(3, 2)])],
+)
+def test_clusters_of_lengths_get_a_bucket_each_and_no_more(source, target, count, buckets):
+    assert choose_buckets(np.array(source), np.array(target), count) == buckets
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
