@@ -99,6 +99,13 @@ def test_a_pool_s_batches_are_sorted_by_length_and_permuted():
     assert widths != sorted(widths)
 
 
+def test_rows_that_fill_a_batch_of_their_bucket_stay_there():
+    source, target = corpus([2] * 12 + [9] * 4, [2] * 12 + [9] * 4)
+    short, long = Bucket(2, 2), Bucket(9, 9)
+    batches = Batches(source, target, batch_size={short: 6, long: 2}, buckets=[short, long], pool_size=16, seed=1)
+    assert batches.bucket_counts(0) == {short: 2, long: 2}
+
+
 # Buckets
 
 
