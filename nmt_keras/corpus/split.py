@@ -19,8 +19,6 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-import numpy as np
-
 from nmt_keras.config import require_choice
 from nmt_keras.corpus.reading import Pair
 
@@ -114,6 +112,7 @@ def part_sha256(pairs: Sequence[Pair], *, key_side: Side) -> str:
 
 def group_names(pairs: Sequence[Pair], *, key_side: Side) -> list[str]:
     """Returns the name of each pair's group: the smallest key that linked pairs have on ``key_side``."""
+    import numpy as np  # here, because `nmt --help` need not wait for it
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 

@@ -4,6 +4,7 @@ import json
 import random
 import resource
 import time
+from collections import Counter
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
@@ -101,6 +102,15 @@ def test_identical_sides_are_skipped_unless_they_are_wanted():
 
 def test_only_equal_pairs_share_a_key():
     assert len({pair_key(Pair(*sides)) for sides in [("a", "b"), ("b", "a"), ("ab", ""), ("", "ab"), ("a", "b")]}) == 4
+
+
+def test_a_pair_is_too_long_if_the_tokenizer_cuts_either_side():
+    cutting = fit_tokenizer(replace(TINY_TEXT, max_tokens=3), ["a b c d"])
+    whole = fit_tokenizer(TINY_TEXT, ["a b c d"])
+    for tokenizers, kept in [((whole, whole), 1), ((cutting, whole), 0), ((whole, cutting), 0)]:
+        left_out = Counter()
+        assert len(list(preparing.encoded([Pair("a b c d", "d c b a")], tokenizers, FILTERS, left_out))) == kept
+        assert left_out[Rejection.TOO_LONG] == 1 - kept
 
 
 # Preparing
@@ -217,6 +227,12 @@ def test_pieces_are_learnt_from_evenly_spaced_lines_and_words_from_all(pairs, tm
         "subword": [pair.source for pair in pairs[::3]],  # 40 of 120: every second one were 60
         "word": [pair.target for pair in pairs],
     }
+
+
+@pytest.mark.parametrize(("drop", "written"), [(True, 1), (False, 2)])
+def test_equal_pairs_are_written_once_only_if_duplicates_are_dropped(tmp_path, drop, written):
+    report = write_shard(str(tmp_path / "shard"), [EncodedPair(b"k", np.array([3]), np.array([3]))] * 2, drop)
+    assert (report.pairs, report.duplicates) == (written, 2 - written)
 
 
 def test_two_attempts_at_one_shard_do_not_meet(tmp_path):
@@ -374,6 +390,7 @@ def test_buckets_are_those_of_all_lengths_and_counts_are_as_expected(numbers):
     batches = batches_of(numbers)
     assert max(bucket.source for bucket in batches.buckets) == 6
     assert sum(batches.bucket_counts(0).values()) == pytest.approx(len(batches), abs=6)
+    assert list(batches_of(numbers, buckets=1).bucket_counts(0).values()) == [14]  # 53 pairs, 4 rows a batch
     for bucket in batches.buckets:
         masked = batches.masked(bucket)
         assert masked.source.shape == (4, bucket.source)
