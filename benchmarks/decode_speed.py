@@ -107,7 +107,7 @@ def read_sentences(settings: Settings) -> list[str]:
         return settings.sentences.read_text(encoding="utf-8").splitlines()
     from nmt_keras.corpus.sample import sample_pairs
 
-    return [spanish for _, spanish in sample_pairs()[:LINES]]
+    return [pair.source for pair in sample_pairs()[:LINES]]
 
 
 def load_run(folder: Path) -> ModelTranslator:

@@ -151,7 +151,7 @@ def write_corpora(folder: Path) -> None:
     from nmt_keras.corpus.shards import EncodedPair, ShardReport, shard_name, write_record, write_shard
 
     random = np.random.default_rng(1)
-    lengths = [(len(spanish.split()) + 2, len(english.split()) + 2) for english, spanish in sample_pairs()]
+    lengths = [(len(pair.source.split()) + 2, len(pair.target.split()) + 2) for pair in sample_pairs()]
 
     def ids(length: int) -> Any:
         return np.append(random.integers(4, VOCABULARY, length - 1), 3).astype(np.int32)

@@ -75,7 +75,7 @@ def model() -> Seq2Seq:
 @pytest.fixture(scope="session")
 def pairs() -> list[Pair]:
     """A hundred and twenty pairs of the sample corpus, Spanish to English."""
-    return [Pair(spanish, english) for english, spanish in sample_pairs()[:120]]
+    return sample_pairs()[:120]
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ A corpus enters as a file and leaves as three lists of ``Pair``:
 Nothing here needs TensorFlow.
 """
 
-from nmt_keras.corpus.archive import open_text, text_sha256
+from nmt_keras.corpus.archive import open_text
 from nmt_keras.corpus.download import SPANISH_ENGLISH_SHA256, SPANISH_ENGLISH_URL, CorpusUnavailable, fetch_corpus
 from nmt_keras.corpus.reading import Corpus, Fault, FaultyLine, Pair, ReadReport, read_pairs, read_parallel
 from nmt_keras.corpus.split import (
@@ -42,5 +42,4 @@ __all__ = [
     "shuffle_pairs",
     "split_corpus",
     "split_pairs",
-    "text_sha256",
 ]

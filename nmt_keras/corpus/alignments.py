@@ -19,7 +19,7 @@ LINK = re.compile(r"(\d+)([-p])(\d+)")
 SPACE = "▁"  # SentencePiece's sign for a space
 
 Link = tuple[int, int]
-"""A source word and a target word that belong together, by their positions from 0."""
+"""The positions of a source word and a target word that correspond, from 0."""
 
 
 class GoldLinks(NamedTuple):
@@ -33,7 +33,7 @@ def from_pharaoh(line: str, where: str = "line") -> GoldLinks:
     """Returns the links of a line in Pharaoh's format: ``i-j`` is sure, ``ipj`` possible.
 
     Raises:
-        ValueError: the line holds something else; the message names ``where``.
+        ValueError: the line has another format; the message names ``where``.
     """
     sure: set[Link] = set()
     possible: set[Link] = set()
@@ -72,10 +72,10 @@ def words_of_tokens(sentence: str, surfaces: Sequence[str]) -> list[int]:
 
 
 def token_links(links: Iterable[Link], source_words: Sequence[int], target_words: Sequence[int]) -> np.ndarray:
-    """The links between tokens, [L, 2] int32 (source token, target token), that links between words mean.
+    """Returns links between tokens, [L, 2] int32 (source token, target token), from links between words.
 
-    Every token of the one word is linked with every token of the other. Links to words that are not there, because a
-    text has cut the sentence, mean none.
+    Every token of one word is linked with every token of the other. Links to words that the tokenizer cut off are
+    dropped.
     """
     found = [
         (s, t)
@@ -89,11 +89,11 @@ def token_links(links: Iterable[Link], source_words: Sequence[int], target_words
 
 
 def alignment_of(links: Sequence[np.ndarray], rows: int, target: int, source: int) -> np.ndarray:
-    """[rows, target, source] float32: where each target token should look, evenly over its links; 0 where it has none.
+    """Returns attention weights [rows, target, source] float32: uniform over a target token's links, 0 without links.
 
     Args:
-        links: of the first rows, from ``token_links``.
-        rows, target, source: the shape of the batch.
+        links: Links of the first rows, from ``token_links``.
+        rows, target, source: The shape of the batch.
     """
     wanted = np.zeros([rows, target, source], np.float32)
     for row, pairs in enumerate(links):

@@ -1,4 +1,4 @@
-"""Text files that are plain, gzipped or zipped, read as a stream."""
+"""Reads text files that are plain, gzipped or zipped as streams."""
 
 from __future__ import annotations
 
@@ -8,100 +8,69 @@ import io
 import zipfile
 import zlib
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path, PurePosixPath
 from typing import cast
 
 
-def text_sha256(path: str | PathLike[str], member: str | None = None) -> str:
-    """The sha256 of a corpus file's text, unpacked: a zip's own bytes differ from copy to copy, its text does not.
-
-    Raises:
-        FileNotFoundError, ValueError: as for :func:`open_text`.
-    """
-    digest = hashlib.sha256()
-    with open_text(path, member) as text:
-        while chunk := text.read(1 << 20):
-            digest.update(chunk)
-    return digest.hexdigest()
+def text_sha256(path: str | PathLike[str]) -> str:
+    """Returns the sha256 of a corpus file's unpacked text; the bytes of a zip differ from copy to copy."""
+    with open_text(path) as text:
+        return hashlib.file_digest(cast(io.BytesIO, text), "sha256").hexdigest()
 
 
 @contextmanager
-def open_text(path: str | PathLike[str], member: str | None = None) -> Iterator[io.BufferedIOBase]:
-    """Opens a text file as a stream of bytes, unpacking gzip and zip as it is read; nothing is extracted to disk.
+def open_text(path: str | PathLike[str]) -> Iterator[io.BufferedIOBase]:
+    """Opens a text file as a stream of bytes. gzip and zip are unpacked while they are read.
 
     Args:
-        path: a file that is plain, gzipped or zipped; its first bytes tell which, not its name.
-        member: the file inside a zip. Without it the zip must hold exactly one .txt or .tsv file; names that
-            begin with "_" or "." (such as _about.txt) are notes and do not count.
+        path: A plain, gzipped or zipped file; its first bytes decide which. A zip must hold exactly one .txt or .tsv
+            file. Names that begin with "_" or "." (such as _about.txt) do not count.
 
     Raises:
-        FileNotFoundError: nothing is at ``path``.
-        ValueError: ``path`` is a folder, the archive is damaged, or its text file cannot be told.
+        FileNotFoundError: there is no file at ``path``.
+        ValueError: the archive is damaged, or does not hold exactly one text file.
     """
     path = Path(path)
-    if not path.exists():
+    if path.is_dir() or not path.exists():
         raise FileNotFoundError(
-            f"path: expected a text file of sentence pairs (plain, .gz or .zip), found nothing at {path}. "
-            "Pass the path of an existing file."
+            f"path: expected a text file (plain, .gz or .zip), received {path}. Pass the path of an existing file."
         )
-    if path.is_dir():
-        raise ValueError(
-            f"path: expected a text file of sentence pairs, received the folder {path}. Pass a file in it."
-        )
-    with path.open("rb") as raw, unpacked(raw, path, member) as text:
+    with path.open("rb") as raw, unpacked(raw, path) as text:
         yield text
 
 
 @contextmanager
-def unpacked(
-    raw: io.BufferedReader, path: str | PathLike[str], member: str | None = None
-) -> Iterator[io.BufferedIOBase]:
-    """The text in a stream of bytes that is plain, gzipped or zipped, as ``open_text`` gives it.
+def unpacked(raw: io.BufferedReader, path: str | PathLike[str]) -> Iterator[io.BufferedIOBase]:
+    """Unpacks an opened file, see ``open_text``.
 
     Args:
-        raw: from the file's first byte on; a zipped one must be seekable.
-        path: what errors call it.
-        member: the file inside a zip; see ``open_text``.
-
-    Raises:
-        ValueError: as for ``open_text``.
+        raw: The file from its first byte on. A zip must be seekable.
+        path: The name of the file in errors.
     """
-    with ExitStack() as resources:
-        magic = raw.peek(4)
-        is_zip = magic.startswith((b"PK\x03\x04", b"PK\x05\x06"))  # the second: a zip without members
-        if member is not None and not is_zip:
-            raise ValueError(f"member: {path} is no zip archive, received member={member!r}. Leave member out.")
-        try:
-            if magic.startswith(b"\x1f\x8b"):
-                yield resources.enter_context(gzip.GzipFile(fileobj=raw))
-            elif is_zip:
-                archive = resources.enter_context(zipfile.ZipFile(raw))
-                yield resources.enter_context(_open_member(archive, path, member))
-            else:
-                yield raw
-        except (zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError) as error:
-            raise ValueError(f"path: {path} is a damaged archive ({error}). Fetch or pack it again.") from error
-
-
-def _open_member(archive: zipfile.ZipFile, path: str | PathLike[str], member: str | None) -> io.BufferedIOBase:
-    names = [info.filename for info in archive.infolist() if not info.is_dir()]
-    if member is None:
-        texts = [name for name in names if _is_corpus_text(PurePosixPath(name))]
-        if len(texts) != 1:
-            raise ValueError(
-                f"path: expected one .txt or .tsv file in {path}, found {len(texts)} among its members {names}. "
-                "Name one: member=..."
-            )
-        member = texts[0]
-    elif member not in names:
-        raise ValueError(f"member: expected one of {names} in {path}, received {member!r}.")
+    magic = raw.peek(4)
     try:
-        return io.BufferedReader(cast(zipfile.ZipExtFile, archive.open(member)))
-    except RuntimeError as error:  # zipfile's way to refuse passwords and unknown compressions
-        raise ValueError(f"path: {member} in {path} cannot be unpacked ({error}). Pack it as a plain zip.") from error
+        if magic.startswith(b"\x1f\x8b"):
+            with gzip.GzipFile(fileobj=raw) as text:
+                yield text
+        elif magic.startswith((b"PK\x03\x04", b"PK\x05\x06")):  # the second: a zip without members
+            with zipfile.ZipFile(raw) as archive, archive.open(_text_member(archive, path)) as member:
+                yield io.BufferedReader(cast(zipfile.ZipExtFile, member))
+        else:
+            yield raw
+    except (zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError) as error:
+        raise ValueError(f"path: {path} is a damaged archive ({error}). Download or pack it again.") from error
 
 
-def _is_corpus_text(name: PurePosixPath) -> bool:
-    return name.suffix.lower() in (".txt", ".tsv") and not name.name.startswith(("_", "."))
+def _text_member(archive: zipfile.ZipFile, path: str | PathLike[str]) -> str:
+    texts = [
+        name
+        for name in archive.namelist()
+        if name.lower().endswith((".txt", ".tsv")) and not PurePosixPath(name).name.startswith(("_", "."))
+    ]
+    if len(texts) != 1:
+        raise ValueError(
+            f"path: expected one .txt or .tsv file in {path}, received {texts}. Pack one file, or pass it unpacked."
+        )
+    return texts[0]

@@ -1,4 +1,4 @@
-"""Sentence pairs in memory as the batches that a configuration asks for."""
+"""Encodes sentence pairs in memory and makes the batches of a configuration."""
 
 from __future__ import annotations
 
@@ -22,22 +22,23 @@ def batch_pairs(
     report: Callable[[str], None],
     alignments: Sequence[str] | None = None,
 ) -> BatchSource:
-    """The batches of ``pairs`` without those that are too long.
+    """Returns the batches of ``pairs``. Pairs that are too long are skipped.
 
     Args:
-        pairs: the training part.
-        texts: of source and target.
-        config: limits, buckets, sizes, sampling.
-        report: told how many pairs there are.
-        alignments: [N] lines in Pharaoh's format; None for none.
+        pairs: The training part.
+        texts: Tokenizers of source and target.
+        config: Limits, buckets, sizes, sampling.
+        report: Receives messages for the user.
+        alignments: [N] lines in Pharaoh's format; ``None`` for none.
 
     Raises:
-        ValueError: no pair is short enough, a line is no alignment, or alignments meet drawn segmentations.
+        ValueError: no pair is short enough, a line is not an alignment, or alignments are combined with sampled
+            segmentations.
     """
     require(
         alignments is None or config.segmentation_alpha is None,
         "TrainConfig.segmentation_alpha",
-        "None where alignments are given, which are those of the most probable pieces",
+        "None with alignments, which refer to the most probable segmentation",
         config.segmentation_alpha,
     )
     limit = config.max_tokens
@@ -73,7 +74,7 @@ def batch_pairs(
 
 
 def _segmenter(text: Tokenizer, config: TrainConfig) -> Segmenter | None:
-    """What cuts the sentences of one side; None where there is one way to cut them."""
+    """Returns what segments one side; ``None`` if its tokens are fixed."""
     if config.segmentation_alpha is None or not isinstance(text, SubwordTokenizer) or text.config.kind != "subword":
         return None
     return Segmenter(text, config.segmentation_alpha, config.segmentations)
@@ -82,7 +83,7 @@ def _segmenter(text: Tokenizer, config: TrainConfig) -> Segmenter | None:
 def _links(
     pairs: Sequence[Pair], lines: Sequence[str], kept: Sequence[int], texts: tuple[Tokenizer, Tokenizer]
 ) -> list[np.ndarray]:
-    """The links between the tokens of the pairs ``kept`` that lines in Pharaoh's format mean."""
+    """Returns the links between the tokens of the pairs ``kept``."""
     links = [from_pharaoh(lines[row], f"alignments, line {row + 1}").possible for row in kept]
     sources = _words(texts[0], [pairs[row].source for row in kept])
     targets = _words(texts[1], [pairs[row].target for row in kept])
@@ -90,7 +91,7 @@ def _links(
 
 
 def _words(text: Tokenizer, sentences: Sequence[str]) -> Iterator[list[int]]:
-    """The word that each token of each sentence stands in; see ``words_of_tokens``."""
+    """Yields the word of each token of each sentence; see ``words_of_tokens``."""
     for begin in range(0, len(sentences), LINES_AT_ONCE):
         chunk = sentences[begin : begin + LINES_AT_ONCE]
         tokens = text.encode(tf.constant(chunk))
@@ -102,7 +103,7 @@ LINES_AT_ONCE = 4096
 
 
 def encode_lines(text: Tokenizer, lines: Sequence[str]) -> tuple[TokenLists, np.ndarray]:
-    """All lines as token ids, cut at ``max_tokens`` of the text's configuration, and which were cut, [N] bool."""
+    """Returns all lines as token ids, cut at the tokenizer's ``max_tokens``, and which were cut, [N] bool."""
     ids, lengths, truncated = [np.zeros([0], np.int32)], [np.zeros([0], np.int32)], [np.zeros([0], bool)]
     for begin in range(0, len(lines), LINES_AT_ONCE):
         tokens = text.encode(tf.constant(lines[begin : begin + LINES_AT_ONCE]))

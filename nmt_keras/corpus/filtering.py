@@ -1,51 +1,49 @@
-"""Which pairs of a large corpus are worth training on: pure functions of a pair, for one machine and for many."""
+"""Filters of a prepared corpus, and the key that assigns a pair to its shard: pure functions of a pair."""
 
 from __future__ import annotations
 
 import hashlib
-from enum import Enum
+from enum import StrEnum
 
 from nmt_keras.config import FilterConfig
 from nmt_keras.corpus.reading import Pair
 
 
-class Rejection(Enum):
-    """Why a pair is left out of a prepared corpus."""
+class Rejection(StrEnum):
+    """Why a pair is skipped."""
 
     IDENTICAL = "identical sides"
     TOO_LONG = "more than max_tokens of filter or text on a side"
     RATIO = "sides too unlike in length"
-    DUPLICATE = "duplicate pairs"
 
 
 def reject_text(pair: Pair, filters: FilterConfig) -> Rejection | None:
-    """Why a pair is left out for its text; None keeps it."""
-    if filters.drop_identical and pair.source.strip() == pair.target.strip():
-        return Rejection.IDENTICAL
-    return None
+    """Returns why the text of a pair is skipped; ``None`` keeps the pair."""
+    same = filters.drop_identical and pair.source.strip() == pair.target.strip()
+    return Rejection.IDENTICAL if same else None
 
 
 def reject_lengths(source: int, target: int, truncated: bool, filters: FilterConfig) -> Rejection | None:
-    """Why a pair is left out for its lengths in tokens, END included; None keeps it.
+    """Returns why the lengths of a pair are skipped; ``None`` keeps the pair.
 
     Args:
-        source, target: tokens of each side.
-        truncated: whether a text cut one of them, so that its true length is greater.
-        filters: the limits.
+        source, target: Number of tokens of each side, END included.
+        truncated: If ``True``, a tokenizer cut one side, so that its true length is greater.
+        filters: The limits.
     """
-    if truncated or max(source, target) > filters.max_tokens:
+    longer, shorter = max(source, target), min(source, target)
+    if truncated or longer > filters.max_tokens:
         return Rejection.TOO_LONG
-    if filters.max_ratio is not None and max(source, target) > filters.max_ratio * min(source, target):
-        return Rejection.RATIO
-    return None
+    unlike = filters.max_ratio is not None and longer > filters.max_ratio * shorter
+    return Rejection.RATIO if unlike else None
 
 
 def pair_key(pair: Pair) -> bytes:
-    """Sixteen bytes that tell a pair from every other one; they decide its shard and its place there."""
+    """Returns sixteen bytes that identify a pair. They decide its shard and its place there."""
     sides = f"{pair.source}\n{pair.target}".encode()
     return hashlib.blake2b(sides, digest_size=16).digest()
 
 
 def shard_of(key: bytes, shards: int) -> int:
-    """The shard that a pair belongs to: equal pairs meet in one, whoever reads them."""
+    """Returns the shard of a pair; equal pairs have the same shard."""
     return int.from_bytes(key[:8], "big") % shards

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from nmt_keras.config import CorpusConfig, require
 from nmt_keras.corpus.alignments import from_pharaoh
-from nmt_keras.corpus.archive import open_text, text_sha256
+from nmt_keras.corpus.archive import open_text
 from nmt_keras.corpus.download import SPANISH_ENGLISH_SHA256, SPANISH_ENGLISH_URL, fetch_corpus
-from nmt_keras.corpus.options import SPANISH_ENGLISH_NAME, CorpusOptions
+from nmt_keras.corpus.options import CorpusOptions
 from nmt_keras.corpus.reading import Corpus, Pair, ReadReport, read_pairs, read_parallel
 from nmt_keras.corpus.sample import SAMPLE_NAME, sample_pairs
 from nmt_keras.corpus.split import Side, SplitCorpus, repetitions, shuffle_pairs, split_pairs
@@ -42,13 +42,11 @@ def load_corpus(
         options.prepared is None, "--prepared", "a corpus file: only nmt train reads prepared corpora", options.prepared
     )
     if options.corpus == (SAMPLE_NAME,):
-        read = _sample()
+        pairs = sample_pairs()
+        read = Corpus(pairs, ReadReport(len(pairs), numbers=list(range(1, len(pairs) + 1))))
     else:
         files = options.corpus or (str(fetch_corpus(SPANISH_ENGLISH_URL, folder, SPANISH_ENGLISH_SHA256)),)
         read = _read(options, files, report)
-        known = len(options.corpus) == 1 and options.name == SPANISH_ENGLISH_NAME
-        if known and text_sha256(*files) != SPANISH_ENGLISH_SHA256:
-            report(f"{files[0]} is another version of the Spanish-English corpus: scores may not compare with others'.")
     corpus = _parts(options, read.pairs, config, report)
     if options.alignments is None or not with_alignments:
         return corpus
@@ -68,12 +66,7 @@ def load_pairs(options: CorpusOptions, files: Sequence[str], report: Callable[[s
 
 def sample_corpus(config: CorpusConfig = DEFAULTS) -> SplitCorpus:
     """Returns the built-in sample, Spanish to English, in its parts."""
-    return _split(SAMPLE_NAME, _sample().pairs, config, "target")
-
-
-def _sample() -> Corpus:
-    pairs = [Pair(source=spanish, target=english) for english, spanish in sample_pairs()]
-    return Corpus(pairs, ReadReport(len(pairs), {}, (), range(1, len(pairs) + 1)))
+    return _split(SAMPLE_NAME, sample_pairs(), config, "target")
 
 
 def _read(options: CorpusOptions, files: Sequence[str], report: Callable[[str], None]) -> Corpus:

@@ -1,4 +1,4 @@
-"""An iterator whose items a thread makes ahead of their use."""
+"""An iterator that computes items ahead in a thread."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ Item = TypeVar("Item")
 
 
 def prefetched(items: Iterator[Item], ahead: int) -> Iterator[Item]:
-    """The items, in order; up to ``ahead`` of them are made before they are asked for.
+    """Yields the items in order; a thread computes up to ``ahead`` of them in advance.
 
-    What ``items`` raises is raised here, in its turn. The thread ends with the iterator that is returned.
+    An error of ``items`` is raised in its turn. The thread ends with the returned iterator.
     """
     end: Any = object()
     with ThreadPoolExecutor(max_workers=1) as worker:

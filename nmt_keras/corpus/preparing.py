@@ -1,10 +1,10 @@
 """Prepares a corpus larger than memory: text files in, shards of token ids out, on one machine.
 
-    lines -> pairs -> not identical -> token ids -> not too long, not unlike -> shard by hash -> sorted, each once
+    lines -> pairs -> not identical -> token ids -> not too long, not unlike -> shard by hash -> sorted, deduplicated
 
-The text is read four times: to be counted, once for each vocabulary, and to be encoded. Memory holds a few thousand
-lines, or one shard; while SentencePiece learns a vocabulary, up to two million lines, and while a word text does, every
-word that there is. ``pipelines.preparing`` is the same on many machines, and makes the same shards.
+The text is read four times: to count it, to learn each vocabulary, and to encode it. Memory holds a few thousand lines
+or one shard; while a vocabulary is learnt, up to two million lines (SentencePiece) or all distinct words (word
+tokenizers). ``pipelines.preparing`` writes the same shards on many machines.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 from nmt_keras.config import FilterConfig, TokenizerConfig, require
 from nmt_keras.corpus.batching import encode_lines
 from nmt_keras.corpus.filtering import Rejection, pair_key, reject_lengths, reject_text, shard_of
-from nmt_keras.corpus.reading import Pair, ReadReport, Tally, require_usable, stream_pairs, stream_parallel
+from nmt_keras.corpus.reading import Pair, ReadReport, require_usable, stream_pairs, stream_parallel
 from nmt_keras.corpus.shards import (
     EncodedPair,
     PreparedCorpus,
@@ -40,8 +40,8 @@ from nmt_keras.text.subword import MAX_LINES
 
 PAIRS_AT_ONCE = 4096
 PAIRS_OF_SHARD = 100_000
-FEWEST_SHARDS = 16  # so that an epoch's order has some to permute
-MOST_SHARDS = 512  # as many files are open at once
+MIN_SHARDS = 16  # so that an epoch has shards to permute
+MAX_SHARDS = 512  # files that are open at once
 Place = str | PathLike[str]
 
 
@@ -58,77 +58,76 @@ def prepare(
     max_malformed: float = 0.01,
     report: Callable[[str], None] = lambda _: None,
 ) -> PreparedCorpus:
-    """Makes ``folder`` a prepared corpus.
+    """Writes a prepared corpus into ``folder``.
 
     Args:
-        files: each a file of tab-separated text, see ``read_pairs``, or a source and a target file, see
-            ``read_parallel``; plain, gzipped or zipped. Validation pairs do not belong here.
-        folder: is made; what an interrupted preparation left in it is removed.
-        source, target: how vocabularies are learnt, each from its side of ``files``: a word text from all lines, the
-            others from two million at the most that are taken evenly, as every third line, say.
-        filters: what is left out.
-        source_column, target_column: counted from 0.
-        shards: files to write, 512 at the most, of which one is held in memory at a time. None: one for each hundred
-            thousand pairs that are read, 16 at the least.
-        max_malformed: the share of malformed lines up to which they are left out.
-        report: told, in sentences, what happens.
+        files: Each a file of tab-separated text, see ``read_pairs``, or a source and a target file, see
+            ``read_parallel``. Validation pairs do not belong here.
+        folder: Made if it does not exist. Leftovers of an interrupted preparation are removed.
+        source, target: Tokenizers of the two sides. Word tokenizers learn from all lines, others from at most two
+            million, evenly spaced.
+        filters: Which pairs are skipped.
+        source_column, target_column: Columns of tab-separated text, counted from 0.
+        shards: Number of files to write, at most 512; one is held in memory at a time. ``None``: one per hundred
+            thousand pairs read, at least 16.
+        max_malformed: Maximum share of malformed lines; they are skipped.
+        report: Receives messages for the user.
 
     Raises:
         FileExistsError: ``folder`` holds a prepared corpus.
         FileNotFoundError, ValueError: a file cannot be read, or has too many malformed lines; an argument is out of its
-            range; the filters leave nothing.
+            range; the filters leave no pair.
         OSError: ``folder`` cannot be written.
     """
     require(len(files) > 0, "files", "at least one file of sentence pairs", list(files))
-    require(shards is None or 1 <= shards <= MOST_SHARDS, "shards", f"1 to {MOST_SHARDS}", shards)
+    require(shards is None or 1 <= shards <= MAX_SHARDS, "shards", f"1 to {MAX_SHARDS}", shards)
     folder = Path(folder)
     require_new(str(folder))
-    names = ", ".join(_named(each) for each in files)
-    spilled = folder / "spilled"
+    names = ", ".join(" and ".join(map(str, each)) if isinstance(each, tuple) else str(each) for each in files)
 
-    def pairs(tally: Tally) -> Iterator[Pair]:
+    def pairs(found: ReadReport) -> Iterator[Pair]:
         for each in files:
             if isinstance(each, tuple):
-                yield from tally.pairs(stream_parallel(*each))
+                yield from found.count(stream_parallel(*each))
             else:
-                yield from tally.pairs(stream_pairs(each, source_column=source_column, target_column=target_column))
+                yield from found.count(stream_pairs(each, source_column, target_column))
 
     report("counting the pairs")
-    tally = Tally()
-    count = sum(1 for _ in pairs(tally))
-    found = tally.report()
+    found = ReadReport()
+    count = sum(1 for _ in pairs(found))
     require_usable(found, names, max_malformed)
-    shards = shards or shards_for(count)
+    shards = shards or min(max(-(-count // PAIRS_OF_SHARD), MIN_SHARDS), MAX_SHARDS)
     with writing(folder, "Nothing was prepared."):
         make_folder(folder)
     remove_leftovers(str(folder))
     report(f"learning the vocabularies; {found}")
-    texts = (
-        fit_tokenizer(source, _evenly((pair.source for pair in pairs(Tally())), count, source)),
-        fit_tokenizer(target, _evenly((pair.target for pair in pairs(Tally())), count, target)),
+
+    def fit(config: TokenizerConfig, lines: Iterator[str]) -> Tokenizer:
+        # evenly spaced, because the first lines often have one origin
+        step = 1 if config.kind == "word" else -(-count // MAX_LINES)
+        return fit_tokenizer(config, islice(lines, 0, None, step))
+
+    tokenizers = (
+        fit(source, (pair.source for pair in pairs(ReadReport()))),
+        fit(target, (pair.target for pair in pairs(ReadReport()))),
     )
-    for text, side in zip(texts, ("source", "target"), strict=True):
-        text.save(folder / side)
+    tokenizers[0].save(folder / "source")
+    tokenizers[1].save(folder / "target")
     report("encoding")
-    left_out = Counter[Rejection]()
+    left_out, spilled = Counter[Rejection](), folder / "spilled"
     try:
-        _put_aside(encoded(pairs(Tally()), texts, filters, left_out), spilled, shards)
+        _spill(encoded(pairs(ReadReport()), tokenizers, filters, left_out), spilled, shards)
         report(f"writing {shards} shards")
         written = [
-            write_shard(str(folder / shard_name(n, shards)), _unpacked(spilled / str(n)), filters.drop_duplicates)
+            write_shard(str(folder / shard_name(n, shards)), _spilled(spilled / str(n)), filters.drop_duplicates)
             for n in range(shards)
         ]
     finally:
-        shutil.rmtree(spilled, ignore_errors=True)  # nobody goes on from it, and a full disk has use for its room
+        shutil.rmtree(spilled, ignore_errors=True)
     complete(str(folder), names, written, found, left_out, filters)
     prepared = PreparedCorpus(folder)
     report(f"{len(prepared):,} pairs prepared; left out: {prepared.told_left_out()}")
     return prepared
-
-
-def shards_for(pairs: int) -> int:
-    """How many shards hold ``pairs``, a hundred thousand in each: 16 at the least, 512 at the most."""
-    return min(max(-(-pairs // PAIRS_OF_SHARD), FEWEST_SHARDS), MOST_SHARDS)
 
 
 def complete(
@@ -139,25 +138,26 @@ def complete(
     left_out: Mapping[Rejection, int],
     filters: FilterConfig,
 ) -> None:
-    """Makes a folder of shards a prepared corpus, whoever wrote them.
+    """Writes the record that makes a folder of shards a prepared corpus.
 
     Args:
-        folder: the folder, wherever TensorFlow can write.
-        names: the files that were read.
-        written: the shards.
-        found: what became of the lines.
-        left_out: pairs by reason, duplicates aside.
-        filters: what was left out.
+        folder: The folder, anywhere TensorFlow can write.
+        names: The files that were read.
+        written: Reports of the shards.
+        found: Counts of the lines.
+        left_out: Number of skipped pairs by reason.
+        filters: Which pairs were skipped.
 
     Raises:
         OSError: the folder cannot be written.
-        ValueError: no pair was left.
+        ValueError: no pair is left.
     """
-    rejected = {reason.value: left_out.get(reason, 0) for reason in Rejection if reason is not Rejection.DUPLICATE}
+    rejected = {str(reason): left_out.get(reason, 0) for reason in Rejection}
     if not any(shard.pairs for shard in written):
         counts = ", ".join(f"{count:,} {reason}" for reason, count in rejected.items() if count)
         raise ValueError(
-            f"filters: expected some that leave pairs of {names}, received ones that leave none: {counts}. Loosen them."
+            f"filters: expected filters that keep pairs of {names}, received filters that skip all: {counts}. "
+            "Loosen them."
         )
     rejected["malformed lines"] = found.malformed
     write_record(folder, written, found.lines, rejected, {"filters": dataclasses.asdict(filters)})
@@ -165,56 +165,37 @@ def complete(
 
 
 def encoded(
-    pairs: Iterable[Pair], texts: tuple[Tokenizer, Tokenizer], filters: FilterConfig, left_out: Counter[Rejection]
+    pairs: Iterable[Pair], tokenizers: tuple[Tokenizer, Tokenizer], filters: FilterConfig, left_out: Counter[Rejection]
 ) -> Iterator[EncodedPair]:
-    """The pairs that pass the filters, as token ids; the others are counted in ``left_out``."""
+    """Yields the pairs that pass the filters, as token ids; the others are counted in ``left_out``."""
     remaining = iter(pairs)
     while chunk := list(islice(remaining, PAIRS_AT_ONCE)):
-        kept = []
-        for pair in chunk:
-            if reason := reject_text(pair, filters):
-                left_out[reason] += 1
-            else:
-                kept.append(pair)
-        source, source_cut = encode_lines(texts[0], [pair.source for pair in kept])
-        target, target_cut = encode_lines(texts[1], [pair.target for pair in kept])
+        reasons = [reject_text(pair, filters) for pair in chunk]
+        kept = [pair for pair, reason in zip(chunk, reasons, strict=True) if reason is None]
+        left_out.update(filter(None, reasons))
+        source, source_cut = encode_lines(tokenizers[0], [pair.source for pair in kept])
+        target, target_cut = encode_lines(tokenizers[1], [pair.target for pair in kept])
+        truncated = (source_cut | target_cut).tolist()
         for row, pair in enumerate(kept):
-            cut = bool(source_cut[row] or target_cut[row])
-            if reason := reject_lengths(int(source.lengths[row]), int(target.lengths[row]), cut, filters):
+            if reason := reject_lengths(len(source[row]), len(target[row]), truncated[row], filters):
                 left_out[reason] += 1
             else:
                 yield EncodedPair(pair_key(pair), source[row], target[row])
 
 
-def _named(files: Place | tuple[Place, Place]) -> str:
-    """A corpus's file, or both."""
-    return " and ".join(map(str, files)) if isinstance(files, tuple) else str(files)
-
-
-def _evenly(lines: Iterator[str], count: int, config: TokenizerConfig) -> Iterator[str]:
-    """Of ``count`` lines as many as a text of this kind learns from, evenly: the first are often of one origin."""
-    step = 1 if config.kind == "word" else -(-count // MAX_LINES)
-    return islice(lines, 0, None, step)
-
-
-def _put_aside(pairs: Iterable[EncodedPair], folder: Path, shards: int) -> None:
-    """Writes pairs into a file for each shard, as they come; ``_unpacked`` reads one."""
+def _spill(pairs: Iterable[EncodedPair], folder: Path, shards: int) -> None:
+    """Writes pairs into a temporary file for each shard, in their order; ``_spilled`` reads one."""
     with ExitStack() as stack:
         stack.enter_context(writing(folder, "Nothing was prepared."))
         folder.mkdir(exist_ok=True)
-        heaps = [stack.enter_context((folder / str(number)).open("wb")) for number in range(shards)]
-        for pair in pairs:
-            heaps[shard_of(pair.key, shards)].write(_packed(pair))
+        files = [stack.enter_context((folder / str(number)).open("wb")) for number in range(shards)]
+        for key, source, target in pairs:
+            lengths = np.array([len(source), len(target)], np.int32)
+            files[shard_of(key, shards)].write(key + np.concatenate([lengths, source, target]).tobytes())
 
 
-def _packed(pair: EncodedPair) -> bytes:
-    """A pair as it is put aside: its key, the lengths of its sides, their ids."""
-    lengths = np.array([len(pair.source), len(pair.target)], np.int32)
-    return b"".join((pair.key, lengths.tobytes(), pair.source.tobytes(), pair.target.tobytes()))
-
-
-def _unpacked(path: Path) -> Iterator[EncodedPair]:
-    """The pairs that were put aside in a file."""
+def _spilled(path: Path) -> Iterator[EncodedPair]:
+    """Yields the pairs of a temporary file."""
     with path.open("rb") as file:
         while key := file.read(16):
             source, target = np.frombuffer(file.read(8), np.int32)

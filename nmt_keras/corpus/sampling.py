@@ -1,4 +1,4 @@
-"""Subword regularisation: sentences that are cut into other pieces in every epoch (Kudo 2018)."""
+"""Subword regularisation: every epoch segments sentences anew (Kudo 2018)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from nmt_keras.config import PAD
-from nmt_keras.corpus.batches import Batch, Batches, Position
+from nmt_keras.corpus.batches import Batch, Batches, Position, iterate_pools
 from nmt_keras.corpus.prefetching import prefetched
 from nmt_keras.text import SubwordTokenizer
 
@@ -18,30 +18,31 @@ class Segmenter:
     (Kudo 2018, section 3.3; P is the unigram model's probability of the pieces.)
 
     Args:
-        text: whose pieces.
-        alpha: 0 draws evenly; the greater, the more often the best one.
-        count: segmentations to draw from.
+        text: The tokenizer.
+        alpha: 0 draws uniformly; larger values prefer the best segmentation.
+        count: Number of segmentations to draw from.
     """
 
     def __init__(self, text: SubwordTokenizer, alpha: float, count: int):
         self.text, self.alpha, self.count = text, alpha, count
 
     def draw(self, line: str, random: np.random.Generator) -> list[int]:
-        """The ids of a segmentation of ``line``, END included."""
+        """Returns the ids of a segmentation of ``line``, END included."""
         segmentations, log_probs = self.text.segmentations(line, self.count)
         weights = np.exp(self.alpha * (log_probs - log_probs.max()))
         return segmentations[int(random.choice(len(segmentations), p=weights / weights.sum()))]
 
 
 class SampledBatches:
-    """Batches whose sentences are cut anew in every epoch; what is drawn is a pure function of (seed, epoch, sentence).
+    """Batches whose sentences are segmented anew in every epoch, as a pure function of (seed, epoch, sentence).
 
-    The order is that of the best segmentations, and so are the buckets: where a drawn one has no room, the best stays.
+    Order and buckets are those of the best segmentations. If a drawn segmentation is too long for the bucket, the best
+    one is used.
 
     Args:
-        batches: of the best segmentations.
-        lines: [N] the sentences of each side, as they are written.
-        segmenters: for each side, or None for a side whose pieces stay.
+        batches: Batches of the best segmentations.
+        lines: [N] the sentences of each side.
+        segmenters: For each side; ``None`` for a side with fixed tokens.
     """
 
     def __init__(
@@ -57,12 +58,11 @@ class SampledBatches:
         return len(self.batches)
 
     def iterate(self, position: Position) -> Iterator[tuple[Position, Batch]]:
-        """See ``Batches.iterate``; a thread of its own draws ahead."""
-        drawn = ((place, self.drawn(place.epoch, rows)) for place, rows in self.batches.places(position))
-        return prefetched(drawn, ahead=8)
+        """Yields position and batch, see ``BatchSource``; a thread draws ahead."""
+        places = iterate_pools(self.batches.pools, position)
+        return prefetched(((place, self._drawn(place.epoch, rows)) for place, rows in places), ahead=8)
 
-    def drawn(self, epoch: int, rows: np.ndarray) -> Batch:
-        """The batch that an epoch has of ``rows``."""
+    def _drawn(self, epoch: int, rows: np.ndarray) -> Batch:
         batch = self.batches.batch(rows)
         for place, row in enumerate(rows):
             random = np.random.default_rng([self.batches.seed, epoch, 3, int(row)])

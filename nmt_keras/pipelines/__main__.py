@@ -20,26 +20,27 @@ class Options:
     model: str
     """An exported version, or the folder that holds its versions; every worker must be able to read it."""
     batch_size: int = 64
-    """Sentences that are translated together, at the most."""
+    """Maximum number of sentences in a batch."""
     greedy: bool = False
-    """Ask an export for greedy translations, which are faster, instead of the best that its beam finds."""
+    """Use an export's greedy search, which is faster than its beam search."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Reads the command line, runs the pipeline, prints how many lines it translated."""
+    """Reads the command line, runs the pipeline, prints the number of translated lines."""
     options, for_beam = tyro.cli(
         Options, prog="python -m nmt_keras.pipelines", args=arguments, return_unknown_args=True
     )
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     try:
         from nmt_keras.pipelines.translation import translate_files
+
+        counts = translate_files(
+            options.input, options.output, options.model, options.batch_size, for_beam, options.greedy
+        )
     except ModuleNotFoundError as error:
         if error.name != "apache_beam":
             raise
         raise SystemExit('pipelines: Apache Beam is missing: pip install "nmt-keras-attention[beam]".') from error
-    try:
-        given = (options.input, options.output, options.model, options.batch_size, for_beam, options.greedy)
-        counts = translate_files(*given)
     except (ValueError, OSError) as error:
         raise SystemExit(f"pipelines: {error}") from error
     print(f"{counts['lines']} lines translated, {counts['truncated']} of them longer than the model reads and cut")

@@ -1,11 +1,11 @@
-"""Prepares a corpus on many machines: the filters, shards and files of ``corpus.preparing``, to the byte.
+"""Prepares a corpus on many machines. The output equals that of ``corpus.preparing``, to the byte.
 
-    lines -> pairs -> not identical -> token ids -> not too long, not unlike -> shard by hash -> sorted, each once
+    lines -> pairs -> not identical -> token ids -> not too long, not unlike -> shard by hash -> sorted, deduplicated
 
-Vocabularies are learnt beforehand, by one machine, from a part of the corpus: two million lines are enough.
+Vocabularies are learnt beforehand, on one machine, from a part of the corpus: two million lines are enough.
 
-A file is read by one worker, which hands its lines on to all: what its first line and its end are, nobody else would
-know. Two files whose lines correspond are made one by ``paste source target``.
+One worker reads a file and distributes its pairs to all. Merge two files whose lines correspond first, with ``paste
+source target``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import io
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, cast
 
@@ -28,9 +28,8 @@ from nmt_keras.config import FilterConfig, require
 from nmt_keras.corpus.archive import unpacked
 from nmt_keras.corpus.filtering import Rejection, shard_of
 from nmt_keras.corpus.preparing import PAIRS_AT_ONCE, complete, encoded
-from nmt_keras.corpus.reading import Fault, Pair, ReadReport, parse_line, require_columns, require_usable, table_lines
+from nmt_keras.corpus.reading import Fault, Pair, ReadReport, parse_table, require_columns, require_usable
 from nmt_keras.corpus.shards import (
-    RECORD_FILE,
     EncodedPair,
     ShardReport,
     remove_leftovers,
@@ -46,79 +45,45 @@ LINES = "lines"
 REPORTS = "reports-of-shards"
 
 
-def read_lines(path: str) -> Iterator[list[bytes]]:
-    """Batches of the lines of a file, plain, gzipped or zipped, wherever Beam can read; see ``table_lines``."""
-    opened = FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)  # its bytes tell, not its name
+def _count(counts: Mapping[Any, int]) -> None:
+    for name, count in counts.items():
+        Metrics.counter(NAMESPACE, name).inc(count)
+
+
+def read_batches(path: str, source_column: int, target_column: int) -> Iterator[list[Pair]]:
+    """Yields batches of the pairs of a plain, gzipped or zipped file anywhere Beam can read; counts its lines."""
+    opened = FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)  # decided by bytes, not by name
+    found = ReadReport()
     with io.BufferedReader(cast(Any, opened)) as raw, unpacked(raw, path) as text:
-        lines = table_lines(text)
-        while batch := list(islice(lines, PAIRS_AT_ONCE)):
+        pairs = found.count(parse_table(text, path, source_column, target_column))
+        while batch := list(islice(pairs, PAIRS_AT_ONCE)):
             yield batch
+    _count({LINES: found.lines})
+    _count(found.faults)
 
 
 class EncodePairs(beam.DoFn):
-    """Batches of lines to EncodedPairs; lines, and what is left out by reason, are counted (metrics ``preparing``).
+    """Encodes batches of pairs and counts the skipped ones by reason (metrics ``preparing``).
 
     Args:
-        folder: holds ``source`` and ``target``, the texts; every worker must be able to read it.
-        filters: what is left out.
-        source_column, target_column: counted from 0.
+        folder: Holds the tokenizers ``source`` and ``target``. Every worker must be able to read it.
+        filters: Which pairs are skipped.
     """
 
-    def __init__(self, folder: str, filters: FilterConfig, source_column: int, target_column: int):
+    def __init__(self, folder: str, filters: FilterConfig):
         super().__init__()
         self._folder, self._filters = folder, filters
-        self._source_column, self._target_column = source_column, target_column
 
     def setup(self) -> None:
-        """Loads the texts, once in each process."""
-        self._tokenizers = (
-            load_tokenizer(os.path.join(self._folder, "source")),
-            load_tokenizer(os.path.join(self._folder, "target")),
-        )
+        """Loads the tokenizers, once in each process."""
+        source, target = (load_tokenizer(os.path.join(self._folder, side)) for side in ("source", "target"))
+        self._tokenizers = source, target
 
-    def process(self, lines: list[bytes]) -> Iterator[EncodedPair]:
-        """The pairs that pass."""
-        counts: Counter[str] = Counter()
+    def process(self, pairs: list[Pair]) -> Iterator[EncodedPair]:
+        """Yields the encoded pairs that pass the filters."""
         left_out: Counter[Rejection] = Counter()
-        yield from encoded(self._pairs(lines, counts), self._tokenizers, self._filters, left_out)
-        counts.update({reason.value: count for reason, count in left_out.items()})
-        for name, count in counts.items():
-            Metrics.counter(NAMESPACE, name).inc(count)
-
-    def _pairs(self, lines: Iterable[bytes], counts: Counter[str]) -> Iterator[Pair]:
-        for line in lines:
-            counts[LINES] += 1
-            found = parse_line(line, source_column=self._source_column, target_column=self._target_column)
-            if isinstance(found, Pair):
-                yield found
-            else:
-                counts[found.value] += 1
-
-
-class WriteShards(beam.PTransform):
-    """EncodedPairs to shards in a folder; gives a ShardReport for each, those without pairs included.
-
-    Args:
-        folder: wherever TensorFlow can write.
-        shards: files; one is held in memory at a time.
-        drop_duplicates: whether equal pairs are written once.
-    """
-
-    def __init__(self, folder: str, shards: int, drop_duplicates: bool):
-        super().__init__()
-        self._folder, self._shards, self._drop_duplicates = folder, shards, drop_duplicates
-
-    def expand(self, pairs: beam.PCollection) -> beam.PCollection:
-        """The reports."""
-        nothing: list[EncodedPair] = []
-        empty = pairs.pipeline | "Shards" >> beam.Create([(number, nothing) for number in range(self._shards)])
-        shards = self._shards
-        numbered = pairs | "ToShard" >> beam.Map(lambda pair: (shard_of(pair.key, shards), [pair]))
-        return (numbered, empty) | beam.Flatten() | beam.GroupByKey() | "Write" >> beam.MapTuple(self._write)
-
-    def _write(self, number: int, pairs: Iterable[list[EncodedPair]]) -> ShardReport:
-        path = os.path.join(self._folder, shard_name(number, self._shards))
-        return write_shard(path, (pair for some in pairs for pair in some), self._drop_duplicates)
+        yield from encoded(pairs, self._tokenizers, self._filters, left_out)
+        _count(left_out)
 
 
 def prepare_files(
@@ -132,73 +97,79 @@ def prepare_files(
     shards: int,
     max_malformed: float = 0.01,
     options: list[str],
-) -> dict[str, Any]:
+) -> None:
     """Runs the pipeline to its end and makes ``folder`` a prepared corpus.
 
-    What goes wrong on a worker, a damaged file or a full disk say, comes as its runner tells it.
+    Errors on a worker, such as a damaged file or a full disk, are raised as Beam's runner reports them.
 
     Args:
-        source: files of tab-separated UTF-8 text, plain, gzipped or zipped; a pattern like ``corpus/*.tsv.gz``.
-        folder: where the shards go; what an interrupted preparation left in it is removed.
-        texts: a folder with ``source`` and ``target``, fitted texts; they are copied into ``folder``.
-        filters: what is left out.
-        source_column, target_column: counted from 0.
-        shards: files to write, about one for each hundred thousand pairs.
-        max_malformed: the share of malformed lines up to which they are left out.
-        options: Beam's own, such as ``--runner=FlinkRunner``; none runs on this machine.
-
-    Returns:
-        What ``prepared.json`` holds.
+        source: Files of tab-separated UTF-8 text, plain, gzipped or zipped; a pattern such as ``corpus/*.tsv.gz``.
+        folder: Folder for the shards. Leftovers of an interrupted preparation are removed.
+        texts: A folder with the tokenizers ``source`` and ``target``; they are copied into ``folder``.
+        filters: Which pairs are skipped.
+        source_column, target_column: Columns, counted from 0.
+        shards: Number of files to write, about one per hundred thousand pairs.
+        max_malformed: Maximum share of malformed lines; they are skipped.
+        options: Beam's own options, such as ``--runner=FlinkRunner``; by default the pipeline runs on this machine.
 
     Raises:
         FileExistsError: ``folder`` holds a prepared corpus.
-        FileNotFoundError: no file is at ``source``.
+        FileNotFoundError: there is no file at ``source``.
         OSError: ``folder`` cannot be written.
-        ValueError: too many lines are malformed; an argument is out of its range; the filters leave nothing.
+        ValueError: too many lines are malformed; an argument is out of its range; the filters leave no pair.
     """
     require(shards >= 1, "shards", "at least 1", shards)
     require_columns(source_column, target_column)
     require_new(folder)
-    pipeline = beam.Pipeline(argv=options)  # whose options say how to reach files, too
+    pipeline = beam.Pipeline(argv=options)  # its options also tell how to reach files
     paths = [found.path for match in FileSystems.match([source]) for found in match.metadata_list]
     if not paths:
         raise FileNotFoundError(
-            f"source: expected files of sentence pairs, found nothing at {source}. Pass a path or a pattern of files."
+            f"source: expected files of sentence pairs, received none at {source}. Pass a path or a pattern."
         )
     reports = os.path.join(folder, REPORTS)
-    if tf.io.gfile.isdir(reports):  # of a run that was interrupted: they may tell of other shards
+    if tf.io.gfile.isdir(reports):  # of an interrupted run, which may have had other shards
         tf.io.gfile.rmtree(reports)
     remove_leftovers(folder)
     for side in ("source", "target"):
-        names = tf.io.gfile.listdir(os.path.join(texts, side))
         with writing_by_tensorflow(folder):
             tf.io.gfile.makedirs(os.path.join(folder, side))
-            for name in names:
+            for name in tf.io.gfile.listdir(os.path.join(texts, side)):
                 place = os.path.join(side, name)
                 tf.io.gfile.copy(os.path.join(texts, place), os.path.join(folder, place), overwrite=True)
-    (
+
+    def write(number: int, pairs: Iterable[list[EncodedPair]]) -> str:
+        path = os.path.join(folder, shard_name(number, shards))
+        report = write_shard(path, (pair for some in pairs for pair in some), filters.drop_duplicates)
+        return json.dumps(report._asdict())
+
+    numbered = (
         pipeline
         | "Files" >> beam.Create(paths)
         | "SpreadFiles" >> beam.Reshuffle()
-        | "Read" >> beam.FlatMap(read_lines)
-        | "SpreadLines" >> beam.Reshuffle()
-        | "Encode" >> beam.ParDo(EncodePairs(folder, filters, source_column, target_column))
-        | WriteShards(folder, shards, filters.drop_duplicates)
-        | "Format" >> beam.Map(lambda report: json.dumps(report._asdict()))
+        | "Read" >> beam.FlatMap(read_batches, source_column, target_column)
+        | "SpreadPairs" >> beam.Reshuffle()
+        | "Encode" >> beam.ParDo(EncodePairs(folder, filters))
+        | "ToShard" >> beam.Map(lambda pair: (shard_of(pair.key, shards), [pair]))
+    )
+    nothing: list[EncodedPair] = []
+    empty = pipeline | "Shards" >> beam.Create([(number, nothing) for number in range(shards)])
+    (
+        (numbered, empty)
+        | beam.Flatten()
+        | beam.GroupByKey()
+        | "Write" >> beam.MapTuple(write)
         | "Report" >> beam.io.WriteToText(os.path.join(reports, "shard"))
     )
     result = pipeline.run()
     result.wait_until_finish()
     counted = result.metrics().query(MetricsFilter().with_namespace(NAMESPACE))["counters"]
     counts = Counter({each.key.metric.name: each.result for each in counted})
-    found = ReadReport(counts[LINES], {fault: counts[fault.value] for fault in Fault if counts[fault.value]}, ())
+    found = ReadReport(counts[LINES], +Counter({fault: counts[fault] for fault in Fault}))
     require_usable(found, source, max_malformed)
     written = []
-    for name in tf.io.gfile.listdir(reports):
-        if name.startswith("shard"):  # nothing of Beam's own
-            with tf.io.gfile.GFile(os.path.join(reports, name)) as file:
-                written += [ShardReport(**json.loads(line)) for line in file]
-    complete(folder, source, written, found, {reason: counts[reason.value] for reason in Rejection}, filters)
+    for path in tf.io.gfile.glob(os.path.join(reports, "shard*")):
+        with tf.io.gfile.GFile(path) as file:
+            written += [ShardReport(**json.loads(line)) for line in file]
+    complete(folder, source, written, found, {reason: counts[reason] for reason in Rejection}, filters)
     tf.io.gfile.rmtree(reports)
-    with tf.io.gfile.GFile(os.path.join(folder, RECORD_FILE)) as file:
-        return dict(json.loads(file.read()))

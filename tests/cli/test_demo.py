@@ -22,7 +22,7 @@ def seen(questions, pairs):
 
 
 def test_no_question_of_the_sample_was_trained_on():
-    pairs = [Pair(source=spanish, target=english) for english, spanish in sample_pairs()]
+    pairs = sample_pairs()
     assert seen(demo.QUESTIONS[SAMPLE_NAME], pairs) == []
 
 

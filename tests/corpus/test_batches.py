@@ -1,11 +1,11 @@
-"""Batches: nothing is lost, nothing is seen twice, and any place of any epoch can be sought."""
+"""Batches: nothing is lost, nothing is seen twice, and training can resume at any position."""
 
-from itertools import combinations
+from itertools import combinations, islice
 
 import numpy as np
 import pytest
 
-from nmt_keras.corpus.batches import Batches, Bucket, TokenLists, choose_buckets
+from nmt_keras.corpus.batches import Batches, Bucket, Position, TokenLists, choose_buckets, rows_by_bucket
 
 PAD, END = 0, 3
 
@@ -18,80 +18,77 @@ def corpus(source_lengths, target_lengths):
     )
 
 
-@pytest.fixture
-def batches():
+def batches_of(batch_tokens=None, **fields):
+    """53 pairs in three buckets; 17 pairs make a pool."""
     random = np.random.default_rng(1)
     source, target = corpus(random.integers(2, 12, 53), random.integers(2, 10, 53))
     buckets = choose_buckets(source.lengths, target.lengths, 3)
-    return Batches(source, target, batch_size=5, buckets=buckets, pool_size=17, seed=1)
+    rows = rows_by_bucket(buckets, 5, batch_tokens)
+    return Batches(source, target, **{"batch_size": rows, "buckets": buckets, "pool_size": 17, "seed": 1, **fields})
 
 
 def pairs_of(batch):
     return (batch.source[: batch.pairs, 0] - 10).tolist()
 
 
-def assert_equal(found, wanted):
-    for one, other in zip(found, wanted, strict=True):
-        np.testing.assert_array_equal(one.source, other.source)
-        np.testing.assert_array_equal(one.target, other.target)
-        assert one.pairs == other.pairs
+def order_of(batches, epoch):
+    return [pair for batch in batches.epoch(epoch) for pair in pairs_of(batch)]
 
 
 # Epochs
 
 
 @pytest.mark.parametrize("pool_size", [1, 4, 17, 53, 1000])
-def test_every_pair_is_seen_exactly_once_in_an_epoch(batches, pool_size):
-    pools = Batches(batches.source, batches.target, batch_size=5, buckets=batches.buckets, pool_size=pool_size, seed=1)
-    epoch = list(pools.epoch(0))
-    assert sorted(pair for batch in epoch for pair in pairs_of(batch)) == list(range(53))
-    assert len(pools) == len(epoch)
+@pytest.mark.parametrize("batch_tokens", [None, 24])
+def test_every_pair_is_seen_exactly_once_in_an_epoch(pool_size, batch_tokens):
+    batches = batches_of(batch_tokens, pool_size=pool_size)
+    assert sorted(order_of(batches, 0)) == list(range(53))
+    found = [Bucket(batch.source.shape[1], batch.target.shape[1]) for batch in batches.epoch(0)]
+    assert len(batches) == len(found)
+    assert batches.bucket_counts(0) == {bucket: found.count(bucket) for bucket in batches.buckets}
 
 
-def test_each_epoch_puts_other_pairs_together(batches):
-    first, second = ({frozenset(rows.tolist()) for rows in batches.order(epoch)} for epoch in (0, 1))
-    assert len(first & second) < len(first) / 2
-
-
-def test_a_batch_holds_its_pairs_whole_and_nothing_else(batches):
+def test_a_batch_holds_its_pairs_whole_and_masked_rows():
+    batches = batches_of()
+    partial = 0
     for batch in batches.epoch(0):
-        assert batch.source.shape[0] == batch.target.shape[0] == 5
         assert Bucket(batch.source.shape[1], batch.target.shape[1]) in batches.buckets
-        for row, pair in enumerate(pairs_of(batch)):
-            for ids, side in ((batch.source[row], batches.source), (batch.target[row], batches.target)):
+        assert batch.source.shape[0] == batch.target.shape[0] == 5
+        for ids, side in ((batch.source, batches.source), (batch.target, batches.target)):
+            for row, pair in enumerate(pairs_of(batch)):
                 n = side.lengths[pair]
-                assert ids[:n].tolist() == side[pair].tolist()
-                assert not ids[n:].any()
-
-
-def test_rows_that_are_missing_are_masked(batches):
-    partial = [batch for batch in batches.epoch(0) if batch.pairs < 5]
-    assert len(partial) == 4  # 53 pairs are 3 pools of 17 and one of 2, and none of them is a multiple of 5
-    for batch in partial:
-        assert batch.source[batch.pairs :, 0].tolist() == [END] * (5 - batch.pairs)
+                assert ids[row, :n].tolist() == side[pair].tolist()
+                assert not ids[row, n:].any()
+        masked = 5 - batch.pairs
+        assert batch.source[batch.pairs :, 0].tolist() == [END] * masked
         assert not batch.source[batch.pairs :, 1:].any()
         assert not batch.target[batch.pairs :].any()
+        partial += masked > 0
+    assert partial == 4  # 53 pairs are 3 pools of 17 and one of 2, and none of them is a multiple of 5
 
 
-def test_the_order_is_a_pure_function_of_seed_and_epoch(batches):
-    again = Batches(batches.source, batches.target, batch_size=5, buckets=batches.buckets, pool_size=17, seed=1)
-    list(again.epoch(7))
-    assert_equal(again.epoch(2), batches.epoch(2))
+def test_the_order_is_a_pure_function_of_seed_and_epoch():
+    again = batches_of()
+    order_of(again, 7)
+    assert order_of(again, 2) == order_of(batches_of(), 2)
+    orders = [order_of(again, 0), order_of(again, 1), order_of(batches_of(seed=2), 0)]
+    assert len(set(map(tuple, orders))) == 3
+    together = [{frozenset(rows.tolist()) for rows in again.order(epoch)} for epoch in (0, 1)]
+    assert len(together[0] & together[1]) < len(together[0]) / 2
 
 
-def test_epochs_and_seeds_differ(batches):
-    other = Batches(batches.source, batches.target, batch_size=5, buckets=batches.buckets, pool_size=17, seed=2)
-    orders = [
-        [pair for batch in epoch for pair in pairs_of(batch)]
-        for epoch in (batches.epoch(0), batches.epoch(1), other.epoch(0))
+def test_training_can_resume_at_any_position():
+    batches = batches_of()
+    two_epochs = 2 * len(batches)
+    whole = list(islice(batches.iterate(Position(3, 0, 0)), two_epochs))
+    assert [batch.source.tolist() for _, batch in whole] == [
+        batch.source.tolist() for epoch in (3, 4) for batch in batches.epoch(epoch)
     ]
-    assert orders[0] != orders[1]
-    assert orders[0] != orders[2]
-
-
-@pytest.mark.parametrize("begin", [0, 1, 6, 13, 14])
-def test_an_epoch_can_be_entered_anywhere(batches, begin):
-    assert_equal(batches.epoch(3, begin), list(batches.epoch(3))[begin:])
+    for number, (position, _) in enumerate(whole):
+        for found, wanted in zip(batches.iterate(position), whole[number:], strict=False):
+            assert found[0] == wanted[0]
+            np.testing.assert_array_equal(found[1].source, wanted[1].source)
+            np.testing.assert_array_equal(found[1].target, wanted[1].target)
 
 
 def test_a_pool_s_batches_are_sorted_by_length_and_permuted():
@@ -102,25 +99,27 @@ def test_a_pool_s_batches_are_sorted_by_length_and_permuted():
     assert widths != sorted(widths)
 
 
-def test_shape_counts_are_those_of_the_epoch(batches):
-    buckets = [Bucket(batch.source.shape[1], batch.target.shape[1]) for batch in batches.epoch(4)]
-    assert batches.bucket_counts(4) == {shape: buckets.count(shape) for shape in batches.buckets}
+def test_rows_that_fill_a_batch_of_their_bucket_stay_there():
+    source, target = corpus([2] * 12 + [9] * 4, [2] * 12 + [9] * 4)
+    short, long = Bucket(2, 2), Bucket(9, 9)
+    batches = Batches(source, target, batch_size={short: 6, long: 2}, buckets=[short, long], pool_size=16, seed=1)
+    assert batches.bucket_counts(0) == {short: 2, long: 2}
 
 
-# Shapes
+# Buckets
 
 
-def test_two_clusters_of_lengths_get_a_shape_each():
-    assert choose_buckets(np.array([3, 3, 20, 20]), np.array([4, 4, 18, 18]), 2) == [Bucket(3, 4), Bucket(20, 18)]
-
-
-def test_no_more_shapes_than_lengths_are_made():
-    assert choose_buckets(np.array([3, 3]), np.array([2, 2]), 8) == [Bucket(3, 2)]
+@pytest.mark.parametrize(
+    ("source", "target", "count", "buckets"),
+    [([3, 3, 20, 20], [4, 4, 18, 18], 2, [(3, 4), (20, 18)]), ([3, 3], [2, 2], 8, [(3, 2)])],
+)
+def test_clusters_of_lengths_get_a_bucket_each_and_no_more(source, target, count, buckets):
+    assert choose_buckets(np.array(source), np.array(target), count) == buckets
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
 @pytest.mark.parametrize("seed", range(4))
-def test_shapes_waste_the_fewest_positions_of_all_choices(count, seed):
+def test_buckets_waste_the_fewest_positions_of_all_choices(count, seed):
     random = np.random.default_rng(seed)
     source, target = random.integers(1, 10, 23), random.integers(1, 10, 23)
     longer = np.maximum(source, target)
@@ -138,38 +137,30 @@ def test_shapes_waste_the_fewest_positions_of_all_choices(count, seed):
     buckets = choose_buckets(source, target, count)
     assert len(buckets) <= count
     assert buckets == sorted(buckets)
-    first = [next(s for s in buckets if max(s) >= n) for n in longer]  # a pair's shape holds its longer side
-    assert sum(s.source + s.target for s in first) == least
+    first = [next(b for b in buckets if max(b) >= n) for n in longer]  # a pair's bucket holds its longer side
+    assert sum(b.source + b.target for b in first) == least
+    lengths, pairs = np.unique(np.stack([source, target]), axis=1, return_counts=True)
+    assert choose_buckets(*lengths, count, pairs) == buckets
+
+
+def test_token_positions_decide_the_rows_of_a_bucket():
+    buckets = [Bucket(9, 4), Bucket(9, 7), Bucket(9, 30)]
+    assert list(rows_by_bucket(buckets, 5, 24).values()) == [6, 3, 1]
 
 
 # Borders
 
 
-def batches_of(source, target, buckets):
-    return Batches(source, target, batch_size=5, buckets=buckets, pool_size=17, seed=1)
+@pytest.mark.parametrize(("source", "target"), [(2, 1), (0, 0)])
+def test_sides_of_different_length_or_without_pairs_are_refused(source, target):
+    sides = [TokenLists(np.full(n, END), np.ones(n)) for n in (source, target)]
+    with pytest.raises(ValueError, match=rf"source, target: .*received {source} and {target}"):
+        Batches(*sides, batch_size=5, buckets=[Bucket(3, 3)], pool_size=17, seed=1)
 
 
-def test_sides_of_different_length_are_refused():
-    source, _ = corpus([2, 3], [2, 3])
-    with pytest.raises(ValueError, match=r"source, target: expected two sides of one length.* received 2 and 1"):
-        batches_of(source, source.take(np.array([0])), [Bucket(3, 3)])
-
-
-def test_a_corpus_without_pairs_is_refused():
-    nothing = TokenLists(np.zeros(0), np.zeros(0))
-    with pytest.raises(ValueError, match=r"at least 1 pair"):
-        batches_of(nothing, nothing, [Bucket(3, 3)])
-
-
-def test_a_pair_that_fits_no_shape_is_refused_with_its_size():
-    with pytest.raises(ValueError, match=r"buckets: .*a pair of 2 and 7 tokens"):
-        batches_of(*corpus([2, 2], [3, 7]), [Bucket(9, 3), Bucket(9, 6)])
-
-
-def test_token_lists_give_back_their_sentences():
+def test_token_lists_return_their_sentences():
     lists = TokenLists(np.array([5, 6, 7, 8]), np.array([1, 0, 3]))
-    assert len(lists) == 3
-    assert [row.tolist() for row in (lists[0], lists[1], lists[2])] == [[5], [], [6, 7, 8]]
+    assert [lists[row].tolist() for row in range(len(lists))] == [[5], [], [6, 7, 8]]
     taken = lists.take(np.array([2, 0]))
-    assert [row.tolist() for row in (taken[0], taken[1])] == [[6, 7, 8], [5]]
+    assert [taken[row].tolist() for row in range(len(taken))] == [[6, 7, 8], [5]]
     assert len(lists.take(np.zeros(0, int))) == 0

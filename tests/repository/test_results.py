@@ -10,7 +10,7 @@ from nmt_keras.corpus import Pair
 from nmt_keras.corpus.sample import sample_pairs
 from nmt_keras.recipes import find_recipe
 
-PAIRS = [Pair(spanish, english) for english, spanish in sample_pairs()[:400]]
+PAIRS = sample_pairs()[:400]
 
 
 @pytest.mark.parametrize("run", all_runs(), ids=lambda run: run.name)

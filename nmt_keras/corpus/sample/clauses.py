@@ -25,8 +25,8 @@ from nmt_keras.corpus.sample.phrases import (
     LISTENER,
     NOTHING,
     Draw,
-    Pair,
     Phrase,
+    Texts,
     draw_noun,
     draw_person,
     draw_supply,
@@ -97,14 +97,14 @@ def question(clause: Clause) -> Words:
     return Words(en, spaced(spanish_verb(clause), clause.infinitive.es, *rest))
 
 
-def sentence(words: Words, mark: str = ".") -> Pair:
+def sentence(words: Words, mark: str = ".") -> Texts:
     """The finished pair: capitals, punctuation, and al, del for a el, de el."""
     es = re.sub(r"\b(a|de) el\b", lambda match: match[1] + "l", words.es)
     opening = {"?": "¿", "!": "¡"}.get(mark, "")
     return f"{words.en[0].upper()}{words.en[1:]}{mark}", f"{opening}{es[0].upper()}{es[1:]}{mark}"
 
 
-def utter(clause: Clause, mark: str, before: Words = NOTHING, after: Words = NOTHING) -> Pair:
+def utter(clause: Clause, mark: str, before: Words = NOTHING, after: Words = NOTHING) -> Texts:
     """The clause as the question or statement that ``mark`` says, with a time or question word around it."""
     return sentence(join(before, question(clause) if mark == "?" else statement(clause), after), mark)
 

@@ -39,8 +39,8 @@ from nmt_keras.corpus.sample.phrases import (
     SINGLES,
     WHO,
     Draw,
-    Pair,
     Phrase,
+    Texts,
     draw_definite,
     draw_noun,
     draw_person,
@@ -81,7 +81,7 @@ def sayable(subject: Phrase, qualities: Sequence[Adjective]) -> list[Adjective]:
 # Constructions: each draws one pair
 
 
-def act(draw: Draw) -> Pair:
+def act(draw: Draw) -> Texts:
     """`Yesterday Ana bought a red car.`"""
     subject = draw_subject(draw)
     tense, negative = draw((PRESENT, PRETERITE, FUTURE)), subject.person == YOU or draw.chance(30)
@@ -92,19 +92,19 @@ def act(draw: Draw) -> Pair:
     return utter(clause, ".", after=time)
 
 
-def act_often(draw: Draw) -> Pair:
+def act_often(draw: Draw) -> Texts:
     """`My brother never calls us.`"""
     clause = draw_clause(draw, draw_subject(draw), lexicon.VERBS, PRESENT)
     return utter(clause._replace(often=draw(lexicon.OFTEN)), ".")
 
 
-def ask(draw: Draw) -> Pair:
+def ask(draw: Draw) -> Texts:
     """`Will you help me tomorrow?`"""
     clause = draw_clause(draw, draw_asked(draw), lexicon.VERBS, draw((PRESENT, PRETERITE, FUTURE)))
     return utter(clause, "?", after=draw_time(draw, clause))
 
 
-def ask_circumstances(draw: Draw) -> Pair:
+def ask_circumstances(draw: Draw) -> Texts:
     """`Where did Ana buy that hat?`"""
     asking = draw((lexicon.WHERE, lexicon.WHEN, lexicon.WHY))
     verbs = (lexicon.BUY, lexicon.SELL, lexicon.WASH, lexicon.EAT) if asking is lexicon.WHERE else lexicon.VERBS
@@ -113,7 +113,7 @@ def ask_circumstances(draw: Draw) -> Pair:
     return utter(clause, "?", before=asking, after=time)
 
 
-def ask_object(draw: Draw) -> Pair:
+def ask_object(draw: Draw) -> Texts:
     """`What did Ana give you?`, `Who did Luis call?`"""
     subject, verb = draw_asked(draw), draw(lexicon.HANDLING + lexicon.MEETING + lexicon.HANDING)
     complement = draw(receivers(subject)) if verb in lexicon.HANDING else Complement()
@@ -122,13 +122,13 @@ def ask_object(draw: Draw) -> Pair:
     return utter(clause, "?", before=asking, after=draw_time(draw, clause))
 
 
-def ask_subject(draw: Draw) -> Pair:
+def ask_subject(draw: Draw) -> Texts:
     """`Who sold the white horse?`"""
     clause = draw_clause(draw, WHO, lexicon.VERBS, draw((PRETERITE, FUTURE)))
     return sentence(join(statement(clause), draw_time(draw, clause)), "?")
 
 
-def modal(draw: Draw) -> Pair:
+def modal(draw: Draw) -> Texts:
     """`I want to help him tomorrow.`, `Can you call me?`: the infinitive's pronoun stands before quiero and puedo."""
     subject, negative, mark = draw_mood(draw)
     auxiliary, link = draw(((lexicon.WANT, Words("to")), (lexicon.CAN, NOTHING), (lexicon.HAVE, Words("to", "que"))))
@@ -153,7 +153,7 @@ def draw_liked(draw: Draw, subject: Phrase, tense: int) -> Phrase:
     return noun_phrase(noun, lexicon.THE, plural, quality)._replace(en=generic.en)
 
 
-def like(draw: Draw) -> Pair:
+def like(draw: Draw) -> Texts:
     """`Ana likes dogs.`, A Ana le gustan los perros: in Spanish what is liked is the subject."""
     subject, negative, mark = draw_mood(draw)
     tense = draw((PRESENT, PRESENT, PRETERITE))
@@ -167,7 +167,7 @@ def like(draw: Draw) -> Pair:
     return sentence(Words(statement(english).en, spaced(whom, pleases, liked.es)), mark)
 
 
-def describe_person(draw: Draw) -> Pair:
+def describe_person(draw: Draw) -> Texts:
     """`She is very tired.`, `Are you hungry?`, `My friend is an artist.`: estar, tener and ser."""
     subject, negative, mark = draw_mood(draw)
     topic = draw(("character", "state", "feeling", "occupation"))
@@ -184,7 +184,7 @@ def describe_person(draw: Draw) -> Pair:
     return utter(Clause(subject, verb, PRESENT, predicate, negative), mark)
 
 
-def describe_thing(draw: Draw) -> Pair:
+def describe_thing(draw: Draw) -> Texts:
     """`Is your sister's car very old?`"""
     quality = draw((*lexicon.QUALITIES, lexicon.DIRTY, lexicon.DIRTY))
     subject, mark = draw_definite(draw, draw_noun(draw, quality.kinds)), draw((".", ".", "?"))
@@ -192,7 +192,7 @@ def describe_thing(draw: Draw) -> Pair:
     return utter(Clause(subject, verb, PRESENT, qualify(draw, subject, quality), mark == "." and draw.chance(30)), mark)
 
 
-def locate(draw: Draw) -> Pair:
+def locate(draw: Draw) -> Texts:
     """`The apples aren't on the table.`, `Where is Ana?`"""
     subject, negative, mark = draw_mood(draw)
     company = draw_person(draw, besides=subject)
@@ -205,7 +205,7 @@ def locate(draw: Draw) -> Pair:
     return utter(Clause(subject, lexicon.ESTAR, PRESENT, Complement(place), negative), mark)
 
 
-def exist(draw: Draw) -> Pair:
+def exist(draw: Draw) -> Texts:
     """`There are two cats in the garden.`, `How many eggs are there on the table?`: hay is both is and are."""
     noun = draw_noun(draw, kinds("text mail wear fruit furniture animal"))
     determiner, place = draw((lexicon.A, lexicon.HOW_MANY, *lexicon.COUNTING)), draw(lexicon.PLACES[noun.kind])
@@ -215,7 +215,7 @@ def exist(draw: Draw) -> Pair:
     return sentence(join(Words("there is" if determiner is lexicon.A else "there are", "hay"), some, place))
 
 
-def own(draw: Draw) -> Pair:
+def own(draw: Draw) -> Texts:
     """`Our neighbors have three white horses.`"""
     subject, negative, mark = draw_mood(draw)
     noun = draw_noun(draw, kinds("text mail wear vehicle furniture home fruit animal"))
@@ -223,7 +223,7 @@ def own(draw: Draw) -> Pair:
     return utter(Clause(subject, lexicon.HAVE, PRESENT, Complement(thing.words), negative), mark)
 
 
-def compare(draw: Draw) -> Pair:
+def compare(draw: Draw) -> Texts:
     """`Ana is taller than Luis.`, más alta que Luis."""
     if draw.chance(50):
         subject = draw_subject(draw)
@@ -238,7 +238,7 @@ def compare(draw: Draw) -> Pair:
     return utter(Clause(subject, lexicon.SER, PRESENT, more, subject.person == YOU or draw.chance(20)), ".")
 
 
-def act_twice(draw: Draw) -> Pair:
+def act_twice(draw: Draw) -> Texts:
     """`Luis bought an apple and ate it.`: the pronoun has the gender of what it stands for."""
     subject, tense = draw_subject(draw), draw((PRETERITE, FUTURE))
     kind, first, sequels = draw(lexicon.SEQUELS)
@@ -252,7 +252,7 @@ def act_twice(draw: Draw) -> Pair:
     return utter(opening, ".", after=join(also, rest.words, draw_time(draw, opening, 30)))
 
 
-def explain_deed(draw: Draw) -> Pair:
+def explain_deed(draw: Draw) -> Texts:
     """`I didn't buy the house because it is very old.`"""
     subject, (verb, negative, qualities) = draw_subject(draw), draw(lexicon.MOTIVES)
     quality = draw(qualities)
@@ -265,7 +265,7 @@ def explain_deed(draw: Draw) -> Pair:
     return utter(deed, ".", after=join(lexicon.BECAUSE, reason))
 
 
-def relate(draw: Draw) -> Pair:
+def relate(draw: Draw) -> Texts:
     """`The shirt that Ana bought is white.`, que compró Ana: the Spanish subject follows."""
     verb = draw((lexicon.BUY, lexicon.SELL, lexicon.READ, *lexicon.HANDING))
     quality = draw([quality for quality in lexicon.QUALITIES if quality.kinds & verb.takes])
@@ -277,7 +277,7 @@ def relate(draw: Draw) -> Pair:
     return utter(Clause(thing._replace(en=en, es=es), lexicon.SER, PRESENT, qualify(draw, thing, quality)), ".")
 
 
-def exclaim(draw: Draw) -> Pair:
+def exclaim(draw: Draw) -> Texts:
     """`What a beautiful house you have!`"""
     quality = draw(lexicon.STRIKING)
     noun, plural = draw_noun(draw, quality.kinds), draw.chance(40)
@@ -290,7 +290,7 @@ def exclaim(draw: Draw) -> Pair:
     return sentence(join(exclaimed, having), "!")
 
 
-def command(draw: Draw) -> Pair:
+def command(draw: Draw) -> Texts:
     """`Please wash the car.`; the Spanish form is that of `she washes`."""
     verb = draw(lexicon.HANDLING + lexicon.MEETING)
     if verb in lexicon.MEETING:
@@ -301,7 +301,7 @@ def command(draw: Draw) -> Pair:
     return sentence(Words(f"please {verb.en} {thing.en}", f"{verb.spanish[PRESENT][HER]} {thing.es}, por favor"))
 
 
-CONSTRUCTIONS: tuple[tuple[Callable[[Draw], Pair], int], ...] = (
+CONSTRUCTIONS: tuple[tuple[Callable[[Draw], Texts], int], ...] = (
     (act, 4050),
     (act_often, 500),
     (ask, 900),

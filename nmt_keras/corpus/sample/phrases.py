@@ -23,8 +23,7 @@ from nmt_keras.corpus.sample.lexicon import (
     spaced,
 )
 
-Pair = tuple[str, str]
-"""English, Spanish."""
+Texts = tuple[str, str]  # English, Spanish
 
 Choice = TypeVar("Choice")
 

@@ -1,0 +1,147 @@
+"""Splits: no sentence occurs in two parts, and a sentence's group alone decides its part."""
+
+import hashlib
+import os
+from collections import Counter
+
+import pytest
+
+from nmt_keras.corpus import (
+    Pair,
+    group_names,
+    part_sha256,
+    read_pairs,
+    repetitions,
+    sentence_key,
+    shuffle_pairs,
+    split_pairs,
+)
+
+
+def english_spanish(*sentences):
+    return [Pair(source=spanish, target=english) for english, spanish in sentences]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "key"),
+    [
+        ("¿Adónde vas?", "adonde vas"),
+        ("  I'm — NOT_here!\n", "i m not here"),
+        ("Señor N\u0303", "senor n"),
+        ("ﬁne № ½", "fine no 1 2"),
+        ("İstanbul", "istanbul"),
+        ("Straße", "straße"),
+        ("日本 語", "日本 語"),
+        ("?!", ""),
+    ],
+)
+def test_a_key_keeps_letters_and_digits_only(sentence, key):
+    assert sentence_key(sentence) == key
+
+
+@pytest.mark.parametrize(
+    ("sentences", "target_names", "source_names"),
+    [
+        (
+            [("Go.", "Ve."), ("GO", "Vete"), ("Leave!", "¡Véte!"), ("Stop", "Para")],
+            ["go", "go", "go", "stop"],
+            ["ve", "ve", "ve", "para"],
+        ),
+        (  # the fourth pair joins two groups
+            [("b", "uno"), ("c", "dos"), ("a", "tres"), ("c", "uno"), ("d", "dos")],
+            ["b", "b", "a", "b", "b"],
+            ["dos", "dos", "tres", "dos", "dos"],
+        ),
+        ([("no", "nada"), ("not", "no")], ["no", "not"], ["nada", "no"]),  # one word, but of two languages
+    ],
+)
+def test_pairs_that_share_a_sentence_on_either_side_form_one_group(sentences, target_names, source_names):
+    pairs = english_spanish(*sentences)
+    assert group_names(pairs, key_side="target") == target_names
+    assert group_names(pairs, key_side="source") == source_names
+
+
+def test_the_hash_of_the_group_s_name_chooses_the_part():
+    def fraction(name: str) -> float:
+        """The whole sha256 as a fraction of 1; its first 8 hex digits differ from it by less than 2^-32."""
+        return int.from_bytes(hashlib.sha256(name.encode()).digest()) / 2**256
+
+    pairs = english_spanish(*((f"Number {number}!", f"Número {number}") for number in range(500)))
+    expected = {"train": [], "valid": [], "test": []}
+    for pair in pairs:
+        place = fraction(pair.target.lower().removesuffix("!"))
+        expected["test" if place < 0.03 else "valid" if place < 0.06 else "train"].append(pair)
+    assert min(map(len, expected.values())) > 5
+    assert split_pairs(pairs, key_side="target") == expected
+
+
+def test_the_parts_hold_the_same_sentences_in_both_directions():
+    forward = english_spanish(*((f"Number {number}", f"Número {number % 90}") for number in range(300)))
+    backward = [Pair(source=pair.target, target=pair.source) for pair in forward]
+    there, back = split_pairs(forward, key_side="target"), split_pairs(backward, key_side="source")
+    for part in ("train", "valid", "test"):
+        assert [(pair.target, pair.source) for pair in back[part]] == there[part]
+        assert part_sha256(back[part], key_side="source") == part_sha256(there[part], key_side="target")
+
+
+def test_a_growing_corpus_moves_no_sentence_whose_group_keeps_its_name():
+    pairs = english_spanish(*((f"Number {number}", f"Número {number}") for number in range(300)))
+    added = english_spanish(
+        *((f"Other {number}", f"Otro {number}") for number in range(300)),
+        *((f"Number {number} indeed", f"Número {number}") for number in range(0, 300, 7)),  # larger keys, same groups
+    )
+    before, after = split_pairs(pairs, key_side="target"), split_pairs(added + pairs, key_side="target")
+    for part, kept in before.items():
+        assert [pair for pair in after[part] if pair in set(pairs)] == kept
+
+
+def test_a_part_s_digest_is_that_of_its_sorted_lines():
+    pairs = english_spanish(("b", "ñ"), ("a", "z"))
+    digest = hashlib.sha256("a\tz\nb\tñ\n".encode()).hexdigest()
+    assert part_sha256(pairs, key_side="target") == part_sha256(pairs[::-1], key_side="target") == digest
+
+
+def test_an_empty_corpus_gives_empty_parts():
+    assert split_pairs([], key_side="target") == {"train": [], "valid": [], "test": []}
+
+
+def test_an_unknown_side_is_refused():
+    with pytest.raises(ValueError, match=r"^key_side: .*'english'"):
+        split_pairs(english_spanish(("a", "b")), key_side="english")
+
+
+def test_repetitions_are_pairs_of_which_either_side_is_trained_on():
+    train = [Pair("uno", "one"), Pair("dos", "two")]
+    held = [Pair("¡Uno!", "single"), Pair("tres", "TWO."), Pair("tres", "three")]
+    assert repetitions(held, train) == 2
+    assert repetitions(held, []) == 0
+
+
+def test_shuffled_groups_keep_a_target_sentence_on_one_side_and_are_seeded():
+    pairs = [Pair(f"fuente {i}", f"target {i // 3}") for i in range(300)]
+    parts = shuffle_pairs(pairs, seed=1)
+    assert {part: len(found) for part, found in parts.items()} == {"train": 240, "valid": 30, "test": 30}
+    assert sum(len({pair.target for pair in found}) for found in parts.values()) == 100
+    assert sorted(pair for found in parts.values() for pair in found) == sorted(pairs)
+    assert shuffle_pairs(pairs, seed=1) == parts
+    assert shuffle_pairs(pairs, seed=2) != parts
+
+
+@pytest.mark.corpus
+def test_the_real_corpus_has_the_benchmark_s_groups_and_parts():
+    pairs, report = read_pairs(os.environ["CORPUS"], source_column=1, target_column=0)
+    assert report.lines == len(pairs) == 118_964
+    sizes = Counter(group_names(pairs, key_side="target"))
+    assert (len(sizes), max(sizes.values())) == (97_427, 44)
+    parts = split_pairs(pairs, key_side="target")
+    assert {
+        part: (len(found), len({pair.source for pair in found}), part_sha256(found, key_side="target"))
+        for part, found in parts.items()
+    } == {
+        "train": (112_047, 106_711, "b9f487d24a67515cd5e2c5aa45fbd046727009bfc5aee4bc35fa56bfe327f09b"),
+        "valid": (3_502, 3_358, "fee1a355c901469989df7d25c41ed07e33c6affd78cdb16d7a78382ec03a25d5"),
+        "test": (3_415, 3_253, "088063b6dd7ea5fa3a82606424ae51ff5ea3929d0a218e77a6d51a99f412ea61"),
+    }
+    for side in ("source", "target"):
+        keys = [{sentence_key(getattr(pair, side)) for pair in found} for found in parts.values()]
+        assert sum(map(len, keys)) == len(set.union(*keys))
