@@ -39,13 +39,6 @@ class Log:
             settle([self.path])
 
 
-class Unwritten:
-    """The log of a worker that is not the chief: nothing is kept."""
-
-    def append(self, row: Mapping[str, float]) -> None:
-        """Forgets a row."""
-
-
 def read_log(path: Path) -> list[dict[str, float]]:
     """The rows of a log, in order, without an incomplete last line. No file gives no rows."""
     lines = path.read_text().split("\n")[:-1] if path.exists() else []

@@ -111,7 +111,7 @@ def test_the_mean_of_the_last_checkpoints(batches, tmp_path):
         np.testing.assert_allclose(found, np.mean([seen[step][number] for step in (15, 16, 20)], axis=0), rtol=1e-6)
     assert average_weights(model, tmp_path / "checkpoints", 1) == [20]
     np.testing.assert_array_equal(model.get_weights()[0], seen[20][0])
-    with pytest.raises(ValueError, match=r"count: expected 1 to 3, the checkpoints that .*last keeps, received 4"):
+    with pytest.raises(ValueError, match=r"^count: expected 1 to 3, .* received 4"):
         average_weights(model, tmp_path / "checkpoints", 4)
     with pytest.raises(ValueError, match="embedding: "):
         average_weights(Bigram(units=5), tmp_path / "checkpoints", 2)
