@@ -41,7 +41,7 @@ class Progress(tf.Module):
         self.pool = tf.Variable(0, dtype=tf.int64)
         self.batch = tf.Variable(0, dtype=tf.int64)  # batches of this pool seen
         self.total_steps = tf.Variable(0, dtype=tf.int64)  # 0 until it is known
-        self.settled = tf.Variable(False)  # whether real updates have said how many steps the minutes are
+        self.settled = tf.Variable(False)  # True once real updates have settled the number of steps
         self.seconds = tf.Variable(0.0, dtype=tf.float64)  # spent training
         self.best = tf.Variable(math.inf, dtype=tf.float64)  # lowest validation loss, nats per token
         self.stale = tf.Variable(0, dtype=tf.int64)  # validations since then
@@ -52,20 +52,20 @@ class Progress(tf.Module):
 
     @property
     def position(self) -> Position:
-        """The batch that comes next."""
+        """Position of the next batch."""
         return Position(int(self.epoch), int(self.pool), int(self.batch))
 
     def advance(self, step: int, seen: Position) -> None:
-        """Takes note of update number ``step`` (counted from 1), whose last batch was ``seen``."""
+        """Records that ``step`` updates are made, the last of them with the batch at position ``seen``."""
         self.step.assign(step)
         self.epoch.assign(seen.epoch)
         self.pool.assign(seen.pool)
         self.batch.assign(seen.batch + 1)
 
     def judge(self, loss: float, config: TrainConfig, *, last: bool) -> bool:
-        """Takes note of a validation's loss, nats per token; returns whether it is the best so far.
+        """Records a validation's loss, in nats per token. Returns ``True`` if it is the best so far.
 
-        Training is finished after the last validation, or after ``config.patience`` without a better loss.
+        Training is finished after the last validation, or after ``config.patience`` ones without a better loss.
         """
         better = loss < float(self.best)
         self.best.assign(min(float(self.best), loss))
@@ -77,9 +77,9 @@ class Progress(tf.Module):
 
 
 class Weights(tf.Module):
-    """A model's variables, in order, as a checkpoint holds them.
+    """A model's variables, in order, for a checkpoint.
 
-    TensorFlow would look for them by the attributes of the layers, and passes over layers that Keras keeps in lists.
+    ``tf.train.Checkpoint`` finds variables by the attributes of layers and misses layers that Keras keeps in lists.
     """
 
     def __init__(self, model: keras.Model):

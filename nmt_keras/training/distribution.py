@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -24,17 +24,12 @@ from nmt_keras.training.step import Updater
 SEEDS_APART = 1_000_003
 
 
-class Cluster(NamedTuple):
-    """The processes in ``TF_CONFIG``."""
+def find_cluster() -> tuple[int, bool]:
+    """Reads the processes that train together from ``TF_CONFIG``.
 
-    processes: int
-    """Number of processes that train together; 1 without ``TF_CONFIG``."""
-    first: bool
-    """``True`` if this process is the chief: the job "chief" or, without one, worker 0."""
-
-
-def find_cluster() -> Cluster:
-    """Returns the processes in ``TF_CONFIG``.
+    Returns:
+        Their number, 1 without ``TF_CONFIG``; and ``True`` if this process is their chief: the job "chief" or, without
+        one, worker 0.
 
     Raises:
         ValueError: ``TF_CONFIG`` cannot be read, or has other jobs than "chief" and "worker".
@@ -53,7 +48,7 @@ def find_cluster() -> Cluster:
             "name all of them as workers."
         )
     processes = sum(len(addresses) for addresses in jobs.values())
-    return Cluster(max(1, processes), job == "chief" or ("chief" not in jobs and not index))
+    return max(1, processes), job == "chief" or ("chief" not in jobs and not index)
 
 
 def find_strategy() -> tf.distribute.Strategy | None:
@@ -64,7 +59,7 @@ def find_strategy() -> tf.distribute.Strategy | None:
     Raises:
         ValueError: See ``find_cluster``.
     """
-    if find_cluster().processes > 1:
+    if find_cluster()[0] > 1:
         return tf.distribute.MultiWorkerMirroredStrategy()
     if len(tf.config.list_logical_devices("GPU")) > 1:
         return tf.distribute.MirroredStrategy()
@@ -73,12 +68,12 @@ def find_strategy() -> tf.distribute.Strategy | None:
 
 def is_first_worker() -> bool:
     """Returns ``True`` if this process is the chief of those in ``TF_CONFIG``, or the only one."""
-    return find_cluster().first
+    return find_cluster()[1]
 
 
 def is_chief(strategy: tf.distribute.Strategy | None) -> bool:
     """Returns ``True`` if this process writes the files: the chief of several processes, or the only one."""
-    return strategy is None or strategy.cluster_resolver is None or find_cluster().first
+    return strategy is None or strategy.cluster_resolver is None or is_first_worker()
 
 
 class ReplicatedUpdater(Updater):

@@ -179,8 +179,8 @@ class Trainer:
             self.report(f"resuming at step {self.step} of {self.total_steps}")
         if self._is_chief:
             self._log = Log(self._log_path, self.step, int(progress.validated))
-        self._seconds_before, self._next = float(progress.seconds), progress.position
-        self.position = self._next._replace(batch=self._next.batch - 1)  # of the last batch seen
+        self._seconds_before, following = float(progress.seconds), progress.position
+        self.position = following._replace(batch=following.batch - 1)  # of the last batch seen
         return True
 
     def _plan_steps(self) -> None:
@@ -219,7 +219,7 @@ class Trainer:
 
     def _groups(self) -> Iterator[tuple[Position, list[Batch]]]:
         """Yields the batches of each update, with the position of the last one."""
-        walk = self.batches.iterate(self._next)
+        walk = self.batches.iterate(self.progress.position)
         while group := list(islice(walk, self.config.gradient_accumulation_steps)):
             yield group[-1][0], [batch for _, batch in group]
 

@@ -8,17 +8,8 @@ import pytest
 import tensorflow as tf
 from bigram import STEPS, Bigram, Fragile, Run, config
 
-from nmt_keras.corpus.batches import Batches, TokenLists, choose_buckets
 from nmt_keras.training import Updater, read_log
 from nmt_keras.training.step import FIRST_LOSS_SCALE, STEPS_TO_DOUBLE, Health
-
-
-@pytest.fixture(scope="module")
-def batches():
-    random = np.random.default_rng(1)
-    sides = [TokenLists(random.integers(4, 11, 120), np.full(24, 5)) for _ in range(2)]
-    buckets = choose_buckets(sides[0].lengths, sides[1].lengths, 1)
-    return Batches(*sides, batch_size=4, buckets=buckets, pool_size=13, seed=1)
 
 
 def spoilt(factor, *steps):
@@ -78,12 +69,6 @@ def test_too_many_in_a_row_end_the_run_though_others_came_after_them(batches, tm
     run.at = spoilt(math.nan, 4, 5, 6)(run)
     with pytest.raises(FloatingPointError, match=r"^step 9: .* 3 consecutive updates"):
         run()
-
-
-def test_fewer_in_a_row_do_not_end_it(batches, tmp_path):
-    run = Run(batches, tmp_path, config(max_skipped=5), model=Fragile())
-    run.at = spoilt(math.nan, 6, 7, 8)(run)
-    assert run().steps[-1] == STEPS
 
 
 def test_a_row_without_any_update_that_was_made_has_no_loss(batches, tmp_path):

@@ -26,15 +26,6 @@ def written(folder):
     return found
 
 
-def test_a_row_of_training_becomes_scalars(translator, tmp_path):
-    TensorBoardCallback(tmp_path, translator, []).on_log({"step": 50, "epoch": 0, "loss": 3.5, "tokens_per_s": 900.0})
-    found = written(tmp_path)
-    assert {key: (plugin, float(value)) for key, (plugin, value) in found.items()} == {
-        (50, "training/loss"): ("scalars", 3.5),
-        (50, "training/tokens_per_s"): ("scalars", 900.0),
-    }
-
-
 def test_a_validation_shows_sentences_with_their_references_translations_and_alignments(translator, pairs, tmp_path):
     TensorBoardCallback(tmp_path, translator, pairs[:2]).on_log({"step": 9, "epoch": 1, "valid_loss": 2.0})
     found = written(tmp_path)
