@@ -102,7 +102,7 @@ def timed(spent: defaultdict[str, float]) -> Iterator[None]:
             clocked(Console, "show", lambda *_: "progress line"),
             clocked(
                 TensorBoardCallback,
-                "observe",
+                "on_log",
                 lambda row: PICTURES if "valid_loss" in row else "scalars for TensorBoard",
             ),
         ):

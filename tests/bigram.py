@@ -12,7 +12,7 @@ import tensorflow as tf
 from nmt_keras.config import TrainConfig
 from nmt_keras.corpus.batches import Batches, TokenLists, choose_buckets
 from nmt_keras.layers.dropout import dropout
-from nmt_keras.training import train
+from nmt_keras.training import Checkpoints, ProgressCallback, Trainer, Updater
 
 PAD, START, END = 0, 2, 3
 V, STEPS = 11, 20
@@ -64,7 +64,7 @@ def random_batches():
 
 
 class Run:
-    """One call of ``train``, with its reports and validations."""
+    """One training, and what it reported."""
 
     def __init__(self, batches, folder, settings=None, at=None, losses=(3.0,), model=None):
         keras.utils.set_random_seed(5)
@@ -73,9 +73,17 @@ class Run:
         self.losses = [*losses, *[losses[-1]] * 100]
         self.reports, self.shown, self.validated = [], [], []
 
-    def __call__(self):
-        train(self.model, self.batches, self.settings, self.folder, self.validate, self.reports.append, self.show)
+    def __call__(self, identity=None, previous=False):
+        updater = Updater(self.model, self.settings)
+        checkpoints = Checkpoints(self.folder / "checkpoints", updater, identity)
+        log, callbacks = self.folder / "log.jsonl", [ProgressCallback(self.show)]
+        Trainer(
+            updater, self.batches, checkpoints, log, self.validate, self.report, callbacks, previous=previous
+        ).train()
         return self
+
+    def report(self, sentence):
+        self.reports.append(sentence)
 
     def validate(self):
         self.validated.append(self.steps[-1] if self.steps else 0)

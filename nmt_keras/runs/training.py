@@ -25,11 +25,20 @@ from nmt_keras.runs.directory import (
 from nmt_keras.runs.training_data import Tokenizers, TrainingData
 from nmt_keras.runs.validation import validation
 from nmt_keras.text import load_tokenizer
-from nmt_keras.training import is_chief, is_finished, train
+from nmt_keras.training import (
+    Callback,
+    Checkpoints,
+    ProgressCallback,
+    ReplicatedUpdater,
+    Trainer,
+    Updater,
+    is_chief,
+    is_finished,
+)
 from nmt_keras.training.checkpoint_index import mend_record
 from nmt_keras.training.execution import build_for_training, describe_execution, execution_of
 from nmt_keras.training.lock import sole_trainer
-from nmt_keras.training.tensorboard import Profiler, TensorBoardCallback
+from nmt_keras.training.tensorboard import ProfilerCallback, TensorBoardCallback
 from nmt_keras.translation.model_translator import ModelTranslator
 
 Show = Callable[[int, int, Mapping[str, float]], None]
@@ -72,29 +81,25 @@ def train_run(
         report(describe_execution(execution_of(config), model, config))
         # validation scores are those of the whole vocabulary
         translator = ModelTranslator(*tokenizers, model, dataclasses.replace(recipe.search, shortlist=0))
-        logs = folder / "tensorboard"
-        observe: Callable[[Mapping[str, float]], None] = _observe_nothing
+        callbacks: list[Callback] = [ProgressCallback(show)]
+        if options.profile:
+            callbacks.append(ProfilerCallback(folder / "tensorboard", options.profile))
         if options.tensorboard and chief:
-            observe = TensorBoardCallback(logs, translator, data.valid[:SHOWN_SENTENCES]).observe
-        with Profiler(logs, options.profile) as profiler:
-
-            def show_and_profile(step: int, total_steps: int, row: Mapping[str, float]) -> None:
-                profiler.count()
-                show(step, total_steps, row)
-
-            train(
-                model,
-                batches,
-                config,
-                folder,
-                validation(model, translator, data.valid, config),
-                report,
-                show_and_profile,
-                identity=identity(folder, recipe),
-                previous=options.previous,
-                observe=observe,
-                strategy=strategy,
-            )
+            shown = data.valid[:SHOWN_SENTENCES]
+            callbacks.append(TensorBoardCallback(folder / "tensorboard", translator, shown))
+        updater = Updater(model, config) if strategy is None else ReplicatedUpdater(model, config, strategy)
+        trainer = Trainer(
+            updater,
+            batches,
+            Checkpoints(folder / CHECKPOINTS, updater, identity(folder, recipe)),
+            folder / "log.jsonl",
+            validation(model, translator, data.valid, config),
+            report,
+            callbacks,
+            previous=options.previous,
+            is_chief=chief,
+        )
+        trainer.train()
     return recipe
 
 
@@ -127,7 +132,3 @@ def _create(folder: Path, recipe: Recipe, data: TrainingData, chief: bool) -> No
         write_whole(folder / CORPUS, json.dumps(data.facts, indent=2) + "\n")
     if chief:
         write_recipe(folder, recipe)
-
-
-def _observe_nothing(_: Mapping[str, float]) -> None:
-    """Ignores a row of the log."""

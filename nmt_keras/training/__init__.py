@@ -1,13 +1,22 @@
-"""Training: one compiled step under teacher forcing, and the loop around it, which can be stopped, killed and resumed.
+"""Training: one compiled step under teacher forcing, and a Trainer that can be stopped, killed and resumed.
 
-signals       SIGINT and SIGTERM as a question that the loop asks
-updating      what one update computes, and which updates are skipped
-records       which checkpoints count, and what is done where the record of them is lost
-checkpoints   what is saved, how it is restored and when it is refused; means of several checkpoints
-log           log.jsonl and what its rows hold
-loop          ``train``: everything together
+trainer           Trainer: restores, plans the steps, makes updates and calls the callbacks
+callbacks         Callback, and the callbacks for the log, stop signals, validation and checkpoints
+tensorboard       callbacks for TensorBoard
+step              one update: forward and backward pass, clipping; updates that are not finite are skipped
+distribution      updates on several devices or machines
+loss              masked cross-entropy, guided alignment
+optimizers        optimizers and gradient clipping
+schedules         learning rate and sampling probability as a function of the step
+execution         XLA, cuDNN and precision
+checkpoints       the saved state, how it is restored and when it is refused; means of several checkpoints
+checkpoint_index  the record of the checkpoints, and how a lost one is rebuilt
+log               log.jsonl and its rows
+signals           SIGINT and SIGTERM
+lock              one process per run directory
 """
 
+from nmt_keras.training.callbacks import Callback, ProgressCallback
 from nmt_keras.training.checkpoint_index import newest
 from nmt_keras.training.checkpoints import (
     Checkpoints,
@@ -20,17 +29,20 @@ from nmt_keras.training.checkpoints import (
 )
 from nmt_keras.training.distribution import ReplicatedUpdater, find_strategy, is_chief, is_first_worker
 from nmt_keras.training.log import Log, describe, describe_figures, read_log
-from nmt_keras.training.loop import train
-from nmt_keras.training.signals import Interrupted, stop_signals
+from nmt_keras.training.signals import Interrupted
 from nmt_keras.training.step import Metrics, Updater, forward
+from nmt_keras.training.trainer import Trainer
 
 __all__ = [
+    "Callback",
     "Checkpoints",
     "Interrupted",
     "Log",
     "Metrics",
     "Progress",
+    "ProgressCallback",
     "ReplicatedUpdater",
+    "Trainer",
     "Updater",
     "average_weights",
     "best_checkpoint",
@@ -45,6 +57,4 @@ __all__ = [
     "newest",
     "read_log",
     "save_weights",
-    "stop_signals",
-    "train",
 ]

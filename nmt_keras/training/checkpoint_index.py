@@ -1,4 +1,4 @@
-"""Which checkpoints of a folder count: TensorFlow keeps a record of them, a file called ``checkpoint``."""
+"""The record of the checkpoints in a folder: TensorFlow's file ``checkpoint``, and how a lost one is rebuilt."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ import tensorflow as tf
 from nmt_keras.files import write_whole
 
 UNFIT = (AssertionError, IndexError, RuntimeError, ValueError, tf.errors.OpError)
-"""What TensorFlow raises when a checkpoint is damaged or belongs to another model."""
+"""Errors that TensorFlow raises if a checkpoint is damaged or belongs to another model."""
 
 
 def recorded(folder: Path) -> list[str]:
-    """The names of the checkpoints that the record in ``folder`` has, the newest last."""
+    """Returns the names of the checkpoints in the record of ``folder``, the newest last."""
     try:
         state = tf.train.get_checkpoint_state(str(folder))
-    except ValueError:  # it is there, but empty
+    except ValueError:  # an empty file
         return []
     return [Path(path).name for path in state.all_model_checkpoint_paths] if state else []
 
 
 def newest(folder: Path) -> Path | None:
-    """The checkpoint in ``folder`` that counts, without a suffix; None if there is none."""
+    """Returns the path of the newest recorded checkpoint in ``folder``, without a suffix; ``None`` if there is none."""
     names = recorded(folder)
     return folder / names[-1] if names and (folder / f"{names[-1]}.index").exists() else None
 
 
 def is_whole(path: Path) -> bool:
-    """Whether every tensor of a checkpoint can be read; each has a checksum."""
+    """Returns ``True`` if every tensor of a checkpoint can be read. Each has a checksum."""
     try:
         reader = tf.train.load_checkpoint(str(path))
         for name in reader.get_variable_to_shape_map():
@@ -47,16 +47,16 @@ def record_newest(folder: Path, name: str, max_to_keep: int) -> None:
     synced drive. Training overwrites or removes that checkpoint when it passes its step.
 
     Args:
-        folder: holds the checkpoints.
-        name: of the checkpoint. An earlier one of the same step is removed.
-        max_to_keep: how many checkpoints stay, this one included.
+        folder: Holds the checkpoints.
+        name: Name of the checkpoint. An earlier one of the same step is removed.
+        max_to_keep: Number of checkpoints to keep, this one included.
     """
     before = recorded(folder)
-    others = [known for known in before if _step_of(known) != _step_of(name)]
+    others = [known for known in before if step_of(known) != step_of(name)]
     kept = [*others, name][-max_to_keep:]
     _write_record(folder, kept)
     present = {file.name.partition(".")[0] for file in folder.glob("ckpt-*.*")}
-    passed = {known for known in present if 0 <= _step_of(known) <= _step_of(name)}
+    passed = {known for known in present if 0 <= step_of(known) <= step_of(name)}
     for old in passed.union(before).difference(kept):
         for file in folder.glob(f"{old}.*"):
             file.unlink(missing_ok=True)
@@ -65,7 +65,8 @@ def record_newest(folder: Path, name: str, max_to_keep: int) -> None:
 def mend_records(folder: Path, previous: bool, report: Callable[[str], None]) -> None:
     """Mends the records of ``last`` and ``best`` in a run's ``checkpoints``, and reports what was done.
 
-    Training can go on without a best one: with ``previous``, one that cannot be read is set aside. See ``mend_record``.
+    Training can resume without a best checkpoint: with ``previous``, one that cannot be read is set aside. See
+    ``mend_record``.
     """
     for name in ("last", "best"):
         if mended := mend_record(folder / name, previous, needed=name == "last"):
@@ -73,7 +74,7 @@ def mend_records(folder: Path, previous: bool, report: Callable[[str], None]) ->
 
 
 def mend_record(folder: Path, previous: bool = False, needed: bool = True) -> str | None:
-    """Makes the record of the checkpoints in ``folder`` name what training can go on from.
+    """Makes the record of the checkpoints in ``folder`` name those that training can resume from.
 
     If there is no record, all whole checkpoints are recorded. If none is whole, a lone checkpoint is set aside only if
     ``_is_first`` finds no other trace of training. With ``previous``, recorded checkpoints that cannot be read are set
@@ -81,37 +82,32 @@ def mend_record(folder: Path, previous: bool = False, needed: bool = True) -> st
     they are set aside where no checkpoint is ``needed``.
 
     Returns:
-        What was done, in a sentence; None if there was nothing to do.
+        What was done, in a sentence; ``None`` if there was nothing to do.
 
     Raises:
-        ValueError: there is no record, none of the checkpoints is whole, and they are not set aside.
-        OSError: the folder cannot be written.
+        ValueError: There is no record, none of the checkpoints is whole, and they are not set aside.
+        OSError: The folder cannot be written.
     """
-    if not folder.is_dir():
-        return None
     names, record = recorded(folder), folder / "checkpoint"
-    if names:
-        if not previous or is_whole(folder / names[-1]):
-            return None
-        whole = [name for name in names if is_whole(folder / name)]
-        if needed and not whole:
-            return None  # restoring one says what is wrong with it
-        return _set_aside(folder, names, whole)
-    there = sorted((each.stem for each in folder.glob("ckpt-*.index")), key=_step_of)
+    if names and (not previous or is_whole(folder / names[-1])):
+        return None
+    there = names or sorted((each.stem for each in folder.glob("ckpt-*.index")), key=step_of)
     if not there:
-        record.unlink(missing_ok=True)  # empty, of nothing
+        record.unlink(missing_ok=True)  # empty
         return None
     whole = [name for name in there if is_whole(folder / name)]
-    if not whole and ((len(there) == 1 and _is_first(folder)) or (previous and not needed)):
+    if whole and not names:
+        _write_record(folder, whole)
+        return f"{record}: the record was lost and is made anew; the newest checkpoint that is whole is {whole[-1]}"
+    if whole or (previous and not needed) or (len(there) == 1 and _is_first(folder)):
         return _set_aside(folder, there, whole)
-    if not whole:
-        way = "or remove it to begin anew" if needed else "or ask for the previous checkpoint to set them aside"
-        raise ValueError(
-            f"{record}: expected the record of the checkpoints {', '.join(there)}, found none that can be read, nor is "
-            f"any of them whole. Restore the folder from a copy, {way}."
-        )
-    _write_record(folder, whole)
-    return f"{record}: the record was lost and is made anew; the newest checkpoint that is whole is {whole[-1]}"
+    if names:
+        return None  # restoring the newest one reports the damage
+    way = "remove it to train anew" if needed else "set them aside with RunOptions.previous"
+    raise ValueError(
+        f"{record}: expected a record of the checkpoints {', '.join(there)}, found none that can be read, and none of "
+        f"them is whole. Restore the folder from a copy, or {way}."
+    )
 
 
 def _is_first(folder: Path) -> bool:
@@ -125,27 +121,27 @@ def _is_first(folder: Path) -> bool:
     return log.exists() and not log.stat().st_size and not others and not (folder / "checkpoint").exists()
 
 
-def _step_of(name: str) -> int:
-    """The step in a checkpoint's name."""
+def step_of(name: str) -> int:
+    """Returns the step in a checkpoint's name, -1 if it has none."""
     number = name.rpartition("-")[2]
     return int(number) if number.isdecimal() else -1
 
 
 def _set_aside(folder: Path, names: Sequence[str], whole: Sequence[str]) -> str:
-    """Keeps those of ``names`` that are ``whole`` on record and renames the others; answers what was done."""
+    """Records those of ``names`` that are ``whole`` and renames the others; returns what was done."""
     _write_record(folder, whole)
     damaged = [name for name in names if name not in whole]
     for name in damaged:
         for file in folder.glob(f"{name}.*"):
             file.rename(folder / f"damaged-{file.name}")
-    told = f"the newest that is whole is {whole[-1]}" if whole else "none is left"
-    return f"{folder}: {', '.join(damaged)} cannot be read, set aside; {told}"
+    left = f"the newest that is whole is {whole[-1]}" if whole else "none is left"
+    return f"{folder}: {', '.join(damaged)} cannot be read, set aside; {left}"
 
 
 def _write_record(folder: Path, names: Sequence[str]) -> None:
-    """Writes the record of the checkpoints ``names``, oldest first, as TensorFlow does: a CheckpointState, as text.
+    """Writes the record of the checkpoints ``names``, oldest first, in TensorFlow's format; without names, removes it.
 
-    Without names there is none any more.
+    The format is a CheckpointState as text. ``tf.train.CheckpointManager`` does not sync it.
     """
     if not names:
         (folder / "checkpoint").unlink(missing_ok=True)

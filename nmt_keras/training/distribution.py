@@ -1,16 +1,14 @@
-"""Updates on several devices, or on several machines: each replica differentiates its share of the batch.
+"""Updates on several devices or machines: each replica differentiates its share of the batch.
 
-Sums of gradients are added over all replicas, once an update, then divided by the global denominator and clipped, as on
-one device: what is computed does not depend on the number of replicas, but for dropout masks, of which each has its
-own.
+Gradients are summed over all replicas once per update, then divided by the global denominator and clipped. The result
+does not depend on the number of replicas, except for dropout masks: each replica has its own.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -23,49 +21,42 @@ from nmt_keras.training.optimizers import clip
 from nmt_keras.training.step import Updater
 
 
-class Cluster(NamedTuple):
-    """What ``TF_CONFIG`` says."""
+def find_cluster() -> tuple[int, bool]:
+    """Reads the processes that train together from ``TF_CONFIG``.
 
-    processes: int
-    """That train together; 1 without ``TF_CONFIG``."""
-    first: bool
-    """Whether this one is their chief: the job "chief", or else worker 0."""
-
-
-def find_cluster() -> Cluster:
-    """The processes that ``TF_CONFIG`` names.
+    Returns:
+        Their number, 1 without ``TF_CONFIG``; and ``True`` if this process is their chief: the job "chief" or, without
+        one, worker 0.
 
     Raises:
-        ValueError: it cannot be read, or knows other jobs than "chief" and "worker".
+        ValueError: ``TF_CONFIG`` cannot be read, or has other jobs than "chief" and "worker".
     """
-    text = os.environ.get("TF_CONFIG") or "{}"
+    resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     try:
-        said = json.loads(text)
-        jobs = {job: len(addresses) for job, addresses in said.get("cluster", {}).items()}
-        task = said.get("task", {})
-        kind, index = task.get("type", "worker"), int(task.get("index", 0))
-    except (AttributeError, TypeError, ValueError) as error:
+        jobs, job, index = resolver.cluster_spec().as_dict(), resolver.task_type, resolver.task_id
+    except (TypeError, ValueError) as error:
         raise ValueError(
             'TF_CONFIG: expected JSON such as {"cluster": {"worker": ["a:2222", "b:2222"]}, '
-            f'"task": {{"type": "worker", "index": 0}}}}, received {text!r:.200}; {error}.'
+            f'"task": {{"type": "worker", "index": 0}}}}, received {os.environ["TF_CONFIG"]!r:.200}; {error}.'
         ) from error
-    if unknown := sorted({*jobs, kind} - {"chief", "worker"}):
+    if unknown := sorted({*jobs, job or "worker"} - {"chief", "worker"}):
         raise ValueError(
             f"TF_CONFIG: expected the jobs chief and worker, received {', '.join(unknown)}. Every process trains: "
             "name all of them as workers."
         )
-    return Cluster(max(1, sum(jobs.values())), kind == "chief" or ("chief" not in jobs and index == 0))
+    processes = sum(len(addresses) for addresses in jobs.values())
+    return max(1, processes), job == "chief" or ("chief" not in jobs and not index)
 
 
 def find_strategy() -> tf.distribute.Strategy | None:
-    """How training is spread: over the workers that ``TF_CONFIG`` names, or this machine's GPUs; None over nothing.
+    """Returns a strategy for the workers in ``TF_CONFIG`` or for several GPUs of this machine; ``None`` without them.
 
-    To be called before any other operation of TensorFlow, as workers must find each other first.
+    Call this before any other operation of TensorFlow, because workers must find each other first.
 
     Raises:
-        ValueError: see ``find_cluster``.
+        ValueError: See ``find_cluster``.
     """
-    if find_cluster().processes > 1:
+    if find_cluster()[0] > 1:
         return tf.distribute.MultiWorkerMirroredStrategy()
     if len(tf.config.list_logical_devices("GPU")) > 1:
         return tf.distribute.MirroredStrategy()
@@ -73,45 +64,51 @@ def find_strategy() -> tf.distribute.Strategy | None:
 
 
 def is_first_worker() -> bool:
-    """Whether ``TF_CONFIG`` calls this process the chief of several, or there is none."""
-    return find_cluster().first
+    """Returns ``True`` if this process is the chief of those in ``TF_CONFIG``, or the only one."""
+    return find_cluster()[1]
 
 
 def is_chief(strategy: tf.distribute.Strategy | None) -> bool:
-    """Whether this process is the one that writes files: the chief of several, or the only one."""
-    return strategy is None or strategy.cluster_resolver is None or find_cluster().first
+    """Returns ``True`` if this process writes the files: the chief of several processes, or the only one."""
+    return strategy is None or strategy.cluster_resolver is None or is_first_worker()
 
 
 class ReplicatedUpdater(Updater):
-    """One update of a model whose variables were made in ``strategy``'s scope.
+    """One update of a model whose variables were created in the scope of ``strategy``.
 
-    Forward and backward pass are compiled for each replica; sums over replicas and the update are plain graph
-    operations, as XLA knows neither.
+    Forward and backward pass are compiled for each replica. Sums over replicas and the update are plain graph
+    operations, because XLA does not know them.
 
     Args:
-        model: built, in the strategy's scope.
-        config: see ``Updater``.
-        strategy: synchronous: mirrored, on one machine or on several.
+        model: Built in the strategy's scope.
+        config: See ``Updater``.
+        strategy: A synchronous strategy: mirrored, on one machine or on several.
+
+    Raises:
+        ValueError: ``config.minutes`` is set for several processes, or see ``Updater``.
     """
 
     def __init__(self, model: Seq2Seq, config: TrainConfig, strategy: tf.distribute.Strategy):
+        self.strategy = strategy
+        self.replicas: int = strategy.num_replicas_in_sync
+        if config.minutes is not None and not self._is_alone():
+            raise ValueError(
+                f"TrainConfig.minutes: expected steps or epochs instead if several workers train, received "
+                f"{config.minutes}: each worker would count other steps."
+            )
         with strategy.scope():
             super().__init__(model, config)
-        self.strategy = strategy
         self._compiled, self._add_here = self.differentiate, self.add
         self.differentiate = tf.function(self._on_each, autograph=False)
         self.add = tf.function(lambda one, other: strategy.run(self._add_here, args=(one, other)), autograph=False)
-        self._sum = tf.function(self._summed, autograph=False)
-        self._total = tf.function(self._added_up, autograph=False)
         self._move = self._moved_everywhere
-        # Keras would add gradients over the replicas once more; where it no longer asks this, two replicas' tests fail
+        # Keras would add gradients over the replicas again; without this attribute the tests of two replicas fail
         self.optimizer._all_reduce_sum_gradients = lambda pairs: pairs
-        self.replicas: int = strategy.num_replicas_in_sync
 
     def arrays(self, batch: Batch) -> tuple[Any, Any, Any]:
-        """Source, target and alignment of a batch in shares: row i belongs to replica i modulo their number.
+        """Returns source, target and alignment of a batch in shares. Row i belongs to replica i modulo their number.
 
-        Where rows do not go round, some shares get a masked row more.
+        If the rows cannot be divided evenly, some shares get a masked row more.
         """
         missing = -len(batch.source) % self.replicas
 
@@ -134,62 +131,52 @@ class ReplicatedUpdater(Updater):
     def _on_each(
         self, batch: tuple[Any, Any, Any], step: tf.Tensor, sampling: tf.Tensor | None, scale: tf.Tensor
     ) -> tuple[list[Any], Any]:
-        """Gradients and loss of each replica's share."""
+        """Returns the gradients and the loss of each replica's share."""
         return self.strategy.run(lambda share: self._compiled(share, step, sampling, scale), args=(batch,))
 
+    @tf.function(autograph=False)
     def reduce(self, sums: tuple[Any, Any]) -> tuple[Any, Loss]:
         """Gradients of the whole batch, a copy on each replica, and its loss."""
-        return self._sum(sums)
-
-    def _summed(self, sums: tuple[Any, Any]) -> tuple[Any, Loss]:
-        """``reduce`` as a graph."""
-
-        def everywhere(sums: tuple[list[tf.Tensor], Loss]) -> tuple[list[tf.Tensor], Loss]:
-            here = tf.nest.map_structure(tf.identity, sums)  # on the replica's device, which TensorFlow wants to know
-            return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, here)
-
-        gradients, loss = self.strategy.run(everywhere, args=(sums,))
+        gradients, loss = self.strategy.run(_sum_over_replicas, args=(sums,))
         return gradients, tf.nest.map_structure(self._here, loss)
 
     def agreed(self, number: int | None, due: bool) -> int | None:
-        """The signal that all processes stop for, at the same step: any that one of them has received.
+        """Returns the signal for which all processes stop at the same step: any that one of them has received.
 
         Args:
-            number: of the signal that this process has received, if it has.
-            due: whether they ask each other now; all must at the same steps, and between them nobody stops.
+            number: The signal that this process has received, if any.
+            due: If ``True``, the processes exchange their signals now; all must at the same steps. In between, none
+                stops.
         """
         if self._is_alone():
             return number
-        if not due or not float(self._total(tf.constant(float(number is not None), tf.float64))):
+        if not due or not self._total(tf.constant(float(number is not None), tf.float64)):
             return None
         return number or signal.SIGTERM
 
     def common(self, number: float) -> float:
-        """A number that all processes know alike: the mean of theirs. Near ties would be judged otherwise by each."""
+        """Returns the mean of a number over the processes, so that all judge near ties alike."""
         if self._is_alone():
             return number
         return float(self._total(tf.constant(number, tf.float64))) / self.replicas
 
     def _is_alone(self) -> bool:
-        """Whether all replicas are this process's."""
+        """Returns ``True`` if all replicas belong to this process."""
         return len(self.strategy.extended.worker_devices) == self.replicas
 
-    def _added_up(self, number: tf.Tensor) -> tf.Tensor:
-        """The sum over all replicas of the ``number`` [] of its process."""
-
-        def everywhere(number: tf.Tensor) -> tf.Tensor:
-            return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(number))
-
-        return self._here(self.strategy.run(everywhere, args=(number,)))
+    @tf.function(autograph=False)
+    def _total(self, number: tf.Tensor) -> tf.Tensor:
+        """Returns the sum of ``number`` [] over all replicas; each process gives its own."""
+        return self._here(self.strategy.run(_sum_over_replicas, args=(number,)))
 
     def _here(self, value: Any) -> tf.Tensor:
-        """A value of replicas as one tensor, that of the first one here."""
+        """Returns the value of the first replica of this process."""
         return self.strategy.experimental_local_results(value)[0]
 
     def _moved_everywhere(
         self, gradients: list[Any], divisor: tf.Tensor, norm: tf.Tensor, rate: tf.Tensor
     ) -> tf.Tensor:
-        """Moves every replica's weights by its own copy of the gradients."""
+        """Updates every replica's weights with its own copy of the gradients."""
 
         def move(copies: list[tf.Tensor]) -> None:
             self.optimizer.apply(clip([g / divisor for g in copies], norm, self.config.clip_norm), self.variables)
@@ -197,3 +184,9 @@ class ReplicatedUpdater(Updater):
         self.optimizer.learning_rate.assign(rate)
         self.strategy.run(move, args=(gradients,))
         return tf.constant(0)
+
+
+def _sum_over_replicas(values: Any) -> Any:
+    """Adds structures of tensors over all replicas. Called on each replica."""
+    here = tf.nest.map_structure(tf.identity, values)  # on the replica's device, which TensorFlow asks for
+    return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, here)

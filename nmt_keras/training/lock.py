@@ -1,4 +1,4 @@
-"""One trainer to a run directory."""
+"""A lock on the run directory while it is trained."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from nmt_keras.files import make_run_folder
 
 @contextmanager
 def sole_trainer(folder: Path) -> Iterator[None]:
-    """Keeps other processes from training in the run directory ``folder``; the system lets go when this process ends.
+    """Makes the run directory ``folder`` and locks it until the context or the process ends.
 
-    On a file system that knows no locks, such as some network drives, nobody is kept away.
+    A file system without locks, such as some network drives, provides no exclusion.
 
     Raises:
-        OSError: the run directory cannot be made or written.
-        ValueError: another process is training there.
+        OSError: The run directory cannot be made or written.
+        ValueError: Another process is training in it.
     """
     make_run_folder(folder)
     with (folder / "lock").open("a") as file:
@@ -27,9 +27,9 @@ def sole_trainer(folder: Path) -> Iterator[None]:
             portalocker.lock(file, portalocker.LockFlags.EXCLUSIVE | portalocker.LockFlags.NON_BLOCKING)
         except portalocker.AlreadyLocked as error:
             raise ValueError(
-                f"{folder}: expected a run that nobody trains, another process is training it. "
-                "Wait for it, stop it, or train in a new run directory."
+                f"{folder}: another process is training it. "
+                "Wait for that process, stop it, or train in a new run directory."
             ) from error
         except portalocker.LockException:
-            pass
+            pass  # no locks here
         yield

@@ -1,4 +1,4 @@
-"""The log of a run, ``log.jsonl``: a row per interval of training and per validation."""
+"""The log of a run, ``log.jsonl``: one row per interval of training and per validation."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from nmt_keras.training.step import Metrics
 
 
 class Log:
-    """``log.jsonl``: one row per line, appended; a resumed run drops the rows its checkpoint does not know of.
+    """``log.jsonl``: one JSON object per line. A resumed run first drops the rows that are newer than its checkpoint.
 
     Args:
-        path: of the file.
-        step: of the checkpoint.
-        validated: the step after which the model had been validated last when it was written.
+        path: Path of the file.
+        step: Step of the checkpoint.
+        validated: Step of the last validation before the checkpoint.
     """
 
     def __init__(self, path: Path, step: int, validated: int):
@@ -31,34 +31,27 @@ class Log:
         self.path = path
 
     def append(self, row: Mapping[str, float]) -> None:
-        """Writes a row. When it returns, the row outlives a power cut. Raises OSError, naming the file."""
-        lost = f"The row of step {row['step']} is missing; checkpoints are as they were."
+        """Appends a row, which outlives a power cut once this returns. Raises OSError, naming the file."""
+        lost = f"The row of step {row['step']} is missing; the checkpoints are unchanged."
         with writing(self.path, lost):
             with self.path.open("a") as file:
                 file.write(json.dumps(row) + "\n")
             settle([self.path])
 
 
-class Unwritten:
-    """The log of a worker that is not the chief: nothing is kept."""
-
-    def append(self, row: Mapping[str, float]) -> None:
-        """Forgets a row."""
-
-
 def read_log(path: Path) -> list[dict[str, float]]:
-    """The rows of a log, in order, without an incomplete last line. No file gives no rows."""
+    """Returns the rows of a log, in order, without an incomplete last line; none if there is no file."""
     lines = path.read_text().split("\n")[:-1] if path.exists() else []
     return [json.loads(line) for line in lines]
 
 
 class LogInterval:
-    """What is averaged between two rows of the log. Its tensors are read when the row is made, not before."""
+    """The updates between two rows of the log. Their tensors are read when the row is made, not before."""
 
     def __init__(self) -> None:
         self.metrics: list[Metrics] = []
         self.positions = 0
-        self.began = time.perf_counter()  # moved on by what validations take: they are no training speed
+        self.began = time.perf_counter()  # validations move it, because they do not count for the speed
 
     def add(self, batches: Sequence[Batch], metrics: Metrics) -> None:
         """Adds an update."""
@@ -66,10 +59,10 @@ class LogInterval:
         self.positions += sum(batch.target.size for batch in batches)
 
     def row(self, step: int, epoch: int, rate: float, remaining: int) -> dict[str, float]:
-        """The log row: losses in nats per target token, speed in real target tokens per second, END included.
+        """Returns the row: losses in nats per target token, speed in real target tokens per second, END included.
 
-        Losses and norms are those of the updates that were made; ``skipped`` counts the others. Where all were skipped,
-        losses are missing from the row.
+        Losses and norms are those of the finite updates; ``skipped`` counts the others. If all were skipped, the row
+        has no losses.
         """
         tokens = float(tf.add_n([m.loss.tokens for m in self.metrics]))
         seconds = time.perf_counter() - self.began
@@ -104,16 +97,12 @@ class LogInterval:
 
 
 def describe(row: Mapping[str, float], total_steps: int) -> str:
-    """A row of training as a line to read: loss, perplexity, speed, padding, rate, time left; updates skipped if any.
-
-    Raises:
-        KeyError: the row is a validation's.
-    """
+    """Returns a row of training as a line: loss, perplexity, speed, padding, rate, time left, skipped updates."""
     return f"step {row['step']:,.0f} of {total_steps:,}: {describe_figures(row)}"
 
 
 def describe_figures(row: Mapping[str, float]) -> str:
-    """What ``describe`` says after the step."""
+    """Returns the line of ``describe`` without the step."""
     loss = f"loss {row['loss']:.3f} nats/token, perplexity {row['perplexity']:,.1f}, " if "loss" in row else "no loss, "
     skipped = f", {row['skipped']:.0f} updates skipped: not finite" if row["skipped"] else ""
     minutes = row["seconds_left"] / 60.0

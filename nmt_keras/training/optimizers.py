@@ -9,11 +9,11 @@ from nmt_keras.config import TrainConfig
 
 
 def build_optimizer(config: TrainConfig, variables: list[keras.Variable]) -> keras.optimizers.Optimizer:
-    """The optimiser that ``config`` names; its slots are made, for a checkpoint to fill.
+    """Returns the optimizer of ``config``, built, so that a checkpoint can fill its slots.
 
-    Adam (Kingma, Ba 2015), AdamW (Loshchilov, Hutter 2019: decay beside the gradient, not in it), Adadelta (Zeiler
-    2012) or plain SGD. AdamW leaves vectors alone: biases and scales of normalisations have nothing to decay to. With
-    ``config.ema_decay`` the optimiser keeps a moving average of every weight.
+    Adam (Kingma, Ba 2015), AdamW (Loshchilov, Hutter 2019: decoupled weight decay), Adadelta (Zeiler 2012) or plain
+    SGD. AdamW does not decay vectors, which are biases and scales of normalisations. With ``config.ema_decay`` the
+    optimizer keeps a moving average of every weight.
     """
     ema = {"use_ema": config.ema_decay is not None, "ema_momentum": config.ema_decay or 0.99}
     match config.optimizer:
@@ -33,22 +33,20 @@ def build_optimizer(config: TrainConfig, variables: list[keras.Variable]) -> ker
 
 
 def global_norm(gradients: list[tf.Tensor]) -> tf.Tensor:
-    """The joint L2 norm of gradients, [] float32; not finite if one of their numbers is not.
+    """Returns the joint L2 norm of gradients, [] float32; not finite if one of their numbers is not.
 
-    To be taken outside XLA, which on a CPU adds up the squares one by one.
+    Call it outside XLA, which on a CPU adds the squares one by one.
     """
     return tf.sqrt(2.0 * tf.add_n([tf.nn.l2_loss(tf.cast(g, tf.float32)) for g in gradients]))
 
 
 def clip(gradients: list[tf.Tensor], norm: tf.Tensor, clip_norm: float | None) -> list[tf.Tensor]:
-    """Gradients scaled by min(1, clip_norm / norm); as they are with None for ``clip_norm``.
-
-    (Pascanu, Mikolov, Bengio 2013, algorithm 1.)
+    """Returns gradients scaled by min(1, clip_norm / norm) (Pascanu, Mikolov, Bengio 2013, algorithm 1).
 
     Args:
-        gradients: of any buckets.
+        gradients: Tensors of any shapes.
         norm: [] float32, their joint L2 norm, from ``global_norm``.
-        clip_norm: what it may be at the most.
+        clip_norm: Maximum norm; ``None`` returns the gradients unchanged.
     """
     if clip_norm is None:
         return gradients

@@ -8,16 +8,17 @@ from nmt_keras.config import TrainConfig
 
 
 def learning_rate(config: TrainConfig, step: int, total_steps: int, reductions: int = 0) -> float:
-    """The rate of update number ``step`` (from 0) of ``total_steps``.
+    """Returns the learning rate of update number ``step`` (from 0) of ``total_steps``.
 
-    Linear from 0 to the peak over the warm-up; then constant, down to 0 along half a cosine (Loshchilov, Hutter 2017,
-    equation 5, without restarts) or a line, as 1 / sqrt(step) (Vaswani et al. 2017, equation 3, with the peak named
-    instead of d_model), or halved again and again (Luong et al. 2015, section 4.1).
+    The rate grows linearly from 0 to its peak over the warm-up. Then it stays constant, falls to 0 along half a cosine
+    (Loshchilov, Hutter 2017, equation 5, without restarts) or a line, falls as 1 / sqrt(step) (Vaswani et al. 2017,
+    equation 3, with the peak instead of d_model), or is halved repeatedly (Luong et al. 2015, section 4.1).
 
     Args:
-        config: the peak and how the rate goes on.
-        step, total_steps: where the run stands.
-        reductions: "plateau" only: how many validations have lowered the rate.
+        config: Peak, warm-up and decay.
+        step: Number of updates made before.
+        total_steps: Number of updates of the run.
+        reductions: "plateau" only: number of validations that have lowered the rate.
     """
     if step < config.warmup_steps:
         return config.learning_rate * (step + 1) / config.warmup_steps
@@ -32,7 +33,7 @@ def learning_rate(config: TrainConfig, step: int, total_steps: int, reductions: 
         case "plateau":
             return config.learning_rate * config.plateau_factor**reductions
         case "halving":
-            # a hair's breadth forgiven: 0.6 - 0.5 is less than 0.1 in floating point
+            # 1e-9 because 0.6 - 0.5 is less than 0.1 in floating point
             times = math.floor((done - config.halve_from) / config.halve_every + 1e-9) + 1
             return config.learning_rate * 0.5 ** max(0, times)
         case _:
@@ -40,7 +41,7 @@ def learning_rate(config: TrainConfig, step: int, total_steps: int, reductions: 
 
 
 def sampling_probability(config: TrainConfig, step: int, total_steps: int) -> float:
-    """The probability that the decoder reads a token of its own at update ``step``: a line over the run.
+    """Returns the probability that the decoder reads its own token at update ``step``, which is linear in the step.
 
     (Bengio et al. 2015, section 2.4, linear decay.)
     """

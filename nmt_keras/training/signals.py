@@ -1,17 +1,17 @@
-"""SIGINT and SIGTERM while training: the first is noted and asked for after each update, a second acts at once."""
+"""SIGINT and SIGTERM while training: the first is noted, and training asks for it; a second one acts at once."""
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, TypeVar
+from collections.abc import Callable
+from types import FrameType
+from typing import Self, TypeVar
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 class Interrupted(KeyboardInterrupt):
-    """Training was asked to stop by a signal; the last checkpoint holds everything up to this step."""
+    """Training stopped for a signal. The last checkpoint holds everything up to this step."""
 
     def __init__(self, step: int, signal_number: int):
         super().__init__(f"stopped at step {step} by {signal.Signals(signal_number).name}")
@@ -19,55 +19,43 @@ class Interrupted(KeyboardInterrupt):
 
 
 class StopSignals:
-    """Whether SIGINT or SIGTERM has come, and which."""
+    """Context in which the first SIGINT or SIGTERM is noted. It restores the handlers, so that a second one acts."""
 
-    def __init__(self) -> None:
-        self._received: int | None = None
-        self._gives_up = False
+    received: int | None = None
+    """Number of the signal, once it has arrived."""
+    _interrupts = False
 
-    def __call__(self) -> int | None:
-        """The number of the first signal, once one has come."""
-        return self._received
+    def __enter__(self) -> Self:
+        self._handlers = {number: signal.signal(number, self._note) for number in (signal.SIGINT, signal.SIGTERM)}
+        return self
 
-    def note(self, number: int) -> None:
-        """Takes note of the first signal, and ends what is to be given up for it."""
-        if self._received is None:
-            self._received = number
-        if self._gives_up:
-            raise _GivenUp
+    def __exit__(self, *_: object) -> None:
+        self._restore_handlers()
 
-    def unless_told(self, work: Callable[[], Found]) -> Found | None:
-        """What ``work`` finds, or None if a signal has come or comes before it is done: it ends there and then.
+    def _restore_handlers(self) -> None:
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
 
-        For work that changes nothing and can be done again.
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        self._restore_handlers()
+        self.received = number
+        if self._interrupts:
+            raise _Interruption
+
+    def unless_received(self, work: Callable[[], Result]) -> Result | None:
+        """Returns the result of ``work``, or ``None`` if a signal has arrived.
+
+        A signal that arrives meanwhile ends the work. The work must change nothing, so that it can be repeated.
         """
         try:
             try:
-                self._gives_up = True
-                return work() if self._received is None else None
+                self._interrupts = True
+                return work() if self.received is None else None
             finally:
-                self._gives_up = False
-        except _GivenUp:
+                self._interrupts = False
+        except _Interruption:
             return None
 
 
-class _GivenUp(BaseException):
-    """A signal came in the middle of what is given up for it."""
-
-
-@contextmanager
-def stop_signals() -> Iterator[StopSignals]:
-    """Notes the first SIGINT or SIGTERM for whoever asks; a second one acts at once."""
-    stopped = StopSignals()
-
-    def note(number: int, _frame: Any) -> None:
-        for each, handler in previous.items():
-            signal.signal(each, handler)
-        stopped.note(number)
-
-    previous = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield stopped
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+class _Interruption(BaseException):
+    """A signal arrived during work that it ends."""

@@ -1,6 +1,6 @@
-"""What TensorBoard shows of a run: the rows of its log, a few translations and their alignments, a profile.
+"""Callbacks for TensorBoard: the rows of the log, a few translations with their alignments, and a profile.
 
-Written with TensorFlow's own summary operations; the package ``tensorboard`` is needed only where one looks.
+They use TensorFlow's own summary operations. Only a viewer needs the package ``tensorboard``.
 """
 
 from __future__ import annotations
@@ -8,47 +8,50 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
 from nmt_keras.corpus import Pair
+from nmt_keras.training.callbacks import Callback
 from nmt_keras.translation.translator import Translator
 
+if TYPE_CHECKING:
+    from nmt_keras.training.trainer import Trainer
+
 FIRST_PROFILED = 10
-"""Updates that pass before a profile begins: the first ones compile, and fill caches."""
+"""Number of updates before a profile begins. The first ones compile and fill caches."""
 
 DATA_CLASSES = {"scalars": "DATA_CLASS_SCALAR", "text": "DATA_CLASS_TENSOR", "images": "DATA_CLASS_BLOB_SEQUENCE"}
-"""How TensorBoard keeps what each of its plugins reads."""
+"""Kind of data that each plugin of TensorBoard reads."""
 
 
-class TensorBoardCallback:
-    """Writes the rows of a log as scalars; and at each validation what the model makes of a few sentences.
+class TensorBoardCallback(Callback):
+    """Writes the rows of the log as scalars, and after each validation the translations of a few sentences.
 
     Args:
-        folder: the log directory to give TensorBoard.
-        translator: translates with the model as it is.
-        pairs: sentences whose translations are written beside their references, with their alignments as pictures.
+        folder: The log directory of TensorBoard.
+        translator: Translates with the model as it is.
+        pairs: Their sources are translated; the references stand beside the translations, the alignments are images.
     """
 
     def __init__(self, folder: Path, translator: Translator, pairs: Sequence[Pair]):
         self._writer = tf.summary.create_file_writer(str(folder))
         self._translator, self._pairs = translator, pairs
 
-    def observe(self, row: Mapping[str, float]) -> None:
-        """Takes a row of the log: a validation's if it has a ``valid_loss``."""
+    def on_log(self, row: Mapping[str, float]) -> None:
+        """Writes a row."""
         validated = "valid_loss" in row
+        part = "validation" if validated else "training"
         with self._writer.as_default(step=int(row["step"])):
             for name in sorted(row.keys() - {"step", "epoch"}):
-                part = "validation" if validated else "training"
                 _write(f"{part}/{name}", tf.constant(row[name], tf.float32), "scalars")
             if validated:
                 self._write_translations()
         self._writer.flush()
 
     def _write_translations(self) -> None:
-        from nmt_keras.plotting import alignment_heatmap  # matplotlib takes half a second, which most commands can save
+        from nmt_keras.plotting import alignment_heatmap  # importing matplotlib takes half a second
 
         translations = self._translator.translate([pair.source for pair in self._pairs])
         for number, (pair, found) in enumerate(zip(self._pairs, translations, strict=True)):
@@ -62,36 +65,32 @@ class TensorBoardCallback:
 
 
 def _write(tag: str, value: tf.Tensor, plugin: str) -> None:
-    """Writes a tensor in the form that a plugin of TensorBoard reads."""
+    """Writes a tensor for a plugin of TensorBoard."""
     kind = tf.compat.v1.SummaryMetadata
     metadata = kind(plugin_data=kind.PluginData(plugin_name=plugin), data_class=DATA_CLASSES[plugin])
     tf.summary.write(tag, value, metadata=metadata)
 
 
-class Profiler:
-    """Records a number of updates with TensorFlow's profiler; leaving its context ends a profile that is under way.
+class ProfilerCallback(Callback):
+    """Records updates with TensorFlow's profiler.
 
     Args:
-        folder: the log directory to give TensorBoard.
-        updates: how many to record, after the first ``FIRST_PROFILED``; 0 records nothing.
+        folder: The log directory of TensorBoard.
+        updates: Number of updates to record after the first ``FIRST_PROFILED``, at least 1.
     """
 
     def __init__(self, folder: Path, updates: int):
         self._folder, self._updates, self._seen = folder, updates, 0
 
-    def count(self) -> None:
-        """Is told of each update."""
+    def on_update_end(self, trainer: Trainer) -> None:
+        """Begins or ends the profile."""
         self._seen += 1
-        if not self._updates:
-            return
         if self._seen == FIRST_PROFILED:
             tf.profiler.experimental.start(str(self._folder))
         elif self._seen == FIRST_PROFILED + self._updates:
             tf.profiler.experimental.stop()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        if self._updates and FIRST_PROFILED <= self._seen < FIRST_PROFILED + self._updates:
+    def on_train_end(self) -> None:
+        """Ends a profile that is under way."""
+        if FIRST_PROFILED <= self._seen < FIRST_PROFILED + self._updates:
             tf.profiler.experimental.stop()

@@ -24,9 +24,9 @@ from nmt_keras.files import write_whole
 from nmt_keras.runs import Run, load_runs
 from nmt_keras.runs.directory import read_recipe, write_recipe
 from nmt_keras.text import fit_tokenizer, load_tokenizer
-from nmt_keras.training import Updater, read_log
+from nmt_keras.training import Checkpoints, Updater, read_log
 from nmt_keras.training.checkpoint_index import is_whole, mend_record, newest
-from nmt_keras.training.checkpoints import VALUE, Checkpoints, Progress
+from nmt_keras.training.checkpoints import VALUE
 from nmt_keras.training.log import Log
 
 REPORT = Report(12.0, 34.0, 25.0, "bleu", "chrf", 30, 4.0, [])
@@ -115,7 +115,7 @@ def test_unchanged_content_that_a_killed_process_did_not_sync_outlives_a_power_c
 def checkpoints(folder):
     """The checkpoints of a run that has begun: its log is there, without a row."""
     (folder / "log.jsonl").touch()
-    return Checkpoints(folder / "checkpoints", Updater(Bigram(), config()), Progress({}), max_to_keep=2)
+    return Checkpoints(folder / "checkpoints", Updater(Bigram(), config(max_to_keep=2)))
 
 
 def _read_newest(folder, name):

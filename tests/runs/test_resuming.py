@@ -12,11 +12,11 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-import bigram
 import numpy as np
 import pytest
 import tensorflow as tf
 from bigram import STEPS, Bigram, Killed, checkpoint_state, config, interrupt, kill, random_batches
+from bigram import Run as Trained
 from tiny import TINY_RECIPE
 
 import nmt_keras
@@ -26,19 +26,9 @@ from nmt_keras.corpus.batches import Batches, Position
 from nmt_keras.corpus.preparing import prepare
 from nmt_keras.runs import Run
 from nmt_keras.runs.directory import identity
-from nmt_keras.training import Interrupted, Updater, is_finished, load_weights, newest, train
-from nmt_keras.training.checkpoints import Checkpoints, Progress
+from nmt_keras.training import Checkpoints, Interrupted, Updater, is_finished, load_weights, newest
 
 ROOT = Path(nmt_keras.__file__).parents[1]
-
-
-class Trained(bigram.Run):
-    """One call of ``train`` that may be told what the run is made of, or to take the previous checkpoint."""
-
-    def __call__(self, **options):
-        tell, see = self.reports.append, self.show
-        train(self.model, self.batches, self.settings, self.folder, self.validate, tell, see, **options)
-        return self
 
 
 @pytest.fixture(scope="module")
@@ -289,15 +279,15 @@ def _leave_a_best(folder):
 def test_a_lone_damaged_checkpoint_of_a_trained_run_is_refused(batches, tmp_path, leave):
     last = _lone_damaged_checkpoint(tmp_path)
     leave(tmp_path)
-    with pytest.raises(ValueError, match=r"last/checkpoint: expected the record of the checkpoints ckpt-9000.*Restore"):
-        bigram.Run(batches, tmp_path)()
+    with pytest.raises(ValueError, match=r"last/checkpoint: expected a record of the checkpoints ckpt-9000.*Restore"):
+        Trained(batches, tmp_path)()
     assert (last / "ckpt-9000.index").read_text() == "damaged"
 
 
 def test_a_damaged_first_checkpoint_of_a_run_with_an_empty_log_is_set_aside(batches, tmp_path):
     last = _lone_damaged_checkpoint(tmp_path)
     (tmp_path / "log.jsonl").touch()
-    run = bigram.Run(batches, tmp_path, at={1: kill})
+    run = Trained(batches, tmp_path, at={1: kill})
     with pytest.raises(Killed):
         run()
     assert run.reports[0].endswith("ckpt-9000 cannot be read, set aside; none is left")
@@ -306,7 +296,7 @@ def test_a_damaged_first_checkpoint_of_a_run_with_an_empty_log_is_set_aside(batc
 
 @pytest.mark.parametrize("name", ["last", "best"])
 def test_the_next_save_removes_checkpoints_that_a_killed_process_left(tmp_path, monkeypatch, name):
-    saved = Checkpoints(tmp_path, Updater(Bigram(), config()), Progress({}), max_to_keep=2)
+    saved = Checkpoints(tmp_path, Updater(Bigram(), config(max_to_keep=2)))
 
     def save(step):
         saved.progress.step.assign(step)
@@ -358,9 +348,7 @@ def test_a_best_checkpoint_without_record_or_data_is_set_aside_when_asked_to(bat
     (best / "checkpoint").write_text("")
     for data in best.glob("ckpt-5.data-*"):
         data.unlink()
-    with pytest.raises(
-        ValueError, match=r"nor is any of them whole.*ask for the previous checkpoint to set them aside"
-    ):
+    with pytest.raises(ValueError, match=r"none of them is whole.*set them aside with RunOptions\.previous"):
         Trained(batches, stopped)()
     again = Trained(batches, stopped)
     again(previous=True)
@@ -407,7 +395,7 @@ def test_a_run_of_which_neither_record_nor_checkpoint_is_whole_does_not_begin_an
     lose(stopped / "checkpoints" / "last" / "checkpoint")
     damage(stopped, 5)
     damage(stopped, 9)
-    with pytest.raises(ValueError, match=r"last/checkpoint: expected the record of the checkpoints ckpt-5, ckpt-9"):
+    with pytest.raises(ValueError, match=r"last/checkpoint: expected a record of the checkpoints ckpt-5, ckpt-9"):
         Trained(batches, stopped)()
 
 
@@ -439,9 +427,7 @@ def test_a_vocabulary_that_was_exchanged_is_refused(run_folder, pairs, tmp_path)
     with pytest.raises(
         ValueError, match=r"expected a checkpoint of this recipe's model; vocabulary\.target\.vocabulary"
     ):
-        train(
-            model, random_batches(), settings, folder, dict, lambda _: None, lambda *_: None, identity=now,
-        )  # fmt: skip
+        Checkpoints(folder / "checkpoints", Updater(model, settings), now).restore()
 
 
 # Disks
@@ -456,9 +442,7 @@ def test_a_full_disk_is_told_and_leaves_the_last_checkpoint_whole_and_no_litter(
         resource.setrlimit(resource.RLIMIT_FSIZE, (600, limits[1]))
 
     try:
-        with pytest.raises(
-            OSError, match=r"checkpoint 10 could not be written.*MiB are free.*ckpt-5 is whole.*Make room"
-        ):
+        with pytest.raises(OSError, match=r"ckpt-10: could not be written.*MiB are free.*ckpt-5 is whole.*Make room"):
             Trained(batches, tmp_path, settings, at={9: fill})()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -486,6 +470,6 @@ def test_a_log_that_cannot_be_written_is_named(batches, tmp_path):
 def test_a_folder_that_cannot_be_written_is_named_before_anything_is_computed(batches, tmp_path):
     (tmp_path / "checkpoints").write_text("a file where the folder should be")
     run = Trained(batches, tmp_path)
-    with pytest.raises(OSError, match=r"checkpoints: expected a folder that checkpoints can be written into"):
+    with pytest.raises(OSError, match=r"checkpoints.*: expected a run directory that can be written"):
         run()
     assert run.reports == []

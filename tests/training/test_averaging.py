@@ -1,4 +1,4 @@
-"""Averages of weights, over steps and over checkpoints, and updates that add the gradients of several batches."""
+"""Gradient accumulation, moving averages, means of checkpoints, plateaus and precision."""
 
 import keras
 import numpy as np
@@ -7,20 +7,12 @@ import tensorflow as tf
 from bigram import STEPS, Bigram, Run, V, config
 from tiny import TINY_MODEL
 
-from nmt_keras.corpus.batches import Batch, Batches, TokenLists, choose_buckets
+from nmt_keras.corpus.batches import Batch
 from nmt_keras.models.seq2seq import build_model
 from nmt_keras.training import Updater, average_weights, load_weights, read_log
 from nmt_keras.training.step import FIRST_LOSS_SCALE
 
 PAD, END = 0, 3
-
-
-@pytest.fixture(scope="module")
-def batches():
-    random = np.random.default_rng(1)
-    sides = [TokenLists(random.integers(4, V, 120), np.full(24, 5)) for _ in range(2)]
-    buckets = choose_buckets(sides[0].lengths, sides[1].lengths, 1)
-    return Batches(*sides, batch_size=4, buckets=buckets, pool_size=13, seed=1)
 
 
 def new_model():
@@ -65,11 +57,6 @@ def test_batches_of_one_update_have_dropout_masks_of_their_own(batches):
     assert ratios[1] != pytest.approx(2.0, abs=1e-6)
 
 
-def test_a_run_that_adds_batches_makes_its_epochs_in_fewer_steps(batches, tmp_path):
-    run = Run(batches, tmp_path, config(steps=None, epochs=2.0, gradient_accumulation_steps=3, validations=1))()
-    assert run.steps[-1] == round(2 * len(batches) / 3)
-
-
 # Moving averages
 
 
@@ -111,7 +98,7 @@ def test_the_mean_of_the_last_checkpoints(batches, tmp_path):
         np.testing.assert_allclose(found, np.mean([seen[step][number] for step in (15, 16, 20)], axis=0), rtol=1e-6)
     assert average_weights(model, tmp_path / "checkpoints", 1) == [20]
     np.testing.assert_array_equal(model.get_weights()[0], seen[20][0])
-    with pytest.raises(ValueError, match=r"count: expected 1 to 3, the checkpoints that .*last keeps, received 4"):
+    with pytest.raises(ValueError, match=r"^count: expected 1 to 3, .* received 4"):
         average_weights(model, tmp_path / "checkpoints", 4)
     with pytest.raises(ValueError, match="embedding: "):
         average_weights(Bigram(units=5), tmp_path / "checkpoints", 2)
@@ -124,12 +111,8 @@ def test_the_rate_falls_after_each_validation_without_a_better_loss(batches, tmp
     settings = config(decay="plateau", plateau_factor=0.1, warmup_steps=0, log_every=1, clip_norm=None)
     run = Run(batches, tmp_path, settings, losses=(3.0, 3.5, 2.0, 2.0))
     run()
-    rates = [row["learning_rate"] for row in _rows(tmp_path)]
+    rates = [row["learning_rate"] for row in read_log(tmp_path / "log.jsonl") if "learning_rate" in row]
     assert rates == pytest.approx([0.05] * 10 + [0.005] * 10)
-
-
-def _rows(folder):
-    return [row for row in read_log(folder / "log.jsonl") if "learning_rate" in row]
 
 
 # Precision

@@ -187,12 +187,6 @@ def test_halving_is_luong_s(epochs, after, steps_per_epoch):
             assert learning_rate(config(**fields), step, total) == halving(epoch, after), (epoch, step)
 
 
-def test_halving_by_hand():
-    fields = {"warmup_steps": 0, "decay": "halving", "halve_from": 0.5, "halve_every": 0.1}
-    rates = [learning_rate(config(**fields), step, 10) for step in range(10)]
-    assert rates == [1.0, 1.0, 1.0, 1.0, 1.0, 0.5, 0.25, 0.125, 0.0625, 0.03125]
-
-
 def test_halving_begins_after_the_warm_up_where_there_is_one():
     fields = {"warmup_steps": 20, "decay": "halving", "halve_from": 0.5, "halve_every": 0.25}
     rates = [learning_rate(config(**fields), step, 100) for step in (20, 59, 60, 79, 80, 99)]
@@ -248,17 +242,6 @@ def test_adadelta_is_the_paper_s(rate, rho):
     np.testing.assert_allclose(trained({**ADADELTA, "rho": rho}, start, gradients, [rate] * 7), wanted, atol=1e-6)
 
 
-def test_adadelta_s_first_step_by_hand():
-    """E[g^2] = 0.05 · 4, E[dx^2] = 0: the step is -sqrt(1e-6 / 0.200001) · 2."""
-    found = trained(ADADELTA, np.array([0.0]), [np.array([2.0])], [1.0])
-    assert found.item() == pytest.approx(-2.0 * (1e-6 / 0.200001) ** 0.5, rel=1e-5)
-
-
-def test_adadelta_has_the_configured_rate():
-    optimizer = build_optimizer(config(**ADADELTA, learning_rate=1.0), [keras.Variable([0.0])])
-    assert float(optimizer.learning_rate) == 1.0, "Keras's default, 0.001, does not learn"
-
-
 def test_plain_gradient_descent_goes_against_the_slope_and_remembers_nothing():
     start, gradients, rates = np.array([1.0, -2.0]), np.random.default_rng(1).normal(size=(3, 2)), [1.0, 0.5, 0.25]
     found = trained({"optimizer": "sgd"}, start, gradients, rates)
@@ -298,15 +281,14 @@ def test_an_optimizer_s_slots_are_there_before_the_first_update(name):
 # Clipping
 
 
-@pytest.mark.parametrize("clip_norm", [0.1, 6.5, 100.0])
+@pytest.mark.parametrize("clip_norm", [0.1, 6.5, 100.0, None])
 def test_clipping_scales_the_joint_norm_down_and_never_up(clip_norm):
     gradients = [np.array([[3.0, 4.0]]), np.array([12.0])]  # norm 13
     given = [tf.constant(g, tf.float32) for g in gradients]
     norm = global_norm(given)
-    found = clip_gradients(given, norm, clip_norm)
-    wanted, wanted_norm = clip(gradients, clip_norm)
+    wanted, wanted_norm = clip(gradients, 100.0 if clip_norm is None else clip_norm)
     assert float(norm) == wanted_norm == 13.0
-    for one, other in zip(found, wanted, strict=True):
+    for one, other in zip(clip_gradients(given, norm, clip_norm), wanted, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6)
 
 
@@ -315,11 +297,3 @@ def test_no_gradient_is_clipped_to_no_gradient():
     (found,) = clip_gradients([tf.zeros([3])], norm, 1.0)
     assert float(norm) == 0.0
     assert found.numpy().tolist() == [0.0, 0.0, 0.0]
-
-
-def test_without_a_limit_gradients_stay_as_they_are_and_their_norm_is_told():
-    gradients = [tf.constant([[3.0, 4.0]]), tf.constant([12.0])]
-    norm = global_norm(gradients)
-    found = clip_gradients(gradients, norm, None)
-    assert float(norm) == 13.0
-    assert all(one is other for one, other in zip(found, gradients, strict=True))

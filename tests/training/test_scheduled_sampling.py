@@ -8,11 +8,10 @@ import pytest
 import tensorflow as tf
 from tiny import randomise
 
-from nmt_keras.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig, TrainConfig
+from nmt_keras.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig
 from nmt_keras.layers.dropout import Randomness
 from nmt_keras.models.seq2seq import build_model
 from nmt_keras.training import forward
-from nmt_keras.training.schedules import sampling_probability
 
 START, END = 2, 3
 SOURCE = tf.constant([[4, 5, 6, END], [7, END, 0, 0]])
@@ -141,25 +140,3 @@ def test_self_attention_drops_under_sampling_as_under_teacher_forcing():
     for drops in (model.decoder(READ, encoding, NOISE), model.decoder.call_sampling(READ, encoding, 0.0, NOISE)):
         below = tf.reduce_mean(tf.abs(drops.logits - whole))
         assert below > 0.1 * tf.reduce_mean(tf.abs(whole))
-
-
-def test_self_attention_drops_inside_its_layers_too(monkeypatch):
-    sites = []
-    monkeypatch.setattr(
-        "nmt_keras.layers.self_attention.dropout",
-        lambda x, rate, randomness, site: sites.append((site, randomness is None)) or x,
-    )
-    keras.utils.set_random_seed(3)
-    config = MODELS["self-attention"]
-    model = build_model(ModelConfig(5, config.encoder, config.attention, config.decoder, dropout=0.5), 17, 19)
-    encoding = model.encoder(SOURCE, SOURCE != 0)
-    sites.clear()
-    model.decoder.call_sampling(READ, encoding, 0.0, NOISE)
-    assert {site for site, _ in sites} == {"target_layer_0 source", "target_layer_0 forward"}
-    assert not any(absent for _, absent in sites)
-
-
-def test_the_probability_is_a_line_over_the_run():
-    config = TrainConfig(steps=5, minutes=None, sampling_from=0.2, sampling_to=1.0)
-    found = [sampling_probability(config, step, 5) for step in range(5)]
-    np.testing.assert_allclose(found, [0.2, 0.4, 0.6, 0.8, 1.0])

@@ -8,17 +8,8 @@ import pytest
 import tensorflow as tf
 from bigram import STEPS, Bigram, Fragile, Run, config
 
-from nmt_keras.corpus.batches import Batches, TokenLists, choose_buckets
 from nmt_keras.training import Updater, read_log
 from nmt_keras.training.step import FIRST_LOSS_SCALE, STEPS_TO_DOUBLE, Health
-
-
-@pytest.fixture(scope="module")
-def batches():
-    random = np.random.default_rng(1)
-    sides = [TokenLists(random.integers(4, 11, 120), np.full(24, 5)) for _ in range(2)]
-    buckets = choose_buckets(sides[0].lengths, sides[1].lengths, 1)
-    return Batches(*sides, batch_size=4, buckets=buckets, pool_size=13, seed=1)
 
 
 def spoilt(factor, *steps):
@@ -56,9 +47,8 @@ def test_skipped_updates_are_counted_in_the_log_and_told_and_losses_are_those_of
     assert [row["skipped"] for row in rows] == [0, 2, 0, 0]
     assert all(math.isfinite(row["loss"]) and math.isfinite(row["gradient_norm"]) for row in rows)
     assert run.steps[-1] == STEPS
-    assert [r for r in run.reports if "skipped" in r] == [
-        "step 10: 2 of the last 5 updates were skipped, as their loss or gradient was not finite"
-    ]
+    (report,) = [sentence for sentence in run.reports if "skipped" in sentence]
+    assert report.startswith("step 10: skipped 2 of the last 5 updates")
 
 
 def test_too_many_in_a_row_end_the_run_before_a_checkpoint_is_written_and_say_what_to_try(batches, tmp_path):
@@ -67,8 +57,7 @@ def test_too_many_in_a_row_end_the_run_before_a_checkpoint_is_written_and_say_wh
     run.at = {6: lambda: run.model.factor.assign(math.nan)}
     with pytest.raises(
         FloatingPointError,
-        match=r"step 9: .*received nan; 3 updates in a row had none\. .*last/ckpt-5 is from before\. Train in a new "
-        r"run directory with TrainConfig.learning_rate below .*warmup_steps above 2, or a TrainConfig.clip_norm",
+        match=r"^step 9: .* loss nan, gradient norm nan, 3 consecutive .*last/ckpt-5\. .*TrainConfig.clip_norm \(None",
     ):
         run()
     last = tf.train.latest_checkpoint(str(tmp_path / "checkpoints" / "last"))
@@ -78,14 +67,8 @@ def test_too_many_in_a_row_end_the_run_before_a_checkpoint_is_written_and_say_wh
 def test_too_many_in_a_row_end_the_run_though_others_came_after_them(batches, tmp_path):
     run = Run(batches, tmp_path, config(log_every=100, max_skipped=3), model=Fragile())
     run.at = spoilt(math.nan, 4, 5, 6)(run)
-    with pytest.raises(FloatingPointError, match=r"step 9: expected a finite loss and gradient; 3 updates in a row"):
+    with pytest.raises(FloatingPointError, match=r"^step 9: .* 3 consecutive updates"):
         run()
-
-
-def test_fewer_in_a_row_do_not_end_it(batches, tmp_path):
-    run = Run(batches, tmp_path, config(max_skipped=5), model=Fragile())
-    run.at = spoilt(math.nan, 6, 7, 8)(run)
-    assert run().steps[-1] == STEPS
 
 
 def test_a_row_without_any_update_that_was_made_has_no_loss(batches, tmp_path):

@@ -11,7 +11,7 @@ from nmt_keras.config import RunOptions
 from nmt_keras.corpus import SplitCorpus
 from nmt_keras.runs import Run
 from nmt_keras.training import describe, read_log
-from nmt_keras.training.tensorboard import FIRST_PROFILED, Profiler, TensorBoardCallback
+from nmt_keras.training.tensorboard import FIRST_PROFILED, ProfilerCallback, TensorBoardCallback
 
 
 def written(folder):
@@ -26,17 +26,8 @@ def written(folder):
     return found
 
 
-def test_a_row_of_training_becomes_scalars(translator, tmp_path):
-    TensorBoardCallback(tmp_path, translator, []).observe({"step": 50, "epoch": 0, "loss": 3.5, "tokens_per_s": 900.0})
-    found = written(tmp_path)
-    assert {key: (plugin, float(value)) for key, (plugin, value) in found.items()} == {
-        (50, "training/loss"): ("scalars", 3.5),
-        (50, "training/tokens_per_s"): ("scalars", 900.0),
-    }
-
-
 def test_a_validation_shows_sentences_with_their_references_translations_and_alignments(translator, pairs, tmp_path):
-    TensorBoardCallback(tmp_path, translator, pairs[:2]).observe({"step": 9, "epoch": 1, "valid_loss": 2.0})
+    TensorBoardCallback(tmp_path, translator, pairs[:2]).on_log({"step": 9, "epoch": 1, "valid_loss": 2.0})
     found = written(tmp_path)
     translations = translator.translate([pair.source for pair in pairs[:2]])
     for number, (pair, translation) in enumerate(zip(pairs[:2], translations, strict=True)):
@@ -53,19 +44,13 @@ def test_a_validation_shows_sentences_with_their_references_translations_and_ali
 
 @pytest.mark.parametrize("updates", [2, 100])
 def test_a_profile_begins_after_the_first_updates_and_ends_with_the_run_at_the_latest(tmp_path, updates):
-    with Profiler(tmp_path, updates) as profiler:
-        for step in range(FIRST_PROFILED + 4):
-            assert list(tmp_path.rglob("*.xplane.pb")) == [] or step >= FIRST_PROFILED + updates
-            tf.square(tf.constant(1.0))
-            profiler.count()
+    profiler = ProfilerCallback(tmp_path, updates)
+    for step in range(FIRST_PROFILED + 4):
+        assert list(tmp_path.rglob("*.xplane.pb")) == [] or step >= FIRST_PROFILED + updates
+        tf.square(tf.constant(1.0))
+        profiler.on_update_end(None)
+    profiler.on_train_end()
     assert len(list(tmp_path.rglob("*.xplane.pb"))) == 1
-
-
-def test_no_profile_is_made_unasked(tmp_path):
-    with Profiler(tmp_path, 0) as profiler:
-        for _ in range(30):
-            profiler.count()
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.long

@@ -19,7 +19,15 @@ import tensorflow as tf
 from bigram import Fragile, config
 
 from nmt_keras.corpus.batches import Batches, Bucket, TokenLists
-from nmt_keras.training import find_strategy, train
+from nmt_keras.training import (
+    Checkpoints,
+    ProgressCallback,
+    ReplicatedUpdater,
+    Trainer,
+    Updater,
+    find_strategy,
+    is_chief,
+)  # fmt: skip
 
 folder, (devices, signalled, number, *spoilt) = Path(sys.argv[1]), map(int, sys.argv[2:])
 tf.config.set_logical_device_configuration(
@@ -63,6 +71,12 @@ settings = config(
     ema_decay=0.9,
     decay="plateau",
 )
-train(model, batches, settings, folder, validate, print, show, strategy=strategy)
+updater = ReplicatedUpdater(model, settings, strategy) if strategy else Updater(model, settings)
+checkpoints, log, callbacks = (
+    Checkpoints(folder / "checkpoints", updater),
+    folder / "log.jsonl",
+    [ProgressCallback(show)],
+)
+Trainer(updater, batches, checkpoints, log, validate, print, callbacks, is_chief=is_chief(strategy)).train()
 weights = [variable.numpy().tolist() for variable in model.trainable_variables]
 print("WEIGHTS", json.dumps(weights))

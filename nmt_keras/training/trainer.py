@@ -1,0 +1,253 @@
+"""Trainer: restores the last checkpoint, plans the steps, makes updates and calls the callbacks."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from nmt_keras.config import TrainConfig
+from nmt_keras.corpus.batches import Batch, BatchSource, Bucket, Position
+from nmt_keras.training.callbacks import (
+    Callback,
+    CheckpointCallback,
+    LogCallback,
+    StopCallback,
+    ValidationCallback,
+)
+from nmt_keras.training.checkpoint_index import mend_records, newest
+from nmt_keras.training.checkpoints import Checkpoints
+from nmt_keras.training.log import Log, LogInterval
+from nmt_keras.training.signals import Interrupted, StopSignals
+from nmt_keras.training.step import Metrics, Updater
+
+SHARE_OF_TIME_FOR_STEPS = 0.92
+"""Share of the remaining minutes that is planned for updates. Validations, checkpoints and slowdowns take the rest."""
+
+SHARE_OF_STEPS_TO_SETTLE = 0.05
+"""Share of the estimated steps after which minutes are converted to steps again, at the speed of real batches."""
+
+
+class Trainer:
+    """Trains a model until its steps are made, validation stops improving, or a signal arrives.
+
+    Another Trainer resumes where the last one stopped. On a CPU with the same number of threads and with TensorFlow's
+    deterministic operations (``RunOptions.deterministic``), the weights are equal to the bit to those of an undisturbed
+    run.
+
+    Args:
+        updater: Makes the updates. Its model is replaced by the one in the last checkpoint, if there is one.
+        batches: The training part.
+        checkpoints: Saves and restores the state. Its folder may be empty.
+        log: Path of ``log.jsonl``.
+        validate: Measures the model as it is; returns at least ``valid_loss``, in nats per token.
+        report: Receives sentences about the progress.
+        callbacks: Called after each update, between the log and the check for stop signals.
+        previous: If ``True``, damaged checkpoints are set aside, and training resumes from the newest whole one.
+        is_chief: ``False`` for the workers that write no files. All workers make the same calls.
+    """
+
+    def __init__(
+        self,
+        updater: Updater,
+        batches: BatchSource,
+        checkpoints: Checkpoints,
+        log: Path,
+        validate: Callable[[], Mapping[str, float]],
+        report: Callable[[str], None],
+        callbacks: Sequence[Callback] = (),
+        *,
+        previous: bool = False,
+        is_chief: bool = True,
+    ):
+        self.updater, self.batches, self.checkpoints = updater, batches, checkpoints
+        self.config, self.progress, self.report = updater.config, checkpoints.progress, report
+        self.callbacks = [
+            LogCallback(),
+            *callbacks,
+            StopCallback(),
+            ValidationCallback(validate),
+            CheckpointCallback(),
+        ]
+        self.stop_signal: int | None = None
+        """Number of the signal for which all processes stop after this update."""
+        self.row: Mapping[str, float] = {}
+        """Last row of training in the log."""
+        self._log_path, self._previous, self._is_chief = log, previous, is_chief
+        self._began = time.perf_counter()
+
+    def train(self) -> None:
+        """Trains. A finished run stays as it is.
+
+        Raises:
+            Interrupted: SIGINT or SIGTERM arrived; the state is saved. The next call repeats an interrupted validation.
+            FloatingPointError: Updates are no longer finite. The last checkpoint is from before.
+            ValueError: The checkpoint does not fit the model or the run, or other processes restored another one.
+            OSError: A file cannot be written. The last checkpoint is whole.
+        """
+        if not self._restore():
+            return
+        self._plan_steps()
+        try:
+            with StopSignals() as self.signals:
+                for callback in self.callbacks:
+                    callback.on_train_begin(self)
+                groups = self._groups()
+                while self._continues():
+                    self._update(*next(groups))
+                    self._settle_steps()
+                    for callback in self.callbacks:
+                        callback.on_update_end(self)
+        finally:
+            for callback in self.callbacks:
+                callback.on_train_end()
+        self.report(f"trained for {float(self.progress.seconds) / 60.0:.1f} minutes, {self.step} steps")
+
+    @property
+    def is_validation_step(self) -> bool:
+        """``True`` if the model is validated after this step."""
+        interval = math.ceil(self.total_steps / self.config.validations)
+        return self.step % interval == 0 or self.step == self.total_steps
+
+    def log(self, row: Mapping[str, float]) -> None:
+        """Appends a row to the log and passes it to the callbacks."""
+        if self._is_chief:
+            self._log.append(row)
+        for callback in self.callbacks:
+            callback.on_log(row)
+
+    def save(self, name: str) -> None:
+        """Saves a checkpoint, "last" or "best"."""
+        self.progress.seconds.assign(self._seconds_before + time.perf_counter() - self._began)
+        self.progress.advance(self.step, self.position)
+        if self._is_chief:
+            self.checkpoints.save(name)
+
+    def agree_to_stop(self, due: bool) -> None:
+        """Sets ``stop_signal`` if a signal has arrived; several processes exchange their signals if it is ``due``."""
+        if self.stop_signal is None:
+            self.stop_signal = self.updater.agreed(self.signals.received, due)
+
+    def require_finite(self) -> None:
+        """Raises FloatingPointError if updates no longer have a finite loss and gradient.
+
+        That is after ``TrainConfig.max_skipped`` consecutive ones since the run began, or at once if weights are not
+        finite.
+        """
+        config, health = self.config, self.updater.health
+        if not health.skipped.numpy():
+            return
+        longest = int(health.longest.numpy())
+        broken = [variable.path for variable in self.updater.variables if not np.isfinite(variable.numpy()).all()]
+        if longest < config.max_skipped and not broken:
+            return
+        loss, norm = float(self.metrics.loss.total), float(self.metrics.gradient_norm)
+        weights = f" and non-finite weights in {broken[0]}" if broken else ""
+        raise FloatingPointError(
+            f"step {self.step}: expected a finite loss and gradient. Received: loss {loss}, gradient norm {norm}, "
+            f"{longest} consecutive updates that are not finite{weights}. Last checkpoint: "
+            f"{newest(self.checkpoints.folder / 'last')}. Train in a new run directory with a lower "
+            f"TrainConfig.learning_rate ({config.learning_rate} here) or TrainConfig.clip_norm ({config.clip_norm}), "
+            f"with more TrainConfig.warmup_steps ({config.warmup_steps}), or with TrainConfig.precision float32 "
+            f"({config.precision})."
+        )
+
+    def _restore(self) -> bool:
+        """Restores the last checkpoint, if there is one. Returns ``False`` if it is the end of training."""
+        folder, progress = self.checkpoints.folder, self.progress
+        if self._is_chief:
+            mend_records(folder, self._previous, self.report)
+        self.updater.common(0.0)  # wait: other processes read the records after the chief has mended them
+        resumed = self.checkpoints.restore()
+        self.step, self.total_steps = int(progress.step), int(progress.total_steps)
+        if self.updater.common(float(self.step)) != float(self.step):
+            raise ValueError(
+                f"{folder}: expected the checkpoint of one step in all processes, received that of step {self.step} "
+                "here and another elsewhere. Is the run directory on a disk that all workers see?"
+            )
+        if math.isinf(self.updater.common(float(progress.best))):
+            progress.best.assign(math.inf)  # a slow disk may show the best checkpoint to some processes only
+        # the loop reads these values from here, because reading a variable waits for the device
+        self.finished, self.reductions = bool(progress.finished), int(progress.reductions)
+        if self.finished:
+            return False
+        if resumed:
+            self.report(f"resuming at step {self.step} of {self.total_steps}")
+        if self._is_chief:
+            self._log = Log(self._log_path, self.step, int(progress.validated))
+        self._seconds_before, following = float(progress.seconds), progress.position
+        self.position = following._replace(batch=following.batch - 1)  # of the last batch seen
+        return True
+
+    def _plan_steps(self) -> None:
+        """Compiles the step, and sets the number of steps and the step at which minutes settle it."""
+        seconds = self.updater.rehearse(self.batches, self.report)
+        if not self.total_steps:
+            self.total_steps = _count_steps(self.config, self.batches, seconds, time.perf_counter() - self._began)
+            self.progress.total_steps.assign(self.total_steps)
+        self.settling_step: int | None = None
+        if self.config.minutes is not None and not self.progress.settled.numpy():
+            self.settling_step = self.step + max(1, round(SHARE_OF_STEPS_TO_SETTLE * (self.total_steps - self.step)))
+        self._report_steps()
+        self.interval, self._first_step, self._loop_began = LogInterval(), self.step, time.perf_counter()
+
+    def _settle_steps(self) -> None:
+        """Replaces the estimated number of steps by the number that the time for real updates allows."""
+        if self.step != self.settling_step:
+            return
+        np.asarray(self.metrics.loss.total)  # waits for the updates
+        now = time.perf_counter()
+        mean = (now - self._loop_began) / (self.step - self._first_step)
+        self.total_steps = self.step + _count_fitting(self.config, self._seconds_before + now - self._began, mean)
+        self.progress.total_steps.assign(self.total_steps)
+        self.progress.settled.assign(True)
+        self._report_steps()
+
+    def _report_steps(self) -> None:
+        epochs = self.total_steps * self.config.gradient_accumulation_steps / len(self.batches)
+        self.report(f"training for {self.total_steps} steps, {epochs:.2f} epochs of {len(self.batches)} batches")
+
+    def _continues(self) -> bool:
+        """Returns ``False`` at the end of training. Raises Interrupted if all processes stop for a signal."""
+        if self.stop_signal is not None:
+            raise Interrupted(self.step, self.stop_signal)
+        return self.step < self.total_steps and not self.finished
+
+    def _groups(self) -> Iterator[tuple[Position, list[Batch]]]:
+        """Yields the batches of each update, with the position of the last one."""
+        batches = self.batches.iterate(self.progress.position)
+        while group := list(islice(batches, self.config.gradient_accumulation_steps)):
+            yield group[-1][0], [batch for _, batch in group]
+
+    def _update(self, position: Position, batches: list[Batch]) -> None:
+        self.metrics: Metrics = self.updater.update(batches, self.step, self.total_steps, self.reductions)
+        self.step, self.position = self.step + 1, position
+        self.interval.add(batches, self.metrics)
+
+
+def _count_steps(config: TrainConfig, batches: BatchSource, seconds: Mapping[Bucket, float], spent: float) -> int:
+    """Returns the configured number of steps, or the number of updates that fit into the remaining minutes."""
+    if config.steps is not None:
+        return config.steps
+    if config.epochs is not None:
+        return max(1, round(config.epochs * len(batches) / config.gradient_accumulation_steps))
+    counts = batches.bucket_counts(0)
+    mean = sum(seconds[bucket] * count for bucket, count in counts.items()) / sum(counts.values())
+    mean *= config.gradient_accumulation_steps
+    steps = _count_fitting(config, spent, mean)
+    if steps < 1:
+        raise ValueError(
+            f"TrainConfig.minutes: expected more than the {(spent + mean) / 60.0:.1f} that compiling and one update "
+            f"take here, received {config.minutes}. Train for longer, or with fewer TrainConfig.length_buckets."
+        )
+    return steps
+
+
+def _count_fitting(config: TrainConfig, spent: float, mean: float) -> int:
+    """Returns how many updates of ``mean`` seconds fit into the remaining minutes after ``spent`` seconds."""
+    assert config.minutes is not None
+    return max(0, int((60.0 * config.minutes - spent) * SHARE_OF_TIME_FOR_STEPS / mean))
