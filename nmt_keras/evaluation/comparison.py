@@ -305,7 +305,7 @@ def worst_alignments(comparison: Comparison, name: str, report: Report) -> Figur
         translation = report.translations[sentence.number - 1]
         aligned = align_words(translation.source_tokens, translation.tokens, translation.alignment)
         if max(len(aligned.source), len(aligned.target)) <= LONGEST_DRAWN:
-            panels.append(Panel(aligned.weights, aligned.source, aligned.target, f"sentence {sentence.number}"))
+            panels.append(Panel(aligned.alignment, aligned.source, aligned.target, f"sentence {sentence.number}"))
     return alignment_grid(panels[:HEATMAPS]) if panels else None
 
 

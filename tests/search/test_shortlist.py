@@ -135,7 +135,7 @@ def narrowing(translator):
         translator.source_tokenizer,
         translator.target_tokenizer,
         translator.model,
-        replace(translator.search, shortlist=3),
+        search=replace(translator.search, shortlist=3),
         shortlist=Shortlist(LexicalTable(by_source, np.arange(9, dtype=np.int32)), sizes[1]),
     )
 
@@ -198,7 +198,7 @@ def test_a_shortlist_of_all_words_changes_nothing(translator):
     assert whole.narrows
     search = replace(translator.search, beam_size=3, n_best=3)
     texts = translator.source_tokenizer, translator.target_tokenizer
-    found = ModelTranslator(*texts, translator.model, replace(search, shortlist=100), shortlist=whole)
+    found = ModelTranslator(*texts, translator.model, search=replace(search, shortlist=100), shortlist=whole)
     for few, all_of_them in zip(
         found.translate_nbest(SENTENCES), translator.with_search(search).translate_nbest(SENTENCES), strict=True
     ):
@@ -215,7 +215,7 @@ def test_an_ensemble_s_models_share_out_their_probabilities_before_they_are_aver
         randomise(model, seed)
     texts = narrowing.source_tokenizer, narrowing.target_tokenizer
     search = replace(narrowing.search, precision=precision)
-    ensemble = ModelTranslator(*texts, Ensemble(models), search, shortlist=narrowing.shortlist)
+    ensemble = ModelTranslator(*texts, Ensemble(models), search=search, shortlist=narrowing.shortlist)
     for sentence, found in zip(SENTENCES, ensemble.translate(SENTENCES), strict=True):
         own, ids = own_words(narrowing, sentence, 3), ids_of(narrowing, found)
         source, target = (
