@@ -157,7 +157,7 @@ def checks(answers: Answers) -> list[Check]:
 
 
 def _type_faults(found: Mapping[str, str]) -> list[str]:
-    wanted = {}
+    wanted: dict[str, str] = {}
     for name, signature in CONTRACT.items():
         wanted |= {f"{name}, input {end}": "string[?]" for end in signature.inputs}
         for end, output in signature.outputs.items():
