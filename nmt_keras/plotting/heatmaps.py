@@ -127,10 +127,10 @@ def _draw(panels: Sequence[Panel], *, columns: int, edge: float) -> Figure:
     # Labels and margins have the same size on any canvas, so the canvas grows by as much as the cells must.
     cells_size = np.array([sum(widths) + BAR_WIDTH, sum(heights)])
     canvas = cells_size + LONGEST_LABEL * np.array([columns + 1, rows])
-    figure.set_size_inches(canvas)
+    figure.set_size_inches(*canvas)
     figure.draw_without_rendering()
     scale = canvas * figure.axes[0].get_position().size / (widths[0], heights[0])
-    figure.set_size_inches(canvas + cells_size * (1 - scale))
+    figure.set_size_inches(*(canvas + cells_size * (1 - scale)))
     return figure
 
 
