@@ -292,11 +292,11 @@ def by_length(translator: ModelTranslator, corpus: SplitCorpus) -> dict[str, Any
             "pairs_no_unk": len(all_words),
         }
         translated += zip(pairs, texts, strict=True)
-    for found in length_bins([words(pair.source) for pair, _ in translated], LENGTHS):
-        held = [translated[i] for i in found.sentences]
+    for label, inside in length_bins([words(pair.source) for pair, _ in translated], LENGTHS).items():
+        held = [translated[i] for i in inside]
         scores = bootstrap({"model": [text for _, text in held]}, [pair.target for pair, _ in held]).bleu["model"]
         figures = [round(value, 2) for value in (scores.value, scores.low, scores.high)]
-        bins.append({"label": str(found), "sentences": len(held), "bleu": figures})
+        bins.append({"label": label, "sentences": len(held), "bleu": figures})
     shown = [
         {
             "source": t.source_tokens,

@@ -121,7 +121,7 @@ def draw(translator: ModelTranslator, sentence: str, path: Path) -> Path:
     """Writes the heatmap of one sentence's alignment."""
     (translation,) = translator.translate([sentence])
     words = align_words(translation.source_tokens, translation.tokens, translation.alignment)
-    save_figure(alignment_heatmap(words.weights, words.source, words.target), path)
+    save_figure(alignment_heatmap(words.alignment, words.source, words.target), path)
     return path
 
 

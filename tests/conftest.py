@@ -86,7 +86,7 @@ def translator(pairs) -> ModelTranslator:
     target = fit_tokenizer(TINY_TEXT, [pair.target for pair in pairs])
     model = build_model(TINY_MODEL, source.vocabulary_size, target.vocabulary_size)
     randomise(model, 7)
-    return ModelTranslator(source, target, model, TINY_RECIPE.search)
+    return ModelTranslator(source, target, model, search=TINY_RECIPE.search)
 
 
 @pytest.fixture(scope="session")

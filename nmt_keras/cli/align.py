@@ -15,7 +15,7 @@ from nmt_keras.cli.console import Console
 from nmt_keras.config import SearchConfig, require
 
 if TYPE_CHECKING:
-    from nmt_keras.translation.word_alignment import WordAlignment
+    from nmt_keras.translation.records import AlignedPair
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Align(Command):
                 rows.append((source, target, written_words(words, source, target)))
             self._print(rows)
 
-    def _print(self, rows: Sequence[tuple[str, str, WordAlignment]]) -> None:
+    def _print(self, rows: Sequence[tuple[str, str, AlignedPair]]) -> None:
         from nmt_keras.corpus.alignments import to_pharaoh
         from nmt_keras.translation.word_alignment import links
 
@@ -99,7 +99,7 @@ class Align(Command):
                     "links": linked,
                     "source_words": aligned.source,
                     "target_words": aligned.target,
-                    "weights": aligned.weights.round(4).tolist(),
+                    "weights": aligned.alignment.round(4).tolist(),
                 }
                 print(json.dumps(row, ensure_ascii=False))
             elif self.translations:

@@ -66,10 +66,8 @@ class Evaluate(Command):
         """Prints the report."""
         from nmt_keras.evaluation.comparison import (
             compare,
-            pictures,
             to_json,
             to_markdown,
-            worst_alignments,
             write_report,
         )
         from nmt_keras.evaluation.metrics import require_tokenizer
@@ -101,11 +99,7 @@ class Evaluate(Command):
         )
         print(to_json(found) if self.json else to_markdown(found), end="")
         if self.to is not None:
-            figures = pictures(found)
-            name, report = next(iter(reports.items()))
-            if (heatmaps := worst_alignments(found, name, report)) is not None:
-                figures["worst-alignments"] = heatmaps
-            console.say(f"written: {write_report(found, self.to, figures)}")
+            console.say(f"written: {write_report(found, next(iter(reports.values())), self.to)}")
 
     def _systems(self) -> dict[str, tuple[Path, ...]]:
         """What is compared, by its name: each path, or the runs of an ensemble together."""

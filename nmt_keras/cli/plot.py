@@ -103,7 +103,7 @@ class Heatmap(Picture):
             for translation in found:
                 words = align_words(translation.source_tokens, translation.tokens, translation.alignment)
                 title = f"{translation.text} ({translation.score:.2f})" if self.n_best > 1 else None
-                panels.append(Panel(words.weights, words.source, words.target, title))
+                panels.append(Panel(words.alignment, words.source, words.target, title))
         if len(panels) > 1:
             return alignment_grid(panels, columns=self.n_best if len(self.sentences) > 1 < self.n_best else None)
         (panel,) = panels

@@ -1,11 +1,11 @@
-"""What one system or several score on the same sentences: a record, as JSON, as Markdown, and as pictures."""
+"""Comparison of systems on the same sentences: a record, as JSON, as Markdown, and as pictures."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
 
@@ -25,36 +25,36 @@ from nmt_keras.plotting import Panel, alignment_grid, bleu_by_length, save_figur
 from nmt_keras.translation.word_alignment import align_words
 
 HEATMAPS = 4
-"""The worst sentences whose alignments are drawn, at the most."""
+"""Maximum number of alignments that are drawn."""
 
 LONGEST_DRAWN = 40
-"""Tokens of a sentence whose alignment is drawn, at the most."""
+"""Maximum number of words of a sentence whose alignment is drawn."""
 
 TITLES = {
     "scores": "BLEU and chrF of each system, with 95 % intervals",
     "bleu-by-length": "BLEU of each system by length of the source",
-    "worst-alignments": "What the words of the worst translations looked at",
+    "worst-alignments": "Alignments of the worst translations",
 }
-"""What pictures show, by file name without its suffix: their text where they cannot be seen."""
-
-COLUMNS = ("system", "search", "BLEU", "chrF", "exact %", "UNK %", "sentences/s", "tokens/s")
+"""Descriptions of the pictures, by file name without suffix."""
 
 
-class SystemScores(NamedTuple):
-    """What one system scores."""
+@dataclass(frozen=True)
+class SystemScores:
+    """Scores of one system."""
 
     name: str
-    search: str  # how translations were searched for
+    search: str  # description of the search
     bleu: Estimate
     chrf: Estimate
-    exact: float  # percent of sentences that equal their reference
-    unknown: float  # percent of target tokens that are the unknown word's sign
+    exact: float  # percentage of sentences that equal their reference
+    unknown: float  # percentage of target tokens that are the unknown word's sign
     sentences_per_s: float
-    tokens_per_s: float  # target tokens, END not counted
-    alignment: AlignmentError | None  # where there are gold links
+    tokens_per_s: float  # target tokens, END not included
+    alignment: AlignmentError | None  # None without gold links
 
 
-class BinScores(NamedTuple):
+@dataclass(frozen=True)
+class BinScores:
     """The systems' scores on the sentences of a range of lengths."""
 
     label: str
@@ -62,8 +62,9 @@ class BinScores(NamedTuple):
     bleu: dict[str, Estimate]  # by system
 
 
-class Sentence(NamedTuple):
-    """One sentence, and what the systems made of it."""
+@dataclass(frozen=True)
+class Sentence:
+    """One sentence and its translations."""
 
     number: int  # from 1
     source: str
@@ -72,15 +73,16 @@ class Sentence(NamedTuple):
     chrf: dict[str, float]  # by system
 
 
-class Comparison(NamedTuple):
-    """All of it. The first system is the baseline of every p."""
+@dataclass(frozen=True)
+class Comparison:
+    """Scores of all systems. The first system is the baseline of every p."""
 
     title: str
     sentences: int
     length_unit: str  # words or characters
     systems: list[SystemScores]
     by_length: list[BinScores]
-    worst: list[Sentence]  # by the mean of the systems' chrF, the worst first
+    worst: list[Sentence]  # by the mean of the systems' chrF, worst first
     bleu_signature: str
     chrf_signature: str
 
@@ -99,19 +101,19 @@ def compare(
     """Compares systems that translated the same sentences.
 
     Args:
-        title: what was translated.
-        pairs: the sentences and their references.
-        reports: what ``evaluation.evaluate`` found of each system, by its name; the first is the baseline.
-        searches: how each system searched.
-        errors: the alignment error of the systems that have one.
-        source_language: a code; says whether length is counted in words or characters.
-        target_language: a code; see ``metrics.bleu``.
-        worst: sentences to show.
+        title: Name of the sentences.
+        pairs: The sentences and their references.
+        reports: Result of ``evaluate`` for each system, by name; the first is the baseline.
+        searches: Description of each system's search.
+        errors: Alignment error of the systems that have one.
+        source_language: Code that decides whether length is counted in words or characters.
+        target_language: Code; see ``metrics.bleu``.
+        worst: Number of sentences to show.
 
     Raises:
-        ValueError: there is no system, or a report is of other sentences.
+        ValueError: there is no system, or a report has another number of sentences.
     """
-    sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
+    references = [pair.target for pair in pairs]
     texts = {name: [translation.text for translation in report.translations] for name, report in reports.items()}
     found = bootstrap(texts, references, target_language)
     systems = [
@@ -129,23 +131,10 @@ def compare(
         for name, report in reports.items()
     ]
     by_length = []
-    for each in length_bins([sentence_length(source, source_language) for source in sources]):
-        inside = {name: [text[i] for i in each.sentences] for name, text in texts.items()}
-        scores = bootstrap(inside, [references[i] for i in each.sentences], target_language).bleu
-        by_length.append(BinScores(str(each), len(each.sentences), scores))
-    return Comparison(
-        title=title,
-        sentences=len(pairs),
-        length_unit=length_unit(source_language),
-        systems=systems,
-        by_length=by_length,
-        worst=_worst(pairs, texts, worst),
-        bleu_signature=found.bleu_signature,
-        chrf_signature=found.chrf_signature,
-    )
-
-
-def _worst(pairs: Sequence[Pair], texts: Mapping[str, Sequence[str]], count: int) -> list[Sentence]:
+    for label, inside in length_bins([sentence_length(pair.source, source_language) for pair in pairs]).items():
+        of_bin = {name: [text[i] for i in inside] for name, text in texts.items()}
+        scores = bootstrap(of_bin, [references[i] for i in inside], target_language).bleu
+        by_length.append(BinScores(label, len(inside), scores))
     sentences = [
         Sentence(
             number=i + 1,
@@ -156,74 +145,58 @@ def _worst(pairs: Sequence[Pair], texts: Mapping[str, Sequence[str]], count: int
         )
         for i, pair in enumerate(pairs)
     ]
-    return sorted(sentences, key=lambda sentence: (sum(sentence.chrf.values()), sentence.number))[:count]
+    return Comparison(
+        title=title,
+        sentences=len(pairs),
+        length_unit=length_unit(source_language),
+        systems=systems,
+        by_length=by_length,
+        worst=sorted(sentences, key=lambda sentence: sum(sentence.chrf.values()))[:worst],
+        bleu_signature=found.bleu_signature,
+        chrf_signature=found.chrf_signature,
+    )
 
 
 def to_json(comparison: Comparison) -> str:
-    """The comparison as a JSON object, one key per field."""
-    return json.dumps(_plain(comparison), indent=2, ensure_ascii=False) + "\n"
-
-
-def _plain(value: Any) -> Any:
-    """Records as objects, all the way down."""
-    if hasattr(value, "_asdict"):
-        return {name: _plain(part) for name, part in value._asdict().items()}
-    if isinstance(value, Mapping):
-        return {name: _plain(part) for name, part in value.items()}
-    return [_plain(part) for part in value] if isinstance(value, list) else value
+    """Returns the comparison as a JSON object, with a key for each field."""
+    return json.dumps(asdict(comparison), indent=2, ensure_ascii=False) + "\n"
 
 
 def from_json(text: str, where: str = "report") -> Comparison:
-    """The inverse of ``to_json``. Raises ValueError naming ``where`` if it is none."""
+    """Returns the comparison that ``to_json`` wrote. Raises ValueError naming ``where`` for any other text."""
     try:
         found = json.loads(text)
-        return Comparison(
-            **{
-                **found,
-                "systems": [
-                    SystemScores(
-                        **{
-                            **system,
-                            "bleu": Estimate(**system["bleu"]),
-                            "chrf": Estimate(**system["chrf"]),
-                            "alignment": system["alignment"] and AlignmentError(**system["alignment"]),
-                        }
-                    )
-                    for system in found["systems"]
-                ],
-                "by_length": [
-                    BinScores(**{**each, "bleu": {name: Estimate(**score) for name, score in each["bleu"].items()}})
-                    for each in found["by_length"]
-                ],
-                "worst": [Sentence(**sentence) for sentence in found["worst"]],
-            }
-        )
+        for system in found["systems"]:
+            system |= {metric: Estimate(**system[metric]) for metric in ("bleu", "chrf")}
+            system["alignment"] = system["alignment"] and AlignmentError(**system["alignment"])
+        for each in found["by_length"]:
+            each["bleu"] = {name: Estimate(**score) for name, score in each["bleu"].items()}
+        kinds: dict[str, type] = {"systems": SystemScores, "by_length": BinScores, "worst": Sentence}
+        return Comparison(**{**found, **{key: [kind(**one) for one in found[key]] for key, kind in kinds.items()}})
     except (KeyError, TypeError, json.JSONDecodeError) as error:
         raise ValueError(f"{where}: expected a report that nmt evaluate wrote; {error!r}.") from error
 
 
 def to_markdown(comparison: Comparison, pictures: Sequence[str] = ()) -> str:
-    """The comparison as Markdown.
-
-    Args:
-        comparison: what is told.
-        pictures: file names of pictures to show, beside the text.
-    """
+    """Returns the comparison as Markdown, with the pictures of the given file names."""
     names = [escaped(system.name) for system in comparison.systems]
+    heads = ["system", "search", "BLEU", "chrF", "exact %", "UNK %", "sentences/s", "tokens/s"]
+    rows = [_system_row(system) for system in comparison.systems]
+    if any(system.alignment for system in comparison.systems):
+        heads += ["AER", "precision", "recall"]
+        for row, system in zip(rows, comparison.systems, strict=True):
+            row += [f"{value:.3f}" for value in asdict(system.alignment).values()] if system.alignment else ["-"] * 3
     parts = [
         f"# {escaped(comparison.title)}: {comparison.sentences:,} sentences",
-        table(
-            [*COLUMNS, *_error_heads(comparison)],
-            [_system_row(system, comparison) for system in comparison.systems],
-        ),
+        table(heads, rows),
         f"With 95 % intervals. BLEU: `{comparison.bleu_signature}`, chrF: `{comparison.chrf_signature}`.",
     ]
     if len(names) > 1:
         parts += [
-            f"p: how probable so large a difference from {names[0]} would be by chance (paired bootstrap).",
+            f"p: probability of so large a difference from {names[0]} by chance (paired bootstrap).",
             table(
                 ["system", "p of BLEU", "p of chrF"],
-                [[escaped(s.name), _probability(s.bleu.p), _probability(s.chrf.p)] for s in comparison.systems[1:]],
+                [[escaped(s.name), f"{s.bleu.p:.3f}", f"{s.chrf.p:.3f}"] for s in comparison.systems[1:]],
             ),
         ]
     parts += [
@@ -232,26 +205,21 @@ def to_markdown(comparison: Comparison, pictures: Sequence[str] = ()) -> str:
             [comparison.length_unit, "sentences", *(f"{name}: BLEU" for name in names)],
             [[each.label, f"{each.sentences:,}", *map(_estimate, each.bleu.values())] for each in comparison.by_length],
         ),
-        *(f"![{TITLES.get(Path(picture).stem, Path(picture).stem)}]({picture})" for picture in pictures),
+        *(f"![{TITLES[Path(picture).stem]}]({picture})" for picture in pictures),
     ]
     if comparison.worst:
         parts.append("## The worst sentences, by chrF")
-        for sentence in comparison.worst:
-            rows = [["source", escaped(sentence.source), ""], ["reference", escaped(sentence.reference), ""]]
-            rows += [
-                [escaped(name), escaped(text), f"{sentence.chrf[name]:.1f}"]
-                for name, text in sentence.translations.items()
-            ]
-            parts.append(table([f"{sentence.number}", "", "chrF"], rows))
+    for sentence in comparison.worst:
+        rows = [["source", escaped(sentence.source), ""], ["reference", escaped(sentence.reference), ""]]
+        rows += [
+            [escaped(name), escaped(text), f"{sentence.chrf[name]:.1f}"] for name, text in sentence.translations.items()
+        ]
+        parts.append(table([f"{sentence.number}", "", "chrF"], rows))
     return "\n\n".join(parts) + "\n"
 
 
-def _error_heads(comparison: Comparison) -> list[str]:
-    return ["AER", "precision", "recall"] if any(system.alignment for system in comparison.systems) else []
-
-
-def _system_row(system: SystemScores, comparison: Comparison) -> list[str]:
-    row = [
+def _system_row(system: SystemScores) -> list[str]:
+    return [
         escaped(system.name),
         escaped(system.search),
         _estimate(system.bleu),
@@ -261,70 +229,68 @@ def _system_row(system: SystemScores, comparison: Comparison) -> list[str]:
         f"{system.sentences_per_s:,.0f}",
         f"{system.tokens_per_s:,.0f}",
     ]
-    if not _error_heads(comparison):
-        return row
-    return row + (["-"] * 3 if system.alignment is None else [f"{value:.3f}" for value in system.alignment])
 
 
 def _estimate(score: Estimate) -> str:
     return f"{score.value:.2f} ({score.low:.1f} to {score.high:.1f})"
 
 
-def _probability(p: float | None) -> str:
-    return "-" if p is None else f"{p:.3f}"
-
-
-def pictures(comparison: Comparison) -> dict[str, Figure]:
-    """Draws the scores side by side and BLEU by length; keys are file names without a suffix."""
-    return {"scores": score_picture(comparison), "bleu-by-length": length_picture(comparison)}
+def _interval(score: Estimate) -> tuple[float, float, float]:
+    return score.value, score.low, score.high
 
 
 def score_picture(comparison: Comparison) -> Figure:
     """Draws BLEU and chrF of the systems."""
     systems = comparison.systems
     return score_intervals(
-        {"BLEU": {s.name: s.bleu[:3] for s in systems}, "chrF": {s.name: s.chrf[:3] for s in systems}}
+        {
+            "BLEU": {system.name: _interval(system.bleu) for system in systems},
+            "chrF": {system.name: _interval(system.chrf) for system in systems},
+        }
     )
 
 
 def length_picture(comparison: Comparison) -> Figure:
-    """BLEU by length."""
+    """Draws BLEU of the systems by length of the source."""
     bins = comparison.by_length
     return bleu_by_length(
         [each.label for each in bins],
         [each.sentences for each in bins],
-        {system.name: [each.bleu[system.name][:3] for each in bins] for system in comparison.systems},
+        {system.name: [_interval(each.bleu[system.name]) for each in bins] for system in comparison.systems},
         comparison.length_unit,
     )
 
 
-def worst_alignments(comparison: Comparison, name: str, report: Report) -> Figure | None:
-    """What the system called ``name`` looked at in the worst sentences; None if all of them are too long to draw."""
+def worst_alignments(comparison: Comparison, report: Report) -> Figure | None:
+    """Draws a system's alignments of the worst sentences; ``None`` if all of them are too long."""
     panels = []
     for sentence in comparison.worst:
         translation = report.translations[sentence.number - 1]
-        aligned = align_words(translation.source_tokens, translation.tokens, translation.alignment)
-        if max(len(aligned.source), len(aligned.target)) <= LONGEST_DRAWN:
-            panels.append(Panel(aligned.weights, aligned.source, aligned.target, f"sentence {sentence.number}"))
+        words = align_words(translation.source_tokens, translation.tokens, translation.alignment)
+        if max(words.alignment.shape) <= LONGEST_DRAWN:
+            panels.append(Panel(words.alignment, words.source, words.target, f"sentence {sentence.number}"))
     return alignment_grid(panels[:HEATMAPS]) if panels else None
 
 
-def write_report(comparison: Comparison, folder: Path, figures: Mapping[str, Figure]) -> Path:
-    """Writes ``report.md``, ``report.json`` and each of ``figures`` as NAME.svg and NAME.png into ``folder``.
+def write_report(comparison: Comparison, report: Report, folder: Path) -> Path:
+    """Writes ``report.md``, ``report.json`` and each picture as SVG and PNG into ``folder``.
 
     Args:
-        comparison: what is told.
-        folder: made if need be; what an earlier report left there is replaced.
-        figures: by file name without its suffix; see ``pictures``.
+        comparison: The comparison.
+        report: Report of the system whose alignments are drawn.
+        folder: Created if missing; an earlier report is replaced.
 
     Returns:
         The path of ``report.md``, which is written last.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    figures = {"scores": score_picture(comparison), "bleu-by-length": length_picture(comparison)}
+    if (heatmaps := worst_alignments(comparison, report)) is not None:
+        figures["worst-alignments"] = heatmaps
     for name, figure in figures.items():
         for suffix in (".svg", ".png"):
             save_figure(figure, folder / f"{name}{suffix}")
     (folder / "report.json").write_text(to_json(comparison), encoding="utf-8")
-    report = folder / "report.md"
-    report.write_text(to_markdown(comparison, [f"{name}.svg" for name in figures]), encoding="utf-8")
-    return report
+    written = folder / "report.md"
+    written.write_text(to_markdown(comparison, [f"{name}.svg" for name in figures]), encoding="utf-8")
+    return written

@@ -1,14 +1,14 @@
-"""Export: a translator as a numbered SavedModel version that TensorFlow Serving can load at any moment.
+"""Export: writes a translator as a numbered SavedModel version for TensorFlow Serving.
 
-contract         the signatures: names, types, shapes, meanings
-signatures       the functions behind them
+contract         names, types, shapes and meanings of the signatures
+signatures       the functions of the signatures
 micro_batching   concurrent requests as one batch
-resources        weights, in full or half precision, tables and tokenizers
-warmup, card     what lies beside the graph
-versions         folders that appear and disappear whole
-writing          all of these: ``export``
-loading          an export as a translator
-verification     whether an export is what it should be: ``verify``
+resources        weights in full or half precision, tables and tokenizers
+warmup, card     files beside the graph
+versions         folders of versions, written and deleted as a whole
+writing          ``export``
+loading          ``load_exported``
+verification     ``verify``
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The model's card: what whoever finds an exported version wants to know of it."""
+"""The model card of an exported version."""
 
 from __future__ import annotations
 
@@ -16,47 +16,49 @@ CARD = Path(EXTRA) / "README.md"
 
 
 def model_card(name: str, translator: ModelTranslator, manifest: Mapping[str, Any]) -> str:
-    """The card as Markdown.
+    """Returns the card as Markdown.
 
     Args:
-        name: under which a server will hold the version.
-        translator: what is exported.
-        manifest: facts about it; a section whose facts are missing says so or is left out.
+        name: Name of the model on a server.
+        translator: The exported translator.
+        manifest: Facts about the model; see ``export``. The card states which facts are missing.
     """
     sections = [
         f"# {name}",
-        _what_it_is(translator, manifest),
-        _training(manifest),
-        _scores(manifest.get("scores", {})),
+        _summary(translator, manifest),
+        _training(manifest.get("corpus")),
+        _scores(manifest.get("scores")),
         _limits(translator),
         _signatures(),
-        _calling(name),
-        _made_with(manifest),
+        _usage(name),
+        f"## Libraries\n\n{', '.join(map(' '.join, manifest['libraries'].items()))}. All facts are in manifest.json.",
     ]
-    return "\n\n".join(section for section in sections if section) + "\n"
+    return "\n\n".join(sections) + "\n"
 
 
-def _what_it_is(translator: ModelTranslator, manifest: Mapping[str, Any]) -> str:
+def _summary(translator: ModelTranslator, manifest: Mapping[str, Any]) -> str:
     languages = manifest.get("languages", {})
-    both = f" from {languages['source']} to {languages['target']}" if {"source", "target"} <= languages.keys() else ""
+    between = f" from {languages['source']} to {languages['target']}" if len(languages) == 2 else ""
     weights = sum(math.prod(variable.shape) for variable in translator.model.variables)
-    recipe = manifest.get("recipe")
-    texts = [("source", translator.source_tokenizer), ("target", translator.target_tokenizer)]
+    stored = "float16, widened to float32 when loaded" if manifest["export"]["half_precision"] else "float32"
+    source, target = translator.source_tokenizer, translator.target_tokenizer
     facts = [
-        ("recipe", f"{escaped(recipe['name'])}: {_system(recipe['model'])}" if recipe else ""),
-        ("parameters", f"{weights:,}, stored in {_precision(manifest)}"),
-        *((f"{side} vocabulary", f"{text.vocabulary_size:,} entries, {text.config.kind}") for side, text in texts),
+        ("parameters", f"{weights:,}, stored in {stored}"),
+        ("source vocabulary", f"{source.vocabulary_size:,} entries, {source.config.kind}"),
+        ("target vocabulary", f"{target.vocabulary_size:,} entries, {target.config.kind}"),
         ("search of `serving_default`", str(translator.search)),
-        ("concurrent requests", _concurrency(manifest)),
+        ("concurrent requests", _concurrency(manifest["export"]["micro_batching"])),
     ]
-    known = table(("", ""), [(fact, value) for fact, value in facts if value])
+    if recipe := manifest.get("recipe"):
+        facts.insert(0, ("recipe", f"{escaped(recipe['name'])}: {_system(recipe['model'])}"))
     return (
-        f"Neural machine translation with attention{both}: strings in, translations out, all in the graph.\n\n{known}"
+        f"Neural machine translation with attention{between}. Strings in, translations out, all in the graph.\n\n"
+        f"{table(('', ''), facts)}"
     )
 
 
 def _system(model: Mapping[str, Any]) -> str:
-    """A model's configuration in a line."""
+    """Describes a model's configuration in one line."""
     encoder, decoder, attention = model["encoder"], model["decoder"], model["attention"]
     cell = f"{encoder['direction']} {encoder['cell']}" if encoder["kind"] == "recurrent" else "self-attention"
     if decoder["order"] == "self-attention":
@@ -67,32 +69,23 @@ def _system(model: Mapping[str, Any]) -> str:
     )
 
 
-def _precision(manifest: Mapping[str, Any]) -> str:
-    return "float16, widened to float32 when it is loaded" if manifest["export"]["half_precision"] else "float32"
-
-
-def _concurrency(manifest: Mapping[str, Any]) -> str:
-    batching = manifest["export"]["micro_batching"]
-    if not batching:
-        return "each is answered by itself"
+def _concurrency(batching: Mapping[str, Any] | None) -> str:
+    if batching is None:
+        return "each answered separately"
     return (
-        f"merged inside the graph, up to {batching['max_batch_size']} sentences, waiting {batching['wait_ms']:g} ms at "
-        f"the most; {batching['queue']} batches may wait, then UNAVAILABLE"
+        f"merged inside the graph, up to {batching['max_batch_size']} sentences, waiting at most "
+        f"{batching['wait_ms']:g} ms; at most {batching['queue']} batches may wait, then UNAVAILABLE"
     )
 
 
-def _training(manifest: Mapping[str, Any]) -> str:
-    corpus = manifest.get("corpus")
-    if not isinstance(corpus, Mapping):
-        return "## Trained on\n\nNot recorded."
-    rows = [
-        (part, f"{count:,}", f"`{corpus.get('sha256', {}).get(part, '')}`")
-        for part, count in corpus.get("pairs", {}).items()
-    ]
-    return f"## Trained on\n\nThe corpus {corpus.get('name', '')}.\n\n{table(('part', 'pairs', 'sha256'), rows)}"
+def _training(corpus: Mapping[str, Any] | None) -> str:
+    if corpus is None:
+        return "## Training data\n\nNot recorded."
+    rows = [(part, f"{count:,}", f"`{corpus['sha256'][part]}`") for part, count in corpus["pairs"].items()]
+    return f"## Training data\n\nThe corpus {corpus['name']}.\n\n{table(('part', 'pairs', 'sha256'), rows)}"
 
 
-def _scores(scores: Mapping[str, Mapping[str, Any]]) -> str:
+def _scores(scores: Mapping[str, Mapping[str, Any]] | None) -> str:
     if not scores:
         return "## Scores\n\nNot evaluated."
     names = ("bleu", "chrf", "exact", "sentences", "search", "signature")
@@ -104,53 +97,50 @@ def _scores(scores: Mapping[str, Mapping[str, Any]]) -> str:
 def _limits(translator: ModelTranslator) -> str:
     source, target = translator.source_tokenizer.config, translator.target_tokenizer.config
     unknown = (
-        "A word outside the vocabulary is translated as unknown, `⁇`, or replaced if the search says so."
+        "A word outside the vocabulary is translated as unknown, `⁇`, or replaced if the search is configured so."
         if source.kind == "word"
-        else "There is no unknown word: what is not in the vocabulary is spelt in bytes."
+        else "There are no unknown words: text outside the vocabulary is encoded as bytes."
     )
     return f"""## Limits
 
-- One sentence per string: it was trained on sentences, and does not see the ones before. Split a text first; \
-`nmt_keras_serve.client` does.
-- A source is read up to {source.max_tokens} tokens, END included; `truncated` says that there was more, which is not \
-translated. A translation has {translator.search.max_tokens} tokens at the most, a target to be scored \
+- Pass one sentence per string. The model was trained on sentences and does not see the previous ones. \
+`nmt_keras_serve.client` splits a text into sentences.
+- A source is read up to {source.max_tokens} tokens, END included. `truncated` is true if there were more; the rest is \
+not translated. A translation has at most {translator.search.max_tokens} tokens, a target to be scored at most \
 {target.max_tokens}.
-- {unknown} Bytes that are no UTF-8 are read as U+FFFD.
-- It knows what its corpus knew. Tokenizer of another kind or language gets an answer all the same, a wrong one, and \
-`score` is a weak warning of it. Names, numbers and negations deserve a second look."""
+- {unknown} Bytes that are not UTF-8 are read as U+FFFD.
+- Text of another kind or language than the training data is answered too, but wrongly, and `score` is a weak warning \
+of it. Check names, numbers and negations."""
 
 
 def _signatures() -> str:
-    axes = "Axes: B sentence, K hypothesis, best first, T target token, S source token. Every input is a string [B]."
-    parts = [f"## Signatures\n\n{axes}"]
+    parts = [
+        "## Signatures\n\nAxes: B sentence, K hypothesis, best first, T target token, S source token. "
+        "Every input is a string [B]."
+    ]
     for name, signature in CONTRACT.items():
         rows = [
             (f"`{output}`", f"{one.dtype} [{','.join(one.axes)}]", one.meaning)
             for output, one in signature.outputs.items()
         ]
         inputs = ", ".join(f"`{text}`" for text in signature.inputs)
-        parts.append(f"### {name}\n\n{inputs}: {signature.answers}.\n\n{table(('output', 'type', 'meaning'), rows)}")
+        parts.append(f"### {name}\n\n{inputs}: {signature.meaning}.\n\n{table(('output', 'type', 'meaning'), rows)}")
     return "\n\n".join(parts)
 
 
-def _calling(name: str) -> str:
-    return f"""## Calling it
+def _usage(name: str) -> str:
+    return f"""## Usage
 
-From TensorFlow Serving or the embedded server, over REST:
+Over REST, from TensorFlow Serving or the embedded server:
 
     curl http://127.0.0.1:8501/v1/models/{name}:predict -d '{{"instances": ["..."]}}'
     curl http://127.0.0.1:8501/v1/models/{name}:predict -d '{{"signature_name": "align", "instances": ["..."]}}'
 
-or from Python:
+In Python, with a server:
 
     from nmt_keras_serve.client import Client
     with Client("http://127.0.0.1:8501", "{name}") as client:
         client.translate(["..."])
 
-Without a server: `nmt_keras.load("{name}/VERSION").translate(["..."])`. The graph needs TensorFlow's operations and
-those of tensorflow-text, neither Keras nor the code that made it."""
-
-
-def _made_with(manifest: Mapping[str, Any]) -> str:
-    libraries = ", ".join(f"{library} {version}" for library, version in manifest["libraries"].items())
-    return f"## Made with\n\n{libraries}. All facts for machines: manifest.json."
+Without a server: `nmt_keras.load("{name}/VERSION").translate(["..."])`. The graph needs the operations of TensorFlow
+and tensorflow-text, neither Keras nor the code that made it."""

@@ -1,23 +1,25 @@
-"""Loads an export, with none of the code that trained it."""
+"""Loads an export without the code that trained it."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from nmt_keras.export.versions import require_export_format, versions
+from nmt_keras.export.versions import FORMAT, MANIFEST, read_manifest, versions
+from nmt_keras.files import require_format
 from nmt_keras.translation.exported import ServedTranslator
 
 
 def load_exported(folder: Path) -> ServedTranslator:
-    """A version as a translator; of a folder of versions, the newest.
+    """Returns the translator of an exported version, or of the newest version in a folder of versions.
 
     Raises:
-        ValueError: ``folder`` holds neither, or an export of another format.
+        ValueError: ``folder`` is neither, or the export has another format.
     """
     if not (folder / "saved_model.pb").exists() and (found := versions(folder)):
         folder = folder / str(found[-1])
     if (folder / "saved_model.pb").exists():
-        require_export_format(folder)
+        found_format = read_manifest(folder).get("format")
+        require_format(folder / MANIFEST, found_format, FORMAT, "Export the run again with this version of nmt_keras.")
         return ServedTranslator(folder)
     raise ValueError(
         f"path: expected a run (with recipe.json), an exported version (with saved_model.pb) or a folder of versions; "

@@ -1,4 +1,4 @@
-"""Micro-batching: requests that come at the same time are searched as one batch, inside the graph."""
+"""Micro-batching: concurrent requests are searched as one batch, inside the graph."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import tensorflow as tf
 
 from nmt_keras.config import MicroBatchingConfig
-from nmt_keras.export.contract import WIDTHS, Output
+from nmt_keras.export.contract import LENGTHS, Output
 from nmt_keras.translation.translator import UNEQUAL
 
 Answer = Callable[..., dict[str, tf.Tensor]]
@@ -20,31 +20,31 @@ def merge_requests(
     outputs: Mapping[str, Output],
     config: MicroBatchingConfig,
 ) -> Answer:
-    """``answer`` for concurrent requests: those that wait together go through it as one batch.
+    """Returns a function like ``answer`` that runs concurrent requests as one batch.
 
-    Every text is on its own in a batch, so a merged request is answered as if it had come alone, up to the rounding of
-    larger products; axes that the batch made wider are cut to the request's own width. A request of more than
-    ``max_batch_size`` texts waits in parts of that size, which are put together again; one of none is answered at once.
-    Where the queue is full, a request is refused with UNAVAILABLE.
+    A merged request gets the answer that it would get alone, up to the rounding of larger products: axes that another
+    request made wider are cut. A request with more than ``max_batch_size`` texts is split into parts of that size. A
+    request that finds the queue full fails with UNAVAILABLE.
 
-    The batch operation knows no rank 0 and no padding of rows, so only strings [B] go in, and what depends on a batch's
-    widest sentence, token ids, stays inside.
+    The batch operation supports neither scalars nor padding. So only strings [B] enter it, and everything whose shape
+    depends on the longest sentence stays inside.
 
     Args:
-        answer: [B] string tensors to outputs by name.
-        queue: a name that no other function of the export has, whose requests this one would answer else.
-        inputs: what it takes.
-        outputs: what it answers.
-        config: sizes and times.
+        answer: Function from string tensors [B] to outputs by name.
+        queue: Name of the queue, unique within the export. Functions with the same queue would share their batches.
+        inputs: Specification of the arguments.
+        outputs: Declaration of the outputs.
+        config: Sizes and times.
     """
-    together = tf.function(answer, input_signature=inputs, autograph=False).get_concrete_function()
+    batched = tf.function(answer, input_signature=inputs, autograph=False).get_concrete_function()
+    outcome = batched.structured_outputs
 
     def merged(texts: Sequence[tf.Tensor]) -> dict[str, tf.Tensor]:
         flat = tf.raw_ops.BatchFunction(
             in_tensors=texts,
-            captured_tensors=together.captured_inputs,
-            f=together,
-            Tout=[tensor.dtype for tensor in together.outputs],
+            captured_tensors=batched.captured_inputs,
+            f=batched,
+            Tout=[tensor.dtype for tensor in batched.outputs],
             num_batch_threads=config.threads,
             max_batch_size=config.max_batch_size,
             batch_timeout_micros=round(1000 * config.wait_ms),
@@ -53,83 +53,48 @@ def merge_requests(
             shared_name=queue,
             batching_queue=queue,
         )
-        shaped = [tf.ensure_shape(x, like.shape) for x, like in zip(flat, together.outputs, strict=True)]
-        return cut_to_width(tf.nest.pack_sequence_as(together.structured_outputs, shaped), outputs)
+        shaped = [tf.ensure_shape(x, like.shape) for x, like in zip(flat, batched.outputs, strict=True)]
+        return cut_to_width(tf.nest.pack_sequence_as(outcome, shaped), outputs)
 
     def in_parts(texts: Sequence[tf.Tensor]) -> dict[str, tf.Tensor]:
-        size = config.max_batch_size
-        count = -(-tf.size(texts[0]) // size)
-        like = together.structured_outputs
-        parts = {name: _parts(count, one) for name, one in like.items()}
+        def add_part(begin: tf.Tensor, found: dict[str, tf.Tensor]) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+            end = begin + config.max_batch_size
+            part = merged([text[begin:end] for text in texts])
+            return end, {name: _stacked(found[name], part[name]) for name in found}
 
-        def ask(part: tf.Tensor, parts: dict[str, tf.TensorArray]) -> tuple[tf.Tensor, dict[str, tf.TensorArray]]:
-            found = merged([text[part * size : (part + 1) * size] for text in texts])
-            return part + 1, {name: array.write(part, found[name]) for name, array in parts.items()}
-
-        # parts wait side by side, since none needs another's answer, but no more than find a place in the queue
-        _, parts = tf.while_loop(
-            lambda part, _: part < count,
-            ask,
-            (tf.constant(0), parts),
-            parallel_iterations=min(config.threads, config.queue),
+        _, found = tf.while_loop(
+            lambda begin, _: begin < tf.size(texts[0]),
+            add_part,
+            (tf.constant(0), {name: tf.zeros([0] * like.shape.rank, like.dtype) for name, like in outcome.items()}),
+            (tf.TensorShape([]), {name: tf.TensorShape([None] * like.shape.rank) for name, like in outcome.items()}),
+            parallel_iterations=min(config.threads, config.queue),  # parts wait at the same time, if they fit the queue
         )
-        return _joined(parts, count, outputs, like)
+        return found
 
-    def answer_soon(*texts: tf.Tensor) -> dict[str, tf.Tensor]:
+    def answer_merged(*texts: tf.Tensor) -> dict[str, tf.Tensor]:
         rows = tf.size(texts[0])
-        same = [tf.debugging.assert_equal(tf.size(text), rows, UNEQUAL) for text in texts[1:]]
-        with tf.control_dependencies(same):
-            fits = tf.identity(rows <= config.max_batch_size)
-        return tf.cond(
-            fits,
-            lambda: tf.cond(rows >= 1, lambda: merged(texts), lambda: together(*texts)),
-            lambda: in_parts(texts),
-        )
+        with tf.control_dependencies([tf.debugging.assert_equal(tf.size(text), rows, UNEQUAL) for text in texts[1:]]):
+            is_empty = tf.equal(rows, 0)
+        return tf.cond(is_empty, lambda: batched(*texts), lambda: in_parts(texts))
 
-    return answer_soon
+    return answer_merged
 
 
-def _parts(count: tf.Tensor, like: tf.Tensor) -> tf.TensorArray:
-    """Place for ``count`` tensors of the type and rank of ``like``, which differ in their shapes."""
-    shape = [None] * like.shape.rank
-    return tf.TensorArray(like.dtype, size=count, element_shape=shape, infer_shape=False)
+def _stacked(upper: tf.Tensor, lower: tf.Tensor) -> tf.Tensor:
+    """Concatenates the rows of two tensors and pads the narrower one with 0 or ""."""
+    widths = tf.maximum(tf.shape(upper), tf.shape(lower))[1:]
 
+    def widened(part: tf.Tensor) -> tf.Tensor:
+        missing = tf.concat([[0], widths - tf.shape(part)[1:]], 0)
+        padding = "" if part.dtype == tf.string else tf.zeros([], part.dtype)
+        return tf.pad(part, tf.stack([tf.zeros_like(missing), missing], axis=1), constant_values=padding)
 
-def _joined(
-    parts: Mapping[str, tf.TensorArray],
-    count: tf.Tensor,
-    outputs: Mapping[str, Output],
-    like: Mapping[str, tf.Tensor],
-) -> dict[str, tf.Tensor]:
-    """The parts of each output below each other, those of fewer columns padded with "" and 0."""
-    widths = {
-        axis: tf.reduce_max(parts[named[0]].concat())
-        for axis, names in WIDTHS.items()
-        if (named := [name for name in names if name in parts])
-    }
-
-    def widened(name: str) -> tf.Tensor:
-        axes = outputs[name].axes
-        if not any(axis in widths for axis in axes):
-            return parts[name].concat()
-
-        def widen(part: tf.Tensor, wide: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
-            one = parts[name].read(part)
-            missing = [widths[axis] - tf.shape(one)[at] if axis in widths else 0 for at, axis in enumerate(axes)]
-            padding = "" if one.dtype == tf.string else tf.zeros([], one.dtype)
-            return part + 1, wide.write(part, tf.pad(one, [[0, more] for more in missing], constant_values=padding))
-
-        _, wide = tf.while_loop(lambda part, _: part < count, widen, (tf.constant(0), _parts(count, like[name])))
-        return wide.concat()
-
-    return {name: tf.ensure_shape(widened(name), one.shape) for name, one in like.items()}
+    return tf.concat([widened(upper), widened(lower)], 0)
 
 
 def cut_to_width(found: Mapping[str, tf.Tensor], outputs: Mapping[str, Output]) -> dict[str, tf.Tensor]:
-    """``found`` without the columns that no row of it fills: see ``WIDTHS``."""
-
-    def width(axis: str) -> slice:
-        named = [name for name in WIDTHS.get(axis, ()) if name in found]
-        return slice(tf.reduce_max(found[named[0]])) if named else slice(None)
-
-    return {name: tensor[tuple(map(width, outputs[name].axes))] for name, tensor in found.items()}
+    """Removes the columns of ``found`` that are padding in every row."""
+    widths = {axis: tf.reduce_max(found[name]) for name, axis in LENGTHS.items() if name in found}
+    return {
+        name: tensor[tuple(slice(widths.get(axis)) for axis in outputs[name].axes)] for name, tensor in found.items()
+    }

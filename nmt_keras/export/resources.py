@@ -1,4 +1,4 @@
-"""What exported functions read: weights, in full or in half precision, tables and tokenizers."""
+"""State of the exported functions: weights in float32 or float16, tables and tokenizers."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import tensorflow as tf
 from nmt_keras.translation.model_translator import ModelTranslator
 
 STORED = tf.float16
-"""Half precision: nearer to float32 than bfloat16, since weights need its three more bits, and not the exponent."""
+"""Half precision. Weights need float16's three more bits of mantissa, and not the exponent of bfloat16."""
 
 
 class Resources(tf.Module):
-    """What the exported functions read: weights, tables and tokenizers, and nothing of Keras.
+    """Tracks the weights, tables and tokenizers that the exported functions read.
 
-    A SavedModel of Keras's own variables restores copies of them that no function reads. TensorFlow's Python loader
-    does not mind, but in TensorFlow Serving every request would fail. So the variables below them are saved.
+    A SavedModel with Keras's own variables restores copies that no function reads. TensorFlow's Python loader accepts
+    that, but in TensorFlow Serving every request would fail. So the underlying ``tf.Variable`` objects are saved.
 
     Args:
-        translator: whose functions are exported.
-        half_precision: store the weights in float16; see ``Widened``.
+        translator: The translator whose functions are exported.
+        half_precision: If ``True``, store the weights in float16; see ``Widened``.
 
     Raises:
         ValueError: a weight is too large for float16.
@@ -32,30 +32,42 @@ class Resources(tf.Module):
         self.texts = [translator.source_tokenizer, translator.target_tokenizer]
         self.unknown_words = translator.unknown_words
         self.shortlist = translator.shortlist if translator.search.shortlist else None
-        variables = [variable.value for variable in translator.model.variables]
-        floats = [variable for variable in variables if half_precision and variable.dtype == tf.float32]
-        self.weights = [variable for variable in variables if all(variable is not one for one in floats)]
-        self.stored = [_halved(variable) for variable in floats]
-        self.widened = [Widened(*both) for both in zip(floats, self.stored, strict=True)]
+        self.weights = []
+        self.widened = []
+        for variable in translator.model.variables:
+            if half_precision and variable.value.dtype == tf.float32:
+                self.widened.append(Widened(variable.value))
+            else:
+                self.weights.append(variable.value)
+        self.stored = [weight.stored for weight in self.widened]  # a TrackableResource tracks no variables itself
 
 
 class Widened(tf.saved_model.experimental.TrackableResource):
-    """A weight in float32 that an export fills from its stored half when it is loaded.
+    """A float32 weight that an export fills from a float16 variable when it is loaded.
 
-    Functions go on reading the handle of ``weight``: in the export it stands for a variable that no file holds and
-    that is initialised like a table, once the stored variables are restored. Computation is as fast as ever, a server
-    holds half as much again in memory, and files take half the bytes.
+    Functions keep reading the handle of ``weight``. In the export this handle is a variable that no file contains and
+    that is initialised like a table, after the stored variables are restored. Files shrink to half, computation is
+    unchanged, and a server holds half as much again in memory.
 
     Args:
-        weight: what functions read.
-        stored: the same in half precision, which the export holds as a variable of its own.
+        weight: The weight that functions read.
+
+    Raises:
+        ValueError: the weight is too large for float16.
     """
 
-    def __init__(self, weight: tf.Variable, stored: tf.Variable):
+    def __init__(self, weight: tf.Variable):
         super().__init__()
-        self._weight, self._stored = weight, stored
-        self._name = f"widened-{uuid.uuid4()}"  # versions that one process holds must not share a variable
-        assert self.resource_handle is weight.handle  # asked for here, where it is the live weight's
+        half = tf.cast(weight, STORED)
+        if not np.isfinite(half.numpy()).all():
+            raise ValueError(
+                f"half_precision: expected weights of at most {STORED.max:g}, received "
+                f"{np.abs(weight.numpy()).max():g} in {weight.name}. Export in full precision."
+            )
+        self.stored = tf.Variable(half, trainable=False)
+        self._weight = weight
+        self._name = f"widened-{uuid.uuid4()}"  # two versions in one process must not share a variable
+        assert self.resource_handle is weight.handle  # creates the handle now, while it is the live weight's
 
     def _create_resource(self) -> tf.Tensor:
         if tf.executing_eagerly():
@@ -63,15 +75,5 @@ class Widened(tf.saved_model.experimental.TrackableResource):
         return tf.raw_ops.VarHandleOp(dtype=self._weight.dtype, shape=self._weight.shape, shared_name=self._name)
 
     def _initialize(self) -> None:
-        value = tf.cast(self._stored, self._weight.dtype)
+        value = tf.cast(self.stored, self._weight.dtype)
         tf.raw_ops.AssignVariableOp(resource=self.resource_handle, value=value)
-
-
-def _halved(weight: tf.Variable) -> tf.Variable:
-    half = tf.cast(weight, STORED)
-    if not np.isfinite(half.numpy()).all():
-        raise ValueError(
-            f"half_precision: expected weights of at most {STORED.max:g}, received {np.abs(weight.numpy()).max():g} in "
-            f"{weight.name}. Export in full precision."
-        )
-    return tf.Variable(half, trainable=False)

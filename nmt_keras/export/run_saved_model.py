@@ -1,11 +1,11 @@
-"""Answers requests from SavedModels as TensorFlow Serving does, with TensorFlow alone; a script, not to be imported.
+"""Answers requests from a SavedModel as TensorFlow Serving does, with TensorFlow alone. A script, not a module.
 
-stdin     {"folders": [...], "requests": [{"signature": ..., "feeds": [text, ...], "dtype": "string"}, ...]}
-          The feeds of a request are asked at once, each from a thread of its own; every input of the signature is fed
-          the text. A character U+DC80 to U+DCFF is one raw byte (surrogateescape).
-stdout    a JSON document per line, as soon as it is known: the libraries' versions; then for each folder what it holds
-          (see ``facts``), and for each request the list of its replies: {"outputs": {name: {"shape": ..., "values":
-          ...}}}, or {"error": the exception's class, "message": ...}
+stdin     {"folder": ..., "requests": [{"signature": ..., "feeds": [text, ...], "dtype": "string"}, ...]}
+          The feeds of a request are sent at the same time, each from its own thread, to every input of the signature.
+          A character U+DC80 to U+DCFF is one raw byte (surrogateescape).
+stdout    One JSON document per line, as soon as it is known: the versions of the libraries; the facts (see ``facts``);
+          and for each request the list of replies, {"outputs": {name: {"shape": ..., "values": ...}}} or
+          {"error": class of the exception, "message": ...}.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import importlib.metadata
 import importlib.util
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-# Of tensorflow_text, whose package imports Keras, only the kernels that an export may use.
+# The kernels of tensorflow_text that an export may use. Importing the package would import Keras.
 TEXT_KERNELS = ("_normalize_ops", "_sentencepiece_tokenizer")
 INITIALISERS = ("__saved_model_init_op", "__saved_model_train_op")
-"""Names in the table of signatures that stand for none."""
+"""Entries in the table of signatures that are not signatures."""
 
 
 def load_text_kernels() -> None:
@@ -39,7 +39,7 @@ def load_text_kernels() -> None:
 
 
 def facts(session: tf.compat.v1.Session, loaded: Any) -> dict[str, Any]:
-    """What the meta graph ``loaded`` holds: signatures, operations, devices, what is compiled, what has no value."""
+    """Describes a meta graph: types of signatures, operations, devices, compiled functions, resources without value."""
     graph = loaded.graph_def
     functions = graph.library.function
     nodes = [*graph.node, *(node for function in functions for node in function.node_def)]
@@ -47,9 +47,11 @@ def facts(session: tf.compat.v1.Session, loaded: Any) -> dict[str, Any]:
     attributes = [(x.name, x.attr) for x in nodes] + [(f.signature.name, f.attr) for f in functions]
     return {
         "signatures": {
-            name: {"inputs": described(definition.inputs), "outputs": described(definition.outputs)}
-            for name, definition in loaded.signature_def.items()
-            if name not in INITIALISERS
+            f"{signature}, {kind} {name}": type_of(info)
+            for signature, definition in loaded.signature_def.items()
+            if signature not in INITIALISERS
+            for kind, ends in (("input", definition.inputs), ("output", definition.outputs))
+            for name, info in ends.items()
         },
         "operations": sorted(operations),
         "foreign": sorted(operation for operation in operations if not hasattr(tf.raw_ops, operation)),
@@ -64,64 +66,56 @@ def facts(session: tf.compat.v1.Session, loaded: Any) -> dict[str, Any]:
     }
 
 
-def described(ends: Mapping[str, Any]) -> dict[str, Any]:
-    """Types and shapes of a signature's inputs or outputs; -1 is a dimension of any size, a shape null of any rank."""
-    return {
-        name: {
-            "dtype": tf.as_dtype(info.dtype).name,
-            "shape": None if info.tensor_shape.unknown_rank else [dim.size for dim in info.tensor_shape.dim],
-        }
-        for name, info in ends.items()
-    }
+def type_of(info: Any) -> str:
+    """Returns the type of an input or output, such as float32[?,?]; only the number of rows is given if it is fixed."""
+    shape, dtype = info.tensor_shape, tf.as_dtype(info.dtype).name
+    if shape.unknown_rank:
+        return f"{dtype} of any rank"
+    sizes = ["?" if at or dim.size == -1 else str(dim.size) for at, dim in enumerate(shape.dim)]
+    return f"{dtype}[{','.join(sizes)}]"
 
 
 def is_initialised(session: tf.compat.v1.Session, node: Any) -> bool:
-    """Whether a node is no variable and no table, or one with a value."""
-    with session.graph.as_default():
-        if node.op == "VarHandleOp":
-            handle = session.graph.get_tensor_by_name(f"{node.name}:0")
-            return bool(session.run(tf.raw_ops.VarIsInitializedOp(resource=handle)))
-        if node.op in ("HashTableV2", "MutableHashTableV2"):
-            table = session.graph.get_tensor_by_name(f"{node.name}:0")
-            try:
-                session.run(tf.raw_ops.LookupTableSizeV2(table_handle=table))
-            except tf.errors.FailedPreconditionError:
-                return False
+    """Returns ``False`` for a variable or table without a value."""
+    if node.op not in ("VarHandleOp", "HashTableV2", "MutableHashTableV2"):
+        return True
+    handle = session.graph.get_tensor_by_name(f"{node.name}:0")
+    if node.op == "VarHandleOp":
+        return bool(session.run(tf.raw_ops.VarIsInitializedOp(resource=handle)))
+    try:
+        session.run(tf.raw_ops.LookupTableSizeV2(table_handle=handle))
+    except tf.errors.FailedPreconditionError:
+        return False
     return True
 
 
-def answer(session: tf.compat.v1.Session, loaded: Any, request: Mapping[str, Any], text: Any) -> dict[str, Any]:
-    """The reply to one feed of a request."""
-    if request["signature"] not in loaded.signature_def:
-        return {"error": "KeyError", "message": f"there is no signature {request['signature']}"}
-    inputs, outputs = (getattr(loaded.signature_def[request["signature"]], ends) for ends in ("inputs", "outputs"))
-    fed = np.array(encoded(text), object) if request["dtype"] == "string" else np.array(text, request["dtype"])
+def reply(session: tf.compat.v1.Session, loaded: Any, request: Mapping[str, Any], feed: Any) -> dict[str, Any]:
+    """Returns the reply to one feed of a request."""
+    definition = loaded.signature_def[request["signature"]]
+    fed = np.array(encoded(feed), object) if request["dtype"] == "string" else np.array(feed, request["dtype"])
 
     def end(info: Any) -> Any:
         return session.graph.get_tensor_by_name(info.name)._as_tf_output()
 
     try:
-        # Session.run would compare the feed with its placeholder first; the C API that it calls feeds whatever came,
-        # and so does TensorFlow Serving.
-        feeds, fetches = {end(info): fed for info in inputs.values()}, [end(info) for info in outputs.values()]
+        # Session.run would compare the feed with its placeholder first. The C API below it accepts any feed, and so
+        # does TensorFlow Serving.
+        feeds = {end(info): fed for info in definition.inputs.values()}
+        fetches = [end(info) for info in definition.outputs.values()]
         values = session._call_tf_sessionrun(None, feeds, fetches, [], None)
     except tf.errors.OpError as error:
         return {"error": type(error).__name__, "message": error.message}
-    return {
-        "outputs": {
-            name: {"shape": value.shape, "values": decoded(value.tolist())}
-            for name, value in zip(outputs, values, strict=True)
-        }
-    }
+    named = zip(definition.outputs, values, strict=True)
+    return {"outputs": {name: {"shape": value.shape, "values": decoded(value.tolist())} for name, value in named}}
 
 
 def encoded(text: Any) -> Any:
-    """A nest of strings as one of bytes."""
+    """Returns nested lists of strings as bytes."""
     return [encoded(x) for x in text] if isinstance(text, list) else text.encode("utf-8", "surrogateescape")
 
 
 def decoded(values: Any) -> Any:
-    """A nest of values, with strings for bytes; a byte that is no UTF-8 becomes a character U+DC80 to U+DCFF."""
+    """Returns nested lists with bytes as strings; a byte that is not UTF-8 becomes a character U+DC80 to U+DCFF."""
     if isinstance(values, list):
         return [decoded(x) for x in values]
     return values.decode("utf-8", "surrogateescape") if isinstance(values, bytes) else values
@@ -132,20 +126,14 @@ def say(document: Any) -> None:
     print(json.dumps(document), flush=True)
 
 
-def run(folder: str, requests: Sequence[Mapping[str, Any]]) -> None:
-    """Says what one SavedModel holds and what it replies."""
-    with tf.compat.v1.Session(graph=tf.Graph()) as session, session.graph.as_default():
-        loaded = tf.compat.v1.saved_model.load(session, ["serve"], folder)
-        say(facts(session, loaded))
-        for request in requests:
-            with ThreadPoolExecutor(len(request["feeds"])) as threads:
-                replies = [threads.submit(answer, session, loaded, request, text) for text in request["feeds"]]
-            say([reply.result() for reply in replies])
-
-
 if __name__ == "__main__":
     load_text_kernels()
     say({name: importlib.metadata.version(name) for name in ("tensorflow", "tensorflow-text")})
     job = json.load(sys.stdin)
-    for one in job["folders"]:
-        run(one, job["requests"])
+    with tf.compat.v1.Session(graph=tf.Graph()) as session, session.graph.as_default():
+        loaded = tf.compat.v1.saved_model.load(session, ["serve"], job["folder"])
+        say(facts(session, loaded))
+        for request in job["requests"]:
+            with ThreadPoolExecutor(len(request["feeds"])) as threads:
+                replies = [threads.submit(reply, session, loaded, request, feed) for feed in request["feeds"]]
+            say([one.result() for one in replies])

@@ -1,4 +1,4 @@
-"""Whether an export is what TensorFlow Serving needs: asked in a fresh process, by names of feeds and fetches."""
+"""Checks in a fresh process that an export is what TensorFlow Serving needs."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nmt_keras.export.contract import CONTRACT, WIDTHS, Output
-from nmt_keras.export.fresh_process import Answered, Request, ask
+from nmt_keras.config import require
+from nmt_keras.export.contract import CONTRACT, LENGTHS
+from nmt_keras.export.fresh_process import Answers, Request, ask
 
 STRANGE = ("¿Dónde está mi hermana?", "", "   ", "No.", "😀 👨‍👩‍👧 🇪🇸", "palabra " * 1250, "\udcff\udcc3(\udce2\udc82")
-"""Texts that somebody will send; the last is no UTF-8."""
+"""Difficult texts. The last one is not UTF-8."""
 
 FEEDS: Mapping[str, list[Any]] = {
     "together": [list(STRANGE)],
@@ -26,9 +27,16 @@ FEEDS: Mapping[str, list[Any]] = {
     "rows of rows": [[["hola", "adiós"]]],
     "integers": [[1, 2]],
 }
-"""What each signature is asked, by name; the feeds of a name are asked at once."""
+"""Feeds for each signature, by name. The feeds of one name are sent at the same time."""
 
 REFUSED = ("a scalar", "rows of rows", "integers")
+
+REQUESTS: Mapping[tuple[str, str], Request] = {
+    (signature, name): Request(signature, feeds, "int64" if name == "integers" else "string")
+    for signature in CONTRACT
+    for name, feeds in FEEDS.items()
+}
+"""Requests to an export, by signature and name of the feeds."""
 
 TEXT_OPERATIONS = {
     "NormalizeUTF8",
@@ -37,24 +45,24 @@ TEXT_OPERATIONS = {
     "SentencepieceOp",
     "SentencepieceTokenizeOp",
 }
-"""Of tensorflow-text, what every TensorFlow Serving since 2.12 links."""
+"""Operations of tensorflow-text that every TensorFlow Serving since 2.12 links."""
 
 NOT_SERVED = re.compile("cudnn|xla|tpu|nccl|collective|mkl|pyfunc|pyfunction|tensorrt|trt", re.IGNORECASE)
-"""Operations of TensorFlow that a server lacks: other devices' kernels, other compilers', and calls into Python."""
+"""TensorFlow operations that a server lacks: kernels of other devices, other compilers, and calls into Python."""
 
 TOLERANCE = 1e-3
-"""Nats: products of another size are rounded otherwise."""
+"""In nats. Products of another size round differently."""
 
 
 class Check(NamedTuple):
-    """One thing that was looked at."""
+    """Result of one check."""
 
     what: str
-    faults: list[str]  # none if it is as it should be
+    faults: list[str]  # empty if the check passed
 
 
 class Verification(NamedTuple):
-    """What ``verify`` found."""
+    """Result of ``verify``."""
 
     folder: Path
     libraries: dict[str, str]  # their versions in the process that ran the export
@@ -62,12 +70,12 @@ class Verification(NamedTuple):
 
     @property
     def passed(self) -> bool:
-        """Whether everything is as it should be."""
+        """``True`` if no check found a fault."""
         return not any(check.faults for check in self.checks)
 
     def __str__(self) -> str:
-        """A line per check, and one for each fault."""
-        libraries = ", ".join(f"{name} {version}" for name, version in self.libraries.items()) or "no library"
+        """Returns one line per check, followed by its faults."""
+        libraries = ", ".join(map(" ".join, self.libraries.items())) or "no library"
         lines = [f"{self.folder}, in a process with {libraries}"]
         for check in self.checks:
             lines.append(f"{'FAILED' if check.faults else 'ok':8}{check.what}")
@@ -76,195 +84,138 @@ class Verification(NamedTuple):
 
 
 def verify(version_folder: Path, python: str | PathLike[str] = sys.executable, seconds: float = 600.0) -> Verification:
-    """Loads an export in a fresh process, without Keras and without this package, and holds it to ``CONTRACT``.
+    """Loads an export in a fresh process, without Keras and this package, and compares it with ``CONTRACT``.
 
     Args:
-        version_folder: saved_models/NAME/VERSION.
-        python: an interpreter that has TensorFlow and tensorflow-text: this one, or that of the release which serves.
-        seconds: until the process is stopped.
+        version_folder: ``saved_models/NAME/VERSION``.
+        python: Interpreter with TensorFlow and tensorflow-text, such as the release that will serve the export.
+        seconds: Time limit of the process.
 
     Returns:
-        What was checked; never raises for a fault of the export.
+        The results. Faults of the export are reported there and do not raise.
 
     Raises:
-        FileNotFoundError: there is no such folder or interpreter.
+        ValueError: ``version_folder`` is not an exported version.
+        FileNotFoundError: the interpreter does not exist.
     """
-    if not (version_folder / "saved_model.pb").is_file():
-        raise FileNotFoundError(
-            f"version_folder: expected an exported version, which has a saved_model.pb, received {version_folder}. "
-            "Pass saved_models/NAME/VERSION."
-        )
+    found = version_folder / "saved_model.pb"
+    require(found.is_file(), "version_folder", "saved_models/NAME/VERSION with a saved_model.pb", str(version_folder))
     runs = "runs in a process without Keras and the code that made it"
     try:
-        answers = ask([version_folder], requests(), python, seconds)
+        answers = ask(version_folder, list(REQUESTS.values()), python, seconds)
     except RuntimeError as error:
         return Verification(version_folder, {}, [Check(runs, [str(error)])])
-    (model,) = answers.models
-    return Verification(version_folder, answers.libraries, [Check(runs, []), *checks(model)])
-
-
-def requests() -> list[Request]:
-    """What is asked of an export: every signature, every feed, in the order of ``named``."""
-    return [
-        Request(signature, feeds, "int64" if name == "integers" else "string")
-        for signature in CONTRACT
-        for name, feeds in FEEDS.items()
-    ]
+    return Verification(version_folder, answers.libraries, [Check(runs, []), *checks(answers)])
 
 
 Replies = Mapping[tuple[str, str], list[dict[str, Any]]]
-"""What a model replied to each feed, by signature and name of the feeds."""
+"""Replies to each feed, by signature and name of the feeds."""
 
 
-def named(model: Answered) -> dict[tuple[str, str], list[dict[str, Any]]]:
-    """The replies to ``requests()``, by signature and name of the feeds."""
-    return dict(zip([(signature, name) for signature in CONTRACT for name in FEEDS], model.replies, strict=True))
+def named(answers: Answers) -> Replies:
+    """Returns the replies to ``REQUESTS``."""
+    return dict(zip(REQUESTS, answers.replies, strict=True))
 
 
-def checks(model: Answered) -> list[Check]:
-    """What a model that was asked ``requests()`` is held to; a check comes after those that it relies on."""
-    facts, replies = model.facts, named(model)
-    shapes = Check("signatures, names, types and ranks are the contract's", _signature_faults(facts))
-    if shapes.faults:
-        return [shapes]
+def checks(answers: Answers) -> list[Check]:
+    """Returns the results of all checks. A check is skipped if one that it relies on has failed."""
+    facts, replies = answers.facts, named(answers)
+    types = Check("signatures, names, types and ranks are the contract's", _type_faults(facts["signatures"]))
+    if types.faults:
+        return [types]
     answered = {key: found for key, found in replies.items() if key[1] not in REFUSED}
-    refused = {key: found for key, found in replies.items() if key[1] in REFUSED}
+    errors = [(key, one.get("error")) for key, found in replies.items() if key[1] in REFUSED for one in found]
     all_answered = Check(
-        "every text is answered: blank, emoji, no UTF-8, 10,000 letters; and none at all",
-        [f"{_at(key)}: {reply['message']}" for key, found in answered.items() for reply in found if "error" in reply],
+        "every text is answered: blank, emoji, not UTF-8, 10,000 letters; and none at all",
+        [f"{', '.join(key)}: {one['message']}" for key, found in answered.items() for one in found if "error" in one],
     )
-    found = [
-        shapes,
-        Check("no operation that TensorFlow Serving lacks: XLA, cuDNN, Python", _operation_faults(facts)),
-        Check("nothing compiled by XLA", [f"compiled: {name}" for name in facts["compiled"]]),
-        Check("nothing bound to another device than the CPU", _device_faults(facts)),
-        Check("every variable and table has a value", [f"no value: {name}" for name in facts["uninitialised"]]),
-        Check("scalars, rows of rows and numbers are refused as invalid", list(_refusal_faults(refused))),
+    results = [
+        types,
+        Check(
+            "no operation that TensorFlow Serving lacks: XLA, cuDNN, Python",
+            [name for name in facts["operations"] if NOT_SERVED.search(name)]
+            + [f"{name}, which is not linked" for name in facts["foreign"] if name not in TEXT_OPERATIONS],
+        ),
+        Check("nothing compiled by XLA", facts["compiled"]),
+        Check("nothing bound to another device than the CPU", [d for d in facts["devices"] if "/device:CPU:" not in d]),
+        Check("every variable and table has a value", facts["uninitialised"]),
+        Check(
+            "scalars, rows of rows and numbers are refused as invalid",
+            [f"{', '.join(key)}: received {error}" for key, error in errors if error != "InvalidArgumentError"],
+        ),
         all_answered,
     ]
     if all_answered.faults:
-        return found
+        return results
+    outputs = {key: [arrays(key[0], one) for one in found] for key, found in answered.items()}
     return [
-        *found,
-        Check("replies have a row for each text", list(_row_faults(answered))),
-        Check("replies are well-formed: UTF-8, numbers", list(_value_faults(answered))),
-        Check("replies are as wide as their longest sentence", list(_width_faults(answered))),
-        Check("replies do not depend on batch-mates", list(_batch_mate_faults(answered))),
+        *results,
+        Check("replies have a row for each text and the width of the longest", list(_shape_faults(outputs))),
+        Check("replies are well-formed: UTF-8, numbers", list(_value_faults(outputs))),
+        Check("replies do not depend on batch-mates", list(_batch_mate_faults(outputs))),
     ]
 
 
-def _at(key: tuple[str, str]) -> str:
-    return f"{key[0]}, asked {key[1]}"
+def _type_faults(found: Mapping[str, str]) -> list[str]:
+    wanted: dict[str, str] = {}
+    for name, signature in CONTRACT.items():
+        wanted |= {f"{name}, input {end}": "string[?]" for end in signature.inputs}
+        for end, output in signature.outputs.items():
+            wanted[f"{name}, output {end}"] = f"{output.dtype}[{','.join('?' for _ in output.axes)}]"
+    return [
+        f"signature {end}: expected {wanted.get(end, 'none')}, received {found.get(end, 'none')}"
+        for end in sorted(wanted.keys() | found.keys())
+        if wanted.get(end) != found.get(end)
+    ]
 
 
-def _signature_faults(facts: Mapping[str, Any]) -> list[str]:
-    """What differs from ``CONTRACT``."""
-    found, faults = facts["signatures"], []
-    for name in sorted(CONTRACT.keys() | found.keys()):
-        if name not in found or name not in CONTRACT:
-            faults.append(f"signature {name}: {'missing' if name not in found else 'not in the contract'}")
-            continue
-        wanted = {
-            "inputs": dict.fromkeys(CONTRACT[name].inputs, Output("string", "B", "")),
-            "outputs": CONTRACT[name].outputs,
-        }
-        for ends, declared in wanted.items():
-            for end in sorted(declared.keys() | found[name][ends].keys()):
-                expected = _type(declared.get(end))
-                received = _type_of(found[name][ends].get(end))
-                if expected != received:
-                    faults.append(f"signature {name}, {ends} {end}: expected {expected}, received {received}")
-    return faults
+def arrays(signature: str, reply: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Returns the outputs of a reply, with the types and shapes that they had."""
+    arrays = {}
+    for name, output in CONTRACT[signature].outputs.items():
+        values, dtype = reply["outputs"][name], object if output.dtype == "string" else output.dtype
+        arrays[name] = np.array(values["values"], dtype).reshape(values["shape"])
+    return arrays
 
 
-def _type(output: Output | None) -> str:
-    return f"{output.dtype} of rank {len(output.axes)}, any number of rows" if output else "none"
+Outputs = Mapping[tuple[str, str], list[dict[str, np.ndarray]]]
+"""Outputs of each reply, by signature and name of the feeds."""
 
 
-def _type_of(end: Mapping[str, Any] | None) -> str:
-    if end is None:
-        return "none"
-    if not end["shape"]:
-        return f"{end['dtype']} of {'any rank' if end['shape'] is None else 'rank 0'}"
-    rows = "any number of" if end["shape"][0] == -1 else end["shape"][0]
-    return f"{end['dtype']} of rank {len(end['shape'])}, {rows} rows"
+def _shape_faults(outputs: Outputs) -> Iterator[str]:
+    for (signature, feeds), found in outputs.items():
+        for arrays, feed in zip(found, FEEDS[feeds], strict=True):
+            sizes = {"B": len(feed)}
+            if feed:
+                sizes |= {axis: int(arrays[name].max()) for name, axis in LENGTHS.items() if name in arrays}
+            for name, values in arrays.items():
+                axes = CONTRACT[signature].outputs[name].axes
+                wanted = tuple(sizes.get(axis, size) for axis, size in zip(axes, values.shape, strict=True))
+                if values.shape != wanted:
+                    yield f"{signature}, {feeds}, {name}: expected the shape {wanted}, received {values.shape}"
 
 
-def _operation_faults(facts: Mapping[str, Any]) -> list[str]:
-    faults = [f"not served: {operation}" for operation in facts["operations"] if NOT_SERVED.search(operation)]
-    unknown = sorted(set(facts["foreign"]) - TEXT_OPERATIONS)
-    return faults + [f"neither TensorFlow's nor one of tensorflow-text's that are linked: {name}" for name in unknown]
+def _value_faults(outputs: Outputs) -> Iterator[str]:
+    for (signature, feeds), found in outputs.items():
+        for name, values in ((name, values) for arrays in found for name, values in arrays.items()):
+            if values.dtype == object and re.search("[\udc80-\udcff]", "".join(values.ravel())):
+                yield f"{signature}, {feeds}, {name}: expected UTF-8"
+            if values.dtype.kind == "f" and np.isnan(values).any():
+                yield f"{signature}, {feeds}, {name}: expected numbers, received NaN"
 
 
-def _device_faults(facts: Mapping[str, Any]) -> list[str]:
-    return [f"bound to {device}" for device in facts["devices"] if not re.search("/device:CPU:", device)]
+def _batch_mate_faults(outputs: Outputs) -> Iterator[str]:
+    """Compares each strange text alone with the same text among the others."""
+    for signature in CONTRACT:
+        (together,) = outputs[signature, "together"]
+        for row, arrays in enumerate(outputs[signature, "each by itself"]):
+            for name, alone in arrays.items():
+                among = together[name][row : row + 1][tuple(slice(size) for size in alone.shape)]
+                if not _equal(alone, among):
+                    yield f"{signature}, {name} of {STRANGE[row][:30]!r}: alone {alone}, among others {among}"
 
 
-def _refusal_faults(refused: Replies) -> Iterator[str]:
-    for key, found in refused.items():
-        for reply in found:
-            if reply.get("error") != "InvalidArgumentError":
-                yield f"{_at(key)}: expected InvalidArgumentError, received {reply.get('error', 'an answer')}"
-
-
-def _row_faults(answered: Replies) -> Iterator[str]:
-    for key, output, values, feed in _outputs(answered):
-        if values.shape[0] != len(feed):
-            yield f"{_at(key)}: {output} has {values.shape[0]} rows for {len(feed)} texts"
-
-
-def _value_faults(answered: Replies) -> Iterator[str]:
-    for key, output, values, _ in _outputs(answered):
-        if values.dtype == object:
-            if any(re.search("[\udc80-\udcff]", text) for text in values.ravel()):
-                yield f"{_at(key)}: {output} holds bytes that are no UTF-8"
-        elif np.isnan(values).any():
-            yield f"{_at(key)}: {output} holds NaN"
-
-
-def _width_faults(answered: Replies) -> Iterator[str]:
-    for key, found in answered.items():
-        for reply in found:
-            columns = {name: _array(name, key[0], reply) for name in CONTRACT[key[0]].outputs}
-            for axis, names in WIDTHS.items():
-                lengths = next((columns[name] for name in names if name in columns), None)
-                if lengths is None or not lengths.size:
-                    continue
-                for name, output in CONTRACT[key[0]].outputs.items():
-                    width = columns[name].shape[output.axes.index(axis)] if axis in output.axes else lengths.max()
-                    if width != lengths.max():
-                        yield f"{_at(key)}: {name} is {width} wide where the longest has {lengths.max()}"
-
-
-def _batch_mate_faults(answered: Replies) -> Iterator[str]:
-    """Each of the strange texts by itself, asked at the same time as the others, against all of them in one request."""
-    for signature, contract in CONTRACT.items():
-        (together,) = answered[signature, "together"]
-        for row, reply in enumerate(answered[signature, "each by itself"]):
-            for name in contract.outputs:
-                alone = _array(name, signature, reply)
-                rows = _array(name, signature, together)[row : row + 1]
-                among = rows[tuple(slice(size) for size in alone.shape)]
-                if not _alike(alone, among):
-                    yield f"signature {signature}, {name} of {STRANGE[row][:30]!r}: alone {alone}, among others {among}"
-
-
-def _alike(one: np.ndarray, other: np.ndarray) -> bool:
+def _equal(one: np.ndarray, other: np.ndarray) -> bool:
     if one.dtype.kind == "f":
         return one.shape == other.shape and np.allclose(one, other, rtol=TOLERANCE, atol=TOLERANCE)
     return np.array_equal(one, other)
-
-
-def _outputs(answered: Replies) -> Iterator[tuple[tuple[str, str], str, np.ndarray, list[str]]]:
-    """Every output of every reply, with the feed that it answers."""
-    for key, found in answered.items():
-        for reply, feed in zip(found, FEEDS[key[1]], strict=True):
-            for name in CONTRACT[key[0]].outputs:
-                yield key, name, _array(name, key[0], reply), feed
-
-
-def _array(name: str, signature: str, reply: Mapping[str, Any]) -> np.ndarray:
-    """One output of a reply, with the type and shape it had."""
-    dtype = CONTRACT[signature].outputs[name].dtype
-    values = reply["outputs"][name]
-    return np.array(values["values"], object if dtype == "string" else dtype).reshape(values["shape"])

@@ -11,7 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from nmt_keras.config import ExportConfig
+from nmt_keras.config import ExportConfig, require
 from nmt_keras.export.card import CARD, model_card
 from nmt_keras.export.resources import Resources
 from nmt_keras.export.signatures import signatures
@@ -20,7 +20,7 @@ from nmt_keras.export.warmup import write_warmup_requests
 from nmt_keras.translation.model_translator import ModelTranslator
 
 PLAIN = ExportConfig()
-"""Full precision, each request by itself."""
+"""Full precision, no micro-batching."""
 
 
 def export(
@@ -34,28 +34,26 @@ def export(
 ) -> Path:
     """Writes the next version of a model, with the signatures of ``CONTRACT``; see ``publish``.
 
-    In ``assets.extra`` beside the graph lie ``manifest.json``, ``README.md``, which is the model's card, and
+    The folder ``assets.extra`` beside the graph contains ``manifest.json``, the model card ``README.md`` and
     ``tf_serving_warmup_requests``.
 
     Args:
-        translator: what to export. Its graph holds neither XLA nor cuDNN.
-        model_folder: ``saved_models/NAME``; made if need be.
-        manifest: facts about the model, stored as JSON together with the library versions and ``config``. The card
-            knows ``recipe``, ``corpus`` and ``scores`` as a run has them, and ``languages``, of ``source`` and
-            ``target``.
-        config: precision and micro-batching.
-        max_to_keep: how many versions stay, this one included; None leaves all. See ``prune``.
-        labelled: versions that stay whatever their age.
+        translator: The translator to export. Its graph contains neither XLA nor cuDNN operations.
+        model_folder: ``saved_models/NAME``; created if missing.
+        manifest: Facts about the model, stored as JSON with the library versions and ``config``. The card shows
+            ``recipe``, ``corpus`` and ``scores`` as a run has them, and ``languages`` with ``source`` and ``target``.
+        config: Precision and micro-batching.
+        max_to_keep: Number of versions to keep, this one included; ``None`` keeps all. See ``prune``.
+        labelled: Versions to keep in any case.
 
     Returns:
         ``saved_models/NAME/VERSION``.
 
     Raises:
         OSError: the folder cannot be written.
-        ValueError: ``max_to_keep`` is not positive; weights do not fit half precision.
+        ValueError: ``max_to_keep`` is not positive, or a weight is too large for half precision.
     """
-    if max_to_keep is not None and max_to_keep < 1:
-        raise ValueError(f"max_to_keep: expected at least 1 version to stay, or None for all, received {max_to_keep}.")
+    require(max_to_keep is None or max_to_keep >= 1, "max_to_keep", "at least 1 version to keep, or None", max_to_keep)
     facts = {
         "format": FORMAT,
         **(manifest or {}),

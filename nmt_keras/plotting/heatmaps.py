@@ -1,4 +1,4 @@
-"""Heatmaps of attention: one sentence, or several beside each other."""
+"""Heatmaps of attention: one sentence, or a grid of several."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
-from matplotlib.transforms import Bbox
 from numpy.typing import ArrayLike, NDArray
 
 from nmt_keras.config import require
 from nmt_keras.plotting.labels import fonts_for, one_line, token_label
-from nmt_keras.plotting.style import FILE_DPI, SCREEN_DPI
+from nmt_keras.plotting.style import SCREEN_DPI
 
 MOST_TOKENS = 300  # per axis: 51 inches of the smallest cells
 LARGEST_CELL, SMALLEST_CELL = 0.5, 0.17  # inches
-LONG_EDGE, SHORT_EDGE = 8.0, 1.5  # inches: what a heatmap's longer edge aims at, and the least of both
-PANEL_EDGE = 4.0  # inches: what the longer edge aims at where several stand beside each other
+LONG_EDGE, SHORT_EDGE = 8.0, 1.5  # inches: desired longer edge of a heatmap, and minimum of both
+PANEL_EDGE = 4.0  # inches: desired longer edge in a grid
 LARGEST_FONT = 11.0  # points
+LETTER = 0.65 * LARGEST_FONT  # points: width of an average letter, with some room
 CELL_IN_FONT_SIZES = 1.6  # room for a line of text, so that neighbouring labels never touch
-MARGIN, GAP = 0.15, 0.3  # inches around the drawing, and between panels
-BAR_WIDTH, BAR_HEIGHT = 0.15, 4.0  # inches, the latter at the most
+BAR_WIDTH = 0.15  # inches
+MARGIN = 0.1  # inches around everything that is drawn
+LONGEST_LABEL = 8.0  # inches: more than any label and its title take
 
 
 class Panel(NamedTuple):
@@ -55,7 +55,7 @@ def alignment_heatmap(
     - a label beyond 32 characters ends in ``…``.
 
     The canvas grows with the number of tokens and encloses all that is drawn. Characters that the configured fonts lack
-    are taken from any installed font that has them. Pieces become words by ``words.align_words``.
+    are drawn in any installed font that has them. ``translation.word_alignment.align_words`` makes words of pieces.
 
     Args:
         alignment: [T, S] weights in [0, 1]; row t says where target token t looked.
@@ -98,7 +98,7 @@ def alignment_grid(panels: Sequence[Panel], *, columns: int | None = None) -> Fi
 
 
 def _draw(panels: Sequence[Panel], *, columns: int, edge: float) -> Figure:
-    """The figure of ``panels``; the longer edge of each aims at ``edge`` inches."""
+    """Draws ``panels``, each with a desired longer edge of ``edge`` inches."""
     checked = []
     for panel in panels:
         _require_tokens("source_tokens", panel.source_tokens)
@@ -106,98 +106,51 @@ def _draw(panels: Sequence[Panel], *, columns: int, edge: float) -> Figure:
         shape = len(panel.target_tokens), len(panel.source_tokens)
         checked.append(panel._replace(alignment=_checked_weights(panel.alignment, *shape)))
     labels = [token_label(token) for panel in checked for token in (*panel.source_tokens, *panel.target_tokens)]
-    written = "".join([*labels, *(one_line(panel.title or "") for panel in panels)])
-    families, replacements = fonts_for(written, stacklevel=3)  # where a public function of this module was called
+    families, replacements = fonts_for("".join([*labels, *(one_line(panel.title or "") for panel in panels)]))
+
+    cells = [float(np.clip(edge / max(np.shape(panel.alignment)), SMALLEST_CELL, LARGEST_CELL)) for panel in checked]
+    sizes = [cell * np.array(np.shape(panel.alignment)) for panel, cell in zip(checked, cells, strict=True)]
+    rows = math.ceil(len(panels) / columns)
+    heights = [max(SHORT_EDGE, *(size[0] for size in sizes[row * columns :][:columns])) for row in range(rows)]
+    widths = [max(SHORT_EDGE, *(size[1] for size in sizes[column::columns])) for column in range(columns)]
 
     figure = Figure(dpi=SCREEN_DPI)
-    sizes: dict[Axes, tuple[float, float]] = {}  # inches
+    figure.set_layout_engine("constrained", w_pad=MARGIN, h_pad=MARGIN, wspace=0, hspace=0)
+    grid = figure.add_gridspec(rows, columns + 1, width_ratios=[*widths, BAR_WIDTH], height_ratios=heights)
     image = None
-    for panel in checked:
-        axes = figure.add_axes((0, 0, 1, 1), label=str(len(sizes)))
-        image, sizes[axes] = _heatmap(axes, panel, edge, families, replacements)
+    for number, (panel, cell) in enumerate(zip(checked, cells, strict=True)):
+        row, column = divmod(number, columns)
+        axes = figure.add_subplot(grid[row, column])
+        image = _heatmap(axes, panel, cell, widths[column], families, replacements)
     assert image is not None
-    bar = figure.add_axes((0, 0, 1, 1), label="bar")
-    figure.colorbar(image, cax=bar, ticks=[0, 0.25, 0.5, 0.75, 1], label="attention weight")
-    _arrange(figure, sizes, bar, columns)
+    figure.colorbar(image, cax=figure.add_subplot(grid[:, -1]), ticks=[0, 0.25, 0.5, 0.75, 1], label="attention weight")
+    # Labels and margins have the same size on any canvas, so the canvas grows by as much as the cells must.
+    cells_size = np.array([sum(widths) + BAR_WIDTH, sum(heights)])
+    canvas = cells_size + LONGEST_LABEL * np.array([columns + 1, rows])
+    figure.set_size_inches(*canvas)
+    figure.draw_without_rendering()
+    scale = canvas * figure.axes[0].get_position().size / (widths[0], heights[0])
+    figure.set_size_inches(*(canvas + cells_size * (1 - scale)))
     return figure
 
 
 def _heatmap(
-    axes: Axes, panel: Panel, edge: float, families: list[str], replacements: Mapping[int, str]
-) -> tuple[AxesImage, tuple[float, float]]:
-    """Draws one panel; answers its image, and the width and height in inches that its cells want."""
-    weights = np.asarray(panel.alignment)
-    target_length, source_length = weights.shape
-    cell = float(np.clip(edge / max(weights.shape), SMALLEST_CELL, LARGEST_CELL))
-    width, height = max(SHORT_EDGE, source_length * cell), max(SHORT_EDGE, target_length * cell)
+    axes: Axes, panel: Panel, cell: float, width: float, families: list[str], replacements: Mapping[int, str]
+) -> AxesImage:
+    """Draws one panel of ``width`` inches whose smallest cells measure ``cell`` inches."""
     font_size = min(LARGEST_FONT, 72 * cell / CELL_IN_FONT_SIZES)
-    title_columns = max(40, int(72 * width / (0.6 * LARGEST_FONT)))
-    title = "\n".join(one_line(line) for line in textwrap.wrap(panel.title or "", title_columns))
+    title = "\n".join(one_line(line) for line in textwrap.wrap(panel.title or "", int(72 * width / LETTER)))
     source_labels = [token_label(token).translate(replacements) for token in panel.source_tokens]
     target_labels = [token_label(token).translate(replacements) for token in panel.target_tokens]
 
     literally: dict[str, Any] = {"fontfamily": families, "parse_math": False, "usetex": False}
-    image = axes.imshow(weights, cmap="viridis", vmin=0, vmax=1, aspect="auto", interpolation="nearest", origin="upper")
+    image = axes.imshow(panel.alignment, cmap="viridis", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
     axes.xaxis.tick_top()
-    axes.set_xticks(range(source_length), source_labels, rotation=90, fontsize=font_size, **literally)
-    axes.set_yticks(range(target_length), target_labels, va="center", fontsize=font_size, **literally)
+    axes.set_xticks(range(len(source_labels)), source_labels, rotation=90, fontsize=font_size, **literally)
+    axes.set_yticks(range(len(target_labels)), target_labels, va="center", fontsize=font_size, **literally)
     axes.tick_params(length=2)
     axes.set_title(title.translate(replacements), fontsize=LARGEST_FONT, pad=10, **literally)
-    return image, (width, height)
-
-
-def _arrange(figure: Figure, sizes: Mapping[Axes, tuple[float, float]], bar: Axes, columns: int) -> None:
-    """Puts the panels row by row, so far apart that no label reaches into a neighbour, and the bar at their right.
-
-    The canvas just encloses all that is drawn. Labels are sized in points, so what is measured at the canvas's corner
-    holds anywhere on any canvas. (Not below it: matplotlib leaves the title of axes beyond the canvas where it is.)
-
-    Args:
-        figure: with all axes.
-        sizes: width and height in inches of each panel's cells.
-        bar: the colour bar's axes.
-        columns: panels in a row.
-    """
-    drawn = {axes: _drawn(figure, axes, size) for axes, size in sizes.items()}
-    rows = [list(sizes)[begin : begin + columns] for begin in range(0, len(sizes), columns)]
-    lefts = [max(-drawn[axes].x0 for axes in list(sizes)[column::columns]) for column in range(columns)]
-    rights = [max(drawn[axes].x1 for axes in list(sizes)[column::columns]) for column in range(columns)]
-    corners: dict[Axes, tuple[float, float]] = {}  # lower left, in inches from the grid's upper left corner
-    top = 0.0
-    for row in rows:
-        top -= max(drawn[axes].y1 - sizes[axes][1] for axes in row)
-        left = 0.0
-        for column, axes in enumerate(row):
-            left += lefts[column]
-            corners[axes] = (left, top - sizes[axes][1])
-            left += rights[column] + GAP
-        top -= max(sizes[axes][1] - drawn[axes].y0 for axes in row) + GAP
-    highest = max(corners[axes][1] + sizes[axes][1] for axes in sizes)
-    right = max(corners[axes][0] + sizes[axes][0] for axes in sizes)
-    bar_size = BAR_WIDTH, min(BAR_HEIGHT, highest - min(bottom for _, bottom in corners.values()))
-    corners[bar] = (right + GAP, highest - bar_size[1])
-    drawn[bar] = _drawn(figure, bar, bar_size)
-
-    everything = Bbox.union([drawn[axes].translated(*corner) for axes, corner in corners.items()])
-    across, up = everything.width + 2 * MARGIN, everything.height + 2 * MARGIN
-    figure.set_size_inches(across, up)
-    for axes, (x, y) in corners.items():
-        width, height = sizes.get(axes, bar_size)
-        left, bottom = x - everything.x0 + MARGIN, y - everything.y0 + MARGIN
-        axes.set_position((left / across, bottom / up, width / across, height / up))
-
-
-def _drawn(figure: Figure, axes: Axes, size: tuple[float, float]) -> Bbox:
-    """What ``axes`` of ``size`` occupies, labels included, in inches around its own lower left corner."""
-    across, up = figure.get_size_inches()
-    axes.set_position((0.0, 0.0, size[0] / across, size[1] / up))
-    measured = []
-    for dpi in (FILE_DPI, SCREEN_DPI):  # letters snap to whole dots, so a long label's inches depend on the resolution
-        figure.set_dpi(dpi)
-        box = axes.get_tightbbox(FigureCanvasAgg(figure).get_renderer())
-        assert box is not None
-        measured.append(Bbox(box.get_points() / dpi))
-    return Bbox.union(measured)
+    return image
 
 
 def _require_tokens(where: str, tokens: Sequence[str]) -> None:

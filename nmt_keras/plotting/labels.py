@@ -1,4 +1,4 @@
-"""Text in figures: drawn literally, on one line, in whichever installed font has its characters."""
+"""Text in figures: drawn literally, on one line, in an installed font that has its characters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ UNDRAWABLE = "\N{REPLACEMENT CHARACTER}"
 
 
 def token_label(token: str) -> str:
-    """What stands for a token: an empty one reads ``</s>``, blanks read ``␣``, a long one ends in ``…``."""
+    """Returns the label of a token: ``</s>`` for an empty one, ``␣`` for blanks; a long one ends in ``…``."""
     if token == "":
         return END_LABEL
     if token.strip(" ") == "":
@@ -25,33 +25,26 @@ def token_label(token: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """The text on one line: controls, line separators and lone surrogates as Python escapes them."""
+    """Returns the text on one line, with controls, line separators and lone surrogates escaped as in Python."""
     unprintable = {"Cc", "Cs", "Zl", "Zp"}
     return "".join(ascii(c)[1:-1] if unicodedata.category(c) in unprintable else c for c in text)
 
 
-def fonts_for(text: str, stacklevel: int) -> tuple[list[str], dict[int, str]]:
-    """Font families that together draw ``text``, and replacements for the characters that none has.
-
-    Args:
-        text: all that is to be drawn.
-        stacklevel: of the warnings, which name the call that asked for the figure.
+def fonts_for(text: str) -> tuple[list[str], dict[int, str]]:
+    """Returns font families that together draw ``text``, and replacements for characters that no font has.
 
     Warns:
-        UserWarning: no installed font has some characters, one warning names them all; or some are written from right
-            to left, which matplotlib below 3.11 cannot.
+        UserWarning: no installed font has some characters; one warning names them all. Or some are written from right
+            to left, which matplotlib below 3.11 mirrors.
     """
-    families = [*matplotlib.rcParams["font.family"], "DejaVu Sans"]  # the one that matplotlib itself brings comes last
+    families = [*matplotlib.rcParams["font.family"], "DejaVu Sans"]  # matplotlib's own font comes last
     missing = set(text).difference("\n", *map(_characters, families))
     font = FontProperties(family=families).get_name()
 
-    # findfont logs a complaint of each family without a regular face; fonts of last resort claim all, draw boxes.
+    # findfont logs a message for each family without a regular face; fonts of last resort draw boxes for everything.
     installed = {f.name for f in fontManager.ttflist if f.style == "normal" and f.weight in (400, "normal", "regular")}
     for family in sorted(name for name in installed if not name.lstrip(".").startswith(("LastResort", "Last Resort"))):
-        if not missing:
-            break
-        found = missing & _characters(family)
-        if found:
+        if missing and (found := missing & _characters(family)):
             families.append(family)
             missing -= found
 
@@ -60,13 +53,13 @@ def fonts_for(text: str, stacklevel: int) -> tuple[list[str], dict[int, str]]:
         warnings.warn(
             f"Neither {font} nor any other installed font has {named}: drawn as {UNDRAWABLE}. Install one, "
             "such as Noto Sans CJK or Noto Emoji, and call matplotlib.font_manager.fontManager.addfont(its file).",
-            stacklevel=stacklevel + 1,
+            stacklevel=2,
         )
     if matplotlib.__version_info__ < SHAPES_TEXT and any(unicodedata.bidirectional(c) in ("R", "AL") for c in text):
         warnings.warn(
             f"matplotlib {matplotlib.__version__} draws text that is written from right to left, such as Arabic and "
             'Hebrew, from left to right, its letters unjoined. Upgrade it: pip install "matplotlib>=3.11".',
-            stacklevel=stacklevel + 1,
+            stacklevel=2,
         )
     return families, {ord(character): UNDRAWABLE for character in missing}
 

@@ -1,35 +1,33 @@
-"""Figures as files: whole or absent, and the same bytes for the same figure."""
+"""Figures as files."""
 
 from __future__ import annotations
 
+import io
 import os
 from pathlib import Path
-from uuid import uuid4
 
 import matplotlib
 from matplotlib.figure import Figure
 
 from nmt_keras.config import require
+from nmt_keras.files import write_whole
 from nmt_keras.plotting.style import FILE_DPI
 
 
 def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
-    """Writes a figure as PNG or SVG, by the path's suffix, at 150 dots per inch.
+    """Writes a figure as PNG or SVG, by the path's suffix, at 150 dots per inch, whole or not at all.
 
-    The file appears complete or not at all. It carries no date and no version, so the same figure gives the same bytes.
+    The file contains neither date nor version, so equal figures give equal files.
 
     Raises:
         ValueError: the suffix is neither ``.png`` nor ``.svg``.
-        FileNotFoundError: the path's folder does not exist.
+        OSError: the file cannot be written.
     """
     path = Path(path)
     unstamped = {".png": {"Software": None}, ".svg": {"Date": None, "Creator": None}}
     suffix = path.suffix.lower()
     require(suffix in unstamped, "path", "a file name that ends in .png or .svg", str(path))
-    partial = path.with_name(f".{uuid4().hex}.part")
-    try:
-        with matplotlib.rc_context({"svg.hashsalt": "nmt_keras"}):
-            figure.savefig(partial, format=suffix[1:], dpi=FILE_DPI, metadata=unstamped[suffix])
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+    content = io.BytesIO()
+    with matplotlib.rc_context({"svg.hashsalt": "nmt_keras"}):
+        figure.savefig(content, format=suffix[1:], dpi=FILE_DPI, metadata=unstamped[suffix])
+    write_whole(path, content.getvalue())

@@ -1,47 +1,35 @@
-"""What all figures share: colours that colour-blind readers tell apart, markers that tell them apart in grey."""
+"""Style of all figures: colours that colour-blind readers can distinguish, and markers that work in grey."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from itertools import cycle
+from typing import Any
 
 from matplotlib.axes import Axes
 
 from nmt_keras.plotting.labels import fonts_for, one_line
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""Okabe and Ito's palette, the yellow left out, which is too light for lines on white."""
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+"""Okabe and Ito's palette without the yellow, which is too light for lines on white."""
+MARKERS = ("o", "s", "^", "D", "v", "P")
+"""One fewer than the colours, so that 42 pairs differ."""
 SCREEN_DPI, FILE_DPI = 100, 150
 BAND_OPACITY = 0.15
 
 
-class Look(NamedTuple):
-    """How one of several runs is drawn in every panel of a figure."""
-
-    label: str
-    colour: str
-    marker: str
-
-
-def looks(names: Sequence[str], stacklevel: int) -> tuple[list[Look], list[str]]:
-    """How the runs called ``names`` are drawn, and the fonts of their labels."""
-    families, replacements = fonts_for("".join(map(one_line, names)), stacklevel + 1)
+def looks(names: Sequence[str]) -> tuple[list[dict[str, Any]], list[str]]:
+    """Returns label, colour and marker of each line, as arguments of ``Axes.plot``, and the fonts of the labels."""
+    families, replacements = fonts_for("".join(map(one_line, names)))
     labels = [one_line(name).translate(replacements) for name in names]
-    shifted = [i + i // len(COLOURS) for i in range(len(labels))]  # so that a colour comes back with another marker
-    found = [
-        Look(label, COLOURS[i % len(COLOURS)], MARKERS[marker % len(MARKERS)])
-        for i, (label, marker) in enumerate(zip(labels, shifted, strict=True))
-    ]
-    return found, families
+    styles = zip(labels, cycle(COLOURS), cycle(MARKERS), strict=False)
+    return [{"label": label, "color": colour, "marker": marker} for label, colour, marker in styles], families
 
 
 def finish(axes: Axes, families: Sequence[str]) -> None:
-    """Gives a panel its grid, drops the frame's upper and right side, and shows a legend if there is what to tell."""
+    """Adds a grid and a legend, if there are labels, and removes the upper and right side of the frame."""
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     if axes.get_legend_handles_labels()[0]:
-        legend = axes.legend(prop={"family": list(families)}, framealpha=0.9)
-        for text in legend.get_texts():
-            text.set_parse_math(False)
-            text.set_usetex(False)
+        for text in axes.legend(prop={"family": list(families)}, framealpha=0.9).get_texts():
+            text.set(parse_math=False, usetex=False)

@@ -141,7 +141,14 @@ class Run:
         shortlist = None
         if (self.folder / SHORTLIST).exists():
             shortlist = Shortlist(load_lexical_table(self.folder / SHORTLIST), target.vocabulary_size)
-        return ModelTranslator(source, target, model, self.recipe.search, UnknownWords(lexicon), shortlist)
+        return ModelTranslator(
+            source,
+            target,
+            model,
+            search=self.recipe.search,
+            unknown_words=UnknownWords(lexicon),
+            shortlist=shortlist,
+        )
 
     def evaluate(
         self, translator: ModelTranslator, part: str, pairs: Sequence[Pair], language: str | None = None
@@ -219,9 +226,9 @@ def load_runs(paths: Sequence[str | PathLike[str]]) -> ModelTranslator:
         first_one.source_tokenizer,
         first_one.target_tokenizer,
         Ensemble([translator.model for translator in translators]),
-        first_one.search,
-        first_one.unknown_words,
-        first_one.shortlist,
+        search=first_one.search,
+        unknown_words=first_one.unknown_words,
+        shortlist=first_one.shortlist,
     )
 
 

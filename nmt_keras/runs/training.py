@@ -80,7 +80,7 @@ def train_run(
             model = build_for_training(recipe, *(each.vocabulary_size for each in tokenizers))
         report(describe_execution(execution_of(config), model, config))
         # validation scores are those of the whole vocabulary
-        translator = ModelTranslator(*tokenizers, model, dataclasses.replace(recipe.search, shortlist=0))
+        translator = ModelTranslator(*tokenizers, model, search=dataclasses.replace(recipe.search, shortlist=0))
         callbacks: list[Callback] = [ProgressCallback(show)]
         if options.profile:
             callbacks.append(ProfilerCallback(folder / "tensorboard", options.profile))

@@ -1,4 +1,4 @@
-"""A translator made of a model and its two tokenizers."""
+"""A translator that consists of a model and its two tokenizers."""
 
 from __future__ import annotations
 
@@ -33,26 +33,32 @@ from nmt_keras.translation.translator import (
     TEXT,
     UNEQUAL,
     Translator,
-    _aligned_pairs,
-    _in_batches,
-    _translations,
+    aligned_pairs,
+    in_batches,
+    translations,
 )
 from nmt_keras.translation.unknown_words import UnknownWords
 
 
-class _Given(NamedTuple):
-    """Given translations, and what a model makes of them."""
-
+class _Forced(NamedTuple):
     source: Tokens
     target: Tokens
     found: LogLikelihood
 
 
 class ModelTranslator(Translator):
-    """Translates with a model, or an ensemble, and the texts of its two sides.
+    """Translates with a model, or an ensemble, and the tokenizers of its two sides.
 
-    What comes out depends on the sentence alone, never on its batch-mates: its ``limits``, and, where tokens are drawn,
-    each draw, which is a function of the sentence, the position and the seed.
+    A translation depends on its sentence only, never on batch-mates. So do the length limit and, in sampling, each
+    draw, which is a function of the sentence, the position and the seed.
+
+    Args:
+        source_tokenizer: Tokenizer of the source.
+        target_tokenizer: Tokenizer of the target.
+        model: A model or an ensemble.
+        search: How to search for translations.
+        unknown_words: Replacement of unknown words for ``search.replaces_unknown``; ``None`` copies the source word.
+        shortlist: Lexical table for ``search.shortlist``.
     """
 
     def __init__(
@@ -60,6 +66,7 @@ class ModelTranslator(Translator):
         source_tokenizer: Tokenizer,
         target_tokenizer: Tokenizer,
         model: Predictor,
+        *,
         search: SearchConfig,
         unknown_words: UnknownWords | None = None,
         shortlist: Shortlist | None = None,
@@ -70,83 +77,76 @@ class ModelTranslator(Translator):
                 f"SearchConfig.shortlist: expected 0, as the run has no lexical table, received {search.shortlist}. "
                 "Learn one with `nmt shortlist RUN`, or Run.learn_shortlist in Python."
             )
-        self.source_tokenizer, self.target_tokenizer, self.model, self.search = (
-            source_tokenizer,
-            target_tokenizer,
-            model,
-            search,
-        )
-        self.unknown_words, self.shortlist = unknown_words or UnknownWords({}), shortlist
+        self.source_tokenizer = source_tokenizer
+        self.target_tokenizer = target_tokenizer
+        self.model = model
+        self.search = search
+        self.unknown_words = unknown_words or UnknownWords({})
+        self.shortlist = shortlist
 
     def with_search(self, search: SearchConfig) -> ModelTranslator:
-        """A translator with the same weights and texts that searches otherwise."""
-        return type(self)(
-            self.source_tokenizer, self.target_tokenizer, self.model, search, self.unknown_words, self.shortlist
+        """Returns a translator with the same weights and tokenizers and another search."""
+        return ModelTranslator(
+            self.source_tokenizer,
+            self.target_tokenizer,
+            self.model,
+            search=search,
+            unknown_words=self.unknown_words,
+            shortlist=self.shortlist,
         )
 
     def limits(self, source_lengths: tf.Tensor) -> tf.Tensor:
-        """Tokens of a translation at the most, END included, [B] int32: 2 x source tokens + 10, within the search's.
+        """Returns the maximum length of each translation, [B] int32 tokens, END included.
 
-        A beginning that is given may be longer: see ``complete``.
+        This is 2 x source tokens + 10, within the search's limits. A given beginning may be longer; see ``complete``.
         """
         return tf.clip_by_value(2 * source_lengths + 10, self.search.min_tokens, self.search.max_tokens)
 
     def complete(self, sentences: Sequence[str], beginnings: Sequence[str], batch_size: int = 64) -> list[Translation]:
-        """The best translation of each sentence among those that begin with the tokens of its beginning.
+        """Returns the best translation of each sentence that begins with the tokens of its beginning.
 
-        A beginning is read as far as the model reads a translation; ``truncated`` tells of one that is longer, too.
-
-        Raises:
-            ValueError: there are more of the one than of the other.
+        A beginning is cut at the tokenizer's limit; ``truncated`` is ``True`` then, too.
         """
-        return _in_batches(
-            lambda text, beginning: _translations(self.decode_completed(text, beginning)),
-            [sentences, beginnings],
-            ["sentences", "beginnings"],
+        return in_batches(
+            lambda text, beginning: translations(self.decode_completed(text, beginning)),
+            {"sentences": sentences, "beginnings": beginnings},
             batch_size,
         )
 
     def align(self, sources: Sequence[str], targets: Sequence[str], batch_size: int = 64) -> list[AlignedPair]:
-        """What each token of a given translation looks at, END included.
-
-        Raises:
-            ValueError: there are more of the one than of the other.
-        """
-        return _in_batches(
-            lambda source, target: _aligned_pairs(self.decode_aligned(source, target)),
-            [sources, targets],
-            ["sources", "targets"],
+        """Returns the tokens of given translations with their alignments, END included."""
+        return in_batches(
+            lambda source, target: aligned_pairs(self.decode_aligned(source, target)),
+            {"sources": sources, "targets": targets},
             batch_size,
         )
 
     @tf.function(input_signature=[TEXT], autograph=False)
     def decode(self, text: tf.Tensor) -> Decoded:
-        """The best translations of a batch: text [B] string."""
+        """Returns the best translations of a batch, text [B] string."""
         source = _at_least_one_column(self.source_tokenizer.encode(text))
         return self._decoded(source, self._search(source, text))
 
     @tf.function(input_signature=[TEXT, tf.TensorSpec([None], tf.string, name="beginning")], autograph=False)
     def decode_completed(self, text: tf.Tensor, beginning: tf.Tensor) -> Decoded:
-        """The best translations of a batch, text [B] string, that begin with ``beginning`` [B] string."""
-        source, begun = (
-            _at_least_one_column(self.source_tokenizer.encode(text)),
-            self.target_tokenizer.encode(beginning),
-        )
+        """Returns the best translations of a batch, text [B] string, that begin with ``beginning`` [B] string."""
+        source = _at_least_one_column(self.source_tokenizer.encode(text))
+        begun = self.target_tokenizer.encode(beginning)
         prefix = tf.where(tf.equal(begun.ids, END), PAD, begun.ids)
         decoded = self._decoded(source, self._search(source, text, prefix=prefix))
         return decoded._replace(truncated=source.truncated | begun.truncated)
 
     @tf.function(input_signature=[TEXT], autograph=False)
     def decode_nbest(self, text: tf.Tensor) -> NBest:
-        """The n-best lists of a batch: text [B] string."""
+        """Returns the n-best lists of a batch, text [B] string."""
         source = _at_least_one_column(self.source_tokenizer.encode(text))
         found = self._search(source, text, n_best=self.search.n_best or self.search.beam_size)
         shape = tf.shape(found.ids)
         ids = tf.reshape(found.ids, [-1, shape[2]])  # [B * K, T]
         unknown = self._unknown(source, found)
-        translations = self.target_tokenizer.decode(ids, tf.reshape(found.lengths, [-1]), unknown)
+        texts = self.target_tokenizer.decode(ids, tf.reshape(found.lengths, [-1]), unknown)
         return NBest(
-            translations=tf.reshape(translations, shape[:2]),
+            translations=tf.reshape(texts, shape[:2]),
             scores=found.scores,
             log_probs=found.log_probs,
             lengths=found.lengths,
@@ -159,7 +159,7 @@ class ModelTranslator(Translator):
 
     @tf.function(input_signature=[SOURCE, TARGET], autograph=False)
     def decode_scored(self, source: tf.Tensor, target: tf.Tensor) -> Scored:
-        """The probabilities of given translations: source [B] string, target [B] string."""
+        """Returns the log-probabilities of given translations, source [B] string, target [B] string."""
         tokens, wanted, found = self._force(source, target)
         return Scored(
             log_prob=found.log_probs,
@@ -171,12 +171,12 @@ class ModelTranslator(Translator):
 
     @tf.function(input_signature=[SOURCE, TARGET], autograph=False)
     def decode_aligned(self, source: tf.Tensor, target: tf.Tensor) -> Aligned:
-        """The alignments of given translations: source [B] string, target [B] string."""
+        """Returns the alignments of given translations, source [B] string, target [B] string."""
         tokens, wanted, found = self._force(source, target)
         return Aligned(tokens.surface, tokens.lengths, wanted.surface, wanted.lengths, found.alignments)
 
-    def _force(self, source: tf.Tensor, target: tf.Tensor) -> _Given:
-        """What the model makes of given translations: source [B] string, target [B] string."""
+    def _force(self, source: tf.Tensor, target: tf.Tensor) -> _Forced:
+        """Runs the model over given translations, source [B] string, target [B] string."""
         with tf.control_dependencies([tf.debugging.assert_equal(tf.size(source), tf.size(target), UNEQUAL)]):
             source = tf.identity(source)
         tokens = _at_least_one_column(self.source_tokenizer.encode(source))
@@ -184,16 +184,17 @@ class ModelTranslator(Translator):
         memory = self.model.remember(tokens.ids)
         start = self.model.initial_state(memory)
         found = log_likelihood(self.model.step_function(), start, memory, wanted.ids, wanted.lengths)
-        return _Given(tokens, wanted, found)
+        return _Forced(tokens, wanted, found)
 
     def _unknown(self, source: Tokens, hypotheses: Hypotheses) -> tf.Tensor | None:
-        """What is written in place of each UNK of the hypotheses, [B * K, T] string; None writes its sign."""
+        """Returns the replacement of each UNK of the hypotheses, [B * K, T] string; ``None`` for no replacement."""
         if not self.search.replaces_unknown:
             return None
         words = self.unknown_words.replacements(source, hypotheses.alignments)
         return tf.reshape(words, [-1, tf.shape(words)[2]])
 
     def _decoded(self, source: Tokens, hypotheses: Hypotheses) -> Decoded:
+        """Returns the best hypotheses as texts."""
         best = Hypotheses(*(part[:, :1] for part in hypotheses))
         target, lengths = best.ids[:, 0], best.lengths[:, 0]
         unknown = self._unknown(source, best)
@@ -259,7 +260,7 @@ class ModelTranslator(Translator):
 
 
 def _at_least_one_column(tokens: Tokens) -> Tokens:
-    """``tokens`` [B, S]; an empty batch, which has no column, gets one, so that loops over S have a step to take."""
+    """Returns ``tokens`` [B, S] with S >= 1, because loops over S need a step. An empty batch has no column."""
     missing = [[0, 0], [0, tf.maximum(0, 1 - tf.shape(tokens.ids)[1])]]
     return tokens._replace(
         ids=tf.pad(tokens.ids, missing, constant_values=PAD),

@@ -12,21 +12,21 @@ class Translation(NamedTuple):
     """One translation of a sentence."""
 
     text: str
-    tokens: list[str]  # T target tokens as they are displayed; the last is END's "" unless the length limit came first
-    score: float  # what hypotheses are ranked by, higher is better: log_prob, normalised as the search says
+    tokens: list[str]  # T displayed target tokens; the last is END's "" unless the length limit was reached
+    score: float  # ranking score, higher is better: log_prob after length normalisation
     log_prob: float  # nats: log p(tokens | source), END included
-    alignment: np.ndarray  # [T, S] float32; row i says where target token i looked, and sums to 1
+    alignment: np.ndarray  # [T, S] float32 attention weights; each row sums to 1, to less with local-p attention
     source_tokens: list[str]  # S source tokens as the user wrote them; the last is END's ""
-    truncated: bool  # whether the source was longer than the model reads, so that its rest is not translated
+    truncated: bool  # True if the source was longer than the model reads; the rest is not translated
 
 
 class TranslationScore(NamedTuple):
-    """What the model says of a given translation."""
+    """The log-probability of a given translation."""
 
     log_prob: float  # nats: log p(tokens | source), END included
-    tokens: list[str]  # T target tokens as they are displayed; the last is END's ""
+    tokens: list[str]  # T displayed target tokens; the last is END's ""
     token_log_probs: list[float]  # T, nats; their sum is log_prob
-    truncated: bool  # whether source or target was longer than the model reads, so that its rest is not scored
+    truncated: bool  # True if source or target was longer than the model reads; the rest is not scored
 
 
 class Decoded(NamedTuple):
@@ -44,11 +44,11 @@ class Decoded(NamedTuple):
 
 
 class NBest(NamedTuple):
-    """A batch of n-best lists as tensors, best first; where fewer than K translations exist, the last have length 0."""
+    """A batch of n-best lists as tensors, best first. If fewer than K translations exist, the last have length 0."""
 
     translations: tf.Tensor  # [B, K] string
-    scores: tf.Tensor  # [B, K] float32; -infinity where there is none
-    log_probs: tf.Tensor  # [B, K] float32, nats; -infinity where there is none
+    scores: tf.Tensor  # [B, K] float32; -infinity for a missing translation
+    log_probs: tf.Tensor  # [B, K] float32, nats; -infinity for a missing translation
     lengths: tf.Tensor  # [B, K] int32 target tokens, END included
     tokens: tf.Tensor  # [B, K, T] string
     alignment: tf.Tensor  # [B, K, T, S] float32
@@ -68,7 +68,7 @@ class Aligned(NamedTuple):
 
 
 class Scored(NamedTuple):
-    """A batch of given translations with their probabilities, as tensors."""
+    """A batch of given translations with their log-probabilities, as tensors."""
 
     log_prob: tf.Tensor  # [B] float32, nats
     token_log_probs: tf.Tensor  # [B, T] float32, nats; 0 at padding
@@ -78,8 +78,8 @@ class Scored(NamedTuple):
 
 
 class AlignedPair(NamedTuple):
-    """A sentence pair with an alignment."""
+    """The tokens or words of a sentence pair, with an alignment."""
 
-    source: list[str]  # S source words
-    target: list[str]  # T target words
-    alignment: np.ndarray  # [T, S] float: row i says where target word i looked
+    source: list[str]  # S; the last is END's "" unless the sentence was cut
+    target: list[str]  # T; likewise
+    alignment: np.ndarray  # [T, S] float attention weights of each target token or word

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+import numpy as np
 import tensorflow as tf
 
-from nmt_keras.config import BATCHES_AT_ONCE
+from nmt_keras.config import BATCHES_AT_ONCE, require
 from nmt_keras.translation.records import Aligned, AlignedPair, Decoded, NBest, Scored, Translation, TranslationScore
 
 Answer = TypeVar("Answer")
+Batch = TypeVar("Batch", Aligned, Decoded, NBest, Scored)
 
 
-UNEQUAL = "source, target: expected as many sentences of the one as of the other."
+UNEQUAL = "source, target: expected the same number of sentences."
 
 TEXT = tf.TensorSpec([None], tf.string, name="text")
 
@@ -25,67 +27,59 @@ TARGET = tf.TensorSpec([None], tf.string, name="target")
 
 
 class Translator(tf.Module):
-    """Translates sentences. Subclasses work on tensors; the methods on lists are what people call.
+    """Base class of translators. Subclasses work on tensors; users call the methods on lists.
 
-    Those take any number of sentences and answer in the order given. Sentences of similar length are worked on
-    together, ``batch_size`` at a time, which changes speed and nothing else. They raise TypeError where a list of
-    strings is expected and something else comes, ValueError where ``batch_size`` is not positive.
+    These methods accept any number of sentences and return results in the same order. Sentences of similar length are
+    processed together, ``batch_size`` at a time, which affects speed only. They raise TypeError for anything but a list
+    of strings, and ValueError if ``batch_size`` is not positive or lists differ in length.
     """
 
     @abstractmethod
     def decode(self, text: tf.Tensor) -> Decoded:
-        """The best translations of a batch: text [B] string."""
+        """Returns the best translations of a batch, text [B] string."""
 
     @abstractmethod
     def decode_nbest(self, text: tf.Tensor) -> NBest:
-        """The n-best lists of a batch: text [B] string."""
+        """Returns the n-best lists of a batch, text [B] string."""
 
     @abstractmethod
     def decode_scored(self, source: tf.Tensor, target: tf.Tensor) -> Scored:
-        """The probabilities of given translations: source [B] string, target [B] string."""
+        """Returns the log-probabilities of given translations, source [B] string, target [B] string."""
 
     def translate(self, sentences: Sequence[str], batch_size: int = 64) -> list[Translation]:
-        """The best translation of each sentence; none is too long or too strange: see ``Translation.truncated``."""
-        return _in_batches(lambda text: _translations(self.decode(text)), [sentences], ["sentences"], batch_size)
+        """Returns the best translation of each sentence. Any string is accepted; see ``Translation.truncated``."""
+        return in_batches(lambda text: translations(self.decode(text)), {"sentences": sentences}, batch_size)
 
     def translate_nbest(self, sentences: Sequence[str], batch_size: int = 64) -> list[list[Translation]]:
-        """The best translations of each sentence, best first: ``SearchConfig.n_best`` of them if there are so many."""
-        return _in_batches(lambda text: _nbest_lists(self.decode_nbest(text)), [sentences], ["sentences"], batch_size)
+        """Returns up to ``SearchConfig.n_best`` translations of each sentence, best first."""
+        return in_batches(lambda text: _nbest_lists(self.decode_nbest(text)), {"sentences": sentences}, batch_size)
 
     def score(self, sources: Sequence[str], targets: Sequence[str], batch_size: int = 64) -> list[TranslationScore]:
-        """How probable each target is as the translation of its source.
-
-        Raises:
-            ValueError: there are more of the one than of the other.
-        """
-        return _in_batches(
+        """Returns the log-probability of each target as the translation of its source."""
+        return in_batches(
             lambda source, target: _scores(self.decode_scored(source, target)),
-            [sources, targets],
-            ["sources", "targets"],
+            {"sources": sources, "targets": targets},
             batch_size,
         )
 
 
-def _in_batches(
-    answer: Callable[..., list[Answer]], columns: Sequence[Sequence[str]], names: Sequence[str], batch_size: int
+def in_batches(
+    answer: Callable[..., list[Answer]], columns: Mapping[str, Sequence[str]], batch_size: int
 ) -> list[Answer]:
-    """What ``answer`` says of each row of ``columns`` (lists of sentences), which it is given as [B] string tensors."""
-    for name, column in zip(names, columns, strict=True):
+    """Calls ``answer`` with batches of rows of ``columns``, as [B] string tensors, and returns the results in order."""
+    for name, column in columns.items():
         is_list = isinstance(column, Sequence) and not isinstance(column, str | bytes)
-        if not is_list or not all(isinstance(s, str) for s in column):
+        if not is_list or not all(isinstance(sentence, str) for sentence in column):
             raise TypeError(f"{name}: expected a list of strings, received {column!r:.80}. Pass [sentence].")
-    if batch_size < 1:
-        raise ValueError(f"batch_size: expected at least 1, received {batch_size}.")
-    counts = [len(column) for column in columns]
-    if len(set(counts)) > 1:
-        raise ValueError(f"{', '.join(names)}: expected one of each for a pair, received {counts}. Pair them.")
-    # the longest first: what is worked on last, when some threads have nothing left to do, takes least
-    order = sorted(range(counts[0]), key=lambda i: [-len(column[i]) for column in columns])
+    require(batch_size >= 1, "batch_size", "at least 1", batch_size)
+    counts = [len(column) for column in columns.values()]
+    require(len(set(counts)) == 1, ", ".join(columns), "lists of the same length", counts)
+    # the longest first: the batches that run last, when some threads are idle, are the shortest
+    order = sorted(range(counts[0]), key=lambda i: [-len(column[i]) for column in columns.values()])
     batches = [order[begin : begin + batch_size] for begin in range(0, len(order), batch_size)]
 
     def answer_rows(rows: Sequence[int]) -> list[Answer]:
-        texts = [tf.constant([column[i].encode("utf-8", "replace") for i in rows]) for column in columns]
-        return answer(*texts)
+        return answer(*(tf.constant([c[i].encode("utf-8", "replace") for i in rows]) for c in columns.values()))
 
     pool = ThreadPoolExecutor(BATCHES_AT_ONCE)
     try:
@@ -96,39 +90,44 @@ def _in_batches(
     return [found[i] for i in range(len(order))]
 
 
-def _translations(decoded: Decoded) -> list[Translation]:
-    """The rows of a batch, without their padding."""
-    columns = Decoded(*(column.numpy() for column in decoded))
-    return [_translation(Decoded(*row)) for row in zip(*columns, strict=True)]
+def _rows(batch: Batch) -> list[Batch]:
+    """Returns the rows of a batch as records of arrays."""
+    columns = [column.numpy() for column in batch]
+    return [type(batch)(*row) for row in zip(*columns, strict=True)]
 
 
-def _translation(one: Decoded) -> Translation:
-    """One row of a batch, as arrays, without its padding."""
-    source, target = int(one.source_lengths), int(one.target_lengths)
+def _strings(tokens: np.ndarray) -> list[str]:
+    return [token.decode() for token in tokens]
+
+
+def translations(decoded: Decoded) -> list[Translation]:
+    """Returns the rows of a batch without padding."""
+    return [_translation(row) for row in _rows(decoded)]
+
+
+def _translation(row: Decoded) -> Translation:
     return Translation(
-        text=one.translation.decode(),
-        tokens=[token.decode() for token in one.target_tokens[:target]],
-        score=float(one.score),
-        log_prob=float(one.log_prob),
-        alignment=one.alignment[:target, :source],
-        source_tokens=[token.decode() for token in one.source_tokens[:source]],
-        truncated=bool(one.truncated),
+        text=row.translation.decode(),
+        tokens=_strings(row.target_tokens[: row.target_lengths]),
+        score=float(row.score),
+        log_prob=float(row.log_prob),
+        alignment=row.alignment[: row.target_lengths, : row.source_lengths],
+        source_tokens=_strings(row.source_tokens[: row.source_lengths]),
+        truncated=bool(row.truncated),
     )
 
 
 def _nbest_lists(nbest: NBest) -> list[list[Translation]]:
-    """The rows of a batch, without their padding and without the hypotheses that do not exist."""
-    columns = NBest(*(column.numpy() for column in nbest))
+    """Returns the rows of a batch without padding and missing hypotheses."""
     result = []
-    for row in zip(*columns, strict=True):
-        one = NBest(*row)
-        whole = (one.truncated, one.source_tokens, one.source_lengths)
+    for row in _rows(nbest):
+        source = (row.truncated, row.source_tokens, row.source_lengths)
         hypotheses = zip(
-            one.translations, one.scores, one.log_probs, one.tokens, one.lengths, one.alignment, strict=True
+            row.translations, row.scores, row.log_probs, row.tokens, row.lengths, row.alignment, strict=True
         )
         result.append(
             [
-                _translation(Decoded(text, score, log_prob, *whole, tokens, length, alignment))
+                _translation(Decoded(text, score, log_prob, *source, tokens, length, alignment))
                 for text, score, log_prob, tokens, length, alignment in hypotheses
                 if length > 0
             ]
@@ -137,31 +136,25 @@ def _nbest_lists(nbest: NBest) -> list[list[Translation]]:
 
 
 def _scores(scored: Scored) -> list[TranslationScore]:
-    """The rows of a batch, without their padding."""
-    columns = Scored(*(column.numpy() for column in scored))
+    """Returns the rows of a batch without padding."""
     return [
         TranslationScore(
-            log_prob=float(log_prob),
-            tokens=[token.decode() for token in tokens[:length]],
-            token_log_probs=token_log_probs[:length].tolist(),
-            truncated=bool(truncated),
+            log_prob=float(row.log_prob),
+            tokens=_strings(row.tokens[: row.lengths]),
+            token_log_probs=row.token_log_probs[: row.lengths].tolist(),
+            truncated=bool(row.truncated),
         )
-        for log_prob, token_log_probs, tokens, length, truncated in zip(*columns, strict=True)
+        for row in _rows(scored)
     ]
 
 
-def _aligned_pairs(aligned: Aligned) -> list[AlignedPair]:
-    """The rows of a batch, without their padding."""
-    columns = Aligned(*(column.numpy() for column in aligned))
-    result = []
-    for row in zip(*columns, strict=True):
-        one = Aligned(*row)
-        source, target = int(one.source_lengths), int(one.target_lengths)
-        result.append(
-            AlignedPair(
-                source=[token.decode() for token in one.source_tokens[:source]],
-                target=[token.decode() for token in one.target_tokens[:target]],
-                alignment=one.alignment[:target, :source],
-            )
+def aligned_pairs(aligned: Aligned) -> list[AlignedPair]:
+    """Returns the rows of a batch without padding."""
+    return [
+        AlignedPair(
+            source=_strings(row.source_tokens[: row.source_lengths]),
+            target=_strings(row.target_tokens[: row.target_lengths]),
+            alignment=row.alignment[: row.target_lengths, : row.source_lengths],
         )
-    return result
+        for row in _rows(aligned)
+    ]

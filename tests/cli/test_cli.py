@@ -347,7 +347,7 @@ def test_alignments_as_json_hold_the_words_their_links_and_their_weights(run_fol
         assert (row["source"], row["target"]) == pair
         assert (row["source_words"], row["target_words"]) == (aligned.source, aligned.target)
         assert [tuple(link) for link in row["links"]] == links(aligned)
-        assert np.array(row["weights"]) == pytest.approx(aligned.weights, abs=1e-3)
+        assert np.array(row["weights"]) == pytest.approx(aligned.alignment, abs=1e-3)
 
 
 def test_given_pairs_are_aligned_in_the_pharaoh_format(run_folder, pairs, tmp_path, capsys):

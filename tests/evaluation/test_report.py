@@ -1,4 +1,4 @@
-"""Figures that can be worked out by hand, and the file they are kept in."""
+"""Evaluation of a translator, and the file of scores."""
 
 import json
 
@@ -21,7 +21,7 @@ PAIRS = [
 
 
 class Phrasebook(Translator):
-    """Answers from a table, as a translator without a model."""
+    """A translator that looks its answers up."""
 
     def __init__(self, pairs):
         super().__init__(name="phrasebook")
@@ -31,20 +31,20 @@ class Phrasebook(Translator):
         return [Translation(self._answers[s], [], 0.0, 0.0, None, [], False) for s in sentences]
 
 
-def test_a_perfect_translator_scores_100():
+def test_translations_are_compared_with_their_references():
     found = evaluate(Phrasebook(PAIRS), PAIRS)
-    assert found.bleu == pytest.approx(100.0)
-    assert found.chrf == pytest.approx(100.0)
-    assert found.exact == 100.0
+    assert (found.bleu, found.chrf, found.exact) == pytest.approx((100.0, 100.0, 100.0))
     assert found.sentences == 4
     assert [translation.text for translation in found.translations] == [pair.target for pair in PAIRS]
+    three_right = [*PAIRS[:3], Pair(PAIRS[3].source, "I never saw her.")]
+    assert evaluate(Phrasebook(three_right), PAIRS).exact == 75.0
 
 
-def test_speed_is_that_of_a_search_which_is_traced_already(monkeypatch):
+def test_the_time_does_not_include_tracing(monkeypatch):
     clock = [0.0]
 
     class Traced(Phrasebook):
-        """Takes 100 seconds to trace, then one a call."""
+        """Takes 100 seconds to trace, then one second per call."""
 
         def translate(self, sentences, batch_size=64):
             clock[0] += 1.0 if clock[0] else 100.0
@@ -54,12 +54,7 @@ def test_speed_is_that_of_a_search_which_is_traced_already(monkeypatch):
     assert evaluate(Traced(PAIRS), PAIRS).seconds == 1.0
 
 
-def test_exact_counts_sentences():
-    three_right = [*PAIRS[:3], Pair(PAIRS[3].source, "I never saw her.")]
-    assert evaluate(Phrasebook(three_right), PAIRS).exact == 75.0
-
-
-def test_no_pairs_are_refused_by_name():
+def test_at_least_one_pair_is_required():
     with pytest.raises(ValueError, match=r"pairs.*none"):
         evaluate(Phrasebook(PAIRS), [])
 
@@ -78,32 +73,25 @@ def report():
     )
 
 
-def test_scores_json_holds_each_part_under_its_name(tmp_path, report):
+def test_each_part_has_its_scores_and_keeps_them_when_another_is_written(tmp_path, report):
     path = tmp_path / "scores.json"
-    write_score(path, "test", report, "greedy", 7)
-    assert json.loads(path.read_text()) == {
-        "test": {
-            "bleu": 12.35,
-            "chrf": 34.57,
-            "exact": 25.0,
-            "signature": "nrefs:1|case:mixed",
-            "chrf_signature": "nrefs:1|nc:6",
-            "search": "greedy",
-            "step": 7,
-            "sentences": 30,
-            "sentences_per_s": 7.5,
-        }
-    }
-
-
-def test_a_part_replaces_its_former_score_and_keeps_the_other_part(tmp_path, report):
-    path = tmp_path / "scores.json"
-    for part, bleu in (("valid", 10.0), ("test", 20.0), ("valid", 50.0)):
+    for part, bleu in (("valid", 10.0), ("test", 12.3456), ("valid", 50.0)):
         write_score(path, part, report._replace(bleu=bleu), "greedy", 7)
-    assert {part: score["bleu"] for part, score in read_scores(path).items()} == {"test": 20.0, "valid": 50.0}
+    test = {
+        "bleu": 12.35,
+        "chrf": 34.57,
+        "exact": 25.0,
+        "signature": "nrefs:1|case:mixed",
+        "chrf_signature": "nrefs:1|nc:6",
+        "search": "greedy",
+        "step": 7,
+        "sentences": 30,
+        "sentences_per_s": 7.5,
+    }
+    assert read_scores(path) == json.loads(path.read_text()) == {"valid": {**test, "bleu": 50.0}, "test": test}
 
 
-def test_unknown_words_are_a_share_of_the_tokens_written(report):
+def test_unknown_words_are_a_percentage_of_the_tokens(report):
     def translation(tokens):
         return Translation(" ".join(tokens), tokens, 0.0, 0.0, None, [], False)
 
@@ -119,23 +107,21 @@ def test_a_language_is_scored_by_its_own_tokenizer():
 
 
 class Diagonal(Phrasebook):
-    """Each target token looks at the source token of its own position."""
+    """Aligns each target token with the source token at its position."""
 
     def align(self, sources, targets, batch_size=64):
-        sides = [
-            ([*source.split(), ""], [*target.split(), ""]) for source, target in zip(sources, targets, strict=True)
-        ]
-        return [AlignedPair(source, target, np.eye(len(target), len(source))) for source, target in sides]
+        sides = ([[*sentence.split(), ""] for sentence in side] for side in (sources, targets))
+        return [AlignedPair(s, t, np.eye(len(t), len(s))) for s, t in zip(*sides, strict=True)]
 
 
-def test_the_alignment_error_is_that_of_the_references_words():
+def test_the_alignment_error_is_counted_in_the_words_of_the_reference():
     pairs = [Pair("la casa azul", "the blue house")]
     gold = [GoldLinks(sure=frozenset({(0, 0)}), possible=frozenset({(0, 0), (1, 1)}))]
     # found 0-0, 1-1, 2-2: one is sure, two are possible: 1 - (1 + 2) / (3 + 1)
     assert gold_error(Diagonal(pairs), pairs, gold).error_rate == pytest.approx(1 / 4)
 
 
-def test_damaged_scores_are_named(tmp_path):
+def test_a_missing_file_has_no_scores_and_a_damaged_one_is_refused(tmp_path):
     path = tmp_path / "scores.json"
     assert read_scores(path) == {}
     path.write_text('{"test": ')

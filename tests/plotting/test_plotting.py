@@ -1,4 +1,4 @@
-"""Heatmaps label every token in its own place and literally, whatever its characters; files are whole or absent."""
+"""Figures: labels are literal and in their places, curves have their points, equal figures give equal files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
-from matplotlib.ticker import FixedLocator
+from matplotlib.transforms import Bbox
 
 from nmt_keras.plotting import (
     Panel,
@@ -23,7 +23,6 @@ from nmt_keras.plotting import (
     score_intervals,
     training_curves,
 )
-from nmt_keras.plotting.style import COLOURS, MARKERS
 
 SOURCE = ["¿", "cuánto", "cuesta", "el", "piñón", "?", ""]  # S = 7
 TARGET = ["how", "much", "is", "it", "?"]  # T = 5
@@ -53,10 +52,8 @@ def one_by_one(source: str, title: str | None = None) -> Figure:
 def test_every_token_labels_the_centre_of_its_own_row_or_column():
     figure = alignment_heatmap(uniform(5, 7), SOURCE, TARGET)
     grid = figure.axes[0]
-    assert isinstance(grid.xaxis.get_major_locator(), FixedLocator)
-    assert isinstance(grid.yaxis.get_major_locator(), FixedLocator)
     figure.draw_without_rendering()
-    assert shown(source_labels(figure)) == ["¿", "cuánto", "cuesta", "el", "piñón", "?", "</s>"]
+    assert shown(source_labels(figure)) == [*SOURCE[:-1], "</s>"]
     assert shown(target_labels(figure)) == TARGET
     assert [label.get_position()[0] for label in source_labels(figure)] == [0, 1, 2, 3, 4, 5, 6]
     assert [label.get_position()[1] for label in target_labels(figure)] == [0, 1, 2, 3, 4]
@@ -78,17 +75,11 @@ def test_the_first_target_token_is_at_the_top_and_the_first_source_token_at_the_
     dark, yellow = [68, 1, 84], [253, 231, 36]  # the two ends of viridis
     assert colour_at(0, 6) == yellow
     assert colour_at(4, 6) == colour_at(0, 0) == dark
-    first_row, last_row = (grid.transData.transform((0, row))[1] for row in (0, 4))
-    assert first_row > last_row
     assert source_labels(figure)[0].get_window_extent().y0 > grid.get_window_extent().y1
 
 
 def test_the_colour_bar_goes_from_0_to_1_whatever_the_weights():
-    figure = alignment_heatmap(uniform(5, 7), SOURCE, TARGET)
-    bar = figure.axes[1]
-    assert bar.get_ylim() == (0.0, 1.0)
-    assert bar.get_ylabel() == "attention weight"
-    assert figure.axes[0].images[0].get_cmap().name == "viridis"
+    assert alignment_heatmap(uniform(5, 7), SOURCE, TARGET).axes[1].get_ylim() == (0.0, 1.0)
 
 
 def drawn(figure: Figure) -> np.ndarray:
@@ -101,34 +92,11 @@ def drawn(figure: Figure) -> np.ndarray:
     "token", ["$5$", "$x^2$", "a_b", "10%", r"\frac", r"$\alpha$", r"$\notacommand{$", "#", "~", "&amp;"]
 )
 def test_tokens_and_titles_are_drawn_literally(token):
-    figure = one_by_one(token, title=f"{token} costs $5 or $6")
+    figure = one_by_one(token, title=token)
     label, title = source_labels(figure)[0], figure.axes[0].title
     assert (label.get_text(), label.get_parse_math()) == (token, False)
-    assert (title.get_text(), title.get_parse_math()) == (f"{token} costs $5 or $6", False)
+    assert (title.get_text(), title.get_parse_math()) == (token, False)
     drawn(figure)
-
-
-def test_a_dollar_takes_its_room_in_the_picture():
-    figure = one_by_one("$x^2$", title="$x^2$")
-
-    def width(parse_math: bool) -> float:
-        page = Figure(dpi=figure.dpi)
-        text = page.text(0, 0, "$x^2$", fontsize=11, parse_math=parse_math)
-        return text.get_window_extent(FigureCanvasAgg(page).get_renderer()).width
-
-    assert figure.axes[0].title.get_window_extent().width == pytest.approx(width(parse_math=False))
-    assert width(parse_math=False) > 2 * width(parse_math=True)
-    label = source_labels(figure)[0].get_window_extent()
-    assert label.height == pytest.approx(width(parse_math=False), abs=1)  # rotated: its length stands upright
-
-
-def test_a_style_that_typesets_with_tex_leaves_tokens_and_titles_alone(monkeypatch):
-    monkeypatch.setitem(matplotlib.rcParams, "text.usetex", True)
-    # The colour bar's numbers follow the style; measuring them would need an installed TeX.
-    monkeypatch.setattr("nmt_keras.plotting.heatmaps._arrange", lambda *_: None)
-    figure = one_by_one("a_b", title="a_b")
-    assert not source_labels(figure)[0].get_usetex()
-    assert not figure.axes[0].title.get_usetex()
 
 
 @pytest.mark.parametrize(
@@ -147,10 +115,21 @@ def test_a_style_that_typesets_with_tex_leaves_tokens_and_titles_alone(monkeypat
         ("x" * 33, "x" * 31 + "…"),
     ],
 )
-def test_what_has_no_picture_gets_one(token, label):
+def test_tokens_that_cannot_be_seen_are_escaped(token, label):
     figure = one_by_one(token)
     assert shown(source_labels(figure)) == [label]
     drawn(figure)  # warnings are errors here: no glyph is missing
+
+
+def boxes_of(figure: Figure) -> list[Bbox]:
+    """What each axes of a figure occupies, labels included, all of it inside the canvas."""
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    figure.draw(renderer)
+    boxes = [axes.get_tightbbox(renderer) for axes in figure.axes]
+    everything = Bbox.union(boxes)
+    assert min(everything.p0) >= 0
+    assert (everything.p1 <= figure.bbox.p1).all()
+    return boxes
 
 
 @pytest.mark.parametrize("dpi", [72, 150])
@@ -162,25 +141,19 @@ def test_what_has_no_picture_gets_one(token, label):
         (SOURCE[:5], TARGET),
         (["W" * 200, "ÅÅÅ", "gjpq"], ["M" * 200, "ÅÅÅ", "gjpq"]),
         (["a"], ["b"]),
+        (["y"] * 300, ["x", "z"]),
     ],
-    ids=["forty", "eighty", "five", "long", "one"],
+    ids=["forty", "eighty", "five", "long", "one", "three hundred"],
 )
-def test_labels_neither_overlap_nor_leave_the_canvas(source, target, dpi):
+def test_labels_neither_overlap_nor_leave_the_canvas_and_stay_legible(source, target, dpi):
     figure = alignment_heatmap(uniform(len(target), len(source)), source, target, title="Título: " + "palabras " * 20)
     figure.set_dpi(dpi)
-    renderer = FigureCanvasAgg(figure).get_renderer()
-    figure.draw_without_rendering()
-    for labels in (source_labels(figure), target_labels(figure)):
+    boxes_of(figure)
+    for labels, tokens in ((source_labels(figure), source), (target_labels(figure), target)):
         boxes = [label.get_window_extent() for label in labels]
+        assert len(boxes) == len(tokens)
         assert not any(box.overlaps(following) for box, following in pairwise(boxes))
-    assert len(source_labels(figure)) == len(source)
-    assert len(target_labels(figure)) == len(target)
-    everything = figure.get_tightbbox(renderer)
-    width, height = figure.get_size_inches()
-    assert everything.x0 >= 0
-    assert everything.y0 >= 0
-    assert everything.x1 <= width
-    assert everything.y1 <= height
+        assert 7.5 <= labels[0].get_fontsize() <= 11.0
     title = figure.axes[0].title.get_window_extent()
     assert all(title.y0 > label.get_window_extent().y1 for label in source_labels(figure))
 
@@ -188,34 +161,24 @@ def test_labels_neither_overlap_nor_leave_the_canvas(source, target, dpi):
 @pytest.mark.parametrize(("target_length", "source_length"), [(1, 1), (2, 37), (37, 2)])
 def test_a_short_sentence_leaves_room_for_the_colour_bar_and_its_numbers(target_length, source_length):
     figure = alignment_heatmap(uniform(target_length, source_length), ["a"] * source_length, ["b"] * target_length)
+    boxes_of(figure)
     grid, bar = (axes.get_window_extent() for axes in figure.axes)
-    assert min(grid.width, grid.height) == pytest.approx(1.5 * figure.dpi)
-    assert bar.y1 == pytest.approx(grid.y1)
-    assert 1.5 * figure.dpi - 0.5 < bar.height < grid.height + 0.5
+    assert min(grid.width, grid.height) == pytest.approx(1.5 * figure.dpi, rel=0.01)
+    assert (bar.y0, bar.y1) == pytest.approx((grid.y0, grid.y1))
     numbers = [number.get_window_extent() for number in figure.axes[1].get_yticklabels()]
     assert not any(number.overlaps(following) for number, following in pairwise(numbers))
 
 
-@pytest.mark.parametrize("tokens", [1, 5, 40, 80, 300])
-def test_fonts_stay_legible_at_every_length(tokens):
-    figure = alignment_heatmap(uniform(2, tokens), ["y"] * tokens, ["x", "z"])
-    assert 7.5 <= source_labels(figure)[0].get_fontsize() <= 11.0
-
-
-def test_missing_characters_give_one_warning_that_names_them(caplog):
-    with pytest.warns(UserWarning, match="Neither DejaVu Sans nor") as caught:
+def test_missing_characters_give_one_warning_that_names_them():
+    with pytest.warns(UserWarning, match="U\\+3FFFE.*U\\+E0041.*Noto Sans CJK") as caught:
         figure = alignment_heatmap(uniform(2, 3), ["\U000e0041", "\U0003fffe", "ok"], ["a", "b\U0003fffe"])
     assert len(caught) == 1
-    message = str(caught[0].message)
-    assert "U+E0041" in message
-    assert "U+3FFFE" in message
-    assert "Noto Sans CJK" in message
-    assert "addfont" in message
-    assert caught[0].filename == __file__
     assert shown(source_labels(figure)) == ["\ufffd", "\ufffd", "ok"]
     assert shown(target_labels(figure)) == ["a", "b\ufffd"]
-    drawn(figure)  # warnings are errors here: none is left for the drawing
-    assert not caplog.records
+    with pytest.warns(UserWarning, match="U\\+E0041"):
+        compared = compare_training({"run \U000e0041": LOG})
+    assert compared.axes[0].get_legend().get_texts()[0].get_text() == "run \ufffd"
+    drawn(figure)  # warnings are errors: drawing gives none
 
 
 ALEF_BET = "\N{HEBREW LETTER ALEF}\N{HEBREW LETTER BET}"
@@ -223,24 +186,17 @@ BEH = "\N{ARABIC LETTER BEH}"
 
 
 @pytest.mark.parametrize("written", [ALEF_BET, BEH, f"Tom {BEH}"])
-def test_a_matplotlib_that_mirrors_what_is_written_from_right_to_left_is_told_of_once(written, monkeypatch):
+def test_text_from_right_to_left_gives_a_warning_below_matplotlib_3_11(written, monkeypatch):
     monkeypatch.setattr(matplotlib, "__version_info__", (3, 10, 9, "final", 0))
-    monkeypatch.setattr(matplotlib, "__version__", "3.10.9")
-    with pytest.warns(UserWarning, match=r"matplotlib 3\.10\.9 draws .* right to left.*matplotlib>=3\.11") as caught:
-        alignment_heatmap(uniform(2, 3), [written, written, "ok"], ["a", "b"])
-    assert [warning.filename for warning in caught] == [__file__]
-    with pytest.warns(UserWarning, match="right to left") as caught:
-        compare_training({written: LOG})
-    assert [warning.filename for warning in caught] == [__file__]
-    alignment_heatmap(uniform(1, 3), ["¿Cómo?", "1", "-"], ["a"])  # warnings are errors here
-
-
-def test_a_matplotlib_that_orders_letters_as_their_script_does_is_not_told_of(monkeypatch):
+    for draw in (lambda: one_by_one(written), lambda: compare_training({written: LOG})):
+        with pytest.warns(UserWarning, match=r"right to left.*matplotlib>=3\.11"):
+            draw()
+    one_by_one("¿Cómo? 1 -")  # warnings are errors
     monkeypatch.setattr(matplotlib, "__version_info__", (3, 11, 0, "final", 0))
-    alignment_heatmap(uniform(1, 2), [ALEF_BET, BEH], ["a"])
+    one_by_one(written)
 
 
-def test_characters_are_taken_from_another_installed_font_when_the_first_lacks_them():
+def test_characters_that_the_first_font_lacks_are_drawn_in_another_installed_font():
     bold_script_a = "\U0001d4d0"  # not in DejaVu Sans; in a mathematical font that matplotlib brings along
     figure = one_by_one(bold_script_a, title=bold_script_a)
     assert shown(source_labels(figure)) == [bold_script_a]
@@ -259,7 +215,7 @@ def test_characters_are_taken_from_another_installed_font_when_the_first_lacks_t
         (2.0 * np.eye(5, 7), r"alignment.* 2'"),
     ],
 )
-def test_weights_that_are_no_alignment_of_these_tokens_are_refused(alignment, message):
+def test_wrong_weights_are_refused(alignment, message):
     with pytest.raises(ValueError, match=message):
         alignment_heatmap(alignment, SOURCE, TARGET)
 
@@ -273,9 +229,9 @@ def test_weights_that_are_no_alignment_of_these_tokens_are_refused(alignment, me
         (["a"] * 301, r"source_tokens.*received 301"),
     ],
 )
-def test_what_is_no_sentence_of_tokens_is_refused(tokens, message):
+def test_wrong_tokens_are_refused(tokens, message):
     with pytest.raises(ValueError, match=message):
-        alignment_heatmap(uniform(1, len(tokens)) if tokens else np.zeros((1, 0)), tokens, ["x"])
+        alignment_heatmap(np.zeros((1, len(tokens))), tokens, ["x"])
 
 
 LOG = [
@@ -304,7 +260,7 @@ def test_a_panel_without_values_is_not_drawn():
     assert [axes.get_ylabel() for axes in training_curves([{"step": 5, "valid_bleu": 1.0}]).axes] == ["BLEU"]
 
 
-def test_points_that_no_line_joins_are_seen_by_their_markers():
+def test_single_points_and_validations_have_markers():
     training, validation = training_curves(LOG).axes[0].get_lines()
     assert (training.get_marker(), validation.get_marker()) == ("None", "o")
     assert training_curves(LOG[:1]).axes[0].get_lines()[0].get_marker() == "o"
@@ -321,46 +277,37 @@ def test_a_row_without_its_step_is_named():
         training_curves([{"step": 1, "loss": 3.0}, {"loss": 2.0}])
 
 
-def test_sentences_stand_beside_each_other_without_touching_and_share_one_scale():
+def test_sentences_of_a_grid_do_not_touch_and_share_one_scale():
     panels = [
         Panel(uniform(5, 7), SOURCE, TARGET, "first"),
         Panel(uniform(3, 2), ["extraordinariamente", ""], ["a", "b", "c"], "second"),
         Panel(uniform(1, 4), ["w", "x", "y", "z"], ["internationalisation"], None),
     ]
     figure = alignment_grid(panels)
-    drawn(figure)
+    boxes = boxes_of(figure)
+    assert not any(box.overlaps(other) for number, box in enumerate(boxes) for other in boxes[number + 1 :])
     *grids, bar = figure.axes
     assert [grid.get_title() for grid in grids] == ["first", "second", ""]
     assert bar.get_ylim() == (0.0, 1.0)
-    boxes = [axes.get_tightbbox(FigureCanvasAgg(figure).get_renderer()) for axes in figure.axes]
-    for number, box in enumerate(boxes):
-        assert not any(box.overlaps(other) for other in boxes[number + 1 :])
-        assert box.x0 >= 0
-        assert box.y0 >= 0
-    width, height = figure.get_size_inches() * figure.dpi
-    assert max(box.x1 for box in boxes) <= width
-    assert max(box.y1 for box in boxes) <= height
     first, second, third = (grid.get_window_extent() for grid in grids)
     assert second.x0 > first.x1  # two in a row
     assert third.y1 < min(first.y0, second.y0)
 
 
 def test_a_grid_has_as_many_columns_as_asked_for():
-    figure = alignment_grid([Panel(uniform(1, 1), ["a"], ["b"])] * 3, columns=3)
-    tops = {round(grid.get_window_extent().y1) for grid in figure.axes[:-1]}
-    assert len(tops) == 1
-    with pytest.raises(ValueError, match=r"columns.*0"):
-        alignment_grid([Panel(uniform(1, 1), ["a"], ["b"])], columns=0)
-    with pytest.raises(ValueError, match="panels"):
-        alignment_grid([])
+    panel = Panel(uniform(1, 1), ["a"], ["b"])
+    figure = alignment_grid([panel] * 3, columns=3)
+    assert len({round(grid.get_window_extent().y1) for grid in figure.axes[:-1]}) == 1
+    for panels, columns, name in (([panel], 0, "columns.*0"), ([], None, "panels")):
+        with pytest.raises(ValueError, match=name):
+            alignment_grid(panels, columns=columns)
 
 
-def test_runs_are_told_apart_by_colour_and_marker_until_every_pair_was_used():
-    count = len(COLOURS) * len(MARKERS)
-    found = compare_training({f"run {number}": LOG for number in range(count)}).axes[0].get_lines()
-    assert len({(line.get_color(), line.get_marker()) for line in found}) == count
-    for look in (Line2D.get_color, Line2D.get_marker):  # each alone tells the first runs apart
-        assert len(set(map(look, found[: len(COLOURS)]))) == len(COLOURS)
+def test_runs_differ_in_colour_and_marker():
+    lines = compare_training({f"run {number}": LOG for number in range(42)}).axes[0].get_lines()
+    assert len({(line.get_color(), line.get_marker()) for line in lines}) == 42
+    for look in (Line2D.get_color, Line2D.get_marker):  # each alone suffices for the first runs
+        assert len(set(map(look, lines[:6]))) == 6
 
 
 def test_runs_are_compared_by_validation_loss_and_bleu():
@@ -374,14 +321,7 @@ def test_runs_are_compared_by_validation_loss_and_bleu():
         compare_training({"x": LOG[:3]})
 
 
-def test_a_name_that_no_font_can_write_is_warned_of():
-    with pytest.warns(UserWarning, match="Neither DejaVu Sans nor") as caught:
-        figure = compare_training({"run \U000e0041": LOG})
-    assert caught[0].filename == __file__
-    assert figure.axes[0].get_legend().get_texts()[0].get_text() == "run \ufffd"
-
-
-def test_bleu_by_length_has_a_line_and_a_band_for_every_system():
+def test_bleu_by_length_has_a_line_and_a_band_for_each_system():
     scores = {"a": [(50, 45, 55), (30, 20, 40)], "b_1": [(40, 35, 45), (10, 5, 15)]}
     figure = bleu_by_length(["1-5", "6-10"], [1200, 30], scores)
     drawn(figure)
@@ -391,11 +331,11 @@ def test_bleu_by_length_has_a_line_and_a_band_for_every_system():
     assert {tuple(point) for point in band.tolist()} >= {(0, 45), (0, 55), (1, 20), (1, 40)}
     assert [label.get_text() for label in axes.get_xticklabels()] == ["1-5\n1,200", "6-10\n30"]
     assert axes.get_ylim()[0] == 0
-    with pytest.raises(ValueError, match=r"systems\['a'\].*2.*1"):
+    with pytest.raises(ValueError, match=r"a: .*2.*1"):
         bleu_by_length(["1-5", "6-10"], [1, 2], {"a": [(1, 1, 1)]})
 
 
-def test_scores_stand_side_by_side_with_their_intervals():
+def test_scores_are_drawn_side_by_side_with_their_intervals():
     systems = {"a": (50, 45, 55), "b": (40, 35, 45)}
     figure = score_intervals({"BLEU": systems, "chrF": systems})
     drawn(figure)
@@ -425,21 +365,6 @@ def test_a_png_has_150_dots_per_inch(tmp_path):
     save_figure(figure, tmp_path / "a.png")
     header = (tmp_path / "a.png").read_bytes()[16:24]
     assert (int.from_bytes(header[:4]), int.from_bytes(header[4:])) == (300, 150)
-
-
-def test_a_failed_drawing_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
-    path = tmp_path / "a.png"
-    path.write_bytes(b"old")
-
-    def fill_the_disk(file, **_):
-        file.write_bytes(b"half")
-        raise OSError("No space left on device")
-
-    figure = Figure()
-    monkeypatch.setattr(figure, "savefig", fill_the_disk)
-    with pytest.raises(OSError, match="No space left"):
-        save_figure(figure, path)
-    assert [(file.name, file.read_bytes()) for file in tmp_path.iterdir()] == [("a.png", b"old")]
 
 
 @pytest.mark.parametrize("name", ["a.pdf", "a", ".png"])

@@ -123,7 +123,7 @@ def narrowing(translator):
         translator.source_tokenizer,
         translator.target_tokenizer,
         translator.model,
-        replace(translator.search, shortlist=3),
+        search=replace(translator.search, shortlist=3),
         shortlist=Shortlist(LexicalTable(by_source, np.arange(9, dtype=np.int32)), sizes[1]),
     )
 
@@ -181,7 +181,7 @@ def test_a_shortlist_of_all_words_changes_nothing(translator):
     assert whole.narrows
     search = replace(translator.search, beam_size=3, n_best=3)
     texts = translator.source_tokenizer, translator.target_tokenizer
-    found = ModelTranslator(*texts, translator.model, replace(search, shortlist=100), shortlist=whole)
+    found = ModelTranslator(*texts, translator.model, search=replace(search, shortlist=100), shortlist=whole)
     for few, all_of_them in zip(
         found.translate_nbest(SENTENCES), translator.with_search(search).translate_nbest(SENTENCES), strict=True
     ):
@@ -198,7 +198,7 @@ def test_an_ensemble_averages_probabilities_over_the_shortlist(narrowing, precis
         randomise(model, seed)
     texts = narrowing.source_tokenizer, narrowing.target_tokenizer
     search = replace(narrowing.search, precision=precision)
-    ensemble = ModelTranslator(*texts, Ensemble(models), search, shortlist=narrowing.shortlist)
+    ensemble = ModelTranslator(*texts, Ensemble(models), search=search, shortlist=narrowing.shortlist)
     for sentence, found in zip(SENTENCES, ensemble.translate(SENTENCES), strict=True):
         own, ids = own_words(narrowing, sentence, 3), ids_of(narrowing, found)
         source = narrowing.source_tokenizer.encode(tf.constant([sentence])).ids

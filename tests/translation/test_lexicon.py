@@ -7,15 +7,13 @@ from nmt_keras.translation.records import AlignedPair
 from nmt_keras.translation.unknown_words import learn_lexicon, load_lexicon, save_lexicon
 
 
-def aligned(source, target, looked):
-    """A pair whose target words looked at the given source positions, most of all."""
-    alignment = np.full([len(target.split()), len(source.split())], 0.1)
-    for row, column in enumerate(looked):
-        alignment[row, column] = 0.9
-    return AlignedPair(source.split(), target.split(), alignment)
+def aligned(source, target, best):
+    """A pair whose target words have their largest weights at the given source positions."""
+    source, target = source.split(" "), target.split(" ")
+    return AlignedPair(source, target, 0.1 + 0.8 * np.eye(len(source))[best])
 
 
-def test_a_word_is_written_as_what_looked_at_it_most_often():
+def test_a_word_is_translated_by_the_word_that_was_aligned_with_it_most_often():
     pairs = [
         aligned("la casa", "the house", [0, 1]),
         aligned("casa roja", "red house", [1, 0]),
@@ -32,18 +30,17 @@ def test_a_word_without_a_usual_translation_has_none():
     assert learn_lexicon(pairs, min_share=0.25) == {"se": "a"}
 
 
-def test_the_ends_of_sentences_are_no_words():
-    pair = AlignedPair(["casa", ""], ["house", ""], np.array([[0.2, 0.8], [0.9, 0.1]]))
-    assert learn_lexicon([pair] * 2) == {}
+def test_the_ends_of_sentences_are_not_words():
+    assert learn_lexicon([aligned("casa ", "house ", [1, 0])] * 2) == {}
 
 
 def test_an_alignment_of_other_words_is_refused():
     pair = AlignedPair(["casa"], ["house"], np.ones([2, 1]))
-    with pytest.raises(ValueError, match=r"pairs: .*\(2, 1\)"):
+    with pytest.raises(ValueError, match=r"pairs\[0\].*\(2, 1\)"):
         learn_lexicon([pair])
 
 
-def test_a_lexicon_comes_back_from_its_file(tmp_path):
+def test_a_lexicon_is_loaded_as_it_was_saved(tmp_path):
     lexicon = {"niño": "child", "¿": "?", "casa": "house"}
     save_lexicon(lexicon, tmp_path / "lexicon.tsv")
     assert load_lexicon(tmp_path / "lexicon.tsv") == lexicon
