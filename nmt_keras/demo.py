@@ -21,7 +21,7 @@ from nmt_keras.corpus.sample import SAMPLE_NAME
 from nmt_keras.export import serving_search
 from nmt_keras.plotting import alignment_heatmap, save_figure
 from nmt_keras.runs import Run
-from nmt_keras.runs.exporting import Languages
+from nmt_keras.runs.run import Languages
 from nmt_keras.translation.model_translator import ModelTranslator
 from nmt_keras.translation.word_alignment import align_words
 

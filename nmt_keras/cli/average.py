@@ -1,4 +1,4 @@
-"""``nmt average``: a run whose model is the mean of another's last checkpoints."""
+"""``nmt average``: a run whose weights are the mean of another run's last checkpoints."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from nmt_keras.cli.console import Console
 
 @dataclass(frozen=True)
 class Average(Command):
-    """Average a run's last checkpoints into a run of its own, and print its directory.
+    """Average a run's last checkpoints into a new run, and print its directory.
 
-    Evaluate, export and translate with it like any other run. `nmt train --train.max-to-keep N` keeps more checkpoints.
+    The new run is evaluated, exported and used like any other. `nmt train --train.max-to-keep N` keeps N checkpoints.
     """
 
     run: Annotated[Path, tyro.conf.Positional]
     """The run directory."""
     checkpoints: int = 2
-    """How many; the run's TrainConfig.max_to_keep says how many there are."""
+    """Number of checkpoints; at most --train.max-to-keep of the run."""
     to: Path | None = None
     """The new run directory; RUN-averaged by default."""
 

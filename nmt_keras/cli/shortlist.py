@@ -11,6 +11,8 @@ import tyro
 
 from nmt_keras.cli.command import Command
 from nmt_keras.cli.console import Console
+from nmt_keras.config import require
+from nmt_keras.files import read_json
 from nmt_keras.runs.directory import CORPUS, SHORTLIST, read_recipe
 from nmt_keras.runs.origin import read_origin
 
@@ -31,22 +33,12 @@ class Shortlist(Command):
 
     def __call__(self, console: Console) -> None:
         """Prints the file."""
-        from nmt_keras.runs import Run
-
-        run = Run(self.run)
-        corpus = self._corpus(console)
-        console.say(f"learning from {len(corpus):,} pairs which target tokens belong to which source tokens")
-        run.learn_shortlist(corpus)
-        print(self.run / SHORTLIST)
-
-    def _corpus(self, console: Console) -> Sequence[Pair] | PreparedCorpus:
-        """Returns the run's training pairs, or its prepared corpus."""
         from nmt_keras.corpus import part_sha256
         from nmt_keras.corpus.loading import load_corpus
         from nmt_keras.corpus.shards import PreparedCorpus
-        from nmt_keras.files import read_json
+        from nmt_keras.runs import Run
 
-        options = read_origin(self.run)
+        run, options = Run(self.run), read_origin(self.run)
         corpus: Sequence[Pair] | PreparedCorpus
         if options.prepared is not None:
             corpus = PreparedCorpus(options.prepared)
@@ -55,9 +47,7 @@ class Shortlist(Command):
             corpus = load_corpus(options, read_recipe(self.run).corpus, Path("data"), console.say).train
             found = part_sha256(corpus, key_side=options.key_side)
         wanted = read_json(self.run / CORPUS)["sha256"]["train"]
-        if found != wanted:
-            raise ValueError(
-                f"{self.run}: expected the training pairs with sha256 {wanted}, received {found}. Restore the corpus, "
-                "or pass the pairs to Run.learn_shortlist in Python."
-            )
-        return corpus
+        require(found == wanted, str(self.run), f"the training pairs with sha256 {wanted} (restore the corpus)", found)
+        console.say(f"learning the lexical table from {len(corpus):,} pairs")
+        run.learn_shortlist(corpus)
+        print(self.run / SHORTLIST)

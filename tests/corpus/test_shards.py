@@ -30,6 +30,7 @@ from nmt_keras.corpus.shards import (
     write_shard,
 )
 from nmt_keras.runs import Run
+from nmt_keras.runs.training_data import PreparedSplit
 from nmt_keras.text import fit_tokenizer, load_tokenizer
 
 COLUMNS = {"source_column": 0, "target_column": 1}
@@ -470,7 +471,7 @@ def test_a_run_trains_on_a_prepared_corpus_and_goes_on(corpus, pairs, tmp_path):
     reports = []
 
     def train(show):
-        Run(tmp_path / "run", recipe).train_prepared(corpus, "sample", pairs[:10], reports.append, show)
+        Run(tmp_path / "run", recipe).train(PreparedSplit("sample", corpus, pairs[:10]), reports.append, show)
 
     def stop(step, *_):
         if step == 3:
@@ -502,7 +503,7 @@ def test_some_pairs_are_those_of_whole_shards_evenly_from_all(corpus):
 def test_a_recipe_that_the_corpus_was_not_prepared_for_is_refused(corpus, pairs, tmp_path):
     other = replace(TINY_RECIPE, source=replace(TINY_TEXT, lowercase=True))
     with pytest.raises(ValueError, match=r"source: expected the recipe's TokenizerConfig.*lowercase=True"):
-        Run(tmp_path, other).train_prepared(corpus, "sample", pairs[:10], print, print)
+        Run(tmp_path, other).train(PreparedSplit("sample", corpus, pairs[:10]), print, print)
     short = replace(TINY_RECIPE, train=replace(TINY_RECIPE.train, max_tokens=4))
     with pytest.raises(ValueError, match=r"TrainConfig\.max_tokens: expected at least \d+, the longest side"):
-        Run(tmp_path, short).train_prepared(corpus, "sample", pairs[:10], print, print)
+        Run(tmp_path, short).train(PreparedSplit("sample", corpus, pairs[:10]), print, print)

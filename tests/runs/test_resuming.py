@@ -26,6 +26,7 @@ from nmt_keras.corpus.batches import Batches, Position
 from nmt_keras.corpus.preparing import prepare
 from nmt_keras.runs import Run
 from nmt_keras.runs.directory import identity
+from nmt_keras.runs.training_data import PreparedSplit
 from nmt_keras.training import Interrupted, Updater, is_finished, load_weights, newest, train
 from nmt_keras.training.checkpoints import Checkpoints, Progress
 
@@ -196,7 +197,7 @@ def test_a_run_whose_batches_are_made_as_it_goes_ends_with_the_weights_of_one_th
         if drawing:
             run.train(corpus, lambda _: None, show)
         else:
-            run.train_prepared(prepared, "sample", corpus.valid, lambda _: None, show)
+            run.train(PreparedSplit("sample", prepared, corpus.valid), lambda _: None, show)
 
     def stop(step, *_):
         if step == 7:  # 5 batches an epoch; the checkpoint is of step 6

@@ -122,9 +122,7 @@ def test_replacing_needs_an_attention_that_looks_somewhere():
 
 def test_a_run_learns_its_lexicon_and_replaces_with_it(run_folder, pairs, tmp_path, monkeypatch):
     run = shutil.copytree(run_folder, tmp_path / "run")
-    monkeypatch.setattr(
-        "nmt_keras.runs.lexical.learn_lexicon", partial(learn_lexicon, min_share=0.0)
-    )  # of random weights
+    monkeypatch.setattr("nmt_keras.runs.run.learn_lexicon", partial(learn_lexicon, min_share=0.0))  # of random weights
     entries = Run(run).learn_lexicon(pairs)
     lexicon = load_lexicon(run / "lexicon.tsv")
     assert entries == len(lexicon) > 0
