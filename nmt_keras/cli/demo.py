@@ -36,19 +36,20 @@ class Demo(Command):
         """Runs the demo."""
         from nmt_keras.corpus import CorpusUnavailable
         from nmt_keras.corpus.loading import load_corpus, sample_corpus
-        from nmt_keras.demo import Announcer, demonstrate
+        from nmt_keras.demo import announce_steps, demonstrate
 
-        announcer, data = Announcer(console.say), self.data
+        steps, data = announce_steps(console.say), self.data
         recipe = find_recipe(self.recipe) if self.recipe else SPANISH_ENGLISH
-        announcer.next_step()
+        next(steps)
         try:
             corpus = load_corpus(data, recipe.corpus, Path("data"), console.say)
         except CorpusUnavailable as unavailable:
             console.say(f"{unavailable}\n{FALLING_BACK}")
             data = replace(data, corpus=(SAMPLE_NAME,), valid=(), test=())
             corpus = sample_corpus(recipe.corpus)
-        announcer.next_step()
+        next(steps)
         if self.recipe is None and corpus.name == SAMPLE_NAME:
             recipe = SAMPLE
         train = Train(self.recipe, data=data, minutes=self.minutes, settings=recipe)
-        demonstrate(corpus, data.languages, train.train(console, train.chosen(), corpus), announcer)
+        folder = train.train(console, train.chosen(), corpus)
+        demonstrate(corpus, data.languages, folder, console.say, steps)
