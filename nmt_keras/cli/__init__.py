@@ -1,6 +1,6 @@
 """The command line: ``nmt`` and ``python -m nmt_keras``. Only commands that compute import TensorFlow.
 
-There is one module per command, and
+Each module holds one command or a few similar ones (``pairs``, ``runs``), except
 
     command   base classes of the commands
     console   messages and progress for the user
@@ -26,6 +26,7 @@ import re
 import signal
 import sys
 import textwrap
+import traceback
 import warnings
 from collections.abc import Sequence
 from typing import Annotated, Any, NoReturn
@@ -34,22 +35,19 @@ import tyro
 from nmt_keras_serve.usage import USAGE_ERROR, one_line_errors
 
 import nmt_keras
-from nmt_keras.cli.align import Align
-from nmt_keras.cli.average import Average
 from nmt_keras.cli.command import SETTINGS, Command
 from nmt_keras.cli.completion import Completion
 from nmt_keras.cli.console import Console
 from nmt_keras.cli.demo import Demo
 from nmt_keras.cli.evaluate import Evaluate
-from nmt_keras.cli.export import Export
 from nmt_keras.cli.memory import keep_memory
+from nmt_keras.cli.pairs import Align, Score
 from nmt_keras.cli.plot import Plot
 from nmt_keras.cli.prepare import Prepare
 from nmt_keras.cli.quiet import import_tensorflow
 from nmt_keras.cli.recipes import Recipes
-from nmt_keras.cli.score import Score
+from nmt_keras.cli.runs import Average, Export, Shortlist
 from nmt_keras.cli.serve import Serve
-from nmt_keras.cli.shortlist import Shortlist
 from nmt_keras.cli.train import Train, recipe_name
 from nmt_keras.cli.translate import Translate
 from nmt_keras.config import require_choice
@@ -150,19 +148,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         try:
             _run(sys.argv[1:] if arguments is None else list(arguments), restarts=arguments is None)
         finally:
-            _flush()
-    except BrokenPipeError:
-        _discard_output()
-        raise SystemExit(128 + signal.SIGPIPE) from None
-
-
-def _flush() -> None:
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        raise
-    except OSError as error:  # the disk is full
-        _discard_output()
+            sys.stdout.flush()
+    except OSError as error:  # standard output cannot be written; ``_run`` handles all other errors
+        # discard the rest, which the interpreter would try to write once more
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            raise SystemExit(128 + signal.SIGPIPE) from None
         _fail(1, error)
 
 
@@ -193,14 +184,11 @@ def _run(arguments: Sequence[str], restarts: bool) -> None:
         expected: tuple[type[Exception], ...] = (OSError, ValueError, FloatingPointError, MemoryError)
         if (tensorflow := sys.modules.get("tensorflow")) is not None:
             expected += (tensorflow.errors.OpError,)
-        if not isinstance(error, expected) or (debug and code == 1):
+        if not isinstance(error, expected):
             raise
+        if debug:
+            traceback.print_exc()
         _fail(code if isinstance(error, ValueError) else 1, error)
-
-
-def _discard_output() -> None:
-    """Redirects standard output to nowhere: the interpreter would try to write the rest of it once more."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(code: int, error: Exception) -> NoReturn:

@@ -51,8 +51,8 @@ class Evaluate(Command):
     """More runs with the same vocabularies. RUN and they are evaluated as one system."""
     data: Annotated[CorpusOptions, tyro.conf.arg(name="")] = field(default_factory=CorpusOptions)
     search: SearchConfig = field(default_factory=SearchConfig)
-    """How all runs search for translations; by default as the first run's recipe. An exported version searches
-    greedily, and does not accept search options."""
+    """How all runs search for translations; by default as the first run's recipe. Exported versions search
+    greedily."""
 
     @classmethod
     def defaults(cls, arguments: Sequence[str]) -> Any:
@@ -81,21 +81,20 @@ class Evaluate(Command):
         require_tokenizer(target_language)
         title, pairs = self._title_and_pairs(console)
         gold = self._gold_links(len(pairs))
-        first = next(filter(is_run, self.paths), None)
-        searches_by_default = first is not None and self.search == read_recipe(first).search
         reports: dict[str, Report] = {}
         searches, errors = {}, {}
         for name, (path, *others) in self._systems().items():
-            search = SearchConfig() if searches_by_default and not is_run(path) else self.search
-            translator = load_translator(path, others, search)
-            searches[name] = str(translator.search) if isinstance(translator, ModelTranslator) else "greedy"
+            translator = load_translator(path, others, self.search if is_run(path) else SearchConfig())
+            searches[name] = "greedy"
+            if isinstance(translator, ModelTranslator):
+                searches[name] = str(translator.search)
+                if gold is not None:
+                    errors[name] = gold_error(translator, pairs, gold)
+            elif gold is not None:
+                raise ValueError(f"--gold: exported versions do not align given pairs; received {path}. Pass runs.")
             system = " and ".join(map(str, (path, *others)))
             console.say(f"{system}: translating {title}, {len(pairs):,} sentences, {searches[name]}")
             reports[name] = evaluate(translator, pairs, target_language)
-            if gold is not None:
-                if not isinstance(translator, ModelTranslator):
-                    raise ValueError(f"--gold: exported versions do not align given pairs; received {path}. Pass runs.")
-                errors[name] = gold_error(translator, pairs, gold)
         found = comparison.compare(
             title,
             pairs,

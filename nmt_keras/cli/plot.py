@@ -24,20 +24,22 @@ if TYPE_CHECKING:
 class Picture(Command):
     """A picture."""
 
-    to: Path
-    """The file to write, .svg or .png."""
+    to: Path | None = None
+    """The file to write, .svg or .png; PICTURE.svg by default."""
 
     def check(self) -> None:
         """Raises ValueError if the file is of another format."""
         suffixes = (".svg", ".png")
-        require(self.to.suffix.lower() in suffixes, "--to", "a file name that ends in .svg or .png", str(self.to))
+        known = self.to is None or self.to.suffix.lower() in suffixes
+        require(known, "--to", "a file name that ends in .svg or .png", str(self.to))
 
     def __call__(self, console: Console) -> None:
         """Writes the picture and prints its file."""
         from nmt_keras.plotting import save_figure
 
-        save_figure(self.figure(), self.to)
-        print(self.to)
+        file = self.to or Path(f"{type(self).__name__.lower()}.svg")
+        save_figure(self.figure(), file)
+        print(file)
 
     @abstractmethod
     def figure(self) -> Figure:
@@ -50,8 +52,6 @@ class Curves(Picture):
 
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN ...")]
     """Run directories."""
-    to: Path = Path("curves.svg")
-    """The file to write, .svg or .png."""
 
     def check(self) -> None:
         """Raises ValueError if there is no run."""
@@ -80,8 +80,6 @@ class Heatmap(Picture):
     """Sentences to translate."""
     n_best: int = 1
     """Number of translations of each sentence to draw, best first."""
-    to: Path = Path("heatmap.svg")
-    """The file to write, .svg or .png."""
     search: SearchConfig = field(default_factory=SearchConfig)
     """How to search for translations. An exported version has a fixed search: greedy, and a beam for --n-best."""
 
@@ -130,9 +128,6 @@ class ReportPicture(Picture):
 class Lengths(ReportPicture):
     """BLEU by sentence length, from a report of nmt evaluate --to FOLDER."""
 
-    to: Path = Path("bleu-by-length.svg")
-    """The file to write, .svg or .png."""
-
     def figure(self) -> Figure:
         """Draws the curves."""
         from nmt_keras.evaluation.comparison import length_picture
@@ -143,9 +138,6 @@ class Lengths(ReportPicture):
 @dataclass(frozen=True, kw_only=True)
 class Scores(ReportPicture):
     """BLEU and chrF of runs side by side, from a report of nmt evaluate --to FOLDER."""
-
-    to: Path = Path("scores.svg")
-    """The file to write, .svg or .png."""
 
     def figure(self) -> Figure:
         """Draws the intervals."""
