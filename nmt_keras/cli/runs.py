@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Export(SearchCommand):
-    """Export a run's best weights as the next SavedModel version, and print its folder.
+    """Export a run's best weights as the next SavedModel version, and print its folder. RUN is a run directory.
 
     The signature serving_default uses beam search even if the recipe is greedy. The signature greedy is always
     exported.

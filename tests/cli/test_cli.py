@@ -268,7 +268,8 @@ def test_a_line_is_translated_sentence_by_sentence_unless_splitting_is_off(run_f
     assert answers("translate", run_folder, text, "--no-split") == [unsplit.text]
 
 
-def test_n_best_lists_are_those_of_the_translator(run_folder, answers, rows):
+def test_n_best_lists_are_those_of_the_translator(run_folder, type_in, answers, rows, monkeypatch):
+    """Lines that arrive one after another are numbered throughout."""
     translator = nmt_keras.load(run_folder)
     expected = translator.with_search(replace(translator.search, beam_size=2, n_best=2)).translate_nbest(SENTENCES)
     found = rows("translate", run_folder, *SENTENCES, "--n-best", 2)
@@ -278,7 +279,9 @@ def test_n_best_lists_are_those_of_the_translator(run_folder, answers, rows):
             (translation.text, translation.tokens) for translation in best
         ]
         assert [each["score"] for each in row["translations"]] == pytest.approx([each.score for each in best], abs=1e-5)
-    assert answers("translate", run_folder, *SENTENCES, "--n-best", 2) == [
+    monkeypatch.setattr(lines, "READ_AT_ONCE", 10)
+    type_in("\n".join(SENTENCES))
+    assert answers("translate", run_folder, "--n-best", 2) == [
         f"{number} ||| {each.text} ||| {each.score:.4f}" for number, best in enumerate(expected) for each in best
     ]
 
