@@ -41,19 +41,19 @@ def milliseconds(attention: Attention, length: int, runs: int, what: str) -> flo
     random = np.random.default_rng(1)
     values = tf.constant(random.normal(size=[SENTENCES, length, UNITS]), tf.float32)
     mask, lengths = tf.ones([SENTENCES, length], tf.bool), tf.fill([SENTENCES], length)
-    memory = Memory(values, values, mask, lengths, ())
+    memory, weights = Memory(values, values, mask, lengths, None), attention.read_weights()
     query = tf.constant(random.normal(size=[SENTENCES, 1, UNITS]), tf.float32)
     step = tf.fill([SENTENCES, 1], length // 2)
 
     @tf.function(autograph=False)
     def once() -> tf.Tensor:
         if what == "alignment":
-            attended = attention.attend(query, step, memory)
+            attended = attention.attend(weights, query, step, memory)
             return tf.reduce_sum(attended.context) + tf.reduce_sum(attention.alignment(attended, memory))
         sources = [query, values] if what == "memory" else [query]
         with tf.GradientTape() as tape:
             tape.watch(sources)
-            context = attention.attend(query, step, memory).context
+            context = attention.attend(weights, query, step, memory).context
         return tf.add_n([tf.reduce_sum(tf.convert_to_tensor(x)) for x in tape.gradient(context, sources)])
 
     once()

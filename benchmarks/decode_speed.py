@@ -162,7 +162,7 @@ def untrained(settings: Settings, sentences: Sequence[str]) -> ModelTranslator:
     drawn = np.random.default_rng(1).integers(min(COMMON, size - 1), size, [size, MAX_SHORTLIST]).astype(np.int32)
     drawn[: len(SPECIALS)] = PAD
     shortlist = Shortlist(LexicalTable(drawn, np.arange(min(COMMON, size), dtype=np.int32)), size)
-    return CutTranslator(text, text, build_model(sizes, size, size), SearchConfig(), shortlist=shortlist)
+    return CutTranslator(text, text, build_model(sizes, size, size), search=SearchConfig(), shortlist=shortlist)
 
 
 def measure(translator: ModelTranslator, sentences: Sequence[str], settings: Settings) -> dict[str, Any]:

@@ -29,6 +29,7 @@ import shlex
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -287,18 +288,23 @@ def alter(attention: Any, variant: str) -> None:
     import tensorflow as tf
 
     if variant == "local-m, Gaussian":
-        attention.centre = lambda query, step, memory: tf.cast(
+        attention.centre = lambda weights, query, step, memory: tf.cast(
             tf.minimum(step, memory.lengths[:, tf.newaxis] - 1), tf.float32
         )
     elif variant == "local-p, scaled":
         attention.position_energy.assign(attention.position_energy * attention.units**0.5)
-        cast = attention.cast
-        attention.cast = lambda x: cast(x) * (attention.units**-0.5 if x is attention.position_energy else 1.0)
+        centre = attention.centre
+
+        def scaled(weights: Any, query: tf.Tensor, step: tf.Tensor, memory: Any) -> tf.Tensor:
+            energy = weights.position_energy * attention.units**-0.5
+            return centre(SimpleNamespace(**{**vars(weights), "position_energy": energy}), query, step, memory)
+
+        attention.centre = scaled
     elif variant == "local-p, normalised":
         original = attention.prefer
 
-        def normalised(weights: tf.Tensor, distance: tf.Tensor) -> tf.Tensor:
-            damped = original(weights, distance)
+        def normalised(alpha: tf.Tensor, distance: tf.Tensor) -> tf.Tensor:
+            damped = original(alpha, distance)
             return damped / tf.reduce_sum(damped, axis=-1, keepdims=True)
 
         attention.prefer = normalised
@@ -312,26 +318,33 @@ def measure(model: Seq2Seq, corpus: Corpus) -> dict[str, float]:
 
     attention = model.decoder.attention
     source, target = tf.constant(corpus.source), corpus.target
-    memory = model.decoder.remember(model.encoder(source, source != PAD))
-    state = model.decoder.initial_state(memory)
+    memory, advance = model.remember(source), model.step_function()
+    state = model.initial_state(memory)
     seen: list[tf.Tensor] = []
     centre = getattr(attention, "centre", None)
     if centre is not None:
 
-        def watched(query: tf.Tensor, step: tf.Tensor, memory: Any) -> tf.Tensor:
-            seen.append(centre(query, step, memory))
+        def watched(weights: Any, query: tf.Tensor, step: tf.Tensor, memory: Any) -> tf.Tensor:
+            seen.append(centre(weights, query, step, memory))
             return seen[-1]
 
         attention.centre = watched
+    align, masses = attention.alignment, list[tf.Tensor]()
+
+    def weighed(attended: Any, memory: Any) -> tf.Tensor:
+        masses.append(tf.reduce_sum(attended.weights, axis=-1)[:, 0])
+        return align(attended, memory)
+
+    attention.alignment = weighed
     read = np.concatenate([np.full([len(target), 1], START), target[:, :-1]], axis=1).astype(np.int32)
-    losses, masses = [], []
+    losses = []
     for t in range(TOKENS):
-        step = model.decoder.step(tf.constant(read[:, t : t + 1]), state, memory)
+        step = advance(tf.constant(read[:, t : t + 1]), state, memory)
         state = step.state
         losses.append(tf.nn.sparse_softmax_cross_entropy_with_logits(target[:, t], step.logits[:, 0]))
-        masses.append(tf.reduce_sum(step.alignment[:, 0], axis=-1))
     real = target != PAD
     found = {"loss": float(np.stack(losses, axis=1)[real].mean()), "row_mass": float(np.stack(masses, 1)[real].mean())}
+    attention.alignment = align
     if centre is not None:
         attention.centre = centre
         found |= positions(np.stack([each.numpy()[:, 0] for each in seen], axis=1), memory.lengths.numpy(), real)

@@ -1,4 +1,4 @@
-"""The demo: one sentence all the way, from the corpus to the answer of a REST server."""
+"""The demo: follows five sentences from the corpus to the answer of a REST server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -20,9 +20,7 @@ from nmt_keras.corpus import SplitCorpus
 from nmt_keras.corpus.sample import SAMPLE_NAME
 from nmt_keras.export import serving_search
 from nmt_keras.plotting import alignment_heatmap, save_figure
-from nmt_keras.runs import Run
-from nmt_keras.runs.exporting import Languages
-from nmt_keras.translation.model_translator import ModelTranslator
+from nmt_keras.runs.run import Languages, Run
 from nmt_keras.translation.word_alignment import align_words
 
 QUESTIONS = {
@@ -41,18 +39,11 @@ QUESTIONS = {
         "¿Te gusta leer libros?",
     ],
 }
-"""Five sentences that the demo translates; a corpus of one's own gives the first ones of its test part,
-or of its validation part where it has no other. No training
-part holds one of them, but for the first: it is the TensorFlow tutorial's, and everybody's."""
+"""Sentences that the demo translates. Except for the first, which is the TensorFlow tutorial's, no training part
+contains them."""
 
-
-def questions_of(corpus: SplitCorpus) -> list[str]:
-    """The sentences that the demo translates."""
-    return QUESTIONS.get(corpus.name) or [pair.source for pair in (corpus.test or corpus.valid)[:5]]
-
-
-START_SECONDS = 300.0
-"""That the embedded server may take to load the models."""
+SERVER_SECONDS = 300.0
+"""Seconds after which an embedded server that does not start or answer is killed."""
 
 STEPS = (
     "corpus",
@@ -64,65 +55,56 @@ STEPS = (
 )
 
 
-class Announcer:
-    """Says which of the demo's steps begins, and when.
+def questions_of(corpus: SplitCorpus) -> list[str]:
+    """Returns the sentences that the demo translates: for a corpus of the user, held-out sentences."""
+    return QUESTIONS.get(corpus.name) or [pair.source for pair in (corpus.test or corpus.valid)[:5]]
+
+
+def announce_steps(say: Callable[[str], None]) -> Iterator[None]:
+    """Announces a step at each call of ``next``, and after the last step how long the demo took."""
+    began = time.perf_counter()
+    for number, step in enumerate(STEPS, start=1):
+        say(f"\n[{number}/{len(STEPS)}] {step}   (after {time.perf_counter() - began:.0f} s)")
+        yield
+    say(f"\nDone in {time.perf_counter() - began:.0f} s. Next:")
+
+
+def demonstrate(
+    corpus: SplitCorpus, languages: Languages, folder: Path, say: Callable[[str], None], steps: Iterator[None]
+) -> None:
+    """Runs the steps after training. An export of an earlier demo is used again.
 
     Args:
-        say: told a sentence.
-    """
-
-    def __init__(self, say: Callable[[str], None]):
-        self.say, self.began, self.count = say, time.perf_counter(), 0
-
-    @property
-    def seconds(self) -> float:
-        """Since the demo began."""
-        return time.perf_counter() - self.began
-
-    def next_step(self) -> None:
-        """Announces the next step."""
-        self.say(f"\n[{self.count + 1}/{len(STEPS)}] {STEPS[self.count]}   (after {self.seconds:.0f} s)")
-        self.count += 1
-
-
-def demonstrate(corpus: SplitCorpus, languages: Languages, folder: Path, announcer: Announcer) -> None:
-    """Runs the steps after training; what an earlier demo made is used again.
-
-    Args:
-        corpus: what the run was trained on.
-        languages: codes of its source and target.
-        folder: a finished run directory.
-        announcer: two steps further already.
+        corpus: The corpus of the run.
+        languages: Codes of source and target language.
+        folder: A finished run directory.
+        say: Receives messages for the user.
+        steps: From ``announce_steps``, after the first two steps.
 
     Raises:
         OSError, ValueError: a step failed; the message says what to do.
     """
-    say = announcer.say
     run = Run(folder)
     translator = run.translator()
     questions = questions_of(corpus)
-    announcer.next_step()
-    for question, translation in zip(questions, translator.translate(questions), strict=True):
+    next(steps)
+    translations = translator.translate(questions)
+    for question, translation in zip(questions, translations, strict=True):
         say(f"  {question}  ->  {translation.text}   ({translation.score:.2f} nats/token)")
-    announcer.next_step()
-    say(f"  {draw(translator, questions[-1], folder / 'alignment.png')}")
-    announcer.next_step()
+    next(steps)
+    last = translations[-1]
+    words = align_words(last.source_tokens, last.tokens, last.alignment)
+    save_figure(alignment_heatmap(words.alignment, words.source, words.target), folder / "alignment.png")
+    say(f"  {folder / 'alignment.png'}")
+    next(steps)
     beam = translator.with_search(serving_search(translator.search))
     version = run.export(beam, Path("saved_models") / folder.name, languages=languages)
     say(f"  {version}")
-    announcer.next_step()
+    next(steps)
     say(ask(version, questions[0]))
-    say(f"\nDone in {announcer.seconds:.0f} s. Next:")
-    for line in _next_commands(corpus.name == SAMPLE_NAME, folder.name, questions[0]):
+    next(steps, None)
+    for line in next_commands(corpus.name == SAMPLE_NAME, folder.name, questions[0]):
         say(f"  {line}")
-
-
-def draw(translator: ModelTranslator, sentence: str, path: Path) -> Path:
-    """Writes the heatmap of one sentence's alignment."""
-    (translation,) = translator.translate([sentence])
-    words = align_words(translation.source_tokens, translation.tokens, translation.alignment)
-    save_figure(alignment_heatmap(words.alignment, words.source, words.target), path)
-    return path
 
 
 def ask(version: Path, sentence: str) -> str:
@@ -132,51 +114,35 @@ def ask(version: Path, sentence: str) -> str:
         OSError: the server did not start, or its answer is an error.
     """
     command = [sys.executable, "-m", "nmt_keras_serve.server", "--model-dir", str(version.parent.parent), "--port", "0"]
-    # TensorFlow takes all of a GPU's memory, and this process has it already
+    # this process may hold all memory of a GPU
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1"}
     request = json.dumps({"instances": [sentence]}, ensure_ascii=False)
     with (
         tempfile.TemporaryFile("w+") as errors,
         subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True) as server,
     ):
+        assert server.stdout is not None
+        timer = threading.Timer(SERVER_SECONDS, server.kill)
+        timer.start()
         try:
-            line = _first_line(server)
+            line = server.stdout.readline()
             if not line.startswith("Listening on "):
                 errors.seek(0)
                 raise OSError(f"the embedded server did not start: {errors.read().strip()[-500:]}")
-            address = line.split()[-1]
-            path = f"/v1/models/{quote(version.parent.name)}:predict"
-            answer = httpx.post(address + path, content=request.encode(), timeout=60, trust_env=False)
+            url = f"{line.split()[-1]}/v1/models/{quote(version.parent.name)}:predict"
+            answer = httpx.post(url, content=request.encode(), timeout=60, trust_env=False)
             answer.raise_for_status()
         except httpx.HTTPError as error:
             raise OSError(f"the embedded server did not answer {request}: {error}") from error
         finally:
-            _stop(server)
-    return f"  POST {address}{path}\n  {request}\n{json.dumps(answer.json(), indent=4, ensure_ascii=False)}"
+            server.terminate()
+            server.wait()
+            timer.cancel()
+    return f"  POST {url}\n  {request}\n{json.dumps(answer.json(), indent=4, ensure_ascii=False)}"
 
 
-def _first_line(server: subprocess.Popen[str]) -> str:
-    """What a server prints first, or "" if it ends before, or has not within START_SECONDS."""
-    assert server.stdout is not None
-    patience = threading.Timer(START_SECONDS, server.kill)
-    patience.start()
-    try:
-        return server.stdout.readline()
-    finally:
-        patience.cancel()
-
-
-def _stop(server: subprocess.Popen[str]) -> None:
-    """Ends a server, gently if it lets itself be ended so."""
-    server.terminate()
-    try:
-        server.wait(timeout=30)
-    except subprocess.TimeoutExpired:
-        server.kill()
-
-
-def _next_commands(sample: bool, model: str, sentence: str) -> Sequence[str]:
-    """What to run after the demo, a line each."""
+def next_commands(sample: bool, model: str, sentence: str) -> Sequence[str]:
+    """Returns commands to run after the demo."""
     python = shlex.quote(os.path.relpath(sys.executable))
     lines = [
         f"{python} -m nmt_keras serve     the server, on http://127.0.0.1:8501; then, elsewhere:",
@@ -184,6 +150,6 @@ def _next_commands(sample: bool, model: str, sentence: str) -> Sequence[str]:
     ]
     if sample:
         lines.insert(0, f"{python} -m nmt_keras demo --corpus spa-eng.zip     the real corpus; this was the sample")
-    if Path("notebooks").is_dir():  # of a clone; they are no part of the package
+    if Path("notebooks").is_dir():  # in a clone; the package does not contain them
         lines.append("notebooks/     from one sentence's walk to a server, in Jupyter or Colab")
     return lines

@@ -1,4 +1,4 @@
-"""Files of a run: an error names the file and what to do, and what was written outlives a power cut."""
+"""Writing files: errors name the file and what to do, and written files survive a power cut."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ PARTIAL = ".partial"
 """Suffix of files that are being written."""
 
 ABANDONED_AFTER = 3600.0
-"""Seconds without a change after which a partial file or folder is taken for the leftover of a killed process."""
+"""Seconds without a change after which a partial file or folder counts as left by a killed process."""
 
 
 @contextmanager
 def writing(path: Path, lost: str = "") -> Iterator[None]:
-    """Names ``path`` in the OSError of whoever fails to write it, which often names no file, and how much is free.
+    """Turns an OSError of the system, which often names no file, into ``unwritable``.
 
     Args:
-        path: the file or folder.
-        lost: what becomes of the rest, a sentence.
+        path: The file or folder.
+        lost: A sentence that says what is lost.
     """
     try:
         yield
     except OSError as error:
-        if error.errno is None:  # not the system's: it says what it has to say
+        if error.errno is None:  # not from the system: it has a message of its own
             raise
         raise unwritable(path, error.strerror or str(error), lost) from error
 
 
 def unwritable(path: str | Path, reason: str, lost: str = "") -> OSError:
-    """The error of whoever fails to write ``path``: names it, says why, how much is free, and what to do.
+    """Returns an error that names ``path``, the reason, the free space, and what to do.
 
     Args:
-        path: the file or folder; one with a scheme, such as gs://, is not on this machine's disk.
-        reason: why, without a full stop.
-        lost: what becomes of the rest, a sentence.
+        path: The file or folder; a path with a scheme, such as gs://, is not on this machine's disk.
+        reason: The reason, without a full stop.
+        lost: A sentence that says what is lost.
     """
     free = ""
     if "://" not in str(path):
@@ -54,33 +54,33 @@ def unwritable(path: str | Path, reason: str, lost: str = "") -> OSError:
         folder = next(each for each in (place, *place.parents) if os.path.isdir(each))
         free = f" {shutil.disk_usage(folder).free / 2**20:,.0f} MiB are free."
     return OSError(
-        f"{path}: could not be written; {reason}.{free}{lost and ' '}{lost} Make room or mend the permissions, then "
+        f"{path}: could not be written; {reason}.{free}{lost and ' '}{lost} Make room or correct the permissions, then "
         "run the same command."
     )
 
 
 def make_folder(folder: Path) -> None:
-    """Makes a folder and its parents, or finds them made. When it returns, they outlive a power cut."""
+    """Makes a folder and its parents, if they do not exist. When it returns, they survive a power cut."""
     new = [each for each in (folder, *folder.parents) if not each.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     settle([each.parent for each in new])
 
 
 def make_run_folder(folder: Path) -> None:
-    """Makes a run directory, or finds it made. Raises OSError, saying what to do, unless files can be written there."""
+    """Makes a run directory, if it does not exist. Raises OSError if files cannot be written there."""
     try:
         make_folder(folder)
         if not os.access(folder, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
         raise OSError(
-            f"{folder}: expected a run directory that can be written, received one that cannot: "
-            f"{error.strerror or error}. Name another (--run), or mend the permissions."
+            f"{folder}: expected a run directory that can be written; {error.strerror or error}. "
+            "Pass another --run, or correct the permissions."
         ) from error
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Writes a file whole or not at all, text in UTF-8. When it returns, the content outlives a power cut.
+    """Writes a file whole or not at all, text in UTF-8. When it returns, the content survives a power cut.
 
     A file that has this content already is not rewritten. Several processes may write one file; the last one wins.
 
@@ -149,8 +149,8 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def settle(paths: list[Path]) -> None:
-    """Waits until files and folders are on the disk itself; a disk that knows no such thing, as some over a network, is
-    left to itself."""
+    """Waits until files and folders are on the disk. Does nothing on a file system without fsync, such as some network
+    drives."""
     for path in paths:
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -163,7 +163,7 @@ def settle(paths: list[Path]) -> None:
 
 
 def settle_below(folder: Path) -> None:
-    """Waits until a folder and everything below it are on the disk itself; see ``settle``."""
+    """Waits until a folder and everything in it are on the disk; see ``settle``."""
     inside = list(folder.rglob("*"))
     settle([path for path in inside if path.is_file()])
     settle([path for path in (*inside, folder) if path.is_dir()])

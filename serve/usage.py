@@ -65,7 +65,7 @@ def one_line(box: str, program: str) -> str:
         else:
             sections[-1].append(row)
     message = " ".join(sections[0]).partition(" Got errors:")[0]
-    message = re.sub(r"^Error parsing [\w.]+: ", "", message).replace(" (required)", "").rstrip(".")
+    message = re.sub(r"^Error parsing [\w.-]+: ", "", message).replace(" (required)", "").rstrip(".")
     if nearest := _nearest(sections[1:], message):
         message += f". Did you mean {nearest}?"
     return f"{message.removesuffix('?')}{'?' if message.endswith('?') else '.'} See {program} --help."

@@ -1,61 +1,56 @@
-"""The command line: ``nmt`` and ``python -m nmt_keras``. TensorFlow is imported only by commands that compute.
+"""The command line: ``nmt`` and ``python -m nmt_keras``. Only commands that compute import TensorFlow.
 
-One module per command, and
+Each module holds one command or a few similar ones (``pairs``, ``runs``), except
 
-    command   what every command is
-    console   what a person sees beside the answers
-    lines     text in and out by lines, as they come
-    memory    a malloc that keeps what is freed
-    quiet     TensorFlow without its remarks
+    command   base classes of the commands
+    console   messages and progress for the user
+    lines     text read by lines as they arrive
+    memory    a malloc that keeps freed memory
+    quiet     TensorFlow without its log messages
 
-Answers go to standard output, all else to standard error. Exit codes:
+Results go to standard output, everything else to standard error. Exit codes:
 
     0        done
-    1        an error, told in one line; --debug shows where it came from
-    2        the command line itself is wrong
-    128 + N  ended by signal N; 130 after Ctrl-C, 141 where the reader of the output went away
+    1        an error, in one line; --debug shows its traceback
+    2        the command line is wrong
+    128 + N  ended by signal N: 130 after Ctrl-C, 141 if the reader of the output has gone
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
-import itertools
 import operator
 import os
+import re
 import signal
 import sys
-import threading
+import textwrap
+import traceback
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Annotated, Any, NoReturn
 
 import tyro
 from nmt_keras_serve.usage import USAGE_ERROR, one_line_errors
 
 import nmt_keras
-from nmt_keras.cli.align import Align
-from nmt_keras.cli.average import Average
-from nmt_keras.cli.command import SETTINGS, Command, named_run
+from nmt_keras.cli.command import SETTINGS, Command
 from nmt_keras.cli.completion import Completion
 from nmt_keras.cli.console import Console
 from nmt_keras.cli.demo import Demo
 from nmt_keras.cli.evaluate import Evaluate
-from nmt_keras.cli.export import Export
 from nmt_keras.cli.memory import keep_memory
-from nmt_keras.cli.plot import PICTURES, Plot
+from nmt_keras.cli.pairs import Align, Score
+from nmt_keras.cli.plot import Plot
 from nmt_keras.cli.prepare import Prepare
 from nmt_keras.cli.quiet import import_tensorflow
 from nmt_keras.cli.recipes import Recipes
-from nmt_keras.cli.score import Score
-from nmt_keras.cli.serve import Serve, serving_defaults
-from nmt_keras.cli.shortlist import Shortlist
-from nmt_keras.cli.train import Train, recipe_name, training_defaults
+from nmt_keras.cli.runs import Average, Export, Shortlist
+from nmt_keras.cli.serve import Serve
+from nmt_keras.cli.train import Train, recipe_name
 from nmt_keras.cli.translate import Translate
 from nmt_keras.config import require_choice
-from nmt_keras.runs.directory import read_recipe
-from nmt_keras.runs.origin import read_origin
 
 COMMANDS: dict[str, type[Command]] = {
     "train": Train,
@@ -73,218 +68,131 @@ COMMANDS: dict[str, type[Command]] = {
     "demo": Demo,
     "completion": Completion,
 }
-LONGEST_MESSAGE = 1000  # characters
+
+GROUPS = {
+    "TrainConfig": ("train",),
+    "ModelConfig": ("model",),
+    "EncoderConfig": ("model.encoder",),
+    "AttentionConfig": ("model.attention",),
+    "DecoderConfig": ("model.decoder",),
+    "SearchConfig": ("search",),
+    "CorpusConfig": ("corpus",),
+    "TokenizerConfig": ("source", "target"),
+    "FilterConfig": ("filters",),
+    "RunOptions": ("options",),
+    "ExportConfig": ("options",),
+    "MicroBatchingConfig": ("options.micro-batching",),
+}
+"""Prefixes of the options for the fields of each configuration."""
+
+LONGEST_MESSAGE = 1000  # characters; messages of TensorFlow can fill pages
+
+
+def any_command(name: str = "", options: Sequence[str] = ()) -> Any:
+    """Returns the union of all commands for tyro; the options of the command ``name`` get their defaults."""
+    kinds: list[Any] = []
+    for each, kind in COMMANDS.items():
+        chosen = each == name
+        settings = tyro.conf.subcommand(
+            each,
+            default=kind.defaults(options) if chosen else tyro.MISSING_NONPROP,
+            description=None if chosen else str(kind.__doc__).partition("\n")[0],
+        )
+        kinds.append(Annotated[kind, settings])
+    return functools.reduce(operator.or_, kinds)
 
 
 def parse(arguments: Sequence[str]) -> Command:
-    """The command that a command line gives.
-
-    Options that a run or a recipe has values for show those as their defaults, and change single ones.
+    """Returns the command of a command line. A run or a recipe in it gives the defaults of its options.
 
     Raises:
         SystemExit: after --help.
-        ValueError: there is no such command, recipe or option, or an option's value is impossible.
+        ValueError: there is no such command, recipe or option, or an option's value is invalid.
     """
-    name, options = (arguments[0], arguments[1:]) if arguments else ("", [])
-    if name in ("", "-h", "--help"):
-        list_commands(arguments)
-    if name.startswith("-"):
-        meant = next((f" Write nmt {each} ... {name}." for each in options if each in COMMANDS), "")
-        raise ValueError(f"COMMAND: expected one before all options, received {name!r}.{meant} See nmt --help.")
-    require_choice("command", tuple(COMMANDS), name)
-    if name == "plot" and options and not options[0].startswith("-"):
-        require_choice("picture", PICTURES, options[0])
-    program, kind = f"nmt {name}", COMMANDS[name]
-    begun = _begun(name, options)
+    name, options = (arguments[0], arguments[1:]) if arguments else ("--help", [])
+    program = f"nmt {name}" if name in COMMANDS else "nmt"
     with one_line_errors(program):
         try:
+            if not name.startswith("-"):
+                require_choice("COMMAND", tuple(COMMANDS), name)
             command: Command = tyro.cli(
-                kind,
-                prog=program,
-                args=options,
-                default=tyro.MISSING_NONPROP if begun is None else begun,
+                any_command(name, options),
+                prog="nmt",
+                description="Neural machine translation with attention. nmt --version prints the version.",
+                args=[name, *options],
                 config=SETTINGS,
             )
             command.check()
+            if isinstance(command, Train) and command.recipe != recipe_name(options):
+                raise ValueError(f"RECIPE: expected right after train: nmt train {command.recipe} ...")
         except ValueError as error:
             raise ValueError(f"{error} See {program} --help.") from error
-    if isinstance(command, Train) and command.recipe != recipe_name(options):
-        raise ValueError(f"RECIPE: expected right after train, before the options: nmt train {command.recipe} ...")
     return command
 
 
-def list_commands(arguments: Sequence[str]) -> NoReturn:
-    """Prints what commands there are.
+def with_options(message: str) -> str:
+    """Returns an error message in which configuration fields are named as options of the command line."""
 
-    Raises:
-        SystemExit: after --help.
-        ValueError: there is no command.
-    """
-    names: list[Any] = [
-        Annotated[_Listed, tyro.conf.subcommand(name, description=str(kind.__doc__).partition("\n")[0])]
-        for name, kind in COMMANDS.items()
-    ]
-    with one_line_errors("nmt"):
-        tyro.cli(
-            functools.reduce(operator.or_, names),
-            prog="nmt",
-            description="Neural machine translation with attention. nmt --version says which.",
-            args=arguments,
-        )
-    raise AssertionError(arguments)
+    def option(field: re.Match[str]) -> str:
+        prefixes = GROUPS.get(field[1], ())
+        return " or ".join(f"--{prefix}.{field[2].replace('_', '-')}" for prefix in prefixes) or field[0]
 
-
-@dataclass(frozen=True)
-class _Listed:
-    """Stands for a command in the list of all, for which the options of none need be known."""
-
-
-def _begun(name: str, arguments: Sequence[str]) -> Command | None:
-    """What the options of the command called ``name`` start from, if not from their own defaults.
-
-    That is the values of the recipe or run that is named. Where RUN comes first, it is looked for nowhere else; but
-    evaluation takes several, of which the first that is no exported version counts.
-    """
-    match name:
-        case "train":
-            return training_defaults(arguments)
-        case "serve":
-            return serving_defaults(arguments)
-    leading = list(itertools.takewhile(lambda each: not each.startswith("-"), arguments))
-    run = named_run((leading if name == "evaluate" else leading[:1]) or _without_ensemble(arguments))
-    if run is None:
-        return None
-    search, missing = read_recipe(run).search, tyro.MISSING
-    match name:
-        case "translate":
-            return Translate(missing, search=search)
-        case "align":
-            return Align(missing, search=search)
-        case "evaluate":
-            return Evaluate(missing, data=read_origin(run), search=search)
-        case "export":
-            return Export(missing, search=search)
-    return None
-
-
-def _without_ensemble(arguments: Sequence[str]) -> list[str]:
-    """A command line without the runs that follow --ensemble, which only join the one that is named."""
-    kept, joining = list[str](), False
-    for each in arguments:
-        joining = each == "--ensemble" or (joining and not each.startswith("-"))
-        if not joining:
-            kept.append(each)
-    return kept
+    return re.sub(r"\b(\w+(?:Config|Options))\.(\w+)(?: \(--[\w.-]+\))?", option, message)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs one command; see above for the exit codes."""
-    given = sys.argv[1:] if arguments is None else list(arguments)
+    """Runs one command, by default that of this process; see the exit codes above."""
+    if arguments is None:
+        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:
         try:
-            _answer(given, anew=arguments is None)
+            _run(sys.argv[1:] if arguments is None else list(arguments), restarts=arguments is None)
         finally:
-            _flush()
-    except BrokenPipeError:
-        _drop_output()
-        raise SystemExit(128 + signal.SIGPIPE) from None
+            sys.stdout.flush()
+    except OSError as error:  # standard output cannot be written; ``_run`` handles all other errors
+        # discard the rest, which the interpreter would try to write once more
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            raise SystemExit(128 + signal.SIGPIPE) from None
+        _fail(1, error)
 
 
-def _answer(given: Sequence[str], anew: bool) -> None:
-    """Runs one command, of whose output some may still wait to be written."""
+def _run(arguments: Sequence[str], restarts: bool) -> None:
+    code, debug, trains = USAGE_ERROR, "--debug" in arguments, arguments[:1] in (["train"], ["demo"])
     try:
-        if given == ["--version"]:
+        if arguments == ["--version"]:
             print(f"nmt {nmt_keras.__version__}")
             return
-        command = parse(given)
-    except BrokenPipeError:
-        raise
-    except OSError as error:  # a run's recipe cannot be read, or this cannot be written
-        _fail(1, error)
-    except ValueError as error:
-        _fail(USAGE_ERROR, error)
-    if anew and isinstance(command, Train | Demo):
-        keep_memory()
-    _run(command)
-
-
-class Terminated(KeyboardInterrupt):
-    """SIGTERM came, from a scheduler perhaps, where nothing else had to be done first."""
-
-    signal_number = signal.SIGTERM
-
-
-@contextmanager
-def _told_of_termination(command: Command) -> Iterator[None]:
-    """Ends a command at SIGTERM as at Ctrl-C: with a message, and an exit code that names the signal.
-
-    Training that is under way has its own way to end, and so has a server.
-    """
-    if isinstance(command, Serve) or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def end(_number: int, _frame: Any) -> NoReturn:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a second one ends native code, too
-        raise Terminated("stopped by SIGTERM")
-
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
-
-
-def _run(command: Command) -> None:
-    console = Console()
-    try:
-        with warnings.catch_warnings(), _told_of_termination(command):
-            if not command.shows_traceback:
+        command = parse(arguments)
+        code = 1
+        if trains and restarts:
+            keep_memory()
+        console = Console()
+        with warnings.catch_warnings(), contextlib.closing(console):
+            if not debug:
                 warnings.showwarning = lambda message, *_: console.say(f"nmt: {message}")
             if command.computes:
                 import_tensorflow(command.threads)
             command(console)
     except BrokenPipeError:
-        console.close()
         raise
     except KeyboardInterrupt as error:
-        console.close()
-        number = getattr(error, "signal_number", signal.SIGINT)
-        again = " The same command goes on from what is saved." if isinstance(command, Train | Demo) else ""
-        console.say(f"nmt: {str(error) or 'interrupted'}.{again}")
-        raise SystemExit(128 + number) from error
-    except _expected() as error:
-        console.close()
-        if command.shows_traceback:
+        again = " The same command resumes the training." * trains
+        print(f"nmt: {str(error) or 'interrupted'}.{again}", file=sys.stderr)
+        raise SystemExit(128 + getattr(error, "signal_number", signal.SIGINT)) from error
+    except Exception as error:
+        expected: tuple[type[Exception], ...] = (OSError, ValueError, FloatingPointError, MemoryError)
+        if (tensorflow := sys.modules.get("tensorflow")) is not None:
+            expected += (tensorflow.errors.OpError,)
+        if not isinstance(error, expected):
             raise
-        _fail(1, error)
-
-
-def _flush() -> None:
-    """Writes what waits in standard output's buffer, and says so where that fails, on a full disk."""
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        _drop_output()
-        _fail(1, error)
-
-
-def _drop_output() -> None:
-    """Lets what is left to write to standard output go nowhere: the interpreter would try once more at its end."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _expected() -> tuple[type[Exception], ...]:
-    """What may go wrong without a fault in the program: of files, arguments, numbers, and of TensorFlow if it runs."""
-    usual = (OSError, ValueError, FloatingPointError, MemoryError)
-    tensorflow = sys.modules.get("tensorflow")
-    return usual if tensorflow is None else (*usual, tensorflow.errors.OpError)
+        if debug:
+            traceback.print_exc()
+        _fail(code if isinstance(error, ValueError) else 1, error)
 
 
 def _fail(code: int, error: Exception) -> NoReturn:
-    """Tells an error in one line, which says all that a message of ours does; TensorFlow's may go on for pages."""
-    message = " ".join(str(error).split())
-    print(f"nmt: {message if len(message) <= LONGEST_MESSAGE else message[:LONGEST_MESSAGE] + ' ...'}", file=sys.stderr)
+    """Prints an error in one line and exits."""
+    message = with_options(textwrap.shorten(str(error), LONGEST_MESSAGE, placeholder=" ..."))
+    print(f"nmt: {message}", file=sys.stderr)
     raise SystemExit(code) from error

@@ -1,13 +1,13 @@
-"""What every command is: a frozen dataclass whose fields are its options, called with a console."""
+"""The base classes of the commands. Each command is a frozen dataclass whose fields are its options."""
 
 from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import tyro
 
@@ -16,15 +16,16 @@ from nmt_keras.config import BATCHES_AT_ONCE, SearchConfig, require
 from nmt_keras.runs.directory import is_run, read_recipe
 
 if TYPE_CHECKING:
-    from nmt_keras.translation.model_translator import ModelTranslator
     from nmt_keras.translation.translator import Translator
 
 Flag = tyro.conf.FlagCreatePairsOff[bool]
-"""False unless its option is given."""
+"""An option without a value; ``False`` by default."""
+
 SIDE_BY_SIDE = max(1, (os.cpu_count() or 1) // BATCHES_AT_ONCE)
-"""Threads of an operation where batches run side by side: each has its processors, and none waits for another."""
+"""Threads per operation where batches run in parallel, so that batches do not wait for each other's threads."""
+
 SETTINGS = (tyro.conf.OmitSubcommandPrefixes, tyro.conf.HelptextFromCommentsOff)
-"""How tyro reads commands; comments are left out of helps, as looking for them takes a fifth of a help's time."""
+"""Settings of tyro. Looking for comments would take a fifth of a help's time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,84 +33,91 @@ class Command(ABC):
     """A command."""
 
     computes: ClassVar[bool] = True
-    """Whether TensorFlow is imported before it is called."""
+    """If ``True``, TensorFlow is imported before the call."""
     threads: ClassVar[int | None] = None
-    """Within one operation; None leaves it to TensorFlow. Commands that translate have ``SIDE_BY_SIDE``."""
+    """Threads per operation; ``None`` leaves the number to TensorFlow."""
+
     debug: Flag = False
     """Show an error's traceback."""
 
-    @property
-    def shows_traceback(self) -> bool:
-        """Whether an error is told with its traceback."""
-        return self.debug
+    @classmethod
+    def defaults(cls, arguments: Sequence[str]) -> Any:
+        """Returns the command whose values are the defaults of the options in ``arguments``."""
+        return tyro.MISSING_NONPROP
 
-    def check(self) -> None:  # noqa: B027 - most commands have nothing to add
-        """What options say together is looked at here, before anything is loaded.
-
-        Raises:
-            ValueError: the command line cannot be meant so.
-        """
+    def check(self) -> None:  # noqa: B027 - most commands check nothing
+        """Raises ValueError if the options contradict each other, before anything is loaded."""
 
     @abstractmethod
     def __call__(self, console: Console) -> None:
-        """Does what the command is for; answers go to standard output."""
+        """Runs the command. Results go to standard output."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunCommand(Command):
+    """A command for one run, or for an ensemble of runs."""
+
+    threads: ClassVar[int | None] = SIDE_BY_SIDE
+
+    path: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    """A run directory, or an exported version."""
+    ensemble: tuple[Path, ...] = ()
+    """More runs with the same vocabularies. RUN and they predict together: the mean of their probabilities."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchCommand(RunCommand):
+    """A command that searches for translations. Options that are not given have the values of the run's recipe."""
+
+    search: SearchConfig = field(default_factory=SearchConfig)
+    """How to search for translations. An exported version has a fixed search: greedy, and a beam for n-best lists."""
+
+    @classmethod
+    def defaults(cls, arguments: Sequence[str]) -> Any:
+        """Returns a command with the search of the run in ``arguments``."""
+        run = named_run(arguments)
+        return tyro.MISSING_NONPROP if run is None else cls(path=tyro.MISSING, search=read_recipe(run).search)
 
 
 def named_run(arguments: Sequence[str]) -> Path | None:
-    """The first run directory that a command line names: its recipe's values become the options' defaults."""
-    paths = (Path(each.removeprefix("--run=")) for each in arguments)
-    return next((path for path in paths if is_run(path)), None)
+    """Returns the first run directory in ``arguments``, except the values of ``--ensemble``."""
+    ensemble = False
+    for each in arguments:
+        if each.startswith("-"):
+            ensemble = each.startswith("--ensemble")
+        path = Path(each.removeprefix("--run="))
+        if not ensemble and is_run(path):
+            return path
+    return None
 
 
-def require_pair_files(files: Sequence[str], source_column: int | None, target_column: int | None) -> None:
-    """Raises ValueError unless pairs can be read from ``files``, and from those columns, which are of one file."""
-    require(len(files) <= 2, "FILE", "one of lines source<TAB>target, or a source and a target file", files)
-    columns = pair_columns(source_column, target_column)
-    if columns is None:
-        return
-    require(len(files) < 2, "--source-column, --target-column", "none with two files", columns)
-    for option, column in zip(("--source-column", "--target-column"), columns, strict=True):
-        require(column >= 0, option, "a column counted from 0", column)
-    require(columns[0] != columns[1], "--target-column", "another column than --source-column names", columns[1])
-
-
-def pair_columns(source: int | None, target: int | None) -> tuple[int, int] | None:
-    """Source's and target's column of a file of pairs, 0 and 1 unless one is given; None where neither is."""
-    if source is None and target is None:
-        return None
-    return (0 if source is None else source, 1 if target is None else target)
-
-
-def load_translator(path: Path, ensemble: Sequence[Path], search: SearchConfig) -> Translator:
-    """What translates: a run, an exported version, or several runs together.
+def load_translator(
+    path: Path, ensemble: Sequence[Path], search: SearchConfig, n_best: int | None = None
+) -> Translator:
+    """Loads a run, an exported version or an ensemble of runs.
 
     Args:
-        path: a run, an exported version, or the folder of an export's versions.
-        ensemble: more runs.
-        search: what the command line says of it; its defaults are those of the run.
+        path: A run directory, an exported version, or the folder of an export's versions.
+        ensemble: More run directories.
+        search: The search of a run. An exported version accepts only the default.
+        n_best: Number of translations of each sentence; a run's beam is widened to hold them.
 
     Raises:
-        OSError, ValueError: something cannot be loaded, or an exported version is asked to search otherwise.
+        OSError, ValueError: something cannot be loaded, or cannot search like this.
     """
     import nmt_keras
     from nmt_keras.translation.model_translator import ModelTranslator
 
     translator = nmt_keras.load(path, *ensemble)
     if isinstance(translator, ModelTranslator):
-        return searching(translator, path, search)
-    if search != SearchConfig():
-        raise ValueError(
-            f"--search: expected none for the exported version {path}, whose search is fixed: greedy, and a beam for "
-            "n-best lists. Name the run that it was exported from, or export that with another --search."
-        )
+        if n_best is not None:
+            search = replace(search, beam_size=max(search.beam_size, n_best), n_best=n_best)
+        replace(read_recipe(path), search=search)  # raises if the recipe's model cannot be searched like this
+        return translator if search == translator.search else translator.with_search(search)
+    require(
+        search == SearchConfig(),
+        "--search",
+        f"no search options for the exported version {path}, whose search is fixed (pass the run instead)",
+        str(search),
+    )
     return translator
-
-
-def searching(translator: ModelTranslator, run: Path, search: SearchConfig) -> ModelTranslator:
-    """A run's translator that searches as it is told.
-
-    Raises:
-        ValueError: the run's model cannot be searched so.
-    """
-    replace(read_recipe(run), search=search)
-    return translator if search == translator.search else translator.with_search(search)

@@ -1,14 +1,11 @@
-"""``nmt completion``: a shell's script that completes commands, options, and the names of recipes."""
+"""``nmt completion``: a script with which a shell completes commands, options and the names of recipes."""
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import io
-import operator
-import re
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import tyro
 
@@ -19,25 +16,23 @@ from nmt_keras.recipes import RECIPES
 WITH_RECIPES = """\
 RECIPES = {recipes}
 for name in ('train', 'recipes'):
-    told = COMPLETION_SPEC['subcommands'][name]
-    told['subcommands'] = {{recipe: {{**told, 'description': 'recipe', 'subcommands': {{}}}} for recipe in RECIPES}}
-for option in COMPLETION_SPEC['subcommands']['demo']['options']:
-    if '--recipe' in option['flags']:
-        option.update(type='choice', choices=RECIPES)
-for told in COMPLETION_SPEC['subcommands'].values():
-    for option in told['options']:
+    command = COMPLETION_SPEC['subcommands'][name]
+    command['subcommands'] = {{name: {{**command, 'description': 'recipe', 'subcommands': {{}}}} for name in RECIPES}}
+for command in COMPLETION_SPEC['subcommands'].values():
+    for option in command['options']:
         option['description'] = ' '.join(option['description'].split())
 
 """
-"""Goes into tyro's script before it runs: tyro completes no positional arguments, so that recipes count as subcommands
-there, and takes each line of a description for an option. It has no double quotes, which fish would want escaped."""
+"""Code for the script that tyro writes. It adds the recipes as subcommands, as tyro does not complete positional
+arguments, and joins the lines of descriptions, each of which would be taken for an option. It has no double quotes,
+which fish would need escaped."""
 
 
 @dataclass(frozen=True)
 class Completion(Command):
     """Print a script that lets a shell complete commands, options and recipes: source <(nmt completion bash).
 
-    To have it in every shell, write it where the shell looks:
+    To have it in every new shell, write it where the shell looks for it:
     nmt completion bash > ~/.local/share/bash-completion/completions/nmt.
     """
 
@@ -47,16 +42,10 @@ class Completion(Command):
 
     def __call__(self, console: Console) -> None:
         """Prints the script."""
-        from nmt_keras.cli import COMMANDS
+        from nmt_keras.cli import any_command
 
-        kinds: list[Any] = [Annotated[kind, tyro.conf.subcommand(name)] for name, kind in COMMANDS.items()]
-        said = io.StringIO()
-        with contextlib.redirect_stdout(said), contextlib.suppress(SystemExit):
-            tyro.cli(
-                functools.reduce(operator.or_, kinds),
-                prog="nmt",
-                args=["--tyro-print-completion", self.shell],
-                config=SETTINGS,
-            )
-        recipes = WITH_RECIPES.format(recipes=list(RECIPES))
-        print(re.sub(r"^(?=if __name__ == )", lambda _: recipes, said.getvalue(), count=1, flags=re.MULTILINE), end="")
+        script = io.StringIO()
+        with contextlib.redirect_stdout(script), contextlib.suppress(SystemExit):
+            tyro.cli(any_command(), prog="nmt", args=["--tyro-print-completion", self.shell], config=SETTINGS)
+        before, main, after = script.getvalue().partition("\nif __name__ == ")
+        print(f"{before}\n{WITH_RECIPES.format(recipes=list(RECIPES))}{main.lstrip()}{after}", end="")

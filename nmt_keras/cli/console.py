@@ -1,4 +1,4 @@
-"""What a person sees beside the answers: sentences and progress, on standard error."""
+"""Messages and progress for the user, on standard error."""
 
 from __future__ import annotations
 
@@ -10,10 +10,7 @@ Line = TypeVar("Line")
 
 
 class Console:
-    """Says on standard error what happens; progress is a bar on a terminal, and none elsewhere.
-
-    A training that nobody watches says a line now and then instead: its log.
-    """
+    """Prints messages on standard error, with a progress bar if it is a terminal."""
 
     def __init__(self) -> None:
         from tqdm import tqdm
@@ -27,30 +24,34 @@ class Console:
         sys.stderr.flush()
 
     def show(self, step: int, total: int, row: Mapping[str, float]) -> None:
-        """Shows where training stands: what ``training.describe`` says of the newest row."""
+        """Shows the progress of training: ``row`` is the last row of the log."""
         from nmt_keras.training import describe, describe_figures
 
         terminal = sys.stderr.isatty()
         if self._bar is None:
             self._bar = self._tqdm(disable=not terminal, initial=step - 1, total=total, unit="step", dynamic_ncols=True)
-        if row.get("step") == step:  # just made
+        if row.get("step") == step:
             self._bar.set_postfix_str(describe_figures(row), refresh=False)
             if not terminal:
                 self.say(describe(row, total))
-        self._bar.total = total  # minutes become another number of steps once some are made
+        self._bar.total = total  # a training time becomes a number of steps once some are measured
         self._bar.update()
 
     def count(self, blocks: Iterable[Sequence[Line]]) -> Iterator[Sequence[Line]]:
-        """Passes blocks of lines on; counts those that are done, where that disturbs no output on a terminal."""
+        """Yields blocks of lines, and flushes standard output after each one.
+
+        Counts the lines, unless results appear on the same terminal.
+        """
         watched = sys.stderr.isatty() and not sys.stdout.isatty()
         self._bar = self._tqdm(disable=not watched, unit=" lines", dynamic_ncols=True)
         for block in blocks:
             yield block
+            sys.stdout.flush()
             self._bar.update(len(block))
         self.close()
 
     def close(self) -> None:
-        """Ends the bar."""
+        """Removes the bar."""
         if self._bar is not None:
             self._bar.close()
             self._bar = None

@@ -11,14 +11,13 @@ import tyro
 from nmt_keras.cli.command import Command
 from nmt_keras.cli.console import Console
 from nmt_keras.cli.train import Train
-from nmt_keras.config import CorpusConfig
 from nmt_keras.corpus.options import CorpusOptions
 from nmt_keras.corpus.sample import SAMPLE_NAME
 from nmt_keras.recipes import SAMPLE, SPANISH_ENGLISH, find_recipe
 
 FALLING_BACK = (
-    "Going on with the built-in sample: sentences that a small phrase grammar makes. It shows that everything works; "
-    "its translator knows some 400 words and measures nothing. For the real one, run again with a network, or "
+    "The demo continues with the built-in sample, sentences of a small phrase grammar with about 400 words. Its scores "
+    "mean nothing. For the real corpus, run again with a network, or "
     "nmt demo --corpus path/to/spa-eng.zip (make demo CORPUS=path/to/spa-eng.zip)."
 )
 
@@ -29,31 +28,28 @@ class Demo(Command):
 
     data: Annotated[CorpusOptions, tyro.conf.arg(name="")] = field(default_factory=CorpusOptions)
     minutes: float | None = None
-    """Training time, compilation included; the recipe's own by default."""
+    """Training time, compilation included; the recipe's by default."""
     recipe: str | None = None
-    """A recipe's name; by default the corpus's own."""
+    """A recipe's name; by default the one for the corpus."""
 
     def __call__(self, console: Console) -> None:
         """Runs the demo."""
         from nmt_keras.corpus import CorpusUnavailable
         from nmt_keras.corpus.loading import load_corpus, sample_corpus
-        from nmt_keras.demo import Announcer, demonstrate
+        from nmt_keras.demo import announce_steps, demonstrate
 
-        announcer, data = Announcer(console.say), self.data
-        taken = find_recipe(self.recipe).corpus if self.recipe else CorpusConfig()
-        announcer.next_step()
+        steps, data = announce_steps(console.say), self.data
+        recipe = find_recipe(self.recipe) if self.recipe else SPANISH_ENGLISH
+        next(steps)
         try:
-            corpus = load_corpus(data, taken, Path("data"), console.say)
+            corpus = load_corpus(data, recipe.corpus, Path("data"), console.say)
         except CorpusUnavailable as unavailable:
             console.say(f"{unavailable}\n{FALLING_BACK}")
             data = replace(data, corpus=(SAMPLE_NAME,), valid=(), test=())
-            corpus = sample_corpus(taken)
-        announcer.next_step()
-        own = SAMPLE if corpus.name == SAMPLE_NAME else SPANISH_ENGLISH
-        train = Train(
-            self.recipe,
-            data=data,
-            minutes=self.minutes,
-            settings=find_recipe(self.recipe) if self.recipe else own,
-        )
-        demonstrate(corpus, data.languages, train.train(console, train.chosen(), corpus), announcer)
+            corpus = sample_corpus(recipe.corpus)
+        next(steps)
+        if self.recipe is None and corpus.name == SAMPLE_NAME:
+            recipe = SAMPLE
+        train = Train(self.recipe, data=data, minutes=self.minutes, settings=recipe)
+        folder = train.train(console, train.chosen(), corpus)
+        demonstrate(corpus, data.languages, folder, console.say, steps)

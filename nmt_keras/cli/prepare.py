@@ -1,4 +1,4 @@
-"""``nmt prepare``: a corpus larger than memory becomes shards of token ids."""
+"""``nmt prepare``: writes a corpus larger than memory as shards of token ids."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from nmt_keras.config import FilterConfig, TokenizerConfig, require
 class Prepare(Command):
     """Filter a corpus of any size, learn its vocabularies, and write it as shards of token ids.
 
-    Then: nmt train RECIPE --prepared FOLDER --valid valid.tsv. Keep the pairs to validate and test on out of the files.
+    Then: nmt train RECIPE --prepared FOLDER --valid valid.tsv. The files must not contain the validation and test
+    pairs.
     """
 
     files: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FILE ...")]
@@ -25,23 +26,22 @@ class Prepare(Command):
     to: Path
     """The folder to write."""
     corpus: tyro.conf.UseAppendAction[tuple[tuple[str, ...], ...]] = ()
-    """As that of nmt train: a TSV, or two files whose lines correspond, source and target. Given again, and beside
-    FILE, it adds to the corpus."""
+    """A TSV, or a source and a target file whose lines correspond. Can be repeated, and adds to FILE."""
     source_column: int = 1
-    """Of a TSV: the column to translate from, counted from 0; by default as in the Spanish-English file."""
+    """Source column of a TSV, counted from 0; the default fits the Spanish-English file."""
     target_column: int = 0
-    """Of a TSV: the column to translate to, counted from 0."""
+    """Target column of a TSV, counted from 0."""
     shards: int | None = None
-    """Files to write, of which one is held in memory at a time; by default one for each hundred thousand pairs, 16 at
-    the least and 512 at the most."""
+    """Number of files to write; one at a time is held in memory. By default one per hundred thousand pairs, at least
+    16 and at most 512."""
     max_malformed: float = 0.01
-    """The share of malformed lines, which are left out, that is allowed."""
+    """Maximum share of malformed lines; they are skipped."""
     filters: FilterConfig = field(default_factory=FilterConfig)
     source: TokenizerConfig = field(default_factory=TokenizerConfig)
     target: TokenizerConfig = field(default_factory=TokenizerConfig)
 
     def check(self) -> None:
-        """Looks for files."""
+        """Raises ValueError if there is no file."""
         require(bool(self.files or self.corpus), "FILE", "at least one", self.files)
         for each in self.corpus:
             require(1 <= len(each) <= 2, "--corpus", "one file, or two: source and target", each)

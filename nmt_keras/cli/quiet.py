@@ -1,4 +1,4 @@
-"""TensorFlow imported in two thirds of the time, and without the lines about GPUs which a machine does not have."""
+"""Imports TensorFlow in two thirds of the time, and without its messages about missing GPUs."""
 
 from __future__ import annotations
 
@@ -7,77 +7,57 @@ import logging
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
-from types import ModuleType
 
 UNUSED = ("matplotlib", "sklearn")
-"""What Keras imports where it is installed, for parts that no command calls (its pictures, its wrappers for
-scikit-learn), and which then say that it is missing. Who else needs a package imports it later, as ever."""
+"""Packages that Keras imports, if they are installed, for functions that no command calls."""
 
 
 def import_tensorflow(threads: int | None = None) -> None:
-    """Imports TensorFlow and lets it look for devices; what it logs meanwhile is shown only if that fails.
+    """Imports TensorFlow and lists its devices. The log messages of both are shown only if this fails.
 
-    Several of these lines come before any setting is read. Whoever sets TF_CPP_MIN_LOG_LEVEL wants them, and sees all.
+    Some of these messages come before TensorFlow reads any setting. If TF_CPP_MIN_LOG_LEVEL is set, all are shown.
 
     Args:
-        threads: within one operation; None, or TF_NUM_INTRAOP_THREADS in the environment, leaves it to TensorFlow.
+        threads: Threads per operation. ``None``, or TF_NUM_INTRAOP_THREADS in the environment, leaves the number to
+            TensorFlow.
     """
     if "tensorflow" in sys.modules:
         return
-
-    def imported() -> ModuleType:
-        with _without(UNUSED), _no_garbage_collected():
-            tensorflow = import_module("tensorflow")
-        if threads is not None and "TF_NUM_INTRAOP_THREADS" not in os.environ:
-            tensorflow.config.threading.set_intra_op_parallelism_threads(threads)
-        return tensorflow
-
     if "TF_CPP_MIN_LOG_LEVEL" in os.environ:
-        imported()
+        _import(threads)
     else:
         os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
         with _standard_error_held_back():
-            tensorflow = imported()
-            import_module("nmt_keras.text")  # with tensorflow_text, whose library says it once more
-            tensorflow.config.list_physical_devices()
+            _import(threads)
         logging.getLogger("tensorflow").setLevel(logging.ERROR)
 
 
-@contextmanager
-def _without(packages: Sequence[str]) -> Iterator[None]:
-    """Hides packages from whoever imports them, as on a machine that has none of them."""
-    hidden = [name for name in packages if name not in sys.modules]
-    for name in hidden:
-        sys.modules[name] = None  # type: ignore[assignment]
+def _import(threads: int | None) -> None:
+    hidden = {name: None for name in UNUSED if name not in sys.modules}
+    sys.modules.update(hidden)  # type: ignore[arg-type]  # None: the import fails, as if the package were not installed
+    gc.disable()  # modules are not garbage: a quarter of the time
     try:
-        yield
-    finally:
-        for name in hidden:
-            sys.modules.pop(name, None)
-
-
-@contextmanager
-def _no_garbage_collected() -> Iterator[None]:
-    """Spares the collector what is made within: modules, which stay."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
+        import tensorflow as tf
     finally:
         gc.freeze()
-        if collecting:
-            gc.enable()
+        gc.enable()
+        for name in hidden:
+            del sys.modules[name]
+    if threads is not None and "TF_NUM_INTRAOP_THREADS" not in os.environ:
+        tf.config.threading.set_intra_op_parallelism_threads(threads)
+    import nmt_keras.text  # noqa: F401 - imports tensorflow_text, which repeats the messages
+
+    tf.config.list_physical_devices()
 
 
 @contextmanager
 def _standard_error_held_back() -> Iterator[None]:
-    """Keeps what is written to file descriptor 2, by native code too, and writes it after all if an error ends it."""
+    """Holds back what is written to file descriptor 2, also by native code; writes it after all if an error occurs."""
     sys.stderr.flush()
+    usual = os.dup(2)
     with tempfile.TemporaryFile() as kept:
-        usual = os.dup(2)
         os.dup2(kept.fileno(), 2)
         try:
             yield

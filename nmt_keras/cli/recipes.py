@@ -1,4 +1,4 @@
-"""``nmt recipes``: what there is to train."""
+"""``nmt recipes``: lists the recipes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class Recipes(Command):
 
     computes: ClassVar[bool] = False
     name: Annotated[str | None, tyro.conf.Positional] = None
-    """The recipe to print, as JSON."""
+    """The recipe to print as JSON."""
     json: Flag = False
-    """Print all of them as JSON, by name."""
+    """Print all recipes as JSON, by name."""
 
     def check(self) -> None:
-        """Looks for the recipe."""
+        """Raises ValueError if there is no such recipe."""
         if self.name is not None:
             find_recipe(self.name)
 
@@ -37,8 +37,8 @@ class Recipes(Command):
         else:
             for recipe in RECIPES.values():
                 encoder, attention, decoder = recipe.model.encoder, recipe.model.attention, recipe.model.decoder
-                looks = attention.kind if attention.span == "global" else f"{attention.kind} {attention.span}"
+                kind = attention.kind if attention.span == "global" else f"{attention.kind} {attention.span}"
                 print(
                     f"{recipe.name:22} {recipe.source.kind:8} {encoder.direction} {encoder.cell} x {encoder.layers}, "
-                    f"attention {looks}, decoder {decoder.units} units"
+                    f"attention {kind}, decoder {decoder.units} units"
                 )

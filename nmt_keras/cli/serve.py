@@ -18,25 +18,21 @@ MODELS = Options(model_dir=Path("saved_models"))
 
 @dataclass(frozen=True)
 class Serve(Command):
-    """Serve exported models over TensorFlow Serving's REST and gRPC APIs, and the page."""
+    """Serve exported models over TensorFlow Serving's REST and gRPC APIs, with a web page."""
 
-    computes: ClassVar[bool] = False  # the server imports TensorFlow itself, once it has its port
+    computes: ClassVar[bool] = False  # the server imports TensorFlow itself, after it has opened its port
     options: Annotated[Options, tyro.conf.FlagCreatePairsOff, tyro.conf.arg(name="")] = field(
         default_factory=lambda: MODELS
     )
 
+    @classmethod
+    def defaults(cls, arguments: Sequence[str]) -> Serve:
+        """Returns a command for the models in saved_models, or in the file of --model-config-file."""
+        by_file = any(each.replace("_", "-").startswith("--model-config-file") for each in arguments)
+        return cls(options=Options(model_config_file=Path("models.config")) if by_file else MODELS)
+
     def __call__(self, console: Console) -> None:
-        """Serves models until a signal comes."""
+        """Serves models until a signal stops it."""
         from nmt_keras_serve.server import serve
 
         serve(self.options)
-
-
-def serving_defaults(arguments: Sequence[str]) -> Serve:
-    """What a command line of ``nmt serve`` changes: the models in saved_models, or those that a file lists.
-
-    Args:
-        arguments: what follows ``serve``.
-    """
-    by_file = any(each.replace("_", "-").startswith("--model-config-file") for each in arguments)
-    return Serve(options=Options(model_config_file=Path("models.config")) if by_file else MODELS)

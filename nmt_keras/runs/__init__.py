@@ -18,9 +18,6 @@ origin          origin.json
 training_data   corpus in memory or prepared corpus -> tokenizers and batches
 training        trains a run
 validation      loss and BLEU during training
-lexical         lexicon and lexical table
-averaging       a run from the mean of checkpoints
-exporting       a run as a SavedModel version
 run             ``Run`` and ``load_runs``
 """
 

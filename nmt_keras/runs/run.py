@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import shutil
 from collections.abc import Callable, Collection, Sequence
 from os import PathLike
 from pathlib import Path
@@ -11,24 +13,41 @@ import tensorflow as tf
 
 from nmt_keras.config import ExportConfig, Recipe, RunOptions
 from nmt_keras.corpus import Pair, SplitCorpus
+from nmt_keras.corpus.batching import encode_lines
 from nmt_keras.corpus.shards import PreparedCorpus
 from nmt_keras.evaluation.report import Report, evaluate, read_scores, write_score
-from nmt_keras.export import PLAIN
-from nmt_keras.files import PARTIAL
+from nmt_keras.export import PLAIN, export, prune, read_manifest, versions
+from nmt_keras.files import PARTIAL, make_folder, read_json, settle_below
 from nmt_keras.models.ensemble import Ensemble
 from nmt_keras.models.seq2seq import build_model
-from nmt_keras.runs import training_data
-from nmt_keras.runs.averaging import average_run
-from nmt_keras.runs.directory import CHECKPOINTS, LEXICON, SCORES, SHORTLIST, settle_recipe
-from nmt_keras.runs.exporting import Languages, export_run, manifest_facts
-from nmt_keras.runs.lexical import learn_run_lexicon, learn_run_shortlist
+from nmt_keras.runs.directory import (
+    CHECKPOINTS,
+    CORPUS,
+    LEXICON,
+    RECIPE,
+    SCORES,
+    SHORTLIST,
+    settle_recipe,
+    write_recipe,
+)
+from nmt_keras.runs.origin import ORIGIN
 from nmt_keras.runs.training import Show, load_tokenizers, train_run
-from nmt_keras.search.shortlist import Shortlist, load_lexical_table
-from nmt_keras.training import best_checkpoint, is_chief, load_weights
+from nmt_keras.runs.training_data import PreparedSplit, training_data
+from nmt_keras.search.shortlist import Shortlist, learn_lexical_table, load_lexical_table, save_lexical_table
+from nmt_keras.training import average_weights, best_checkpoint, is_chief, load_weights, save_weights
 from nmt_keras.translation.model_translator import ModelTranslator
-from nmt_keras.translation.unknown_words import UnknownWords, load_lexicon
+from nmt_keras.translation.unknown_words import UnknownWords, learn_lexicon, load_lexicon, save_lexicon
 
 DEFAULTS = RunOptions()
+
+Languages = tuple[str | None, str | None]
+"""Codes of source and target language; ``None`` if unspecified."""
+
+SHORTLIST_PAIRS = 400_000
+"""Maximum number of pairs for the lexical table: about ten seconds for short sentences on two cores."""
+
+LEXICON_PAIRS = 40_000
+"""Maximum number of pairs for the lexicon: about two minutes on two cores."""
 
 
 class Run:
@@ -49,7 +68,7 @@ class Run:
 
     def train(
         self,
-        corpus: SplitCorpus,
+        corpus: SplitCorpus | PreparedSplit,
         report: Callable[[str], None],
         show: Show,
         options: RunOptions = DEFAULTS,
@@ -58,69 +77,51 @@ class Run:
         """Trains the run, or resumes it; returns at once if it is finished. See ``training.train``.
 
         Args:
-            corpus: Training and validation pairs.
+            corpus: Training and validation pairs, or a prepared corpus and validation pairs.
             report, show: See ``training.train``.
             options: See ``RunOptions``. ``deterministic`` holds for the rest of the process.
             strategy: From ``training.find_strategy``; ``None`` trains on one device. Every worker makes this call with
                 the run directory on a shared disk; only the chief writes.
 
         Raises:
-            ValueError: the corpus has alignments, but not one for each training pair, or the recipe cannot learn from
-                them.
+            ValueError: the recipe cannot be trained on the corpus; see ``training_data``.
         """
-        data = training_data.in_memory(corpus, self.recipe, report)
+        data = training_data(corpus, self.recipe, report)
         self.recipe = train_run(self.folder, self.recipe, data, report, show, options, strategy)
-        if is_chief(strategy):
-            self._learn_shortlist_of_recipe(corpus.train, report)
-            if self.recipe.search.replaces_unknown and not (self.folder / LEXICON).exists():
-                report("learning the lexicon from the alignments of the training part")
-                self.learn_lexicon(corpus.train)
-
-    def train_prepared(
-        self,
-        corpus: PreparedCorpus,
-        name: str,
-        valid: Sequence[Pair],
-        report: Callable[[str], None],
-        show: Show,
-        options: RunOptions = DEFAULTS,
-        strategy: tf.distribute.Strategy | None = None,
-    ) -> None:
-        """Trains the run, or resumes it, on a corpus larger than memory.
-
-        Args:
-            corpus: Prepared with the recipe's tokenizers, which become the run's.
-            name: Name of the corpus.
-            valid: Validation pairs.
-            report, show, options, strategy: See ``train``.
-
-        Raises:
-            ValueError: the corpus was prepared with other tokenizers or longer sentences than those of the recipe.
-        """
-        data = training_data.prepared(corpus, name, valid, self.recipe, report)
-        self.recipe = train_run(self.folder, self.recipe, data, report, show, options, strategy)
-        if is_chief(strategy):
-            self._learn_shortlist_of_recipe(corpus, report)
-            if self.recipe.search.replaces_unknown and not (self.folder / LEXICON).exists():
+        if not is_chief(strategy):
+            return
+        if self.recipe.search.shortlist and not (self.folder / SHORTLIST).exists():
+            report("learning the lexical table of the recipe's shortlist")
+            self.learn_shortlist(corpus.train)
+        if self.recipe.search.replaces_unknown and not (self.folder / LEXICON).exists():
+            if isinstance(corpus, PreparedSplit):
                 report(
                     "unknown words are replaced by the source word: a prepared corpus holds no text to learn a lexicon "
                     "from. Pass sentence pairs to Run.learn_lexicon to learn one."
                 )
-
-    def _learn_shortlist_of_recipe(
-        self, corpus: Sequence[Pair] | PreparedCorpus, report: Callable[[str], None]
-    ) -> None:
-        if self.recipe.search.shortlist and not (self.folder / SHORTLIST).exists():
-            report("learning the lexical table of the recipe's shortlist")
-            self.learn_shortlist(corpus)
+            else:
+                report("learning the lexicon from the alignments of the training part")
+                self.learn_lexicon(corpus.train)
 
     def learn_lexicon(self, pairs: Sequence[Pair]) -> int:
         """Learns the replacements of unknown words from the alignments of ``pairs``; returns their number."""
-        return learn_run_lexicon(self.folder, self.translator(), pairs)
+        taken = _spaced(pairs, LEXICON_PAIRS)
+        aligned = self.translator().align([pair.source for pair in taken], [pair.target for pair in taken])
+        lexicon = learn_lexicon(aligned)
+        save_lexicon(lexicon, self.folder / LEXICON)
+        return len(lexicon)
 
     def learn_shortlist(self, corpus: Sequence[Pair] | PreparedCorpus) -> None:
         """Learns the lexical table of ``SearchConfig.shortlist`` from training pairs, or from a prepared corpus."""
-        learn_run_shortlist(self.folder, corpus)
+        tokenizers = load_tokenizers(self.folder)
+        if isinstance(corpus, PreparedCorpus):
+            source, target = corpus.read_some(SHORTLIST_PAIRS)
+        else:
+            taken = _spaced(corpus, SHORTLIST_PAIRS)
+            source, _ = encode_lines(tokenizers[0], [pair.source for pair in taken])
+            target, _ = encode_lines(tokenizers[1], [pair.target for pair in taken])
+        sizes = [tokenizer.vocabulary_size for tokenizer in tokenizers]
+        save_lexical_table(learn_lexical_table(source, target, *sizes), self.folder / SHORTLIST)
 
     def average(self, count: int, folder: str | PathLike[str]) -> Run:
         """Makes ``folder`` a finished run whose weights are the mean of this run's last ``count`` checkpoints.
@@ -129,8 +130,22 @@ class Run:
             FileExistsError: ``folder`` holds a run.
             ValueError: this run has kept fewer checkpoints.
         """
-        average_run(self.folder, self.recipe, count, Path(folder))
-        return Run(folder)
+        made = Path(folder)
+        if (made / RECIPE).exists():
+            raise FileExistsError(f"{made}: expected a new run directory, received one that holds a run. Name another.")
+        source, target = load_tokenizers(self.folder)
+        model = build_model(self.recipe.model, source.vocabulary_size, target.vocabulary_size)
+        make_folder(made)
+        steps = average_weights(model, self.folder / CHECKPOINTS, count)
+        save_weights(model, made / CHECKPOINTS, steps[-1])
+        for side in ("source", "target"):
+            shutil.copytree(self.folder / side, made / side, dirs_exist_ok=True)
+        for name in (CORPUS, ORIGIN, LEXICON, SHORTLIST):
+            if (self.folder / name).exists():
+                shutil.copyfile(self.folder / name, made / name)
+        settle_below(made)
+        write_recipe(made, self.recipe)  # last: until now ``made`` is not a run
+        return Run(made)
 
     def translator(self) -> ModelTranslator:
         """Returns a translator with the run's best weights."""
@@ -185,19 +200,32 @@ class Run:
             config, max_to_keep, labelled: See ``nmt_keras.export.export``.
             languages: Codes of source and target language, for the model card.
         """
-        return export_run(
-            self.folder,
-            {**self.facts(translator, languages), "scores": self.scores()},
-            translator,
-            model_folder,
-            config,
-            max_to_keep,
-            labelled,
-        )
+        checkpoint = best_checkpoint(self.folder / CHECKPOINTS)
+        status = checkpoint.with_name(f"{checkpoint.name}.index").stat()
+        manifest = {
+            **self.facts(translator, languages),
+            "scores": self.scores(),
+            "checkpoint": {"name": checkpoint.name, "bytes_and_time": [status.st_size, status.st_mtime_ns]},
+            "export": dataclasses.asdict(config),
+        }
+        for version in versions(model_folder)[-1:]:
+            newest = model_folder / str(version)
+            known = read_manifest(newest)
+            if all(known.get(name) == manifest[name] for name in ("checkpoint", "search", "export")):
+                if max_to_keep is not None:
+                    prune(model_folder, max_to_keep, labelled)
+                return newest
+        return export(translator, model_folder, manifest, config, max_to_keep=max_to_keep, labelled=labelled)
 
     def facts(self, translator: ModelTranslator, languages: Languages) -> dict[str, Any]:
-        """Returns the run's part of an export's manifest."""
-        return manifest_facts(self.folder, self.recipe, translator, languages)
+        """Returns what the manifest of an export records of a run, or of an ensemble whose first run it is."""
+        codes = zip(("source", "target"), languages, strict=True)
+        return {
+            "search": str(translator.search),
+            "recipe": dataclasses.asdict(self.recipe),
+            "corpus": read_json(self.folder / CORPUS),
+            "languages": {side: code for side, code in codes if code is not None},
+        }
 
 
 def load_runs(paths: Sequence[str | PathLike[str]]) -> ModelTranslator:
@@ -205,11 +233,9 @@ def load_runs(paths: Sequence[str | PathLike[str]]) -> ModelTranslator:
 
     Raises:
         FileNotFoundError: there is no such run.
-        ValueError: no run is given, or their vocabularies differ.
+        ValueError: the runs' vocabularies differ.
     """
     runs = [Run(path) for path in paths]
-    if not runs:
-        raise ValueError("paths: expected at least one run, received none.")
     for side in ("source", "target"):
         first, *others = [run.folder / side for run in runs]
         for other in others:
@@ -235,3 +261,8 @@ def load_runs(paths: Sequence[str | PathLike[str]]) -> ModelTranslator:
 def _files(folder: Path) -> dict[str, bytes]:
     """Returns the files of a tokenizer's folder and their contents."""
     return {file.name: file.read_bytes() for file in sorted(folder.iterdir()) if file.suffix != PARTIAL}
+
+
+def _spaced(pairs: Sequence[Pair], count: int) -> Sequence[Pair]:
+    """Returns at most ``count`` of the pairs, evenly spaced."""
+    return pairs[:: max(1, -(-len(pairs) // count))]

@@ -26,12 +26,29 @@ class TrainingData(NamedTuple):
     valid: Sequence[Pair]
 
 
-def in_memory(corpus: SplitCorpus, recipe: Recipe, report: Callable[[str], None]) -> TrainingData:
-    """Returns the training data of a corpus in memory.
+class PreparedSplit(NamedTuple):
+    """A prepared corpus as training part, with validation pairs."""
+
+    name: str
+    train: PreparedCorpus
+    valid: Sequence[Pair]
+    test: Sequence[Pair] = ()
+
+
+def training_data(corpus: SplitCorpus | PreparedSplit, recipe: Recipe, report: Callable[[str], None]) -> TrainingData:
+    """Returns the training data of a corpus.
 
     Raises:
-        ValueError: the corpus has alignments, but not one for each training pair, or the recipe cannot learn from them.
+        ValueError: the corpus has alignments, but not one for each training pair, or the recipe cannot learn from them;
+            or the corpus was prepared with other tokenizers or longer sentences than those of the recipe, or the recipe
+            draws segmentations.
     """
+    if isinstance(corpus, PreparedSplit):
+        return _prepared(corpus, recipe, report)
+    return _in_memory(corpus, recipe, report)
+
+
+def _in_memory(corpus: SplitCorpus, recipe: Recipe, report: Callable[[str], None]) -> TrainingData:
     alignments = corpus.alignments
     sums = {
         part: part_sha256(pairs, key_side=corpus.key_side)
@@ -65,15 +82,8 @@ def in_memory(corpus: SplitCorpus, recipe: Recipe, report: Callable[[str], None]
     return TrainingData(facts, fit, batches, corpus.valid)
 
 
-def prepared(
-    corpus: PreparedCorpus, name: str, valid: Sequence[Pair], recipe: Recipe, report: Callable[[str], None]
-) -> TrainingData:
-    """Returns the training data of a prepared corpus.
-
-    Raises:
-        ValueError: the corpus was prepared with other tokenizers or longer sentences than those of the recipe, or the
-            recipe draws segmentations.
-    """
+def _prepared(split: PreparedSplit, recipe: Recipe, report: Callable[[str], None]) -> TrainingData:
+    corpus = split.train
     corpus.require_its_vocabularies()
     tokenizers = load_tokenizer(corpus.folder / "source"), load_tokenizer(corpus.folder / "target")
     for side, tokenizer, wanted in zip(("source", "target"), tokenizers, (recipe.source, recipe.target), strict=True):
@@ -97,9 +107,9 @@ def prepared(
         config.segmentation_alpha,
     )
     facts = {
-        "name": name,
-        "pairs": {"train": len(corpus), "valid": len(valid), "test": 0},
-        "sha256": {"train": corpus.sha256, "valid": part_sha256(valid, key_side="target"), "test": ""},
+        "name": split.name,
+        "pairs": {"train": len(corpus), "valid": len(split.valid), "test": 0},
+        "sha256": {"train": corpus.sha256, "valid": part_sha256(split.valid, key_side="target"), "test": ""},
     }
 
     def batches(_: Tokenizers) -> BatchSource:
@@ -113,7 +123,7 @@ def prepared(
             seed=config.seed,
         )
 
-    return TrainingData(facts, lambda: tokenizers, batches, valid)
+    return TrainingData(facts, lambda: tokenizers, batches, split.valid)
 
 
 def _require_guidable(recipe: Recipe) -> None:

@@ -30,6 +30,7 @@ from nmt_keras.corpus.shards import (
     write_shard,
 )
 from nmt_keras.runs import Run
+from nmt_keras.runs.training_data import PreparedSplit
 from nmt_keras.text import fit_tokenizer, load_tokenizer
 
 FILTERS = FilterConfig(max_tokens=20, max_ratio=3.0)
@@ -444,7 +445,7 @@ def test_a_run_trains_on_a_prepared_corpus_and_resumes(corpus, pairs, tmp_path):
     reports = []
 
     def train(show):
-        Run(tmp_path / "run", recipe).train_prepared(corpus, "sample", pairs[:10], reports.append, show)
+        Run(tmp_path / "run", recipe).train(PreparedSplit("sample", corpus, pairs[:10]), reports.append, show)
 
     def stop(step, *_):
         if step == 3:
@@ -468,4 +469,4 @@ def test_a_run_trains_on_a_prepared_corpus_and_resumes(corpus, pairs, tmp_path):
 )
 def test_a_recipe_that_the_corpus_was_not_prepared_for_is_refused(corpus, pairs, tmp_path, recipe, field):
     with pytest.raises(ValueError, match=field):
-        Run(tmp_path, recipe).train_prepared(corpus, "sample", pairs[:10], print, print)
+        Run(tmp_path, recipe).train(PreparedSplit("sample", corpus, pairs[:10]), print, print)

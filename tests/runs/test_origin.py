@@ -17,6 +17,7 @@ def test_languages_stay_with_a_run_that_has_a_recipe(tmp_path):
     write_recipe(run, TINY_RECIPE)
     assert with_languages_of(run, unnamed).languages == ("es", "en")
     assert with_languages_of(run, replace(unnamed, target_language="eu")).languages == ("es", "eu")
+    assert with_languages_of(run, replace(unnamed, source_language="eu")).languages == ("eu", "en")
 
 
 def test_a_run_keeps_how_its_corpus_was_read(tmp_path, monkeypatch):

@@ -26,7 +26,8 @@ from nmt_keras.corpus.batches import Batches, Position
 from nmt_keras.corpus.preparing import prepare
 from nmt_keras.runs import Run
 from nmt_keras.runs.directory import identity
-from nmt_keras.training import Checkpoints, Interrupted, Updater, is_finished, load_weights, newest
+from nmt_keras.runs.training_data import PreparedSplit
+from nmt_keras.training import Checkpoints, Interrupted, Updater, is_finished, load_weights, newest, read_log
 
 ROOT = Path(nmt_keras.__file__).parents[1]
 
@@ -39,8 +40,7 @@ def batches():
 @pytest.fixture
 def stopped(batches, tmp_path):
     """A run that was stopped after 9 steps, with checkpoints of steps 5 and 9."""
-    with pytest.raises(Interrupted):
-        Trained(batches, tmp_path, at={9: interrupt})()
+    Trained(batches, tmp_path, at={9: interrupt}).until_stopped()
     return tmp_path
 
 
@@ -75,8 +75,7 @@ def test_a_run_killed_at_any_place_ends_with_the_weights_of_one_that_was_not(bat
     killed = tmp_path / "killed"
     killed.mkdir()
     for step, seen in ((7, losses), (12, losses[1:]), (18, losses[2:])):  # validations come after 5, 10, 15 and 20
-        with pytest.raises(Killed):
-            Trained(batches, killed, settings, losses=seen, at={step: kill})()
+        Trained(batches, killed, settings, losses=seen, at={step: kill}).until_stopped()
     Trained(batches, killed, settings, losses=losses[3:])()
     assert_equal_to_the_bit(checkpoint_state(killed), checkpoint_state(whole.folder))
     assert _last_row(killed) == _last_row(whole.folder)
@@ -115,6 +114,8 @@ def test_a_real_model_killed_in_the_middle_of_an_epoch_with_dropout_loses_nothin
     resumed = process("killed", 0)
     assert "resuming at step 6 of 12" in resumed.stdout
     assert_equal_to_the_bit(checkpoint_state(tmp_path / "killed"), checkpoint_state(tmp_path / "whole"))
+    killed, whole = ([row["step"] for row in read_log(tmp_path / name / "log.jsonl")] for name in ("killed", "whole"))
+    assert killed == whole
 
 
 def test_resuming_seeks_and_makes_no_batch_that_was_seen(batches, monkeypatch):
@@ -158,9 +159,7 @@ def test_a_second_interrupt_at_any_moment_of_saving_leaves_a_whole_checkpoint(ba
     finally:
         signal.signal(signal.SIGINT, before)
     assert load_weights(Bigram(), tmp_path / "checkpoints") == 5  # the best
-    again = Trained(batches, tmp_path, at={8: kill})
-    with pytest.raises(Killed):
-        again()
+    again = Trained(batches, tmp_path, at={8: kill}).until_stopped()
     assert again.steps[0] in (6, 8)
 
 
@@ -186,7 +185,7 @@ def test_a_run_whose_batches_are_made_as_it_goes_ends_with_the_weights_of_one_th
         if drawing:
             run.train(corpus, lambda _: None, show)
         else:
-            run.train_prepared(prepared, "sample", corpus.valid, lambda _: None, show)
+            run.train(PreparedSplit("sample", prepared, corpus.valid), lambda _: None, show)
 
     def stop(step, *_):
         if step == 7:  # 5 batches an epoch; the checkpoint is of step 6
@@ -215,14 +214,10 @@ def test_a_damaged_checkpoint_is_refused_and_the_whole_one_before_it_is_named_an
     damage(stopped, 9)
     with pytest.raises(ValueError, match=r"last/ckpt-9: expected a checkpoint.*ckpt-5 before it is whole"):
         Trained(batches, stopped)()
-    again = Trained(batches, stopped, at={6: kill})
-    with pytest.raises(Killed):
-        again(previous=True)
+    again = Trained(batches, stopped, at={6: kill}).until_stopped(previous=True)
     assert again.reports[0].endswith("ckpt-9 cannot be read, set aside; the newest that is whole is ckpt-5")
     assert "resuming at step 5 of 20" in again.reports
-    last = Trained(batches, stopped, at={8: interrupt})
-    with pytest.raises(Interrupted):
-        last(previous=True)
+    last = Trained(batches, stopped, at={8: interrupt}).until_stopped(previous=True)
     assert "set aside" not in last.reports[0]
     kept = {path.name.partition(".")[0] for path in (stopped / "checkpoints" / "last").glob("ckpt-*")}
     assert kept == {"ckpt-5", "ckpt-8"}
@@ -241,17 +236,14 @@ def test_a_run_whose_record_of_checkpoints_is_lost_goes_on_from_the_newest_that_
     last = stopped / "checkpoints" / "last"
     lose(last / "checkpoint")
     damage(stopped, 9)
-    again = Trained(batches, stopped, at={7: interrupt})
-    with pytest.raises(Interrupted):
-        again()
+    again = Trained(batches, stopped, at={7: interrupt}).until_stopped()
     assert again.reports[0].endswith("lost and is made anew; the newest checkpoint that is whole is ckpt-5")
     assert again.steps == [6, 7]
     assert Trained(batches, stopped)().steps[0] == 8
 
 
 def test_a_run_killed_between_its_first_checkpoint_and_the_record_goes_on(batches, tmp_path):
-    with pytest.raises(Interrupted):
-        Trained(batches, tmp_path, at={3: interrupt})()
+    Trained(batches, tmp_path, at={3: interrupt}).until_stopped()
     (tmp_path / "checkpoints" / "last" / "checkpoint").unlink()
     assert not is_finished(tmp_path)
     assert Trained(batches, tmp_path)().steps == list(range(4, STEPS + 1))
@@ -367,9 +359,7 @@ def test_a_run_whose_clock_was_ahead_goes_on_from_its_checkpoints(batches, stopp
     for name in ("last", "best"):
         record = stopped / "checkpoints" / name / "checkpoint"
         _add_times(record, begun, written)
-    again = Trained(batches, stopped, at={11: interrupt})
-    with pytest.raises(Interrupted):
-        again()
+    again = Trained(batches, stopped, at={11: interrupt}).until_stopped()
     assert again.steps[0] == 10
     kept = {path.name.partition(".")[0] for path in (stopped / "checkpoints" / "last").glob("ckpt-*")}
     assert kept == {"ckpt-10", "ckpt-11"}  # those that were there made room
@@ -406,8 +396,7 @@ def test_a_checkpoint_of_other_shapes_is_refused_with_each_of_them(batches, stop
 
 def test_a_checkpoint_of_another_run_is_refused_with_what_differs(batches, tmp_path):
     ours = {"train.learning_rate": 0.05, "vocabulary.source": "1f0c", "corpus.train": "77"}
-    with pytest.raises(Interrupted):
-        Trained(batches, tmp_path, at={3: interrupt})(identity=ours)
+    Trained(batches, tmp_path, at={3: interrupt}).until_stopped(identity=ours)
     theirs = {**ours, "vocabulary.source": "aa31", "train.a_field_of_a_later_version": 1}
     with pytest.raises(ValueError, match=r"vocabulary\.source: '1f0c' there, 'aa31' here") as refusal:
         Trained(batches, tmp_path)(identity=theirs)

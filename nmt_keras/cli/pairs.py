@@ -1,0 +1,183 @@
+"""``nmt align`` and ``nmt score``: word alignments and log-probabilities of sentence pairs."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+
+from nmt_keras.cli.command import Flag, RunCommand, SearchCommand, load_translator
+from nmt_keras.cli.console import Console
+from nmt_keras.cli.lines import STANDARD_INPUT, blocks, one_line, standard_input, text_blocks
+from nmt_keras.config import require
+from nmt_keras.corpus.archive import open_text
+from nmt_keras.corpus.reading import Pair
+
+if TYPE_CHECKING:
+    from nmt_keras.translation.records import AlignedPair
+
+PAIRS_AT_ONCE = 1024
+
+
+@dataclass(frozen=True)
+class PairFiles:
+    """The options of commands that read sentence pairs."""
+
+    files: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FILE ...")] = ()
+    """A file of lines source<TAB>target, or a source and a target file, plain, .gz or .zip. Without a file, or with -,
+    standard input is read."""
+    source_column: int | None = None
+    """Source column of a single file, counted from 0; 0 by default. nmt train and nmt evaluate have other defaults."""
+    target_column: int | None = None
+    """Target column of a single file, counted from 0; 1 by default."""
+
+    def __post_init__(self) -> None:
+        require(len(self.files) <= 2, "FILE", "one of lines source<TAB>target, or a source and a target", self.files)
+        source, target = self.columns
+        require(
+            len(self.files) < 2 or not self.names_columns,
+            "--source-column, --target-column",
+            "none with two files",
+            self.columns,
+        )
+        require(source >= 0, "--source-column", "0 or more", source)
+        require(target >= 0, "--target-column", "0 or more", target)
+        require(source != target, "--target-column", "another column than --source-column", target)
+
+    @property
+    def names_columns(self) -> bool:
+        """``True`` if a column option is given: other columns are then ignored."""
+        return (self.source_column, self.target_column) != (None, None)
+
+    @property
+    def columns(self) -> tuple[int, int]:
+        """Columns of source and target."""
+        return self.source_column or 0, 1 if self.target_column is None else self.target_column
+
+    def blocks(self) -> Iterator[list[Pair]]:
+        """Yields the pairs in blocks. No line is skipped, so results correspond to lines.
+
+        Raises:
+            OSError: a file cannot be read.
+            ValueError: a line is not a pair, or one file is longer than the other.
+        """
+        with ExitStack() as opened:
+            sides = [
+                blocks(standard_input() if file == STANDARD_INPUT else opened.enter_context(open_text(file)))
+                for file in self.files or [STANDARD_INPUT]
+            ]
+            if len(sides) == 2:
+                pairs = self._parallel(*map(itertools.chain.from_iterable, sides))
+                while block := list(itertools.islice(pairs, PAIRS_AT_ONCE)):
+                    yield block
+            else:
+                numbers = itertools.count(1)
+                for lines in sides[0]:
+                    yield [self._parsed(line, number) for line, number in zip(lines, numbers, strict=False)]
+
+    def _parallel(self, sources: Iterable[str], targets: Iterable[str]) -> Iterator[Pair]:
+        for number, (source, target) in enumerate(itertools.zip_longest(sources, targets), start=1):
+            if source is None or target is None:
+                ended = self.files[0 if source is None else 1]
+                raise ValueError(f"FILE: expected files with the same number of lines; {ended} has {number - 1} lines.")
+            yield Pair(source, target)
+
+    def _parsed(self, line: str, number: int) -> Pair:
+        found = line.split("\t")
+        source, target = self.columns
+        if len(found) <= max(source, target) or (len(found) > 2 and not self.names_columns):
+            where = f"{self.files[0] if self.files else 'standard input'}:{number}"
+            raise ValueError(
+                f"{where}: expected source<TAB>target in columns {source} and {target}, received {line!r:.80}. Pass "
+                "--source-column and --target-column for lines of more columns or in another order."
+            )
+        return Pair(found[source], found[target])
+
+
+@dataclass(frozen=True)
+class Align(SearchCommand):
+    """Print the most attended source word of each target word, a line per pair: 0-0 1-2, source-target, from 0.
+
+    Words are separated by spaces. A word that attends most to the end of the sentence is not linked. Given pairs:
+    paste es.txt en.txt | nmt align RUN. Translations of the model: nmt align RUN --translations < es.txt.
+    """
+
+    pairs: Annotated[PairFiles, tyro.conf.arg(name="")] = field(default_factory=PairFiles)
+    translations: Flag = False
+    """Translate source sentences from standard input, and print TRANSLATION<TAB>ALIGNMENT."""
+    json: Flag = False
+    """Print one JSON object per pair, with words and weights."""
+
+    def check(self) -> None:
+        """Raises ValueError if translations are asked for of a file."""
+        files = self.pairs.files
+        require(not self.translations or files in ((), ("-",)), "--translations", "no FILE (standard input)", files)
+
+    def __call__(self, console: Console) -> None:
+        """Prints one line per pair."""
+        from nmt_keras.corpus.alignments import to_pharaoh
+        from nmt_keras.translation.word_alignment import links, written_words
+
+        for source, target, aligned in self._aligned(console):
+            words = written_words(aligned, source, target)
+            linked = links(words)
+            if self.json:
+                row = {
+                    "source": source,
+                    "target": target,
+                    "links": linked,
+                    "source_words": words.source,
+                    "target_words": words.target,
+                    "weights": words.alignment.round(4).tolist(),
+                }
+                print(json.dumps(row, ensure_ascii=False))
+            else:
+                print(f"{target}\t" * self.translations + to_pharaoh(linked))
+
+    def _aligned(self, console: Console) -> Iterator[tuple[str, str, AlignedPair]]:
+        """Yields source, target and alignment; flushes the output after each block of lines."""
+        from nmt_keras.translation.model_translator import ModelTranslator
+        from nmt_keras.translation.word_alignment import align_words
+
+        translator = load_translator(self.path, self.ensemble, self.search)
+        if self.translations:
+            for sources in console.count(text_blocks(())):
+                for source, found in zip(sources, translator.translate(sources), strict=True):
+                    words = align_words(found.source_tokens, found.tokens, found.alignment)
+                    yield source, one_line(found.text), words
+        elif isinstance(translator, ModelTranslator):
+            for pairs in console.count(self.pairs.blocks()):
+                sides = [pair.source for pair in pairs], [pair.target for pair in pairs]
+                for pair, given in zip(pairs, translator.align(*sides), strict=True):
+                    yield pair.source, pair.target, align_words(*given)
+        else:
+            raise ValueError(
+                f"RUN: expected a run, as exported versions do not align given pairs; received {self.path}."
+            )
+
+
+@dataclass(frozen=True)
+class Score(RunCommand):
+    """Print the log-probability of each given pair in nats, END included: paste es.txt en.txt | nmt score RUN."""
+
+    pairs: Annotated[PairFiles, tyro.conf.arg(name="")] = field(default_factory=PairFiles)
+    json: Flag = False
+    """Print one JSON object per pair, with the log-probability of each token."""
+
+    def __call__(self, console: Console) -> None:
+        """Prints one line per pair."""
+        import nmt_keras
+
+        translator = nmt_keras.load(self.path, *self.ensemble)
+        for pairs in console.count(self.pairs.blocks()):
+            scores = translator.score([pair.source for pair in pairs], [pair.target for pair in pairs])
+            for pair, score in zip(pairs, scores, strict=True):
+                if self.json:
+                    print(json.dumps({**pair._asdict(), **score._asdict()}, ensure_ascii=False))
+                else:
+                    print(f"{score.log_prob:.4f}")

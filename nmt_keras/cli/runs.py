@@ -1,0 +1,135 @@
+"""``nmt export``, ``nmt average`` and ``nmt shortlist``: what is made of a trained run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+
+from nmt_keras.cli.command import Command, Flag, SearchCommand, load_translator
+from nmt_keras.cli.console import Console
+from nmt_keras.config import ExportConfig, require
+from nmt_keras.files import read_json
+from nmt_keras.runs.directory import CORPUS, SHORTLIST, read_recipe
+from nmt_keras.runs.origin import read_origin
+
+if TYPE_CHECKING:
+    from nmt_keras.corpus import Pair
+    from nmt_keras.corpus.shards import PreparedCorpus
+
+
+@dataclass(frozen=True)
+class Export(SearchCommand):
+    """Export a run's best weights as the next SavedModel version, and print its folder. RUN is a run directory.
+
+    The signature serving_default uses beam search even if the recipe is greedy. The signature greedy is always
+    exported.
+    """
+
+    to: Path | None = None
+    """The model's folder; saved_models/RUN by default."""
+    max_to_keep: int | None = None
+    """Number of versions to keep, the new one included; all by default."""
+    labelled: tuple[int, ...] = ()
+    """With --max-to-keep: older versions to keep because a server's configuration names them."""
+    verify: Flag = False
+    """Test everything that the export promises, in a process without Keras, and print the results."""
+    options: ExportConfig = field(default_factory=ExportConfig)
+
+    def __call__(self, console: Console) -> None:
+        """Prints the version's folder.
+
+        Raises:
+            ValueError: the verification failed.
+        """
+        from nmt_keras.export import export, serving_search, verify
+        from nmt_keras.runs import Run
+        from nmt_keras.translation.model_translator import ModelTranslator
+
+        folder = self.to or Path("saved_models") / self.path.resolve().name
+        run, languages = Run(self.path), read_origin(self.path).languages
+        translator = load_translator(self.path, self.ensemble, serving_search(self.search))
+        assert isinstance(translator, ModelTranslator)
+        if self.ensemble:
+            names = [each.resolve().name for each in (self.path, *self.ensemble)]
+            version = export(
+                translator,
+                folder,
+                {**run.facts(translator, languages), "runs": names},
+                self.options,
+                max_to_keep=self.max_to_keep,
+                labelled=self.labelled,
+            )
+        else:
+            version = run.export(
+                translator,
+                folder,
+                self.options,
+                languages=languages,
+                max_to_keep=self.max_to_keep,
+                labelled=self.labelled,
+            )
+        print(version)
+        if self.verify:
+            found = verify(version)
+            print(found)
+            if not found.passed:
+                raise ValueError(f"--verify: {version} failed the tests above. Do not serve it.")
+
+
+@dataclass(frozen=True)
+class Average(Command):
+    """Average a run's last checkpoints into a new run, and print its directory.
+
+    The new run is evaluated, exported and used like any other. `nmt train --train.max-to-keep N` keeps N checkpoints.
+    """
+
+    run: Annotated[Path, tyro.conf.Positional]
+    """The run directory."""
+    checkpoints: int = 2
+    """Number of checkpoints; at most --train.max-to-keep of the run."""
+    to: Path | None = None
+    """The new run directory; RUN-averaged by default."""
+
+    def __call__(self, console: Console) -> None:
+        """Prints the new run's directory."""
+        from nmt_keras.runs import Run
+
+        folder = self.to or Path(f"{self.run}-averaged")
+        Run(self.run).average(self.checkpoints, folder)
+        print(folder)
+
+
+@dataclass(frozen=True)
+class Shortlist(Command):
+    """Learn the lexical table that --search.shortlist needs from a run's training pairs; print its file.
+
+    Reads the corpus that nmt train recorded in the run. In Python, Run.learn_shortlist takes pairs.
+    """
+
+    run: Annotated[Path, tyro.conf.Positional]
+    """The run directory."""
+
+    def __call__(self, console: Console) -> None:
+        """Prints the file."""
+        from nmt_keras.corpus import part_sha256
+        from nmt_keras.corpus.loading import load_corpus
+        from nmt_keras.corpus.shards import PreparedCorpus
+        from nmt_keras.runs import Run
+
+        run, options = Run(self.run), read_origin(self.run)
+        corpus: Sequence[Pair] | PreparedCorpus
+        if options.prepared is not None:
+            corpus = PreparedCorpus(options.prepared)
+            found = corpus.sha256
+        else:
+            corpus = load_corpus(options, read_recipe(self.run).corpus, Path("data"), console.say).train
+            found = part_sha256(corpus, key_side=options.key_side)
+        wanted = read_json(self.run / CORPUS)["sha256"]["train"]
+        require(found == wanted, str(self.run), f"the training pairs with sha256 {wanted} (restore the corpus)", found)
+        console.say(f"learning the lexical table from {len(corpus):,} pairs")
+        run.learn_shortlist(corpus)
+        print(self.run / SHORTLIST)
