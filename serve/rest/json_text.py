@@ -1,6 +1,7 @@
 """JSON text to Python values and back.
 
-Python's ``json`` does the work. It reads and writes NaN and Infinity, as TensorFlow Serving does. Nesting is limited.
+Python's ``json`` does the work. It reads and writes NaN and Infinity, as TensorFlow Serving does. Hooks add the
+differences: the first of two equal keys counts, an integer beyond 64 bits becomes a double, and nesting is limited.
 Bytes that are not UTF-8 pass through: inside ``str`` they are surrogate escapes, so text is encoded and decoded only
 here.
 """
@@ -8,6 +9,7 @@ here.
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import Any
 
@@ -56,9 +58,26 @@ def parse(document: bytes, max_values: int) -> Json:
     try:
         _require_shallow(text)
         _require_paired_surrogates(text)
-        return json.loads(text)
+        return json.loads(text, parse_int=_integer, parse_float=_decimal, object_pairs_hook=_first_of_equal_keys)
     except ValueError as error:
         raise invalid(f"JSON Parse error: {error}") from None
+
+
+def _integer(digits: str) -> int | float:
+    value = int(digits) if len(digits) <= 20 else None  # -2**63 and 2**64 - 1 have 20 characters
+    return value if value is not None and -(2**63) <= value < 2**64 else _decimal(digits)
+
+
+def _decimal(digits: str) -> float:
+    value = float(digits)
+    if math.isinf(value):
+        raise ValueError("Number too big to be stored in double")
+    return value
+
+
+def _first_of_equal_keys(members: list[tuple[str, Json]]) -> dict[str, Json]:
+    first = dict(reversed(members))
+    return {key: first[key] for key, _ in members}
 
 
 def _require_shallow(text: str) -> None:
