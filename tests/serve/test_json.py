@@ -65,7 +65,16 @@ def test_a_document_that_no_request_needs_is_refused(document, reason):
         (rb'["\ud83d\ude00 \\ud800"]', '["\U0001f600 \\\\ud800"]'),
         (b"[NaN, Infinity, -Infinity]", "[NaN, Infinity, -Infinity]"),
     ],
-    ids=["deep", "deep and wide", "brackets in a string", "byte order mark", "surrogate pair", "not finite"],
+    ids=[
+        "deep",
+        "deep and wide",
+        "brackets in a string",
+        "equal keys",
+        "beyond 64 bits",
+        "byte order mark",
+        "surrogate pair",
+        "not finite",
+    ],
 )
 def test_a_document_is_read(document, value):
     assert json.dumps(json_text.parse(document, MANY), ensure_ascii=False) == value
@@ -199,7 +208,7 @@ def test_a_value_of_another_type_is_refused(dtype, value, echoed, kind):
     assert error.endswith(dtype)
 
 
-@pytest.mark.parametrize(("dtype", "value"), [("float", 1e39), ("float", 10**39), ("double", 10**400)])
+@pytest.mark.parametrize(("dtype", "value"), [("float", 1e39), ("half", 1e5)])
 def test_a_number_that_is_too_large_is_refused(dtype, value):
     assert f"{value} is too large for {dtype}" in read_error({"inputs": [value]}, {"x": TensorSpec(dtype, None)})
 
