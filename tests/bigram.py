@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import keras
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from nmt_keras.config import TrainConfig
 from nmt_keras.corpus.batches import Batches, TokenLists, choose_buckets
 from nmt_keras.layers.dropout import dropout
-from nmt_keras.training import Checkpoints, ProgressCallback, Trainer, Updater
+from nmt_keras.training import Checkpoints, Interrupted, ProgressCallback, Trainer, Updater
 
 PAD, START, END = 0, 2, 3
 V, STEPS = 11, 20
@@ -30,7 +31,10 @@ class Bigram(keras.Model):
         self.embedding = self.add_weight(name="embedding", shape=(V, units), initializer="random_normal")
         self.kernel = self.add_weight(name="kernel", shape=(units, V), initializer="random_normal")
 
-    def call(self, inputs, randomness=None, sampling=None):
+    def read_weights(self, precision):
+        """The model reads its own, in full precision."""
+
+    def call(self, inputs, randomness=None, sampling=None, weights=None):
         source, target = inputs
         rows = tf.convert_to_tensor(self.embedding)
         bag = tf.reduce_sum(tf.gather(rows, source) * tf.cast(source != PAD, tf.float32)[:, :, None], axis=1)
@@ -82,6 +86,12 @@ class Run:
         ).train()
         return self
 
+    def until_stopped(self, **options):
+        """Makes the call, which a signal or a kill must end."""
+        with pytest.raises((Interrupted, Killed)):
+            self(**options)
+        return self
+
     def report(self, sentence):
         self.reports.append(sentence)
 
@@ -117,7 +127,7 @@ class Fragile(Bigram):
         super().__init__(rate=rate)
         self.factor = self.add_weight(name="factor", shape=(), initializer="ones", trainable=False)
 
-    def call(self, inputs, randomness=None, sampling=None):
+    def call(self, inputs, randomness=None, sampling=None, weights=None):
         return Logits(super().call(inputs, randomness, sampling).logits * tf.convert_to_tensor(self.factor))
 
 

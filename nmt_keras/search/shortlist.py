@@ -52,18 +52,13 @@ class BatchShortlist(NamedTuple):
 
         Call it outside the loop of the search: it gathers the shortlist's rows of the softmax's matrix.
         """
-        narrowed = self._narrowed(model, precision)
-
-        def step(ids: tf.Tensor, state: Any, memory: NarrowedMemory) -> Step:
-            found = narrowed(tf.gather(self.ids, ids), state, memory.memory)
-            return found._replace(logits=found.logits + tf.cast(memory.logit_bias, found.logits.dtype)[:, tf.newaxis])
-
-        return step
-
-    def _narrowed(self, model: Predictor, precision: Precision) -> Callable[[tf.Tensor, Any, Any], Step]:
-        """Returns the step of ``model`` with the rows of the shortlist alone."""
         if isinstance(model, Ensemble):
-            return average([self._narrowed(one, precision) for one in model.models])
+            together = average([self.step_function(one, precision) for one in model.models])
+
+            def step_together(ids: tf.Tensor, state: Any, memory: NarrowedMemory) -> Step:
+                return together(ids, state, tuple(memory._replace(memory=own) for own in memory.memory))
+
+            return step_together
         from nmt_keras.models.seq2seq import Seq2Seq  # here, because an exported version loads without it
 
         if not isinstance(model, Seq2Seq):
@@ -72,7 +67,13 @@ class BatchShortlist(NamedTuple):
         layer = weights.output_layer
         layer.rows = Weight(tf.gather(layer.rows.value, self.ids))
         layer.output_bias = tf.gather(layer.output_bias, self.ids)
-        return model.step_with(weights)
+        narrowed = model.step_with(weights)
+
+        def step(ids: tf.Tensor, state: Any, memory: NarrowedMemory) -> Step:
+            found = narrowed(tf.gather(self.ids, ids), state, memory.memory)
+            return found._replace(logits=found.logits + tf.cast(memory.logit_bias, found.logits.dtype)[:, tf.newaxis])
+
+        return step
 
     def places(self, ids: tf.Tensor) -> tf.Tensor:
         """Returns the places of tokens of the vocabulary, all of which must compete."""

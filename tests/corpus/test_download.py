@@ -126,7 +126,9 @@ def test_a_refused_connection_is_given_up_at_once(tmp_path):
     assert not (tmp_path / "data").exists()
 
 
-@pytest.mark.parametrize("proxy", [f"http://127.0.0.1:{closed_port()}", "nonsense://proxy"], ids=["closed port", "nonsense"])
+@pytest.mark.parametrize(
+    "proxy", [f"http://127.0.0.1:{closed_port()}", "nonsense://proxy"], ids=["closed port", "nonsense"]
+)
 def test_a_proxy_that_cannot_be_used_is_given_up_at_once(tmp_path, monkeypatch, proxy):
     monkeypatch.setenv("HTTP_PROXY", proxy)
     fails("http://corpus.invalid/spa-eng.zip", tmp_path)

@@ -42,7 +42,6 @@ TENSORFLOW_FREE = [
     "files",
     "plotting",
     "recipes",
-    "translation.word_alignment",
 ]
 """Modules that are imported without TensorFlow, so that ``nmt --help`` is quick and small machines can read corpora."""
 

@@ -131,8 +131,8 @@ def test_glorot_leaves_matrices_as_their_layers_make_them(cell):
 
 @pytest.mark.parametrize("initializer", ["glorot", "bahdanau", "uniform"])
 def test_a_normalisation_s_scales_begin_at_1_under_every_scheme(initializer):
-    scales = [v for v in self_attentive(initializer).trainable_variables if "scale" in v.name]
-    assert len(scales) == 2 * (1 + 2), "one after the last layer and one in each, on both sides"
+    scales = [v for v in self_attentive(initializer).trainable_variables if v.name == "gamma"]
+    assert len(scales) == (2 * 2 + 1) + (2 * 3 + 1), "of each sublayer, and of the last layer's output, on both sides"
     for scale in scales:
         np.testing.assert_array_equal(scale, np.ones(scale.shape))
 

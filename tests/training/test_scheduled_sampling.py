@@ -135,8 +135,9 @@ def test_self_attention_drops_under_sampling_as_under_teacher_forcing():
     config = MODELS["self-attention"]
     encoder, decoder = config.encoder, config.decoder
     model = build_model(ModelConfig(5, encoder, config.attention, decoder, dropout=0.5), 17, 19)
-    encoding = model.encoder(SOURCE, SOURCE != 0)  # nothing dropped here
+    encoding = model.encoder(SOURCE)  # nothing dropped here
     whole = model.decoder(READ, encoding).logits
-    for drops in (model.decoder(READ, encoding, NOISE), model.decoder.call_sampling(READ, encoding, 0.0, NOISE)):
+    for sampling in (None, tf.constant(0.0)):
+        drops = model.decoder(READ, encoding, randomness=NOISE, sampling=sampling)
         below = tf.reduce_mean(tf.abs(drops.logits - whole))
         assert below > 0.1 * tf.reduce_mean(tf.abs(whole))

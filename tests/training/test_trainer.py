@@ -106,7 +106,7 @@ def test_own_tokens_are_asked_for_only_where_a_run_ever_reads_them(batches, begi
     asked = []
 
     class Watched(Bigram):
-        def call(self, inputs, randomness=None, sampling=None):
+        def call(self, inputs, randomness=None, sampling=None, weights=None):
             asked.append(sampling)
             return super().call(inputs, randomness, sampling)
 
