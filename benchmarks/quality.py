@@ -28,7 +28,7 @@ from benchmarks.machine import machine
 PLANS: dict[str, dict[str, Any]] = {
     "ten-minutes": {
         "minutes": 10,
-        "train.precision": "bfloat16",
+        "train.precision": "bfloat16-products",
         "train.learning-rate": 0.005,
         "model.embedding-size": 192,
         "model.encoder.units": 160,
@@ -38,7 +38,7 @@ PLANS: dict[str, dict[str, Any]] = {
     },
     "hour": {
         "minutes": 60,
-        "train.precision": "bfloat16",
+        "train.precision": "bfloat16-products",
         "train.learning-rate": 0.003,
         "train.batch-size": 128,
         "train.length-buckets": 12,

@@ -166,7 +166,7 @@ def measure(settings: Settings) -> dict[str, Any]:
 
     kind, _, how = str(settings.only).partition("-")
     recipe = matched(settings.units, settings.batch) if kind == "matched" else find_recipe("rnnsearch-small")
-    precision: Literal["bfloat16", "float32"] = "bfloat16" if how == "bfloat16" else "float32"
+    precision: Literal["bfloat16-products", "float32"] = "bfloat16-products" if how == "bfloat16" else "float32"
     xla = False if kind == "plain" else None
     recipe = replace(recipe, train=replace(recipe.train, precision=precision, xla=xla))
     tf.keras.utils.set_random_seed(1)

@@ -3,7 +3,7 @@
 
     python -m benchmarks.update_parts
     python -m benchmarks.update_parts --units 512 --batch 128
-    python -m benchmarks.update_parts --units 512 --batch 128 --precision bfloat16
+    python -m benchmarks.update_parts --units 512 --batch 128 --precision bfloat16-products
 
 The matched model of train_speed on one batch of sentences of 10 tokens a side. Each part is compiled by itself, forward
 and backward pass together, so parts do not add up to the whole, which shares work between them. Prints JSON: medians in
@@ -36,7 +36,7 @@ class Settings:
 
     units: int = 256
     batch: int = 64
-    precision: Literal["float32", "bfloat16"] = "float32"
+    precision: Literal["float32", "bfloat16-products"] = "float32"
     runs: int = 15
 
 
@@ -164,7 +164,7 @@ def large_product(precision: str, size: int = 2048) -> float:
 
     @tf.function(jit_compile=True, autograph=False)
     def multiplied(left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
-        read = bfloat16_products if precision == "bfloat16" else full_precision
+        read = bfloat16_products if precision == "bfloat16-products" else full_precision
         return matmul(left, read(right, "float32"))
 
     return 2.0 * size**3 / median_seconds(lambda: [multiplied(one, other)], 15) * 1e-9

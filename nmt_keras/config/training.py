@@ -56,9 +56,9 @@ class TrainConfig:
     """AdamW only: share of a weight, times the rate, that an update subtracts."""
     ema_decay: float | None = None
     """Decay of a moving average of the weights, which is validated and kept as the best; None for no average."""
-    precision: Literal["float32", "bfloat16", "float16"] = "float32"
-    """Type of computation; weights stay float32. With XLA on a CPU, bfloat16 rounds only the factors of products with
-    weight matrices; otherwise activations are bfloat16, too. float16 uses loss scaling."""
+    precision: Literal["float32", "bfloat16-products", "mixed_bfloat16", "mixed_float16"] = "float32"
+    """Type of computation; weights stay float32. bfloat16-products (XLA on a CPU) rounds the factors of products with
+    weight matrices, nothing else. The mixed ones are Keras's dtype policies; mixed_float16 uses loss scaling."""
     clip_norm: float | None = 1.0
     """Maximum global L2 norm of the gradients, which are scaled down to it; None for no limit."""
     label_smoothing: float = 0.1

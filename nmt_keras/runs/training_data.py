@@ -136,8 +136,8 @@ def _require_guidable(recipe: Recipe) -> None:
         kind,
     )
     require(
-        precision != "float16",
+        precision != "mixed_float16",
         "TrainConfig.precision",
-        "float32 or bfloat16, as alignments are given: the gradient of log alpha overflows float16",
+        "another than mixed_float16, as alignments are given: the gradient of log alpha overflows float16",
         precision,
     )

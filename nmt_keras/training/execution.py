@@ -7,38 +7,50 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
-from nmt_keras.config import Recipe, TrainConfig
+from nmt_keras.config import Recipe, TrainConfig, require
 from nmt_keras.layers.matmul import multiplies_bfloat16
 from nmt_keras.models.seq2seq import Seq2Seq, build_model
 
+PRODUCTS = "bfloat16-products"
+
 
 class Execution(NamedTuple):
-    """How a training step is executed. XLA cannot compile cuDNN's operations, so it is one or the other."""
+    """How a training step is executed. XLA cannot compile cuDNN's operations, so at most one of the two is True."""
 
-    xla: bool  # the step is compiled
-    fused: bool  # the step is a plain graph in which recurrences are fused where their cells allow
-    rounds: bool  # the factors of products are rounded to bfloat16, and nothing else: see ``rounding``
-    policy: str  # Keras's dtype policy of the model
+    xla: bool  # XLA compiles the step
+    fused: bool  # the step is a plain graph, in which cuDNN reads whole sentences where the cells allow
 
 
 def choose_execution(xla: bool | None, gpus: int, precision: str = "float32") -> Execution:
-    """XLA on a CPU; on a GPU a plain graph, in which Keras's layers turn to cuDNN.
+    """Chooses XLA on a CPU, and on a GPU a plain graph, in which Keras's layers use cuDNN.
 
     Args:
-        xla: True or False where somebody has decided; None otherwise.
-        gpus: how many TensorFlow sees.
-        precision: "float32", "bfloat16" or "float16", as a ``TrainConfig`` has it.
+        xla: True or False to decide; None to choose.
+        gpus: Number of GPUs that TensorFlow sees.
+        precision: See ``TrainConfig.precision``.
+
+    Raises:
+        ValueError: ``precision`` is bfloat16-products, but the step is not compiled by XLA on a CPU.
     """
     compiled = gpus == 0 if xla is None else xla
-    rounds = precision == "bfloat16" and compiled and gpus == 0
-    policy = "float32" if rounds or precision == "float32" else f"mixed_{precision}"
-    return Execution(compiled, not compiled and gpus > 0, rounds, policy)
+    require(
+        precision != PRODUCTS or (compiled and gpus == 0),
+        "TrainConfig.precision",
+        "mixed_bfloat16, because bfloat16-products needs XLA on a CPU",
+        precision,
+    )
+    return Execution(compiled, not compiled and gpus > 0)
+
+
+def dtype_policy(config: TrainConfig) -> str:
+    """Returns the name of Keras's dtype policy of the model."""
+    return config.precision if config.precision.startswith("mixed_") else "float32"
 
 
 def build_for_training(recipe: Recipe, source_size: int, target_size: int) -> Seq2Seq:
     """Returns the recipe's model in the recipe's precision, as this machine's devices execute it."""
     before, execution = keras.config.dtype_policy(), execution_of(recipe.train)
-    keras.config.set_dtype_policy(execution.policy)
+    keras.config.set_dtype_policy(dtype_policy(recipe.train))
     try:
         model = build_model(recipe.model, source_size, target_size)
     finally:
@@ -55,8 +67,9 @@ def describe_execution(execution: Execution, model: Seq2Seq, config: TrainConfig
         fused = ["encoder"] * model.encoder.trains_fused + ["decoder"] * decoder
         how = f"; cuDNN reads whole sentences in the {' and the '.join(fused)}" if fused else ""
         return f"forward and backward pass: a plain TensorFlow graph{how}"
-    rounded = "; factors of products are rounded to bfloat16" if execution.rounds else ""
-    if execution.rounds and multiplies_bfloat16() is False:
+    rounds = config.precision == PRODUCTS
+    rounded = "; factors of products are rounded to bfloat16" if rounds else ""
+    if rounds and multiplies_bfloat16() is False:
         rounded += ", which this processor has no instructions for: float32 would be as fast"
     return f"forward and backward pass: compiled by XLA{rounded}"
 

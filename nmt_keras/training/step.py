@@ -20,7 +20,7 @@ from nmt_keras.layers.base import Weights
 from nmt_keras.layers.dropout import Randomness
 from nmt_keras.layers.matmul import bfloat16_products, full_precision
 from nmt_keras.models.seq2seq import Seq2Seq
-from nmt_keras.training.execution import execution_of
+from nmt_keras.training.execution import PRODUCTS, execution_of
 from nmt_keras.training.loss import Loss, guided_alignment, masked_cross_entropy
 from nmt_keras.training.optimizers import build_optimizer, clip, global_norm
 from nmt_keras.training.schedules import learning_rate, sampling_probability
@@ -112,19 +112,21 @@ class Updater:
         config: rate, clipping, smoothing, denominator, accumulation, XLA, precision.
 
     Raises:
-        ValueError: products are to be rounded to bfloat16, but the model computes in it throughout.
+        ValueError: ``config.precision`` is bfloat16-products, but the model computes in another type than float32.
     """
 
     def __init__(self, model: Seq2Seq, config: TrainConfig):
         self.model, self.config = model, config
         self.variables = list(model.trainable_variables)
         self.optimizer = build_optimizer(config, self.variables)
-        self.health = Health(scaled=config.precision == "float16")
-        self.compiled, _, self.rounds, policy = execution_of(config)
-        if self.rounds and model.dtype_policy.name != policy:
+        self.health = Health(scaled=config.precision == "mixed_float16")
+        self.compiled, _ = execution_of(config)
+        self.rounds = config.precision == PRODUCTS
+        if self.rounds and model.dtype_policy.name != "float32":
             raise ValueError(
-                f"model: compiled in bfloat16 on a CPU, expected one of policy {policy}, got "
-                f"{model.dtype_policy.name}. Build it under the policy float32, or train with xla=False."
+                f"model: expected the dtype policy float32 for the precision {PRODUCTS}, received "
+                f"{model.dtype_policy.name}. Build the model under float32, or train with precision "
+                f"{model.dtype_policy.name}."
             )
         self.differentiate = tf.function(self._differentiate, jit_compile=self.compiled, autograph=False)
         self.add = tf.function(_added, jit_compile=self.compiled, autograph=False)

@@ -112,26 +112,33 @@ def test_half_precision_computes_in_it(dtype_policy):
 
 
 @pytest.mark.parametrize(
-    ("asked", "gpus", "precision", "wanted"),
+    ("asked", "gpus", "wanted"),
     [
-        (None, 0, "float32", Execution(xla=True, fused=False, rounds=False, policy="float32")),
-        (None, 1, "float32", Execution(xla=False, fused=True, rounds=False, policy="float32")),
-        (None, 8, "float32", Execution(xla=False, fused=True, rounds=False, policy="float32")),
-        (True, 1, "float32", Execution(xla=True, fused=False, rounds=False, policy="float32")),
-        (False, 0, "float32", Execution(xla=False, fused=False, rounds=False, policy="float32")),
-        (False, 1, "float32", Execution(xla=False, fused=True, rounds=False, policy="float32")),
-        (None, 0, "bfloat16", Execution(xla=True, fused=False, rounds=True, policy="float32")),
-        (False, 0, "bfloat16", Execution(xla=False, fused=False, rounds=False, policy="mixed_bfloat16")),
-        (True, 1, "bfloat16", Execution(xla=True, fused=False, rounds=False, policy="mixed_bfloat16")),
-        (None, 1, "bfloat16", Execution(xla=False, fused=True, rounds=False, policy="mixed_bfloat16")),
-        (None, 0, "float16", Execution(xla=True, fused=False, rounds=False, policy="mixed_float16")),
-        (None, 1, "float16", Execution(xla=False, fused=True, rounds=False, policy="mixed_float16")),
+        (None, 0, Execution(xla=True, fused=False)),
+        (None, 1, Execution(xla=False, fused=True)),
+        (None, 8, Execution(xla=False, fused=True)),
+        (True, 1, Execution(xla=True, fused=False)),
+        (False, 0, Execution(xla=False, fused=False)),
+        (False, 1, Execution(xla=False, fused=True)),
     ],
 )
-def test_xla_or_cudnn_but_never_both_and_products_alone_are_rounded_if_xla_compiles_for_a_cpu(
-    asked, gpus, precision, wanted
-):
-    assert choose_execution(asked, gpus, precision) == wanted
+def test_xla_or_cudnn_but_never_both(asked, gpus, wanted):
+    assert choose_execution(asked, gpus) == wanted
+
+
+@pytest.mark.parametrize(("asked", "gpus"), [(False, 0), (None, 1), (True, 1)])
+def test_rounded_products_need_xla_on_a_cpu(asked, gpus):
+    with pytest.raises(ValueError, match=r"TrainConfig\.precision: .*mixed_bfloat16.*bfloat16-products"):
+        choose_execution(asked, gpus, "bfloat16-products")
+
+
+@pytest.mark.parametrize(
+    ("precision", "policy"),
+    [("float32", "float32"), ("bfloat16-products", "float32"), ("mixed_bfloat16", "mixed_bfloat16")],
+)
+def test_a_model_built_for_training_has_the_policy_of_its_precision(precision, policy):
+    train = replace(TINY_RECIPE.train, precision=precision, xla=None)
+    assert build_for_training(replace(TINY_RECIPE, train=train), 11, 13).dtype_policy.name == policy
 
 
 @pytest.mark.parametrize(("xla", "gpus", "fused"), [(None, 1, True), (True, 1, False), (None, 0, False)])
@@ -146,7 +153,7 @@ def test_a_model_built_for_training_uses_cudnn_if_this_machine_has_a_gpu_and_xla
     [
         (None, "float32", "compiled by XLA"),
         (False, "float32", "a plain TensorFlow graph"),
-        (None, "bfloat16", "compiled by XLA; factors of products are rounded to bfloat16"),
+        (None, "bfloat16-products", "compiled by XLA; factors of products are rounded to bfloat16"),
     ],
 )
 def test_the_description_of_a_cpu_s_execution_names_its_path(xla, precision, words):

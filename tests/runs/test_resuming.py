@@ -57,7 +57,7 @@ def assert_equal_to_the_bit(found, wanted):
     "fields",
     [
         {},
-        {"precision": "float16"},
+        {"precision": "mixed_float16"},
         {"gradient_accumulation_steps": 2},
         {"ema_decay": 0.9},
         {"decay": "plateau"},
@@ -92,7 +92,7 @@ def _last_row(folder):
     [
         (False, "float32"),
         pytest.param(True, "float32", marks=pytest.mark.slow),
-        pytest.param(True, "bfloat16", marks=pytest.mark.slow),
+        pytest.param(True, "bfloat16-products", marks=pytest.mark.slow),
     ],
 )
 def test_a_real_model_killed_in_the_middle_of_an_epoch_with_dropout_loses_nothing(pairs, tmp_path, xla, precision):

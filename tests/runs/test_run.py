@@ -225,15 +225,15 @@ def test_a_subword_run_trains_validates_and_translates(run_folder, corpus, tmp_p
     assert len(run.translator().translate(["No.", "😀"])) == 2
 
 
-@pytest.mark.parametrize("xla", [False, True])
-def test_a_run_computes_in_the_precision_of_its_recipe_and_translates_in_single(corpus, tmp_path, xla):
+@pytest.mark.parametrize(("xla", "half"), [(False, "mixed_bfloat16"), (True, "bfloat16-products")])
+def test_a_run_computes_in_the_precision_of_its_recipe_and_translates_in_single(corpus, tmp_path, xla, half):
     seen = {}
-    for precision in ("float32", "bfloat16"):
+    for precision in ("float32", half):
         changes = {"steps": 2, "precision": precision, "log_every": 1, "xla": xla}
         recipe = replace(TINY_RECIPE, train=replace(TINY_RECIPE.train, **changes))
         run = Run(tmp_path / precision, recipe)
         run.train(corpus, lambda _: None, lambda *_: None)
         seen[precision] = [row["loss"] for row in read_log(tmp_path / precision / "log.jsonl") if "loss" in row]
         assert run.translator().model.encoder.compute_dtype == "float32"
-    assert seen["bfloat16"] == pytest.approx(seen["float32"], rel=0.02)
-    assert seen["bfloat16"] != seen["float32"]  # which would be the same to the bit
+    assert seen[half] == pytest.approx(seen["float32"], rel=0.02)
+    assert seen[half] != seen["float32"]  # which would be the same to the bit

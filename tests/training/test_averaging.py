@@ -118,10 +118,10 @@ def test_the_rate_falls_after_each_validation_without_a_better_loss(batches, tmp
 # Precision
 
 
-@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
+@pytest.mark.parametrize("precision", ["mixed_bfloat16", "mixed_float16"])
 @pytest.mark.long
 def test_a_real_model_learns_in_half_precision_with_weights_in_single(dtype_policy, precision):
-    dtype_policy(f"mixed_{precision}")
+    dtype_policy(precision)
     model = build_model(TINY_MODEL, V, V)
     settings = config(precision=precision, warmup_steps=0, decay="constant", learning_rate=0.02)
     updater = Updater(model, settings)
@@ -129,17 +129,19 @@ def test_a_real_model_learns_in_half_precision_with_weights_in_single(dtype_poli
     batch = Batch(source, source, 2)
     losses = [float(updater(batch, step, STEPS).loss.cross_entropy) for step in range(8)]
     assert {variable.dtype for variable in model.trainable_variables} == {"float32"}
-    assert model.encoder.compute_dtype == precision
+    assert f"mixed_{model.encoder.compute_dtype}" == precision
     assert losses[-1] < 0.9 * losses[0]
     assert all(np.isfinite(losses))
     assert int(updater.health.skipped) == 0
-    assert float(tf.reduce_max(updater.health.scale)) == (2.0**15 if precision == "float16" else 1.0)
+    assert float(tf.reduce_max(updater.health.scale)) == (2.0**15 if precision == "mixed_float16" else 1.0)
 
 
 @pytest.mark.long
 def test_a_large_batch_finds_its_loss_scale_and_no_row_of_skipped_updates_is_counted(dtype_policy, tmp_path):
     dtype_policy("mixed_float16")
-    updater = Updater(build_model(TINY_MODEL, V, V), config(precision="float16", warmup_steps=0, decay="constant"))
+    updater = Updater(
+        build_model(TINY_MODEL, V, V), config(precision="mixed_float16", warmup_steps=0, decay="constant")
+    )
     source = np.tile(np.array([[5, 6, END], [7, END, PAD]], np.int32), (64, 1))  # the loss is a sum over sentences
     losses = [float(updater(Batch(source, source, 128), step, STEPS).loss.cross_entropy) for step in range(16)]
     health = updater.health
@@ -152,9 +154,9 @@ def test_a_large_batch_finds_its_loss_scale_and_no_row_of_skipped_updates_is_cou
 def test_a_model_that_computes_in_bfloat16_is_not_to_have_its_products_rounded_as_well(dtype_policy):
     dtype_policy("mixed_bfloat16")
     model = build_model(TINY_MODEL, V, V)
-    Updater(model, config(precision="bfloat16"))
-    with pytest.raises(ValueError, match="expected one of policy float32, got mixed_bfloat16"):
-        Updater(model, config(precision="bfloat16", xla=True))
+    Updater(model, config(precision="mixed_bfloat16"))
+    with pytest.raises(ValueError, match=r"policy float32 .* received mixed_bfloat16"):
+        Updater(model, config(precision="bfloat16-products", xla=True))
 
 
 @pytest.mark.long
@@ -165,7 +167,7 @@ def test_updates_in_bfloat16_can_be_debugged_eagerly():
         keras.utils.set_random_seed(1)
         tf.config.run_functions_eagerly(eagerly)
         try:
-            updater = Updater(build_model(TINY_MODEL, V, V), config(precision="bfloat16", xla=True))
+            updater = Updater(build_model(TINY_MODEL, V, V), config(precision="bfloat16-products", xla=True))
             losses.append(float(updater(batch, 0, STEPS).loss.cross_entropy))
         finally:
             tf.config.run_functions_eagerly(False)

@@ -103,7 +103,7 @@ def test_as_many_alignments_as_pairs_are_wanted(pairs, tmp_path):
     ("part", "fields", "name"),
     [
         ("model", {"attention": AttentionConfig("fixed")}, r"AttentionConfig\.kind: expected .* received 'fixed'"),
-        ("train", {"precision": "float16"}, r"TrainConfig\.precision: expected float32 or bfloat16"),
+        ("train", {"precision": "mixed_float16"}, r"TrainConfig\.precision: expected another"),
     ],
 )
 def test_what_cannot_learn_from_alignments_is_refused(pairs, tmp_path, part, fields, name):

@@ -116,7 +116,7 @@ def test_a_loss_scale_never_falls_below_1_and_float32_has_none():
 
 def test_a_scaled_loss_gives_the_same_update(batches):
     weights = []
-    for precision in ("float32", "float16"):  # of a model that computes in float32: the scale alone
+    for precision in ("float32", "mixed_float16"):  # of a model that computes in float32: the scale alone
         keras.utils.set_random_seed(5)
         model = Bigram()
         metrics = Updater(model, config(precision=precision))(next(batches.epoch(0)), 3, STEPS)
