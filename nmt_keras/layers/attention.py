@@ -88,6 +88,24 @@ class GlobalAttention(Attention):
         alpha = masked_softmax(self.score.scores(weights.score, query, memory.keys), memory.mask[:, tf.newaxis])
         return Attended(tf.matmul(alpha, memory.values), alpha, tf.zeros_like(step))
 
+    def call(self, query: tf.Tensor, values: tf.Tensor, mask: tf.Tensor | None = None) -> tuple[tf.Tensor, tf.Tensor]:
+        """Attends outside a decoder, as a layer of any Keras model.
+
+        Args:
+            query: [B, Q, U] float.
+            values: [B, S, D] float.
+            mask: [B, S] bool, True at tokens; None attends to all positions.
+
+        Returns:
+            Contexts [B, Q, D] and attention weights [B, Q, S].
+        """
+        weights = self.read_weights()
+        mask = tf.ones(tf.shape(values)[:2], tf.bool) if mask is None else mask
+        lengths = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
+        memory = Memory(values, self.score.keys(weights.score, values), mask, lengths, None)
+        attended = self.attend(weights, query, tf.zeros(tf.shape(query)[:2], tf.int32), memory)
+        return attended.context, attended.weights
+
 
 @keras.saving.register_keras_serializable("nmt_keras")
 class BahdanauAttention(GlobalAttention):

@@ -143,6 +143,7 @@ class GRUCell(Cell):
 
     def __init__(self, units: int, input_size: int, context_size: int = 0, **options: Any) -> None:
         super().__init__(units, input_size, context_size, **options)
+        # ``initializers`` makes matrices orthogonal whose names end in "recurrent"
         self.gates_recurrent = self.add_weight((units, 2 * units), "orthogonal", name="gates_recurrent")  # U_z, U_r
         self.recurrent = self.add_weight((units, units), "orthogonal", name="recurrent")  # U
 

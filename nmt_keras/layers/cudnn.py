@@ -15,7 +15,7 @@ from nmt_keras.layers.stack import Stack, StackMasks
 
 def can_fuse(cell: Cell) -> bool:
     """Whether Keras and cuDNN have the very equations of ``cell``: LSTM, and GRU with the reset after its product."""
-    return isinstance(cell, ResetAfterGRUCell | LSTMCell)
+    return type(cell) in (ResetAfterGRUCell, LSTMCell)
 
 
 def read_stack(stack: Stack, x: tf.Tensor, states: tuple[Any, ...], masks: StackMasks) -> tf.Tensor:

@@ -44,8 +44,8 @@ class SelfAttentionState(NamedTuple):
 class SelfAttentionDecoder(Decoder):
     """Attends to its own earlier states and to the source in every layer (Vaswani et al. 2017, section 3).
 
-    Positions, pre-norm and the last normalisation are those of :class:`SelfAttentionEncoder`. The alignment is the mean
-    over the heads of the last layer's attention to the source. Teacher forcing computes all positions at once;
+    Positions, pre-norm and the last normalisation are as in ``models.encoder.SelfAttentionEncoder``. The alignment is
+    the mean over the heads of the last layer's attention to the source. Teacher forcing computes all positions at once;
     ``advance`` gives the same, one position after another.
 
     Args:

@@ -91,7 +91,13 @@ class Seq2Seq(keras.Model):
     def compute_loss(
         self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None, training: bool = True
     ) -> tf.Tensor:
-        """Returns the mean cross-entropy in nats of the target ids ``y`` [B, T] that are not PAD."""
+        """Returns the mean cross-entropy in nats of the target ids ``y`` [B, T] that are not PAD.
+
+        Raises:
+            ValueError: ``sample_weight`` is given: padding is the only weight.
+        """
+        if sample_weight is not None:
+            raise ValueError("sample_weight: expected None, as padding alone has weight 0. Fit without it.")
         mask = tf.cast(tf.not_equal(y, PAD), tf.float32)
         logits = tf.cast(y_pred.logits, tf.float32)
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=logits)

@@ -36,7 +36,7 @@ _KINDS: dict[str, type[WordTokenizer] | type[SubwordTokenizer]] = {
 
 
 def fit_tokenizer(config: TokenizerConfig, lines: Iterable[str]) -> Tokenizer:
-    """The text of ``config.kind`` whose vocabulary is learnt from ``lines``: one side of the training part alone.
+    """Returns a tokenizer of ``config.kind`` with a vocabulary learnt from ``lines``, one side of the training part.
 
     Raises:
         ValueError: ``lines`` hold no text, or ``config.vocabulary_size`` is too small for them.
@@ -45,7 +45,7 @@ def fit_tokenizer(config: TokenizerConfig, lines: Iterable[str]) -> Tokenizer:
 
 
 def load_tokenizer(folder: str | PathLike[str]) -> Tokenizer:
-    """The text that ``Tokenizer.save`` wrote into ``folder``.
+    """Returns the tokenizer that ``Tokenizer.save`` wrote into ``folder``.
 
     Raises:
         FileNotFoundError: a file is missing.

@@ -10,7 +10,7 @@ import tensorflow as tf
 class Loss(NamedTuple):
     """Sums over the real tokens of a batch; what is differentiated, and what is logged."""
 
-    total: tf.Tensor  # [] float32, nats: the smoothed cross-entropy, summed
+    total: tf.Tensor  # [] float32, nats: summed smoothed cross-entropy, plus guided alignment if there is any
     cross_entropy: tf.Tensor  # [] float32, nats: the same without smoothing
     correct: tf.Tensor  # [] float32: tokens whose most probable prediction is the label
     tokens: tf.Tensor  # [] float32: real tokens

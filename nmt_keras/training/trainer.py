@@ -40,7 +40,7 @@ class Trainer:
     run.
 
     Args:
-        updater: Makes the updates. Its model is replaced by the one in the last checkpoint, if there is one.
+        updater: Makes the updates. The last checkpoint, if there is one, replaces its model's weights.
         batches: The training part.
         checkpoints: Saves and restores the state. Its folder may be empty.
         log: Path of ``log.jsonl``.

@@ -243,3 +243,13 @@ def test_a_softmax_in_half_precision_is_computed_in_single_precision():
     exact = tf.nn.softmax(tf.cast(scores, tf.float32))
     assert found.dtype == tf.bfloat16
     np.testing.assert_array_equal(tf.cast(found, tf.float32), tf.cast(tf.cast(exact, tf.bfloat16), tf.float32))
+
+
+def test_global_attention_is_a_layer_of_any_keras_model():
+    attention = BahdanauAttention(5, 7, 11)
+    query, values, mask = normal(2, 3, 7), normal(2, 4, 11, seed=3), tf.sequence_mask([4, 2], 4)
+    context, alpha = attention(query, values, mask=mask)
+    np.testing.assert_allclose(tf.reduce_sum(alpha, axis=-1), 1.0, atol=1e-6)
+    assert not alpha[1, :, 2:].numpy().any()
+    np.testing.assert_allclose(context, alpha @ values, atol=1e-6)
+    np.testing.assert_allclose(attention(query, values)[0][0], context[0], atol=1e-6)
