@@ -22,7 +22,7 @@ class Signature(NamedTuple):
     meaning: str
 
 
-_ROWS = "attention weights; each row sums to 1 over the source tokens, to less with local-p attention"
+_ROWS = "attention weights; each row sums to 1 over the source tokens"
 _BRIEF = {
     "translation": Output("string", "B", "the translation"),
     "score": Output("float32", "B", "ranking score, higher is better: log_prob after length normalisation"),
