@@ -150,7 +150,7 @@ def test_a_prepared_corpus_is_trained_on_resumed_and_evaluated(tiny, pairs, nmt,
     assert "--corpus: " in fails("evaluate run --part valid")
     assert "expected a new folder, received a prepared corpus" in fails(prepare)
     shutil.copytree("prepared/mine/source", "prepared/mine/target", dirs_exist_ok=True)
-    assert "expected the vocabulary that the shards were encoded with" in fails(f"{train} other")
+    assert "expected the vocabulary that encoded the shards" in fails(f"{train} other")
 
 
 def test_a_folder_without_a_prepared_corpus_is_refused(tmp_path, fails):

@@ -66,11 +66,11 @@ def operations_in_loops(function):
 @pytest.mark.parametrize(
     ("name", "precision", "sampling"),
     [
-        ("rnnsearch-deep", "bfloat16", None),
+        ("rnnsearch-deep", "bfloat16-products", None),
         ("luong-feed", "float32", None),
         ("lecture", "float32", None),
         ("luong-local-p", "float32", 0.5),
-        ("self-attention", "bfloat16", 0.5),
+        ("self-attention", "bfloat16-products", 0.5),
     ],
 )
 def test_no_loop_of_training_reads_a_variable(name, precision, sampling):
