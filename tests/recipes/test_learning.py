@@ -66,12 +66,13 @@ def trained(config, task, steps, rate):
 
 def score(model, task):
     source, target, *_ = task.draw(np.random.default_rng(2), TESTED)
-    encoding = model.encoder(tf.constant(source), tf.constant(source != PAD))
-    memory = model.decoder.remember(encoding)
-    limits = tf.fill([TESTED], task.longest + 2)
-    found = tf.function(greedy, autograph=False)(
-        model.decoder.step, model.decoder.initial_state(memory), memory, limits
-    )
+
+    @tf.function(autograph=False)
+    def translated():
+        memory, max_lengths = model.remember(tf.constant(source)), tf.fill([TESTED], task.longest + 2)
+        return greedy(model.step_function(), model.initial_state(memory), memory, max_lengths)
+
+    found = translated()
     ids, alignments = found.ids[:, 0].numpy(), found.alignments[:, 0].numpy()
     exact, letters, seen = 0, 0, 0
     for row, wanted in enumerate(target):
