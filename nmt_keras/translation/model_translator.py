@@ -86,7 +86,7 @@ class ModelTranslator(Translator):
 
     def with_search(self, search: SearchConfig) -> ModelTranslator:
         """Returns a translator with the same weights and tokenizers and another search."""
-        return ModelTranslator(
+        return type(self)(
             self.source_tokenizer,
             self.target_tokenizer,
             self.model,

@@ -363,3 +363,15 @@ def test_an_exported_version_loads_without_the_code_that_trained_it(version):
     )
     done = subprocess.run([sys.executable, "-c", program, version], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "[]", done.stderr[-2000:]
+
+
+def test_another_search_keeps_the_class_of_the_translator(translator):
+    class Short(ModelTranslator):
+        def limits(self, source_lengths):
+            return tf.ones_like(source_lengths)
+
+    short = Short(
+        translator.source_tokenizer, translator.target_tokenizer, translator.model, search=SearchConfig(max_tokens=9)
+    )
+    (found,) = short.with_search(SearchConfig(beam_size=2)).translate(["No."])
+    assert len(found.tokens) <= 1
