@@ -394,3 +394,8 @@ def test_a_log_row_that_a_kill_cut_short_is_left_out(tmp_path):
     assert read_log(path) == []
     path.write_text(json.dumps({"step": 1}) + "\n" + '{"step": 2, "lo')
     assert read_log(path) == [{"step": 1}]
+
+
+def test_an_epoch_has_fewer_updates_where_each_one_takes_several_batches(batches):
+    settings = config(steps=None, epochs=2.0, gradient_accumulation_steps=2)
+    assert trainer._count_steps(settings, batches, {}, 0.0) == len(batches)
