@@ -67,7 +67,7 @@ def milliseconds(attention: Attention, length: int, runs: int, what: str) -> flo
 
 @dataclass(frozen=True)
 class Settings:
-    """What to measure."""
+    """Options of the benchmark."""
 
     lengths: tuple[int, ...] = (50, 100, 200, 400, 800)
     """Source lengths in tokens, ascending."""

@@ -36,7 +36,7 @@ QUICK = "ours, quick"
 
 @dataclass(frozen=True)
 class Settings:
-    """What to measure."""
+    """Options of the benchmark."""
 
     run: Path
     """Our run directory."""

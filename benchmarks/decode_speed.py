@@ -41,7 +41,7 @@ LINES = 1000  # of the built-in sample, unless a file of sentences is given
 
 @dataclass(frozen=True)
 class Settings:
-    """What to measure."""
+    """Options of the benchmark."""
 
     run: Path | None = None
     """A run directory; without one an untrained model is built."""

@@ -113,7 +113,7 @@ class Results:
         self.rows: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
 
     def has(self, **names: Any) -> bool:
-        """Whether a row with all these fields exists."""
+        """Returns True if a row with all these fields exists."""
         return any(names.items() <= row.items() for row in self.rows)
 
     def add(self, **row: Any) -> None:

@@ -35,7 +35,7 @@ PICTURES = "translations and pictures for TensorBoard"
 
 @dataclass(frozen=True)
 class Settings:
-    """What to measure."""
+    """Options of the benchmark."""
 
     steps: int = 600
     """Updates of the run."""

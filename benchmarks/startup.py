@@ -28,7 +28,7 @@ COMMANDS = ("nmt --help", "nmt train --help", "nmt translate --help")
 
 @dataclass(frozen=True)
 class Settings:
-    """What to measure."""
+    """Options of the benchmark."""
 
     runs: int = 5
     """Processes of each command, of which the median is told."""

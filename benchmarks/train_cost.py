@@ -46,7 +46,7 @@ POINTS: dict[Axis, tuple[int, ...]] = {
 
 @dataclass(frozen=True)
 class Settings:
-    """What to measure."""
+    """Options of the benchmark."""
 
     axes: tuple[Axis, ...] = ("corpus", "length", "width")
     steps: int = 100

@@ -50,7 +50,7 @@ Own = Literal["matched", "matched-bfloat16", "flagship", "flagship-bfloat16", "p
 
 @dataclass(frozen=True)
 class Settings:
-    """What to measure."""
+    """Options of the benchmark."""
 
     work: Path
     """The folder that ``peers.py prepare`` made."""

@@ -32,7 +32,7 @@ VOCABULARY = 5_004
 
 @dataclass(frozen=True)
 class Settings:
-    """What to measure."""
+    """Options of the benchmark."""
 
     units: int = 256
     batch: int = 64

@@ -70,7 +70,7 @@ class SearchCommand(RunCommand):
     """A command that searches for translations. Options that are not given have the values of the run's recipe."""
 
     search: SearchConfig = field(default_factory=SearchConfig)
-    """How to search for translations. An exported version has a fixed search: greedy, and a beam for n-best lists."""
+    """Search options. An exported version has a fixed search: greedy, and a beam for n-best lists."""
 
     @classmethod
     def defaults(cls, arguments: Sequence[str]) -> Any:

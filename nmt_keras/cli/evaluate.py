@@ -51,7 +51,7 @@ class Evaluate(Command):
     """More runs with the same vocabularies. RUN and they are evaluated as one system."""
     data: Annotated[CorpusOptions, tyro.conf.arg(name="")] = field(default_factory=CorpusOptions)
     search: SearchConfig = field(default_factory=SearchConfig)
-    """How all runs search for translations; by default as the first run's recipe. Exported versions search
+    """Search options of all runs; the first run's recipe by default. Exported versions search
     greedily."""
 
     @classmethod

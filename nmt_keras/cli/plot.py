@@ -81,7 +81,7 @@ class Heatmap(Picture):
     n_best: int = 1
     """Number of translations of each sentence to draw, best first."""
     search: SearchConfig = field(default_factory=SearchConfig)
-    """How to search for translations. An exported version has a fixed search: greedy, and a beam for --n-best."""
+    """Search options. An exported version has a fixed search: greedy, and a beam for --n-best."""
 
     def check(self) -> None:
         """Raises ValueError if there is nothing to draw."""

@@ -61,7 +61,7 @@ class Decoder(BaseLayer):
 
     @property
     def trains_fused(self) -> bool:
-        """Whether training reads whole sentences with one cuDNN operation."""
+        """``True`` if training reads whole sentences with one cuDNN operation."""
         return False
 
     def read_weights(self, precision: Precision = full_precision) -> Weights:

@@ -31,8 +31,8 @@ class Encoding(NamedTuple):
     values: tf.Tensor  # [B, S, D] float: annotations h_j; 0 at padding
     mask: tf.Tensor  # [B, S] bool: True at tokens, False at padding
     lengths: tf.Tensor  # [B] int32: tokens
-    states: tuple[LayerStates, ...] = ()  # of each layer, from bottom to top; none in a self-attention encoder
-    summary: tf.Tensor | None = None  # [B, D'] float: the top layer's last states, both directions side by side
+    states: tuple[LayerStates, ...]  # of each layer, from bottom to top; none in a self-attention encoder
+    summary: tf.Tensor | None  # [B, D'] float: the top layer's last states, both directions side by side
 
 
 class Encoder(BaseLayer):
@@ -46,6 +46,18 @@ class Encoder(BaseLayer):
     """If True, recurrences are read with one cuDNN operation where it can."""
 
     @abstractmethod
+    def encode(
+        self, weights: Weights, embedded: tf.Tensor, mask: tf.Tensor, randomness: Randomness | None
+    ) -> tuple[tf.Tensor, tuple[LayerStates, ...], tf.Tensor | None]:
+        """Returns annotations [B, S, D], anything at padding, and ``states`` and ``summary`` of the Encoding.
+
+        Args:
+            weights: Of this layer.
+            embedded: [B, S, E] float, embeddings of the tokens.
+            mask: [B, S] bool, True at tokens.
+            randomness: Of a training step; None outside training.
+        """
+
     def call(
         self,
         ids: tf.Tensor,
@@ -61,10 +73,16 @@ class Encoder(BaseLayer):
             randomness: Of a training step; None outside training.
             weights: From ``read_weights``; None reads them in full precision.
         """
+        weights = weights or self.read_weights()
+        mask = tf.not_equal(ids, PAD) if mask is None else mask
+        embedded = self.cast(tf.gather(weights.embedding, ids))
+        values, states, summary = self.encode(weights, embedded, mask, randomness)
+        values = tf.where(mask[:, :, tf.newaxis], values, tf.zeros([], values.dtype))
+        return Encoding(values, mask, tf.reduce_sum(tf.cast(mask, tf.int32), axis=1), states, summary)
 
     @property
     def trains_fused(self) -> bool:
-        """Whether training reads whole sentences with one cuDNN operation."""
+        """``True`` if training reads whole sentences with one cuDNN operation."""
         return False
 
     def build(self, input_shape: Any = None) -> None:
@@ -139,21 +157,15 @@ class RecurrentEncoder(Encoder):
 
     @property
     def trains_fused(self) -> bool:
-        """Whether training reads whole sentences with one cuDNN operation."""
+        """``True`` if training reads whole sentences with one cuDNN operation."""
         fits = all(map(can_fuse, (*self.forward_cells, *self.backward_cells)))
         return self.use_cudnn and fits and not self.recurrent_dropout
 
-    def call(
-        self,
-        ids: tf.Tensor,
-        mask: tf.Tensor | None = None,
-        randomness: Randomness | None = None,
-        weights: Weights | None = None,
-    ) -> Encoding:
+    def encode(
+        self, weights: Weights, embedded: tf.Tensor, mask: tf.Tensor, randomness: Randomness | None
+    ) -> tuple[tf.Tensor, tuple[LayerStates, ...], tf.Tensor | None]:
         """See :class:`Encoder`."""
-        weights = weights or self.read_weights()
-        mask = tf.not_equal(ids, PAD) if mask is None else mask
-        embedded = dropout(self.cast(tf.gather(weights.embedding, ids)), self.dropout, randomness, "source")
+        embedded = dropout(embedded, self.dropout, randomness, "source")
         real = mask[:, :, tf.newaxis]
         below, states = embedded, []
         for layer in range(self.layers):
@@ -164,9 +176,7 @@ class RecurrentEncoder(Encoder):
         values = below
         if self.word_view:
             values += matmul(embedded, weights.word_kernel)
-        values = tf.where(real, values, tf.zeros([], values.dtype))
-        lengths = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
-        return Encoding(values, mask, lengths, tuple(states), self._summary(states[-1]))
+        return values, tuple(states), self._summary(states[-1])
 
     def _read_layer(
         self, weights: Weights, layer: int, x: tf.Tensor, real: tf.Tensor, randomness: Randomness | None
@@ -256,25 +266,15 @@ class SelfAttentionEncoder(Encoder):
         self.blocks = [SelfAttentionLayer(units, heads, name=f"source_layer_{i}") for i in range(layers)]
         self.norm = layer_norm(units, "norm")
 
-    def call(
-        self,
-        ids: tf.Tensor,
-        mask: tf.Tensor | None = None,
-        randomness: Randomness | None = None,
-        weights: Weights | None = None,
-    ) -> Encoding:
+    def encode(
+        self, weights: Weights, embedded: tf.Tensor, mask: tf.Tensor, randomness: Randomness | None
+    ) -> tuple[tf.Tensor, tuple[LayerStates, ...], tf.Tensor | None]:
         """See :class:`Encoder`."""
-        weights = weights or self.read_weights()
-        mask = tf.not_equal(ids, PAD) if mask is None else mask
-        x = self.cast(tf.gather(weights.embedding, ids))
-        if self.embedding_size != self.units:
-            x = matmul(x, weights.entry)
+        x = embedded if self.embedding_size == self.units else matmul(embedded, weights.entry)
         positions = sinusoids(tf.range(x.shape[1] or tf.shape(x)[1]), self.units)
         x = dropout(x * self.units**0.5 + self.cast(positions), self.dropout, randomness, "source")
         for block, own in zip(self.blocks, weights.blocks, strict=True):
             masks = draw_masks(x, self.dropout, randomness, block.name)
             x = block.attend_to_own(own, x, mask[:, tf.newaxis], masks)
             x = block.feed_forward(own, x, masks)
-        values = normalize(weights.norm, x)
-        values = tf.where(mask[:, :, tf.newaxis], values, tf.zeros([], values.dtype))
-        return Encoding(values, mask, tf.reduce_sum(tf.cast(mask, tf.int32), axis=1))
+        return normalize(weights.norm, x), (), None

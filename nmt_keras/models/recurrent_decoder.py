@@ -202,7 +202,7 @@ class LuongDecoder(RecurrentDecoder):
 
     @property
     def trains_fused(self) -> bool:
-        """Whether training reads whole sentences with one cuDNN operation."""
+        """``True`` if training reads whole sentences with one cuDNN operation."""
         fits = all(can_fuse(cell) and cell.input_size for cell in self.stack.cells)
         return self.use_cudnn and fits and not self.recurrent_dropout
 

@@ -10,9 +10,9 @@ from nmt_keras.corpus.loading import load_corpus, sample_corpus
 from nmt_keras.corpus.options import CorpusOptions, corpus_name
 
 
-def loaded(options, config=CorpusConfig(), **how):  # noqa: B008 - frozen
+def loaded(options, config=None, **how):
     """Returns the corpus that ``options`` describe; nothing is downloaded."""
-    return load_corpus(options, config, Path("unused"), lambda _: None, **how)
+    return load_corpus(options, config or CorpusConfig(), Path("unused"), lambda _: None, **how)
 
 
 def write(path, pairs):

@@ -23,7 +23,7 @@ def test_the_package_offers_the_names_that_people_import():
 
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="Transformer"):
-        nmt_keras.Transformer  # noqa: B018
+        _ = nmt_keras.Transformer
 
 
 def test_importing_the_package_does_not_import_tensorflow():
