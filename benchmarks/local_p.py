@@ -195,8 +195,8 @@ def agreement(settings: Settings, corpus: Corpus, results: Results) -> None:
             found = {}
             for width in (narrow, 24):
                 padding = ((0, 0), (0, width - narrow))
-                arrays = updater.arrays(batch._replace(source=np.pad(batch.source, padding)))
-                arguments = (arrays, tf.constant(0), None, updater.health.scale)
+                arrays = updater.replicas.split(batch._replace(source=np.pad(batch.source, padding)))
+                arguments = (arrays, tf.constant(0), None, 1.0)
                 found[width, "XLA"] = updater.differentiate(*arguments)
                 tf.config.run_functions_eagerly(True)
                 found[width, "eager"] = updater.differentiate(*arguments)
@@ -275,7 +275,7 @@ def run(
     found = [{"updates": 0.0, **measure(model, valid)}]
     for step in range(updates):
         before = [v.numpy() for v in position] if variant == "local-p, slow" else []
-        updater(train.batch(random, batch_size), step, updates)
+        updater.update([train.batch(random, batch_size)], step, updates)
         for variable, value in zip(position, before, strict=False):
             variable.assign(value + 0.1 * (variable.numpy() - value))
         if (step + 1) % (updates // points) == 0:

@@ -77,8 +77,8 @@ def timed(spent: defaultdict[str, float]) -> Iterator[None]:
     """Adds up the seconds of updates, and of everything that tells of them, by name, in ``spent``."""
     from nmt_keras.cli.console import Console
     from nmt_keras.training.log import Log, LogInterval
-    from nmt_keras.training.step import Updater
     from nmt_keras.training.tensorboard import TensorBoardCallback
+    from nmt_keras.training.updater import Updater
 
     def clocked(owner: type, method: str, name: Callable[..., str], wait: bool = False) -> Any:
         original = getattr(owner, method)

@@ -104,7 +104,7 @@ def measure(axis: str, point: int, settings: Settings) -> dict[str, Any]:
     from nmt_keras.corpus.batches import Batches, Bucket, Position, TokenLists
     from nmt_keras.corpus.shards import PreparedCorpus, ShardedBatches
     from nmt_keras.training.execution import build_for_training
-    from nmt_keras.training.step import Updater
+    from nmt_keras.training.updater import Updater
 
     recipe = matched(point if axis == "width" else 256, 64)
     tf.keras.utils.set_random_seed(1)
@@ -126,7 +126,7 @@ def measure(axis: str, point: int, settings: Settings) -> dict[str, Any]:
         batches = Batches(side, side, batch_size=64, buckets=[bucket], pool_size=2048, seed=1)
     next(batches.iterate(Position(0, 0, 0)))
     opening = time.perf_counter() - began
-    updater.rehearse(batches, lambda _: None)
+    updater.compile_and_time(batches, lambda _: None)
     result: dict[str, Any] = {
         "target_tokens_per_s": round(statistics.median(rates(updater, batches, settings.steps)[1:])),
     }

@@ -37,7 +37,7 @@ from nmt_keras.config import END, UNK, AttentionConfig, DecoderConfig, EncoderCo
 if TYPE_CHECKING:
     from nmt_keras.corpus.batches import Batches, TokenLists
     from nmt_keras.corpus.shards import ShardedBatches
-    from nmt_keras.training.step import Updater
+    from nmt_keras.training.updater import Updater
 
 WORDS = 5_000
 INTERVAL = 20
@@ -162,7 +162,7 @@ def measure(settings: Settings) -> dict[str, Any]:
 
     from nmt_keras.recipes import find_recipe
     from nmt_keras.training.execution import build_for_training
-    from nmt_keras.training.step import Updater
+    from nmt_keras.training.updater import Updater
 
     kind, _, how = str(settings.only).partition("-")
     recipe = matched(settings.units, settings.batch) if kind == "matched" else find_recipe("rnnsearch-small")
@@ -173,7 +173,7 @@ def measure(settings: Settings) -> dict[str, Any]:
     batches, sizes = read_batches(settings.work, recipe)
     updater = Updater(build_for_training(recipe, *sizes), recipe.train)
     began = time.perf_counter()
-    updater.rehearse(batches, lambda _: None)
+    updater.compile_and_time(batches, lambda _: None)
     compiling = time.perf_counter() - began
     return {
         "ours": settings.only,
@@ -225,7 +225,7 @@ def rates(updater: Updater, batches: Batches | ShardedBatches, steps: int) -> li
     found: list[float] = []
     tokens, began = 0, time.perf_counter()
     for step, (_, batch) in zip(range(1, steps + 1), batches.iterate(Position(0, 0, 0)), strict=False):
-        metrics = updater(batch, step, steps)
+        metrics = updater.update([batch], step, steps)
         tokens += int(np.count_nonzero(batch.target))
         if step % INTERVAL == 0:
             float(metrics.gradient_norm)  # waits until the update is made

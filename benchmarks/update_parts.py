@@ -76,7 +76,7 @@ def measure(settings: Settings) -> dict[str, float]:
     from nmt_keras.layers.scan import scan
     from nmt_keras.training.execution import build_for_training
     from nmt_keras.training.loss import masked_cross_entropy
-    from nmt_keras.training.step import Updater
+    from nmt_keras.training.updater import Updater
 
     recipe = matched(settings.units, settings.batch)
     recipe = replace(recipe, train=replace(recipe.train, precision=settings.precision))
@@ -92,7 +92,7 @@ def measure(settings: Settings) -> dict[str, float]:
     everywhere = tf.ones(tf.shape(source), tf.bool)
 
     def read_weights() -> Any:
-        rounds = updater.rounds and not tf.executing_eagerly()
+        rounds = updater.rounds_products and not tf.executing_eagerly()
         return model.read_weights(bfloat16_products if rounds else full_precision)
 
     def encoding() -> Any:
@@ -129,7 +129,7 @@ def measure(settings: Settings) -> dict[str, float]:
 
     encoder, decoder = ([v.value for v in part.trainable_variables] for part in (model.encoder, model.decoder))
     output_weights = [v.value for v in model.decoder.output_layer.trainable_variables]
-    arguments = (source, target, None), tf.constant(0), None, updater.health.scale
+    arguments = (source, target, None), tf.constant(0), None, 1.0
     gradients, _ = updater.differentiate(*arguments)
     rest = gradients, tf.constant(0.0), tf.constant(1.0), tf.constant(0.0)
     parts: dict[str, Callable[[], Any]] = {

@@ -134,5 +134,5 @@ class Fragile(Bigram):
 def checkpoint_state(folder):
     """All that the last checkpoint of a run holds of weights and optimiser."""
     reader = tf.train.load_checkpoint(str(folder / "checkpoints" / "last"))
-    names = [n for n in reader.get_variable_to_shape_map() if n.startswith(("weights/", "optimizer/", "health/"))]
+    names = [n for n in reader.get_variable_to_shape_map() if n.startswith(("weights/", "optimizer/", "skipped/"))]
     return {name: reader.get_tensor(name) for name in names}

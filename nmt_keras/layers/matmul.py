@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 import keras
 import tensorflow as tf
-from tensorflow.compiler.tf2xla.ops import gen_xla_ops
+
+from nmt_keras.layers.internals import optimization_barrier
 
 
 class Weight(NamedTuple):
@@ -116,8 +117,7 @@ def _in_rows(x: tf.Tensor) -> tf.Tensor:
     Without it XLA merges a neighbouring transpose into a product, and fails at run time: "Unsupported element type for
     DotThunk::Execute".
     """
-    [flat] = gen_xla_ops.xla_optimization_barrier([tf.reshape(x, [-1])])
-    rows = tf.reshape(flat, tf.shape(x))
+    rows = tf.reshape(optimization_barrier(tf.reshape(x, [-1])), tf.shape(x))
     rows.set_shape(x.shape)
     return rows
 

@@ -29,7 +29,7 @@ from nmt_keras.training import (
     Callback,
     Checkpoints,
     ProgressCallback,
-    ReplicatedUpdater,
+    StrategyReplicas,
     Trainer,
     Updater,
     is_chief,
@@ -87,7 +87,7 @@ def train_run(
         if options.tensorboard and chief:
             shown = data.valid[:SHOWN_SENTENCES]
             callbacks.append(TensorBoardCallback(folder / "tensorboard", translator, shown))
-        updater = Updater(model, config) if strategy is None else ReplicatedUpdater(model, config, strategy)
+        updater = Updater(model, config, StrategyReplicas(strategy) if strategy else None)
         trainer = Trainer(
             updater,
             batches,

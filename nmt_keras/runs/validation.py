@@ -13,7 +13,7 @@ from nmt_keras.corpus.batches import Batches, choose_buckets, rows_by_bucket
 from nmt_keras.corpus.batching import encode_lines
 from nmt_keras.evaluation.metrics import bleu
 from nmt_keras.models.seq2seq import Seq2Seq
-from nmt_keras.training import forward
+from nmt_keras.training import batch_loss
 from nmt_keras.translation.model_translator import ModelTranslator
 
 MAX_ROWS = 128
@@ -42,7 +42,7 @@ def validation(
     batches = Batches(source, target, batch_size=rows, buckets=buckets, pool_size=len(pairs), seed=0)
     ids = tf.TensorSpec([None, None], tf.int32)
     measure = tf.function(
-        lambda source, target: forward(model, source, target, smoothing=0.0),
+        lambda source, target: batch_loss(model, source, target, smoothing=0.0),
         input_signature=[ids, ids],
         autograph=False,
     )

@@ -3,8 +3,9 @@
 trainer           Trainer: restores, plans the steps, makes updates and calls the callbacks
 callbacks         Callback, and the callbacks for the log, stop signals, validation and checkpoints
 tensorboard       callbacks for TensorBoard
-step              one update: forward and backward pass, clipping; updates that are not finite are skipped
-distribution      updates on several devices or machines
+updater           one update: forward and backward pass, clipping
+stability         updates that are not finite: skipped, and the loss scale of float16
+distribution      replicas on several devices or machines
 loss              masked cross-entropy, guided alignment
 optimizers        optimizers and gradient clipping
 schedules         learning rate and sampling probability as a function of the step
@@ -27,11 +28,11 @@ from nmt_keras.training.checkpoints import (
     load_weights,
     save_weights,
 )
-from nmt_keras.training.distribution import ReplicatedUpdater, find_strategy, is_chief, is_first_worker
+from nmt_keras.training.distribution import StrategyReplicas, find_strategy, is_chief, is_first_worker
 from nmt_keras.training.log import Log, describe, describe_figures, read_log
 from nmt_keras.training.signals import Interrupted
-from nmt_keras.training.step import Metrics, Updater, forward
 from nmt_keras.training.trainer import Trainer
+from nmt_keras.training.updater import Metrics, Updater, batch_loss
 
 __all__ = [
     "Callback",
@@ -41,15 +42,15 @@ __all__ = [
     "Metrics",
     "Progress",
     "ProgressCallback",
-    "ReplicatedUpdater",
+    "StrategyReplicas",
     "Trainer",
     "Updater",
     "average_weights",
+    "batch_loss",
     "best_checkpoint",
     "describe",
     "describe_figures",
     "find_strategy",
-    "forward",
     "is_chief",
     "is_finished",
     "is_first_worker",

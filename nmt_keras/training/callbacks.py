@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from nmt_keras.training.log import LogInterval
 from nmt_keras.training.schedules import learning_rate
-from nmt_keras.training.step import Updater
+from nmt_keras.training.updater import Updater
 
 if TYPE_CHECKING:
     from nmt_keras.training.trainer import Trainer
@@ -112,7 +112,7 @@ class ValidationCallback(Callback):
                 trainer.log({"step": step, "epoch": trainer.position.epoch, **scores})
                 trainer.report(f"step {step}: " + ", ".join(f"{name} {value:.3f}" for name, value in scores.items()))
                 progress.validated.assign(step)
-                loss = trainer.updater.common(scores["valid_loss"])
+                loss = trainer.updater.replicas.mean_over_processes(scores["valid_loss"])
                 if progress.judge(loss, trainer.config, last=step == trainer.total_steps):
                     trainer.save("best")
         trainer.finished, trainer.reductions = bool(progress.finished), int(progress.reductions)

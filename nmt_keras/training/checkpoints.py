@@ -18,11 +18,11 @@ from nmt_keras.corpus.batches import Position
 from nmt_keras.files import make_folder, make_run_folder, require_format, settle, unwritable
 from nmt_keras.models.seq2seq import Seq2Seq
 from nmt_keras.training.checkpoint_index import UNFIT, is_whole, newest, record_newest, recorded, step_of
-from nmt_keras.training.step import Updater
+from nmt_keras.training.updater import Updater
 
 VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 
-FORMAT = 1
+FORMAT = 2
 """Format number of checkpoints, stored in ``Progress``."""
 
 
@@ -76,7 +76,7 @@ class Progress(tf.Module):
         return better
 
 
-class Weights(tf.Module):
+class CheckpointedVariables(tf.Module):
     """A model's variables, in order, for a checkpoint.
 
     ``tf.train.Checkpoint`` finds variables by the attributes of layers and misses layers that Keras keeps in lists.
@@ -96,7 +96,7 @@ class Checkpoints:
 
     Args:
         folder: Holds the folders ``last`` and ``best``, which are made.
-        updater: Its model, optimizer and health are saved.
+        updater: Its model, optimizer, counters and loss scale are saved.
         identity: Facts about the run, by name. A checkpoint with other facts is refused.
 
     Raises:
@@ -106,9 +106,10 @@ class Checkpoints:
     def __init__(self, folder: Path, updater: Updater, identity: Mapping[str, Any] | None = None):
         self.folder, self.model, self.max_to_keep = folder, updater.model, updater.config.max_to_keep
         self.progress = Progress(identity or {})
-        self.checkpoint = tf.train.Checkpoint(
-            weights=Weights(updater.model), optimizer=updater.optimizer, health=updater.health, progress=self.progress
-        )
+        parts = {"weights": CheckpointedVariables(updater.model), "optimizer": updater.optimizer}
+        if updater.loss_scale is not None:
+            parts["loss_scale"] = updater.loss_scale
+        self.checkpoint = tf.train.Checkpoint(**parts, skipped=updater.skipped, progress=self.progress)
         for name in ("last", "best"):
             make_run_folder(folder / name)
 
@@ -265,7 +266,7 @@ def save_weights(model: Seq2Seq, folder: Path, step: int) -> None:
     progress = Progress({})
     progress.step.assign(step)
     progress.finished.assign(True)
-    checkpoint = tf.train.Checkpoint(weights=Weights(model), progress=progress)
+    checkpoint = tf.train.Checkpoint(weights=CheckpointedVariables(model), progress=progress)
     for name in ("last", "best"):
         write_checkpoint(checkpoint, folder / name, step, max_to_keep=1)
 

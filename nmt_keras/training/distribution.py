@@ -1,4 +1,4 @@
-"""Updates on several devices or machines: each replica differentiates its share of the batch.
+"""Replicas of a model, on several devices or machines: each differentiates its share of the batch.
 
 Gradients are summed over all replicas once per update, then divided by the global denominator and clipped. The result
 does not depend on the number of replicas, except for dropout masks: each replica has its own.
@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from nmt_keras.config import END, PAD, TrainConfig
+from nmt_keras.config import END, PAD
 from nmt_keras.corpus.batches import Batch
-from nmt_keras.models.seq2seq import Seq2Seq
-from nmt_keras.training.loss import Loss
-from nmt_keras.training.optimizers import clip
-from nmt_keras.training.step import Updater
 
 
 def find_cluster() -> tuple[int, bool]:
@@ -73,74 +71,39 @@ def is_chief(strategy: tf.distribute.Strategy | None) -> bool:
     return strategy is None or strategy.cluster_resolver is None or is_first_worker()
 
 
-class ReplicatedUpdater(Updater):
-    """One update of a model whose variables were created in the scope of ``strategy``.
+class Replicas:
+    """One replica, in one process. :class:`StrategyReplicas` has the same methods for several."""
 
-    Forward and backward pass are compiled for each replica. Sums over replicas and the update are plain graph
-    operations, because XLA does not know them.
+    several_processes = False
+    compiles_update = True
+    """Whether XLA can compile the optimizer's update."""
 
-    Args:
-        model: Built in the strategy's scope.
-        config: See ``Updater``.
-        strategy: A synchronous strategy: mirrored, on one machine or on several.
+    def scope(self) -> AbstractContextManager[Any]:
+        """Returns the context in which variables are created."""
+        return nullcontext()
 
-    Raises:
-        ValueError: ``config.minutes`` is set for several processes, or see ``Updater``.
-    """
-
-    def __init__(self, model: Seq2Seq, config: TrainConfig, strategy: tf.distribute.Strategy):
-        self.strategy = strategy
-        self.replicas: int = strategy.num_replicas_in_sync
-        if config.minutes is not None and not self._is_alone():
-            raise ValueError(
-                f"TrainConfig.minutes: expected steps or epochs instead if several workers train, received "
-                f"{config.minutes}: each worker would count other steps."
-            )
-        with strategy.scope():
-            super().__init__(model, config)
-        self._compiled, self._add_here = self.differentiate, self.add
-        self.differentiate = tf.function(self._on_each, autograph=False)
-        self.add = tf.function(lambda one, other: strategy.run(self._add_here, args=(one, other)), autograph=False)
-        self._move = self._moved_everywhere
-        # Keras would add gradients over the replicas again; without this attribute the tests of two replicas fail
-        self.optimizer._all_reduce_sum_gradients = lambda pairs: pairs
-
-    def arrays(self, batch: Batch) -> tuple[Any, Any, Any]:
-        """Returns source, target and alignment of a batch in shares. Row i belongs to replica i modulo their number.
-
-        If the rows cannot be divided evenly, some shares get a masked row more.
-        """
-        missing = -len(batch.source) % self.replicas
-
-        def share(side: np.ndarray, first: int = PAD) -> Any:
-            masked = np.full((missing, *side.shape[1:]), PAD, side.dtype)
-            masked[:, :1] = first
-            rows = np.concatenate([side, masked])
-            return self.strategy.experimental_distribute_values_from_function(
-                lambda context: tf.constant(rows[context.replica_id_in_sync_group :: self.replicas])
-            )
-
-        alignment = None if batch.alignment is None else share(batch.alignment)
-        return share(batch.source, first=END), share(batch.target), alignment
-
-    def _replica(self) -> tf.Tensor | int:
+    def index(self) -> tf.Tensor | int:
         """Returns the number of the replica that computes."""
-        context = tf.distribute.get_replica_context()
-        return tf.cast(context.replica_id_in_sync_group, tf.int32) if context else 0
+        return 0
 
-    def _on_each(
-        self, batch: tuple[Any, Any, Any], step: tf.Tensor, sampling: tf.Tensor | None, scale: tf.Tensor
-    ) -> tuple[list[Any], Any]:
-        """Returns the gradients and the loss of each replica's share."""
-        return self.strategy.run(lambda share: self._compiled(share, step, sampling, scale), args=(batch,))
+    def split(self, batch: Batch) -> tuple[Any, Any, Any]:
+        """Returns source [B, S], target [B, T] and alignment [B, T, S] or None of a batch, for ``on_each``."""
+        alignment = None if batch.alignment is None else tf.constant(batch.alignment)
+        return tf.constant(batch.source), tf.constant(batch.target), alignment
 
-    @tf.function(autograph=False)
-    def reduce(self, sums: tuple[Any, Any]) -> tuple[Any, Loss]:
-        """Gradients of the whole batch, a copy on each replica, and its loss."""
-        gradients, loss = self.strategy.run(_sum_over_replicas, args=(sums,))
-        return gradients, tf.nest.map_structure(self._here, loss)
+    def on_each(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Returns a function that calls ``function`` on each replica, with the replica's own arguments."""
+        return function
 
-    def agreed(self, number: int | None, due: bool) -> int | None:
+    def sum(self, values: Any) -> Any:
+        """Returns the sum over the replicas of a structure of tensors, for each replica."""
+        return values
+
+    def local(self, value: Any) -> tf.Tensor:
+        """Returns a value that is equal on all replicas as one tensor."""
+        return value
+
+    def agree_on_signal(self, number: int | None, due: bool) -> int | None:
         """Returns the signal for which all processes stop at the same step: any that one of them has received.
 
         Args:
@@ -148,42 +111,87 @@ class ReplicatedUpdater(Updater):
             due: If ``True``, the processes exchange their signals now; all must at the same steps. In between, none
                 stops.
         """
-        if self._is_alone():
-            return number
-        if not due or not self._total(tf.constant(float(number is not None), tf.float64)):
-            return None
-        return number or signal.SIGTERM
+        return number
 
-    def common(self, number: float) -> float:
+    def mean_over_processes(self, number: float) -> float:
         """Returns the mean of a number over the processes, so that all judge near ties alike."""
-        if self._is_alone():
-            return number
-        return float(self._total(tf.constant(number, tf.float64))) / self.replicas
+        return number
 
-    def _is_alone(self) -> bool:
-        """Returns ``True`` if all replicas belong to this process."""
-        return len(self.strategy.extended.worker_devices) == self.replicas
+    def wait_for_processes(self) -> None:
+        """Returns when all processes have made this call."""
+        self.mean_over_processes(0.0)
+
+
+class StrategyReplicas(Replicas):
+    """The replicas of a strategy.
+
+    XLA compiles functions for each replica. Sums over replicas and the update are plain graph operations, because XLA
+    does not know them.
+
+    Args:
+        strategy: A synchronous strategy: mirrored, on one machine or on several.
+    """
+
+    compiles_update = False
+
+    def __init__(self, strategy: tf.distribute.Strategy):
+        self.strategy = strategy
+        self.count: int = strategy.num_replicas_in_sync
+        self.several_processes = len(strategy.extended.worker_devices) != self.count
+
+    def scope(self) -> AbstractContextManager[Any]:
+        """Returns the scope of the strategy."""
+        return self.strategy.scope()
+
+    def index(self) -> tf.Tensor | int:
+        """Returns the number of the replica that computes; 0 outside of replicas."""
+        context = tf.distribute.get_replica_context()
+        return tf.cast(context.replica_id_in_sync_group, tf.int32) if context else 0
+
+    def split(self, batch: Batch) -> tuple[Any, Any, Any]:
+        """Returns source, target and alignment of a batch in shares. Row i belongs to replica i modulo their number.
+
+        If the rows cannot be divided evenly, some shares get a masked row more.
+        """
+        missing = -len(batch.source) % self.count
+
+        def share(side: np.ndarray, first: int = PAD) -> Any:
+            masked = np.full((missing, *side.shape[1:]), PAD, side.dtype)
+            masked[:, :1] = first
+            rows = np.concatenate([side, masked])
+            return self.strategy.experimental_distribute_values_from_function(
+                lambda context: tf.constant(rows[context.replica_id_in_sync_group :: self.count])
+            )
+
+        alignment = None if batch.alignment is None else share(batch.alignment)
+        return share(batch.source, first=END), share(batch.target), alignment
+
+    def on_each(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Returns a function that calls ``function`` on each replica, with the replica's own arguments."""
+        return tf.function(lambda *arguments: self.strategy.run(function, args=arguments), autograph=False)
 
     @tf.function(autograph=False)
-    def _total(self, number: tf.Tensor) -> tf.Tensor:
-        """Returns the sum of ``number`` [] over all replicas; each process gives its own."""
-        return self._here(self.strategy.run(_sum_over_replicas, args=(number,)))
+    def sum(self, values: Any) -> Any:
+        """Returns the sum over the replicas of a structure of tensors, a copy for each replica."""
+        return self.strategy.run(_sum_over_replicas, args=(values,))
 
-    def _here(self, value: Any) -> tf.Tensor:
+    def local(self, value: Any) -> tf.Tensor:
         """Returns the value of the first replica of this process."""
         return self.strategy.experimental_local_results(value)[0]
 
-    def _moved_everywhere(
-        self, gradients: list[Any], divisor: tf.Tensor, norm: tf.Tensor, rate: tf.Tensor
-    ) -> tf.Tensor:
-        """Updates every replica's weights with its own copy of the gradients."""
+    def agree_on_signal(self, number: int | None, due: bool) -> int | None:
+        """Returns the signal for which all processes stop. SIGTERM if another process has received one."""
+        if not self.several_processes:
+            return number
+        if not due or not self.mean_over_processes(float(number is not None)):
+            return None
+        return number or signal.SIGTERM
 
-        def move(copies: list[tf.Tensor]) -> None:
-            self.optimizer.apply(clip([g / divisor for g in copies], norm, self.config.clip_norm), self.variables)
-
-        self.optimizer.learning_rate.assign(rate)
-        self.strategy.run(move, args=(gradients,))
-        return tf.constant(0)
+    def mean_over_processes(self, number: float) -> float:
+        """Returns the mean of a number over the processes."""
+        if not self.several_processes:
+            return number
+        return float(self.local(self.sum(tf.constant(number, tf.float64)))) / self.count
 
 
 def _sum_over_replicas(values: Any) -> Any:

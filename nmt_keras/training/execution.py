@@ -11,7 +11,7 @@ from nmt_keras.config import Recipe, TrainConfig, require
 from nmt_keras.layers.matmul import multiplies_bfloat16
 from nmt_keras.models.seq2seq import Seq2Seq, build_model
 
-PRODUCTS = "bfloat16-products"
+BFLOAT16_PRODUCTS = "bfloat16-products"
 
 
 class Execution(NamedTuple):
@@ -34,7 +34,7 @@ def choose_execution(xla: bool | None, gpus: int, precision: str = "float32") ->
     """
     compiled = gpus == 0 if xla is None else xla
     require(
-        precision != PRODUCTS or (compiled and gpus == 0),
+        precision != BFLOAT16_PRODUCTS or (compiled and gpus == 0),
         "TrainConfig.precision",
         "mixed_bfloat16, because bfloat16-products needs XLA on a CPU",
         precision,
@@ -67,7 +67,7 @@ def describe_execution(execution: Execution, model: Seq2Seq, config: TrainConfig
         fused = ["encoder"] * model.encoder.trains_fused + ["decoder"] * decoder
         how = f"; cuDNN reads whole sentences in the {' and the '.join(fused)}" if fused else ""
         return f"forward and backward pass: a plain TensorFlow graph{how}"
-    rounds = config.precision == PRODUCTS
+    rounds = config.precision == BFLOAT16_PRODUCTS
     rounded = "; factors of products are rounded to bfloat16" if rounds else ""
     if rounds and multiplies_bfloat16() is False:
         rounded += ", which this processor has no instructions for: float32 would be as fast"

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from nmt_keras.corpus.batches import Batch
 from nmt_keras.files import settle, write_whole, writing
-from nmt_keras.training.step import Metrics
+from nmt_keras.training.updater import Metrics
 
 
 class Log:

@@ -23,7 +23,7 @@ from nmt_keras.training.checkpoint_index import mend_records, newest
 from nmt_keras.training.checkpoints import Checkpoints
 from nmt_keras.training.log import Log, LogInterval
 from nmt_keras.training.signals import Interrupted, StopSignals
-from nmt_keras.training.step import Metrics, Updater
+from nmt_keras.training.updater import Metrics, Updater
 
 SHARE_OF_TIME_FOR_STEPS = 0.92
 """Share of the remaining minutes that is planned for updates. Validations, checkpoints and slowdowns take the rest."""
@@ -43,7 +43,7 @@ class Trainer:
         updater: Makes the updates. The last checkpoint, if there is one, replaces its model's weights.
         batches: The training part.
         checkpoints: Saves and restores the state. Its folder may be empty.
-        log: Path of ``log.jsonl``.
+        log_path: Path of ``log.jsonl``.
         validate: Measures the model as it is; returns at least ``valid_loss``, in nats per token.
         report: Receives sentences about the progress.
         callbacks: Called after each update, between the log and the check for stop signals.
@@ -56,7 +56,7 @@ class Trainer:
         updater: Updater,
         batches: BatchSource,
         checkpoints: Checkpoints,
-        log: Path,
+        log_path: Path,
         validate: Callable[[], Mapping[str, float]],
         report: Callable[[str], None],
         callbacks: Sequence[Callback] = (),
@@ -77,7 +77,7 @@ class Trainer:
         """Number of the signal for which all processes stop after this update."""
         self.row: Mapping[str, float] = {}
         """Last row of training in the log."""
-        self._log_path, self._previous, self._is_chief = log, previous, is_chief
+        self._log_path, self._previous, self._is_chief = log_path, previous, is_chief
         self._began = time.perf_counter()
 
     def train(self) -> None:
@@ -130,7 +130,7 @@ class Trainer:
     def agree_to_stop(self, due: bool) -> None:
         """Sets ``stop_signal`` if a signal has arrived; several processes exchange their signals if it is ``due``."""
         if self.stop_signal is None:
-            self.stop_signal = self.updater.agreed(self.signals.received, due)
+            self.stop_signal = self.updater.replicas.agree_on_signal(self.signals.received, due)
 
     def require_finite(self) -> None:
         """Raises FloatingPointError if updates no longer have a finite loss and gradient.
@@ -138,10 +138,10 @@ class Trainer:
         That is after ``TrainConfig.max_skipped`` consecutive ones since the run began, or at once if weights are not
         finite.
         """
-        config, health = self.config, self.updater.health
-        if not health.skipped.numpy():
+        config, skipped = self.config, self.updater.skipped
+        if not skipped.total.numpy():
             return
-        longest = int(health.longest.numpy())
+        longest = int(skipped.longest_row.numpy())
         broken = [variable.path for variable in self.updater.variables if not np.isfinite(variable.numpy()).all()]
         if longest < config.max_skipped and not broken:
             return
@@ -158,18 +158,18 @@ class Trainer:
 
     def _restore(self) -> bool:
         """Restores the last checkpoint, if there is one. Returns ``False`` if it is the end of training."""
-        folder, progress = self.checkpoints.folder, self.progress
+        folder, progress, replicas = self.checkpoints.folder, self.progress, self.updater.replicas
         if self._is_chief:
             mend_records(folder, self._previous, self.report)
-        self.updater.common(0.0)  # wait: other processes read the records after the chief has mended them
+        replicas.wait_for_processes()  # other processes read the records after the chief has mended them
         resumed = self.checkpoints.restore()
         self.step, self.total_steps = int(progress.step), int(progress.total_steps)
-        if self.updater.common(float(self.step)) != float(self.step):
+        if replicas.mean_over_processes(float(self.step)) != float(self.step):
             raise ValueError(
                 f"{folder}: expected the checkpoint of one step in all processes, received that of step {self.step} "
                 "here and another elsewhere. Is the run directory on a disk that all workers see?"
             )
-        if math.isinf(self.updater.common(float(progress.best))):
+        if math.isinf(replicas.mean_over_processes(float(progress.best))):
             progress.best.assign(math.inf)  # a slow disk may show the best checkpoint to some processes only
         # the loop reads these values from here, because reading a variable waits for the device
         self.finished, self.reductions = bool(progress.finished), int(progress.reductions)
@@ -180,12 +180,13 @@ class Trainer:
         if self._is_chief:
             self._log = Log(self._log_path, self.step, int(progress.validated))
         self._seconds_before, following = float(progress.seconds), progress.position
-        self.position = following._replace(batch=following.batch - 1)  # of the last batch seen
+        # of the last batch seen; its number is -1 before the first batch of an epoch
+        self.position = following._replace(batch=following.batch - 1)
         return True
 
     def _plan_steps(self) -> None:
-        """Compiles the step, and sets the number of steps and the step at which minutes settle it."""
-        seconds = self.updater.rehearse(self.batches, self.report)
+        """Compiles the update, then plans the number of steps and, for minutes, the step at which it is corrected."""
+        seconds = self.updater.compile_and_time(self.batches, self.report)
         if not self.total_steps:
             self.total_steps = _count_steps(self.config, self.batches, seconds, time.perf_counter() - self._began)
             self.progress.total_steps.assign(self.total_steps)

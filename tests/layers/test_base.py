@@ -14,7 +14,7 @@ from nmt_keras.layers.bridges import ZeroBridge
 from nmt_keras.layers.matmul import bfloat16_weights
 from nmt_keras.models.seq2seq import Seq2Seq
 from nmt_keras.search import greedy
-from nmt_keras.training.step import Updater
+from nmt_keras.training.updater import Updater
 
 SOURCE = tf.constant([[4, 5, 6, 3], [7, 3, 0, 0]])
 TARGET = tf.constant([[8, 9, 3], [10, 3, 0]])

@@ -11,7 +11,7 @@ from tiny import TINY_MODEL
 from nmt_keras.config import TrainConfig
 from nmt_keras.corpus.batches import Batch
 from nmt_keras.models.seq2seq import build_model
-from nmt_keras.training.step import Updater
+from nmt_keras.training.updater import Updater
 
 START, END, V = 2, 3, 19
 SOURCE = np.array([[5, 6, 7, END], [8, END, 0, 0]], np.int32)
@@ -31,7 +31,7 @@ def test_one_step_of_fit_is_one_update_of_our_loop():
     history = by_keras.fit((SOURCE, READ), TARGET, batch_size=2, verbose=0)
     config = TrainConfig(optimizer="sgd", learning_rate=0.5, clip_norm=None, denominator="tokens", warmup_steps=0)
     updater = Updater(ours, replace(config, label_smoothing=0.0, xla=False, steps=1, minutes=None))
-    loss = updater(Batch(SOURCE, TARGET, 2), 0, 1).loss
+    loss = updater.update([Batch(SOURCE, TARGET, 2)], 0, 1).loss
     assert history.history["loss"][0] == pytest.approx(float(loss.cross_entropy / loss.tokens), rel=1e-5)
     for one, other in zip(by_keras.trainable_variables, ours.trainable_variables, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-5, err_msg=one.path)

@@ -17,7 +17,7 @@ from nmt_keras.config import AttentionConfig, DecoderConfig, EncoderConfig, Mode
 from nmt_keras.layers.dropout import Randomness
 from nmt_keras.models.seq2seq import Seq2Seq, build_model
 from nmt_keras.recipes import find_recipe
-from nmt_keras.training import forward
+from nmt_keras.training import batch_loss
 
 PAD, START, END = 0, 2, 3
 PAIRS = [([4, 5, 6, 7, END], [8, 9, END]), ([END], [10, 11, 12, 13, END]), ([16, 17, END], [END])]
@@ -34,7 +34,7 @@ def batch(pairs, source_width, target_width):
 
 def loss_and_gradient(model, source, target, randomness=None):
     with tf.GradientTape() as tape:
-        loss = forward(model, source, target, SMOOTHING, randomness=randomness)
+        loss = batch_loss(model, source, target, SMOOTHING, randomness=randomness)
     unread = tf.UnconnectedGradients.ZERO  # the lecture's decoder has an embedding that nothing reads
     variables = [v.value for v in model.trainable_variables]
     gradients = tape.gradient(loss.total, variables, unconnected_gradients=unread)

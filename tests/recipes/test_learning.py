@@ -13,7 +13,7 @@ from nmt_keras.corpus.batches import Batch
 from nmt_keras.models.seq2seq import build_model
 from nmt_keras.recipes import find_recipe
 from nmt_keras.search import greedy
-from nmt_keras.training import Updater, forward
+from nmt_keras.training import Updater, batch_loss
 
 PAD, END = 0, 3
 LETTERS = range(4, 20)
@@ -60,7 +60,7 @@ def trained(config, task, steps, rate):
     )
     random = np.random.default_rng(1)
     for step in range(steps):
-        updater(task.draw(random, 64), step, steps)
+        updater.update([task.draw(random, 64)], step, steps)
     return model
 
 
@@ -187,6 +187,6 @@ def test_the_lecture_s_base_knows_more_than_how_frequent_letters_are():
     task = Task(1, 4, 1)
     model = trained(of_recipe("lecture-rnn", 0.2), task, 2500, 2e-3)
     source, target, *_ = task.draw(np.random.default_rng(2), TESTED)
-    loss = forward(model, tf.constant(source), tf.constant(target), smoothing=0.0)
+    loss = batch_loss(model, tf.constant(source), tf.constant(target), smoothing=0.0)
     shares = np.unique(target[target != PAD], return_counts=True)[1] / (target != PAD).sum()
     assert float(loss.cross_entropy / loss.tokens) < 0.8 * -np.sum(shares * np.log(shares))

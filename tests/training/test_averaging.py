@@ -10,7 +10,7 @@ from tiny import TINY_MODEL
 from nmt_keras.corpus.batches import Batch
 from nmt_keras.models.seq2seq import build_model
 from nmt_keras.training import Updater, average_weights, load_weights, read_log
-from nmt_keras.training.step import FIRST_LOSS_SCALE
+from nmt_keras.training.stability import FIRST_LOSS_SCALE
 
 PAD, END = 0, 3
 
@@ -127,13 +127,14 @@ def test_a_real_model_learns_in_half_precision_with_weights_in_single(dtype_poli
     updater = Updater(model, settings)
     source = np.array([[5, 6, END], [7, END, PAD]], np.int32)
     batch = Batch(source, source, 2)
-    losses = [float(updater(batch, step, STEPS).loss.cross_entropy) for step in range(8)]
+    losses = [float(updater.update([batch], step, STEPS).loss.cross_entropy) for step in range(8)]
     assert {variable.dtype for variable in model.trainable_variables} == {"float32"}
     assert f"mixed_{model.encoder.compute_dtype}" == precision
     assert losses[-1] < 0.9 * losses[0]
     assert all(np.isfinite(losses))
-    assert int(updater.health.skipped) == 0
-    assert float(tf.reduce_max(updater.health.scale)) == (2.0**15 if precision == "mixed_float16" else 1.0)
+    assert int(updater.skipped.total) == 0
+    if precision == "mixed_float16":
+        assert float(updater.loss_scale.value) == FIRST_LOSS_SCALE
 
 
 @pytest.mark.long
@@ -143,11 +144,10 @@ def test_a_large_batch_finds_its_loss_scale_and_no_row_of_skipped_updates_is_cou
         build_model(TINY_MODEL, V, V), config(precision="mixed_float16", warmup_steps=0, decay="constant")
     )
     source = np.tile(np.array([[5, 6, END], [7, END, PAD]], np.int32), (64, 1))  # the loss is a sum over sentences
-    losses = [float(updater(Batch(source, source, 128), step, STEPS).loss.cross_entropy) for step in range(16)]
-    health = updater.health
-    assert 0 < int(health.skipped) < 12
-    assert float(health.scale) < FIRST_LOSS_SCALE
-    assert int(health.longest) == 0
+    losses = [float(updater.update([Batch(source, source, 128)], step, STEPS).loss.cross_entropy) for step in range(16)]
+    assert 0 < int(updater.skipped.total) < 12
+    assert float(updater.loss_scale.value) < FIRST_LOSS_SCALE
+    assert int(updater.skipped.longest_row) == 0
     assert losses[-1] < losses[0]
 
 
@@ -168,7 +168,7 @@ def test_updates_in_bfloat16_can_be_debugged_eagerly():
         tf.config.run_functions_eagerly(eagerly)
         try:
             updater = Updater(build_model(TINY_MODEL, V, V), config(precision="bfloat16-products", xla=True))
-            losses.append(float(updater(batch, 0, STEPS).loss.cross_entropy))
+            losses.append(float(updater.update([batch], 0, STEPS).loss.cross_entropy))
         finally:
             tf.config.run_functions_eagerly(False)
     assert losses[1] == pytest.approx(losses[0], rel=1e-2)

@@ -13,7 +13,7 @@ from nmt_keras.corpus import SplitCorpus
 from nmt_keras.corpus.alignments import alignment_of, token_links, words_of_tokens
 from nmt_keras.runs import Run
 from nmt_keras.text import fit_tokenizer
-from nmt_keras.training import forward
+from nmt_keras.training import batch_loss
 from nmt_keras.training.loss import guided_alignment
 
 
@@ -72,8 +72,8 @@ def test_a_link_outside_the_window_of_a_local_attention_adds_nothing():
 def test_the_alignment_loss_is_added_with_its_weight_and_only_to_what_is_differentiated(model):
     source, target = tf.constant([[5, 6, 3]]), tf.constant([[7, 3]])
     wanted = tf.constant([[[0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]])
-    alone = forward(model, source, target, 0.1)
-    guided = forward(model, source, target, 0.1, alignment=wanted, guided_weight=0.5)
+    alone = batch_loss(model, source, target, 0.1)
+    guided = batch_loss(model, source, target, 0.1, alignment=wanted, guided_weight=0.5)
     attention = model((source, tf.constant([[2, 7]]))).alignment
     assert float(guided.total - alone.total) == pytest.approx(-0.5 * math.log(float(attention[0, 0, 1])), rel=1e-4)
     assert float(guided.cross_entropy) == float(alone.cross_entropy)

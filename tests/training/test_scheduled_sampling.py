@@ -11,7 +11,7 @@ from tiny import randomise
 from nmt_keras.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig
 from nmt_keras.layers.dropout import Randomness
 from nmt_keras.models.seq2seq import build_model
-from nmt_keras.training import forward
+from nmt_keras.training import batch_loss
 
 START, END = 2, 3
 SOURCE = tf.constant([[4, 5, 6, END], [7, END, 0, 0]])
@@ -100,7 +100,9 @@ def test_in_between_some_tokens_are_its_own_and_others_the_reference_s(model):
 def test_the_same_step_reads_the_same_tokens_and_another_step_others(model):
     def loss(step):
         randomness = Randomness(1, step)
-        return float(forward(model, SOURCE, READ[:, 1:], 0.0, randomness=randomness, sampling=tf.constant(0.5)).total)
+        return float(
+            batch_loss(model, SOURCE, READ[:, 1:], 0.0, randomness=randomness, sampling=tf.constant(0.5)).total
+        )
 
     assert loss(5) == loss(5)
     assert len({loss(step) for step in range(5)}) > 1
@@ -111,7 +113,7 @@ def test_the_same_step_reads_the_same_tokens_and_another_step_others(model):
 def test_graph_and_xla_give_the_same_gradient_as_eager(model):
     def gradients(sampling):
         with tf.GradientTape() as tape:
-            loss = forward(model, SOURCE, READ[:, 1:], 0.1, randomness=NOISE, sampling=sampling).total
+            loss = batch_loss(model, SOURCE, READ[:, 1:], 0.1, randomness=NOISE, sampling=sampling).total
         return [tf.convert_to_tensor(g) for g in tape.gradient(loss, [v.value for v in model.trainable_variables])]
 
     eager = gradients(tf.constant(0.5))

@@ -9,7 +9,7 @@ import tensorflow as tf
 from bigram import STEPS, Bigram, Fragile, Run, config
 
 from nmt_keras.training import Updater, read_log
-from nmt_keras.training.step import FIRST_LOSS_SCALE, STEPS_TO_DOUBLE, Health
+from nmt_keras.training.stability import FIRST_LOSS_SCALE, UPDATES_TO_DOUBLE, LossScale, SkippedUpdates
 
 
 def spoilt(factor, *steps):
@@ -24,18 +24,18 @@ def test_an_update_that_is_not_finite_changes_nothing_but_its_count(batches, fac
     model = Fragile()
     updater = Updater(model, config(xla=xla, ema_decay=0.9))
     walk = batches.epoch(0)
-    updater(next(walk), 0, STEPS)
+    updater.update([next(walk)], 0, STEPS)
     state = [*model.trainable_variables, *updater.optimizer.variables]
     before = [variable.numpy() for variable in state]
     model.factor.assign(factor)
-    metrics = updater(next(walk), 1, STEPS)
+    metrics = updater.update([next(walk)], 1, STEPS)
     assert not math.isfinite(metrics.gradient_norm)
     for variable, value in zip(state, before, strict=True):
         np.testing.assert_array_equal(variable.numpy(), value, err_msg=variable.path)
-    assert (int(updater.health.skipped), int(updater.health.in_a_row)) == (1, 1)
+    assert (int(updater.skipped.total), int(updater.skipped.in_a_row)) == (1, 1)
     model.factor.assign(1.0)
-    updater(next(walk), 2, STEPS)
-    assert (int(updater.health.skipped), int(updater.health.in_a_row)) == (1, 0)
+    updater.update([next(walk)], 2, STEPS)
+    assert (int(updater.skipped.total), int(updater.skipped.in_a_row)) == (1, 0)
     assert np.any(model.kernel.numpy() != before[1])
 
 
@@ -83,35 +83,44 @@ def test_a_row_without_any_update_that_was_made_has_no_loss(batches, tmp_path):
 # The loss scale of float16
 
 
-def noted(health, *verdicts):
-    for verdict in verdicts:
-        health.note(tf.constant(verdict))
-    return float(health.scale)
+def test_skipped_updates_are_counted_in_all_and_in_a_row():
+    skipped = SkippedUpdates()
+    for finite, counts in ((True, True), (False, False), (False, True), (False, True), (True, True), (False, True)):
+        skipped.count(tf.constant(finite), in_a_row=tf.constant(counts))
+    assert (int(skipped.total), int(skipped.in_a_row), int(skipped.longest_row)) == (4, 1, 2)
 
 
-def test_only_what_is_not_finite_at_the_smallest_loss_scale_counts_as_a_row():
-    health, halvings = Health(scaled=True), round(math.log2(FIRST_LOSS_SCALE))
-    assert noted(health, *[False] * halvings) == 1.0
-    assert (int(health.skipped), int(health.in_a_row)) == (halvings, 0)
-    noted(health, False, False, True)
-    assert (int(health.in_a_row), int(health.longest)) == (0, 2)
+def adjusted(scale, *updates):
+    for finite in updates:
+        scale.adjust(tf.constant(finite))
+    return float(scale.value)
 
 
-def test_a_loss_scale_halves_at_each_overflow_and_doubles_after_many_sound_updates():
-    health = Health(scaled=True)
-    assert noted(health, True, False, True, False) == FIRST_LOSS_SCALE / 4
-    health.sound.assign(STEPS_TO_DOUBLE - 2)
-    assert noted(health, True) == FIRST_LOSS_SCALE / 4
-    assert noted(health, True) == FIRST_LOSS_SCALE / 2
-    assert int(health.sound) == 0
-    health.sound.assign(STEPS_TO_DOUBLE - 1)
-    assert noted(health, False) == FIRST_LOSS_SCALE / 4
-    assert int(health.sound) == 0
+def test_a_loss_scale_halves_at_each_overflow_and_doubles_after_many_finite_updates():
+    scale = LossScale()
+    assert adjusted(scale, True, False, True, False) == FIRST_LOSS_SCALE / 4
+    scale.finite_updates.assign(UPDATES_TO_DOUBLE - 2)
+    assert adjusted(scale, True) == FIRST_LOSS_SCALE / 4
+    assert adjusted(scale, True) == FIRST_LOSS_SCALE / 2
+    assert int(scale.finite_updates) == 0
+    scale.finite_updates.assign(UPDATES_TO_DOUBLE - 1)
+    assert adjusted(scale, False) == FIRST_LOSS_SCALE / 4
+    assert int(scale.finite_updates) == 0
 
 
 def test_a_loss_scale_never_falls_below_1_and_float32_has_none():
-    assert noted(Health(scaled=True), *[False] * 30) == 1.0
-    assert noted(Health(scaled=False), False, True) == 1.0
+    assert adjusted(LossScale(), *[False] * 30) == 1.0
+    assert Updater(Bigram(), config()).loss_scale is None
+
+
+def test_only_skipped_updates_at_the_smallest_loss_scale_count_as_a_row(batches):
+    updater = Updater(Fragile(), config(precision="mixed_float16"))
+    updater.model.factor.assign(math.nan)
+    updater.loss_scale.value.assign(4.0)
+    for step, batch in zip(range(4), batches.epoch(0), strict=False):
+        updater.update([batch], step, STEPS)
+    assert float(updater.loss_scale.value) == 1.0
+    assert (int(updater.skipped.total), int(updater.skipped.in_a_row)) == (4, 2)
 
 
 def test_a_scaled_loss_gives_the_same_update(batches):
@@ -119,7 +128,7 @@ def test_a_scaled_loss_gives_the_same_update(batches):
     for precision in ("float32", "mixed_float16"):  # of a model that computes in float32: the scale alone
         keras.utils.set_random_seed(5)
         model = Bigram()
-        metrics = Updater(model, config(precision=precision))(next(batches.epoch(0)), 3, STEPS)
+        metrics = Updater(model, config(precision=precision)).update([next(batches.epoch(0))], 3, STEPS)
         weights.append([*model.get_weights(), float(metrics.gradient_norm), float(metrics.loss.total)])
     for one, other in zip(*weights, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5)

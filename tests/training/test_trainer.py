@@ -21,7 +21,8 @@ from tiny import TINY_RECIPE
 
 from nmt_keras.corpus.batches import Batches, choose_buckets
 from nmt_keras.models.seq2seq import build_model
-from nmt_keras.training import Interrupted, Updater, forward, load_weights, read_log, trainer
+from nmt_keras.training import Interrupted, Updater, batch_loss, load_weights, read_log, trainer
+from nmt_keras.training.distribution import Replicas
 from nmt_keras.training.schedules import learning_rate
 from nmt_keras.training.signals import StopSignals
 
@@ -52,7 +53,9 @@ def stopped_run(batches, tmp_path_factory):
 def test_the_loss_predicts_each_token_from_start_and_the_tokens_before_it():
     model = Bigram(rate=0.0)
     source, target = [[5, 6, END], [7, END]], [[8, 9, END], [END]]
-    loss = forward(model, tf.constant([[5, 6, END], [7, END, PAD]]), tf.constant([[8, 9, END], [END, PAD, PAD]]), 0.1)
+    loss = batch_loss(
+        model, tf.constant([[5, 6, END], [7, END, PAD]]), tf.constant([[8, 9, END], [END, PAD, PAD]]), 0.1
+    )
     rows, kernel = model.embedding.numpy(), model.kernel.numpy()
     wanted = 0.0
     for words, labels in zip(source, target, strict=True):
@@ -73,10 +76,10 @@ def test_an_update_is_adam_on_the_clipped_mean_gradient_of_the_loss_it_reports(b
     batch = batch._replace(target=target, pairs=2)
     before = model.get_weights()
     with tf.GradientTape() as tape:
-        loss = forward(model, tf.constant(batch.source), tf.constant(target), 0.1)
+        loss = batch_loss(model, tf.constant(batch.source), tf.constant(target), 0.1)
     gradients = tape.gradient(loss.total, [v.value for v in model.trainable_variables])
     means = [tf.convert_to_tensor(g).numpy().astype(float) / divisor for g in gradients]
-    metrics = updater(batch, 0, STEPS)
+    metrics = updater.update([batch], 0, STEPS)
     assert float(metrics.loss.total) == pytest.approx(float(loss.total), rel=1e-6)
     clipped, norm = clip(means, 0.01)
     assert float(metrics.gradient_norm) == pytest.approx(norm, rel=1e-5)
@@ -95,7 +98,7 @@ def test_masked_rows_change_no_update(batches, denominator):
         keras.utils.set_random_seed(5)
         model = Bigram(rate=0.0)
         room = Batches(batches.source, batches.target, batch_size=size, buckets=[shape], pool_size=13, seed=1)
-        metrics = Updater(model, config(denominator=denominator))(room.filled(rows, shape), 0, STEPS)
+        metrics = Updater(model, config(denominator=denominator)).update([room.filled(rows, shape)], 0, STEPS)
         updated.append([*model.get_weights(), float(metrics.gradient_norm), float(metrics.loss.total)])
     for one, other in zip(*updated, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5)
@@ -111,20 +114,20 @@ def test_own_tokens_are_asked_for_only_where_a_run_ever_reads_them(batches, begi
             return super().call(inputs, randomness, sampling)
 
     updater = Updater(Watched(), config(sampling_from=begin, sampling_to=end))
-    updater(next(batches.epoch(0)), 0, STEPS)
+    updater.update([next(batches.epoch(0))], 0, STEPS)
     assert [sampling is None for sampling in asked] == [begin == end == 0.0] * len(asked)
     assert asked
 
 
-def test_a_rehearsal_times_each_shape_and_leaves_no_trace(batches):
+def test_compiling_times_each_shape_and_leaves_no_trace(batches):
     buckets = choose_buckets(batches.source.lengths, batches.target.lengths, 2)
     batches = Batches(batches.source, batches.target, batch_size=4, buckets=buckets, pool_size=13, seed=1)
     model = Bigram()
     updater = Updater(model, config())
-    updater(next(batches.epoch(0)), 5, STEPS)
+    updater.update([next(batches.epoch(0))], 5, STEPS)
     before = [v.numpy() for v in [*model.variables, *updater.optimizer.variables]]
     reports = []
-    seconds = updater.rehearse(batches, reports.append)
+    seconds = updater.compile_and_time(batches, reports.append)
     assert list(seconds) == batches.buckets[::-1]  # the others find the memory that the largest has freed
     assert min(seconds.values()) > 0.0
     assert len(reports) == 2
@@ -159,7 +162,7 @@ def test_the_logged_loss_is_that_of_the_batches(batches, tmp_path):
     settings = config(steps=1, log_every=1, validations=1, label_smoothing=0.2)
     run = Run(batches, tmp_path, settings, model=Bigram(rate=0.0))
     batch = next(batches.epoch(0))
-    wanted = forward(run.model, tf.constant(batch.source), tf.constant(batch.target), 0.2)
+    wanted = batch_loss(run.model, tf.constant(batch.source), tf.constant(batch.target), 0.2)
     run()
     row = read_log(tmp_path / "log.jsonl")[0]
     assert row["loss"] == pytest.approx(float(wanted.total / wanted.tokens), rel=1e-5)
@@ -170,7 +173,7 @@ def test_the_logged_loss_is_that_of_the_batches(batches, tmp_path):
 
 @pytest.fixture
 def _clock(monkeypatch):
-    """A clock of the Trainer on which a rehearsed batch takes 5 ms, a real update 20 ms, and nothing else any time."""
+    """A clock of the Trainer on which a timed batch takes 5 ms, a real update 20 ms, and nothing else any time."""
     now, update = [0.0], Updater.update
 
     def timed(*arguments):
@@ -179,7 +182,7 @@ def _clock(monkeypatch):
 
     monkeypatch.setattr(trainer, "time", SimpleNamespace(perf_counter=lambda: now[0]))
     monkeypatch.setattr(Updater, "update", timed)
-    monkeypatch.setattr(Updater, "rehearse", lambda self, batches, _: dict.fromkeys(batches.buckets, 0.005))
+    monkeypatch.setattr(Updater, "compile_and_time", lambda self, batches, _: dict.fromkeys(batches.buckets, 0.005))
 
 
 @pytest.mark.usefixtures("_clock")
@@ -223,7 +226,7 @@ def test_a_variable_that_the_loss_does_not_reach_stays_as_it_is(batches):
     model = Bigram()
     idle = model.add_weight(name="idle", shape=(2, 3), initializer="random_normal")
     before, updater = idle.numpy(), Updater(model, config())
-    updater(next(batches.epoch(0)), 0, STEPS)
+    updater.update([next(batches.epoch(0))], 0, STEPS)
     np.testing.assert_array_equal(idle, before)
 
 
@@ -344,7 +347,8 @@ def test_a_second_signal_acts_at_once_and_the_handlers_come_back():
 
 def test_processes_that_restored_different_steps_do_not_train_together(batches, stopped_run, tmp_path, monkeypatch):
     shutil.copytree(stopped_run.folder, tmp_path / "run")
-    monkeypatch.setattr(Updater, "common", lambda self, number: number / 2.0)  # another process restored nothing
+    # as if another process had restored nothing
+    monkeypatch.setattr(Replicas, "mean_over_processes", lambda self, number: number / 2.0)
     with pytest.raises(ValueError, match=r"received that of step 3 here and another elsewhere\. Is the run directory"):
         Run(batches, tmp_path / "run")()
 

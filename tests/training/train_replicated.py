@@ -22,7 +22,7 @@ from nmt_keras.corpus.batches import Batches, Bucket, TokenLists
 from nmt_keras.training import (
     Checkpoints,
     ProgressCallback,
-    ReplicatedUpdater,
+    StrategyReplicas,
     Trainer,
     Updater,
     find_strategy,
@@ -71,7 +71,7 @@ settings = config(
     ema_decay=0.9,
     decay="plateau",
 )
-updater = ReplicatedUpdater(model, settings, strategy) if strategy else Updater(model, settings)
+updater = Updater(model, settings, StrategyReplicas(strategy) if strategy else None)
 checkpoints, log, callbacks = (
     Checkpoints(folder / "checkpoints", updater),
     folder / "log.jsonl",

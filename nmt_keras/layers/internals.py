@@ -1,0 +1,22 @@
+"""Everything private of TensorFlow and Keras that this package uses, in one place: look here when an upgrade fails."""
+
+from __future__ import annotations
+
+import keras
+import tensorflow as tf
+from tensorflow.compiler.tf2xla.ops import gen_xla_ops
+
+
+def optimization_barrier(x: tf.Tensor) -> tf.Tensor:
+    """Returns ``x``, past which XLA moves no operation. For functions that XLA compiles."""
+    [same] = gen_xla_ops.xla_optimization_barrier([x])
+    return same
+
+
+def keep_gradients_as_given(optimizer: keras.optimizers.Optimizer) -> None:
+    """Stops the optimizer from adding the gradients of all replicas.
+
+    Keras adds them when it applies them under a strategy. The training step has already added them, because it clips
+    the norm of their sum.
+    """
+    optimizer._all_reduce_sum_gradients = lambda pairs: pairs

@@ -1,0 +1,52 @@
+"""Updates whose loss or gradient is not finite: the count of those skipped, and the loss scale of float16."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+FIRST_LOSS_SCALE = 2.0**15
+
+UPDATES_TO_DOUBLE = 2000
+"""Finite updates after which a loss scale doubles (Micikevicius et al. 2018, section 3.2, leave the number open)."""
+
+
+class SkippedUpdates(tf.Module):
+    """Counts the updates that were skipped, in the graph."""
+
+    def __init__(self) -> None:
+        super().__init__(name="skipped")
+        self.total = tf.Variable(0, dtype=tf.int64, trainable=False)
+        self.in_a_row = tf.Variable(0, dtype=tf.int64, trainable=False)  # directly before the next update
+        self.longest_row = tf.Variable(0, dtype=tf.int64, trainable=False)
+
+    def count(self, finite: tf.Tensor, in_a_row: tf.Tensor | bool = True) -> None:
+        """Counts an update.
+
+        Args:
+            finite: [] bool; ``False`` if the update was skipped.
+            in_a_row: [] bool; ``False`` leaves a skipped update out of ``in_a_row``.
+        """
+        skipped = tf.cast(~finite, tf.int64)
+        self.total.assign_add(skipped)
+        self.in_a_row.assign(skipped * tf.cast(in_a_row, tf.int64) * (self.in_a_row + 1))
+        self.longest_row.assign(tf.maximum(self.longest_row, self.in_a_row))
+
+
+class LossScale(tf.Module):
+    """Factor of the loss in float16, without which small gradients become 0 (Micikevicius et al. 2018, section 3.2).
+
+    Gradients are divided by it afterwards. It halves after an update that is not finite, and doubles after
+    ``UPDATES_TO_DOUBLE`` finite ones. It is never below 1.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(name="loss_scale")
+        self.value = tf.Variable(FIRST_LOSS_SCALE, dtype=tf.float32, trainable=False)
+        self.finite_updates = tf.Variable(0, dtype=tf.int64, trainable=False)  # since the scale was changed
+
+    def adjust(self, finite: tf.Tensor) -> None:
+        """Adjusts the scale after an update: [] bool, ``False`` if it was not finite."""
+        updates = tf.cast(finite, tf.int64) * (self.finite_updates + 1)
+        growth = tf.where(updates == UPDATES_TO_DOUBLE, 2.0, 1.0)
+        self.value.assign(tf.maximum(1.0, self.value * tf.where(finite, growth, 0.5)))
+        self.finite_updates.assign(updates % UPDATES_TO_DOUBLE)

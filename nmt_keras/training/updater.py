@@ -1,0 +1,258 @@
+"""One update: gradients of a batch's summed loss, added over batches, divided once, clipped and applied.
+
+An update whose loss or gradient is not finite is skipped. That is decided inside the graph, so that the host does not
+wait: it reads the counts when it logs.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from nmt_keras.config import PAD, START, TrainConfig
+from nmt_keras.corpus.batches import Batch, BatchSource, Bucket
+from nmt_keras.layers.base import Weights
+from nmt_keras.layers.dropout import Randomness
+from nmt_keras.layers.internals import keep_gradients_as_given
+from nmt_keras.layers.matmul import bfloat16_products, full_precision
+from nmt_keras.models.seq2seq import Seq2Seq
+from nmt_keras.training.distribution import Replicas
+from nmt_keras.training.execution import BFLOAT16_PRODUCTS, execution_of
+from nmt_keras.training.loss import Loss, guided_alignment, masked_cross_entropy
+from nmt_keras.training.optimizers import build_optimizer, clip, global_norm
+from nmt_keras.training.schedules import learning_rate, sampling_probability
+from nmt_keras.training.stability import LossScale, SkippedUpdates
+
+
+class Metrics(NamedTuple):
+    """Loss and gradient norm of one update."""
+
+    loss: Loss  # sums over the batch, nats
+    gradient_norm: tf.Tensor  # [] float32, before clipping; not finite if the update was skipped
+
+
+def batch_loss(
+    model: Seq2Seq,
+    source: tf.Tensor,
+    target: tf.Tensor,
+    smoothing: float,
+    *,
+    randomness: Randomness | None = None,
+    sampling: tf.Tensor | None = None,
+    alignment: tf.Tensor | None = None,
+    guided_weight: float = 1.0,
+    weights: Weights | None = None,
+) -> Loss:
+    """Returns the loss of targets given sources, under teacher forcing.
+
+    Args:
+        model: Built.
+        source: [B, S] int32.
+        target: [B, T] int32, END included, PAD after it.
+        smoothing: Label smoothing.
+        randomness, sampling, weights: See ``Seq2Seq.call``.
+        alignment: [B, T, S] float32, wanted alignments, or None. ``guided_weight`` times the distance of attention from
+            them is added to the total.
+        guided_weight: See ``alignment``.
+    """
+    starts = tf.fill([tf.shape(target)[0], 1], tf.constant(START, target.dtype))
+    inputs = source, tf.concat([starts, target[:, :-1]], axis=1)
+    output = model(inputs, randomness=randomness, sampling=sampling, weights=weights)
+    loss = masked_cross_entropy(output.logits, target, tf.not_equal(target, PAD), smoothing)
+    if alignment is None:
+        return loss
+    return loss._replace(total=loss.total + guided_weight * guided_alignment(output.alignment, alignment))
+
+
+class Updater:
+    """Updates a model.
+
+    The forward and backward pass is traced once per length bucket, the optimizer's update once. With XLA both are
+    compiled.
+
+    Args:
+        model: Built; with several replicas, in the scope of their strategy.
+        config: Rate, clipping, smoothing, denominator, accumulation, XLA, precision.
+        replicas: The replicas of the model; None for one.
+
+    Raises:
+        ValueError: ``config.precision`` is bfloat16-products, but the model computes in another type than float32; or
+            ``config.minutes`` is set for several processes.
+    """
+
+    def __init__(self, model: Seq2Seq, config: TrainConfig, replicas: Replicas | None = None):
+        self.model, self.config, self.replicas = model, config, replicas or Replicas()
+        self.rounds_products = config.precision == BFLOAT16_PRODUCTS
+        if self.rounds_products and model.dtype_policy.name != "float32":
+            raise ValueError(
+                f"model: expected the dtype policy float32 for the precision {BFLOAT16_PRODUCTS}, received "
+                f"{model.dtype_policy.name}. Build the model under float32, or train with precision "
+                f"{model.dtype_policy.name}."
+            )
+        if config.minutes is not None and self.replicas.several_processes:
+            raise ValueError(
+                f"TrainConfig.minutes: expected steps or epochs instead if several workers train, received "
+                f"{config.minutes}: each worker would count other steps."
+            )
+        self.variables = list(model.trainable_variables)
+        with self.replicas.scope():
+            self.optimizer = build_optimizer(config, self.variables)
+            keep_gradients_as_given(self.optimizer)
+            self.skipped = SkippedUpdates()
+            self.loss_scale = LossScale() if config.precision == "mixed_float16" else None
+        self.uses_xla = execution_of(config).xla
+
+        def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+            return tf.function(function, jit_compile=self.uses_xla, autograph=False)
+
+        self.differentiate = self.replicas.on_each(compiled(self._differentiate))
+        self.add = self.replicas.on_each(compiled(_add))
+        update = compiled(self._clip_and_apply) if self.replicas.compiles_update else self._clip_and_apply
+        self._update_weights = self.replicas.on_each(update)
+        # XLA does not compile this one as a whole: its branches would copy every weight
+        self.apply = tf.function(self._apply, autograph=False)
+
+    def update(self, batches: Sequence[Batch], step: int, total_steps: int, reductions: int = 0) -> Metrics:
+        """Makes one update with the sums of several batches, as if they were one large batch.
+
+        Args:
+            batches: ``config.gradient_accumulation_steps`` batches. More would share dropout masks with the next
+                update.
+            step: Number of updates made before.
+            total_steps: Number of updates of the run.
+            reductions: Number of times that a plateau has lowered the rate.
+        """
+        sampling = self._sampling(step, total_steps)
+        sums: tuple[list[tf.Tensor], Loss] | None = None
+        for index, batch in enumerate(batches):
+            number = tf.constant(step * self.config.gradient_accumulation_steps + index)
+            found = self.differentiate(self.replicas.split(batch), number, sampling, self._scale())
+            sums = found if sums is None else self.add(sums, found)
+        assert sums is not None
+        gradients, loss = self.replicas.sum(sums)
+        loss = tf.nest.map_structure(self.replicas.local, loss)
+        pairs = float(sum(batch.pairs for batch in batches))
+        denominator = loss.tokens if self.config.denominator == "tokens" else tf.constant(pairs)
+        rate = learning_rate(self.config, step, total_steps, reductions)
+        return Metrics(loss, self.apply(gradients, loss.total, denominator, tf.constant(rate)))
+
+    def _differentiate(
+        self,
+        batch: tuple[tf.Tensor, tf.Tensor, tf.Tensor | None],
+        number: tf.Tensor,
+        sampling: tf.Tensor | None,
+        scale: tf.Tensor | float,
+    ) -> tuple[list[tf.Tensor], Loss]:
+        """Returns the gradients of the summed loss, and the loss, of batch ``number``. Gradients are dense."""
+        source, target, alignment = batch
+        rounds = self.rounds_products and not tf.executing_eagerly()  # eagerly, to be debugged, nothing is compiled
+        with tf.GradientTape() as tape:
+            loss = batch_loss(
+                self.model,
+                source,
+                target,
+                self.config.label_smoothing,
+                randomness=Randomness(self.config.seed, number, self.replicas.index()),
+                sampling=sampling,
+                alignment=alignment,
+                guided_weight=self.config.guided_weight,
+                weights=self.model.read_weights(bfloat16_products if rounds else full_precision),
+            )
+            scaled = loss.total if self.loss_scale is None else loss.total * scale
+        # a variable that the loss does not reach, such as the embedding of a decoder that reads no words, gets zeros
+        unreached = tf.UnconnectedGradients.ZERO
+        gradients = tape.gradient(scaled, [v.value for v in self.variables], unconnected_gradients=unreached)
+        return [tf.convert_to_tensor(g) for g in gradients], loss
+
+    def _apply(self, gradients: list[Any], total: tf.Tensor, denominator: tf.Tensor, rate: tf.Tensor) -> tf.Tensor:
+        """Updates the weights if loss and gradients are finite. Returns the norm of the mean gradient."""
+        divisor = denominator * self._scale()
+        norm = global_norm([self.replicas.local(gradient) for gradient in gradients]) / divisor
+        finite = tf.math.is_finite(norm) & tf.math.is_finite(total)
+
+        def update() -> None:
+            self.optimizer.learning_rate.assign(rate)
+            self._update_weights(gradients, divisor, norm)
+
+        tf.cond(finite, update, lambda: None)
+        if self.loss_scale is None:
+            self.skipped.count(finite)
+        else:
+            # above a scale of 1 such an update only halves the scale, whose first value is too large by design
+            self.skipped.count(finite, in_a_row=self.loss_scale.value <= 1.0)
+            self.loss_scale.adjust(finite)
+        return norm
+
+    def _clip_and_apply(self, gradients: list[tf.Tensor], divisor: tf.Tensor, norm: tf.Tensor) -> None:
+        clipped = clip([g / divisor for g in gradients], norm, self.config.clip_norm)
+        self.optimizer.apply(clipped, self.variables)
+
+    def _scale(self) -> tf.Tensor | float:
+        return 1.0 if self.loss_scale is None else self.loss_scale.value
+
+    def _sampling(self, step: int, total_steps: int) -> tf.Tensor | None:
+        """Returns the probability of reading an own token; None if the run never does."""
+        if self.config.sampling_to == self.config.sampling_from == 0.0:
+            return None
+        return tf.constant(sampling_probability(self.config, step, total_steps), tf.float32)
+
+    def compile_and_time(self, batches: BatchSource, report: Callable[[str], None]) -> dict[Bucket, float]:
+        """Compiles or traces all functions, on batches of masked rows. Restores weights and optimizer afterwards.
+
+        Returns:
+            Seconds that a batch of each bucket takes, its share of an update included.
+        """
+        counters = [*self.skipped.variables, *(self.loss_scale.variables if self.loss_scale else ())]
+        state = [*self.variables, *self.optimizer.variables, *counters]
+        before = [variable.numpy() for variable in state]
+        seconds: dict[Bucket, float] = {}
+        share_of_update = 0.0
+        for bucket in reversed(batches.buckets):  # the largest first: the others find the memory that it has freed
+            batch = batches.masked(bucket)
+            arguments = self.replicas.split(batch), tf.constant(0), self._sampling(0, 1), self._scale()
+            began = time.perf_counter()
+            sums = self.differentiate(*arguments)
+            if not seconds:
+                share_of_update = self._seconds_of_update(sums)
+            compiling = time.perf_counter() - began
+            seconds[bucket] = share_of_update + self._median_seconds(self.differentiate, *arguments)
+            report(
+                f"{'compiled' if self.uses_xla else 'traced'} batches of {len(batch.source)} x ({bucket.source} "
+                f"source, {bucket.target} target tokens) in {compiling:.1f} s; {seconds[bucket] * 1e3:.0f} ms a batch"
+            )
+        for variable, value in zip(state, before, strict=True):
+            variable.assign(value)
+        return seconds
+
+    def _seconds_of_update(self, sums: Any) -> float:
+        """Returns the seconds that summing and applying gradients take, divided by the batches of an update."""
+
+        def apply() -> tf.Tensor:
+            gradients, _ = self.replicas.sum(sums)
+            return self.apply(gradients, tf.constant(0.0), tf.constant(1.0), tf.constant(0.0))
+
+        apply()
+        seconds = self._median_seconds(apply) / self.config.gradient_accumulation_steps
+        if self.config.gradient_accumulation_steps > 1:
+            self.add(sums, sums)
+            seconds += self._median_seconds(self.add, sums, sums)
+        return seconds
+
+    def _median_seconds(self, function: Callable[..., Any], *arguments: Any, runs: int = 5) -> float:
+        """Returns the median of the seconds until the results of ``function`` are computed."""
+        durations = []
+        for _ in range(runs):
+            began = time.perf_counter()
+            np.asarray(self.replicas.local(tf.nest.flatten(function(*arguments))[-1]))  # waits for the result
+            durations.append(time.perf_counter() - began)
+        return statistics.median(durations)
+
+
+def _add(one: tuple[list[tf.Tensor], Loss], other: tuple[list[tf.Tensor], Loss]) -> tuple[list[tf.Tensor], Loss]:
+    """Returns the sums of gradients and of losses."""
+    return tf.nest.map_structure(tf.add, one, other)
