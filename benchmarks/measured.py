@@ -7,7 +7,7 @@
 A page holds a table between ``<!-- measured: NAME -->`` and ``<!-- end -->``; the JSON is docs/measured/NAME.json. What
 kind of benchmark printed it, its command says. Below each table stand command, machine and date. Between
 ``<!-- measured: NAME.said -->`` and ``<!-- end -->`` stands what the demo said; ``NAME.answer`` is its server's
-answer alone.
+answer alone, on one line.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 
 DOCS = Path(__file__).parents[1] / "docs"
 MEASURED = DOCS / "measured"
-PAGES = (DOCS / "speed.md", DOCS.parent / "README.md")
+PAGES = tuple(DOCS.parent / name for name in ("README.md", "serve/README.md", "docs/speed.md", "docs/tutorial.md"))
 BLOCK = re.compile(r"(?P<begin><!-- measured: (?P<name>[\w.-]+) -->\n).*?(?P<end><!-- end -->)", re.DOTALL)
 
 Result = Mapping[str, Any]
@@ -280,9 +280,11 @@ def block(name: str, folder: Path = MEASURED) -> str:
     """
     stem, _, part = name.partition(".")
     found = json.loads((folder / f"{stem}.json").read_text(encoding="utf-8"))
-    if part in ("said", "answer"):
-        said = found["said"] if part == "said" else found["said"][found["said"].index("{") :]
-        return "".join(f"    {line}".rstrip() + "\n" for line in said)
+    if part == "said":
+        return "".join(f"    {line}".rstrip() + "\n" for line in found["said"])
+    if part == "answer":
+        answer = json.loads("".join(found["said"][found["said"].index("{") :]))
+        return f"    {json.dumps(answer, ensure_ascii=False)}\n"
     benchmark = re.search(r"benchmarks\.(\w+)", found["command"])
     if benchmark is None or benchmark.group(1) not in TABLES:
         raise ValueError(f"{name}.json: expected one of {', '.join(TABLES)}, received {found['command']!r}.")
