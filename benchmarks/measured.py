@@ -133,7 +133,7 @@ def update_parts(found: Result) -> list[str]:
     rows = [f"| {name} | {value:.1f} ms |" for name, value in found["milliseconds"].items()]
     factors = "bfloat16" if "bfloat16" in found["command"] else "float32"
     said = (
-        f"The products take {found['gigaflop']:.1f} GFLOP, which is "
+        f"The products take {found['gigaflop']:.1f} GFLOP, at "
         f"{found['gigaflop_per_s_of_the_passes']} GFLOP/s. A single large product with {factors} factors reaches "
         f"{found['gigaflop_per_s_of_one_large_product']}."
     )
