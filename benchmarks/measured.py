@@ -21,7 +21,10 @@ from typing import Any
 
 DOCS = Path(__file__).parents[1] / "docs"
 MEASURED = DOCS / "measured"
-PAGES = tuple(DOCS.parent / name for name in ("README.md", "serve/README.md", "docs/speed.md", "docs/tutorial.md"))
+PAGES = (
+    *(DOCS.parent / name for name in ("README.md", "serve/README.md")),
+    *(DOCS / name for name in ("tutorial.md", "speed.md", "speed-history.md")),
+)
 BLOCK = re.compile(r"(?P<begin><!-- measured: (?P<name>[\w.-]+) -->\n).*?(?P<end><!-- end -->)", re.DOTALL)
 
 Result = Mapping[str, Any]
@@ -54,7 +57,7 @@ def train_speed(found: Result) -> list[str]:
     }
     shapes = next(iter(found["runs"].values()))[0]["shapes"]
     told = ", ".join(f"{seconds} s ({name})" for name, seconds in compiling.items())
-    return [*lines, "", f"Compilation for {shapes} length buckets, which is not counted, took {told}."]
+    return [*lines, "", f"Compilation for {shapes} length buckets is not included. It took {told}."]
 
 
 def train_cost(found: Result) -> list[str]:
@@ -89,7 +92,7 @@ def attention_cost(found: Result) -> list[str]:
     """Milliseconds at the shortest and the longest source."""
     kinds = {name: one for name, one in found.items() if isinstance(one, dict) and "ratio" in one}
     shortest, *_, longest = next(iter(kinds.values()))["ms"]
-    lines = [f"| a step, of what | {shortest} tokens | {longest} tokens | ratio |", "|---|---|---|---|"]
+    lines = [f"| attention, part of a step | {shortest} tokens | {longest} tokens | ratio |", "|---|---|---|---|"]
     for name, one in kinds.items():
         lines.append(f"| {name} | {one['ms'][shortest]:.2f} ms | {one['ms'][longest]:.2f} ms | {one['ratio']:.2f} |")
     return lines
@@ -115,8 +118,8 @@ def demo(found: Result) -> list[str]:
 def log_cost(found: Result) -> list[str]:
     """Shares of training's time."""
     rows = [f"| {name} | {share:.2f} % |" for name, share in found["percent"].items()]
-    together = f"| all but pictures | {found['percent_without_pictures']:.2f} % |"
-    return ["| what tells | of the updates' time |", "|---|---|", *rows, together]
+    together = f"| all without translations and pictures | {found['percent_without_pictures']:.2f} % |"
+    return ["| output | share of training time |", "|---|---|", *rows, together]
 
 
 def startup(found: Result) -> list[str]:
@@ -133,8 +136,8 @@ def update_parts(found: Result) -> list[str]:
     rows = [f"| {name} | {value:.1f} ms |" for name, value in found["milliseconds"].items()]
     factors = "bfloat16" if "bfloat16" in found["command"] else "float32"
     said = (
-        f"The products of the passes are {found['gigaflop']:.1f} GFLOP: "
-        f"{found['gigaflop_per_s_of_the_passes']} GFLOP/s. One large product of {factors} factors alone reaches "
+        f"The products take {found['gigaflop']:.1f} GFLOP, at "
+        f"{found['gigaflop_per_s_of_the_passes']} GFLOP/s. A single large product with {factors} factors reaches "
         f"{found['gigaflop_per_s_of_one_large_product']}."
     )
     return ["| part, forward and backward | time |", "|---|---|", *rows, "", said]
@@ -150,7 +153,7 @@ def quality(found: Result) -> list[str]:
         lines.append(f"| {part}, BLEU | {told} |")
     changed = ", ".join(f"`--{name} {value}`" for name, value in found["plan"].items())
     said = (
-        f"{found['training_minutes']} minutes of training, {found['compile_s']:.0f} s of them compiling: "
+        f"{found['training_minutes']} minutes of training, including {found['compile_s']:.0f} s of compilation: "
         f"{found['updates']:,} updates, {found['epochs']} epochs, {found['target_tokens_per_s']:,} target tokens/s. "
         f"`rnnsearch-small` with {changed}."
     )
@@ -232,7 +235,7 @@ def _latency(found: Result) -> list[str]:
 def _swap(found: Result) -> list[str]:
     return [
         f"{found['requests']:,} requests of {found['clients']} clients in {found['seconds']:.0f} s, "
-        f"{len(found['versions']) - 1} versions published meanwhile: {sum(found['failures'].values())} failed. Memory: "
+        f"{len(found['versions']) - 1} new versions: {sum(found['failures'].values())} failed. Memory: "
         f"{found['megabytes_before_first_publication']} MB before the first publication, "
         f"{found['megabytes_at_the_end']} MB in the last tenth, {found['megabytes_at_most']} MB at most."
         + _broken(found)
@@ -243,17 +246,25 @@ def _hostile(found: Result) -> list[str]:
     statuses: Counter[str] = Counter()
     for kind, count in found["answers"].items():
         statuses[kind.rpartition(": ")[2]] += count
-    told = ", ".join(f"{count:,} {status}" for status, count in statuses.most_common())
-    honest = ", ".join(f"{count:,} {status}" for status, count in found["honest_answers_meanwhile"].items())
+    rows = [f"| {OUTCOMES.get(status, status)} | {count:,} |" for status, count in statuses.most_common()]
+    valid = ", ".join(f"{count:,} {status}" for status, count in found["honest_answers_meanwhile"].items())
     return [
-        f"{found['requests']:,} hostile requests: {told}. Honest ones meanwhile: {honest}; the one afterwards was "
+        "| answer | requests |",
+        "|---|---|",
+        *rows,
+        "",
+        f"Answers to valid requests during the test: {valid}; afterwards: "
         f"{'right' if found['later_answer_is_right'] else 'wrong'}. Memory: {found['megabytes_after_a_tenth']} MB "
-        f"after a tenth, {found['megabytes_after']} MB afterwards." + _broken(found)
+        f"after a tenth of the requests, {found['megabytes_after']} MB at the end." + _broken(found),
     ]
 
 
+OUTCOMES = {"left": "none: the client disconnected", "closed": "none: the server closed the connection"}
+"""Outcomes of hostile requests without a status."""
+
+
 def _broken(found: Result) -> str:
-    """The promises that were broken."""
+    """Returns the requirements that were violated."""
     return f" Broken: {', '.join(found['broken'])}." if found["broken"] else ""
 
 

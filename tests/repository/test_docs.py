@@ -7,12 +7,14 @@ import json
 import re
 import shlex
 import shutil
+import tomllib
 from dataclasses import asdict, fields
 from pathlib import Path
 
 import httpx
 import pytest
 import tyro
+from packaging.requirements import Requirement
 from servers import running_server
 
 from nmt_keras import cli
@@ -159,6 +161,15 @@ def test_the_files_that_a_page_names_are_there(name):
         r"`((?:benchmarks|docs|nmt_keras|notebooks|serve|tests)/[\w./-]+\.\w+)`", PAGES[name].read_text()
     )
     assert not [file for file in named if not (ROOT / file).exists()]
+
+
+def test_the_message_of_pip_on_other_platforms_names_the_required_tensorflow_text():
+    (quoted,) = re.findall(
+        r"the requirement (tensorflow-text\S+) \(from", (DOCS / "troubleshooting.md").read_text("utf-8")
+    )
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    required = {Requirement(each).name: Requirement(each).specifier for each in project["dependencies"]}
+    assert Requirement(quoted).specifier == required["tensorflow-text"]
 
 
 def test_the_commands_that_recipes_name_parse():
