@@ -372,7 +372,8 @@ def parity(name: str, settings: Settings) -> Iterator[Result]:
     batch = one_batch()
     weights = draw_weights(config, batch)
     reference = compute(config, batch, weights, "/CPU:0")
-    for execution in ("plain", "cudnn", "xla"):
+    executions: tuple[Execution, ...] = ("plain", "cudnn", "xla")
+    for execution in executions:
         found = compute(config, batch, weights, accelerator(), execution)
         if execution != "cudnn" or found.fused:
             used = "CudnnRNNV3" in found.operations
@@ -382,7 +383,8 @@ def parity(name: str, settings: Settings) -> Iterator[Result]:
 def small(model: ModelConfig, width: float) -> ModelConfig:
     """A narrow version of a model, with at most two layers."""
     scaled = model.scaled(width)
-    encoder, decoder = (replace(side, layers=min(2, side.layers)) for side in (scaled.encoder, scaled.decoder))
+    encoder = replace(scaled.encoder, layers=min(2, scaled.encoder.layers))
+    decoder = replace(scaled.decoder, layers=min(2, scaled.decoder.layers))
     return replace(scaled, encoder=encoder, decoder=decoder, initializer="uniform")
 
 
@@ -405,8 +407,10 @@ def one_batch() -> IdBatch:
     pairs = sample_pairs()
     sides = [[pair.source for pair in pairs], [pair.target for pair in pairs]]
     source, target = (fit_tokenizer(SAMPLE.source, side) for side in sides)
-    ids = (text.encode(tf.constant(side[:64])).ids for text, side in zip((source, target), sides, strict=True))
-    return IdBatch(*ids, sizes=(source.vocabulary_size, target.vocabulary_size))
+    first, second = (
+        text.encode(tf.constant(side[:64])).ids for text, side in zip((source, target), sides, strict=True)
+    )
+    return IdBatch(first, second, (source.vocabulary_size, target.vocabulary_size))
 
 
 def draw_weights(config: ModelConfig, batch: IdBatch) -> list[np.ndarray]:
@@ -606,19 +610,19 @@ def export(settings: Settings) -> Iterator[Result]:
     from nmt_keras.translation.model_translator import ModelTranslator
 
     pairs = sample_pairs()
-    texts = [fit_tokenizer(SAMPLE.source, side) for side in zip(*pairs, strict=True)]
+    source, target = (fit_tokenizer(SAMPLE.source, side) for side in zip(*pairs, strict=True))
     recipe, _ = executed(SYSTEMS["matched-256"], "cudnn", "tf32", settings.dry)
-    sizes = texts[0].vocabulary_size, texts[1].vocabulary_size
+    sizes = source.vocabulary_size, target.vocabulary_size
     updater = build_updater(recipe, sizes, "cudnn")
     rates(updater, random_batches(recipe, min(sizes), None, settings), sizes_of(settings).steps)
-    translator = ModelTranslator(*texts, updater.model, search=SearchConfig())
-    asked = [[pair.source for pair in pairs[:20]], [pair.target for pair in pairs[:20]]]
+    translator = ModelTranslator(source, target, updater.model, search=SearchConfig())
+    sources, targets = ([getattr(pair, side) for pair in pairs[:20]] for side in ("source", "target"))
     with tempfile.TemporaryDirectory() as folder:
         version = write(translator, Path(folder))
         bound = bound_operations(version)
         done = subprocess.run(
             [sys.executable, "-c", SERVED],
-            input=json.dumps([str(version), *asked]),
+            input=json.dumps([str(version), sources, targets]),
             env={**os.environ, "CUDA_VISIBLE_DEVICES": "-1"},
             capture_output=True,
             text=True,
@@ -627,9 +631,9 @@ def export(settings: Settings) -> Iterator[Result]:
     if done.returncode:
         raise SystemExit(f"gpu: the export does not run on a CPU:\n{done.stderr[-1500:]}")
     answer = json.loads(done.stdout.splitlines()[-1])
-    here = [score.log_prob for score in translator.score(*asked)]
+    here = [score.log_prob for score in translator.score(sources, targets)]
     apart = float(np.abs(np.array(here) - np.array(answer["scores"])).max())
-    texts_here = [found.text for found in translator.translate(asked[0])]
+    texts_here = [found.text for found in translator.translate(sources)]
     yield {
         "cudnn": updater.model.encoder.trains_fused,
         "bound_operations": bound,
