@@ -3,6 +3,7 @@
 
     python -m benchmarks.demo --corpus spa-eng.zip > docs/measured/demo-spa-eng.json
     python -m benchmarks.demo --corpus sample > docs/measured/demo-sample.json
+    python -m benchmarks.demo --corpus spa-eng.zip --recipe rnnsearch-base --minutes 10
 
 Prints JSON: scores of the test part, updates, rate, length buckets and seconds of compilation, minutes of training and
 of the whole command, its peak memory. The demo's own output goes to standard error.
@@ -39,6 +40,8 @@ class Settings:
     """A corpus file, or sample."""
     minutes: float | None = None
     """Training time in place of the recipe's."""
+    recipe: str | None = None
+    """A recipe's name; by default the demo's own for the corpus."""
 
 
 def main(settings: Settings) -> None:
@@ -48,6 +51,8 @@ def main(settings: Settings) -> None:
     options = ["--corpus", str(path.resolve()) if path.exists() else settings.corpus]
     if settings.minutes is not None:
         options += ["--minutes", str(settings.minutes)]
+    if settings.recipe is not None:
+        options += ["--recipe", settings.recipe]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with tempfile.TemporaryDirectory() as folder:
         began = time.perf_counter()

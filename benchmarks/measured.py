@@ -23,7 +23,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 MEASURED = DOCS / "measured"
 PAGES = (
     *(DOCS.parent / name for name in ("README.md", "serve/README.md")),
-    *(DOCS / name for name in ("tutorial.md", "speed.md", "speed-history.md")),
+    *(DOCS / name for name in ("tutorial.md", "speed.md", "speed-history.md", "guides/train-on-a-gpu.md")),
 )
 BLOCK = re.compile(r"(?P<begin><!-- measured: (?P<name>[\w.-]+) -->\n).*?(?P<end><!-- end -->)", re.DOTALL)
 
@@ -210,6 +210,46 @@ def decode_peers(found: Result) -> list[str]:
     return lines
 
 
+def gpu(found: Result) -> list[str]:
+    """Parity, training, search and the export on a GPU. Refuses the figures of a dry run."""
+    if found["dry"]:
+        raise ValueError(f"expected measured figures, received those of a dry run: {found['command']!r}.")
+    parts = found["parts"]
+    results = [result for part in parts.values() for result in part["results"]]
+    (device,) = parts["device"]["results"]
+    compared = [result for result in results if "gradient_difference" in result]
+    equal = sum(result["passed"] for result in compared)
+    largest = max((result["gradient_difference"] for result in compared), default=0.0)
+    lines = [
+        f"{device['gpu']}, driver {device['driver']}, CUDA {device['cuda']}, cuDNN {device['cudnn']}. Loss and "
+        f"gradients equal the CPU's in {equal} of {len(compared)} comparisons; the largest difference of a gradient "
+        f"is {largest:.1e}.",
+        "",
+        "| training | execution | precision | tokens/s | peak memory | compilation |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in results:
+        if "target_tokens_per_s" in row:
+            lines.append(
+                f"| {row['system']} | {row['execution']} | {row['precision']} | {row['target_tokens_per_s']:,} | "
+                f"{row['peak_megabytes']:,} MB | {row['compile_s']} s |"
+            )
+    lines += ["", "| search | device | sentences/s | one sentence alone, median |", "|---|---|---|---|"]
+    for part, where in (("decode", "GPU"), ("decode-cpu", "CPU")):
+        for row in parts.get(part, {"results": []})["results"]:
+            name = "greedy" if row["beam"] == 1 else f"beam {row['beam']}"
+            rate, alone = row["sentences_per_s"]["median"], row["single_sentence_ms"]["median"]
+            lines.append(f"| {name} | {where} | {rate:,.0f} | {alone:.1f} ms |")
+    for row in parts.get("export", {"results": []})["results"]:
+        said = f"{row['equal_translations']} of {row['translations']} translations equal"
+        lines += [
+            "",
+            f"Exported there, run on a CPU: {said}, {row['largest_difference_in_nats']:.1e} nats apart at most.",
+        ]
+    failed = [name for name, part in parts.items() if part["error"]]
+    return lines + (["", f"Parts that failed: {', '.join(failed)}."] if failed else [])
+
+
 def serve_load(found: Result) -> list[str]:
     """What each of its three subcommands says."""
     kind = found["benchmark"].split()[1]
@@ -279,6 +319,7 @@ TABLES: dict[str, Callable[[Result], list[str]]] = {
     "quality": quality,
     "decode_speed": decode_speed,
     "decode_peers": decode_peers,
+    "gpu": gpu,
     "serve_load": serve_load,
 }
 

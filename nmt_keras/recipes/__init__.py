@@ -23,7 +23,7 @@ from nmt_keras.recipes.luong import (
     LUONG_REVERSE,
 )
 from nmt_keras.recipes.rnnencdec import RNNENCDEC_30, RNNENCDEC_50, RNNSEARCH_30, RNNSEARCH_50
-from nmt_keras.recipes.rnnsearch import SAMPLE, SPANISH_ENGLISH
+from nmt_keras.recipes.rnnsearch import BASE, SAMPLE, SPANISH_ENGLISH
 from nmt_keras.recipes.tutorial import TUTORIAL
 
 RECIPES: dict[str, Recipe] = {
@@ -31,6 +31,7 @@ RECIPES: dict[str, Recipe] = {
     for recipe in (
         SPANISH_ENGLISH,
         SAMPLE,
+        BASE,
         RNNENCDEC_30,
         RNNENCDEC_50,
         RNNSEARCH_30,

@@ -194,6 +194,16 @@ def test_a_recipe_has_the_figures_of_its_paper(name, figures):
         assert recipe.train.patience >= recipe.train.validations  # the paper does not stop early
 
 
+def test_the_base_recipe_lies_between_the_small_one_and_the_paper_s():
+    small, base, paper = (find_recipe(f"rnnsearch-{name}") for name in ("small", "base", "50"))
+    for path in ("embedding_size", "encoder.units", "attention.units", "decoder.units"):
+        sizes = [functools.reduce(getattr, path.split("."), recipe.model) for recipe in (small, base, paper)]
+        assert sizes == sorted(set(sizes)), path
+    limits = {record.max_tokens for record in (base.source, base.target, base.train, base.search)}
+    assert limits == {100}  # what is trained on is also read and written
+    assert base.model.dropout > 0.0
+
+
 def test_each_of_the_lecture_s_extensions_adds_what_it_names():
     """cs224d, lecture 9: weights of its own; h_{t-1}, c and y_{t-1}; deep; both directions, or the source reversed."""
     base, separate, fed, deep, bidirectional, backward = (

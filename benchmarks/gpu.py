@@ -1,0 +1,677 @@
+#!/usr/bin/env python3
+"""Checks and measures a GPU in one command: parity with the CPU, training and search speed, an export served on a CPU.
+
+    python -m benchmarks.gpu --to gpu.json                     every part, in at most eight minutes
+    python -m benchmarks.gpu --to gpu.json --corpus spa-eng.zip
+    python -m benchmarks.gpu --to dry.json --dry               every part with tiny models, also without a GPU
+
+Parts:
+
+    device                 the GPU, its driver and the libraries
+    parity-RECIPE          loss and gradients on the GPU (plain graph, cuDNN, XLA) against those of the CPU
+    train-SYSTEM-EXECUTION target tokens per second and peak memory, in float32, TF32 or bfloat16
+    decode, decode-cpu     greedy and beam search: sentences per second, and milliseconds of a single sentence
+    export                 a model trained here, exported, and run in a process that has no GPU
+
+``plain`` is TensorFlow's own operations in a plain graph, ``cudnn`` the same graph with cuDNN where the cells allow,
+``xla`` a step compiled by XLA. Each part runs in a process of its own with a time limit. A part that fails is recorded
+with its error and the others go on. The JSON is rewritten after every result. Parity is computed by several processes
+at a time; everything that is timed runs alone.
+
+Models are drawn with the initializer "uniform": "orthogonal" needs cuSOLVER, which nothing else here does. Sentences
+are random ids with the lengths, in words, of the corpus or of the built-in sample.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import resource
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import tyro
+
+import nmt_keras
+from benchmarks.machine import machine
+from benchmarks.train_speed import WORDS, matched
+from nmt_keras.cli.memory import keep_memory
+from nmt_keras.config import END, ModelConfig, Recipe
+from nmt_keras.files import write_whole
+from nmt_keras.recipes import find_recipe
+
+if TYPE_CHECKING:
+    import numpy as np
+    import tensorflow as tf
+
+    from nmt_keras.corpus.batches import Batches
+    from nmt_keras.corpus.reading import Pair
+    from nmt_keras.training import Updater
+
+ROOT = Path(__file__).parents[1]
+Execution = Literal["plain", "cudnn", "xla"]
+Precision = Literal["float32", "tf32", "bfloat16"]
+Result = dict[str, Any]
+
+LOSS_TOLERANCE, GRADIENT_TOLERANCE = 1e-5, 1e-3
+"""Largest relative difference of the loss, and of the gradient of each weight, between two devices in float32."""
+SCORE_TOLERANCE = 1e-2
+"""Largest difference in nats between log-probabilities of a translation on the GPU, in TF32, and on the CPU."""
+FAMILIES = (
+    "rnnsearch-small",
+    "rnnsearch-base",
+    "rnnencdec-30",
+    "luong-reverse",
+    "luong-location",
+    "luong-general",
+    "luong-local-m",
+    "luong-local-p",
+    "tutorial",
+    "lecture-rnn",
+    "lecture-fed",
+    "lecture-bidirectional",
+)
+"""Recipes that together have every cell, direction, score, span, initial state and output layer of all recipes."""
+
+
+class System(NamedTuple):
+    """A model to train, and what is measured of it."""
+
+    recipe: Recipe
+    vocabulary: int
+    tokens: int | None  # of every sentence; None for the lengths of the corpus
+    executions: tuple[Execution, ...]
+    precisions: tuple[Precision, ...]
+
+
+_BASE = find_recipe("rnnsearch-base")
+SYSTEMS = {
+    "matched-512": System(matched(512, 128), WORDS, None, ("plain", "cudnn", "xla"), ("float32", "tf32", "bfloat16")),
+    "rnnsearch-base": System(_BASE, 16_000, None, ("cudnn", "xla"), ("tf32", "bfloat16")),
+    "luong-location": System(
+        find_recipe("luong-location").scaled(0.5), WORDS, None, ("plain", "cudnn", "xla"), ("tf32",)
+    ),
+    "matched-256": System(matched(256, 64), WORDS, None, ("plain", "cudnn", "xla"), ("tf32",)),
+    "rnnsearch-base-100": System(_BASE, 16_000, 100, ("cudnn", "xla"), ("tf32",)),
+}
+
+
+class Sizes(NamedTuple):
+    """How much every part does."""
+
+    width: float  # of parity's models, a factor of the recipe's
+    steps: int  # updates of each training, a multiple of the interval at which the clock is read
+    units: int  # of the decoded model
+    vocabulary: int  # of the decoded model
+    sentences: int  # translated in a batch run
+    single: int  # translated one by one
+    repeats: int
+
+
+FULL = Sizes(width=0.1, steps=100, units=512, vocabulary=16_000, sentences=1000, single=50, repeats=3)
+DRY = Sizes(width=0.02, steps=20, units=8, vocabulary=1_200, sentences=4, single=2, repeats=1)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Options of the benchmark."""
+
+    to: Path = Path("gpu.json")
+    """The file to write."""
+    corpus: Path | None = None
+    """Spanish-English corpus, English first; without one, the built-in sample."""
+    parts: tuple[str, ...] = ()
+    """Parts to run; by default all."""
+    minutes: float = 8.0
+    """Time limit of the whole command. Parts that it leaves no time for are recorded as not run."""
+    part_seconds: float = 120.0
+    """Time limit of each part."""
+    dry: bool = False
+    """If True, runs tiny models, on the CPU if there is no GPU. Its figures mean nothing."""
+    only: str | None = None
+    """Run one part in this process and print a JSON object per result: what the benchmark starts."""
+
+
+def main(settings: Settings) -> None:
+    """Runs the parts, and writes the file after every result."""
+    if settings.only:
+        for result in PARTS[settings.only](settings):
+            print(json.dumps(result), flush=True)
+        return
+    names = chosen(settings.parts)
+    deadline = time.monotonic() + 60.0 * settings.minutes
+    typed = " ".join(["python -m benchmarks.gpu", *sys.argv[1:]])
+    head = {**machine(("tensorflow", "keras")), "nmt_keras": nmt_keras.__version__, "commit": commit()}
+    report = Report(settings.to, {**head, "command": typed, "dry": settings.dry})
+    run_part("device", settings, report, deadline)
+    seen = report.results("device")
+    if not settings.dry and not (seen and seen[0]["gpu"]):
+        error = report.parts["device"]["error"] or "TensorFlow sees none"
+        raise SystemExit(f"gpu: expected a GPU: {error}. Install tensorflow[and-cuda], or try --dry without one.")
+    together = [name for name in names if name.startswith("parity-")]
+    with ThreadPoolExecutor(max(1, (os.cpu_count() or 2) // 4)) as pool:
+        list(pool.map(lambda name: run_part(name, settings, report, deadline), together))
+    for name in names:
+        if name not in (*together, "device"):
+            run_part(name, settings, report, deadline)
+    print(report.summary())
+
+
+def commit() -> str | None:
+    """The commit of this checkout, with "-dirty" if it has changes; ``None`` outside a checkout or without Git."""
+    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def chosen(asked: Sequence[str]) -> tuple[str, ...]:
+    """The parts to run, all if none is asked for. Ends the benchmark if there is no such part."""
+    if unknown := [name for name in asked if name not in PARTS]:
+        raise SystemExit(f"gpu: --parts: expected some of {', '.join(PARTS)}; received {', '.join(unknown)}.")
+    return tuple(asked) or tuple(PARTS)
+
+
+class Report:
+    """The file that is written: the machine, and of each part its seconds, its results and its error.
+
+    Args:
+        path: The file.
+        head: What stands above the parts.
+    """
+
+    def __init__(self, path: Path, head: Result):
+        self.path, self.head = path, head
+        self.parts: dict[str, Result] = {}
+        self.lock, self.began = threading.Lock(), time.monotonic()
+
+    def begin(self, name: str) -> None:
+        """Adds a part."""
+        with self.lock:
+            self.parts[name] = {"seconds": 0.0, "results": [], "error": None}
+
+    def add(self, name: str, result: Result) -> None:
+        """Adds a result of a part."""
+        with self.lock:
+            self.parts[name]["results"].append(result)
+            self._write()
+
+    def end(self, name: str, seconds: float, error: str | None) -> None:
+        """Records how a part ended."""
+        with self.lock:
+            self.parts[name] |= {"seconds": round(seconds, 1), "error": error}
+            self._write()
+            count = len(self.parts[name]["results"])
+        print(f"{name}: {count} results in {seconds:.0f} s{f', {error}' if error else ''}", file=sys.stderr, flush=True)
+
+    def results(self, name: str) -> list[Result]:
+        """The results of a part so far."""
+        return list(self.parts[name]["results"])
+
+    def _write(self) -> None:
+        whole = {**self.head, "seconds": round(time.monotonic() - self.began), "parts": self.parts}
+        write_whole(self.path, json.dumps({**whole, "fastest": fastest(self.parts)}, indent=2) + "\n")
+
+    def summary(self) -> str:
+        """Lines that say what failed, and which execution was the fastest."""
+        failed = [f"{name}: {part['error']}" for name, part in self.parts.items() if part["error"]]
+        wrong = [
+            f"{name}: differs, {json.dumps(result)}"
+            for name, part in self.parts.items()
+            for result in part["results"]
+            if result.get("passed") is False
+        ]
+        quickest = [f"{what}: {execution} is the fastest" for what, execution in fastest(self.parts).items()]
+        return "\n".join([*failed, *wrong, *quickest, f"{len(self.parts)} parts, written to {self.path}"])
+
+
+def fastest(parts: dict[str, Result]) -> dict[str, str]:
+    """The execution with the most target tokens per second, by system and precision."""
+    rates: dict[str, dict[str, float]] = {}
+    for part in parts.values():
+        for result in part["results"]:
+            if "target_tokens_per_s" in result:
+                what = f"{result['system']}, {result['precision']}"
+                rates.setdefault(what, {})[result["execution"]] = result["target_tokens_per_s"]
+    return {what: max(found, key=lambda one: found[one]) for what, found in rates.items() if len(found) > 1}
+
+
+def run_part(name: str, settings: Settings, report: Report, deadline: float) -> None:
+    """Runs one part in a process group of its own, which is killed at its time limit."""
+    report.begin(name)
+    began = time.monotonic()
+    limit = min(settings.part_seconds, deadline - began)
+    if limit <= 0:
+        report.end(name, 0.0, "not run: no time was left")
+        return
+    options = ["--only", name, *(["--dry"] if settings.dry else [])]
+    options += ["--corpus", str(settings.corpus.resolve())] if settings.corpus else []
+    with (
+        tempfile.TemporaryFile() as said,
+        subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.gpu", *options],
+            stdout=subprocess.PIPE,
+            stderr=said,
+            text=True,
+            env=environment(name),
+            cwd=ROOT,
+            start_new_session=True,
+        ) as process,
+    ):
+        killer = threading.Timer(limit, kill_group, [process.pid])
+        killer.start()
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.startswith("{"):
+                report.add(name, json.loads(line))
+        code = process.wait()
+        killer.cancel()
+        said.seek(0)
+        reason = said.read().decode(errors="replace").strip()[-1500:]
+    seconds = time.monotonic() - began
+    stopped = code == -signal.SIGKILL and seconds >= limit
+    error = None if code == 0 else f"stopped after {limit:.0f} s" if stopped else f"exit code {code}: {reason}"
+    report.end(name, seconds, error)
+
+
+def kill_group(group: int) -> None:
+    """Kills a part's process and those that it started."""
+    with suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
+
+
+def environment(name: str) -> dict[str, str]:
+    """The environment of a part's process."""
+    given = {
+        "TF_CPP_MIN_LOG_LEVEL": "2",
+        "TF_FORCE_GPU_ALLOW_GROWTH": "true",
+        "CUDA_VISIBLE_DEVICES": "0",
+        **os.environ,
+    }
+    return {**given, "CUDA_VISIBLE_DEVICES": "-1"} if name == "decode-cpu" else given
+
+
+def accelerator() -> str:
+    """The device to measure: the first GPU, or the CPU where there is none."""
+    import tensorflow as tf
+
+    return "/GPU:0" if tf.config.list_physical_devices("GPU") else "/CPU:0"
+
+
+def sizes_of(settings: Settings) -> Sizes:
+    """How much the parts do."""
+    return DRY if settings.dry else FULL
+
+
+def read_corpus(settings: Settings) -> list[Pair]:
+    """The pairs of the corpus, or of the built-in sample."""
+    from nmt_keras.corpus.reading import read_pairs
+    from nmt_keras.corpus.sample import sample_pairs
+
+    if settings.corpus is None:
+        return sample_pairs()
+    return read_pairs(settings.corpus, source_column=1, target_column=0).pairs[:20_000]
+
+
+def device(settings: Settings) -> Iterator[Result]:
+    """Yields what TensorFlow and the driver tell of the GPU."""
+    import tensorflow as tf
+
+    build = tf.sysconfig.get_build_info()
+    found: Result = {"gpu": None, "cuda": build.get("cuda_version"), "cudnn": build.get("cudnn_version")}
+    if gpus := tf.config.list_physical_devices("GPU"):
+        details = tf.config.experimental.get_device_details(gpus[0])
+        found |= {
+            "gpu": details.get("device_name", "unnamed"),
+            "compute_capability": details.get("compute_capability"),
+            "gpus": len(gpus),
+            "driver": driver(),
+        }
+    yield found
+
+
+def driver() -> str | None:
+    """Driver version and memory as nvidia-smi prints them; ``None`` without it."""
+    command = ["nvidia-smi", "--query-gpu=driver_version,memory.total", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.splitlines()[0]
+
+
+class Computed(NamedTuple):
+    """Loss and gradients of a batch, and how they were computed."""
+
+    loss: float  # nats per token
+    gradients: list[np.ndarray]
+    fused: bool  # whole sentences are read with one operation
+    operations: set[str]
+
+
+def parity(name: str, settings: Settings) -> Iterator[Result]:
+    """Yields how far loss and gradients of a small version of a recipe are from those of the CPU's plain graph."""
+    import tensorflow as tf
+
+    tf.config.experimental.enable_tensor_float_32_execution(False)
+    config = small(find_recipe(name).model, sizes_of(settings).width)
+    batch = one_batch()
+    weights = draw_weights(config, batch)
+    reference = compute(config, batch, weights, "/CPU:0")
+    executions: tuple[Execution, ...] = ("plain", "cudnn", "xla")
+    for execution in executions:
+        found = compute(config, batch, weights, accelerator(), execution)
+        if execution != "cudnn" or found.fused:
+            used = "CudnnRNNV3" in found.operations
+            yield {"recipe": name, "execution": execution, **compare(found, reference), "cudnn_operations": used}
+
+
+def small(model: ModelConfig, width: float) -> ModelConfig:
+    """A narrow version of a model, with at most two layers."""
+    scaled = model.scaled(width)
+    encoder = replace(scaled.encoder, layers=min(2, scaled.encoder.layers))
+    decoder = replace(scaled.decoder, layers=min(2, scaled.decoder.layers))
+    return replace(scaled, encoder=encoder, decoder=decoder, initializer="uniform")
+
+
+class IdBatch(NamedTuple):
+    """A batch of the sample corpus as ids, and the sizes of the vocabularies."""
+
+    source: tf.Tensor  # [B, S] int32
+    target: tf.Tensor  # [B, T] int32
+    sizes: tuple[int, int]
+
+
+def one_batch() -> IdBatch:
+    """The first 64 pairs of the sample corpus; they differ in length."""
+    import tensorflow as tf
+
+    from nmt_keras.corpus.sample import sample_pairs
+    from nmt_keras.recipes import SAMPLE
+    from nmt_keras.text import fit_tokenizer
+
+    pairs = sample_pairs()
+    sides = [[pair.source for pair in pairs], [pair.target for pair in pairs]]
+    source, target = (fit_tokenizer(SAMPLE.source, side) for side in sides)
+    first, second = (
+        text.encode(tf.constant(side[:64])).ids for text, side in zip((source, target), sides, strict=True)
+    )
+    return IdBatch(first, second, (source.vocabulary_size, target.vocabulary_size))
+
+
+def draw_weights(config: ModelConfig, batch: IdBatch) -> list[np.ndarray]:
+    """Weights large enough for gates and attention to differ from their means, and random biases."""
+    import keras
+    import numpy as np
+    import tensorflow as tf
+
+    from nmt_keras.models.seq2seq import build_model
+
+    keras.utils.set_random_seed(1)
+    random = np.random.default_rng(1)
+    with tf.device("/CPU:0"):
+        variables = build_model(config, *batch.sizes).variables
+    return [3.0 * v.numpy() if len(v.shape) > 1 else random.normal(0.0, 0.3, v.shape) for v in variables]
+
+
+def compute(
+    config: ModelConfig, batch: IdBatch, weights: Sequence[np.ndarray], place: str, execution: Execution = "plain"
+) -> Computed:
+    """Computes the mean loss and its gradients on a device with these weights."""
+    import tensorflow as tf
+
+    from nmt_keras.models.seq2seq import build_model
+    from nmt_keras.training import forward
+
+    with tf.device(place):
+        model = build_model(config, *batch.sizes)
+        model.encoder.use_cudnn = model.decoder.use_cudnn = execution == "cudnn"
+        for variable, value in zip(model.variables, weights, strict=True):
+            variable.assign(value)
+
+        @tf.function(jit_compile=execution == "xla", autograph=False)
+        def differentiate() -> Any:
+            with tf.GradientTape() as tape:
+                loss = forward(model, batch.source, batch.target, smoothing=0.0)
+                mean = loss.total / loss.tokens
+            unreached = tf.UnconnectedGradients.ZERO
+            variables = [variable.value for variable in model.trainable_variables]
+            return mean, tape.gradient(mean, variables, unconnected_gradients=unreached)
+
+        operations = {operation.type for operation in differentiate.get_concrete_function().graph.get_operations()}
+        loss, gradients = differentiate()
+    fused = model.encoder.trains_fused or model.decoder.trains_fused
+    return Computed(float(loss), [tf.convert_to_tensor(g).numpy() for g in gradients], fused, operations)
+
+
+def compare(found: Computed, wanted: Computed) -> Result:
+    """The relative differences, of the gradients the largest, and whether both are small. NaN is not small."""
+    import numpy as np
+
+    loss = abs(found.loss - wanted.loss) / abs(wanted.loss)
+    pairs = zip(found.gradients, wanted.gradients, strict=True)
+    gradient = float(np.max([np.linalg.norm(a - b) / (np.linalg.norm(b) or 1.0) for a, b in pairs]))
+    passed = loss < LOSS_TOLERANCE and gradient < GRADIENT_TOLERANCE
+    differences = {"loss_difference": loss, "gradient_difference": gradient}
+    return {**{name: float(f"{value:.2g}") for name, value in differences.items()}, "passed": passed}
+
+
+def train(name: str, execution: Execution, settings: Settings) -> Iterator[Result]:
+    """Yields target tokens per second and memory of a system's updates, for each of its precisions."""
+    import keras
+
+    from benchmarks.train_speed import rates
+
+    system, sizes = SYSTEMS[name], sizes_of(settings)
+    for precision in system.precisions:
+        keras.utils.set_random_seed(1)
+        recipe, vocabulary = executed(system, execution, precision, settings.dry)
+        batches = random_batches(recipe, vocabulary, system.tokens, settings)
+        updater = build_updater(recipe, (vocabulary, vocabulary), execution)
+        forget_peak()
+        began = time.perf_counter()
+        updater.rehearse(batches, lambda _: None)
+        compiling = time.perf_counter() - began
+        found = rates(updater, batches, sizes.steps)
+        yield {
+            "system": name,
+            "execution": execution,
+            "precision": precision,
+            "parameters": sum(int(keras.ops.size(variable)) for variable in updater.variables),
+            "target_tokens_per_s": round(statistics.median(found[1:] or found)),
+            "target_tokens_per_s_of_each_interval": [round(rate) for rate in found],
+            "compile_s": round(compiling, 1),
+            "buckets": [[batches.rows[bucket], *bucket] for bucket in batches.buckets],  # rows, source, target tokens
+            "cudnn": {side: getattr(updater.model, side).trains_fused for side in ("encoder", "decoder")},
+            "peak_megabytes": peak_megabytes(),
+        }
+        del updater, batches
+        gc.collect()
+
+
+def executed(system: System, execution: Execution, precision: Precision, dry: bool) -> tuple[Recipe, int]:
+    """A system's recipe in a precision, and its vocabulary; both are tiny in a dry run. Sets TF32."""
+    import tensorflow as tf
+
+    tf.config.experimental.enable_tensor_float_32_execution(precision == "tf32")
+    recipe, vocabulary = system.recipe, system.vocabulary
+    if dry:
+        train = replace(recipe.train, batch_size=4, batch_tokens=None)
+        recipe, vocabulary = replace(recipe, model=recipe.model.scaled(0.02), train=train), 50
+    stored: Literal["mixed_bfloat16", "float32"] = "mixed_bfloat16" if precision == "bfloat16" else "float32"
+    return replace(
+        recipe,
+        model=replace(recipe.model, initializer="uniform"),
+        train=replace(recipe.train, xla=execution == "xla", precision=stored),
+    ), vocabulary
+
+
+def build_updater(recipe: Recipe, vocabularies: tuple[int, int], execution: Execution) -> Updater:
+    """The recipe's model and optimizer; only ``cudnn`` reads whole sentences with one operation."""
+    from nmt_keras.training import Updater
+    from nmt_keras.training.execution import build_for_training
+
+    model = build_for_training(recipe, *vocabularies)
+    model.encoder.use_cudnn = model.decoder.use_cudnn = execution == "cudnn"
+    return Updater(model, recipe.train)
+
+
+def random_batches(recipe: Recipe, vocabulary: int, tokens: int | None, settings: Settings) -> Batches:
+    """Pairs of random ids in two length buckets; or in one, if all sentences have ``tokens`` tokens."""
+    import numpy as np
+
+    from nmt_keras.corpus.batches import Batches, TokenLists, choose_buckets, rows_by_bucket
+
+    random, train = np.random.default_rng(1), recipe.train
+    if tokens is None:
+        pairs = read_corpus(settings)
+        lengths = [(len(pair.source.split()) + 1, len(pair.target.split()) + 1) for pair in pairs]
+        both = np.array([each for each in lengths if max(each) <= train.max_tokens])
+    else:
+        both = np.full([2048, 2], tokens)
+
+    def ids(lengths: np.ndarray) -> TokenLists:
+        flat = random.integers(END + 1, vocabulary, lengths.sum())
+        flat[np.cumsum(lengths) - 1] = END
+        return TokenLists(flat, lengths)
+
+    source, target = both.T
+    buckets = choose_buckets(source, target, 2)
+    rows = rows_by_bucket(buckets, train.batch_size, train.batch_tokens)
+    return Batches(ids(source), ids(target), batch_size=rows, buckets=buckets, pool_size=train.pool_size, seed=1)
+
+
+def forget_peak() -> None:
+    """Resets the GPU's peak of memory."""
+    import tensorflow as tf
+
+    if accelerator() == "/GPU:0":
+        tf.config.experimental.reset_memory_stats("GPU:0")
+
+
+def peak_megabytes() -> int:
+    """The most memory used on the GPU since ``forget_peak``; without a GPU, the most this process has used."""
+    import tensorflow as tf
+
+    if accelerator() == "/GPU:0":
+        return round(tf.config.experimental.get_memory_info("GPU:0")["peak"] / 1e6)
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6)
+
+
+def decode(settings: Settings) -> Iterator[Result]:
+    """Yields the speed of greedy and of beam search, as ``benchmarks/decode_speed.py`` measures it."""
+    from benchmarks import decode_speed
+
+    sizes = sizes_of(settings)
+    decoding = decode_speed.Settings(
+        units=sizes.units, vocabulary=sizes.vocabulary, batch_size=256, single=sizes.single, repeats=sizes.repeats
+    )
+    sentences = [pair.source for pair in read_corpus(settings)[: sizes.sentences]]
+    translator = decode_speed.untrained(decoding, sentences)
+    for width in (1, 5):
+        searching = translator.with_search(replace(translator.search, beam_size=width))
+        yield {"beam": width, **decode_speed.measure(searching, sentences, decoding)}
+
+
+SERVED = """
+import json, sys, tensorflow as tf, nmt_keras
+version, sources, targets = json.load(sys.stdin)
+assert not tf.config.list_physical_devices("GPU")
+exported = nmt_keras.load(version)
+scores = [score.log_prob for score in exported.score(sources, targets)]
+print(json.dumps({"scores": scores, "texts": [found.text for found in exported.translate(sources)]}))
+"""
+
+
+def export(settings: Settings) -> Iterator[Result]:
+    """Yields whether a model trained here, exported, gives a process without a GPU the same probabilities."""
+    import numpy as np
+
+    from benchmarks.train_speed import rates
+    from nmt_keras.config import SearchConfig
+    from nmt_keras.corpus.sample import sample_pairs
+    from nmt_keras.export import export as write
+    from nmt_keras.recipes import SAMPLE
+    from nmt_keras.text import fit_tokenizer
+    from nmt_keras.translation.model_translator import ModelTranslator
+
+    pairs = sample_pairs()
+    source, target = (fit_tokenizer(SAMPLE.source, side) for side in zip(*pairs, strict=True))
+    recipe, _ = executed(SYSTEMS["matched-256"], "cudnn", "tf32", settings.dry)
+    sizes = source.vocabulary_size, target.vocabulary_size
+    updater = build_updater(recipe, sizes, "cudnn")
+    rates(updater, random_batches(recipe, min(sizes), None, settings), sizes_of(settings).steps)
+    translator = ModelTranslator(source, target, updater.model, search=SearchConfig())
+    sources, targets = ([getattr(pair, side) for pair in pairs[:20]] for side in ("source", "target"))
+    with tempfile.TemporaryDirectory() as folder:
+        version = write(translator, Path(folder))
+        bound = bound_operations(version)
+        done = subprocess.run(
+            [sys.executable, "-c", SERVED],
+            input=json.dumps([str(version), sources, targets]),
+            env={**os.environ, "CUDA_VISIBLE_DEVICES": "-1"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    if done.returncode:
+        raise SystemExit(f"gpu: the export does not run on a CPU:\n{done.stderr[-1500:]}")
+    answer = json.loads(done.stdout.splitlines()[-1])
+    here = [score.log_prob for score in translator.score(sources, targets)]
+    apart = float(np.abs(np.array(here) - np.array(answer["scores"])).max())
+    texts_here = [found.text for found in translator.translate(sources)]
+    yield {
+        "cudnn": updater.model.encoder.trains_fused,
+        "bound_operations": bound,
+        "largest_difference_in_nats": float(f"{apart:.2g}"),
+        "equal_translations": sum(map(str.__eq__, texts_here, answer["texts"])),
+        "translations": len(texts_here),
+        "passed": not bound and apart < SCORE_TOLERANCE,
+    }
+
+
+def bound_operations(version: Path) -> list[str]:
+    """Operations of an export that belong to XLA, to cuDNN or to a GPU, and functions that XLA must compile."""
+    from tensorflow.core.protobuf import saved_model_pb2
+
+    (graph,) = saved_model_pb2.SavedModel.FromString((version / "saved_model.pb").read_bytes()).meta_graphs
+    functions = graph.graph_def.library.function
+    nodes = [*graph.graph_def.node, *(node for function in functions for node in function.node_def)]
+    compiled = [function.signature.name for function in functions if function.attr["_XlaMustCompile"].b]
+    return compiled + [
+        node.op for node in nodes if "xla" in node.op.lower() or "cudnn" in node.op.lower() or "GPU" in node.device
+    ]
+
+
+PARTS: dict[str, Callable[[Settings], Iterator[Result]]] = {
+    "device": device,
+    **{f"parity-{name}": partial(parity, name) for name in FAMILIES},
+    **{
+        f"train-{name}-{execution}": partial(train, name, execution)
+        for name, system in SYSTEMS.items()
+        for execution in system.executions
+    },
+    "decode": decode,
+    "decode-cpu": decode,
+    "export": export,
+}
+"""What each part measures, by name, in the order in which they run."""
+
+
+if __name__ == "__main__":
+    keep_memory()
+    main(tyro.cli(Settings, description=__doc__))

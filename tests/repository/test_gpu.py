@@ -1,0 +1,175 @@
+"""The GPU benchmark: a dry run on a CPU, its limits, and what counts as equal."""
+
+import json
+
+import numpy as np
+import pytest
+
+from benchmarks import gpu, measured
+from benchmarks.gpu import FAMILIES, PARTS, Computed, Report, Settings, chosen, compare, fastest
+from nmt_keras.recipes import RECIPES, find_recipe
+
+
+def run(folder, **options):
+    """Runs the benchmark. Returns the parts of the file that it wrote."""
+    gpu.main(Settings(to=folder / "gpu.json", **{"dry": True, **options}))
+    return json.loads((folder / "gpu.json").read_text())["parts"]
+
+
+@pytest.mark.saved_model
+def test_a_dry_run_trains_decodes_and_exports_on_a_cpu(tmp_path):
+    parts = run(tmp_path, parts=("train-luong-location-cudnn", "decode-cpu", "export"))
+    assert {name: part["error"] for name, part in parts.items()} == dict.fromkeys(parts)
+    (device,), (trained,) = parts["device"]["results"], parts["train-luong-location-cudnn"]["results"]
+    greedy, beam = parts["decode-cpu"]["results"]
+    (exported,) = parts["export"]["results"]
+    assert device["gpu"] is None
+    assert (trained["system"], trained["execution"], trained["precision"]) == ("luong-location", "cudnn", "tf32")
+    assert trained["cudnn"] == {"encoder": True, "decoder": True}
+    assert trained["target_tokens_per_s"] > 0
+    assert trained["peak_megabytes"] > 0
+    assert (greedy["beam"], beam["beam"]) == (1, 5)
+    assert greedy["sentences_per_s"]["median"] > 0
+    assert greedy["single_sentence_ms"]["median"] > 0
+    assert exported["passed"]
+    assert exported["equal_translations"] == exported["translations"]
+
+
+@pytest.mark.saved_model
+def test_a_part_that_fails_is_recorded_and_the_others_go_on(tmp_path):
+    parts = run(tmp_path, corpus=tmp_path / "missing.tsv", parts=("train-matched-256-plain", "parity-luong-reverse"))
+    assert "missing.tsv" in parts["train-matched-256-plain"]["error"]
+    assert not parts["train-matched-256-plain"]["results"]
+    assert parts["parity-luong-reverse"]["error"] is None
+    compared = {result["execution"]: result["passed"] for result in parts["parity-luong-reverse"]["results"]}
+    assert compared == {"plain": True, "cudnn": True, "xla": True}
+
+
+def test_a_part_is_stopped_at_its_time_limit(tmp_path):
+    parts = run(tmp_path, part_seconds=0.05, parts=("decode",))
+    assert all("stopped" in part["error"] for part in parts.values())
+    assert list(parts) == ["device", "decode"]
+
+
+def test_without_time_left_parts_are_recorded_as_not_run(tmp_path):
+    parts = run(tmp_path, minutes=0.0)
+    assert set(parts) == set(PARTS)
+    assert all("not run" in part["error"] for part in parts.values())
+
+
+def test_a_machine_without_a_gpu_is_refused_unless_the_run_is_dry(tmp_path, monkeypatch):
+    started = []
+
+    def run_part(name, settings, report, deadline):
+        started.append(name)
+        report.begin(name)
+        report.add(name, {"gpu": None})
+
+    monkeypatch.setattr(gpu, "run_part", run_part)
+    with pytest.raises(SystemExit, match="--dry"):
+        run(tmp_path, dry=False)
+    assert started == ["device"]
+
+
+def test_an_unknown_part_is_refused_with_its_name():
+    assert chosen(()) == tuple(PARTS)
+    with pytest.raises(SystemExit, match="parity-rnn"):
+        chosen(("export", "parity-rnn"))
+
+
+def structure(name):
+    """The choices that make a recipe's model, without its sizes."""
+    model = find_recipe(name).model
+    encoder, attention, decoder = model.encoder, model.attention, model.decoder
+    return {
+        ("cell", encoder.cell, decoder.cell),
+        ("encoder", encoder.kind, encoder.direction, encoder.merge),
+        ("stacked", encoder.layers > 1),
+        ("word view", encoder.word_view),
+        ("attention", attention.kind, attention.span),
+        ("order", decoder.order, decoder.input_feeding),
+        ("initial state", decoder.initial_state),
+        ("reads words", decoder.reads_words),
+        ("shares recurrence", decoder.shares_recurrence),
+        ("output", decoder.output, decoder.output_state),
+    }
+
+
+def test_every_family_of_recipes_is_compared():
+    assert set().union(*map(structure, RECIPES)) == set().union(*map(structure, FAMILIES))
+
+
+def computed(*gradients, loss=2.0):
+    return Computed(loss, [np.array(gradient) for gradient in gradients], False, set())
+
+
+@pytest.mark.parametrize(
+    ("found", "passed"),
+    [
+        (computed([3.0, 4.0], [0.0]), True),
+        (computed([3.0, 4.004], [0.0]), True),
+        (computed([3.0, 4.006], [0.0]), False),
+        (computed([3.0, 4.0], [0.0009]), True),
+        (computed([3.0, 4.0], [0.0011]), False),  # compared by itself, because the reference is 0
+        (computed([3.0, float("nan")], [0.0]), False),
+        (computed([3.0, 4.0], [float("nan")]), False),
+        (computed([3.0, 4.0], [0.0], loss=2.00001), True),
+        (computed([3.0, 4.0], [0.0], loss=2.00003), False),
+        (computed([3.0, 4.0], [0.0], loss=float("nan")), False),
+    ],
+)
+def test_a_loss_or_gradient_that_differs_too_much_or_is_not_a_number_fails(found, passed):
+    assert compare(found, computed([3.0, 4.0], [0.0]))["passed"] is passed
+
+
+def test_the_fastest_execution_is_told_by_system_and_precision(tmp_path):
+    report = Report(tmp_path / "gpu.json", {})
+    for execution, precision, rate in (
+        ("plain", "tf32", 5),
+        ("cudnn", "tf32", 7),
+        ("xla", "tf32", 6),
+        ("xla", "bfloat16", 9),
+    ):
+        report.begin(f"train-{execution}-{precision}")
+        result = {"system": "small", "execution": execution, "precision": precision, "target_tokens_per_s": rate}
+        report.add(f"train-{execution}-{precision}", result)
+    assert fastest(report.parts) == {"small, tf32": "cudnn"}  # of bfloat16 there is nothing to choose from
+    assert json.loads(report.path.read_text())["fastest"] == {"small, tf32": "cudnn"}
+
+
+MEASURED = {
+    "command": "python -m benchmarks.gpu --to gpu.json",
+    "dry": False,
+    "parts": {
+        "device": {"error": None, "results": [{"gpu": "some GPU", "driver": "1.2", "cuda": "12.5", "cudnn": "9"}]},
+        "parity-tutorial": {"error": None, "results": [{"gradient_difference": 3e-5, "passed": True}]},
+        "train-small-xla": {
+            "error": None,
+            "results": [
+                {
+                    "system": "small",
+                    "execution": "xla",
+                    "precision": "tf32",
+                    "target_tokens_per_s": 54321,
+                    "peak_megabytes": 700,
+                    "compile_s": 8.5,
+                }
+            ],
+        },
+        "decode": {
+            "error": "stopped after 120 s",
+            "results": [{"beam": 5, "sentences_per_s": {"median": 88.0}, "single_sentence_ms": {"median": 7.5}}],
+        },
+    },
+}
+
+
+def test_the_table_of_a_gpu_holds_its_figures_and_names_the_parts_that_failed():
+    table = "\n".join(measured.gpu(MEASURED))
+    for figure in ("some GPU", "1 of 1 comparisons", "3.0e-05", "54,321", "700 MB", "88", "7.5 ms", "failed: decode."):
+        assert figure in table
+
+
+def test_the_figures_of_a_dry_run_make_no_table():
+    with pytest.raises(ValueError, match="dry"):
+        measured.gpu({**MEASURED, "dry": True})
