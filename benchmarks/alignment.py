@@ -89,7 +89,7 @@ def gold_pairs(name: str) -> list[GoldPair]:
     if name != SAMPLE_NAME:
         return read_gold(ALIGNMENTS / "spa-eng.tsv" if name == "spa-eng" else Path(name))
     test = split_pairs(sample_pairs(), key_side="target")["test"]
-    words = [tuple(" ".join(WORD.findall(side)) for side in pair) for pair in test]
+    words = [[" ".join(WORD.findall(side)) for side in pair] for pair in test]
     return [GoldPair(source, target, grammar_links(source, target)) for source, target in words]
 
 
@@ -105,7 +105,7 @@ def read_gold(path: Path) -> list[GoldPair]:
         require(
             len(columns) == 3, f"{path}:{number}", "source words, target words and links", f"{len(columns)} columns"
         )
-        pairs.append(GoldPair(*columns[:2], from_pharaoh(columns[2], f"{path}:{number}")))
+        pairs.append(GoldPair(columns[0], columns[1], from_pharaoh(columns[2], f"{path}:{number}")))
     return pairs
 
 

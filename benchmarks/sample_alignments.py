@@ -47,9 +47,9 @@ class Vocabulary:
                     self.groups.append(({each.en for each in forms}, {each.es for each in forms}))
                     nouns |= self.groups[-1][0] | self.groups[-1][1]
                 case Adjective():
-                    forms = {record.agreeing(gender, plural) for gender in "mf" for plural in (False, True)}
+                    agreeing = {record.agreeing(gender, plural) for gender in "mf" for plural in (False, True)}
                     comparative = {record.comparative} if record.comparative.endswith("er") else set()
-                    self.groups += [({record.en, *comparative}, forms), (comparative, {"más"})]
+                    self.groups += [({record.en, *comparative}, agreeing), (comparative, {"más"})]
                 case Determiner():
                     english = {*record.singular.split(), *record.plural.split()}
                     self.determiners.append((english, set(record.es) - {""}))
@@ -59,8 +59,8 @@ class Vocabulary:
                     self.groups.append((english, spanish))
                     self.verbs |= english | spanish
                     self.infinitives |= {record.infinitive} - {""}
-                case Words(en=english, es=spanish) if " " not in english + spanish and english not in CLITIC_OBJECTS:
-                    self.groups.append(({english}, {spanish}))
+                case Words() if " " not in record.en + record.es and record.en not in CLITIC_OBJECTS:
+                    self.groups.append(({record.en}, {record.es}))
         places = _groups(PLACES_AND_TIMES)
         self.groups += _groups(SMALL) + places
         self.groups = list({repr(list(map(sorted, group))): group for group in self.groups}.values())
