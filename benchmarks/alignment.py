@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+"""Alignment error rate of runs: how far attention is from word alignments that are known.
+
+    python -m benchmarks.alignment runs/flagship runs/hour > alignment.json
+    python -m benchmarks.alignment runs/hour --links opennmt.align > alignment.json
+    python -m benchmarks.alignment runs/sample --gold sample > alignment-sample.json
+
+Each run reads the sentences as they are written and is forced to decode the given translations. The weights of tokens
+become weights of the words and punctuation marks of the gold file: summed over the tokens of a source word, averaged
+over those of a target word. Each target word is linked with the source word of its largest weight, unless that is the
+end of the sentence. Prints JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import numpy as np
+import tyro
+
+from benchmarks.machine import machine
+from benchmarks.sample_alignments import grammar_links
+from nmt_keras.config import require
+from nmt_keras.corpus.alignments import SPACE, GoldLinks, Link, from_pharaoh, words_of_tokens
+from nmt_keras.corpus.sample import SAMPLE_NAME, sample_pairs
+from nmt_keras.corpus.split import split_pairs
+
+if TYPE_CHECKING:
+    from nmt_keras.translation.model_translator import ModelTranslator
+    from nmt_keras.translation.records import AlignedPair
+
+WORD = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
+"""A word, or a mark of punctuation."""
+ALIGNMENTS = Path(__file__).parents[1] / "docs" / "results" / "alignments"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Options of the benchmark."""
+
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN ...")]
+    """Run directories."""
+    gold: str = "spa-eng"
+    """"spa-eng", the 100 pairs of docs/results/alignments; "sample", the test part of the sample corpus, aligned by its
+    lexicon; or a file of lines source words<TAB>target words<TAB>links."""
+    links: tuple[Path, ...] = ()
+    """Files of another system's links between the words of the gold file, a line of Pharaoh's format per pair."""
+
+
+class GoldPair(NamedTuple):
+    """A sentence pair as words separated by spaces, with its links."""
+
+    source: str
+    target: str
+    links: GoldLinks
+
+
+def main(settings: Settings) -> None:
+    """Measures, and prints the result."""
+    import nmt_keras
+
+    before, gold = machine(), gold_pairs(settings.gold)
+    found = {str(run): run_figures(nmt_keras.load(run), gold) for run in settings.runs}
+    for path in settings.links:
+        lines = path.read_text("utf-8").splitlines()
+        require(len(lines) == len(gold), "--links", f"{len(gold)} lines in {path}, one per pair", len(lines))
+        others = [from_pharaoh(line, f"{path}:{number}").possible for number, line in enumerate(lines, 1)]
+        found[path.name] = figures(others, gold)
+    result = {
+        "command": shlex.join(["python", "-m", "benchmarks.alignment", *sys.argv[1:]]),
+        "gold": Path(settings.gold).name,
+        "pairs": len(gold),
+        "sure": sum(len(pair.links.sure) for pair in gold),
+        "possible": sum(len(pair.links.possible - pair.links.sure) for pair in gold),
+        "systems": found,
+    }
+    print(json.dumps({**before, **result}, indent=2))
+
+
+def gold_pairs(name: str) -> list[GoldPair]:
+    """Returns the pairs of "spa-eng", of "sample", or of a file."""
+    if name != SAMPLE_NAME:
+        return read_gold(ALIGNMENTS / "spa-eng.tsv" if name == "spa-eng" else Path(name))
+    test = split_pairs(sample_pairs(), key_side="target")["test"]
+    words = [[" ".join(WORD.findall(side)) for side in pair] for pair in test]
+    return [GoldPair(source, target, grammar_links(source, target)) for source, target in words]
+
+
+def read_gold(path: Path) -> list[GoldPair]:
+    """Returns the pairs of a file.
+
+    Raises:
+        ValueError: a line has other columns than source words, target words and links.
+    """
+    pairs = []
+    for number, line in enumerate(path.read_text("utf-8").splitlines(), start=1):
+        columns = line.split("\t")
+        require(
+            len(columns) == 3, f"{path}:{number}", "source words, target words and links", f"{len(columns)} columns"
+        )
+        pairs.append(GoldPair(columns[0], columns[1], from_pharaoh(columns[2], f"{path}:{number}")))
+    return pairs
+
+
+def as_written(words: str) -> str:
+    """Returns the sentence of words separated by spaces: no space before a mark, nor after one that opens."""
+    return re.sub(r" (?=[.,?!])|(?<=[¿¡]) ", "", words)
+
+
+def run_figures(translator: ModelTranslator, gold: Sequence[GoldPair]) -> dict[str, float]:
+    """Returns the figures of a run, and how sharp its alignments are."""
+    sources, targets = ([as_written(words) for words in side] for side in list(zip(*gold, strict=True))[:2])
+    aligned = translator.align(sources, targets)
+    weights = [word_weights(one, pair.source, pair.target) for one, pair in zip(aligned, gold, strict=True)]
+    largest = np.concatenate([each[:-1].max(axis=1) for each in weights])
+    return {**figures(list(map(hard_links, weights)), gold), "largest_weight": round(float(largest.mean()), 4)}
+
+
+def figures(found: Sequence[frozenset[Link]], gold: Sequence[GoldPair]) -> dict[str, float]:
+    """Returns the error rate, precision and recall of links, and their number."""
+    from nmt_keras.evaluation.metrics import alignment_error
+
+    error = alignment_error(found, [pair.links for pair in gold])
+    return {name: round(value, 4) for name, value in asdict(error).items()} | {"links": sum(map(len, found))}
+
+
+def word_weights(aligned: AlignedPair, source: str, target: str) -> np.ndarray:
+    """Returns the weights [T, S] of the words of a pair of sentences, END included, from those of its tokens."""
+    rows, columns = _tokens_of(target, aligned.target), _tokens_of(source, aligned.source)
+    rows /= np.maximum(rows.sum(axis=1, keepdims=True), 1.0)
+    return rows @ aligned.alignment @ columns.T
+
+
+def hard_links(weights: np.ndarray) -> frozenset[Link]:
+    """Returns each target word with the source word of its largest weight; END, and words without tokens, have none."""
+    best = [(int(np.argmax(row)), t) for t, row in enumerate(weights[:-1]) if row.any()]
+    return frozenset((s, t) for s, t in best if s < weights.shape[1] - 1)
+
+
+def _tokens_of(words: str, tokens: Sequence[str]) -> np.ndarray:
+    """Returns 1 where a token belongs to a word: [words and END, tokens]. The last token is END.
+
+    A token that no word contains, such as a space alone, belongs to the word of the next token.
+    """
+    end = len(words.split())
+    places = [*words_of_tokens(words, [token.strip(SPACE) for token in tokens[:-1]]), end]
+    for position in reversed(range(len(places))):
+        if places[position] < 0:
+            places[position] = places[position + 1]
+    return (np.arange(end + 1)[:, np.newaxis] == places).astype(np.float64)
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Settings, description=__doc__))

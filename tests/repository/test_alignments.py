@@ -1,0 +1,132 @@
+"""The pairs that were aligned by hand, and the benchmark that measures alignments on them."""
+
+import json
+import re
+from hashlib import sha256
+
+import numpy as np
+import pytest
+
+from benchmarks.alignment import (
+    ALIGNMENTS,
+    WORD,
+    Settings,
+    as_written,
+    gold_pairs,
+    hard_links,
+    main,
+    read_gold,
+    word_weights,
+)
+from nmt_keras.translation.records import AlignedPair
+
+GOLD = gold_pairs("spa-eng")
+SAMPLE = gold_pairs("sample")
+SECOND = read_gold(ALIGNMENTS / "spa-eng-second-pass.tsv")
+
+
+def test_the_pairs_are_those_that_the_rule_chose():
+    lines = [f"{as_written(pair.target)}\t{as_written(pair.source)}" for pair in GOLD]
+    digests = [sha256(line.encode()).hexdigest() for line in lines]
+    assert len(set(lines)) == 100
+    assert digests == sorted(digests)
+    assert (
+        sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest()
+        == "4b93cfe50461f2e47c3b6f1424e70802e0b0cfd5eef1525c6ea2cbac835615bf"
+    )
+    for pair in GOLD:
+        for words in (pair.source, pair.target):
+            assert WORD.findall(as_written(words)) == words.split()
+        assert 4 <= len(re.findall(r"\w+", pair.source)) <= 14
+
+
+def test_every_link_is_between_words_and_is_sure_or_possible_only_once():
+    lines = (ALIGNMENTS / "spa-eng.tsv").read_text("utf-8").splitlines()
+    for pair, line in zip(GOLD, lines, strict=True):
+        sources, targets = pair.source.split(), pair.target.split()
+        assert all(s < len(sources) and t < len(targets) for s, t in pair.links.possible)
+        assert len(pair.links.possible) == len(line.split("\t")[2].split())
+
+
+def test_the_second_pass_is_of_twenty_of_the_pairs():
+    texts = [pair[:2] for pair in SECOND]
+    assert len(set(texts)) == 20
+    assert set(texts) < {pair[:2] for pair in GOLD}
+
+
+def in_words(pair):
+    """The links as source word, "-" for sure or "?" for possible, target word."""
+    source, target = pair.source.split(), pair.target.split()
+    return {f"{source[s]}{'-' if (s, t) in pair.links.sure else '?'}{target[t]}" for s, t in pair.links.possible}
+
+
+@pytest.mark.parametrize(
+    ("sentence", "links"),
+    [
+        ("¿Les gusta tu bicicleta a Ana y Luis?",
+         "¿?? Les?Ana gusta?Do gusta-like tu-your bicicleta-bicycle a?Ana Ana-Ana y-and Luis-Luis ?-?"),
+        ("Estos coches son más bonitos que la bicicleta de Luis.",
+         "Estos-These coches-cars son-are más-more bonitos-beautiful que-than la?bicycle bicicleta-bicycle "
+         "de-Luis's Luis-Luis's .-."),
+        ("Compré cuatro sombreros y te los mandé la semana pasada.",
+         "Compré?I Compré-bought cuatro-four sombreros-hats y-and te?to te-you los-them mandé-sent la?week "
+         "semana-week pasada-last .-."),
+        ("No eres más amable que el niño enfermo.",
+         "No-aren't eres?You eres-aren't más-kinder amable-kinder que-than el-the niño-boy enfermo-sick .-."),
+        ("¿Tienes que hablar con la niña enferma?",
+         "¿?? Tienes?Do Tienes?you Tienes-have que-to hablar-talk con-to la-the niña-girl enferma-sick ?-?"),
+    ],
+)  # fmt: skip
+def test_the_sample_s_words_are_linked_by_the_lexicon_and_the_rules(sentence, links):
+    pair = next(pair for pair in SAMPLE if as_written(pair.source) == sentence)
+    assert in_words(pair) == set(links.split())
+
+
+def test_all_words_of_the_sample_have_links_but_those_without_a_counterpart():
+    assert len(SAMPLE) == 393
+    for pair in SAMPLE:
+        source, target = pair.source.split(), pair.target.split()
+        linked = [{link[side] for link in pair.links.possible} for side in (0, 1)]
+        assert {word for s, word in enumerate(source) if s not in linked[0]} <= {"tan", ","}
+        assert linked[1] == set(range(len(target)))
+
+
+def test_weights_of_pieces_are_summed_over_source_words_and_averaged_over_target_words():
+    source = ["▁¿", "Qué", "▁", "li", "bro", "?", ""]
+    target = ["▁What", "▁bo", "ok", "?", ""]
+    weights = np.arange(35.0).reshape(5, 7)
+    found = word_weights(AlignedPair(source, target, weights), "¿ Qué libro ?", "What book ?")
+    summed = np.stack([weights[:, 0], weights[:, 1], weights[:, 2:5].sum(axis=1), weights[:, 5], weights[:, 6]], axis=1)
+    np.testing.assert_allclose(found, [summed[0], summed[1:3].mean(axis=0), summed[3], summed[4]])
+
+
+def test_a_word_that_attends_most_to_the_end_has_no_link():
+    weights = np.array([[0.6, 0.3, 0.1], [0.2, 0.3, 0.5], [0.0, 1.0, 0.0]])
+    assert hard_links(weights) == {(0, 0)}
+
+
+@pytest.mark.long
+def test_a_run_and_the_links_of_another_system_are_measured(run_folder, tmp_path, capsys):
+    gold, links = tmp_path / "gold.tsv", tmp_path / "other.align"
+    gold.write_text("Ana lee .\tAna reads .\t0-0 1-1 2-2\nNo .\tNo .\t0-0 1p1\n", "utf-8")
+    links.write_text("0-0 1-1 2-2\n0-0 0-1\n", "utf-8")
+    main(Settings((run_folder,), str(gold), (links,)))
+    found = json.loads(capsys.readouterr().out)
+    assert (found["pairs"], found["sure"], found["possible"]) == (2, 4, 1)
+    assert found["systems"]["other.align"] == {
+        "error_rate": pytest.approx(1 - (4 + 4) / (5 + 4), abs=1e-4),
+        "precision": 0.8,
+        "recall": 1.0,
+        "links": 5,
+    }
+    ours = found["systems"][str(run_folder)]
+    assert 0 <= ours["error_rate"] <= 1
+    assert 0 < ours["largest_weight"] <= 1
+    assert ours["links"] <= 5
+
+
+def test_a_line_of_other_columns_is_refused(tmp_path):
+    path = tmp_path / "gold.tsv"
+    path.write_text("Ana lee .\tAna reads .\n", "utf-8")
+    with pytest.raises(ValueError, match=r"gold\.tsv:1.*2 columns"):
+        read_gold(path)
