@@ -435,7 +435,7 @@ def compute(
     import tensorflow as tf
 
     from nmt_keras.models.seq2seq import build_model
-    from nmt_keras.training import forward
+    from nmt_keras.training import batch_loss
 
     with tf.device(place):
         model = build_model(config, *batch.sizes)
@@ -446,7 +446,7 @@ def compute(
         @tf.function(jit_compile=execution == "xla", autograph=False)
         def differentiate() -> Any:
             with tf.GradientTape() as tape:
-                loss = forward(model, batch.source, batch.target, smoothing=0.0)
+                loss = batch_loss(model, batch.source, batch.target, smoothing=0.0)
                 mean = loss.total / loss.tokens
             unreached = tf.UnconnectedGradients.ZERO
             variables = [variable.value for variable in model.trainable_variables]
@@ -484,7 +484,7 @@ def train(name: str, execution: Execution, settings: Settings) -> Iterator[Resul
         updater = build_updater(recipe, (vocabulary, vocabulary), execution)
         forget_peak()
         began = time.perf_counter()
-        updater.rehearse(batches, lambda _: None)
+        updater.compile_and_time(batches, lambda _: None)
         compiling = time.perf_counter() - began
         found = rates(updater, batches, sizes.steps)
         yield {
