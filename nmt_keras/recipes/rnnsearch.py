@@ -1,4 +1,4 @@
-"""RNNsearch (Bahdanau, Cho, Bengio 2014) below the size of the paper: for minutes on two cores, and for large corpora."""
+"""RNNsearch (Bahdanau, Cho, Bengio 2014) in two sizes below the paper's: for two cores, and for large corpora."""
 
 from __future__ import annotations
 
