@@ -46,7 +46,7 @@ INTRODUCTION = """# Results
 Every system, trained for about {minutes:g} minutes on one CPU core on the Spanish-English benchmark split, in one small
 setting. This page is written by `python -m benchmarks.results_page` from one JSON file per run in `docs/results/`,
 which `python -m benchmarks.results --corpus spa-eng.zip` makes; each holds its recipe, versions, machine and date.
-[What the papers ask](papers.md) names the recipe, the switch and the test of every line.
+[Papers and code](papers.md) names the recipe, the switch and the test of every line.
 
 **The small setting**, and where it departs from the papers: layers a fraction as wide, at most two upon each other;
 local attention's window is D = {window}, for sentences of 8 tokens on average where the paper's have 25;

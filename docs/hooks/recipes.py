@@ -25,7 +25,7 @@ INTRODUCTION = """# Recipes
 
 A recipe is a Python value, `nmt_keras.config.Recipe`, that holds everything which makes a system except the corpus and
 the run directory. `nmt recipes` lists them; this page is written from their modules when the documentation is built.
-[What the papers ask](papers.md) says which line of which paper is where{results}.
+[Papers and code](papers.md) says which line of which paper is where{results}.
 
 A paper's sizes are meant for a GPU and days, and so are its Adadelta and SGD. `--width 0.25` trains the same system
 with every layer a quarter as wide; with Adam it learns in an hour:
