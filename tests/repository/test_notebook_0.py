@@ -188,6 +188,7 @@ def search(define, build):
 SENTENCES = tf.constant([source for source, _ in sample_pairs()[:7]] + ["", "Zyx abc?"])
 
 
+@pytest.mark.long
 def test_a_beam_of_one_is_greedy(search):
     found = search(1)
     greedy, beam = found.greedy(SENTENCES), found.beam(SENTENCES)
@@ -196,6 +197,7 @@ def test_a_beam_of_one_is_greedy(search):
     np.testing.assert_allclose(tf.reduce_sum(greedy["attention"], axis=-1), 1.0, rtol=1e-5)
 
 
+@pytest.mark.long
 def test_a_score_is_the_mean_log_probability_of_a_hypothesis_and_its_end(search):
     found = search(5)
     beam, compared = found.beam(SENTENCES), 0
