@@ -27,7 +27,7 @@ IMPORTS = "\n".join(line for line in CODE["setup"].splitlines() if line.startswi
 
 SMALL = """
 EPOCHS, BATCH, WIDTHS = 1, 32, [24]
-LIBRARY_TRAINING = "--steps 20 --train.batch-size 16 --train.length-buckets 1 --train.xla False --width 0.2"
+LIBRARY_OPTIONS = "--steps 20 --train.length-buckets 1 --train.xla False --width 0.25"
 """
 """Replaces the notebook's parameters."""
 
@@ -242,5 +242,5 @@ def test_it_runs_from_top_to_bottom(tmp_path):
     printed = {name: "".join(o.get("text", "") for o in found) for name, found in outputs.items()}
     assert "BLEU" in printed["bleu"]
     assert "notebook-0: " in printed["rest"]
-    assert "library: " in printed["rest"]
+    assert "sample: " in printed["rest"]
     assert str(tmp_path) not in str(outputs)
