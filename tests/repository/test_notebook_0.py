@@ -1,0 +1,246 @@
+"""Notebook 0: its classes equal the library's, its searches agree with its model, and it runs to its end."""
+
+import importlib.util
+import os
+import re
+import zipfile
+from itertools import count
+from pathlib import Path
+
+import nbformat
+import numpy as np
+import pytest
+import tensorflow as tf
+from nbclient import NotebookClient
+from tensors import assert_same, padded
+from tiny import randomise
+
+from nmt_keras.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig
+from nmt_keras.corpus import Pair, split_pairs
+from nmt_keras.corpus.sample import sample_pairs
+from nmt_keras.models.seq2seq import build_model
+
+ROOT = Path(__file__).parents[2]
+NOTEBOOK = nbformat.read(ROOT / "notebooks" / "0-nmt-with-attention.ipynb", as_version=4)
+CODE = {cell.id: cell.source for cell in NOTEBOOK.cells if cell.cell_type == "code"}
+IMPORTS = "\n".join(line for line in CODE["setup"].splitlines() if line.startswith(("import ", "from ")))
+
+SMALL = """
+EPOCHS, BATCH, WIDTHS = 1, 32, [24]
+LIBRARY_OPTIONS = "--steps 20 --train.length-buckets 1 --train.xla False --width 0.25"
+"""
+"""Replaces the notebook's parameters."""
+
+V, W, E, U, A, L = 19, 23, 5, 7, 13, 11
+
+SOURCES, TARGETS = [[2, 5, 11, 18, 3], [2, 3], [2, 17, 3]], [[2, 22, 9], [2], [2, 4, 13, 21, 6, 8]]
+
+
+@pytest.fixture(scope="module")
+def define(tmp_path_factory):
+    """Executes cells as a module, whose source AutoGraph can read, and returns the module."""
+    folder, numbers = tmp_path_factory.mktemp("cells"), count()
+
+    def define(*sources, **names):
+        path = folder / f"cells_{next(numbers)}.py"
+        path.write_text("\n\n".join((IMPORTS, *sources)))
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        module = importlib.util.module_from_spec(spec)
+        vars(module).update(names)
+        spec.loader.exec_module(module)
+        return module
+
+    return define
+
+
+@pytest.fixture(scope="module")
+def cells(define):
+    return define(*(CODE[name] for name in ("encoder", "attention", "decoder", "model", "loss")))
+
+
+@pytest.fixture(scope="module")
+def build(cells):
+    """Builds the notebook's model with random weights."""
+
+    def build(source_size, target_size, seed=4):
+        encoder = cells.Encoder(source_size, embedding_size=E, units=U)
+        decoder = cells.Decoder(target_size, embedding_size=E, units=2 * U, attention_units=A, maxout_units=L)
+        model = cells.Translator(encoder, decoder)
+        model(tf.constant([[2, 3]]), tf.constant([[2, 3]]))
+        randomise(model, seed)
+        return model
+
+    return build
+
+
+@pytest.fixture(scope="module")
+def model(build):
+    return build(V, W)
+
+
+def copied(model):
+    """The library's model with the weights of the notebook's."""
+    config = ModelConfig(
+        embedding_size=E,
+        encoder=EncoderConfig(cell="gru-reset-after", units=U),
+        attention=AttentionConfig(kind="additive", units=A),
+        decoder=DecoderConfig(
+            cell="gru-reset-after", units=2 * U, initial_state="backward", output_units=L, output_state="current"
+        ),
+        dropout=0.0,
+    )
+    library = build_model(config, V, W)
+
+    def copy_cell(cell, kernel, recurrent, bias):
+        cell.kernel.assign(kernel[: cell.input_size])
+        if cell.context_size:
+            cell.context_kernel.assign(kernel[cell.input_size :])
+        cell.recurrent.assign(recurrent)
+        cell.bias.assign(bias[0])
+        cell.recurrent_bias.assign(bias[1])
+
+    encoder, decoder = model.encoder, model.decoder
+    library.encoder.embedding.embeddings.assign(encoder.embedding.embeddings)
+    copy_cell(library.encoder.forward_cells[0], *encoder.bidirectional.forward_layer.cell.weights)
+    copy_cell(library.encoder.backward_cells[0], *encoder.bidirectional.backward_layer.cell.weights)
+    library.decoder.embedding.embeddings.assign(decoder.embedding.embeddings)
+    library.decoder.bridge.dense.set_weights(decoder.initial_state.get_weights())
+    library.decoder.attention.score.query_kernel.assign(decoder.attention.query.kernel)
+    library.decoder.attention.score.key_kernel.assign(decoder.attention.key.kernel)
+    library.decoder.attention.score.energy.assign(decoder.attention.energy.kernel[:, 0])
+    copy_cell(library.decoder.stack.cells[0], *decoder.cell.weights)
+    library.decoder.output_layer.pair_kernel.assign(decoder.maxout.kernel)
+    library.decoder.output_layer.pair_bias.assign(decoder.maxout.bias)
+    library.decoder.output_layer.rows.assign(tf.transpose(decoder.logits.kernel))
+    library.decoder.output_layer.output_bias.assign(decoder.logits.bias)
+    return library
+
+
+def test_its_model_is_the_library_s(model):
+    library = copied(model)
+    assert library.count_params() == model.count_params()
+    (source, _), (target, mask) = padded(SOURCES, 5), padded(TARGETS, 6)
+    wanted = library((source, target))
+    logits, weights = model(source, target)
+    assert_same([logits[mask], weights[mask]], [wanted.logits[mask], wanted.alignment[mask]])
+
+
+def test_padding_and_batch_mates_change_nothing(model):
+    (source, real), (target, mask) = padded(SOURCES, 9), padded(TARGETS, 8)
+    logits, weights = model(source, target)
+    assert not np.any(np.broadcast_to(~real[:, tf.newaxis], weights.shape) * weights)
+    np.testing.assert_allclose(tf.reduce_sum(weights, axis=-1)[mask], 1.0, rtol=1e-6)
+    for row, (words, written) in enumerate(zip(SOURCES, TARGETS, strict=True)):
+        alone = model(tf.constant([words]), tf.constant([written]))
+        place = slice(row, row + 1), slice(len(written))
+        assert_same((logits[place], weights[place][..., : len(words)]), alone)
+
+
+def test_its_loss_is_the_mean_over_tokens(cells, model):
+    (source, _), (target, _) = padded(SOURCES, 5), padded(TARGETS, 6)
+    labels, _ = padded([[*words[1:], 3] for words in TARGETS], 6)
+    logits, _ = model(source, target)
+    losses = [
+        -np.log(np.exp(logits[row, i, label]) / np.sum(np.exp(logits[row, i])))
+        for row, words in enumerate(TARGETS)
+        for i, label in enumerate([*words[1:], 3])
+    ]
+    np.testing.assert_allclose(cells.masked_loss(labels, logits), np.mean(losses), rtol=1e-5)
+
+
+def test_its_split_is_the_library_s(define):
+    # a shared sentence links, on either side and through others, whatever its case, accents and punctuation are
+    pairs = [("Sí.", "Yes."), ("si", "Sure."), ("Claro.", "sure"), ("¡CLARO!", "Of course."), ("No.", "No.")]
+    pairs += [tuple(pair) for pair in sample_pairs()[:2000]]
+    found = define(CODE["split"], pairs=pairs).parts
+    wanted = split_pairs([Pair(*pair) for pair in pairs], key_side="target")
+    assert found == {part: [tuple(pair) for pair in wanted[part]] for part in found}
+    assert min(map(len, found.values())) > 10
+
+
+def test_a_text_becomes_words_and_the_same_text_again(define):
+    sentences = ['"Tom\'s here at 5, or not?" he said.', "What? A 10% T-shirt!", ""]
+    found = define(CODE["text"], CODE["vocabulary"], parts={"train": [(text, text) for text in sentences]})
+    words = ["[START]", '"', "Tom's", "here", "at", "5", ",", "or", "not", "?", '"', "he", "said", ".", "[END]"]
+    ids = found.target_text(tf.constant(sentences))
+    assert [found.english[i] for i in ids[0]] == words
+    assert [text.decode() for text in found.detokenize(ids[:, 1:]).numpy()] == sentences
+
+
+@pytest.fixture(scope="module")
+def search(define, build):
+    """Defines the searches of a model with random weights."""
+    pairs = [tuple(pair) for pair in sample_pairs()[:30]]
+    text = define(CODE["text"], parts={"train": pairs})
+    model = build(text.source_text.vocabulary_size(), text.target_text.vocabulary_size())
+    end = text.target_text.get_vocabulary().index("[END]")
+    model.decoder.logits.bias.assign_add(tf.one_hot(end, text.target_text.vocabulary_size()) * 8.0)
+
+    def search(beam_size):
+        assert CODE["beam"].startswith("K = 5\n")
+        beam = CODE["beam"].replace("K = 5", f"K = {beam_size}")
+        names = {"source_text": text.source_text, "target_text": text.target_text, "standardize": text.standardize}
+        return define(CODE["vocabulary"], CODE["greedy"], beam, model=model, **names)
+
+    return search
+
+
+SENTENCES = tf.constant([source for source, _ in sample_pairs()[:7]] + ["", "Zyx abc?"])
+
+
+@pytest.mark.long
+def test_a_beam_of_one_is_greedy(search):
+    found = search(1)
+    greedy, beam = found.greedy(SENTENCES), found.beam(SENTENCES)
+    np.testing.assert_array_equal(greedy["translation"], beam["translations"][:, 0])
+    assert greedy["attention"].shape == (9, greedy["target_tokens"].shape[1], greedy["source_tokens"].shape[1])
+    np.testing.assert_allclose(tf.reduce_sum(greedy["attention"], axis=-1), 1.0, rtol=1e-5)
+
+
+@pytest.mark.long
+def test_a_score_is_the_mean_log_probability_of_a_hypothesis_and_its_end(search):
+    found = search(5)
+    beam, compared = found.beam(SENTENCES), 0
+    for sentence, translations, scores in zip(SENTENCES, beam["translations"], beam["scores"].numpy(), strict=True):
+        assert (np.diff(scores) <= 0).all()
+        assert len(set(translations.numpy())) == 5
+        for translation, score in zip(translations, scores, strict=True):
+            target = found.target_text([translation])
+            if target.shape[1] - 2 < found.MAX_WORDS:  # it has an end
+                logits, _ = found.model(found.source_text([sentence]), target[:, :-1])
+                log_probs = tf.gather(tf.nn.log_softmax(logits + found.NEVER), target[:, 1:], batch_dims=2)
+                np.testing.assert_allclose(score, tf.reduce_mean(log_probs), rtol=1e-4)
+                compared += 1
+    assert compared > 20
+
+
+def test_it_imports_nothing_of_the_library():
+    imported = {node for source in CODE.values() for node in re.findall(r"(?:from|import) nmt_keras", source)}
+    assert not imported
+
+
+def test_it_has_at_most_350_lines_of_code():
+    assert sum(bool(line.strip()) for source in CODE.values() for line in source.splitlines()) <= 350
+
+
+@pytest.mark.saved_model
+def test_it_runs_from_top_to_bottom(tmp_path):
+    home = tmp_path / "keras"
+    (home / "datasets").mkdir(parents=True)
+    with zipfile.ZipFile(home / "datasets" / "spa-eng.zip", "w") as archive:
+        lines = (f"{target}\t{source}\n" for source, target in sample_pairs()[:4000])
+        archive.writestr("spa-eng/spa.txt", "".join(lines))
+    notebook = NOTEBOOK.copy()
+    (place,) = (i for i, cell in enumerate(notebook.cells) if "parameters" in cell.metadata.get("tags", []))
+    notebook.cells.insert(place + 1, nbformat.v4.new_code_cell(SMALL))
+    where = {"metadata": {"path": str(tmp_path)}}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "KERAS_HOME": str(home)}
+    NotebookClient(notebook, timeout=600, kernel_name="python3", resources=where).execute(env=environment)
+    outputs = {cell.id: cell.get("outputs", []) for cell in notebook.cells}
+    pictures = [name for name, found in outputs.items() if any("image/png" in o.get("data", {}) for o in found)]
+    assert pictures == ["curve", "heatmap", "heatmap-2"]
+    printed = {name: "".join(o.get("text", "") for o in found) for name, found in outputs.items()}
+    assert "BLEU" in printed["bleu"]
+    assert "notebook-0: " in printed["rest"]
+    assert "sample: " in printed["rest"]
+    assert str(tmp_path) not in str(outputs)
