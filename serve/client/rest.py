@@ -114,7 +114,7 @@ class RestConnection:
     def _read(self, answer: _Answer) -> dict[str, Any]:
         try:
             document = json.loads(answer.body)
-        except ValueError:
+        except (ValueError, RecursionError):
             document = None
         if 200 <= answer.status < 300 and isinstance(document, dict):
             return document

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,10 @@ TOO_LARGE = "message larger than max"
 """What gRPC's own RESOURCE_EXHAUSTED says, after "Received" or "Sent"; it would be so again."""
 
 MAX_MESSAGE_BYTES = 256 * 1024 * 1024
-"""An answer of alignments is far larger than the 4 MB that gRPC allows by default."""
+"""Bytes of an answer. Alignments are far larger than gRPC's default limit of 4 MB."""
+
+MAX_VALUES = MAX_MESSAGE_BYTES // 4
+"""Number of values of a tensor: as many floats as a message holds. A short message can claim any shape."""
 
 STRING = 7  # DT_STRING
 _STORES = {
@@ -120,13 +124,13 @@ def string_tensor(texts: list[str]) -> Any:
 
 
 def values(tensor: Any) -> Any:
-    """The values of a TensorProto as nested lists; strings are decoded.
+    """Returns the values of a TensorProto as nested lists, with decoded strings.
 
-    They stand in ``tensor_content`` as raw little-endian bytes, or in the field of their type; there the last one
-    stands for all that are missing.
+    Values are raw little-endian bytes in ``tensor_content``, or stored in the field of their type. There the last value
+    is repeated for all that are missing.
 
     Raises:
-        ClientError: a type that no output of a translation model has.
+        ClientError: No output of a translation model has this type, or the values do not fit the shape.
     """
     if tensor.dtype not in _STORES:
         raise ClientError(
@@ -134,15 +138,22 @@ def values(tensor: Any) -> Any:
         )
     field, dtype = _STORES[tensor.dtype]
     shape = [dim.size for dim in tensor.tensor_shape.dim]
-    size = int(np.prod(shape))
-    if tensor.tensor_content:
-        flat = np.frombuffer(tensor.tensor_content, np.dtype(dtype).newbyteorder("<"))
-    else:
-        stored = list(getattr(tensor, field))
-        if tensor.dtype == STRING:
-            stored = [value.decode("utf-8", "replace") for value in stored]
-        flat = np.array(stored + stored[-1:] * (size - len(stored)), dtype)
-    return flat.reshape(shape).tolist()
+    size = math.prod(shape)
+    try:
+        if min(shape, default=0) < 0 or math.prod(max(1, dim) for dim in shape) > MAX_VALUES:
+            raise ValueError("no such tensor")
+        if tensor.tensor_content:
+            flat = np.frombuffer(tensor.tensor_content, np.dtype(dtype).newbyteorder("<"))
+        else:
+            stored = list(getattr(tensor, field))
+            if tensor.dtype == STRING:
+                stored = [value.decode("utf-8", "replace") for value in stored]
+            flat = np.array(stored + stored[-1:] * (size - len(stored)), dtype)
+        return flat.reshape(shape).tolist()
+    except ValueError as error:
+        raise ClientError(
+            f"The answer holds a tensor whose values do not fit its shape {shape[:9]}: is this TensorFlow Serving?"
+        ) from error
 
 
 def _model_spec(model: ModelSpec, signature: str = "") -> Any:

@@ -146,6 +146,7 @@ def translated(request: httpx.Request) -> httpx.Response:
         (httpx.Response(500, json={"error": "two\nlines"}), "http://server:1 answered HTTP 500: two lines"),
         (httpx.Response(502, text="<h1>Bad Gateway</h1>"), "answered HTTP 502: <h1>Bad Gateway</h1>"),
         (httpx.Response(200, text="hello"), "answered HTTP 200: hello"),
+        (httpx.Response(200, text="[" * 200_000), r"answered HTTP 200: \[\["),
         (httpx.Response(404, text="no such page"), "answered HTTP 404: no such page"),
         (
             httpx.Response(200, json={"outputs": ["uno"]}),

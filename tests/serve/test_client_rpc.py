@@ -174,6 +174,27 @@ def test_a_tensor_of_another_type_is_refused():
         values(MESSAGES["TensorProto"](dtype=tf.uint64.as_datatype_enum))
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"dtype": 1, "tensor_shape": [2**40], "float_val": [1.0]},
+        {"dtype": 1, "tensor_shape": [2**62] * 200, "float_val": [1.0]},
+        {"dtype": 1, "tensor_shape": [2**62, 0]},
+        {"dtype": 1, "tensor_shape": [-1, -3], "float_val": [1.0] * 3},
+        {"dtype": 1, "tensor_shape": [2]},
+        {"dtype": 1, "tensor_shape": [2], "float_val": [1.0] * 3},
+        {"dtype": 1, "tensor_shape": [2], "tensor_content": b"abc"},
+        {"dtype": 7, "tensor_shape": [1], "tensor_content": b"abc"},
+        {"dtype": 1, "tensor_shape": [1] * 200, "float_val": [1.0]},
+    ],
+    ids=["claimed", "overflow", "empty", "negative", "none", "too many", "bytes", "string", "rank"],
+)
+def test_a_tensor_whose_values_do_not_fit_its_shape_is_refused(fields):
+    shape = {"dim": [{"size": size} for size in fields["tensor_shape"]]}
+    with pytest.raises(ClientError, match="shape"):
+        values(MESSAGES["TensorProto"](**{**fields, "tensor_shape": shape}))
+
+
 def test_strings_are_sent_as_tensorflow_reads_them():
     proto = tf.make_tensor_proto([0.0])
     proto.ParseFromString(string_tensor(["¿qué?", ""]).SerializeToString())
