@@ -178,13 +178,17 @@ class Services(grpc.GenericRpcHandler):
         for field in request.metadata_field:
             if field != SIGNATURE_DEF:
                 raise invalid(f"Metadata field {field} is not supported")
-        response = GetModelMetadataResponse()
-        with self._core.repository.using(*target) as loaded:
-            response.model_spec.name = loaded.name
-            response.model_spec.version.value = loaded.version
-            definitions = SignatureDefMap(signature_def=loaded.servable.signature_defs)
-        response.metadata[SIGNATURE_DEF].Pack(definitions)
-        return response.SerializeToString()
+
+        def work() -> bytes:
+            response = GetModelMetadataResponse()
+            with self._core.repository.using(*target) as loaded:
+                response.model_spec.name = loaded.name
+                response.model_spec.version.value = loaded.version
+                definitions = SignatureDefMap(signature_def=loaded.servable.signature_defs)
+            response.metadata[SIGNATURE_DEF].Pack(definitions)
+            return response.SerializeToString()
+
+        return await anyio.to_thread.run_sync(work)
 
     async def _status(self, messages: Messages, seconds: float) -> bytes:
         """The state of a model's versions."""
@@ -208,7 +212,8 @@ class Services(grpc.GenericRpcHandler):
         if not self._can_reload:
             advice = "Start the server with --enable-reload to allow it"
             raise StatusError(Code.UNIMPLEMENTED, f"HandleReloadConfigRequest is switched off. {advice}.")
-        await anyio.to_thread.run_sync(self._core.repository.reload, model_configs(request.config))
+        configs = model_configs(request.config)
+        await anyio.to_thread.run_sync(self._core.repository.reload, configs, abandon_on_cancel=True)
         return ReloadConfigResponse().SerializeToString()
 
 

@@ -214,6 +214,56 @@ def test_a_defect_of_the_server_is_answered_without_its_details(counted):
     assert response.json() == {"error": "Internal error"}
 
 
+def test_only_requests_for_an_accepted_host_are_answered(tmp_path):
+    app = create_app(Core(Repository(list, lambda path: None), Limits()), hosts={"localhost", "[::1]"})
+    with contextlib.closing(Browser(app)) as browser:
+        for host, status in (
+            ("localhost", 400),
+            ("LOCALHOST:8501", 400),
+            ("[::1]:80", 400),
+            ("attacker.example", 403),
+            ("localhost.attacker.example:8501", 403),
+            ("", 403),
+        ):
+            assert browser.request("GET", "/v1/models", headers={"Host": host}).status_code == status, host
+
+
+class Retired(Counted):
+    """Records in which threads it is described and closed."""
+
+    def __init__(self) -> None:
+        super().__init__(released=True)
+        self.threads: list[threading.Thread] = []
+
+    def signature_definitions(self) -> dict:
+        self.threads.append(threading.current_thread())
+        self.entered.set()
+        assert self.released.wait(20)
+        return {}
+
+    def close(self) -> None:
+        self.threads.append(threading.current_thread())
+
+
+def test_metadata_are_made_and_a_retired_version_is_closed_outside_the_event_loop(tmp_path):
+    servable = Retired()
+    servable.released.clear()
+    (tmp_path / "count" / "1").mkdir(parents=True)
+    repository = Repository(lambda: models_in(tmp_path), lambda path: servable)
+    repository.start()
+
+    async def retire() -> None:
+        assert await asyncio.to_thread(servable.entered.wait, 20)
+        await asyncio.to_thread(repository.reload, [])
+        servable.released.set()
+
+    with contextlib.closing(Browser(create_app(Core(repository, Limits())))) as browser:
+        response, _ = browser.together(browser.send("GET", "/v1/models/count/metadata"), retire())
+    assert response.status_code == 200
+    assert len(servable.threads) == 2
+    assert threading.main_thread() not in servable.threads
+
+
 # The queue
 
 
@@ -322,6 +372,15 @@ def test_a_client_that_does_not_read_its_answer_is_cut_off_whatever_it_sends(chu
         while (status := first_line(address)) != b"HTTP/1.1 200 OK\r\n":
             assert time.monotonic() < give_up, status
             time.sleep(0.05)
+
+
+def test_a_silent_connection_beyond_the_limit_is_closed_at_once():
+    with listening(answer_of(b"a", 1), Limits(connections=1)) as address, socket.create_connection(address):
+        time.sleep(0.1)
+        with socket.create_connection(address, timeout=5) as further:
+            assert further.makefile("rb").readline() == b"HTTP/1.1 503 Service Unavailable\r\n"
+            while further.recv(1000):
+                pass
 
 
 def test_a_connection_beyond_the_limit_gets_503():

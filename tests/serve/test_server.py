@@ -481,6 +481,50 @@ def test_sigterm_lets_requests_under_way_finish_and_the_exit_code_is_0(running):
         assert endless.getresponse().status == 504
 
 
+LOADING = """
+import ctypes, sys, types
+from serve import server
+
+mutex = ctypes.create_string_buffer(64)
+lock = ctypes.CDLL(None).pthread_mutex_lock
+lock(mutex)
+
+class Servable:
+    def close(self):
+        pass
+
+def load_warm(folder):
+    print("loading", folder.parent.name, flush=True)
+    if folder.parent.name != "first":
+        lock(mutex)  # does not return to Python for a signal, as TensorFlow's loader does not
+    return Servable()
+
+sys.modules["serve.models.warmup"] = types.SimpleNamespace(load_warm=load_warm)
+server.main(["--model-dir", sys.argv[1], "--port", "0", "--poll-seconds", "0.1", "--shutdown-seconds", "1"])
+"""
+"""A server whose models never end loading, except the first."""
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("at_start", [True, False])
+def test_sigterm_does_not_wait_for_models_that_are_loading_and_loads_no_others(tmp_path, at_start):
+    (tmp_path / ("second" if at_start else "first") / "1").mkdir(parents=True)
+    command = [sys.executable, "-c", LOADING, str(tmp_path)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            if not at_start:
+                assert [process.stdout.readline().split()[0] for _ in range(2)] == ["loading", "Listening"]
+            for name in ("second", "third"):
+                (tmp_path / name / "1").mkdir(parents=True, exist_ok=True)
+            assert process.stdout.readline() == "loading second\n"
+            process.terminate()
+            said, errors = process.communicate(timeout=20)
+        finally:
+            process.kill()
+    assert (process.returncode, said) == (0, "")
+    assert "Traceback" not in errors
+
+
 def test_help_does_not_wait_for_tensorflow():
     code = """
 import sys
