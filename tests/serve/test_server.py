@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gzip
 import http.client
 import json
@@ -23,7 +24,7 @@ import httpx
 import pytest
 import tensorflow as tf
 from prometheus_client.parser import text_string_to_metric_families
-from servers import running_server
+from servers import predict_request, running_server
 from tensorflow.core.framework import types_pb2
 from tensorflow.core.framework.tensor_pb2 import TensorProto
 from tensorflow_serving.apis.model_management_pb2 import ReloadConfigRequest
@@ -198,16 +199,11 @@ def test_a_graph_that_does_not_end_is_stopped(running):
 # gRPC
 
 
-def predict_request(*texts: str, signature: str = "") -> PredictRequest:
-    request = PredictRequest()
-    request.model_spec.name = "rev"
-    request.model_spec.signature_name = signature
-    request.inputs["text"].CopyFrom(tf.make_tensor_proto(list(texts), tf.string))
-    return request
+rev_request = functools.partial(predict_request, model="rev")
 
 
 def tensor(proto: TensorProto) -> PredictRequest:
-    request = predict_request()
+    request = rev_request()
     request.inputs["text"].CopyFrom(proto)
     return request
 
@@ -220,15 +216,15 @@ def of_size(size: int) -> PredictRequest:
 @pytest.mark.parametrize(
     ("request_", "code", "message"),
     [
-        (predict_request("uno", signature="__saved_model_init_op"), "INTERNAL", "method_name"),
+        (rev_request("uno", signature="__saved_model_init_op"), "INTERNAL", "method_name"),
         (tensor(tf.make_tensor_proto([1.5])), "INVALID_ARGUMENT", "to be string but float"),
         (tensor(tf.make_tensor_proto("uno")), "INVALID_ARGUMENT", "Shape of input text"),
-        (predict_request(*["uno"] * 8), "INVALID_ARGUMENT", "--max-batch-rows"),
+        (rev_request(*["uno"] * 8), "INVALID_ARGUMENT", "--max-batch-rows"),
         (of_size(2**40), "INVALID_ARGUMENT", "--max-values"),
         (of_size(-3), "INVALID_ARGUMENT", "parsing error: text"),
         (tensor(TensorProto(dtype=999)), "INVALID_ARGUMENT", "parsing error: text"),
         (tensor(TensorProto(dtype=7, tensor_content=b"\xff")), "INVALID_ARGUMENT", "parsing error: text"),
-        (predict_request("a" * 200_000), "RESOURCE_EXHAUSTED", "larger than max"),
+        (rev_request("a" * 200_000), "RESOURCE_EXHAUSTED", "larger than max"),
     ],
     ids=["initialisation", "type", "rank", "rows", "claimed size", "negative size", "no such type", "content", "bytes"],
 )
@@ -266,7 +262,7 @@ def test_requests_are_counted_by_model_and_status_under_tensorflow_servings_name
     ]
     before = [count(name, **labels) for name, labels, _ in metrics]
     running.http.post("/v1/models/rev:predict", json={"signature_name": "align", "instances": ["uno"]})
-    running.predict(predict_request("uno"))
+    running.predict(rev_request("uno"))
     running.http.post("/v1/models/made-up:predict", json={"instances": ["uno"]})
     after = [count(name, **labels) for name, labels, _ in metrics]
     assert after == [old + more for old, (*_, more) in zip(before, metrics, strict=True)]
@@ -425,7 +421,7 @@ def test_a_new_version_takes_over_without_a_failed_request(running, reverser):
     def ask_grpc() -> None:
         while not stop.is_set():
             try:
-                versions.add(running.predict(predict_request("uno")).model_spec.version.value)
+                versions.add(running.predict(rev_request("uno")).model_spec.version.value)
             except grpc.RpcError as error:
                 failures.append(error)
 
