@@ -1,4 +1,4 @@
-"""The routes: TensorFlow Serving's REST API over the core, its metrics, and the page in ``serve/web``."""
+"""The HTTP routes: TensorFlow Serving's REST API, its metrics, and the page in ``serve/web``."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _CORS = {
 
 
 class Target(NamedTuple):
-    """The model a path names; neither version nor label means the newest."""
+    """The model in a path. Without version and label, the newest version."""
 
     name: str
     version: int | None
@@ -89,7 +89,7 @@ def create_app(
 
 
 class RestApi:
-    """Answers everything under /v1/, whatever its method: TensorFlow Serving has a reply for each."""
+    """The routes under /v1/, for all HTTP methods."""
 
     def __init__(self, core: Core, headers: Mapping[str, str]) -> None:
         self._core = core
@@ -119,7 +119,7 @@ class RestApi:
         raise invalid(f"Malformed request: {request.method} {path}")
 
     def _status(self, target: Target) -> bytes:
-        # TensorFlow Serving does not look at the label here: it answers all versions
+        # TensorFlow Serving ignores the label here and answers all versions
         statuses = [
             {
                 "version": str(status.version),
@@ -137,7 +137,7 @@ class RestApi:
         return json_text.write({"model_spec": model_spec, "metadata": {"signature_def": definitions}})
 
     async def _infer(self, request: Request, target: Target, method: str) -> bytes:
-        """The answer to a predict request."""
+        """Returns the answer to a predict request."""
         if method != "predict":
             await anyio.to_thread.run_sync(self._metadata, target)  # a model that is not served has its own error
             raise invalid(f"Method :{method} is not supported. Use :predict.")
@@ -172,7 +172,7 @@ def _host(scope: Scope) -> str:
 
 
 def _path_and_query(scope: Scope) -> str:
-    """The path with the query string: TensorFlow Serving matches all of it."""
+    """Returns the path with the query string, because TensorFlow Serving matches both."""
     path, query = scope["raw_path"], scope["query_string"]
     target = to_text(path + b"?" + query if query else path)
     return _AUTHORITY.sub("", target, 1) if target[:1] != "/" else target
@@ -199,10 +199,10 @@ def _version(digits: str) -> int:
 
 @contextlib.asynccontextmanager
 async def _while_waited_for(request: Request) -> AsyncIterator[None]:
-    """Runs while the client of ``request``, whose body is read, stays; a graph that runs by then runs to its end.
+    """Cancels the context when the client of ``request`` leaves. A graph that runs is not interrupted.
 
     Raises:
-        StatusError: CANCELLED if it leaves before.
+        StatusError: CANCELLED if the client left.
     """
 
     async def watch(scope: anyio.CancelScope) -> None:
@@ -234,7 +234,7 @@ async def _read_body(request: Request, limits: Limits, ticket: Ticket) -> bytes:
                 if len(body) > limits.max_body_bytes:
                     raise _too_large(limits.max_body_bytes, "--max-body-bytes")
     except TimeoutError as error:
-        slowness = f"The body did not come within {limits.seconds:g} seconds (--rest-api-timeout-in-ms)"
+        slowness = f"The body did not arrive within {limits.seconds:g} seconds (--rest-api-timeout-in-ms)"
         raise StatusError(Code.DEADLINE_EXCEEDED, slowness, http=408) from error
     except ClientDisconnect as error:
         raise _client_left() from error
@@ -257,7 +257,7 @@ def _unpacked(body: bytes, limits: Limits, is_packed: bool) -> bytes:
 
 
 def _too_large(max_bytes: int, option: str) -> StatusError:
-    message = f"The body is larger than {max_bytes} bytes ({option}): send fewer rows at a time"
+    message = f"The body is larger than {max_bytes} bytes ({option}). Send fewer rows at a time."
     return StatusError(Code.RESOURCE_EXHAUSTED, message, http=413)
 
 

@@ -568,7 +568,7 @@ def test_a_wrong_option_is_refused_with_its_name_and_value(arguments, tmp_path, 
 def test_models_come_either_from_a_folder_or_from_a_file(arguments, capsys):
     with pytest.raises(SystemExit):
         server.main(arguments)
-    assert "--model-dir, --model-config-file: expected one" in " ".join(capsys.readouterr().err.split())
+    assert "one of --model-dir and --model-config-file" in " ".join(capsys.readouterr().err.split())
 
 
 def test_a_busy_port_is_refused_before_any_model_is_loaded(tmp_path):
