@@ -29,7 +29,7 @@ from starlette.types import ASGIApp
 
 from .core import Core
 from .limits import Limits
-from .models.model_config import ModelConfig, models_in, read_model_configs, version_folders
+from .models.model_config import ModelConfig, models_in, read_model_configs
 from .models.repository import Repository, kept_up_to_date
 from .models.status import StatusError
 from .options import Options
@@ -173,22 +173,15 @@ def _configs(options: Options) -> Callable[[], list[ModelConfig]]:
     if options.model_config_file is not None:
         configs = read_model_configs(options.model_config_file)
         return lambda: configs
-    folder = options.model_dir
-    assert folder is not None
+    folder = options.model_dir or Path()
     if not folder.is_dir():
         raise ValueError(f"--model-dir must be a folder. Received: {folder}. Export a model into it first.")
-    if not any(_has_version(model.base_path) for model in models_in(folder)):
+    if not any(folder.glob("*/[0-9]*")):
         raise ValueError(
             f"--model-dir: no model in {folder}. Expected NAME/VERSION/saved_model.pb, where VERSION is a number. "
             "Export a model into it first."
         )
     return lambda: models_in(folder)
-
-
-def _has_version(base_path: Path) -> bool:
-    with contextlib.suppress(OSError):  # the log will tell
-        return bool(version_folders(base_path))
-    return False
 
 
 def _bind(host: str, port: int) -> socket.socket:
@@ -219,11 +212,9 @@ def _hosts(listener: socket.socket, options: Options) -> set[str]:
     A web page could give its own host name the address of this machine, and so read what the loopback interface
     answers. With CORS, every page may read them anyway.
     """
-    address = listener.getsockname()[0]
-    if options.enable_cors_support or not ipaddress.ip_address(address).is_loopback:
+    if options.enable_cors_support or not ipaddress.ip_address(listener.getsockname()[0]).is_loopback:
         return set()
-    own = f"[{address}]" if ":" in address else address
-    return {"localhost", "127.0.0.1", "[::1]", own, options.host.lower()}
+    return {"localhost", "127.0.0.1", "[::1]", options.host.lower()}
 
 
 def _repository(configs: Callable[[], list[ModelConfig]], options: Options) -> Repository:

@@ -140,7 +140,6 @@ def values(tensor: Any) -> Any:
         )
     field, dtype = _STORES[tensor.dtype]
     shape = [dim.size for dim in tensor.tensor_shape.dim]
-    size = math.prod(shape)
     try:
         if min(shape, default=0) < 0 or math.prod(max(1, dim) for dim in shape) > MAX_VALUES:
             raise ValueError("no such tensor")
@@ -150,7 +149,7 @@ def values(tensor: Any) -> Any:
             stored = list(getattr(tensor, field))
             if tensor.dtype == STRING:
                 stored = [value.decode("utf-8", "replace") for value in stored]
-            flat = np.array(stored + stored[-1:] * (size - len(stored)), dtype)
+            flat = np.array(stored + stored[-1:] * (math.prod(shape) - len(stored)), dtype)
         return flat.reshape(shape).tolist()
     except ValueError as error:
         raise ClientError(

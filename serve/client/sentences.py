@@ -75,11 +75,9 @@ def rejoin(pieces: Sequence[Piece], translations: Iterable[str]) -> str:
 
 
 def _is_boundary(text: str, match: re.Match[str]) -> bool:
-    if match["break"]:
+    if match["break"] or "\n" in match["gap"]:
         return True
     following = text[match.end() : match.end() + 1]
-    if "\n" in match["gap"]:
-        return True
     if not (following.isupper() or following.isdigit() or (following and following in _OPENING)):
         return False
     if match["end"] != ".":

@@ -200,14 +200,11 @@ class Repository:
             `False` if a version is still being loaded, which cannot be interrupted.
         """
         self._is_closing = True
-        if not self._changing.acquire(timeout=seconds):
-            return False
-        try:
+        if is_idle := self._changing.acquire(timeout=seconds):
             for name, version in self.available():
                 self._unload(name, version)
-        finally:
             self._changing.release()
-        return True
+        return is_idle
 
     def _assign_labels(self, configs: list[ModelConfig]) -> None:
         available = set(self.available())
@@ -236,7 +233,7 @@ class Repository:
 
     def _update_model(self, name: str, folders: dict[int, Path], wanted: set[int]) -> None:
         for version in sorted(wanted, reverse=True):
-            if (name, version) not in self.available():
+            if (name, version) not in self.available() and not self._is_closing:
                 self._try_to_load(name, version, folders[version])
         serving = {version for model, version in self.available() if model == name}
         if serving & wanted or not wanted:
@@ -259,8 +256,6 @@ class Repository:
             if time.monotonic() < failure.retry_at:
                 return
             pause = max(pause, min(2 * failure.pause, MAX_RETRY_SECONDS))
-        if self._is_closing:
-            return
         self._set_state(name, version, State.LOADING)
         started = time.perf_counter()
         try:

@@ -8,10 +8,9 @@ from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-_REFUSAL_BODY = b'{"error": "Too many connections are open. Try again later."}'
 _REFUSAL = (
-    b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"
-    b"Connection: close\r\n\r\n%s" % (len(_REFUSAL_BODY), _REFUSAL_BODY)
+    b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: 60\r\n"
+    b'Connection: close\r\n\r\n{"error": "Too many connections are open. Try again later."}'
 )
 
 

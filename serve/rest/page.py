@@ -34,15 +34,13 @@ class PageFiles(StaticFiles):
         super().__init__(directory=folder, html=True)
         self._config = folder / CONFIG
         self._repository = repository
-        self._headers = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
-        if not in_frames:
-            self._headers["X-Frame-Options"] = "DENY"
+        frames = {} if in_frames else {"X-Frame-Options": "DENY"}
+        self._headers = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", **frames}
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         """Returns the file at ``path``."""
-        config = None
-        if path == CONFIG:
-            config = await to_thread.run_sync(page_config, self._config, self._repository)
+        is_config = path == CONFIG
+        config = await to_thread.run_sync(page_config, self._config, self._repository) if is_config else None
         if config is None:
             response = await super().get_response(path, scope)
         else:

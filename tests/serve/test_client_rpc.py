@@ -268,9 +268,7 @@ def https(certificate) -> Iterator[str]:
         thread.join()
 
 
-@pytest.mark.parametrize(
-    ("scheme", "message"), [("https", "is not trusted"), ("grpcs", "UNAVAILABLE")]
-)
+@pytest.mark.parametrize(("scheme", "message"), [("https", "is not trusted"), ("grpcs", "UNAVAILABLE")])
 def test_a_certificate_needs_a_known_signer(running, https, certificate, waits, scheme, message):
     url = https if scheme == "https" else running.secure_url
     with Client(url, ca_file=certificate.certificate) as client:
