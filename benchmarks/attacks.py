@@ -8,8 +8,8 @@ prints a JSON document with the machine, the date, the rounds of each attack and
 with code 1 if a promise was broken:
 
 - no honest request fails, gets a wrong answer, or waits longer than ``--bound``;
-- after the attacks the server is alive, and answers as before;
-- its memory is at most 5 % larger than before, and it has as many open descriptors;
+- after the attacks the server is alive;
+- its memory is at most 5 % larger than after a first, short attack, and it has at most as many open descriptors;
 - its log has no traceback and no line that a client wrote.
 """
 
@@ -63,9 +63,9 @@ class Target(NamedTuple):
 
 async def send(target: Target, parts: Parts, seconds: float = 30.0) -> None:
     """Sends the pieces of a request with pauses, and reads the answer to its end."""
-    reader, writer = await asyncio.wait_for(asyncio.open_connection(target.host, target.port), seconds)
-    with contextlib.closing(writer):
-        async with asyncio.timeout(seconds):
+    async with asyncio.timeout(seconds):
+        reader, writer = await asyncio.open_connection(target.host, target.port)
+        with contextlib.closing(writer):
             for piece in parts.pieces:
                 writer.write(piece)
                 await writer.drain()
@@ -193,13 +193,14 @@ ATTACKS: dict[Callable[[Target, random.Random], Awaitable[None]], int] = {
 async def attack(target: Target, seconds: float, seed: int) -> Counter[str]:
     """Runs all attackers for ``seconds``. Returns the number of rounds of each attack."""
     rounds: Counter[str] = Counter()
+    end = time.monotonic() + seconds
 
     async def repeat(kind: Callable[[Target, random.Random], Awaitable[None]], number: int) -> None:
         rng = random.Random(f"{seed} {kind.__name__} {number}")
-        while True:
+        while time.monotonic() < end:
+            rounds[kind.__name__] += 1
             with contextlib.suppress(*REFUSED):
                 await kind(target, rng)
-            rounds[kind.__name__] += 1
             await asyncio.sleep(rng.uniform(0.0, 0.2))
 
     with contextlib.suppress(TimeoutError):
@@ -339,6 +340,7 @@ class Attacks:
             Honest("REST, a connection for each request", server.rest, self.model, reconnects=True),
             Honest("gRPC", server.rpc, self.model),
         ]
+        start_of_log = len(server.log.read_text())
         self._attack(target, min(20.0, 12 * self.minutes))  # memory that is allocated once
         self._settle(server)
         before = {"megabytes": server.megabytes(), "descriptors": server.descriptors()}
@@ -352,7 +354,7 @@ class Attacks:
             thread.join()
         self._settle(server)
         after = {"megabytes": server.megabytes(), "descriptors": server.descriptors()}
-        log = server.log.read_text()
+        log = server.log.read_text()[start_of_log:]
         result = {
             "options": {name: str(value) for name, value in asdict(self).items()},
             "descriptors_allowed": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
