@@ -262,7 +262,7 @@ def check_refusal(rpc: RpcServer, refusal: RpcRefusal) -> None:
 
 
 def checks(rpc: RpcServer) -> list[tuple[str, Callable[[], None]]]:
-    """Every check, by what the report calls it."""
+    """Returns every check with its name."""
     named: list[tuple[str, Callable[[], None]]] = [
         (check.__name__.replace("_", " "), functools.partial(check, rpc)) for check in SUCCESSES
     ]
