@@ -38,7 +38,7 @@ import grpc
 import tyro
 
 from benchmarks.machine import machine
-from benchmarks.serve_load import KINDS, SENTENCES, Parts, Report, percentiles, predict_path, request
+from benchmarks.serve_load import BOMB, KINDS, SENTENCES, Parts, Report, percentiles, predict_path, request
 from serve.client import Client, ClientError, Retry
 from serve.client.messages import MESSAGES
 
@@ -114,7 +114,10 @@ async def header_flood(target: Target, rng: random.Random) -> None:
 
 
 async def bomb(target: Target, rng: random.Random) -> None:
-    """A body that takes much more memory than its size: base64, or values that are small as text."""
+    """A body that takes much memory: gzip, base64, or values that are small as text."""
+    if rng.random() < 0.3:
+        await send(target, Parts([post(target, BOMB, "Content-Encoding: gzip")]))
+        return
     unpacked = base64.b64encode(bytes(11_000_000)).decode()
     bodies: list[dict[str, Any]] = [{"instances": [{"b64": unpacked}]}, {"inputs": [[]] * 900_000}]
     await send(target, Parts([post(target, json.dumps(rng.choice(bodies), separators=(",", ":")).encode())]))
