@@ -321,7 +321,7 @@ class Attacks:
     """Name of the model."""
     minutes: float = 30.0
     """Duration of the attacks."""
-    bound: float = 20.0
+    bound: float = 30.0
     """Maximum seconds of an honest request, retries included."""
     timeout_seconds: float = 30.0
     """The server's ``--rest-api-timeout-in-ms``, in seconds."""
@@ -377,7 +377,7 @@ class Attacks:
             broken += [f"{client.name}: {count} times {failure}" for failure, count in client.failures.items()]
             if max(client.seconds, default=float("inf")) > self.bound:
                 broken.append(f"{client.name}: a request took longer than {self.bound:g} s")
-        broken += [f"in the log: {line[:200]!r}" for line in lines_of_clients(log)[:5]]
+        broken += [f"in the log: {line[:200]!r}" for line in lines_of_clients(log)[:60]]
         return Report(result, broken)
 
     def _attack(self, target: Target, seconds: float) -> Counter[str]:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 _REFUSAL = (
@@ -70,6 +71,14 @@ def timed_protocol(seconds: float, connections: int) -> type[asyncio.Protocol]:
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
             self._time_headers()
+
+        def send_400_response(self, msg: str) -> None:
+            if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+                super().send_400_response(msg)
+            else:
+                self.transport.close()
+            if self.cycle is not None:
+                self.cycle.disconnected = True  # the application's answer would come second
 
         def on_response_complete(self) -> None:
             super().on_response_complete()

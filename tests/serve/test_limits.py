@@ -383,6 +383,19 @@ def test_a_silent_connection_beyond_the_limit_is_closed_at_once():
                 pass
 
 
+@pytest.mark.parametrize("pause", [0.0, 0.3], ids=["before the answer", "after it"])
+def test_a_malformed_body_of_a_request_that_is_answered_unread_writes_no_traceback(caplog, pause):
+    with listening(answer_of(b"a", 1), Limits()) as address, socket.create_connection(address, timeout=5) as connection:
+        head, chunk = b"GET / HTTP/1.1\r\nHost: s\r\nTransfer-Encoding: chunked\r\n\r\n", b"zz\r\n"
+        connection.sendall(head if pause else head + chunk)
+        time.sleep(pause)
+        if pause:
+            connection.sendall(chunk)
+        said = b"".join(iter(lambda: connection.recv(1000), b""))
+    assert said.startswith(b"HTTP/1.1 200 " if pause else b"HTTP/1.1 400 ")
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []
+
+
 def test_a_connection_beyond_the_limit_gets_503():
     with listening(answer_of(b"a", 1), Limits(connections=1)) as address:
         first, second = (http.client.HTTPConnection(*address, timeout=20) for _ in range(2))
