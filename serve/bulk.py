@@ -1,8 +1,8 @@
-"""Translates a file of any size by a served model: ``python -m serve.bulk INPUT OUTPUT --url ...``.
+"""Translates a file of any size with a served model: ``python -m serve.bulk INPUT OUTPUT --url ...``.
 
-Line n of the output is the translation of line n of the input; an empty line stays empty. Lines are streamed, a few
-requests travel at a time, and what is done is written at once: after a kill, an interruption or an error the same
-command goes on where the output ends. A last line that was cut off in the middle is made again.
+Line n of the output is the translation of line n of the input. An empty line stays empty. Lines are streamed, and
+translations are written at once. After a kill, an interruption or an error, the same command resumes where the output
+ends. An incomplete last line is translated again.
 """
 
 from __future__ import annotations
@@ -29,43 +29,43 @@ PROGRAM = f"{__package__}.bulk"
 
 @dataclass(frozen=True)
 class Options:
-    """Translates a file line by line, whatever its size; run again, it goes on where the output ends."""
+    """Translates a file of any size line by line. A second run resumes where the output ends."""
 
     input: Annotated[Path, tyro.conf.Positional]
-    """UTF-8 text, a sentence or a paragraph per line; - reads standard input."""
+    """UTF-8 text, a sentence or a paragraph per line. - reads standard input."""
     output: Annotated[Path, tyro.conf.Positional]
-    """Where the translations go, one line for each line of the input."""
+    """File of the translations, one line for each line of the input."""
     server: Annotated[ServerOptions, tyro.conf.arg(name="")] = field(default_factory=lambda: ServerOptions(attempts=8))
     lines: int = 64
-    """Lines that are sent together."""
+    """Number of lines in a request."""
     workers: int = 4
-    """Requests under way at a time; TensorFlow Serving merges them into batches."""
+    """Number of concurrent requests, which TensorFlow Serving merges into batches."""
     max_text_bytes: int = DEFAULT_TEXT_BYTES
-    """UTF-8 bytes of a sentence, no more than the server takes; of a longer one the beginning is translated."""
+    """Maximum size of a sentence in UTF-8 bytes, at most the server's limit. Longer sentences are cut."""
 
     def __post_init__(self) -> None:
         for name in ("lines", "workers", "max_text_bytes"):
             if getattr(self, name) < 1:
-                raise ValueError(f"--{name.replace('_', '-')}: expected 1 or more, received {getattr(self, name)}.")
+                raise ValueError(f"--{name.replace('_', '-')} must be 1 or more. Received: {getattr(self, name)}.")
         if self.output.exists() and self.input.exists() and self.output.samefile(self.input):
-            raise ValueError(f"output: expected another file than the input, received {self.output} for both.")
+            raise ValueError(f"Input and output must be different files. Received: {self.output} for both.")
 
 
 def translate_file(client: Client, lines: Iterable[bytes], output: Path, batch: int, workers: int) -> int:
-    """Appends the translations of those of ``lines`` that ``output`` does not hold yet.
+    """Appends the missing translations of ``lines`` to ``output``.
 
     Args:
-        client: whom to ask.
-        lines: the input, each with its line break.
-        output: made if need be.
-        batch: lines that are sent together.
-        workers: requests under way at a time. Twice as many batches are held in memory, and no more.
+        client: Client of the model.
+        lines: Lines of the input, with their line breaks.
+        output: File of the translations, created if it is missing.
+        batch: Number of lines in a request.
+        workers: Number of concurrent requests. At most twice as many batches are held in memory.
 
     Returns:
-        How many lines held a sentence that was longer than the model reads.
+        Number of lines with a sentence longer than the model reads.
 
     Raises:
-        ClientError: the server failed; what was translated before is in ``output``.
+        ClientError: The server failed. ``output`` holds the translations so far.
         ValueError: ``output`` has more lines than the input, or a line is not UTF-8.
     """
     done = whole_lines(output)
@@ -73,12 +73,13 @@ def translate_file(client: Client, lines: Iterable[bytes], output: Path, batch: 
     skipped = sum(1 for _ in itertools.islice(numbered, done))
     if skipped < done:
         raise ValueError(
-            f"{output}: expected no more lines than the input's {skipped}, found {done}: is it the output of another?"
+            f"{output} has {done} lines, more than the input's {skipped}. Pass another output: it may belong to "
+            "another input."
         )
     cut = 0
     with (
         output.open("ab") as file,
-        tqdm(unit=" lines", initial=done, disable=None, smoothing=0.05) as progress,  # None: a terminal alone
+        tqdm(unit=" lines", initial=done, disable=None, smoothing=0.05) as progress,  # None: on a terminal only
     ):
         for translated in _in_order(client, numbered, batch, workers):
             file.write("".join(text.translation.replace("\n", " ") + "\n" for text in translated).encode())
@@ -89,7 +90,7 @@ def translate_file(client: Client, lines: Iterable[bytes], output: Path, batch: 
 
 
 def whole_lines(output: Path) -> int:
-    """How many whole lines ``output`` holds; what follows the last of them is removed."""
+    """Returns the number of complete lines in ``output``, and removes an incomplete last line."""
     if not output.exists():
         return 0
     count = end = 0
@@ -105,7 +106,7 @@ def whole_lines(output: Path) -> int:
 def _in_order(
     client: Client, lines: Iterator[tuple[int, bytes]], batch: int, workers: int
 ) -> Iterator[list[TranslatedText]]:
-    """The translations of ``lines``, a batch at a time, while later batches are under way."""
+    """Yields the translations of ``lines`` batch by batch, while later batches are under way."""
     pending: deque[Future[list[TranslatedText]]] = deque()
     pool = ThreadPoolExecutor(workers)
     try:
@@ -128,13 +129,13 @@ def _text(number: int, line: bytes) -> str:
         return line.decode().rstrip("\r\n")
     except UnicodeDecodeError as error:
         raise ValueError(
-            f"input, line {number}: expected UTF-8, found byte {line[error.start]:#04x} at column {error.start + 1}. "
-            "iconv -c -t utf-8 leaves such bytes out."
+            f"Line {number} of the input is not UTF-8: byte {line[error.start]:#04x} at column {error.start + 1}. "
+            "Remove such bytes, for example with iconv -c -t utf-8."
         ) from error
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Reads the command line and translates the file. Exit code 0; 1 after an error; 130 after Ctrl-C."""
+    """Reads the command line and translates the file. The exit code is 0, 1 after an error, 130 after Ctrl-C."""
     try:
         options = read_options(Options, f"python -m {PROGRAM}", arguments)
         with _open(options.input) as lines, options.server.connect(options.max_text_bytes) as client:
@@ -142,12 +143,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (ClientError, ValueError, OSError) as error:
         raise SystemExit(f"{PROGRAM}: {error}") from error
     except KeyboardInterrupt as error:
-        print(f"{PROGRAM}: interrupted. The same command goes on where the output ends.", file=sys.stderr)
+        print(f"{PROGRAM}: interrupted. Run the same command to resume.", file=sys.stderr)
         raise SystemExit(130) from error
     if cut:
-        print(
-            f"{PROGRAM}: {cut} lines hold a sentence that is longer than the model reads and was cut.", file=sys.stderr
-        )
+        print(f"{PROGRAM}: {cut} lines have a sentence longer than the model reads. It was cut.", file=sys.stderr)
 
 
 def _open(path: Path) -> BinaryIO:

@@ -1,4 +1,4 @@
-"""What REST and gRPC share: the models, a place in the queue, a turn to compute, a deadline, and the counts."""
+"""The part of the server that REST and gRPC share: models, queue, deadlines and counts of requests."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Result = TypeVar("Result")
 
 
 class Core:
-    """The server without a protocol; all of it runs on one event loop, and graphs in worker threads.
+    """The server without a protocol. It runs on one event loop, and graphs run in worker threads.
 
     Args:
-        repository: the models.
-        limits: what a request may take.
+        repository: The models.
+        limits: Limits of requests.
     """
 
     def __init__(self, repository: Repository, limits: Limits) -> None:
@@ -37,13 +37,13 @@ class Core:
 
     @contextlib.asynccontextmanager
     async def admit(self, entrypoint: Entrypoint, seconds: float) -> AsyncIterator[Ticket]:
-        """Counts a request in and out; while the queue is full, it is turned away before its body is read.
+        """Counts a request, and refuses it before its body is read if the queue is full.
 
-        It has no place in the queue until it takes its turn: a client that is slow to send keeps nobody else waiting.
+        The request gets its place in the queue when it takes its turn. A client that sends slowly delays no other.
 
         Args:
             entrypoint: Protocol of the request.
-            seconds: Time limit.
+            seconds: Time limit in seconds.
 
         Raises:
             StatusError: UNAVAILABLE if the queue is full.
@@ -66,14 +66,14 @@ class Core:
 
     def _require_place(self) -> None:
         if self._admitted >= self.limits.concurrency + self.limits.queue:
-            raise StatusError(Code.UNAVAILABLE, f"{self._admitted} requests are waiting already: try again later")
+            raise StatusError(Code.UNAVAILABLE, f"The queue is full: {self._admitted} requests. Try again later.")
 
     @contextlib.contextmanager
     def place(self) -> Iterator[None]:
-        """A place among those that wait or are computed.
+        """Holds a place in the queue.
 
         Raises:
-            StatusError: UNAVAILABLE if there is none.
+            StatusError: UNAVAILABLE if the queue is full.
         """
         self._require_place()
         self._admitted += 1
@@ -83,51 +83,51 @@ class Core:
             self._admitted -= 1
 
     def hold(self, count: int) -> None:
-        """Counts bytes of bodies, which all together may be as many as those of a full queue.
+        """Adds ``count`` bytes to the size of all bodies, which may be that of a full queue.
 
         Raises:
-            StatusError: UNAVAILABLE for more.
+            StatusError: UNAVAILABLE if the bodies are larger.
         """
         self._held += count
         if self._held > self.limits.max_body_bytes * (self.limits.concurrency + self.limits.queue):
-            raise StatusError(Code.UNAVAILABLE, "Too many large bodies come at the same time: try again later")
+            raise StatusError(Code.UNAVAILABLE, "Too many large bodies arrive at the same time. Try again later.")
 
 
 class Ticket:
-    """A request that was admitted: its deadline, its model, and the size of its body."""
+    """An admitted request: its deadline, its model, and the size of its body."""
 
     def __init__(self, seconds: float, core: Core) -> None:
         self._seconds = seconds
         self._core = core
         self._began = time.monotonic()
         self.model_name = ""
-        """Name of the model, once it is known to exist."""
+        """Name of the model. Empty until the model is found."""
         self.held = 0
-        """Bytes of its body that have come."""
+        """Received bytes of its body."""
 
     def hold(self, count: int) -> None:
-        """Notes that so many more bytes of its body have come; see ``Core.hold``."""
+        """Counts ``count`` received bytes of its body; see ``Core.hold``."""
         self.held += count
         self._core.hold(count)
 
     @property
     def seconds_left(self) -> float:
-        """Until the deadline; never less than a millisecond, as 0 often means no deadline at all."""
+        """Seconds until the deadline, at least 0.001, because 0 often means no deadline."""
         return max(0.001, self._seconds - self.seconds_taken)
 
     @property
     def seconds_taken(self) -> float:
-        """Time since the request was admitted."""
+        """Seconds since the request was admitted."""
         return time.monotonic() - self._began
 
     async def take_turn(self, work: Callable[[], Result]) -> Result:
-        """What ``work`` returns; it runs in a worker thread once a turn is free, and has to end by itself in time.
+        """Runs ``work`` in a worker thread when a turn is free, and returns its result.
 
-        A caller that is cancelled, because its client has left, gives up its place in the queue. Work that has begun
-        keeps place and turn until it ends: a thread cannot be stopped, and others would be computed beside it.
+        ``work`` must keep the deadline itself. A caller that is cancelled, because its client has left, gives up its
+        place in the queue. Work that has begun keeps place and turn until it ends, because a thread cannot be stopped.
 
         Raises:
-            StatusError: UNAVAILABLE if the queue is full; DEADLINE_EXCEEDED; and what ``work`` raises.
+            StatusError: UNAVAILABLE if the queue is full; DEADLINE_EXCEEDED; or an error of ``work``.
         """
         scope = anyio.CancelScope()
 
@@ -149,17 +149,17 @@ class Ticket:
 
     @contextlib.contextmanager
     def running(self) -> Iterator[float]:
-        """Times the graph. Yields the seconds that it may take."""
+        """Measures the time of the graph. Yields its time limit in seconds."""
         began = time.monotonic()
         yield self.seconds_left
         self._core.metrics.record_run(self.model_name, time.monotonic() - began)
 
 
 def _settled(work: Callable[[], Result]) -> Result | StatusError:
-    """What ``work`` returns or raises.
+    """Returns the result of ``work``, or its StatusError without a traceback.
 
-    A thread that raises makes a cycle of the error, its traceback and the future it is handed over in. The frames of
-    the traceback hold bodies and documents, up to hundreds of megabytes, until the garbage collector happens to come.
+    An error raised in a thread forms a cycle with its traceback and its future. The traceback's frames hold bodies and
+    documents, up to hundreds of megabytes, until the garbage collector runs.
     """
     try:
         return work()

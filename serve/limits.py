@@ -1,4 +1,4 @@
-"""What one request, and all of them together, may take of the machine."""
+"""Limits of requests."""
 
 from __future__ import annotations
 
@@ -14,39 +14,40 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Limits:
-    """The bounds of body, batch, text, queue and time; TensorFlow Serving sets few of them."""
+    """Limits of body, batch, text, queue and time. TensorFlow Serving has few of them."""
 
     max_body_bytes: int = 16 * 1024 * 1024
-    """Bytes of a request's body as sent, over REST or gRPC; beyond them: 413, RESOURCE_EXHAUSTED. All bodies together
-    take at most this times (concurrency + queue), 2080 MiB by default. gRPC messages still being received take at most
-    as much again, plus this times 64 for status, metadata and reload requests, plus 64 KiB for each waiting call.
-    Decoding a hostile gRPC message takes up to 90 times its size, --concurrency at once."""
+    """Maximum bytes of a request's body as sent. Larger bodies get 413 (gRPC: RESOURCE_EXHAUSTED). All bodies together
+    take at most this times (concurrency + queue), 2080 MiB by default. gRPC messages that are being received take at
+    most as much again, plus this times 64 for status, metadata and reload requests, plus 64 KiB for each waiting call.
+    Decoding a hostile gRPC message takes up to 90 times its size, for --concurrency messages at once."""
     max_unpacked_bytes: int = 100_000_000
-    """Bytes of a gzipped body once it is unpacked, or of a gRPC tensor's strings; beyond them: 413,
-    INVALID_ARGUMENT."""
+    """Maximum bytes of an unpacked gzip body, or of a gRPC tensor's strings. Larger ones get 413 (gRPC:
+    INVALID_ARGUMENT)."""
     max_values: int = 2_000_000
-    """Values of one request (in JSON: commas and brackets), or of its answer, each up to 200 bytes in memory; beyond
-    them: 400."""
+    """Maximum number of values in a request or its answer (in JSON: commas and brackets). More get 400. A value takes
+    up to 200 bytes of memory."""
     max_batch_rows: int = 256
-    """Rows (sentences) of one request; beyond them: 400."""
+    """Maximum number of sentences in a request. More get 400."""
     max_text_bytes: int = 65536
-    """UTF-8 bytes of one string; beyond them: 400."""
+    """Maximum UTF-8 bytes of a string. Longer ones get 400."""
     rest_api_timeout_in_ms: int = 30_000
-    """Milliseconds a request may take from its headers to its answer, waiting included; beyond them: 504."""
+    """Milliseconds from a request's headers to its answer, including the queue. Slower ones get 504."""
     concurrency: int = 2
-    """Requests that are computed at once."""
+    """Number of requests computed at once."""
     queue: int = 128
-    """Further requests that may wait for their turn; beyond them: 503, UNAVAILABLE."""
+    """Number of further requests that may wait. More get 503 (gRPC: UNAVAILABLE)."""
     connections: int = 512
-    """HTTP connections open at once; requests on further ones: 503. gRPC has as many connections and calls of its own;
-    further connections are closed, further calls get RESOURCE_EXHAUSTED. One gRPC connection has 16 calls at once."""
+    """Maximum number of open HTTP connections. Further ones get 503 and are closed. gRPC has as many connections of its
+    own; further ones are closed. It has as many calls; further ones get RESOURCE_EXHAUSTED. A gRPC connection has at
+    most 16 calls at once."""
 
     def __post_init__(self) -> None:
         for name in self.__dataclass_fields__:
             least = 0 if name == "queue" else 1
             value = getattr(self, name)
             if value < least:
-                raise ValueError(f"--{name.replace('_', '-')}: expected {least} or more, received {value}.")
+                raise ValueError(f"--{name.replace('_', '-')} must be {least} or more. Received: {value}.")
 
     @property
     def seconds(self) -> float:
@@ -55,22 +56,22 @@ class Limits:
 
 
 def require_few_rows(limits: Limits, name: str, rows: int) -> None:
-    """Raises INVALID_ARGUMENT for an input of too many rows."""
+    """Raises INVALID_ARGUMENT if input ``name`` has too many rows."""
     if rows > limits.max_batch_rows:
         reason = f"{rows} rows, more than {limits.max_batch_rows}"
-        raise invalid(f"Input {name} has {reason} (--max-batch-rows): send fewer at a time")
+        raise invalid(f"Input {name} has {reason} (--max-batch-rows). Send fewer at a time.")
 
 
 def require_few_values(limits: Limits, outputs: Mapping[str, np.ndarray]) -> None:
-    """Raises INVALID_ARGUMENT for an answer that is too large to be written."""
+    """Raises INVALID_ARGUMENT if the answer has too many values."""
     values = sum(tensor.size for tensor in outputs.values())
     if values > limits.max_values:
         reason = f"{values} values, more than {limits.max_values}"
-        raise invalid(f"The answer would have {reason} (--max-values): send fewer rows at a time")
+        raise invalid(f"The answer would have {reason} (--max-values). Send fewer rows at a time.")
 
 
 def require_within(limits: Limits, name: str, tensor: np.ndarray) -> None:
-    """Raises INVALID_ARGUMENT for an input of too many rows, or with a string that is too long."""
+    """Raises INVALID_ARGUMENT if input ``name`` has too many rows, or a string that is too long."""
     if tensor.ndim:
         require_few_rows(limits, name, len(tensor))
     if tensor.dtype == object:
@@ -78,7 +79,7 @@ def require_within(limits: Limits, name: str, tensor: np.ndarray) -> None:
 
 
 def require_text_size(limits: Limits, name: str, longest: int) -> None:
-    """Raises INVALID_ARGUMENT for an input whose longest string has ``longest`` bytes, if that is too many."""
+    """Raises INVALID_ARGUMENT if ``longest``, the bytes of the longest string of input ``name``, is too large."""
     if longest > limits.max_text_bytes:
         size = f"{longest} bytes, more than {limits.max_text_bytes}"
-        raise invalid(f"Input {name} has a string of {size} (--max-text-bytes): split it into sentences")
+        raise invalid(f"Input {name} has a string of {size} (--max-text-bytes). Split it into sentences.")

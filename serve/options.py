@@ -13,34 +13,36 @@ from .limits import Limits
 
 @dataclass(frozen=True)
 class Options:
-    """Serves models over TensorFlow Serving's REST API, and its gRPC API if asked to."""
+    """Serves models over TensorFlow Serving's REST API, and over its gRPC API with --grpc-port."""
 
     model_dir: Path | None = None
-    """Folder that holds NAME/VERSION/saved_model.pb for each model: its newest version is served. A SavedModel is a
+    """Folder that holds NAME/VERSION/saved_model.pb for each model. The newest version is served. A SavedModel is a
     program that runs with the server's rights: serve only models from a source that you trust."""
     model_config_file: Path | None = None
-    """Instead: a file in TensorFlow Serving's format (models.config) that lists models, their folders, version policies
-    and labels."""
+    """File in TensorFlow Serving's format (models.config), instead of --model-dir. It lists models, their folders,
+    version policies and labels."""
     port: int = 8501
-    """TCP port of REST; 0 takes a free one, which the line on standard output names."""
+    """TCP port of REST. 0 takes a free one and prints it."""
     grpc_port: int | None = None
-    """TCP port of gRPC, which is not served by default; 0 takes a free one."""
+    """TCP port of gRPC, which is off by default. 0 takes a free one and prints it."""
     host: str = "127.0.0.1"
-    """Address to listen on; 0.0.0.0 opens the server, which knows neither passwords nor TLS, to the network."""
+    """Address to listen on. 0.0.0.0 opens the server to the network, without passwords and TLS. On a loopback address,
+    only requests for localhost or an IP address of this machine are answered."""
     poll_seconds: float = 1.0
-    """Seconds between two looks for new and removed versions; 0 looks once, at the start."""
+    """Seconds between two polls for new and removed versions. 0 disables polling."""
     load_retry_interval_micros: int = 60_000_000
-    """Microseconds before a version that failed to load is tried again. The pause doubles with each attempt, up to 10
+    """Microseconds before another attempt to load a version that failed. The pause doubles with each attempt, up to 10
     minutes. A version whose files change is tried at once."""
     enable_cors_support: bool = False
-    """Whether web pages from other hosts may read the answers."""
+    """If `True`, web pages from other hosts may read the answers and show the page in a frame, and requests for any
+    host are answered."""
     enable_monitoring: bool = False
-    """Whether Prometheus metrics are served at /monitoring/prometheus/metrics."""
+    """If `True`, serves Prometheus metrics at /monitoring/prometheus/metrics."""
     enable_reload: bool = False
     """If `True`, gRPC clients may replace the list of models (HandleReloadConfigRequest), and so load a SavedModel,
     which is a program, from any folder that the server can read."""
     shutdown_seconds: int = 30
-    """Seconds that requests under way are given to finish once the server is told to stop."""
+    """Maximum seconds for the requests under way when the server stops."""
     limits: Annotated[Limits, tyro.conf.arg(name="")] = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
@@ -52,8 +54,8 @@ class Options:
             ("--shutdown-seconds", self.shutdown_seconds, 1, 1_000_000),
         ):
             if not least <= value < limit:
-                raise ValueError(f"{option}: expected {least} to {limit - 1}, received {value}.")
+                raise ValueError(f"{option} must be {least} to {limit - 1}. Received: {value}.")
         if self.port == self.grpc_port != 0:
-            raise ValueError(f"--grpc-port: expected another port than REST's, received {self.grpc_port}.")
+            raise ValueError(f"--port and --grpc-port must differ. Received: {self.grpc_port} for both.")
         if (self.model_dir is None) == (self.model_config_file is None):
-            raise ValueError("--model-dir, --model-config-file: expected one of the two.")
+            raise ValueError("Pass exactly one of --model-dir and --model-config-file.")

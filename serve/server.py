@@ -1,22 +1,24 @@
 """The embedded server: ``python -m serve.server --model-dir saved_models --port 8501``.
 
-It answers TensorFlow Serving's REST and gRPC APIs where no container runs: the newest version of every model in a
-folder NAME/VERSION/, or what a file in TensorFlow Serving's format lists, on the loopback interface unless told
-otherwise. Once every model is loaded it prints ``Listening on http://HOST:PORT``, and with --grpc-port a second line,
-``Listening on grpc://HOST:PORT``. It then looks for new versions every second. SIGTERM and SIGINT let the requests
-under way finish and end it with exit code 0.
+It implements TensorFlow Serving's REST and gRPC APIs for machines without Docker. It serves the newest version of every
+model in a folder NAME/VERSION/, or the models that a file in TensorFlow Serving's format lists. By default it listens
+on the loopback interface. When every model is loaded, it prints ``Listening on http://HOST:PORT``, and with --grpc-port
+a second line, ``Listening on grpc://HOST:PORT``. It looks for new versions every second. On SIGTERM or SIGINT it
+finishes the requests under way and exits with code 0. It does not wait for a model that is being loaded.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import ipaddress
 import logging
 import os
 import signal
 import socket
 import sys
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -27,11 +29,11 @@ from starlette.types import ASGIApp
 
 from .core import Core
 from .limits import Limits
-from .models.model_config import ModelConfig, models_in, read_model_configs, version_folders
+from .models.model_config import ModelConfig, models_in, read_model_configs
 from .models.repository import Repository, kept_up_to_date
 from .models.status import StatusError
 from .options import Options
-from .rest.app import create_app, refuse_connection
+from .rest.app import create_app
 from .rest.http_protocol import timed_protocol
 from .usage import read_options
 
@@ -43,17 +45,17 @@ WEB = Path(__file__).parent / "web"
 
 
 class LogFormatter(logging.Formatter):
-    """Escapes control characters: names of models and folders could otherwise forge lines of the log.
+    """Escapes control characters, because names of models and folders could forge lines of the log.
 
-    A record is one line; the lines of its traceback are indented.
+    A record is one line. The lines of its traceback are indented.
     """
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        """The record's line."""
+        """Returns the record's line."""
         return _printable(super().formatMessage(record))
 
     def formatException(self, ei: Any) -> str:
-        """The record's traceback."""
+        """Returns the record's traceback."""
         return "\n".join(f"    {_printable(line)}" for line in super().formatException(ei).split("\n"))
 
 
@@ -62,7 +64,7 @@ def _printable(text: str) -> str:
 
 
 class Server(uvicorn.Server):
-    """Serves gRPC beside REST, and says on standard output where it listens, as soon as it does."""
+    """Serves gRPC beside REST, and prints the addresses when it listens."""
 
     def __init__(self, config: uvicorn.Config, core: Core, options: Options, url: str) -> None:
         super().__init__(config)
@@ -72,7 +74,7 @@ class Server(uvicorn.Server):
         self._grpc: grpc.aio.Server | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Starts to listen, then prints the lines that programs wait for."""
+        """Starts to listen, then prints the lines for which other programs wait."""
         await super().startup(sockets)
         if not self.started:
             return
@@ -88,7 +90,7 @@ class Server(uvicorn.Server):
         print("\n".join(lines), flush=True)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Lets the requests under way finish, within the time that they are given."""
+        """Finishes the requests under way, for at most ``--shutdown-seconds``."""
         rest = super().shutdown(sockets)
         if self._grpc is None:
             await rest
@@ -106,10 +108,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def serve(options: Options) -> None:
-    """Loads the models and serves them until a signal comes.
+    """Loads the models and serves them until a signal stops the process.
 
     Raises:
-        ValueError: there are no models, or the address cannot be listened on.
+        ValueError: There are no models, or the address is not available.
     """
     configs = _configs(options)
     listener = _bind(options.host, options.port)
@@ -121,27 +123,32 @@ def serve(options: Options) -> None:
     handler.setFormatter(LogFormatter("%(asctime)s %(levelname)s %(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # else each malformed request writes a line
-    repository = _load(configs, options)
-    core = Core(repository, options.limits)
-    app = create_app(
-        core,
-        with_cors=options.enable_cors_support,
-        with_monitoring=options.enable_monitoring,
-        web=WEB if WEB.is_dir() else None,
-    )
-    config = http_config(app, options.limits, options.shutdown_seconds)
+    repository = _repository(configs, options)
     try:
+        _start(repository)
+        core = Core(repository, options.limits)
+        app = create_app(
+            core,
+            with_cors=options.enable_cors_support,
+            with_monitoring=options.enable_monitoring,
+            web=WEB if WEB.is_dir() else None,
+            hosts=_hosts(listener, options),
+        )
+        config = http_config(app, options.limits, options.shutdown_seconds)
         with kept_up_to_date(repository, options.poll_seconds):
             Server(config, core, options, _url(listener)).run(sockets=[listener])
-    finally:
-        repository.close()
+    except SystemExit as stop:
+        if not repository.close():  # the interpreter would wait for the thread that loads
+            logging.shutdown()
+            os._exit(int(stop.code or 0))
+        raise
 
 
 def http_config(app: ASGIApp, limits: Limits, shutdown_seconds: int) -> uvicorn.Config:
-    """How ``app`` is served over HTTP."""
+    """Returns the HTTP settings of uvicorn for ``app``."""
     return uvicorn.Config(
         app,
-        http=timed_protocol(limits.seconds, limits.connections, refuse_connection),
+        http=timed_protocol(limits.seconds, limits.connections),
         ws="none",
         lifespan="off",
         log_config=None,
@@ -153,31 +160,32 @@ def http_config(app: ASGIApp, limits: Limits, shutdown_seconds: int) -> uvicorn.
 
 
 def _leave(number: int, frame: FrameType | None) -> NoReturn:
-    """Ends the process while models load, and again after uvicorn has shut down and raises the signal it had caught."""
+    """Exits while models load, and after uvicorn has shut down, which then raises the signal that it had caught."""
     raise SystemExit(0)
 
 
 def _configs(options: Options) -> Callable[[], list[ModelConfig]]:
-    """Says which models there are, as the options want it, after a look whether there are any.
+    """Returns a function that lists the models.
 
     Raises:
-        ValueError: there are none, or the file cannot be read.
+        ValueError: There are none, or the file cannot be read.
     """
     if options.model_config_file is not None:
         configs = read_model_configs(options.model_config_file)
         return lambda: configs
-    folder = options.model_dir
-    assert folder is not None
+    folder = options.model_dir or Path()
     if not folder.is_dir():
-        raise ValueError(f"--model-dir: expected a folder, received {folder}. Export a model into it first.")
-    if not any(version_folders(model.base_path) for model in models_in(folder)):
-        expected = f"expected NAME/VERSION/saved_model.pb in {folder}, VERSION a number; found no version"
-        raise ValueError(f"--model-dir: {expected}.")
+        raise ValueError(f"--model-dir must be a folder. Received: {folder}. Export a model into it first.")
+    if not any(folder.glob("*/[0-9]*")):
+        raise ValueError(
+            f"--model-dir: no model in {folder}. Expected NAME/VERSION/saved_model.pb, where VERSION is a number. "
+            "Export a model into it first."
+        )
     return lambda: models_in(folder)
 
 
 def _bind(host: str, port: int) -> socket.socket:
-    """A socket that holds the port before the models, which take seconds, are loaded; it does not listen yet."""
+    """Returns a socket that reserves the port while the models load. It does not listen yet."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         with contextlib.ExitStack() as on_failure:
@@ -198,20 +206,36 @@ def _url(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _load(configs: Callable[[], list[ModelConfig]], options: Options) -> Repository:
+def _hosts(listener: socket.socket, options: Options) -> set[str]:
+    """Returns the accepted values of the header Host. Empty accepts any.
+
+    A web page could give its own host name the address of this machine, and so read what the loopback interface
+    answers. With CORS, every page may read them anyway.
+    """
+    if options.enable_cors_support or not ipaddress.ip_address(listener.getsockname()[0]).is_loopback:
+        return set()
+    return {"localhost", "127.0.0.1", "[::1]", options.host.lower()}
+
+
+def _repository(configs: Callable[[], list[ModelConfig]], options: Options) -> Repository:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     from .models.warmup import load_warm  # imports TensorFlow, which takes seconds: not for --help or a busy port
 
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
-    retry_seconds = options.load_retry_interval_micros / 1e6
-    repository = Repository(configs, load_warm, retry_seconds)
+    return Repository(configs, load_warm, options.load_retry_interval_micros / 1e6)
+
+
+def _start(repository: Repository) -> None:
+    """Loads the models in a thread, because a signal would have to wait for TensorFlow's loader in the main thread."""
+    pool = ThreadPoolExecutor(1)
     try:
-        repository.start()
+        pool.submit(repository.start).result()
     except StatusError as error:
         raise ValueError(f"--model-config-file: {error.message}.") from error
+    finally:
+        pool.shutdown(wait=False)
     if not repository.available():
-        raise ValueError("--model-dir, --model-config-file: no model could be loaded; the log above says why.")
-    return repository
+        raise ValueError("--model-dir, --model-config-file: no model could be loaded. The log above gives the reasons.")
 
 
 if __name__ == "__main__":

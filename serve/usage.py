@@ -1,4 +1,4 @@
-"""What is wrong with a command line, in one line."""
+"""Command lines, with errors in one line."""
 
 from __future__ import annotations
 
@@ -18,10 +18,16 @@ SIMILAR = "Perhaps you meant|Arguments similar to"
 
 
 def read_options(kind: type[Options], program: str, arguments: Sequence[str] | None, **settings: Any) -> Options:
-    """The options that a command line gives a program; ``settings`` are tyro's.
+    """Returns the options of a command line.
+
+    Args:
+        kind: Dataclass of the options.
+        program: Name of the program in messages.
+        arguments: Words of the command line. `None` takes those of the process.
+        settings: Arguments of ``tyro.cli``.
 
     Raises:
-        SystemExit: with 0 after --help, with 2 after a mistake, which is told in one line.
+        SystemExit: With code 0 after --help; with code 2 after an error, which is printed in one line.
     """
     try:
         with one_line_errors(program):
@@ -33,14 +39,14 @@ def read_options(kind: type[Options], program: str, arguments: Sequence[str] | N
 
 @contextlib.contextmanager
 def one_line_errors(program: str) -> Iterator[None]:
-    """Turns the box that tyro draws around a mistake into a ValueError of one line.
+    """Turns the box that tyro draws around an error into a ValueError of one line.
 
     Args:
-        program: whose --help is named in the end.
+        program: Program whose --help the message names.
 
     Raises:
-        SystemExit: after --help.
-        ValueError: tyro did not accept the command line.
+        SystemExit: After --help.
+        ValueError: The command line is wrong.
     """
     said = io.StringIO()
     try:
@@ -54,9 +60,9 @@ def one_line_errors(program: str) -> Iterator[None]:
 
 
 def one_line(box: str, program: str) -> str:
-    """A mistake that tyro tells in a box, in one line: what it is, the nearest option, where help is."""
+    """Returns tyro's error message from its box in one line, with the nearest option and the name of --help."""
     rows = [line.strip().strip("│").strip() for line in box.splitlines() if not line.startswith(("╭", "╰"))]
-    if len(rows) > 1 and _is_rule(rows[1]) and not box.startswith("╭"):  # of ASCII, where the title stands within
+    if len(rows) > 1 and _is_rule(rows[1]) and not box.startswith("╭"):  # an ASCII box has its title inside
         rows = rows[2:]
     sections: list[list[str]] = [[]]
     for row in filter(None, rows):
@@ -72,13 +78,13 @@ def one_line(box: str, program: str) -> str:
 
 
 def _nearest(sections: Sequence[Sequence[str]], message: str) -> str | None:
-    """The option most like the first that was not recognised, of those that tyro lists without an order of its own."""
+    """Returns the listed option most similar to the first unrecognised one. tyro lists them in no order."""
     typed = re.search(r"(?<!\S)--?[\w.-]+", message)
     listed = [row for section in sections if re.match(SIMILAR, section[0]) for row in section[1:] if row[0] == "-"]
     if typed is None or not listed:
         return None
     meant = typed[0].replace("_", "-")
-    named = [row for row in listed if all(name != meant for name in row.split(", "))]  # else it is only misplaced
+    named = [row for row in listed if all(name != meant for name in row.split(", "))]  # an equal one is only misplaced
     return max(named, key=lambda row: SequenceMatcher(None, meant, row.split()[0].rstrip(",")).ratio(), default=None)
 
 

@@ -8,6 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+import tensorflow as tf
+from tensorflow_serving.apis.predict_pb2 import PredictRequest
+
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chromium-browser"))), None)
 """The browser that opens the page, or None."""
 
@@ -37,6 +40,15 @@ def running_server(models: Path, *options: str) -> Iterator[Served]:
         finally:
             server.terminate()
             assert server.wait(30) == 0, (models / "server.log").read_text()
+
+
+def predict_request(*texts: str, model: str = "", signature: str = "") -> PredictRequest:
+    """A request over gRPC."""
+    request = PredictRequest()
+    request.model_spec.name = model
+    request.model_spec.signature_name = signature
+    request.inputs["text"].CopyFrom(tf.make_tensor_proto(list(texts), tf.string))
+    return request
 
 
 class Certificate(NamedTuple):

@@ -1,24 +1,24 @@
 """A client of TensorFlow Serving: ``python -m serve.client "Una frase." --url http://127.0.0.1:8501``.
 
-It speaks to TensorFlow Serving and to the embedded server alike, over REST (``http://``, ``https://``) and over gRPC
-(``grpc://``, ``grpcs://``), and relies on the export's signatures:
+It works with TensorFlow Serving and the embedded server, over REST (``http://``, ``https://``) and gRPC (``grpc://``,
+``grpcs://``). It uses the export's signatures:
 
     serving_default   text [B] -> translation, score, truncated [B]
     align             text [B] -> those, log_prob [B], source_tokens [B,S], target_tokens [B,T], their lengths [B],
-                      alignment [B,T,S]: row t says how much of target token t came from each source token
+                      alignment [B,T,S]: row t holds the attention weights of target token t
     beam              text [B] -> translations, scores, log_probs, lengths [B,K], tokens [B,K,T],
                       source_tokens [B,S], source_lengths [B], alignment [B,K,T,S], truncated [B]
 
-    answers      the records that are answered, made of a signature's outputs
-    retry        when a request is sent again, and after how long
+    answers      records made of a signature's outputs
+    retry        repetition of requests
     rest         requests over HTTP and JSON
     messages     the part of TensorFlow Serving's protocol buffers that a client needs
     rpc          requests over gRPC
     sentences    text to sentences and the gaps between them
     translating  the client
-    options      the options that the programs share
+    options      options shared by the programs
 
-No module imports TensorFlow; ``rpc`` alone imports grpcio and NumPy, and is imported where a URL asks for it.
+No module imports TensorFlow. Only ``rpc`` imports grpcio and NumPy. It is imported for gRPC URLs only.
 """
 
 from .answers import (

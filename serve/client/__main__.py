@@ -17,13 +17,13 @@ from .options import ServerOptions
 
 @dataclass(frozen=True)
 class Options:
-    """Translates texts by a served model; each is split into sentences first."""
+    """Translates texts with a served model. Each text is split into sentences."""
 
     texts: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="TEXT [TEXT ...]")]
-    """Texts; a single - reads one per line from standard input."""
+    """Texts. A single - reads one per line from standard input."""
     server: Annotated[ServerOptions, tyro.conf.arg(name="")] = field(default_factory=ServerOptions)
     signature: Literal["serving_default", "greedy", "align"] = "serving_default"
-    """greedy is faster where the default searches by beam; align answers tokens and their alignment too."""
+    """Signature of the model. greedy is faster if the default is a beam search. align also prints the alignment."""
     json: tyro.conf.FlagCreatePairsOff[bool] = False
     """Print one JSON object per sentence."""
 
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = read_options(Options, f"python -m {__package__}", arguments)
     texts = [line.rstrip("\r\n") for line in sys.stdin] if options.texts == ("-",) else list(options.texts)
     if not texts:
-        raise SystemExit(f"{__package__}: texts: expected a text, or - to read standard input; received none.")
+        raise SystemExit(f"{__package__}: no text. Pass a text, or - to read standard input.")
     pieces = [sentences.split(text) for text in texts]
     spoken = [piece.sentence for text in pieces for piece in text if piece.sentence]
     try:
@@ -61,11 +61,11 @@ def _print_details(options: Options, sentence: str, answer: Translation | Alignm
     elif isinstance(answer, Alignment):
         print("\n".join(_alignment_lines(answer)))
     if answer.truncated:
-        print(f"{__package__}: cut, as it is longer than the model reads: {sentence[:60]}...", file=sys.stderr)
+        print(f"{__package__}: longer than the model reads, and cut: {sentence[:60]}...", file=sys.stderr)
 
 
 def _alignment_lines(answer: Alignment) -> list[str]:
-    """For each target token the source token it attends to most."""
+    """Returns a line for each target token with the source token of the largest attention weight."""
     lines = []
     for token, row in zip(answer.target_tokens, answer.weights, strict=True):
         strongest = max(range(len(row)), key=row.__getitem__)

@@ -1,4 +1,4 @@
-"""What a client answers: typed records, made of the named outputs of a signature."""
+"""The client's answers: typed records made of the named outputs of a signature."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ Columns = Mapping[str, Any]
 
 
 class ClientError(RuntimeError):
-    """A request that got no answer, or an answer that is an error; the message is one line and says what to do."""
+    """A request failed. The message is one line."""
 
 
 class Unavailable(ClientError):
-    """A server that is overloaded, restarting or unreachable: the same request may succeed later."""
+    """The server is overloaded, restarting or unreachable. The same request may succeed later."""
 
     def __init__(self, message: str, after_seconds: float = 0.0) -> None:
         super().__init__(message)
         self.after_seconds = after_seconds
-        """How long the server asks to be left alone; 0 where it does not say."""
+        """Pause in seconds that the server asks for. 0 if unspecified."""
 
 
 class ModelSpec(NamedTuple):
-    """Which model is asked; neither version nor label means the newest version."""
+    """A model, with a version or a label. Without both, the newest version."""
 
     name: str
     version: int | None = None
@@ -31,7 +31,7 @@ class ModelSpec(NamedTuple):
 
 
 class VersionStatus(NamedTuple):
-    """The state of one version of the model."""
+    """State of a version of the model."""
 
     version: int
     state: str
@@ -45,26 +45,26 @@ class Translation(NamedTuple):
 
     translation: str
     score: float
-    """The export's ranking score: log-probability in nats, normalised as its search does."""
+    """Log-probability in nats, normalised as by the export's search."""
     truncated: bool
-    """Whether the source was longer than the model reads, so that its end is missing."""
+    """If `True`, the source was longer than the model reads, and was cut."""
 
 
 class TranslatedText(NamedTuple):
     """A text of any length, translated sentence by sentence."""
 
     translation: str
-    """The sentences' translations with the source's own white space between them."""
+    """Translations of the sentences with the source's white space between them."""
     sentences: list[Translation]
 
     @property
     def truncated(self) -> bool:
-        """Whether any of its sentences was longer than the model reads."""
+        """If `True`, a sentence was longer than the model reads."""
         return any(sentence.truncated for sentence in self.sentences)
 
 
 class Alignment(NamedTuple):
-    """A translation and how it attends to its source."""
+    """A translation with its alignment."""
 
     translation: str
     score: float
@@ -72,7 +72,7 @@ class Alignment(NamedTuple):
     source_tokens: list[str]
     target_tokens: list[str]
     weights: list[list[float]]
-    """[T][S], padding removed; every row sums to 1."""
+    """Attention weights [T][S] without padding. Each row sums to 1."""
 
 
 class Hypothesis(NamedTuple):
@@ -80,16 +80,16 @@ class Hypothesis(NamedTuple):
 
     translation: str
     score: float
-    """What hypotheses are ranked by."""
+    """Score that ranks hypotheses."""
     log_prob: float
-    """Nats: the sum of its tokens' log-probabilities, END included."""
+    """Sum of the tokens' log-probabilities in nats, END included."""
     tokens: list[str]
     weights: list[list[float]]
-    """[T][S], padding removed."""
+    """Attention weights [T][S] without padding."""
 
 
 class Hypotheses(NamedTuple):
-    """What beam search found for a sentence, best first."""
+    """Hypotheses of a sentence, best first."""
 
     source_tokens: list[str]
     truncated: bool
@@ -97,12 +97,12 @@ class Hypotheses(NamedTuple):
 
 
 def translations(outputs: Columns, size: int) -> list[Translation]:
-    """The rows of ``serving_default``'s outputs for ``size`` sentences."""
+    """Returns the outputs of ``serving_default`` for ``size`` sentences as records."""
     return [Translation(*row) for row in _rows(outputs, Translation._fields, size)]
 
 
 def alignments(outputs: Columns, size: int) -> list[Alignment]:
-    """The rows of ``align``'s outputs for ``size`` sentences, without their padding."""
+    """Returns the outputs of ``align`` for ``size`` sentences as records without padding."""
     names = (*Alignment._fields[:-1], "alignment", "source_lengths", "target_lengths")
     answers = []
     for translation, score, truncated, source, target, weights, source_length, target_length in _rows(
@@ -114,7 +114,7 @@ def alignments(outputs: Columns, size: int) -> list[Alignment]:
 
 
 def hypotheses(outputs: Columns, size: int) -> list[Hypotheses]:
-    """The rows of ``beam``'s outputs for ``size`` sentences, without their padding."""
+    """Returns the outputs of ``beam`` for ``size`` sentences as records without padding."""
     per_sentence = ("source_tokens", "source_lengths", "truncated")
     per_hypothesis = ("translations", "scores", "log_probs", "tokens", "alignment", "lengths")
     answers = []
@@ -132,7 +132,7 @@ def _rows(outputs: Columns, names: Sequence[str], size: int) -> list[tuple[Any, 
     for name, column in zip(names, columns, strict=True):
         if not isinstance(column, list) or len(column) != size:
             raise ClientError(
-                f"The answer's output {name!r} is not a list of {size}: is this a translation model's export?"
+                f"The answer's output {name!r} is not a list of {size}. Is this the export of a translation model?"
             )
     return list(zip(*columns, strict=True))
 

@@ -1,11 +1,10 @@
-"""The part of TensorFlow Serving's protocol buffers that a client, or the conformance script, needs.
+"""The part of TensorFlow Serving's protocol buffers that the client and the conformance script need.
 
-The package ``tensorflow-serving-api`` holds all of them, but importing it imports TensorFlow: five seconds and half a
-gigabyte for a program that only sends strings. Names and numbers below are those of ``tensor.proto``,
-``tensor_shape.proto``, ``meta_graph.proto``, ``model.proto``, ``predict.proto``, ``get_model_status.proto`` and
-``get_model_metadata.proto``; a test compares them with that package's. On the wire an enum is an int32 and a map is a
-list of entries, so they are declared as such. The messages live in a descriptor pool of their own, where they cannot
-collide with TensorFlow's.
+The package ``tensorflow-serving-api`` has all of them, but it imports TensorFlow: five seconds and half a gigabyte for
+a program that only sends strings. Names and numbers are those of ``tensor.proto``, ``tensor_shape.proto``,
+``meta_graph.proto``, ``model.proto``, ``predict.proto``, ``get_model_status.proto`` and ``get_model_metadata.proto``; a
+test compares them with that package. On the wire, an enum is an int32 and a map is a list of entries, so they are
+declared like this. The messages have their own descriptor pool, because their names would collide with TensorFlow's.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ FIELDS: dict[str, dict[str, tuple[int, str]]] = {
     "NamedSignatureDef": {"key": (1, "string"), "value": (2, "SignatureDef")},
     "SignatureDefMap": {"signature_def": (1, "repeated NamedSignatureDef")},
 }
-"""Message name to its fields: name to number and type."""
+"""Message name to fields: field name to number and type."""
 
 STATES = {0: "UNKNOWN", 10: "START", 20: "LOADING", 30: "AVAILABLE", 40: "UNLOADING", 50: "END"}
 """``ModelVersionStatus.State`` by number."""
@@ -90,4 +89,4 @@ def _messages() -> dict[str, Any]:
 
 
 MESSAGES = _messages()
-"""Message name to its class."""
+"""Message name to class."""

@@ -1,4 +1,4 @@
-"""The options that programs share which ask a server."""
+"""Options shared by the client programs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .translating import DEFAULT_MODEL, DEFAULT_TEXT_BYTES, DEFAULT_URL, Client
 
 @dataclass(frozen=True)
 class ServerOptions:
-    """The server and the model that are asked."""
+    """Server and model."""
 
     url: str = DEFAULT_URL
     """URL of the server: http://, https://, grpc:// or grpcs://."""
@@ -29,6 +29,6 @@ class ServerOptions:
     """PEM file of the certificates that signed the server's."""
 
     def connect(self, max_text_bytes: int = DEFAULT_TEXT_BYTES) -> Client:
-        """The client of this server and model."""
+        """Returns a client of this server and model."""
         retry, names = Retry(self.attempts), (self.url, self.model, self.version, self.label)
         return Client(*names, self.timeout, max_text_bytes=max_text_bytes, retry=retry, ca_file=self.ca_file)

@@ -18,11 +18,11 @@ import httpx
 from .answers import ClientError, Columns, ModelSpec, Unavailable, VersionStatus
 
 BUSY = (429, 502, 503)
-"""Too many requests, a proxy that finds no server (it restarts), unavailable."""
+"""Too many requests; a proxy without a server, which may restart; unavailable."""
 
 
 class _Answer(NamedTuple):
-    """What came back over HTTP."""
+    """An HTTP answer."""
 
     status: int
     headers: httpx.Headers
@@ -30,14 +30,14 @@ class _Answer(NamedTuple):
 
 
 class RestConnection:
-    """Connections to one model over HTTP; threads may share it.
+    """HTTP connections to a model. Threads may share it.
 
     Args:
-        url: where the server listens, without a path.
-        model: whom to ask.
-        timeout: seconds until an answer must be there, whole.
-        ca_file: certificates, in PEM, of whoever signed the server's; None trusts those that are commonly trusted.
-        transport: how requests travel; for tests.
+        url: URL of the server, without a path.
+        model: The model.
+        timeout: Time limit of a whole answer in seconds.
+        ca_file: PEM file of the certificates that signed the server's. `None` uses the system's certificates.
+        transport: HTTPX transport for tests. `None` uses the network.
     """
 
     def __init__(
@@ -56,17 +56,17 @@ class RestConnection:
         self._http = httpx.Client(timeout=timeout, transport=transport, trust_env=through_proxy, verify=verify)
 
     def predict(self, signature: str, inputs: Mapping[str, list[str]]) -> Columns:
-        """The outputs of ``signature`` for ``inputs``, which are columns: one list of values for each input."""
+        """Returns the outputs of ``signature`` for ``inputs``, a list of values for each input."""
         answer = self._request("POST", ":predict", {"signature_name": signature, "inputs": inputs})
         outputs = answer.get("outputs")
         if not isinstance(outputs, dict):
             raise ClientError(
-                f"Signature {signature} of model {self._model.name} answered one unnamed output, not several."
+                f"Signature {signature} of model {self._model.name} returned one unnamed output instead of several."
             )
         return outputs
 
     def status(self) -> list[VersionStatus]:
-        """The state of each of the model's versions, newest first."""
+        """Returns the states of the model's versions, newest first."""
         return [
             VersionStatus(
                 int(status["version"]),
@@ -88,20 +88,20 @@ class RestConnection:
         except httpx.ConnectError as error:
             if "CERTIFICATE_VERIFY_FAILED" in str(error):
                 raise ClientError(
-                    f"{self._url} shows a certificate that is not trusted: name a file with its signer's (ca_file)."
+                    f"The certificate of {self._url} is not trusted. Pass its signer's certificate (ca_file)."
                 ) from error
             advice = "Start one with `nmt serve`, or pass another --url"
             raise Unavailable(f"No server answers at {self._url}. {advice}.") from error
         except (TimeoutError, httpx.TimeoutException) as error:
-            raise ClientError(f"{self._url} gave no answer in time: send less at a time or wait longer.") from error
+            raise ClientError(f"{self._url} did not answer in time. Send less at a time, or wait longer.") from error
         except (httpx.NetworkError, httpx.RemoteProtocolError) as error:
-            raise Unavailable(f"{self._url} broke the connection off: {error}") from error
+            raise Unavailable(f"{self._url} closed the connection: {error}") from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise ClientError(f"{self._url} could not be asked: {error}") from error
+            raise ClientError(f"The request to {self._url} failed: {error}") from error
         return self._read(answer)
 
     def _fetch(self, request: httpx.Request) -> _Answer:
-        """What is answered; read no longer than the timeout, whatever the server goes on to send."""
+        """Sends a request and reads the answer, for at most the timeout."""
         deadline = time.monotonic() + self._timeout
         with contextlib.closing(self._http.send(request, stream=True)) as response:
             body = bytearray()
@@ -114,13 +114,13 @@ class RestConnection:
     def _read(self, answer: _Answer) -> dict[str, Any]:
         try:
             document = json.loads(answer.body)
-        except ValueError:
+        except (ValueError, RecursionError):
             document = None
         if 200 <= answer.status < 300 and isinstance(document, dict):
             return document
         reason = document.get("error") if isinstance(document, dict) else None
         if answer.status == 404 and reason:
-            hint = "Name a folder under the server's --model-dir that holds a version; its log says what it loaded."
+            hint = "Pass the name of a folder in the server's --model-dir. The server's log lists loaded models."
             raise ClientError(f"{self._url} does not serve model {self._model.name!r} ({reason}). {hint}")
         said = " ".join(str(reason or answer.body.decode("utf-8", "replace")[:300]).split())
         message = f"{self._url} answered HTTP {answer.status}: {said}"
@@ -130,13 +130,14 @@ class RestConnection:
 
 
 def _within(seconds: float, fetch: Callable[[], _Answer]) -> _Answer:
-    """What ``fetch`` returns or raises, if it does so in time.
+    """Returns the result of ``fetch``, or raises its error.
 
-    It runs in a thread of its own: HTTPX's timeouts begin anew with every byte of a name's resolution, of headers, of
-    a body, so that a server which drips could keep its client for hours.
+    It runs in a thread, because HTTPX's timeouts restart with every byte of headers and body: a server that sends byte
+    by byte could hold its client for hours.
 
     Raises:
-        TimeoutError: it does not. The thread is left alone, and ends once the server is silent or the client closed.
+        TimeoutError: ``fetch`` takes longer than ``seconds``. Its thread ends when the server is silent or the client
+            is closed.
     """
     outcome: Future[_Answer] = Future()
 
@@ -158,5 +159,5 @@ def _path(model: ModelSpec) -> str:
 
 
 def _seconds(retry_after: str) -> float:
-    """The header's seconds; 0 where it is missing or holds a date."""
+    """Returns the seconds of a Retry-After header. 0 if it is missing or holds a date."""
     return float(retry_after) if retry_after.isascii() and retry_after.isdigit() else 0.0

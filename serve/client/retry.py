@@ -27,19 +27,19 @@ class Retry:
     """Maximum number of requests, including the first."""
     first_seconds: float = 0.2
     longest_seconds: float = 10.0
-    """No wait is longer."""
+    """Maximum pause in seconds."""
 
     def __post_init__(self) -> None:
         if self.attempts < 1:
-            raise ValueError(f"Retry.attempts: expected 1 or more, received {self.attempts}.")
+            raise ValueError(f"Retry.attempts must be 1 or more. Received: {self.attempts}.")
         if not 0 <= self.first_seconds <= self.longest_seconds:
             raise ValueError(
-                "Retry.first_seconds: expected 0 to longest_seconds, "
-                f"received {self.first_seconds} and {self.longest_seconds}."
+                "Retry.first_seconds must be 0 to longest_seconds. "
+                f"Received: {self.first_seconds} and {self.longest_seconds}."
             )
 
     def run(self, request: Callable[[], Answer]) -> Answer:
-        """Returns the answer of ``request``, which is repeated while it raises Unavailable and attempts are left."""
+        """Returns the answer of ``request``, which is repeated while it raises Unavailable."""
         for attempt in range(1, self.attempts):
             try:
                 return request()

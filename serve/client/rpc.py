@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,13 @@ from .messages import MESSAGES, STATES
 
 BUSY = (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE)
 TOO_LARGE = "message larger than max"
-"""What gRPC's own RESOURCE_EXHAUSTED says, after "Received" or "Sent"; it would be so again."""
+"""Part of gRPC's own RESOURCE_EXHAUSTED message, which a second attempt would get again."""
 
 MAX_MESSAGE_BYTES = 256 * 1024 * 1024
-"""An answer of alignments is far larger than the 4 MB that gRPC allows by default."""
+"""Bytes of an answer. Alignments are far larger than gRPC's default limit of 4 MB."""
+
+MAX_VALUES = MAX_MESSAGE_BYTES // 4
+"""Number of values of a tensor: as many floats as a message holds. A short message can claim any shape."""
 
 STRING = 7  # DT_STRING
 _STORES = {
@@ -29,17 +33,17 @@ _STORES = {
     9: ("int64_val", np.int64),
     10: ("bool_val", np.bool_),
 }
-"""DataType to the field that holds its values and to NumPy's type."""
+"""DataType to the field of its values and to NumPy's type."""
 
 
 class GrpcConnection:
-    """A channel to one model; threads may share it.
+    """A gRPC channel to a model. Threads may share it.
 
     Args:
-        url: ``grpc://HOST:PORT``, or ``grpcs://HOST:PORT`` through TLS.
-        model: whom to ask.
-        timeout: seconds until an answer must be there, whole.
-        ca_file: certificates, in PEM, of whoever signed the server's; None trusts those that are commonly trusted.
+        url: ``grpc://HOST:PORT``, or ``grpcs://HOST:PORT`` with TLS.
+        model: The model.
+        timeout: Time limit of a whole answer in seconds.
+        ca_file: PEM file of the certificates that signed the server's. `None` uses the system's certificates.
     """
 
     def __init__(self, url: str, model: ModelSpec, timeout: float, ca_file: Path | None = None) -> None:
@@ -51,7 +55,7 @@ class GrpcConnection:
         self._get_status = self._method("ModelService", "GetModelStatus", "GetModelStatusResponse")
 
     def predict(self, signature: str, inputs: Mapping[str, list[str]]) -> Columns:
-        """The outputs of ``signature`` for ``inputs``, which are columns: one list of values for each input."""
+        """Returns the outputs of ``signature`` for ``inputs``, a list of values for each input."""
         request = MESSAGES["PredictRequest"](model_spec=_model_spec(self._model, signature))
         for name, texts in inputs.items():
             request.inputs.add(key=name, value=string_tensor(texts))
@@ -59,7 +63,7 @@ class GrpcConnection:
         return {entry.key: values(entry.value) for entry in answer.outputs}
 
     def status(self) -> list[VersionStatus]:
-        """The state of each of the model's versions, newest first."""
+        """Returns the states of the model's versions, newest first."""
         request = MESSAGES["GetModelStatusRequest"](model_spec=_model_spec(self._model))
         answer = self._call(self._get_status, request)
         found = [
@@ -97,12 +101,14 @@ class GrpcConnection:
             if code is grpc.StatusCode.NOT_FOUND:
                 raise ClientError(f"{self._url} does not serve model {self._model.name!r} ({details}).") from error
             if code is grpc.StatusCode.DEADLINE_EXCEEDED:
-                raise ClientError(f"{self._url} gave no answer in time: send less at a time or wait longer.") from error
+                raise ClientError(
+                    f"{self._url} did not answer in time. Send less at a time, or wait longer."
+                ) from error
             raise ClientError(message) from error
 
 
 def open_channel(url: str, ca_file: Path | None = None) -> grpc.Channel:
-    """A channel to ``grpc://HOST:PORT`` or ``grpcs://HOST:PORT``; see ``GrpcConnection``."""
+    """Returns a channel to ``grpc://HOST:PORT`` or ``grpcs://HOST:PORT``; see ``GrpcConnection``."""
     parts = urlsplit(url)
     options = [("grpc.max_receive_message_length", MAX_MESSAGE_BYTES)]
     if parts.hostname in ("localhost", "127.0.0.1", "::1"):
@@ -114,35 +120,41 @@ def open_channel(url: str, ca_file: Path | None = None) -> grpc.Channel:
 
 
 def string_tensor(texts: list[str]) -> Any:
-    """A TensorProto [len(texts)] of strings."""
+    """Returns a TensorProto [len(texts)] of strings."""
     shape = MESSAGES["TensorShapeProto"](dim=[{"size": len(texts)}])
     return MESSAGES["TensorProto"](dtype=STRING, tensor_shape=shape, string_val=[text.encode() for text in texts])
 
 
 def values(tensor: Any) -> Any:
-    """The values of a TensorProto as nested lists; strings are decoded.
+    """Returns the values of a TensorProto as nested lists, with decoded strings.
 
-    They stand in ``tensor_content`` as raw little-endian bytes, or in the field of their type; there the last one
-    stands for all that are missing.
+    Values are raw little-endian bytes in ``tensor_content``, or stored in the field of their type. There the last value
+    is repeated for all that are missing.
 
     Raises:
-        ClientError: a type that no output of a translation model has.
+        ClientError: No output of a translation model has this type, or the values do not fit the shape.
     """
     if tensor.dtype not in _STORES:
         raise ClientError(
-            f"The answer holds a tensor of DataType {tensor.dtype}: is this a translation model's export?"
+            f"The answer holds a tensor of DataType {tensor.dtype}. Is this the export of a translation model?"
         )
     field, dtype = _STORES[tensor.dtype]
     shape = [dim.size for dim in tensor.tensor_shape.dim]
-    size = int(np.prod(shape))
-    if tensor.tensor_content:
-        flat = np.frombuffer(tensor.tensor_content, np.dtype(dtype).newbyteorder("<"))
-    else:
-        stored = list(getattr(tensor, field))
-        if tensor.dtype == STRING:
-            stored = [value.decode("utf-8", "replace") for value in stored]
-        flat = np.array(stored + stored[-1:] * (size - len(stored)), dtype)
-    return flat.reshape(shape).tolist()
+    try:
+        if min(shape, default=0) < 0 or math.prod(max(1, dim) for dim in shape) > MAX_VALUES:
+            raise ValueError("no such tensor")
+        if tensor.tensor_content:
+            flat = np.frombuffer(tensor.tensor_content, np.dtype(dtype).newbyteorder("<"))
+        else:
+            stored = list(getattr(tensor, field))
+            if tensor.dtype == STRING:
+                stored = [value.decode("utf-8", "replace") for value in stored]
+            flat = np.array(stored + stored[-1:] * (math.prod(shape) - len(stored)), dtype)
+        return flat.reshape(shape).tolist()
+    except ValueError as error:
+        raise ClientError(
+            f"The answer holds a tensor whose values do not fit its shape {shape[:9]}. Is this TensorFlow Serving?"
+        ) from error
 
 
 def _model_spec(model: ModelSpec, signature: str = "") -> Any:

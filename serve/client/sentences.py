@@ -1,14 +1,14 @@
-"""Text to sentences and back, without losing a character.
+"""Splits text into sentences and joins them again without losing a character.
 
 A sentence ends
 
 - at a line break, and
-- after one or more of ``. ! ? …``, closing quotation marks and brackets included, if white space follows and then an
-  upper-case letter, a digit or an opening mark (``¿ ¡ « " ' “ ‘ ( [ —``),
+- after one or more of ``. ! ? …``, including closing quotation marks and brackets, if white space follows and then an
+  upper-case letter, a digit or an opening mark (``¿ ¡ « " ' “ ‘ ( [ —``).
 
-but not at the full stop of an initial ("J. R. R. Tolkien") or of an abbreviation below, which are followed by names and
-numbers. Other abbreviations before a capital ("etc. Luego") do end one. Where the rule misses an end, the model reads
-two sentences at once; where it finds one too many, it translates two halves: the list holds only what is sure.
+It does not end at the full stop of an initial ("J. R. R. Tolkien") or of an abbreviation in the list below, which names
+and numbers follow. Other abbreviations before a capital ("etc. Luego") end a sentence. A missed end gives the model two
+sentences at once, a wrong end two halves, so the list has only abbreviations that rarely end a sentence.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-# Both look back, so that a run of stops or of spaces is scanned once and not from each of its characters.
+# Both alternatives look back, so that a run of stops or spaces is scanned once.
 _END_AND_GAP = re.compile(
     r"(?<![.!?…])(?P<end>[.!?…]+)[\"'»”’)\]]*(?P<gap>\s+)"
     r"|(?<!\s)(?P<break>[^\S\n]*\n\s*)"
 )
 _OPENING = "¿¡«\"'“‘([—"
 _LAST_WORD = re.compile(r"[^\W\d_]+\Z")
-# Spanish titles, what precedes numbers, the first halves of EE. UU., FF. AA., RR. HH., SS. MM.; then English.
+# Spanish titles, abbreviations before numbers, the first halves of EE. UU., FF. AA., RR. HH., SS. MM.; then English.
 _ABBREVIATION = re.compile(
     r"sra?|sres|srta|dra?|d|dña|prof|uds?|gral|lic|ing|arq|fray|sto|sta"
     r"|págs?|núm|arts?|cap|vol|ed|figs?|tel|av|avda|ee|ff|rr|ss"
@@ -34,16 +34,16 @@ _ABBREVIATION = re.compile(
 
 
 class Piece(NamedTuple):
-    """A sentence and what stands between it and the next."""
+    """A sentence and the white space after it."""
 
     sentence: str
-    """Without white space around it; empty only where a text begins with white space."""
+    """Sentence without surrounding white space. Empty only if a text begins with white space."""
     gap: str
-    """White space, as it was written."""
+    """Original white space."""
 
 
 def split(text: str) -> list[Piece]:
-    """The sentences of ``text``: joining each with its gap gives ``text`` again."""
+    """Splits ``text`` into sentences. Sentences and gaps joined give ``text`` again."""
     pieces = []
     start = 0
     for match in _END_AND_GAP.finditer(text):
@@ -60,7 +60,7 @@ def split(text: str) -> list[Piece]:
 
 
 def beginning(text: str, max_bytes: int) -> str:
-    """``text``, or as much of it as takes ``max_bytes`` of UTF-8: whole words, or whole characters of an only word."""
+    """Cuts ``text`` to ``max_bytes`` of UTF-8 between words, or between characters of a single word."""
     encoded = text.encode()
     if len(encoded) <= max_bytes:
         return text
@@ -69,17 +69,15 @@ def beginning(text: str, max_bytes: int) -> str:
 
 
 def rejoin(pieces: Sequence[Piece], translations: Iterable[str]) -> str:
-    """The text that ``pieces`` make with ``translations`` in place of their sentences, the empty ones left out."""
+    """Joins ``pieces`` with ``translations`` in place of their non-empty sentences."""
     remaining = iter(translations)
     return "".join((next(remaining) if piece.sentence else "") + piece.gap for piece in pieces)
 
 
 def _is_boundary(text: str, match: re.Match[str]) -> bool:
-    if match["break"]:
+    if match["break"] or "\n" in match["gap"]:
         return True
     following = text[match.end() : match.end() + 1]
-    if "\n" in match["gap"]:
-        return True
     if not (following.isupper() or following.isdigit() or (following and following in _OPENING)):
         return False
     if match["end"] != ".":

@@ -1,4 +1,4 @@
-"""The client: sentences, lists of them and whole texts in, typed records out, over REST or gRPC."""
+"""The client: translates sentences and texts over REST or gRPC, and returns typed records."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 DEFAULT_URL = "http://127.0.0.1:8501"
 DEFAULT_MODEL = "spa-eng"
 DEFAULT_BATCH_SIZE = 64
-"""No more than ``max_batch_size`` in batching.config: TensorFlow Serving refuses a larger request."""
+"""At most ``max_batch_size`` of batching.config, because TensorFlow Serving refuses larger requests."""
 
 DEFAULT_TEXT_BYTES = 32768
-"""Half of what the embedded server takes of one string. A batch of such sentences stays below the 16 MiB that it and
-nginx take of a body, even if JSON writes six bytes for each of theirs."""
+"""Half of the embedded server's limit of a string. A batch of such sentences is smaller than a body of 16 MiB, the
+limit of the server and of nginx, even if JSON writes six bytes for each of theirs."""
 
 DEFAULT_RETRY = Retry()
 
@@ -40,23 +40,23 @@ Record = TypeVar("Record", Translation, Alignment, Hypotheses)
 
 
 class Client:
-    """Translates by one served model; threads may share it.
+    """Translates with a served model. Threads may share it.
 
     Args:
-        url: where the server listens, without a path: ``http://``, ``https://``, ``grpc://`` or ``grpcs://``.
-        model: the model's name: a folder under the server's ``--model-dir``.
-        version: a version to insist on; None takes the newest.
-        label: a label to go by in place of a version.
-        timeout: seconds until an answer must be there, whole.
-        batch_size: sentences of one request.
-        max_text_bytes: UTF-8 bytes of one sentence. Of a longer one the beginning is translated, and the answer says
-            ``truncated``: servers refuse endless strings, and no model reads them to the end.
-        retry: how requests to a busy server are repeated.
-        ca_file: certificates, in PEM, of whoever signed the server's; None trusts those that are commonly trusted.
-        transport: how HTTP requests travel; for tests.
+        url: URL of the server, without a path: ``http://``, ``https://``, ``grpc://`` or ``grpcs://``.
+        model: Name of the model: a folder in the server's ``--model-dir``.
+        version: Version of the model. `None` takes the newest.
+        label: Label of a version, instead of ``version``.
+        timeout: Time limit of a whole answer in seconds.
+        batch_size: Maximum number of sentences in a request.
+        max_text_bytes: Maximum UTF-8 bytes of a sentence. Longer sentences are cut, and their answers are
+            ``truncated``, because servers refuse long strings and models do not read them to the end.
+        retry: Repetition of requests to a busy server.
+        ca_file: PEM file of the certificates that signed the server's. `None` uses the system's certificates.
+        transport: HTTPX transport for tests. `None` uses the network.
 
     Raises:
-        ClientError: from every method, when the server is down, refuses, or answers something else.
+        ClientError: From every method, if the server does not answer or refuses the request.
     """
 
     def __init__(
@@ -73,11 +73,11 @@ class Client:
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         if batch_size < 1:
-            raise ValueError(f"batch_size: expected 1 or more, received {batch_size}.")
+            raise ValueError(f"batch_size must be 1 or more. Received: {batch_size}.")
         if max_text_bytes < 1:
-            raise ValueError(f"max_text_bytes: expected 1 or more, received {max_text_bytes}.")
+            raise ValueError(f"max_text_bytes must be 1 or more. Received: {max_text_bytes}.")
         if version is not None and label is not None:
-            raise ValueError(f"label: expected None beside version {version}, received {label!r}. Name one of them.")
+            raise ValueError(f"Pass version or label, not both. Received: version {version} and label {label!r}.")
         self.url = url.rstrip("/")
         self.model = model
         self._batch_size = batch_size
@@ -96,25 +96,25 @@ class Client:
         self._connection.close()
 
     def translate(self, texts: Sequence[str]) -> list[str]:
-        """The translation of each of ``texts``, which are sentences."""
+        """Translates ``texts``, which are sentences."""
         return [answer.translation for answer in self.translate_with_scores(texts)]
 
     def translate_with_scores(self, texts: Sequence[str], signature: str = "serving_default") -> list[Translation]:
-        """The translation of each of ``texts``, its score, and whether the source was cut."""
+        """Translates ``texts``, which are sentences. Returns translations with scores."""
         return self._batched(signature, texts, answers.translations)
 
     def align(self, texts: Sequence[str]) -> list[Alignment]:
-        """The translation of each of ``texts`` with its tokens and their alignment."""
+        """Translates ``texts``, which are sentences. Returns translations with tokens and alignments."""
         return self._batched("align", texts, answers.alignments)
 
     def beam(self, texts: Sequence[str]) -> list[Hypotheses]:
-        """The best translations that beam search finds for each of ``texts``."""
+        """Translates ``texts``, which are sentences. Returns the best hypotheses of beam search."""
         return self._batched("beam", texts, answers.hypotheses)
 
     def translate_texts(self, texts: Sequence[str]) -> list[TranslatedText]:
-        """The translation of each of ``texts``, which may be of any length: they are split into sentences.
+        """Translates ``texts`` of any length, which are split into sentences.
 
-        Sentences of different texts travel together; white space between sentences stays as it was written.
+        Sentences of different texts share requests. White space between sentences is kept.
         """
         _require_strings(texts)
         split = [sentences.split(text) for text in texts]
@@ -127,11 +127,11 @@ class Client:
         return translated
 
     def status(self) -> list[VersionStatus]:
-        """The state of each of the model's versions, newest first."""
+        """Returns the states of the model's versions, newest first."""
         return self._retry.run(self._connection.status)
 
     def predict(self, signature: str, inputs: Mapping[str, list[str]]) -> Columns:
-        """The named outputs of ``signature`` for ``inputs``, which are columns: one list of values for each input."""
+        """Returns the outputs of ``signature`` for ``inputs``, a list of values for each input."""
         return self._retry.run(lambda: self._connection.predict(signature, inputs))
 
     def _batched(
@@ -140,7 +140,7 @@ class Client:
         _require_strings(texts)
         records: list[Record] = []
         for start in range(0, len(texts), self._batch_size):
-            # Half of a surrogate pair, which Python's strings can hold, is no text: it becomes a question mark.
+            # A lone surrogate, which Python's strings can hold, becomes a question mark
             whole = [text.encode("utf-8", "replace").decode() for text in texts[start : start + self._batch_size]]
             sent = [sentences.beginning(text, self._max_text_bytes) for text in whole]
             answered = read(self.predict(signature, {"text": sent}), len(sent))
@@ -154,8 +154,7 @@ def _connect(
 ) -> RestConnection | GrpcConnection:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https", "grpc", "grpcs") or not parts.hostname:
-        expected = "http://HOST:PORT or https://HOST:PORT, or grpc:// or grpcs:// in their place"
-        raise ValueError(f"url: expected {expected}, received {url!r}.")
+        raise ValueError(f"url must be http://HOST:PORT, or https://, grpc:// or grpcs://. Received: {url!r}.")
     if parts.scheme.startswith("http"):
         return RestConnection(url, model, timeout, ca_file, transport)
     from .rpc import GrpcConnection
@@ -165,4 +164,4 @@ def _connect(
 
 def _require_strings(texts: Sequence[str]) -> None:
     if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
-        raise ValueError(f"texts: expected a list of strings, received {texts!r}.")
+        raise ValueError(f"texts must be a list of strings. Received: {texts!r}.")

@@ -1,42 +1,42 @@
-"""One set of tests for whatever claims TensorFlow Serving's APIs: ``python -m serve.conformance --url http://...``.
+"""Conformance checks for servers of TensorFlow Serving's APIs: ``python -m serve.conformance --url http://...``.
 
-The embedded server passes these checks, and TensorFlow Serving's own container is to pass the same ones
-(``.github/workflows/serving.yml`` runs them), so that a client cannot tell which of the two it talks to. What is asked
-for is what release 2.20's source answers: paths and their spellings, the order of
-checks, status codes and messages, row and column format, base64, gzip, decimals, status, metadata, labels. Any model
-will do whose ``serving_default`` takes ``text`` [B] and answers several outputs, that is, every export of this project.
-Further checks are switched on: ``--grpc HOST:PORT`` asks PredictionService and ModelService, their codes and messages;
-``--monitoring`` reads the metrics; ``--cors`` looks for the headers that let pages of other hosts read the answers.
+The embedded server passes these checks. ``.github/workflows/serving.yml`` runs the same checks against TensorFlow
+Serving's container. The expected answers follow the source of release 2.20: paths and their spellings, the order of
+checks, status codes and messages, row and column format, base64, gzip, decimals, status, metadata, labels. The checks
+work with any model whose ``serving_default`` takes ``text`` [B] and has several outputs, as every export of this
+project. Options add checks: ``--grpc HOST:PORT`` of PredictionService and ModelService, ``--monitoring`` of the
+metrics, ``--cors`` of the headers that let web pages of other hosts read the answers.
 
-Some answers may differ between the servers, and are compared by their status or code alone:
+Some answers may differ between the servers. Only their status or code is compared:
 
 - A batch of the wrong rank, or over gRPC of the wrong type. TensorFlow Serving feeds it to the graph, which refuses it
-  in its own words; the embedded server compares it with the signature first.
-- A path without a model. TensorFlow Serving says so; the embedded server calls it malformed.
-- A version beyond 64 bits, OPTIONS without an origin: TensorFlow Serving answers 400 without a body.
-- A path outside /v1/. TensorFlow Serving answers a bare 404; a server in front may have a page of its own.
-- A gRPC message that cannot be decoded: INTERNAL, without a word or in the embedded server's.
+  with its own message. The embedded server compares it with the signature first.
+- A path without a model. TensorFlow Serving says that the model is missing; the embedded server calls it malformed.
+- A version beyond 64 bits, and OPTIONS without an origin. TensorFlow Serving answers 400 without a body.
+- A path outside /v1/. TensorFlow Serving answers 404; another server may have a page there.
+- A malformed gRPC message: INTERNAL, without a message or with the embedded server's.
 
-Some are known to differ by the source, and are not asked for:
+Some answers are known to differ, and are not checked:
 
-- Capital letters at the end of a path, ``:PREDICT`` or ``/METADATA``. Paths match in any case, and so the embedded
-  server has it to their end; TensorFlow Serving compares the last word once more, as it is: it calls ``:PREDICT``
-  malformed and answers ``/METADATA`` by the status. Write them small.
+- Capital letters at the end of a path, ``:PREDICT`` or ``/METADATA``. The embedded server matches whole paths in any
+  case. TensorFlow Serving compares the last word once more: it calls ``:PREDICT`` malformed, and answers ``/METADATA``
+  with the status. Write them in lower case.
 - A gzipped body that cannot be unpacked, or that has several members. Both answer 400. TensorFlow Serving's message
   says that the document is empty.
-- Base64 without its padding or with white space, and a question mark at the end of a path. TensorFlow Serving reads the
-  first two and refuses the third; the embedded server does the opposite.
-- An int8, int16 or uint8 out of range. TensorFlow Serving wraps it around; the embedded server refuses it.
+- Base64 without padding or with white space, and a question mark at the end of a path. TensorFlow Serving accepts the
+  first two and refuses the third. The embedded server does the opposite.
+- An int8, int16 or uint8 out of range. TensorFlow Serving wraps it around. The embedded server refuses it.
 - ``:classify``, ``:regress`` and their gRPC methods. The embedded server refuses them and names ``:predict``.
-- ``HandleReloadConfigRequest``. The embedded server answers UNIMPLEMENTED unless it was started with
-  ``--enable-reload``, and nginx always does; TensorFlow Serving itself always allows it.
-- A gRPC connection. The embedded server replaces each after ``--rest-api-timeout-in-ms``, which clients do not notice.
+- ``HandleReloadConfigRequest``. The embedded server answers UNIMPLEMENTED without ``--enable-reload``, nginx always.
+  TensorFlow Serving always allows it.
+- A gRPC connection. The embedded server replaces it after ``--rest-api-timeout-in-ms``. Clients do not notice.
+- The header Host. On a loopback address, the embedded server answers 403 for other hosts.
 
-    server      the server that is examined, and what counts as a mismatch
-    successes   requests that succeed, and what they answer
-    refusals    requests that are refused, and in which words
+    server      the checked server, and comparisons of its answers
+    successes   requests that must succeed
+    refusals    requests that must be refused
     rpc         both over gRPC
     __main__    the command
 
-Beside the standard library, httpx and tyro are needed; for ``--grpc`` also grpcio and NumPy, but not TensorFlow.
+The package needs httpx and tyro, and for ``--grpc`` also grpcio and NumPy, but not TensorFlow.
 """

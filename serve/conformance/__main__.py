@@ -1,4 +1,4 @@
-"""The command: runs every check, prints a line for each, exits with 1 if one failed."""
+"""The command: runs the checks, prints a line for each, and exits with code 1 if one failed."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ from .server import Mismatch, Server, connect
 from .successes import SUCCESSES, cors, labelled, monitoring
 
 Check = tuple[str, Callable[[], None]]
-"""What the report calls a check, and what raises Mismatch where it fails."""
+"""Name of a check, and a function that raises Mismatch if it fails."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """Checks that a server answers as TensorFlow Serving does; exit code 1 if it does not."""
+    """Checks that a server answers as TensorFlow Serving does. The exit code is 1 if it does not."""
 
     url: str
-    """Where it listens, without a path."""
+    """URL of the server, without a path."""
     model: str = "spa-eng"
-    """A model it serves."""
+    """Name of a served model."""
     label: str | None = None
-    """A label that is assigned to one of the model's versions; checks labels too."""
+    """Label of a version of the model. Also checks labels."""
     grpc: str | None = None
-    """HOST:PORT where it listens for gRPC, through TLS if the url is https://; checks gRPC too."""
+    """HOST:PORT of gRPC, with TLS if the URL is https://. Also checks gRPC."""
     monitoring: tyro.conf.FlagCreatePairsOff[bool] = False
-    """Check the metrics too, which the server must have been told to serve."""
+    """Also check the metrics, which must be enabled on the server."""
     cors: tyro.conf.FlagCreatePairsOff[bool] = False
-    """Check too that pages of other hosts may read the answers, which the server must have been told to allow."""
+    """Also check that web pages of other hosts may read the answers, which must be enabled on the server."""
     ca_file: Path | None = None
-    """Certificates, in PEM, of whoever signed the server's."""
+    """PEM file of the certificates that signed the server's."""
     timeout: float = 60.0
-    """Seconds to wait for an answer."""
+    """Time limit of an answer in seconds."""
     json: Path | None = None
-    """File to write the results into."""
+    """File for the results."""
 
 
 class Outcome(NamedTuple):
@@ -53,18 +53,18 @@ class Outcome(NamedTuple):
 
     check: str
     failure: str | None
-    """None when the server did as it should."""
+    """Reason of the failure, or `None`."""
 
 
 def examine(server: Server, more: Sequence[Check] = ()) -> list[Outcome]:
-    """The outcome of every check of REST, in order, and of ``more``."""
+    """Runs every check of REST, and ``more``."""
     checks: list[Check] = [(check.__name__.replace("_", " "), functools.partial(check, server)) for check in SUCCESSES]
     checks += [(each.check, functools.partial(check_refusal, server, each)) for each in refusals(server)]
     return [_outcome(name, check) for name, check in [*checks, *more]]
 
 
 def asked_for(options: Options, server: Server, resources: contextlib.ExitStack) -> list[Check]:
-    """The checks that the options switch on; what they hold is let go with ``resources``."""
+    """Returns the checks that the options enable. ``resources`` closes their connections."""
     checks: list[Check] = []
     if options.label is not None:
         checks.append((f"label {options.label}", functools.partial(labelled, server, options.label)))
@@ -73,7 +73,7 @@ def asked_for(options: Options, server: Server, resources: contextlib.ExitStack)
     if options.cors:
         checks.append(("cors", functools.partial(cors, server)))
     if options.grpc is not None:
-        from . import rpc  # imports grpcio, which REST can do without
+        from . import rpc  # imports grpcio, which REST does not need
 
         side = rpc.connect(
             options.grpc, server, options.timeout, options.ca_file, secure=options.url.startswith("https")
@@ -90,12 +90,12 @@ def _outcome(name: str, check: Callable[[], None]) -> Outcome:
     except Mismatch as mismatch:
         failure = " ".join(str(mismatch).split())
     except (httpx.HTTPError, ClientError, ValueError, KeyError, TypeError, AttributeError) as error:
-        failure = " ".join(f"{type(error).__name__}: {error}".split())  # no answer, or one of quite another shape
+        failure = " ".join(f"{type(error).__name__}: {error}".split())  # no answer, or one of another shape
     return Outcome(name, failure)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs every check and prints a line for each; exits with 1 if one failed."""
+    """Runs the checks, prints a line for each, and exits with code 1 if one failed."""
     options = read_options(Options, f"python -m {__package__}", arguments)
     try:
         server = connect(options.url, options.model, options.timeout, options.ca_file)

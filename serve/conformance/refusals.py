@@ -1,4 +1,4 @@
-"""Requests that are refused, and in which words."""
+"""Requests that must be refused, with their error messages."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from .server import Server, expect, expect_text, to_json
 
 
 class Refusal(NamedTuple):
-    """A request that is refused, and how."""
+    """A request that must be refused."""
 
     check: str
     method: str
     path: str
     body: object
-    """Sent as it is if it is bytes, else as JSON."""
+    """Body: bytes, or a value that is sent as JSON."""
     status: int
     message: str | None
-    """The error's text, in which ``...`` stands for anything; None compares the status alone."""
+    """Error message, in which ``...`` matches any text. `None` compares only the status."""
 
 
 def refusals(server: Server) -> list[Refusal]:
-    """Every way in which a request can be wrong."""
+    """Returns a request for every kind of error."""
     model, predict, path = server.model, f"{server.path}:predict", server.path
     missing = server.version + 1000
     row = "Failed to process element: {} of 'instances' list. Error: INVALID_ARGUMENT: "

@@ -1,6 +1,6 @@
-"""The gRPC side: PredictionService and ModelService, the codes they answer and in which words they refuse.
+"""Checks of gRPC: PredictionService and ModelService, their status codes and error messages.
 
-The messages are the client's own, so that TensorFlow need not be installed.
+The messages are the client's own, so TensorFlow is not needed.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ METHODS = (PREDICT, METADATA, STATUS)
 
 
 class RpcServer:
-    """The same server over gRPC.
+    """The checked server over gRPC.
 
     Args:
-        channel: a connection to it.
-        server: its REST side, which says model and version and answers the same.
-        timeout: seconds to wait for an answer.
+        channel: Channel to the server.
+        server: The same server over REST.
+        timeout: Time limit of an answer in seconds.
     """
 
     def __init__(self, channel: grpc.Channel, server: Server, timeout: float) -> None:
@@ -42,15 +42,15 @@ class RpcServer:
         self.timeout = timeout
 
     def send(self, method: str, request: bytes) -> bytes:
-        """The bytes that are answered to ``request``.
+        """Returns the answer to ``request``.
 
         Raises:
-            grpc.RpcError: it is refused.
+            grpc.RpcError: The request was refused.
         """
         return self.channel.unary_unary(f"/tensorflow.serving.{method}")(request, timeout=self.timeout)
 
     def answer(self, method: str, request: Any, kind: str) -> Any:
-        """The message of type ``kind`` that is answered to ``request``, which must succeed."""
+        """Returns the answer to ``request``, a message of type ``kind``. The request must succeed."""
         try:
             return MESSAGES[kind].FromString(self.send(method, request.SerializeToString()))
         except grpc.RpcError as error:
@@ -59,17 +59,17 @@ class RpcServer:
             raise Mismatch(f"{method}: expected a {kind}, received something else: {error}") from error
 
     def spec(self, **fields: Any) -> Any:
-        """A ModelSpec of the model that is checked, but for ``fields``."""
+        """Returns a ModelSpec of the checked model, changed by ``fields``."""
         return MESSAGES["ModelSpec"](**{"name": self.server.model, **fields})
 
     def predict_request(self, **fields: Any) -> Any:
-        """A sound PredictRequest, but for ``fields``."""
+        """Returns a valid PredictRequest, changed by ``fields``."""
         sound = {"model_spec": self.spec(), "inputs": [{"key": "text", "value": string_tensor(SENTENCES)}]}
         return MESSAGES["PredictRequest"](**{**sound, **fields})
 
 
 def connect(address: str, server: Server, timeout: float, ca_file: Path | None, *, secure: bool) -> RpcServer:
-    """The gRPC side at ``address``, HOST:PORT, through TLS if ``secure``."""
+    """Connects to gRPC at ``address``, HOST:PORT, with TLS if ``secure``."""
     return RpcServer(open_channel(f"{'grpcs' if secure else 'grpc'}://{address}", ca_file), server, timeout)
 
 
@@ -77,7 +77,7 @@ def connect(address: str, server: Server, timeout: float, ca_file: Path | None, 
 
 
 def predictions(rpc: RpcServer) -> None:
-    """REST's own translations, with the names of model, version and signature, in the fields of their types."""
+    """Translations equal those of REST, with model, version and signature, in the fields of their types."""
     answer = rpc.answer(PREDICT, rpc.predict_request(), "PredictResponse")
     spec = answer.model_spec
     expected = (rpc.server.model, rpc.server.version, "serving_default")
@@ -91,19 +91,19 @@ def predictions(rpc: RpcServer) -> None:
 
 
 def _field(tensor: Any) -> str | None:
-    """The only field of ``tensor`` with values, which clients in other languages read."""
+    """Returns the only field of ``tensor`` with values, which clients in other languages read."""
     names = [field.name for field, _ in tensor.ListFields() if field.name not in ("dtype", "tensor_shape")]
     return names[0] if len(names) == 1 else None
 
 
 def output_filter(rpc: RpcServer) -> None:
-    """Only the outputs that are asked for are answered."""
+    """Only the requested outputs are returned."""
     answer = rpc.answer(PREDICT, rpc.predict_request(output_filter=["score"]), "PredictResponse")
     expect("outputs", ["score"], [output.key for output in answer.outputs])
 
 
 def status(rpc: RpcServer) -> None:
-    """The version that answers is AVAILABLE."""
+    """The served version is AVAILABLE."""
     for spec in (rpc.spec(), rpc.spec(version={"value": rpc.server.version})):
         request = MESSAGES["GetModelStatusRequest"](model_spec=spec)
         found = rpc.answer(STATUS, request, "GetModelStatusResponse").model_version_status
@@ -112,7 +112,7 @@ def status(rpc: RpcServer) -> None:
 
 
 def metadata(rpc: RpcServer) -> None:
-    """The model's signatures."""
+    """Metadata hold the model's signatures."""
     request = MESSAGES["GetModelMetadataRequest"](model_spec=rpc.spec(), metadata_field=[SIGNATURE_DEF])
     answer = rpc.answer(METADATA, request, "GetModelMetadataResponse")
     spec = answer.model_spec
@@ -134,18 +134,18 @@ SUCCESSES = (predictions, output_filter, status, metadata)
 
 
 class RpcRefusal(NamedTuple):
-    """A request that is refused, and how."""
+    """A request that must be refused."""
 
     check: str
     method: str
     request: bytes
     code: str
     message: str | None
-    """The error's details, in which ``...`` stands for anything; None compares the code alone."""
+    """Error details, in which ``...`` matches any text. `None` compares only the code."""
 
 
 def refusals(rpc: RpcServer) -> list[RpcRefusal]:
-    """Every way in which a gRPC request can be wrong."""
+    """Returns a request for every kind of error."""
     model, missing = rpc.server.model, rpc.server.version + 1000
     text = {"key": "text", "value": string_tensor([SENTENCE])}
     number = MESSAGES["TensorProto"](dtype=FLOAT, tensor_shape={"dim": [{"size": 1}]}, float_val=[1.5])
@@ -262,7 +262,7 @@ def check_refusal(rpc: RpcServer, refusal: RpcRefusal) -> None:
 
 
 def checks(rpc: RpcServer) -> list[tuple[str, Callable[[], None]]]:
-    """Every check, by what the report calls it."""
+    """Returns every check with its name."""
     named: list[tuple[str, Callable[[], None]]] = [
         (check.__name__.replace("_", " "), functools.partial(check, rpc)) for check in SUCCESSES
     ]

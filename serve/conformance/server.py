@@ -1,4 +1,4 @@
-"""The server that is examined, and what counts as a mismatch."""
+"""The checked server, and comparisons of its answers."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ import httpx
 
 
 class Mismatch(Exception):
-    """An answer that TensorFlow Serving would not give; says what was expected and what came."""
+    """An answer differs from TensorFlow Serving's."""
 
 
 def expect(what: str, expected: object, received: object, beside: str = "") -> None:
-    """Raises Mismatch unless ``received`` is what was ``expected`` of ``what``; ``beside`` is shown with it."""
+    """Raises Mismatch unless ``received`` equals ``expected``. The message names ``what`` and ends with ``beside``."""
     if received != expected:
         raise Mismatch(f"{what}: expected {expected!r}, received {received!r} {beside}".rstrip())
 
 
 ANY = "..."
-"""Stands in an expected text for any text."""
+"""Matches any text in an expected text."""
 
 
 def expect_text(what: str, expected: str, received: object) -> None:
-    """Raises Mismatch unless ``received`` is the text ``expected``, in which ANY stands for anything."""
+    """Raises Mismatch unless ``received`` matches the text ``expected``, in which ANY matches any text."""
     parts = [re.escape(part) for part in expected.split(ANY)]
     if not isinstance(received, str) or not re.fullmatch(".*".join(parts), received, re.DOTALL):
         raise Mismatch(f"{what}: expected {expected!r}, received {received!r}")
 
 
 def to_json(document: object) -> bytes:
-    """A request's body."""
+    """Returns ``document`` as a body."""
     return json.dumps(document, ensure_ascii=False).encode()
 
 
 class Server:
-    """The server that is checked: sends requests and compares answers.
+    """The checked server over REST.
 
     Args:
-        http: connections to it.
-        model: the model's name.
-        version: the number of the version that answers.
+        http: Connections to the server.
+        model: Name of the model.
+        version: Newest available version.
     """
 
     def __init__(self, http: httpx.Client, model: str, version: int) -> None:
@@ -55,22 +55,22 @@ class Server:
         self.path = f"/v1/models/{model}"
 
     def answer(self, document: object, path: str | None = None) -> dict[str, Any]:
-        """The answer to a predict request, which must succeed."""
+        """Returns the answer to a predict request, which must succeed."""
         return self.read(self.http.post(path or f"{self.path}:predict", content=to_json(document)))
 
     def read(self, response: httpx.Response) -> dict[str, Any]:
-        """The document of an answer, which must be a success in JSON."""
+        """Returns the JSON document of an answer, which must be a success."""
         expect("status", 200, response.status_code, response.text)
         expect("Content-Type", "application/json", response.headers.get("content-type"))
         return response.json()
 
 
 def connect(url: str, model: str, timeout: float, ca_file: Path | None = None) -> Server:
-    """The server at ``url``, whose model must be AVAILABLE.
+    """Connects to the server at ``url``.
 
     Raises:
-        ValueError: the model is not there, and hence nothing to be checked.
-        httpx.HTTPError: no server is there.
+        ValueError: The model is not AVAILABLE.
+        httpx.HTTPError: The server does not answer.
     """
     local = urlsplit(url).hostname in ("localhost", "127.0.0.1", "::1")
     verify = True if ca_file is None else ssl.create_default_context(cafile=ca_file)
@@ -82,6 +82,6 @@ def connect(url: str, model: str, timeout: float, ca_file: Path | None = None) -
         available = [int(each["version"]) for each in statuses if each["state"] == "AVAILABLE"]
         if not available:
             said = " ".join(response.text.split())
-            raise ValueError(f"--model: expected a model that is AVAILABLE, received {model!r}: {said}")
+            raise ValueError(f"--model must be an AVAILABLE model. Received: {model!r}. The server answered: {said}")
         on_failure.pop_all()
     return Server(http, model, max(available))

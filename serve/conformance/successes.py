@@ -1,4 +1,4 @@
-"""Requests that succeed, and what they answer: a function a check, whose docstring says what it checks."""
+"""Requests that must succeed. Each function is a check, described by its docstring."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SENTENCES = [SENTENCE, "Hola.", "No sé nada de eso.", "¡Ya!"]
 
 
 def rows(server: Server) -> None:
-    """A row per sentence, each with every output; a row may be a value or an object."""
+    """Each sentence gets a row with every output. A row may be a value or an object."""
     predictions = server.answer({"instances": SENTENCES})["predictions"]
     expect("rows", len(SENTENCES), len(predictions))
     for prediction in predictions:
@@ -28,7 +28,7 @@ def rows(server: Server) -> None:
 
 
 def columns(server: Server) -> None:
-    """A column per output, in the order of the sentences; the only input needs no name, further ones are ignored."""
+    """Each output is a column in the order of the sentences. A single input needs no name. Other keys are ignored."""
     predictions = server.answer({"instances": SENTENCES})["predictions"]
     for inputs in ({"text": SENTENCES}, SENTENCES, {"text": SENTENCES, "more": 1}):
         outputs = server.answer({"inputs": inputs})["outputs"]
@@ -37,13 +37,13 @@ def columns(server: Server) -> None:
 
 
 def empty_batch(server: Server) -> None:
-    """No sentence in, none out."""
+    """An empty batch gets an empty answer."""
     outputs = server.answer({"inputs": {"text": []}})["outputs"]
     expect("outputs", {"translation": [], "score": [], "truncated": []}, outputs)
 
 
 def base64_in(server: Server) -> None:
-    """A string may come as base64, in both formats."""
+    """A string may be base64 in both formats."""
     value = {"b64": base64.b64encode(SENTENCE.encode()).decode()}
     plain = texts(server.answer({"instances": [SENTENCE]})["predictions"])
     expect("row", plain, texts(server.answer({"instances": [value]})["predictions"]))
@@ -51,7 +51,7 @@ def base64_in(server: Server) -> None:
 
 
 def gzip_in(server: Server) -> None:
-    """A body may be packed."""
+    """A body may be gzipped."""
     document = {"instances": [SENTENCE]}
     content = gzip.compress(to_json(document))
     response = server.http.post(f"{server.path}:predict", content=content, headers={"Content-Encoding": "gzip"})
@@ -60,7 +60,7 @@ def gzip_in(server: Server) -> None:
 
 
 def spellings(server: Server) -> None:
-    """Paths but for the method do not mind case, names may be percent-encoded, versions may have leading zeros."""
+    """Paths match in any case except the method. Names may be percent-encoded. Versions may have leading zeros."""
     encoded = "".join(f"%{byte:02X}" for byte in server.model.encode())
     for path in (
         f"/V1/Models/{server.model}:predict",
@@ -72,7 +72,7 @@ def spellings(server: Server) -> None:
 
 
 def status(server: Server) -> None:
-    """A version's state, numbers as strings."""
+    """Status holds states of versions, with numbers as strings."""
     expected = {
         "version": str(server.version),
         "state": "AVAILABLE",
@@ -87,7 +87,7 @@ def status(server: Server) -> None:
 
 
 def metadata(server: Server) -> None:
-    """The model's signatures, as protocol buffers write them in JSON."""
+    """Metadata hold the model's signatures in protocol buffers' JSON."""
     for path in (f"{server.path}/metadata", f"{server.path}/versions/{server.version}/metadata"):
         document = server.read(server.http.get(path))
         spec = {"name": server.model, "signature_name": "", "version": str(server.version)}
@@ -103,7 +103,7 @@ def metadata(server: Server) -> None:
 
 
 def alignment(server: Server) -> None:
-    """The second signature: tokens as they were written, lengths, and rows that sum to one."""
+    """The signature ``align`` returns unescaped tokens, lengths, and rows that sum to 1."""
     request = {"signature_name": "align", "inputs": {"text": SENTENCES}}
     response = server.http.post(f"{server.path}:predict", content=to_json(request))
     outputs = server.read(response)["outputs"]
@@ -119,7 +119,7 @@ def alignment(server: Server) -> None:
 
 
 def together(server: Server) -> None:
-    """Requests at the same time, which a server may merge into batches, get their own answers."""
+    """Concurrent requests, which a server may merge into batches, get their own answers."""
     alone = [texts(server.answer({"instances": [text]})["predictions"]) for text in SENTENCES]
     with concurrent.futures.ThreadPoolExecutor(4 * len(SENTENCES)) as threads:
         documents = [{"instances": [text]} for text in SENTENCES * 4]
@@ -128,7 +128,7 @@ def together(server: Server) -> None:
 
 
 def preflight(server: Server) -> None:
-    """OPTIONS from a web page: an empty success."""
+    """OPTIONS from a web page gets an empty success."""
     for origin in ("http://example.org", "https://example.org"):
         response = server.http.options(f"{server.path}:predict", headers={"Origin": origin})
         expect("status", 200, response.status_code, response.text)
@@ -136,7 +136,7 @@ def preflight(server: Server) -> None:
 
 
 def labelled(server: Server, label: str) -> None:
-    """A version under its label."""
+    """A label selects its version."""
     path = f"{server.path}/labels/{label}"
     expect("predictions", 1, len(server.answer({"instances": ["a"]}, f"{path}:predict")["predictions"]))
     spec = server.read(server.http.get(f"{path}/metadata"))["model_spec"]
@@ -145,7 +145,7 @@ def labelled(server: Server, label: str) -> None:
 
 
 def monitoring(server: Server) -> None:
-    """Requests are counted and timed under TensorFlow Serving's names, for Prometheus, whose path is exact."""
+    """Metrics for Prometheus have TensorFlow Serving's names, at an exact path."""
     path = "/monitoring/prometheus/metrics"
     before = _requests_counted(server.http.get(path).text, server.model)
     server.answer({"instances": [SENTENCE]})
@@ -162,14 +162,14 @@ def monitoring(server: Server) -> None:
 
 
 def _requests_counted(page: str, model: str) -> float:
-    """How often the model has answered, as the metrics say."""
+    """Returns the number of the model's successful requests in the metrics."""
     labels = re.escape(f'{{model_name="{model}",status="OK"}}')
     found = re.search(rf"^:tensorflow:serving:request_count{labels} (\S+)$", page, re.MULTILINE)
     return float(found[1]) if found else 0.0
 
 
 def cors(server: Server) -> None:
-    """Pages of other hosts may read answers, refusals and preflights."""
+    """Web pages of other hosts may read answers, errors and preflights."""
     allowed = {"origin": "*", "methods": "POST, GET", "headers": "Content-Type"}
     for method, path in (("OPTIONS", server.path), ("GET", server.path), ("GET", "/v1/models/no-such")):
         headers = server.http.request(method, path, headers={"Origin": "https://example.org"}).headers
@@ -192,5 +192,5 @@ SUCCESSES = (
 
 
 def texts(predictions: list[dict[str, Any]]) -> list[str]:
-    """The translations in rows."""
+    """Returns the translations in rows."""
     return [prediction["translation"] for prediction in predictions]

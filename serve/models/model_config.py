@@ -1,6 +1,7 @@
-"""Which models are served from where, in which versions, under which labels.
+"""Served models: their folders, version policies and labels.
 
-Either every child of a folder is a model in its newest version, or a file in TensorFlow Serving's text format says it:
+Either each child of a folder is a model with its newest version, or a file in TensorFlow Serving's text format lists
+the models:
 
     model_config_list { config {
       name: "spa-eng" base_path: "/models/spa-eng" model_platform: "tensorflow"
@@ -31,7 +32,7 @@ class Latest:
     number: int = 1
 
     def choose(self, versions: Iterable[int]) -> set[int]:
-        """Those of ``versions`` that are to be served."""
+        """Returns the versions to serve."""
         return set(sorted(versions)[-self.number :])
 
 
@@ -41,17 +42,17 @@ ALL = Latest(sys.maxsize)
 
 @dataclass(frozen=True)
 class Specific:
-    """The versions named, as far as they exist."""
+    """The named versions that exist."""
 
     numbers: frozenset[int]
 
     def choose(self, versions: Iterable[int]) -> set[int]:
-        """Those of ``versions`` that are to be served."""
+        """Returns the versions to serve."""
         return set(versions) & self.numbers
 
 
 class ModelConfig(NamedTuple):
-    """One model: its folder of versions, which of them are served, and the labels that point to some."""
+    """One model: its folder of versions, the policy that selects versions, and labels of versions."""
 
     name: str
     base_path: Path
@@ -60,19 +61,19 @@ class ModelConfig(NamedTuple):
 
 
 def models_in(folder: Path) -> list[ModelConfig]:
-    """A model in its newest version for every child of ``folder``.
+    """Returns a model for each child folder, except hidden ones and the file system's own ``lost+found``.
 
     Raises:
         OSError: ``folder`` cannot be read.
     """
     children = sorted(path for path in folder.iterdir() if path.is_dir())
-    return [ModelConfig(path.name, path) for path in children]
+    return [ModelConfig(path.name, path) for path in children if path.name[0] != "." and path.name != "lost+found"]
 
 
 def version_folders(base_path: Path) -> dict[int, Path]:
-    """The folders in ``base_path`` whose names are numbers, by that number.
+    """Returns the folders in ``base_path`` whose names are numbers, by number.
 
-    Anything else is none of the server's business: exports are written under other names until they are complete.
+    Exports are written under other names until they are complete.
 
     Raises:
         OSError: ``base_path`` cannot be read.
@@ -86,10 +87,10 @@ def _is_number(name: str) -> bool:
 
 
 def read_model_configs(path: Path) -> list[ModelConfig]:
-    """The models that a file names, a ``ModelServerConfig`` in protocol buffers' text format.
+    """Reads a list of models from a ``ModelServerConfig`` in protocol buffers' text format.
 
     Raises:
-        ValueError: it cannot be read, or says something that cannot be served.
+        ValueError: The file cannot be read, or lists a model that cannot be served.
     """
     from tensorflow_serving.config.model_server_config_pb2 import ModelServerConfig
 
@@ -101,10 +102,10 @@ def read_model_configs(path: Path) -> list[ModelConfig]:
 
 
 def read_text_proto(path: Path, message: Message) -> Message:
-    """``message`` filled from a file in protocol buffers' text format.
+    """Fills ``message`` from a file in protocol buffers' text format, and returns it.
 
     Raises:
-        ValueError: the file cannot be read, or is no such message; says where it goes wrong.
+        ValueError: The file cannot be read, or does not hold such a message. The error names line and column.
     """
     from google.protobuf import text_format
 
@@ -119,10 +120,10 @@ def read_text_proto(path: Path, message: Message) -> Message:
 
 
 def model_configs(config: ModelServerConfig) -> list[ModelConfig]:
-    """The models that ``config`` lists.
+    """Returns the models that ``config`` lists.
 
     Raises:
-        StatusError: INVALID_ARGUMENT, in TensorFlow Serving's words where it has some.
+        StatusError: INVALID_ARGUMENT, with TensorFlow Serving's message where it has one.
     """
     if config.WhichOneof("config") != "model_config_list":
         reason = "type not supported by HandleReloadConfigRequest. Only ModelConfigList is currently supported"

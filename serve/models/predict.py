@@ -1,4 +1,4 @@
-"""PredictRequest messages answered by one loaded version, for gRPC and for warm-up."""
+"""Answers PredictRequest messages with a loaded version, for gRPC and for warm-up."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ METHODS = tuple(f"tensorflow/serving/{method}" for method in ("predict", "classi
 """Method names of the signatures that a predict request may call."""
 
 Running = Callable[[], AbstractContextManager[float]]
-"""Entered around the graph; gives the seconds that it may take."""
+"""Context around the graph. It yields the time limit of the graph in seconds."""
 
 _FIELDS = {
     "float32": "float_val",
@@ -38,21 +38,21 @@ _FIELDS = {
     "uint64": "uint64_val",
     "object": "string_val",
 }
-"""NumPy type to the field of a TensorProto in which TensorFlow Serving answers it, and not in tensor_content."""
+"""NumPy type to the field of a TensorProto that TensorFlow Serving fills, instead of tensor_content."""
 
 MAX_RANK = 254
-"""Dimensions of a tensor in TensorFlow."""
+"""Maximum rank of a tensor in TensorFlow."""
 
 _UNSENDABLE = ("resource", "variant")
-"""Types whose values are objects of the process that made them, or programs' own."""
+"""Types whose values are objects of a process."""
 
 
 def predict(loaded: LoadedVersion, request: PredictRequest, limits: Limits, running: Running) -> PredictResponse:
-    """The outputs that ``request`` asks for.
+    """Returns the answer to ``request``.
 
     Raises:
         StatusError: FAILED_PRECONDITION for an unknown signature; INVALID_ARGUMENT for inputs and outputs that do not
-            fit it; INTERNAL for a signature that is not meant to be called; and what the graph raises.
+            fit it; INTERNAL for a signature that cannot be called; or an error of the graph.
     """
     name = request.model_spec.signature_name or SERVING_DEFAULT
     if name not in loaded.servable.signatures:
@@ -74,7 +74,7 @@ def predict(loaded: LoadedVersion, request: PredictRequest, limits: Limits, runn
 
 
 def _require_callable(signature: Signature) -> None:
-    """Every SavedModel has a signature that initialises it, which has no method name."""
+    """Raises INTERNAL for the signature without a method name, which initialises the model."""
     if signature.method_name not in METHODS:
         expected = f"to be one of {{{', '.join(METHODS)}}}. Was: {signature.method_name}"
         raise StatusError(Code.INTERNAL, f"Expected prediction signature method_name {expected}")
@@ -101,12 +101,14 @@ def _read_inputs(protos: Mapping[str, TensorProto], signature: Signature, limits
 
 
 def _read_tensor(alias: str, index: int, proto: TensorProto, dtype: str, limits: Limits) -> np.ndarray:
-    """The array in ``proto``, by TensorFlow's own reader.
+    """Returns the array in ``proto``.
+
+    The limits are checked before TensorFlow reads the values, because a short message can claim a shape that would fill
+    the memory.
 
     Raises:
-        StatusError: INVALID_ARGUMENT for a proto of another type than ``dtype``, for one that contradicts itself, and
-            for one beyond ``limits``. These are checked first: a short message can claim a shape that would fill the
-            memory.
+        StatusError: INVALID_ARGUMENT for a type other than ``dtype``, for values that do not fit the shape, and beyond
+            ``limits``.
     """
     if proto.dtype not in types_pb2.DataType.values():
         raise invalid(f"tensor parsing error: {alias}")
@@ -132,9 +134,9 @@ def _read_tensor(alias: str, index: int, proto: TensorProto, dtype: str, limits:
 
 
 def _elements(proto: TensorProto) -> int:
-    """Number of values that the shape of ``proto`` claims, at most ``sys.maxsize``; a negative size is refused later.
+    """Returns the number of values in the shape of ``proto``, at most ``sys.maxsize``. Negative sizes fail later.
 
-    The product itself can have more digits than Python converts to a string.
+    The exact product can have more digits than Python converts to a string.
     """
     return min(max(0, math.prod(dim.size for dim in proto.tensor_shape.dim)), sys.maxsize)
 
@@ -161,7 +163,7 @@ def _type_name(dtype: int) -> str:
 
 
 def tensor_proto(array: np.ndarray) -> TensorProto:
-    """``array`` in the fields in which TensorFlow Serving answers it; clients in some languages read no others."""
+    """Returns ``array`` in the fields that TensorFlow Serving fills. Some clients read no others."""
     field = _FIELDS.get(array.dtype.name)
     if field is None:
         return tf.make_tensor_proto(array)

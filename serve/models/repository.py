@@ -1,9 +1,9 @@
-"""What is served: the versions that each model's policy asks for, the state of each, and the labels that point to them.
+"""Loaded versions of the models, their states, and the labels that point to them.
 
 The folders are TensorFlow Serving's: BASE_PATH/VERSION/saved_model.pb. A SavedModel is a program that runs with the
-server's rights: serve only models from a source that you trust. Each poll compares them with what is loaded. A
-new version is loaded, and warmed up, before an old one is let go; an old one is let go only once another of the
-versions asked for answers, and is closed when the last request that uses it is done.
+server's rights: serve only models from a source that you trust. Each poll compares the folders with the loaded
+versions. A new version is loaded and warmed up before an old one is unloaded. An old version is unloaded only when
+another wanted version is available, and closed when the last request that uses it ends.
 """
 
 from __future__ import annotations
@@ -29,17 +29,20 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_RETRY_SECONDS = 600.0
-"""Longest pause before a version that failed is tried again, unless the first pause is longer."""
+"""Maximum pause before another attempt to load a version, unless the first pause is longer."""
+
+MAX_ENDED = 100
+"""Number of unloaded versions whose states are kept, over all models."""
 
 Fingerprint = frozenset[tuple[str, int, int]]
-"""Path, bytes and time of change (ns) of every file of a version: equal when nobody has touched it."""
+"""Path, size in bytes and modification time in nanoseconds of every file of a version."""
 
 
 class _Failure(NamedTuple):
-    """A version that could not be loaded."""
+    """A failed attempt to load a version."""
 
     fingerprint: Fingerprint
-    """Of its files when it was tried."""
+    """Files of the version at this attempt."""
     pause: float
     """Seconds between this attempt and the next."""
     retry_at: float
@@ -47,13 +50,13 @@ class _Failure(NamedTuple):
 
 
 class Repository:
-    """The models that are served.
+    """The served models.
 
     Args:
-        configs: says which models there are; asked anew at every poll.
-        load: Makes a servable of a version's folder. Any exception becomes the version's status.
-        retry_seconds: Pause before a version that failed is tried again. It doubles with each attempt, up to 10
-            minutes.
+        configs: Returns the models. Called at every poll.
+        load: Returns the servable of a version's folder. Any exception becomes the version's status.
+        retry_seconds: Pause before another attempt to load a version, in seconds. It doubles with each attempt, up to
+            10 minutes.
     """
 
     def __init__(
@@ -65,23 +68,30 @@ class Repository:
         self._configs = configs
         self._load = load
         self._retry_seconds = retry_seconds
+        self._problems: set[str] = set()  # folders that the last poll could not use
+        self._is_closing = False
         self._changing = threading.Lock()  # held while versions are loaded, which takes seconds
         self._lock = threading.Lock()  # held for moments, around everything below
-        self._statuses: dict[str, dict[int, VersionStatus]] = {}
+        self._statuses: dict[tuple[str, int], VersionStatus] = {}  # the latest change last
         self._loaded: dict[str, dict[int, LoadedVersion]] = {}
         self._labels: dict[str, dict[str, int]] = {}
         self._failed: dict[tuple[str, int], _Failure] = {}
 
-    # What requests ask
+    # Requests
 
     @contextlib.contextmanager
     def using(self, name: str, version: int | None = None, label: str | None = None) -> Iterator[LoadedVersion]:
-        """The version of model ``name`` that answers a request for ``version``, for ``label``, or for the newest.
+        """Yields a loaded version of a model, which is not closed before the context ends.
 
-        It stays loaded for as long as it is used, whatever is published meanwhile.
+        Leaving the context may close the version, which takes time: enter it in a worker thread.
+
+        Args:
+            name: Name of the model.
+            version: Number of the version. `None` means the newest.
+            label: Label of the version, instead of its number.
 
         Raises:
-            StatusError: NOT_FOUND if it is not loaded; INVALID_ARGUMENT for a label that is not assigned.
+            StatusError: NOT_FOUND if the version is not loaded; INVALID_ARGUMENT if the label is not assigned.
         """
         with self._lock:
             loaded = self._find(name, version, label)
@@ -110,30 +120,34 @@ class Repository:
         return versions[version]
 
     def status(self, name: str, version: int | None = None) -> list[VersionStatus]:
-        """The states of model ``name``'s versions, newest first, or of the one that is asked for.
+        """Returns the states of a model's versions, newest first.
+
+        Args:
+            name: Name of the model.
+            version: Number of the only version to return.
 
         Raises:
             StatusError: NOT_FOUND if there is none.
         """
         with self._lock:
-            statuses = self._statuses.get(name, {})
-            if version is not None:
-                if version not in statuses:
-                    raise StatusError(Code.NOT_FOUND, f"Could not find version {version} of model {name}")
-                return [statuses[version]]
+            statuses = {number: status for (model, number), status in self._statuses.items() if model == name}
+        if version is None:
             if not statuses:
                 raise StatusError(Code.NOT_FOUND, f"Could not find any versions of model {name}")
             return [statuses[number] for number in sorted(statuses, reverse=True)]
+        if version not in statuses:
+            raise StatusError(Code.NOT_FOUND, f"Could not find version {version} of model {name}")
+        return [statuses[version]]
 
     def available(self) -> list[tuple[str, int]]:
-        """Every version that answers requests, by name and number."""
+        """Returns name and number of every version that answers requests, sorted."""
         with self._lock:
             return sorted((name, version) for name, versions in self._loaded.items() for version in versions)
 
-    # What changes
+    # Changes
 
     def start(self) -> None:
-        """Loads every version that is asked for, then assigns the labels.
+        """Loads every wanted version, then assigns the labels.
 
         Raises:
             StatusError: FAILED_PRECONDITION for a label of a version that could not be loaded.
@@ -143,15 +157,28 @@ class Repository:
             self._assign_labels(self._configs())
 
     def poll(self) -> None:
-        """Loads the versions that have come and lets go of those that have gone; a model that fails stops no other."""
+        """Loads new versions and unloads removed ones. A folder that cannot be used is logged when it changes."""
         with self._changing:
-            self._update(self._configs())
+            problems = self._poll()
+            for problem in sorted(problems - self._problems):
+                logger.warning(problem)
+            self._problems = problems
+
+    def _poll(self) -> set[str]:
+        """Returns the problems of this poll. Loaded versions stay loaded where folders are missing."""
+        try:
+            configs = self._configs()
+        except OSError as error:
+            return {f"Cannot read the folder of the models: {error}. Loaded versions stay loaded."}
+        if not configs and self.available():
+            return {"The folder of the models is empty. Loaded versions stay loaded. Is its volume mounted?"}
+        return self._update(configs)
 
     def reload(self, configs: list[ModelConfig]) -> None:
-        """Serves ``configs`` from now on, and returns once they are loaded.
+        """Replaces the list of models, and returns once they are loaded.
 
         Raises:
-            StatusError: FAILED_PRECONDITION for a label of a version that is not loaded now; nothing has changed then.
+            StatusError: FAILED_PRECONDITION for a label of a version that is not loaded; nothing has changed then.
                 UNKNOWN for a new model of which no version could be loaded; the others are served.
         """
         with self._changing:
@@ -163,11 +190,21 @@ class Repository:
         if missing:
             raise StatusError(Code.UNKNOWN, f"Some models did not become available: {{{', '.join(sorted(missing))}}}")
 
-    def close(self) -> None:
-        """Lets go of every version."""
-        with self._changing:
+    def close(self, seconds: float = 1.0) -> bool:
+        """Begins no further load, and unloads every version.
+
+        Args:
+            seconds: Time to wait for a poll that is under way.
+
+        Returns:
+            `False` if a version is still being loaded, which cannot be interrupted.
+        """
+        self._is_closing = True
+        if is_idle := self._changing.acquire(timeout=seconds):
             for name, version in self.available():
-                self._let_go(name, version)
+                self._unload(name, version)
+            self._changing.release()
+        return is_idle
 
     def _assign_labels(self, configs: list[ModelConfig]) -> None:
         available = set(self.available())
@@ -179,32 +216,35 @@ class Repository:
         with self._lock:
             self._labels = {config.name: dict(config.labels) for config in configs}
 
-    def _update(self, configs: list[ModelConfig]) -> None:
+    def _update(self, configs: list[ModelConfig]) -> set[str]:
+        """Loads and unloads versions. Returns a problem for each model whose folder cannot be read."""
+        problems = set()
         for config in configs:
             try:
                 folders = version_folders(config.base_path)
-            except OSError as error:  # perhaps a file system that is away for a moment: what is loaded stays
-                logger.warning("Model %s: cannot read %s: %s", config.name, config.base_path, error)
+            except OSError as error:  # the file system may be away for a moment
+                problems.add(f"Model {config.name}: cannot read {config.base_path}: {error}")
                 continue
             self._update_model(config.name, folders, config.policy.choose(folders))
         for name, version in self.available():
             if name not in {config.name for config in configs}:
-                self._let_go(name, version)
+                self._unload(name, version)
+        return problems
 
     def _update_model(self, name: str, folders: dict[int, Path], wanted: set[int]) -> None:
         for version in sorted(wanted, reverse=True):
-            if (name, version) not in self.available():
+            if (name, version) not in self.available() and not self._is_closing:
                 self._try_to_load(name, version, folders[version])
         serving = {version for model, version in self.available() if model == name}
         if serving & wanted or not wanted:
             for version in serving - wanted:
-                self._let_go(name, version)
+                self._unload(name, version)
         with self._lock:
             for failed in [key for key in self._failed if key[0] == name and key[1] not in wanted]:
                 del self._failed[failed]
 
     def _try_to_load(self, name: str, version: int, folder: Path) -> None:
-        """Loads a version, unless it has failed before and the pause before the next attempt is not over.
+        """Loads a version, unless it failed before and the pause before the next attempt is not over.
 
         There is no pause if its files have changed, as during a copy. Attempts never end, because the cause may have
         been a temporary lack of memory.
@@ -233,8 +273,8 @@ class Repository:
         self._set_state(name, version, State.AVAILABLE)
         logger.info("Model %s version %d loaded in %.1f s", name, version, time.perf_counter() - started)
 
-    def _let_go(self, name: str, version: int) -> None:
-        """Hides a version from new requests; the last of those under way closes it."""
+    def _unload(self, name: str, version: int) -> None:
+        """Hides a version from new requests. The last request that uses it closes it."""
         self._set_state(name, version, State.UNLOADING)
         with self._lock:
             loaded = self._loaded[name].pop(version)
@@ -258,11 +298,15 @@ class Repository:
 
     def _set_state(self, name: str, version: int, state: State, code: Code = Code.OK, message: str = "") -> None:
         with self._lock:
-            self._statuses.setdefault(name, {})[version] = VersionStatus(version, state, code, message)
+            self._statuses.pop((name, version), None)
+            self._statuses[name, version] = VersionStatus(version, state, code, message)
+            ended = [key for key, status in self._statuses.items() if status.state is State.END]
+            for key in [key for key in ended if key not in self._failed][:-MAX_ENDED]:
+                del self._statuses[key]
 
 
 def _as_status(error: Exception) -> StatusError:
-    """``error`` as a status."""
+    """Returns ``error`` as a status."""
     if isinstance(error, StatusError):
         return error
     code = Code.RESOURCE_EXHAUSTED if isinstance(error, MemoryError) else Code.INTERNAL
@@ -270,34 +314,40 @@ def _as_status(error: Exception) -> StatusError:
 
 
 def _return_memory() -> None:
-    """Lets glibc give back what is free: it would keep a closed version's memory, in pieces too small for the next."""
+    """Makes glibc return free memory, which it would otherwise keep in pieces too small for the next version."""
     if platform.libc_ver()[0] == "glibc":
         ctypes.CDLL(None).malloc_trim(0)
 
 
 @contextlib.contextmanager
 def kept_up_to_date(repository: Repository, seconds: float) -> Iterator[None]:
-    """Polls ``repository`` every ``seconds`` in a thread of its own while the context lasts; 0 polls never."""
+    """Polls ``repository`` in a thread while the context lasts. A poll that is under way may end later.
+
+    Args:
+        repository: The models.
+        seconds: Pause between two polls. 0 disables polling.
+    """
     stopped = threading.Event()
 
     def keep_polling() -> None:
+        logged = ""
         while not stopped.wait(seconds or None):
             try:
                 repository.poll()
-            except Exception:  # a defect must not end the polling
-                logger.exception("Polling failed")
+                logged = ""
+            except Exception as error:  # a defect must not end the polling
+                if logged != (logged := repr(error)):
+                    logger.exception("Polling failed")
 
-    poller = threading.Thread(target=keep_polling, name="poller")
-    poller.start()
+    threading.Thread(target=keep_polling, name="poller").start()
     try:
         yield
     finally:
         stopped.set()
-        poller.join()
 
 
 def _fingerprint(folder: Path) -> Fingerprint:
-    """What changes when a file in ``folder`` does; incomplete while they come and go."""
+    """Returns what changes with any file in ``folder``. It is incomplete while files come and go."""
     facts = set()
     with contextlib.suppress(OSError):
         for path in folder.rglob("*"):

@@ -1,4 +1,4 @@
-"""One loaded version of a model: its signatures, run as TensorFlow Serving runs them."""
+"""A loaded version of a model, whose signatures run as in TensorFlow Serving."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from .signature import SERVING_DEFAULT, Signature, Tensors, TensorSpec, shape_te
 from .status import Code, StatusError, invalid
 
 _LOAD_FAILURES = (OSError, RuntimeError, ValueError, TypeError, LookupError, AttributeError, DecodeError)
-"""What TensorFlow's loader raises, beside its own errors, for files that are missing, cut short or of another kind."""
+"""Errors of TensorFlow's loader, beside its own, for missing, truncated and other files."""
 
 
 class Servable:
-    """A SavedModel in a graph and session of its own; calls may come from several threads at once."""
+    """A SavedModel in its own graph and session. Threads may share it."""
 
     def __init__(self, session: tf.compat.v1.Session, signature_defs: Mapping[str, Any]) -> None:
         self._session = session
@@ -29,24 +29,24 @@ class Servable:
         self.signatures = {name: _signature(definition) for name, definition in signature_defs.items()}
 
     def signature(self, name: str) -> Signature:
-        """The signature called ``name``; the empty name stands for ``serving_default``."""
+        """Returns the signature ``name``. The empty name means ``serving_default``."""
         name = name or SERVING_DEFAULT
         if name not in self.signatures:
             raise invalid(f'Serving signature name: "{name}" not found in signature def')
         return self.signatures[name]
 
     def run(self, signature: Signature, inputs: Tensors, seconds: float, outputs: Sequence[str] = ()) -> Tensors:
-        """The outputs of ``signature`` for ``inputs``, computed within ``seconds``.
+        """Returns the outputs of ``signature`` for ``inputs``.
 
         Args:
-            signature: one of this servable's.
-            inputs: an array for each of the signature's inputs.
-            seconds: until the graph is stopped.
-            outputs: the names of those that are wanted; all of them by default.
+            signature: A signature of this servable.
+            inputs: An array for each input of the signature.
+            seconds: Time limit of the graph in seconds.
+            outputs: Names of the outputs to compute. Empty computes all.
 
         Raises:
-            StatusError: INVALID_ARGUMENT for a shape the signature does not declare, which TensorFlow Serving would
-                feed to the graph; DEADLINE_EXCEEDED after ``seconds``; else what the graph itself reports.
+            StatusError: INVALID_ARGUMENT for a shape that the signature does not declare, which TensorFlow Serving
+                would feed to the graph; DEADLINE_EXCEEDED after ``seconds``; or the graph's own error.
         """
         for name, tensor in inputs.items():
             _require_shape(name, tensor.shape, signature.inputs[name].shape)
@@ -57,19 +57,19 @@ class Servable:
             values = self._session.run(fetches, feeds, options=options)
         except tf.errors.OpError as error:
             raise _status_error(error) from error
-        except ValueError as error:  # a shape or a value that the graph's own placeholder does not take
+        except ValueError as error:  # the graph's own placeholder refused a shape or a value
             raise invalid(str(error)) from error
         return {name: _array(value, signature.outputs[name].dtype) for name, value in values.items()}
 
     def signature_definitions(self) -> dict[str, Any]:
-        """Every SignatureDef as protocol buffers' JSON mapping writes it: field names kept, defaults printed."""
+        """Returns every SignatureDef in protocol buffers' JSON mapping, with original field names and with defaults."""
         return {
             name: MessageToDict(definition, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
             for name, definition in self.signature_defs.items()
         }
 
     def close(self) -> None:
-        """Frees the session; no call may run or come."""
+        """Frees the session. No call may run during or after it."""
         self._session.close()
 
 
@@ -77,12 +77,12 @@ class Servable:
 
 
 def load_servable(folder: Path) -> Servable:
-    """Loads the SavedModel in ``folder`` under the tag ``serve`` into a new graph and session.
+    """Loads the SavedModel in ``folder`` with the tag ``serve`` into a new graph and session.
 
-    A SavedModel is a program that runs with the server's rights: load only those from a source that you trust.
+    A SavedModel is a program that runs with the server's rights: load only models from a source that you trust.
 
     Raises:
-        StatusError: ``folder`` holds no SavedModel, a damaged one, or one whose operations are not known here.
+        StatusError: ``folder`` holds no SavedModel, a damaged one, or one with unknown operations.
     """
     importlib.import_module("tensorflow_text")  # registers the SentencePiece operations that exports contain
     session = tf.compat.v1.Session(graph=tf.Graph())
@@ -123,7 +123,7 @@ def _spec(info: Any) -> TensorSpec:
 
 
 def _require_shape(name: str, shape: tuple[int, ...], declared: tuple[int | None, ...] | None) -> None:
-    """A kernel that is fed a rank it does not expect can end the process, and with it every other model."""
+    """Raises INVALID_ARGUMENT for a wrong shape, because some kernels crash the process for an unexpected rank."""
     if declared is None:
         return
     if len(shape) != len(declared) or any(d not in (None, s) for s, d in zip(shape, declared, strict=True)):
@@ -136,7 +136,7 @@ def _array(value: Any, dtype: str) -> np.ndarray:
 
 
 def _status_error(error: tf.errors.OpError) -> StatusError:
-    """``error`` in the runtime's own words, to which Python's session adds where in the source the node was made."""
+    """Returns ``error`` with the runtime's own message, without the source locations that Python's session adds."""
     original = error.__context__
     message = original.message if isinstance(original, tf.errors.OpError) else error.message
     return StatusError(Code(error.error_code), message)

@@ -1,4 +1,4 @@
-"""Canonical status codes and the error that carries one: what every layer raises and the REST routes answer."""
+"""Canonical status codes, and the error that carries one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import enum
 
 
 class Code(enum.IntEnum):
-    """A canonical code; its number is the one TensorFlow and gRPC use."""
+    """A canonical status code with its number in TensorFlow and gRPC."""
 
     OK = 0
     CANCELLED = 1
@@ -28,7 +28,7 @@ class Code(enum.IntEnum):
 
     @property
     def http(self) -> int:
-        """The HTTP status under which TensorFlow Serving answers this code."""
+        """TensorFlow Serving's HTTP status for this code."""
         return _HTTP[self]
 
 
@@ -54,12 +54,12 @@ _HTTP = {
 
 
 class StatusError(Exception):
-    """A request or a load that failed: a code for the machine, a message for the reader.
+    """The error of a request or of a load.
 
     Args:
-        code: The canonical code.
-        message: What is wrong.
-        http: HTTP status of the answer. By default that of ``code``.
+        code: Canonical code.
+        message: Message for the user.
+        http: HTTP status of the answer. `None` takes that of ``code``.
     """
 
     def __init__(self, code: Code, message: str, http: int | None = None) -> None:
@@ -73,5 +73,5 @@ class StatusError(Exception):
 
 
 def invalid(message: str) -> StatusError:
-    """The error of a request that can never succeed as it stands."""
+    """Returns an INVALID_ARGUMENT error."""
     return StatusError(Code.INVALID_ARGUMENT, message)

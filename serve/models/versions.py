@@ -1,4 +1,4 @@
-"""A version of a model: its state, and the servable that answers its requests."""
+"""Versions of models: their states, and those that answer requests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class State(enum.Enum):
-    """Where a version stands between the decision to serve it and its end."""
+    """State of a version."""
 
     LOADING = "LOADING"
     AVAILABLE = "AVAILABLE"
@@ -22,7 +22,7 @@ class State(enum.Enum):
 
 
 class VersionStatus(NamedTuple):
-    """A version's state; one that could not be loaded ENDs with the reason."""
+    """State of a version. If it could not be loaded, the state is END and the message is the reason."""
 
     version: int
     state: State
@@ -37,9 +37,9 @@ class LoadedVersion:
         self.name = name
         self.version = version
         self.folder = folder
-        """Where it was loaded from."""
+        """Folder of the SavedModel."""
         self.servable = servable
         self.users = 0
-        """Requests under way."""
+        """Number of requests that use it."""
         self.is_retired = False
-        """Whether no further request will find it."""
+        """If `True`, no further request finds it."""

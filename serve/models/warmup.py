@@ -1,4 +1,4 @@
-"""Warm-up: the requests that a version brings along are answered before the first client's."""
+"""Warm-up: a version answers its own requests before those of clients."""
 
 from __future__ import annotations
 
@@ -17,21 +17,20 @@ from .versions import LoadedVersion
 
 MAX_RECORDS = 1000
 SECONDS = 300.0
-"""For one request: a first run may compile and allocate."""
+"""Time limit of a request in seconds. A first run may compile and allocate."""
 
 _LIMITS = Limits(max_batch_rows=2**31, max_text_bytes=2**31, max_values=2**31, max_unpacked_bytes=2**31)
-"""The file is the model author's, not a client's."""
-
+"""No limits, because the requests come from the author of the model."""
 
 REQUESTS = Path("assets.extra", "tf_serving_warmup_requests")
-"""Where a version's folder holds its warm-up requests."""
+"""File of a version that holds its warm-up requests."""
 
 
 def load_warm(folder: Path) -> Servable:
-    """Loads the SavedModel in ``folder`` and answers the warm-up requests that it brings along.
+    """Loads the SavedModel in ``folder`` and runs its warm-up requests.
 
     Raises:
-        StatusError: it could not be loaded, or a warm-up request failed.
+        StatusError: The model could not be loaded, or a warm-up request failed.
     """
     servable = load_servable(folder)
     if (folder / REQUESTS).exists():
@@ -44,10 +43,10 @@ def load_warm(folder: Path) -> Servable:
 
 
 def warm_up(servable: Servable, path: Path) -> None:
-    """Answers each request in ``path``, a TFRecord file of ``PredictionLog``.
+    """Runs each request in ``path``, a TFRecord file of ``PredictionLog``.
 
     Raises:
-        StatusError: a request failed or is not a predict request, there are too many, or the file is not readable.
+        StatusError: A request failed or is not a predict request, there are too many, or the file cannot be read.
     """
     loaded = LoadedVersion("", 0, path.parents[1], servable)
     try:

@@ -1,4 +1,4 @@
-"""The routes: TensorFlow Serving's REST API over the core, its metrics, and the page in ``serve/web``."""
+"""The HTTP routes: TensorFlow Serving's REST API, its metrics, and the page in ``serve/web``."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import asyncio
 import contextlib
 import re
 import zlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote
 
 import anyio
+import anyio.to_thread
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware.errors import ServerErrorMiddleware
 from starlette.requests import ClientDisconnect, Request
@@ -40,7 +42,7 @@ _CORS = {
 
 
 class Target(NamedTuple):
-    """The model a path names; neither version nor label means the newest."""
+    """The model in a path. Without version and label, the newest version."""
 
     name: str
     version: int | None
@@ -48,23 +50,31 @@ class Target(NamedTuple):
 
 
 def create_app(
-    core: Core, *, with_cors: bool = False, with_monitoring: bool = False, web: Path | None = None
+    core: Core,
+    *,
+    with_cors: bool = False,
+    with_monitoring: bool = False,
+    web: Path | None = None,
+    hosts: Collection[str] = (),
 ) -> ASGIApp:
-    """The ASGI application that serves ``core``.
+    """Returns the ASGI application that serves ``core``.
 
     Args:
         core: Models and limits.
-        with_cors: If `True`, pages from other hosts may read the answers.
-        with_monitoring: If `True`, metrics are served.
+        with_cors: If `True`, web pages from other hosts may read the answers, and show the page in a frame.
+        with_monitoring: If `True`, serves Prometheus metrics.
         web: Folder of the page, whose files are served outside /v1/; see ``PageFiles``. `None` serves no page.
+        hosts: Accepted values of the header Host, without port. Empty accepts any.
     """
     api = RestApi(core, _CORS if with_cors else {})
-    files = None if web is None else PageFiles(web, core.repository)
+    files = None if web is None else PageFiles(web, core.repository, in_frames=with_cors)
 
     async def front(scope: Scope, receive: Receive, send: Send) -> None:
         path = _path_and_query(scope)
         answer: ASGIApp = _error("Not Found", 404)
-        if path.lower().startswith("/v1/"):
+        if hosts and (host := _host(scope)) not in hosts:
+            answer = _error(f"Host {host!r} is not served. Use {' or '.join(sorted(hosts))}.", 403)
+        elif path.lower().startswith("/v1/"):
             answer = api
         elif with_monitoring and path.split("?")[0] == METRICS_PATH:
             answer = _metrics_page(core.metrics, path)
@@ -79,7 +89,7 @@ def create_app(
 
 
 class RestApi:
-    """Answers everything under /v1/, whatever its method: TensorFlow Serving has a reply for each."""
+    """The routes under /v1/, for all HTTP methods."""
 
     def __init__(self, core: Core, headers: Mapping[str, str]) -> None:
         self._core = core
@@ -101,13 +111,15 @@ class RestApi:
             return _json(await self._infer(request, _target(match), match["method"].lower()))
         if request.method == "GET" and (match := _STATUS.fullmatch(path)):
             target = _target(match)
-            return _json(self._metadata(target) if match["metadata"] else self._status(target))
+            if match["metadata"]:
+                return _json(await anyio.to_thread.run_sync(self._metadata, target))
+            return _json(self._status(target))
         if request.method == "OPTIONS" and request.headers.get("origin", "").startswith(("http://", "https://")):
             return _json(b"")
         raise invalid(f"Malformed request: {request.method} {path}")
 
     def _status(self, target: Target) -> bytes:
-        # TensorFlow Serving does not look at the label here: it answers all versions
+        # TensorFlow Serving ignores the label here and answers all versions
         statuses = [
             {
                 "version": str(status.version),
@@ -125,10 +137,10 @@ class RestApi:
         return json_text.write({"model_spec": model_spec, "metadata": {"signature_def": definitions}})
 
     async def _infer(self, request: Request, target: Target, method: str) -> bytes:
-        """The answer to a predict request."""
+        """Returns the answer to a predict request."""
         if method != "predict":
-            with self._core.repository.using(*target):
-                raise invalid(f"Method :{method} is not supported. Use :predict.")
+            await anyio.to_thread.run_sync(self._metadata, target)  # a model that is not served has its own error
+            raise invalid(f"Method :{method} is not supported. Use :predict.")
         async with self._core.admit("REST", self._limits.seconds) as ticket:
             body = await _read_body(request, self._limits, ticket)
             is_packed = "gzip" in request.headers.get("content-encoding", "").lower()
@@ -151,11 +163,16 @@ class RestApi:
         return codec.write_outputs(outputs, inputs.layout)
 
 
-# Paths
+# Hosts and paths
+
+
+def _host(scope: Scope) -> str:
+    """Returns the header Host in lower case, without port."""
+    return re.sub(r":\d*$", "", Headers(scope=scope).get("host", "").lower())
 
 
 def _path_and_query(scope: Scope) -> str:
-    """The path with the query string: TensorFlow Serving matches all of it."""
+    """Returns the path with the query string, because TensorFlow Serving matches both."""
     path, query = scope["raw_path"], scope["query_string"]
     target = to_text(path + b"?" + query if query else path)
     return _AUTHORITY.sub("", target, 1) if target[:1] != "/" else target
@@ -182,10 +199,10 @@ def _version(digits: str) -> int:
 
 @contextlib.asynccontextmanager
 async def _while_waited_for(request: Request) -> AsyncIterator[None]:
-    """Runs while the client of ``request``, whose body is read, stays; a graph that runs by then runs to its end.
+    """Cancels the context when the client of ``request`` leaves. A graph that runs is not interrupted.
 
     Raises:
-        StatusError: CANCELLED if it leaves before.
+        StatusError: CANCELLED if the client left.
     """
 
     async def watch(scope: anyio.CancelScope) -> None:
@@ -217,7 +234,7 @@ async def _read_body(request: Request, limits: Limits, ticket: Ticket) -> bytes:
                 if len(body) > limits.max_body_bytes:
                     raise _too_large(limits.max_body_bytes, "--max-body-bytes")
     except TimeoutError as error:
-        slowness = f"The body did not come within {limits.seconds:g} seconds (--rest-api-timeout-in-ms)"
+        slowness = f"The body did not arrive within {limits.seconds:g} seconds (--rest-api-timeout-in-ms)"
         raise StatusError(Code.DEADLINE_EXCEEDED, slowness, http=408) from error
     except ClientDisconnect as error:
         raise _client_left() from error
@@ -240,7 +257,7 @@ def _unpacked(body: bytes, limits: Limits, is_packed: bool) -> bytes:
 
 
 def _too_large(max_bytes: int, option: str) -> StatusError:
-    message = f"The body is larger than {max_bytes} bytes ({option}): send fewer rows at a time"
+    message = f"The body is larger than {max_bytes} bytes ({option}). Send fewer rows at a time."
     return StatusError(Code.RESOURCE_EXHAUSTED, message, http=413)
 
 
@@ -259,13 +276,6 @@ def _metrics_page(metrics: Metrics, path: str) -> Response:
 
 def _error(message: str, status: int) -> Response:
     return _json(json_text.write({"error": message}), status)
-
-
-async def refuse_connection(scope: Scope, receive: Receive, send: Send) -> None:
-    """An application for connections beyond the limit."""
-    response = _error("Too many connections are open: try again later", Code.UNAVAILABLE.http)
-    response.headers["Connection"] = "close"
-    await response(scope, receive, send)
 
 
 async def _answer_defect(request: Request, error: Exception) -> Response:

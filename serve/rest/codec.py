@@ -1,9 +1,10 @@
-"""Predict requests to tensors and tensors to answers: TensorFlow Serving's row and column formats and its messages.
+"""Converts predict requests to tensors and tensors to answers, in TensorFlow Serving's row and column formats.
 
 Row format:    {"instances": [ROW, ...]}          -> {"predictions": [ROW, ...]}
 Column format: {"inputs": VALUE or {NAME: VALUE}} -> {"outputs": VALUE or {NAME: VALUE}}
 
-Pure functions on NumPy arrays; strings are object arrays of bytes, as sessions take and return them.
+All functions are pure. Strings are object arrays of bytes, the type that sessions take and return. Error messages are
+TensorFlow Serving's.
 """
 
 from __future__ import annotations
@@ -25,18 +26,18 @@ from .values import INTEGERS, is_base64, to_array, value_reader
 
 
 class Layout(enum.Enum):
-    """How a request arranged its tensors, and so how the answer arranges its own."""
+    """Arrangement of the tensors in a request and its answer."""
 
     ROWS = "instances"
     COLUMNS = "inputs"
 
 
 class Request(NamedTuple):
-    """A request of which only the outermost layer has been read: which signature it asks for."""
+    """A request whose inputs have not been read yet."""
 
     document: dict[str, Json]
     signature_name: str
-    """Empty when the request names none."""
+    """Name of the signature. Empty if the request has none."""
 
 
 class Inputs(NamedTuple):
@@ -50,7 +51,7 @@ class Inputs(NamedTuple):
 
 
 def read_request(body: bytes, max_values: int) -> Request:
-    """The request in ``body``, which must be a JSON object whose ``signature_name``, if any, is a string."""
+    """Reads the JSON object in ``body``. Its ``signature_name``, if present, must be a string."""
     document = json_text.parse(body, max_values)
     if not isinstance(document, dict):
         raise invalid(f"JSON Value: {echo(document)} Is not object")
@@ -62,10 +63,16 @@ def read_request(body: bytes, max_values: int) -> Request:
 
 
 def read_inputs(request: Request, specs: Mapping[str, TensorSpec], limits: Limits) -> Inputs:
-    """The tensors of ``request``, typed by the signature's inputs ``specs`` and within ``limits``.
+    """Reads the tensors of ``request``.
+
+    Args:
+        request: The request.
+        specs: Inputs of the signature.
+        limits: Limits of rows, values and strings.
 
     Raises:
-        StatusError: INVALID_ARGUMENT for whatever does not fit; UNIMPLEMENTED for a type JSON cannot express.
+        StatusError: INVALID_ARGUMENT for inputs that do not fit ``specs`` or ``limits``; UNIMPLEMENTED for a type that
+            JSON cannot express.
     """
     document = request.document
     if not specs:
@@ -91,7 +98,7 @@ def read_inputs(request: Request, specs: Mapping[str, TensorSpec], limits: Limit
 
 
 class _Leaves(NamedTuple):
-    """The values of one tensor, flat, and its shape."""
+    """Flat values of a tensor, and its shape."""
 
     values: list
     shape: tuple[int, ...]
@@ -155,7 +162,7 @@ def _read_named_rows(rows: list[Json], specs: Mapping[str, TensorSpec]) -> dict[
 
 
 def _append_row(columns: dict[str, _Leaves], name: str, row: _Leaves) -> None:
-    """Appends ``row`` to its column, whose first row says how many values, in which shape, every row must have."""
+    """Appends ``row`` to its column. All rows must have the shape of the first."""
     if name not in columns:
         columns[name] = row
         return
@@ -175,7 +182,7 @@ def _only_input(specs: Mapping[str, TensorSpec], complaint: str) -> str:
 
 
 def _read_leaves(value: Json, dtype: str) -> _Leaves:
-    """The values of a nested list and its shape, which the first element of each level dictates."""
+    """Returns the values of a nested list and its shape, which the first element of each level determines."""
     shape: list[int] = []
     first = value
     while isinstance(first, list):
@@ -213,10 +220,11 @@ def _is_named(row: Json) -> bool:
 
 
 def write_outputs(outputs: Tensors, layout: Layout) -> bytes:
-    """The answer's JSON document: ``predictions`` for rows, ``outputs`` for columns. A single output has no name.
+    """Returns the answer's JSON: ``predictions`` for rows, ``outputs`` for columns. A single output has no name.
 
     Raises:
-        StatusError: INVALID_ARGUMENT for outputs that cannot be cut into rows, and for types JSON cannot express.
+        StatusError: INVALID_ARGUMENT for outputs that cannot be split into rows, and for types that JSON cannot
+            express.
     """
     ordered = dict(sorted(outputs.items()))
     if layout is Layout.ROWS:
@@ -241,7 +249,7 @@ def _require_rows(outputs: Tensors) -> None:
 
 
 def _nested_list(name: str, tensor: np.ndarray) -> Json:
-    """``tensor`` as nested lists of JSON values."""
+    """Returns ``tensor`` as nested lists of JSON values."""
     flat = tensor.ravel()
     if tensor.dtype == np.float32:
         flat = np.array(json_text.shortest(flat), np.float64)

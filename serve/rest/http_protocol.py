@@ -1,4 +1,4 @@
-"""HTTP/1.1 for slow or hostile clients: uvicorn's protocol, with a time limit wherever it waits for the client."""
+"""uvicorn's HTTP/1.1 protocol with a time limit wherever it waits for the client."""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from starlette.types import ASGIApp
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+_REFUSAL = (
+    b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: 60\r\n"
+    b'Connection: close\r\n\r\n{"error": "Too many connections are open. Try again later."}'
+)
 
 
 class _Timer:
-    """Calls ``callback`` once ``seconds`` have passed since ``start``, unless it is stopped before."""
+    """Calls ``callback`` when ``seconds`` have passed since ``start``, unless it is stopped earlier."""
 
     def __init__(self, seconds: float, callback: Callable[[], None]) -> None:
         self._seconds = seconds
@@ -19,7 +24,7 @@ class _Timer:
         self._handle: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Starts the timer; one that is running goes on."""
+        """Starts the timer unless it is running."""
         if self._handle is None:
             self._handle = asyncio.get_running_loop().call_later(self._seconds, self._callback)
 
@@ -30,17 +35,16 @@ class _Timer:
             self._handle = None
 
 
-def timed_protocol(seconds: float, connections: int, refusal: ASGIApp) -> type[asyncio.Protocol]:
-    """A protocol that closes the connection of a client that takes too long to send headers or to read an answer.
+def timed_protocol(seconds: float, connections: int) -> type[asyncio.Protocol]:
+    """Returns a protocol that closes connections of slow clients, and connections beyond a limit.
 
-    The two have a timer each, because both can happen at once: a client may send its next request while it does not
-    read the answer to the last one. The application limits the time for bodies.
+    Headers and answers have a timer each, because a client may send its next request while it does not read the last
+    answer. The application limits the time for bodies.
 
     Args:
-        seconds: Time for the headers of a request, from the end of the last answer; and for reading an answer, from
-            when it no longer fits the buffers.
-        connections: Number of connections open at once.
-        refusal: Application that answers on further connections.
+        seconds: Time limit for the headers of a request, from the end of the last answer; and for reading an answer,
+            from when it no longer fits the buffers.
+        connections: Maximum number of open connections. Further ones get 503 and are closed at once.
     """
 
     class TimedProtocol(H11Protocol):
@@ -54,8 +58,10 @@ def timed_protocol(seconds: float, connections: int, refusal: ASGIApp) -> type[a
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
             if len(self.connections) > connections:
-                self.app = refusal
-            self._headers_timer.start()
+                transport.write(_REFUSAL)
+                transport.close()
+            else:
+                self._headers_timer.start()
 
         def connection_lost(self, exc: Exception | None) -> None:
             super().connection_lost(exc)
@@ -65,6 +71,14 @@ def timed_protocol(seconds: float, connections: int, refusal: ASGIApp) -> type[a
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
             self._time_headers()
+
+        def send_400_response(self, msg: str) -> None:
+            if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+                super().send_400_response(msg)
+            else:
+                self.transport.close()
+            if self.cycle is not None:
+                self.cycle.disconnected = True  # the application's answer would come second
 
         def on_response_complete(self) -> None:
             super().on_response_complete()

@@ -1,9 +1,8 @@
-"""JSON text to Python values and back.
+"""Converts JSON to Python values and back as TensorFlow Serving does.
 
-Python's ``json`` does the work. It reads and writes NaN and Infinity, as TensorFlow Serving does. Hooks add the
-differences: the first of two equal keys counts, an integer beyond 64 bits becomes a double, and nesting is limited.
-Bytes that are not UTF-8 pass through: inside ``str`` they are surrogate escapes, so text is encoded and decoded only
-here.
+Python's ``json`` reads and writes NaN and Infinity, as TensorFlow Serving does. Hooks add the differences: the first of
+two equal keys counts, an integer beyond 64 bits becomes a double, and nesting is limited. Bytes that are not UTF-8 are
+kept as surrogate escapes in ``str``, so text is encoded and decoded only here.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ import numpy as np
 from ..models.status import invalid
 
 Json = Any
-"""None, bool, int, float, str, list of values or dict from str to values."""
+"""`None`, bool, int, float, str, a list of values, or a dict from str to values."""
 
 MAX_DEPTH = 64
 """Maximum nesting of arrays and objects."""
 
 MAX_ECHO = 2000
-"""Maximum number of characters of the client's own value that an error message repeats."""
+"""Maximum number of characters of a client's value in an error message."""
 
 _STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[\]{}]', re.DOTALL)
 _PAIR_OR_LONE_SURROGATE = re.compile(
@@ -34,17 +33,17 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def to_bytes(text: str) -> bytes:
-    """The UTF-8 bytes of ``text``; surrogate escapes become the bytes that they stand for."""
+    """Encodes ``text`` as UTF-8. Surrogate escapes become their original bytes."""
     return text.encode("utf-8", "surrogateescape")
 
 
 def to_text(data: bytes) -> str:
-    """The text of UTF-8 ``data``; bytes that are not UTF-8 become surrogate escapes."""
+    """Decodes UTF-8 ``data``. Other bytes become surrogate escapes."""
     return data.decode("utf-8", "surrogateescape")
 
 
 def parse(document: bytes, max_values: int) -> Json:
-    """The value of a JSON document of at most ``max_values`` values.
+    """Returns the value of a JSON document of at most ``max_values`` values.
 
     Raises:
         StatusError: INVALID_ARGUMENT, ``JSON Parse error: REASON``.
@@ -96,19 +95,19 @@ def _require_paired_surrogates(text: str) -> None:
 
 
 def write(document: Json) -> bytes:
-    """``document`` as JSON; characters beyond ASCII are written as they are."""
+    """Returns ``document`` as JSON. Characters beyond ASCII are not escaped."""
     return to_bytes(json.dumps(document, ensure_ascii=False))
 
 
 def type_name(value: Json) -> str:
-    """The JSON type of ``value`` as an error message names it."""
+    """Returns the JSON type of ``value`` as error messages name it."""
     if value is None or isinstance(value, bool):
         return {None: "Null", True: "True", False: "False"}[value]
     return {str: "String", int: "Number", float: "Number", list: "Array", dict: "Object"}[type(value)]
 
 
 def echo(value: Json) -> str:
-    """``value`` as an error message repeats it: the first ``MAX_ECHO`` characters."""
+    """Returns the first ``MAX_ECHO`` characters of ``value`` as JSON, for an error message."""
     written = ""
     for piece in json.JSONEncoder(ensure_ascii=False).iterencode(value):
         written += piece
@@ -118,9 +117,9 @@ def echo(value: Json) -> str:
 
 
 def shortest(values: np.ndarray) -> list[float]:
-    """Float32 ``values`` [N] as doubles that are written with few digits and read back as the same float32.
+    """Returns float32 ``values`` [N] as doubles with few digits that read back as the same float32.
 
-    They have six significant digits where that suffices, else nine, as TensorFlow Serving writes them.
+    They have six significant digits if that is exact, otherwise nine, as in TensorFlow Serving.
     """
     singles = values.tolist()
     short = [float(f"{single:.6g}") for single in singles]

@@ -1,4 +1,4 @@
-"""The page's files, of which ``config.json`` names a model that this server has, and that model's languages."""
+"""The files of the page. ``config.json`` is completed with an available model and its languages."""
 
 from __future__ import annotations
 
@@ -16,44 +16,49 @@ from ..models.status import StatusError
 
 CONFIG = "config.json"
 MANIFEST = Path("assets.extra", "manifest.json")
-"""Where a version's folder tells, among much else, its ``languages``: the codes of ``source`` and ``target``."""
+"""File of a version whose ``languages`` hold the codes of ``source`` and ``target``."""
 _LANGUAGES = {"source": "source_language", "target": "target_language"}
-"""What a manifest calls them, and the page's file."""
+"""Language codes: name in the manifest to name in the page's configuration."""
 
 
 class PageFiles(StaticFiles):
-    """A folder's files as they are, but for ``config.json``: see ``page_config``.
+    """The files of a folder, with a completed ``config.json``; see ``page_config``.
 
     Args:
-        folder: what is served.
-        repository: the models.
+        folder: Folder to serve.
+        repository: The models.
+        in_frames: If `True`, other web pages may show the page in a frame.
     """
 
-    def __init__(self, folder: Path, repository: Repository) -> None:
+    def __init__(self, folder: Path, repository: Repository, *, in_frames: bool = False) -> None:
         super().__init__(directory=folder, html=True)
         self._config = folder / CONFIG
         self._repository = repository
+        frames = {} if in_frames else {"X-Frame-Options": "DENY"}
+        self._headers = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", **frames}
 
     async def get_response(self, path: str, scope: Scope) -> Response:
-        """The answer to a request for the file at ``path``."""
-        config = None
-        if path == CONFIG:
-            config = await to_thread.run_sync(page_config, self._config, self._repository)
+        """Returns the file at ``path``."""
+        is_config = path == CONFIG
+        config = await to_thread.run_sync(page_config, self._config, self._repository) if is_config else None
         if config is None:
-            return await super().get_response(path, scope)
-        headers = {"Cache-Control": "no-cache"}  # models come and go while the file stays as it is
-        return Response(json.dumps(config, indent=2) + "\n", media_type="application/json", headers=headers)
+            response = await super().get_response(path, scope)
+        else:
+            response = Response(json.dumps(config, indent=2) + "\n", media_type="application/json")
+            response.headers["Cache-Control"] = "no-cache"  # models change while the file stays the same
+        response.headers.update(self._headers)
+        return response
 
 
 def page_config(path: Path, repository: Repository) -> dict[str, Any] | None:
-    """What a file sets, with a model that answers: the file's own, or else the first available one by name.
+    """Returns the configuration in a file, completed with an available model and its languages.
 
-    Models that have a manifest, as translators do, come before others. What the file does not say of the languages is
-    the model's own word; what it says of those of a model that is not there is dropped. Without any available model it
-    is what the file says.
+    The file's own model is kept if it is available. Otherwise the first available model by name replaces it, and the
+    file's languages are dropped. Models with a manifest, which translators have, come before others. Languages that the
+    file does not set come from the model's manifest. If no model is available, the configuration is returned unchanged.
 
     Returns:
-        None if there is no such file, or it holds no JSON object.
+        `None` if there is no such file, or it does not hold a JSON object.
     """
     config = _read_object(path)
     names = [name for name, _ in repository.available()]
@@ -67,7 +72,7 @@ def page_config(path: Path, repository: Repository) -> dict[str, Any] | None:
 
 
 def _manifest(repository: Repository, name: str) -> dict[str, Any] | None:
-    """What a model's newest version tells of itself; None where it does not, as others than translators may."""
+    """Returns the manifest of a model's newest version, or `None`."""
     try:
         with repository.using(name) as loaded:
             return _read_object(loaded.folder / MANIFEST)
@@ -76,7 +81,7 @@ def _manifest(repository: Repository, name: str) -> dict[str, Any] | None:
 
 
 def _languages(manifest: dict[str, Any] | None) -> dict[str, str]:
-    """A model's languages, as far as its manifest tells them."""
+    """Returns the language codes in a manifest."""
     languages = (manifest or {}).get("languages")
     if not isinstance(languages, dict):
         return {}
@@ -84,9 +89,9 @@ def _languages(manifest: dict[str, Any] | None) -> dict[str, str]:
 
 
 def _read_object(path: Path) -> dict[str, Any] | None:
-    """The JSON object in a file; None if there is none."""
+    """Returns the JSON object in a file, or `None`."""
     try:
         found = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None

@@ -1,4 +1,4 @@
-"""JSON values to typed values and arrays: what TensorFlow Serving accepts for each of TensorFlow's types."""
+"""Converts JSON values to typed values and arrays by TensorFlow Serving's rules."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .json_text import Json, echo, to_bytes, type_name
 
 INTEGERS = ("int32", "int16", "int8", "uint8", "int64", "uint32", "uint64")
 _DECIMALS: dict[str, type[np.floating]] = {"float": np.float32, "double": np.float64}
-# TensorFlow's type to the types of the JSON values that can be read as it
+# TensorFlow's type to the Python types of accepted JSON values
 _KINDS: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "bool": (bool,),
@@ -23,7 +23,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
 
 
 def value_reader(dtype: str) -> Callable[[Json], object]:
-    """The function that reads one JSON value as ``dtype``."""
+    """Returns a function that reads a JSON value as ``dtype``."""
 
     def read(value: Json) -> object:
         if dtype not in _KINDS:
@@ -45,12 +45,12 @@ def _is_within(value: int, dtype: str) -> bool:
 
 
 def is_base64(value: Json) -> bool:
-    """Whether ``value`` is ``{"b64": STRING}``, which stands for bytes wherever a string may stand."""
+    """Returns `True` if ``value`` is ``{"b64": STRING}``, which is accepted in place of any string."""
     return isinstance(value, dict) and len(value) == 1 and isinstance(value.get("b64"), str)
 
 
 def read_base64(value: dict[str, Json]) -> bytes:
-    """The bytes that ``{"b64": STRING}`` stands for."""
+    """Decodes ``{"b64": STRING}``."""
     if not is_base64(value):
         raise invalid(f"JSON Value: {echo(value)} not formatted correctly for base64 data")
     try:
@@ -60,5 +60,5 @@ def read_base64(value: dict[str, Json]) -> bytes:
 
 
 def to_array(values: list[object], shape: tuple[int, ...], dtype: str) -> np.ndarray:
-    """``values`` as read, flat, as an array of ``shape`` in the NumPy type a session takes for ``dtype``."""
+    """Returns flat ``values`` as an array of ``shape``, in the NumPy type that a session takes for ``dtype``."""
     return np.array(values, object if dtype == "string" else _DECIMALS.get(dtype, dtype)).reshape(shape)

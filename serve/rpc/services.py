@@ -1,6 +1,6 @@
-"""PredictionService and ModelService over gRPC: the same core, the same checks, the same words.
+"""PredictionService and ModelService over gRPC, with the same core and the same checks as REST.
 
-The server limits how many messages it receives at once, and decodes a message in the worker thread that computes the
+The server limits the number of messages received at once, and decodes a message in the worker thread that computes the
 answer. gRPC's own handlers wait for a message without a time limit and decode it on the event loop.
 """
 
@@ -36,50 +36,49 @@ from ..models.status import Code, StatusError, invalid
 Request = TypeVar("Request", bound=Message)
 
 Messages = AsyncIterator[bytes]
-"""The messages of a call, of which there should be one; each is received when it is asked for."""
+"""Messages of a call, which should have one. A message is received when the iterator is asked for it."""
 
 PREDICTION = "/tensorflow.serving.PredictionService/"
 MODEL = "/tensorflow.serving.ModelService/"
 
 MAX_MESSAGE = 1024
-"""Bytes of an error message: it travels as a header, whose size clients bound; TensorFlow Serving cuts it here too."""
+"""Maximum bytes of an error message, as in TensorFlow Serving. It is sent in a header, whose size clients limit."""
 
 MAX_SMALL = 65536
-"""Bytes of a request that is no inference: it is decoded on the event loop, in a few milliseconds."""
+"""Maximum bytes of a request other than inference. It is decoded on the event loop in a few milliseconds."""
 
 MAX_STREAMS = 16
-"""Calls under way on one connection; the client keeps further ones until one of them ends."""
+"""Maximum number of concurrent calls on a connection. The client delays further ones."""
 
 MAX_SMALL_AT_ONCE = 4 * MAX_STREAMS
-"""Requests other than inference that are received at once."""
+"""Maximum number of requests other than inference that are received at once."""
 
 SIGNATURE_DEF = "signature_def"
 
 
 async def start_grpc(core: Core, address: str, *, can_reload: bool = False) -> tuple[grpc.aio.Server, int]:
-    """A gRPC server that listens at ``address``, HOST:PORT, on the running event loop; and its port.
+    """Starts a gRPC server on the running event loop. Returns it with its port.
 
-    A connection takes no new calls after the time that a request may take (``Limits.seconds``), and is closed after
-    three times as long. Clients open another one by themselves, so that this ends connections only of clients that are
-    silent or do not read their answers.
+    A connection takes no new calls after ``Limits.seconds``, and is closed after three times as long. Clients open
+    another one automatically, so only clients that are silent or do not read their answers are disconnected.
 
     Args:
         core: The models and the limits.
-        address: Where to listen.
+        address: HOST:PORT to listen on.
         can_reload: If `True`, clients may replace the list of models.
 
     Raises:
-        RuntimeError: the address is taken.
+        RuntimeError: The address is in use.
     """
     limits = core.limits
     milliseconds = max(1000, limits.rest_api_timeout_in_ms)
     options = [
         ("grpc.max_receive_message_length", limits.max_body_bytes),
         ("grpc.max_send_message_length", -1),
-        ("grpc.so_reuseport", 0),  # otherwise two servers would share a port without knowing
+        ("grpc.so_reuseport", 0),  # otherwise two servers could share a port by mistake
         ("grpc.max_allowed_incoming_connections", limits.connections),
         ("grpc.max_concurrent_streams", MAX_STREAMS),
-        ("grpc.http2.bdp_probe", 0),  # it enlarges the window, and gRPC stores what fits into the window unasked
+        ("grpc.http2.bdp_probe", 0),  # it enlarges the window, and gRPC stores as much as fits into the window
         ("grpc.server_handshake_timeout_ms", milliseconds),
         ("grpc.max_connection_age_ms", milliseconds),
         ("grpc.max_connection_age_grace_ms", 2 * milliseconds),
@@ -111,7 +110,7 @@ class Services(grpc.GenericRpcHandler):
         }
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
-        """The method that is called; `None` if there is no such method."""
+        """Returns the handler of a method, or `None` if there is no such method."""
         method = self._methods.get(handler_call_details.method)
         if method is None:
             return None
@@ -134,20 +133,20 @@ class Services(grpc.GenericRpcHandler):
         arrived, so each slot may take ``max_body_bytes``.
 
         Raises:
-            StatusError: DEADLINE_EXCEEDED if it does not come in time; UNIMPLEMENTED if the client sends none.
+            StatusError: DEADLINE_EXCEEDED if it does not arrive in time; UNIMPLEMENTED if the client sends none.
         """
         try:
             with anyio.fail_after(seconds):
                 async with slots:
                     return await anext(messages)
         except TimeoutError as error:
-            slowness = f"The message did not come within {seconds:.3g} seconds (--rest-api-timeout-in-ms)"
+            slowness = f"The message did not arrive within {seconds:.3g} seconds (--rest-api-timeout-in-ms)"
             raise StatusError(Code.DEADLINE_EXCEEDED, slowness) from error
         except StopAsyncIteration as error:
             raise StatusError(Code.UNIMPLEMENTED, "The call has no request message") from error
 
     async def _receive_small(self, kind: type[Request], messages: Messages, seconds: float) -> Request:
-        """The message of a call other than inference."""
+        """Receives the message of a call other than inference."""
         encoded = await self._receive(messages, seconds, self._receiving_small)
         if len(encoded) > MAX_SMALL:
             sizes = f"({len(encoded)} vs. {MAX_SMALL})"
@@ -155,7 +154,7 @@ class Services(grpc.GenericRpcHandler):
         return _decoded(kind, encoded)
 
     async def _predict(self, messages: Messages, seconds: float) -> bytes:
-        """The outputs of a signature."""
+        """Returns the outputs of a signature."""
         core = self._core
         async with core.admit("GRPC", seconds) as ticket:
             encoded = await self._receive(messages, seconds, self._receiving)
@@ -170,7 +169,7 @@ class Services(grpc.GenericRpcHandler):
             return await ticket.take_turn(work)
 
     async def _metadata(self, messages: Messages, seconds: float) -> bytes:
-        """The signatures of a version."""
+        """Returns the signatures of a version."""
         request = await self._receive_small(GetModelMetadataRequest, messages, seconds)
         target = _target(request)
         if not request.metadata_field:
@@ -178,16 +177,20 @@ class Services(grpc.GenericRpcHandler):
         for field in request.metadata_field:
             if field != SIGNATURE_DEF:
                 raise invalid(f"Metadata field {field} is not supported")
-        response = GetModelMetadataResponse()
-        with self._core.repository.using(*target) as loaded:
-            response.model_spec.name = loaded.name
-            response.model_spec.version.value = loaded.version
-            definitions = SignatureDefMap(signature_def=loaded.servable.signature_defs)
-        response.metadata[SIGNATURE_DEF].Pack(definitions)
-        return response.SerializeToString()
+
+        def work() -> bytes:
+            response = GetModelMetadataResponse()
+            with self._core.repository.using(*target) as loaded:
+                response.model_spec.name = loaded.name
+                response.model_spec.version.value = loaded.version
+                definitions = SignatureDefMap(signature_def=loaded.servable.signature_defs)
+            response.metadata[SIGNATURE_DEF].Pack(definitions)
+            return response.SerializeToString()
+
+        return await anyio.to_thread.run_sync(work)
 
     async def _status(self, messages: Messages, seconds: float) -> bytes:
-        """The state of a model's versions."""
+        """Returns the states of a model's versions."""
         request = await self._receive_small(GetModelStatusRequest, messages, seconds)
         name, version, _ = _target(request)
         response = GetModelStatusResponse()
@@ -199,21 +202,22 @@ class Services(grpc.GenericRpcHandler):
         return response.SerializeToString()
 
     async def _reload(self, messages: Messages, seconds: float) -> bytes:
-        """Serves other models from now on; answers once they are loaded.
+        """Replaces the list of models, and answers when they are loaded.
 
         UNIMPLEMENTED is gRPC's code for a method that is "not implemented or is not supported/enabled". The message is
-        decoded first, as TensorFlow Serving would answer INTERNAL for one that cannot be.
+        decoded first, because TensorFlow Serving answers INTERNAL for a malformed one.
         """
         request = await self._receive_small(ReloadConfigRequest, messages, seconds)
         if not self._can_reload:
             advice = "Start the server with --enable-reload to allow it"
             raise StatusError(Code.UNIMPLEMENTED, f"HandleReloadConfigRequest is switched off. {advice}.")
-        await anyio.to_thread.run_sync(self._core.repository.reload, model_configs(request.config))
+        configs = model_configs(request.config)
+        await anyio.to_thread.run_sync(self._core.repository.reload, configs, abandon_on_cancel=True)
         return ReloadConfigResponse().SerializeToString()
 
 
 def _decoded(kind: type[Request], encoded: bytes) -> Request:
-    """The request in ``encoded``; gRPC for C++ answers INTERNAL where there is none."""
+    """Decodes a request. As in gRPC for C++, a malformed one gets INTERNAL."""
     try:
         return kind.FromString(encoded)
     except DecodeError as error:
@@ -221,7 +225,7 @@ def _decoded(kind: type[Request], encoded: bytes) -> Request:
 
 
 def _target(request: Any) -> tuple[str, int | None, str | None]:
-    """Returns name, version and label of the model that ``request`` is about."""
+    """Returns name, version and label of the model in ``request``."""
     if not request.HasField("model_spec"):
         raise invalid("Missing ModelSpec")
     spec = request.model_spec
@@ -241,5 +245,5 @@ async def _abort(context: ServicerContext, error: StatusError) -> NoReturn:
 
 
 def _text(message: str) -> str:
-    """``message``, cut, without the bytes in it that are no UTF-8, which protocol buffers refuse."""
+    """Returns ``message`` cut to ``MAX_MESSAGE`` bytes. Bytes that are not UTF-8 are replaced."""
     return message.encode("utf-8", "surrogateescape")[:MAX_MESSAGE].decode("utf-8", "replace")

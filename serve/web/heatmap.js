@@ -1,15 +1,15 @@
-/** An alignment as a table: a row per word of the translation, a column per word of the sentence, in percent. */
+/** A table of an alignment in percent: a row for each target word, a column for each source word. */
 
 import { percent } from "./sentences.js";
 
-const CAPTION = "Attention of the translation’s words (rows) to the sentence’s (columns), in percent";
+const CAPTION = "Attention of target words (rows) to source words (columns), in percent";
 const SENTENCE_END = "end";
 const NOTABLE = 0.05;
 
 /**
- * @param {{source: string[], target: string[], weights: number[][]}} aligned as `alignWords` answers it
- * @param {string} sourceLanguage the code of the sentence's language; "" if nobody knows it
- * @param {string} targetLanguage that of the translation
+ * @param {{source: string[], target: string[], weights: number[][]}} aligned result of `alignWords`
+ * @param {string} sourceLanguage code of the source language; "" if unknown
+ * @param {string} targetLanguage code of the target language; "" if unknown
  * @returns {HTMLTableElement}
  */
 export function createHeatmap({ source, target, weights }, sourceLanguage, targetLanguage) {

@@ -1,15 +1,15 @@
-/** An n-best list as a table: what beam search found, best first; the one chosen is shown with its alignment. */
+/** A table of the hypotheses of beam search, best first. The selected one is shown with its alignment. */
 
 /**
  * @param {import("./service.js").Hypothesis[]} hypotheses
- * @param {string} lang their language's code; "" if nobody knows it
+ * @param {string} lang code of their language; "" if unknown
  * @param {(hypothesis: import("./service.js").Hypothesis) => void} choose
  * @returns {HTMLTableElement}
  */
 export function createHypotheses(hypotheses, lang, choose) {
   const table = document.createElement("table");
   const count = hypotheses.length;
-  table.createCaption().textContent = count > 1 ? `The ${count} best, by score` : "The only one found";
+  table.createCaption().textContent = count > 1 ? `The ${count} best, by score` : "The only hypothesis";
   const head = table.createTHead().insertRow();
   for (const title of ["Translation", "Score", "Log-probability"]) {
     head.append(Object.assign(document.createElement("th"), { scope: "col", textContent: title }));
@@ -31,7 +31,7 @@ export function createHypotheses(hypotheses, lang, choose) {
   return table;
 }
 
-/** Two decimals and a true minus sign; a dash for what is no number. */
+/** Formats a number with two decimals and a minus sign. Returns a dash for null. */
 export function number(value) {
   return value === null ? "–" : value.toFixed(2).replace("-", "−");
 }

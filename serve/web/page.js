@@ -1,4 +1,4 @@
-/** The page: asks for a translation as soon as typing pauses, and shows it, or what went wrong. */
+/** The page: requests a translation when typing pauses, and shows it or the problem. */
 
 import { createHeatmap } from "./heatmap.js";
 import { createHypotheses, number } from "./hypotheses.js";
@@ -7,8 +7,8 @@ import { createSentences } from "./sentences.js";
 import { Service, ServiceError } from "./service.js";
 import { alignWords } from "./words.js";
 
-const PAUSE = 350; // milliseconds without a key that end a thought
-const FIRST_WAIT = 1000; // milliseconds until a passing trouble is met again; they double up to
+const PAUSE = 350; // milliseconds without a key before a request
+const FIRST_WAIT = 1000; // milliseconds before the first retry; they double up to LONGEST_WAIT
 const LONGEST_WAIT = 30000;
 
 const element = (id) => document.getElementById(id);
@@ -16,7 +16,7 @@ const [form, field, result, problem] = ["request", "sentence", "result", "proble
 
 const config = await readConfig();
 const name = new URLSearchParams(location.search).get("model")?.trim() || config.model;
-// what the file says of languages is said of its own model; "" is a language that nobody knows
+// the file's languages are those of its own model; "" is an unknown language
 const [sourceLanguage, targetLanguage] =
   name === config.model ? [config.source_language, config.target_language] : ["", ""];
 for (const id of ["sentence", "source"]) element(id).lang = sourceLanguage;
@@ -49,7 +49,7 @@ if (name) {
   showProblem(new ServiceError("unnamed"));
 }
 
-/** What the file beside this page sets; whatever it leaves out, and {} if there is none, has a default. */
+/** Reads the file beside this page. Missing settings, or a missing file, have defaults. */
 async function readConfig() {
   const defaults = { model: "", timeout_seconds: 20, source_language: "", target_language: "" };
   try {
@@ -61,7 +61,7 @@ async function readConfig() {
   }
 }
 
-/** Translates what the field holds, after `milliseconds` in which nothing else is asked for. */
+/** Translates the sentence after `milliseconds` without another request. */
 function ask(milliseconds) {
   clearTimeout(timer);
   request.abort();
@@ -71,7 +71,7 @@ function ask(milliseconds) {
   if (sentence() === "") showNothing();
 }
 
-/** Asks the server and shows what comes, unless `signal` says that nobody waits for it any more. */
+/** Requests and shows an answer, unless `signal` is aborted. */
 async function answer(signal) {
   const text = sentence();
   try {
@@ -95,7 +95,7 @@ async function answer(signal) {
     const isKnown = error instanceof ServiceError;
     showNothing();
     showProblem(isKnown ? error : new ServiceError("unreadable"));
-    if (!isKnown) throw error; // the browser's console says where
+    if (!isKnown) throw error; // for the browser's console
     if (PASSING.has(error.kind)) {
       timer = setTimeout(() => answer(signal), wait);
       wait = Math.min(2 * wait, LONGEST_WAIT);
@@ -103,7 +103,7 @@ async function answer(signal) {
   }
 }
 
-/** The sentence as the model gets it: composed characters, and one space wherever there is white space. */
+/** Returns the sentence with composed characters and single spaces. */
 function sentence() {
   return field.value.normalize("NFC").replace(/\s+/gu, " ").trim();
 }
@@ -137,7 +137,7 @@ function showNothing() {
   element("spoken").textContent = "";
 }
 
-/** Says what went wrong, once; null takes it back. */
+/** Shows a problem once. `null` hides it. */
 function showProblem(error) {
   const asksForName = error?.kind === "missing" || error?.kind === "unnamed";
   element("another-model").hidden = !asksForName;
@@ -148,12 +148,12 @@ function showProblem(error) {
   const { title, advice } = describe(error, name, config.timeout_seconds);
   const heading = Object.assign(document.createElement("strong"), { textContent: title });
   const paragraph = Object.assign(document.createElement("p"), { textContent: advice });
-  if (problem.textContent === title + advice) return; // put there again, the alert would be read out again
+  if (problem.textContent === title + advice) return; // otherwise screen readers would repeat the alert
   problem.replaceChildren(heading, paragraph);
   if (!asksForName && !PASSING.has(error.kind)) {
     const again = Object.assign(document.createElement("button"), { type: "button", textContent: "Try again" });
     again.addEventListener("click", () => {
-      field.focus(); // the button goes away with the trouble
+      field.focus(); // the button disappears with the problem
       ask(0);
     });
     problem.append(again);

@@ -1,26 +1,26 @@
 /**
- * A translation above its source: point at a word, tap it or move to it by the arrow keys, and both sentences show what
- * it attended to, or what attended to it.
+ * A translation above its source. Pointing at a word, tapping it or moving to it with the arrow keys shows its
+ * attention in both sentences.
  *
- * Each sentence is a listbox of words of which one at a time can be reached by Tab. Left and Right, Home and End move
- * along it, as it is written; Up and Down go to the other sentence, to the word with the most attention; Escape leaves.
+ * Each sentence is a listbox of words, one of which can be reached by Tab. Left, Right, Home and End move along it in
+ * the direction of writing. Up and Down move to the word with the largest weight in the other sentence. Escape leaves.
  */
 
 import { segments } from "./words.js";
 
 const NOTABLE = 0.05;
 const MOST_SAID = 4;
-const HINT = "Point at a word, tap it, or move along with the arrow keys.";
+const HINT = "Point at a word, tap it, or use the arrow keys.";
 
 /**
  * @param {{source: HTMLElement, target: HTMLElement, attended: HTMLElement}} elements the two listboxes, and the
- *     paragraph that says in words what is shown
- * @param {() => void} leave what Escape does
- * @returns {(aligned, sourceText: string, targetText: string) => void} shows what `alignWords` answered
+ *     paragraph that describes the selected word
+ * @param {() => void} leave action of Escape
+ * @returns {(aligned, sourceText: string, targetText: string) => void} function that shows a result of `alignWords`
  */
 export function createSentences({ source, target, attended }, leave) {
   let aligned = { source: [], target: [], weights: [] };
-  let elements = { source: [], target: [] }; // by word; none for the sentence's end
+  let elements = { source: [], target: [] }; // by word; the sentence's end has none
   const boxes = { source, target };
 
   const other = (side) => (side === "source" ? "target" : "source");
@@ -50,7 +50,7 @@ export function createSentences({ source, target, attended }, leave) {
     attended.replaceChildren(...inWords(side, index));
   }
 
-  /** “still” attended to “Todavía” 71 %, “en” 12 %, in elements that keep each word's direction to itself. */
+  /** Returns “still” attended to “Todavía” 71 %, “en” 12 %, in elements that isolate each word's direction. */
   function inWords(side, index) {
     const parts = [quoted(aligned[side][index]), side === "target" ? " attended to " : " was attended to by "];
     const said = notable(weightsOf(side, index)).slice(0, MOST_SAID);
@@ -79,7 +79,7 @@ export function createSentences({ source, target, attended }, leave) {
     next?.focus();
   }
 
-  /** The element that a key leads to, null at the edge, undefined if it leads nowhere. */
+  /** Returns the element that a key moves to, null at the edge, undefined for other keys. */
   function neighbour({ side, index }, key) {
     const words = elements[side].filter(Boolean);
     const forward = getComputedStyle(boxes[side]).direction === "rtl" ? "ArrowLeft" : "ArrowRight";
@@ -96,11 +96,11 @@ export function createSentences({ source, target, attended }, leave) {
   for (const box of [source, target]) {
     box.addEventListener("pointerover", (event) => {
       const place = placeOf(event.target);
-      if (place) mark(place); // between two words, the last one stays
+      if (place) mark(place); // between two words, the last one stays selected
     });
     box.addEventListener("pointerleave", markFocused);
     box.addEventListener("keydown", move);
-    box.addEventListener("click", (event) => event.target.closest(".word")?.focus()); // where a tap alone does not
+    box.addEventListener("click", (event) => event.target.closest(".word")?.focus()); // some taps do not
     box.addEventListener("focusin", (event) => {
       const place = placeOf(event.target);
       for (const element of box.querySelectorAll(".word")) {
@@ -140,17 +140,17 @@ export function createSentences({ source, target, attended }, leave) {
   };
 }
 
-/** A weight as it is read: 71 %. */
+/** Returns a weight in percent: 71 %. */
 export function percent(weight) {
   return `${Math.round(100 * weight)} %`;
 }
 
-/** Weights with their positions, largest first. */
+/** Returns weights with their positions, largest first. */
 function ranked(weights) {
   return weights.map((weight, position) => ({ weight, position })).sort((a, b) => b.weight - a.weight);
 }
 
-/** Those that are worth showing. */
+/** Returns the weights of at least NOTABLE. */
 function notable(weights) {
   return ranked(weights).filter(({ weight }) => weight >= NOTABLE);
 }
@@ -161,7 +161,7 @@ function quoted(word) {
   return element;
 }
 
-/** What is no word: the space between two, or text that the model did not read. */
+/** Returns a node for text between words, or for text that the model did not read. */
 function rest(text) {
   if (text.trim() === "") return document.createTextNode(text);
   const element = document.createElement("span");

@@ -1,16 +1,16 @@
 /**
  * A translation model behind TensorFlow Serving's REST API.
  *
- * Paths are relative to the page, which is served from the same host. Requests name the version that the page shows,
- * so that no answer comes from another one; when it is unloaded, the newest takes its place.
+ * Paths are relative to the page, which the same host serves. Requests name the version that the page shows, so that no
+ * other version answers. When it is unloaded, the newest version replaces it.
  */
 
 /**
- * A request without an answer.
+ * The error of a request.
  *
- * Its `kind` says what happened: "offline", "unreachable", "busy", "loading" (which pass), "timeout", "missing" (no
- * such model), "unfit" (a model that does not align), "refused" (the server found fault with the request), "failed" or
- * "unreadable" (an answer, but not one of TensorFlow Serving's). Its `message` is the server's own, if it sent one.
+ * Its `kind` is "offline", "unreachable", "busy" or "loading" (temporary), "timeout", "missing" (no such model),
+ * "unfit" (a model without alignments), "refused" (an invalid request), "failed" or "unreadable" (not an answer of
+ * TensorFlow Serving). Its `message` is the server's, if it sent one.
  */
 export class ServiceError extends Error {
   constructor(kind, message = "") {
@@ -21,20 +21,20 @@ export class ServiceError extends Error {
 
 /**
  * @typedef {object} Model
- * @property {string} version the newest one that is available
- * @property {boolean} hasBeam whether it searches with a beam too
+ * @property {string} version the newest available version
+ * @property {boolean} hasBeam `true` if it has beam search
  *
  * @typedef {object} Hypothesis
  * @property {string} text
- * @property {number} score what hypotheses are ranked by, higher is better
- * @property {number} logProb nats
+ * @property {number} score score that ranks hypotheses, higher is better
+ * @property {number} logProb log-probability in nats
  * @property {string[]} tokens
  * @property {number[][]} weights [tokens][source tokens]
  *
  * @typedef {object} Answer
  * @property {string[]} sourceTokens
- * @property {boolean} truncated whether the sentence was longer than the model reads
- * @property {Hypothesis[]} hypotheses best first; there is at least one
+ * @property {boolean} truncated `true` if the sentence was longer than the model reads
+ * @property {Hypothesis[]} hypotheses at least one, best first
  */
 
 const OUTPUTS = {
@@ -53,17 +53,17 @@ export class Service {
   #timeout;
 
   /**
-   * @param {string} name the model's
-   * @param {number} seconds to wait for each answer
+   * @param {string} name name of the model
+   * @param {number} seconds time limit of each answer
    */
   constructor(name, seconds) {
     this.#path = `v1/models/${encodeURIComponent(name)}`;
     this.#timeout = seconds * 1000;
-    /** @type {Model | null} the model as it was found last */
+    /** @type {Model | null} */
     this.model = null;
   }
 
-  /** Asks for the model's newest version and what it can do. */
+  /** Finds the model's newest version and its signatures. */
   async find() {
     this.model = null;
     const version = read(newestVersion, await this.#ask(this.#path));
@@ -97,7 +97,7 @@ export class Service {
     return read(signature === "beam" ? nBestIn : translationIn, await this.#ask(path, { method: "POST", body, signal }));
   }
 
-  /** The JSON that a path answers, unless time is up or `signal` aborts, whichever comes first. */
+  /** Returns the JSON at a path. Throws after the time limit, or when `signal` aborts. */
   async #ask(path, { signal, ...request } = {}) {
     const controller = new AbortController(); // AbortSignal.any and .timeout are younger than the rest of the page
     const abort = () => controller.abort();
@@ -134,7 +134,7 @@ const KIND_OF_STATUS = {
   504: "timeout",
 };
 
-/** What `reader` finds in an answer that is built as TensorFlow Serving's are. */
+/** Applies `reader` to an answer. Throws "unreadable" if it is not an answer of TensorFlow Serving. */
 function read(reader, content) {
   try {
     return reader(content);
@@ -143,20 +143,20 @@ function read(reader, content) {
   }
 }
 
-/** The newest version that is available, by a model's status. */
+/** Returns the newest available version in a model's status. */
 function newestVersion({ model_version_status: statuses }) {
   const available = statuses.filter(({ state }) => state === "AVAILABLE").map(({ version }) => BigInt(version));
   if (available.length === 0) throw unavailable(statuses);
   return available.reduce((newest, other) => (other > newest ? other : newest)).toString();
 }
 
-/** Why no version of a model is available. */
+/** Returns the reason that no version of a model is available. */
 function unavailable(statuses) {
   const failed = statuses.find(({ state, status }) => state === "END" && status.error_code !== "OK");
   return failed ? new ServiceError("failed", failed.status.error_message) : new ServiceError("loading");
 }
 
-/** Which signatures a model has with all the outputs that they are asked for, by its metadata. */
+/** Returns the signatures in a model's metadata that have all required outputs. */
 function signaturesIn({ metadata }) {
   const definitions = metadata.signature_def.signature_def;
   return Object.keys(OUTPUTS).filter((signature) =>
@@ -164,7 +164,7 @@ function signaturesIn({ metadata }) {
   );
 }
 
-/** TensorFlow Serving's JSON, which writes NaN and Infinity; null in their place, and for what is no JSON. */
+/** Parses TensorFlow Serving's JSON. NaN and Infinity become null. Returns null for other text. */
 function readJson(text) {
   const strict = text.replace(/"(?:[^"\\]|\\.)*"|-?\b(?:Infinity|NaN)\b/gsu, (found) =>
     found.startsWith('"') ? found : "null",
@@ -176,7 +176,7 @@ function readJson(text) {
   }
 }
 
-/** The answer in the outputs of `align` for one sentence. */
+/** Returns the answer in the outputs of `align` for one sentence. */
 function translationIn({ outputs }) {
   const sourceTokens = outputs.source_tokens[0].slice(0, outputs.source_lengths[0]);
   const hypothesis = {
@@ -188,7 +188,7 @@ function translationIn({ outputs }) {
   return { sourceTokens, truncated: outputs.truncated[0], hypotheses: [hypothesis] };
 }
 
-/** The answer in the outputs of `beam` for one sentence; a hypothesis of length 0 is one that does not exist. */
+/** Returns the answer in the outputs of `beam` for one sentence. Hypotheses of length 0 do not exist. */
 function nBestIn({ outputs }) {
   const sourceTokens = outputs.source_tokens[0].slice(0, outputs.source_lengths[0]);
   const hypotheses = outputs.translations[0].map((text, k) => ({

@@ -1,20 +1,19 @@
 /**
- * Words instead of pieces: an alignment of tokens as an alignment of words, and words found again in their text.
+ * Converts alignments of tokens to alignments of words, and finds the words in their text.
  *
- * A model reads and writes words, or SentencePiece pieces such as "▁hos" "pi" "tal", where "▁" stands for the space in
- * front of a word. A sentence ends in the token "", END.
+ * Tokens are words, or SentencePiece pieces such as "▁hos" "pi" "tal", where "▁" is the space before a word. The last
+ * token of a sentence is "", END.
  */
 
 const SPACE = "▁";
 
 /**
- * The alignment of a sentence's words: summed over the pieces of a source word, averaged over those of a target word.
- *
- * So row t still says how target word t spreads its attention, and sums to 1. The word "" is the sentence's end.
+ * Returns the alignment of words: weights are summed over the pieces of a source word and averaged over those of a
+ * target word, so that each row sums to 1. The word "" is the sentence's end.
  *
  * @param {string[]} sourceTokens S tokens, without padding
  * @param {string[]} targetTokens T tokens, without padding
- * @param {number[][]} weights [T][S]; row t says where target token t looked
+ * @param {number[][]} weights [T][S]; row t holds the attention weights of target token t
  * @returns {{source: string[], target: string[], weights: number[][]}} words, and weights [target words][source words]
  */
 export function alignWords(sourceTokens, targetTokens, weights) {
@@ -29,12 +28,13 @@ export function alignWords(sourceTokens, targetTokens, weights) {
 }
 
 /**
- * A text cut into its words and what stands between them, in order; joined, the segments give the text.
+ * Splits a text into its words and the text between them.
  *
  * @param {string} text
- * @param {string[]} words as `alignWords` answers them; "" is passed over
- * @returns {{text: string, word: number | null}[]} word: which of `words` it is, null between words and after them.
- *     A word that the text does not have, in this order, makes the segments the words themselves with spaces between.
+ * @param {string[]} words words of `alignWords`; "" is skipped
+ * @returns {{text: string, word: number | null}[]} segments whose texts joined give the text; `word` is an index of
+ *     `words`, or null between words. If the text does not have all words in this order, the segments are the words,
+ *     separated by spaces.
  */
 export function segments(text, words) {
   const found = [];
@@ -51,7 +51,7 @@ export function segments(text, words) {
   return found;
 }
 
-/** Tokens by word. A piece that is but a space belongs to what follows it, be it the sentence's end. */
+/** Groups tokens by word. A piece that is only a space belongs to the next word, or to the sentence's end. */
 function group(tokens) {
   const arePieces = tokens.some((token) => token.startsWith(SPACE));
   const words = [];

@@ -98,6 +98,14 @@ def test_a_container_has_no_more_rights_than_it_needs(service):
     assert all(default(port).startswith("127.0.0.1:") for port in found["ports"])
 
 
+@pytest.mark.parametrize("service", ["serving", "nginx"])
+def test_the_log_of_a_container_takes_a_limited_part_of_the_disk(service):
+    logging = COMPOSE[service]["logging"]
+    assert logging["driver"] in ("json-file", "local")
+    size, files = logging["options"]["max-size"], logging["options"]["max-file"]
+    assert number(r"(\d+)m", size) * int(files) <= 100
+
+
 @pytest.mark.server
 def test_the_health_check_passes_only_for_a_model_that_is_available(served):
     command = [part.replace("$$", "$") for part in COMPOSE["serving"]["healthcheck"]["test"][1:]]

@@ -98,7 +98,7 @@ def test_a_request_beyond_the_queue_is_refused_and_those_before_it_are_answered(
     first, refused = browser.together(count(browser, "abc"), one_too_many())
     assert first.json() == {"predictions": [3]}
     assert refused.status_code == 503
-    assert "try again later" in refused.json()["error"]
+    assert "again later" in refused.json()["error"]
     assert browser.together(count(browser, "ab"))[0].json() == {"predictions": [2]}
 
 
@@ -214,6 +214,56 @@ def test_a_defect_of_the_server_is_answered_without_its_details(counted):
     assert response.json() == {"error": "Internal error"}
 
 
+def test_only_requests_for_an_accepted_host_are_answered(tmp_path):
+    app = create_app(Core(Repository(list, lambda path: None), Limits()), hosts={"localhost", "[::1]"})
+    with contextlib.closing(Browser(app)) as browser:
+        for host, status in (
+            ("localhost", 400),
+            ("LOCALHOST:8501", 400),
+            ("[::1]:80", 400),
+            ("attacker.example", 403),
+            ("localhost.attacker.example:8501", 403),
+            ("", 403),
+        ):
+            assert browser.request("GET", "/v1/models", headers={"Host": host}).status_code == status, host
+
+
+class Retired(Counted):
+    """Records in which threads it is described and closed."""
+
+    def __init__(self) -> None:
+        super().__init__(released=True)
+        self.threads: list[threading.Thread] = []
+
+    def signature_definitions(self) -> dict:
+        self.threads.append(threading.current_thread())
+        self.entered.set()
+        assert self.released.wait(20)
+        return {}
+
+    def close(self) -> None:
+        self.threads.append(threading.current_thread())
+
+
+def test_metadata_are_made_and_a_retired_version_is_closed_outside_the_event_loop(tmp_path):
+    servable = Retired()
+    servable.released.clear()
+    (tmp_path / "count" / "1").mkdir(parents=True)
+    repository = Repository(lambda: models_in(tmp_path), lambda path: servable)
+    repository.start()
+
+    async def retire() -> None:
+        assert await asyncio.to_thread(servable.entered.wait, 20)
+        await asyncio.to_thread(repository.reload, [])
+        servable.released.set()
+
+    with contextlib.closing(Browser(create_app(Core(repository, Limits())))) as browser:
+        response, _ = browser.together(browser.send("GET", "/v1/models/count/metadata"), retire())
+    assert response.status_code == 200
+    assert len(servable.threads) == 2
+    assert threading.main_thread() not in servable.threads
+
+
 # The queue
 
 
@@ -244,7 +294,7 @@ def test_a_cancelled_request_leaves_the_queue_but_work_that_has_begun_keeps_its_
         patient = asyncio.create_task(ask("patient"))
         await asyncio.sleep(0.1)
         assert core.turns.borrowed_tokens == 1
-        with pytest.raises(StatusError, match="2 requests are waiting"):
+        with pytest.raises(StatusError, match=r"queue is full: 2\b"):
             await ask("one too many")
         released.set()
         await patient
@@ -324,6 +374,28 @@ def test_a_client_that_does_not_read_its_answer_is_cut_off_whatever_it_sends(chu
             time.sleep(0.05)
 
 
+def test_a_silent_connection_beyond_the_limit_is_closed_at_once():
+    with listening(answer_of(b"a", 1), Limits(connections=1)) as address, socket.create_connection(address):
+        time.sleep(0.1)
+        with socket.create_connection(address, timeout=5) as further:
+            assert further.makefile("rb").readline() == b"HTTP/1.1 503 Service Unavailable\r\n"
+            while further.recv(1000):
+                pass
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.3], ids=["before the answer", "after it"])
+def test_a_malformed_body_of_a_request_that_is_answered_unread_writes_no_traceback(caplog, pause):
+    with listening(answer_of(b"a", 1), Limits()) as address, socket.create_connection(address, timeout=5) as connection:
+        head, chunk = b"GET / HTTP/1.1\r\nHost: s\r\nTransfer-Encoding: chunked\r\n\r\n", b"zz\r\n"
+        connection.sendall(head if pause else head + chunk)
+        time.sleep(pause)
+        if pause:
+            connection.sendall(chunk)
+        said = b"".join(iter(lambda: connection.recv(1000), b""))
+    assert said.startswith(b"HTTP/1.1 200 " if pause else b"HTTP/1.1 400 ")
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []
+
+
 def test_a_connection_beyond_the_limit_gets_503():
     with listening(answer_of(b"a", 1), Limits(connections=1)) as address:
         first, second = (http.client.HTTPConnection(*address, timeout=20) for _ in range(2))
@@ -332,7 +404,7 @@ def test_a_connection_beyond_the_limit_gets_503():
                 connection.request("GET", "/")
                 response = connection.getresponse()
                 assert response.status == status
-                assert (b"try again later" in response.read()) is (status == 503)
+                assert (b"again later" in response.read()) is (status == 503)
 
 
 def test_clients_that_leave_give_up_their_places_in_the_queue(counted):

@@ -249,6 +249,13 @@ def test_the_page_and_no_metrics_are_served(front):
     assert front.http.get("/monitoring/prometheus/metrics").status_code == 404
 
 
+@pytest.mark.parametrize(("host", "is_told"), [("translation.example", True), ("localhost", False)])
+def test_browsers_are_told_to_use_tls_alone_except_on_this_machine(front, host, is_told):
+    headers = front.http.get("/", headers={"Host": host}).headers
+    assert ("strict-transport-security" in headers) is is_told
+    assert headers["x-content-type-options"] == "nosniff"
+
+
 def test_a_client_gets_through_nginx_what_the_model_server_answers(serving, certificate, tmp_path, capsys):
     rest, rpc = (int(address.rpartition(":")[2]) for address in serving)
     trusted = ["--ca-file", str(certificate.certificate)]

@@ -435,10 +435,10 @@ NO_ALIGNMENT = {"metadata": {"signature_def": {"signature_def": {"serving_defaul
     ("asked", "answer", "messages"),
     [
         (STATUS, versions("END", "NOT_FOUND", "Could not find <b>saved_model.pb</b>"), ["find <b>saved_model.pb</b>"]),
-        (METADATA, {"json": NO_ALIGNMENT}, ["The model “spa-eng” does not align"]),
-        ("**/config.json", {"status": 404}, ["Which model shall translate?"]),
-        (PREDICT, {"status": 400, "json": {"error": "<b>no</b>"}}, ["could not read the sentence", "says: <b>no</b>"]),
-        (PREDICT, {"status": 500, "json": {"error": "<b>no</b>"}}, ["wrong on the server", "says: <b>no</b>"]),
+        (METADATA, {"json": NO_ALIGNMENT}, ["The model “spa-eng” has no alignments"]),
+        ("**/config.json", {"status": 404}, ["No model is selected"]),
+        (PREDICT, {"status": 400, "json": {"error": "<b>no</b>"}}, ["refused the sentence", "Reason: <b>no</b>"]),
+        (PREDICT, {"status": 500, "json": {"error": "<b>no</b>"}}, ["The server failed", "Reason: <b>no</b>"]),
     ],
 )
 def test_a_lasting_problem_is_shown_in_the_words_of_the_server(web, asked, answer, messages):

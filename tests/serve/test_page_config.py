@@ -100,6 +100,16 @@ def test_the_server_sends_every_file_of_the_page_with_its_type(served):
     assert httpx.get(f"{served}/").text == (WEB / "index.html").read_text("utf-8")
 
 
+@pytest.mark.parametrize("with_cors", [False, True])
+@pytest.mark.parametrize("path", ["/", "/config.json"])
+def test_only_pages_that_may_read_the_answers_may_show_the_page_in_a_frame(with_cors, path):
+    app = create_app(Core(Repository(list, lambda path: None), Limits()), web=WEB, with_cors=with_cors)
+    with contextlib.closing(Browser(app)) as browser:
+        headers = browser.get(path).headers
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers.get("x-frame-options") == (None if with_cors else "DENY")
+
+
 SPANISH = '{"model": "spa-eng", "timeout_seconds": 7}'
 
 

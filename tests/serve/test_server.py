@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gzip
 import http.client
 import json
@@ -23,7 +24,7 @@ import httpx
 import pytest
 import tensorflow as tf
 from prometheus_client.parser import text_string_to_metric_families
-from servers import running_server
+from servers import predict_request, running_server
 from tensorflow.core.framework import types_pb2
 from tensorflow.core.framework.tensor_pb2 import TensorProto
 from tensorflow_serving.apis.model_management_pb2 import ReloadConfigRequest
@@ -198,16 +199,11 @@ def test_a_graph_that_does_not_end_is_stopped(running):
 # gRPC
 
 
-def predict_request(*texts: str, signature: str = "") -> PredictRequest:
-    request = PredictRequest()
-    request.model_spec.name = "rev"
-    request.model_spec.signature_name = signature
-    request.inputs["text"].CopyFrom(tf.make_tensor_proto(list(texts), tf.string))
-    return request
+rev_request = functools.partial(predict_request, model="rev")
 
 
 def tensor(proto: TensorProto) -> PredictRequest:
-    request = predict_request()
+    request = rev_request()
     request.inputs["text"].CopyFrom(proto)
     return request
 
@@ -220,15 +216,15 @@ def of_size(size: int) -> PredictRequest:
 @pytest.mark.parametrize(
     ("request_", "code", "message"),
     [
-        (predict_request("uno", signature="__saved_model_init_op"), "INTERNAL", "method_name"),
+        (rev_request("uno", signature="__saved_model_init_op"), "INTERNAL", "method_name"),
         (tensor(tf.make_tensor_proto([1.5])), "INVALID_ARGUMENT", "to be string but float"),
         (tensor(tf.make_tensor_proto("uno")), "INVALID_ARGUMENT", "Shape of input text"),
-        (predict_request(*["uno"] * 8), "INVALID_ARGUMENT", "--max-batch-rows"),
+        (rev_request(*["uno"] * 8), "INVALID_ARGUMENT", "--max-batch-rows"),
         (of_size(2**40), "INVALID_ARGUMENT", "--max-values"),
         (of_size(-3), "INVALID_ARGUMENT", "parsing error: text"),
         (tensor(TensorProto(dtype=999)), "INVALID_ARGUMENT", "parsing error: text"),
         (tensor(TensorProto(dtype=7, tensor_content=b"\xff")), "INVALID_ARGUMENT", "parsing error: text"),
-        (predict_request("a" * 200_000), "RESOURCE_EXHAUSTED", "larger than max"),
+        (rev_request("a" * 200_000), "RESOURCE_EXHAUSTED", "larger than max"),
     ],
     ids=["initialisation", "type", "rank", "rows", "claimed size", "negative size", "no such type", "content", "bytes"],
 )
@@ -266,7 +262,7 @@ def test_requests_are_counted_by_model_and_status_under_tensorflow_servings_name
     ]
     before = [count(name, **labels) for name, labels, _ in metrics]
     running.http.post("/v1/models/rev:predict", json={"signature_name": "align", "instances": ["uno"]})
-    running.predict(predict_request("uno"))
+    running.predict(rev_request("uno"))
     running.http.post("/v1/models/made-up:predict", json={"instances": ["uno"]})
     after = [count(name, **labels) for name, labels, _ in metrics]
     assert after == [old + more for old, (*_, more) in zip(before, metrics, strict=True)]
@@ -425,7 +421,7 @@ def test_a_new_version_takes_over_without_a_failed_request(running, reverser):
     def ask_grpc() -> None:
         while not stop.is_set():
             try:
-                versions.add(running.predict(predict_request("uno")).model_spec.version.value)
+                versions.add(running.predict(rev_request("uno")).model_spec.version.value)
             except grpc.RpcError as error:
                 failures.append(error)
 
@@ -481,6 +477,50 @@ def test_sigterm_lets_requests_under_way_finish_and_the_exit_code_is_0(running):
         assert endless.getresponse().status == 504
 
 
+LOADING = """
+import ctypes, sys, types
+from serve import server
+
+mutex = ctypes.create_string_buffer(64)
+lock = ctypes.CDLL(None).pthread_mutex_lock
+lock(mutex)
+
+class Servable:
+    def close(self):
+        pass
+
+def load_warm(folder):
+    print("loading", folder.parent.name, flush=True)
+    if folder.parent.name != "first":
+        lock(mutex)  # does not return to Python for a signal, as TensorFlow's loader does not
+    return Servable()
+
+sys.modules["serve.models.warmup"] = types.SimpleNamespace(load_warm=load_warm)
+server.main(["--model-dir", sys.argv[1], "--port", "0", "--poll-seconds", "0.1", "--shutdown-seconds", "1"])
+"""
+"""A server whose models never end loading, except the first."""
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("at_start", [True, False])
+def test_sigterm_does_not_wait_for_models_that_are_loading_and_loads_no_others(tmp_path, at_start):
+    (tmp_path / ("second" if at_start else "first") / "1").mkdir(parents=True)
+    command = [sys.executable, "-c", LOADING, str(tmp_path)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            if not at_start:
+                assert [process.stdout.readline().split()[0] for _ in range(2)] == ["loading", "Listening"]
+            for name in ("second", "third"):
+                (tmp_path / name / "1").mkdir(parents=True, exist_ok=True)
+            assert process.stdout.readline() == "loading second\n"
+            process.terminate()
+            said, errors = process.communicate(timeout=20)
+        finally:
+            process.kill()
+    assert (process.returncode, said) == (0, "")
+    assert "Traceback" not in errors
+
+
 def test_help_does_not_wait_for_tensorflow():
     code = """
 import sys
@@ -528,7 +568,7 @@ def test_a_wrong_option_is_refused_with_its_name_and_value(arguments, tmp_path, 
 def test_models_come_either_from_a_folder_or_from_a_file(arguments, capsys):
     with pytest.raises(SystemExit):
         server.main(arguments)
-    assert "--model-dir, --model-config-file: expected one" in " ".join(capsys.readouterr().err.split())
+    assert "one of --model-dir and --model-config-file" in " ".join(capsys.readouterr().err.split())
 
 
 def test_a_busy_port_is_refused_before_any_model_is_loaded(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import resource
 import struct
 import sys
@@ -15,6 +16,7 @@ import grpc
 import numpy as np
 import pytest
 import tensorflow as tf
+from servers import predict_request
 from tensorflow.core.framework import types_pb2
 from tensorflow.core.framework.tensor_pb2 import TensorProto
 from tensorflow_serving.apis.model_management_pb2 import ReloadConfigRequest
@@ -93,12 +95,7 @@ async def start(anyio_backend: str, tmp_path: Path) -> AsyncIterator[Start]:
         yield start
 
 
-def request(*texts: str, signature: str = "") -> PredictRequest:
-    message = PredictRequest()
-    message.model_spec.name = "m"
-    message.model_spec.signature_name = signature
-    message.inputs["text"].CopyFrom(tf.make_tensor_proto(list(texts), tf.string))
-    return message
+request = functools.partial(predict_request, model="m")
 
 
 async def predict(channel: grpc.aio.Channel, *texts: str) -> list[bytes]:

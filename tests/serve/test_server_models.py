@@ -19,7 +19,7 @@ from serve.models.model_config import (
     read_model_configs,
     version_folders,
 )
-from serve.models.repository import Repository, kept_up_to_date
+from serve.models.repository import MAX_ENDED, Repository, kept_up_to_date
 from serve.models.status import Code, StatusError
 from serve.models.versions import State
 
@@ -102,7 +102,8 @@ def clock(monkeypatch) -> list[float]:
 
 
 def test_versions_are_the_folders_whose_names_are_numbers(tmp_path):
-    for folder in ("spa/1", "spa/0010", "spa/tmp-11", "spa/9.5", "spa/-3", "spa/²", "empty", "draft/next"):
+    versions = ("spa/1", "spa/0010", "spa/tmp-11", "spa/9.5", "spa/-3", "spa/²")
+    for folder in (*versions, "empty", "draft/next", ".trash/1", "lost+found"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "spa/12").write_text("a file")
     (tmp_path / "file").write_text("a file")
@@ -228,6 +229,31 @@ def test_requests_from_many_threads_never_get_a_closed_version(spa):
     assert repository.available() == [("spa", 7)]
 
 
+def test_loaded_versions_stay_while_the_folder_of_all_models_is_empty(spa, caplog):
+    """The mount point of a volume that is not mounted is an empty folder."""
+    repository = started(spa.parent)
+    spa.rename(spa.parent / ".away")
+    for _ in range(3):
+        repository.poll()
+    assert repository.available() == [("spa", 1)]
+    assert len(caplog.messages) == 1
+    (spa.parent / ".away").rename(spa)
+    publish(spa, 2)
+    repository.poll()
+    assert repository.available() == [("spa", 2)]
+
+
+def test_the_state_of_an_unloaded_version_is_dropped_after_many_others(spa):
+    repository = started(spa.parent)
+    for version in range(2, MAX_ENDED + 3):
+        (spa / str(version - 1)).rename(spa / str(version))
+        repository.poll()
+    found = states(repository)
+    assert len(found) == MAX_ENDED + 1
+    assert 1 not in found
+    assert found[version] is State.AVAILABLE
+
+
 # Versions that fail
 
 
@@ -294,6 +320,33 @@ def test_polling_goes_on_after_a_poll_that_failed(spa, caplog):
     with kept_up_to_date(repository, seconds=0.01):
         assert recovered.wait(10)
     assert "Polling failed" in caplog.text
+
+
+@pytest.mark.parametrize("is_there", [True, False], ids=["model", "all models"])
+def test_a_folder_that_cannot_be_read_is_logged_once_until_it_can_be_read_again(spa, caplog, is_there):
+    folder = spa / "models"
+    repository = Repository(lambda: [ModelConfig("m", folder)] if is_there else models_in(folder), load)
+    for _ in range(2):
+        for _ in range(3):
+            repository.poll()
+        folder.mkdir()
+        repository.poll()
+        folder.rmdir()
+    assert len([message for message in caplog.messages if str(folder) in message]) == 2
+
+
+def test_a_defect_is_logged_once_while_every_poll_meets_it(spa, caplog):
+    polls, enough = [], threading.Event()
+
+    def configs() -> list[ModelConfig]:
+        polls.append(1)
+        if len(polls) == 5:
+            enough.set()
+        raise ZeroDivisionError("a defect")
+
+    with kept_up_to_date(Repository(configs, load), seconds=0.01):
+        assert enough.wait(10)
+    assert len(caplog.messages) == 1
 
 
 def test_an_interval_of_0_seconds_switches_polling_off(spa):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import tensorflow as tf
-from tensorflow_serving.apis.predict_pb2 import PredictRequest
+from servers import predict_request
 from tensorflow_serving.apis.prediction_log_pb2 import ClassifyLog, PredictionLog
 
 from serve.models.status import StatusError
@@ -17,11 +17,8 @@ pytestmark = pytest.mark.saved_model
 
 
 def record(*texts: str, signature: str = "") -> bytes:
-    request = PredictRequest()
-    request.model_spec.signature_name = signature
-    request.inputs["text"].CopyFrom(tf.make_tensor_proto(list(texts), tf.string))
     log = PredictionLog()
-    log.predict_log.request.CopyFrom(request)
+    log.predict_log.request.CopyFrom(predict_request(*texts, signature=signature))
     return log.SerializeToString()
 
 

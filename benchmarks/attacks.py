@@ -1,0 +1,413 @@
+"""Every attack at once on the embedded server, beside honest clients.
+
+    python -m benchmarks.attacks --model-dir saved_models --model spa-eng --minutes 30
+
+The server runs in a process of its own, and so do the attackers. Honest clients ask over REST on a connection that they
+keep, over REST on a new connection for each request, and over gRPC. They retry as ``serve.client`` does. The program
+prints a JSON document with the machine, the date, the rounds of each attack and what the honest clients saw. It exits
+with code 1 if a promise was broken:
+
+- no honest request fails, gets a wrong answer, or waits longer than ``--bound``;
+- after the attacks the server is alive;
+- its memory is at most 5 % larger than after a first, short attack, and it has at most as many open descriptors;
+- its log has no traceback and no line that a client wrote.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import json
+import multiprocessing
+import random
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import grpc
+import tyro
+
+from benchmarks.machine import machine
+from benchmarks.serve_load import BOMB, KINDS, SENTENCES, Parts, Report, percentiles, predict_path, request
+from serve.client import Client, ClientError, Retry
+from serve.client.messages import MESSAGES
+
+ROOT = Path(__file__).parents[1]
+PREDICT = "/tensorflow.serving.PredictionService/Predict"
+REFUSED = (OSError, EOFError, asyncio.TimeoutError, asyncio.LimitOverrunError, grpc.RpcError)
+"""What an attacker sees when the server defends itself."""
+
+
+class Target(NamedTuple):
+    """The server under attack."""
+
+    host: str
+    port: int
+    rpc: str
+    """HOST:PORT of gRPC."""
+    model: str
+
+
+# Attacks over HTTP. One call is one round.
+
+
+async def send(target: Target, parts: Parts, seconds: float = 30.0) -> None:
+    """Sends the pieces of a request with pauses, and reads the answer to its end."""
+    async with asyncio.timeout(seconds):
+        reader, writer = await asyncio.open_connection(target.host, target.port)
+        with contextlib.closing(writer):
+            for piece in parts.pieces:
+                writer.write(piece)
+                await writer.drain()
+                await asyncio.sleep(parts.pause)
+            while parts.reads and await reader.read(65536):
+                pass
+
+
+def post(target: Target, body: bytes, *headers: str) -> bytes:
+    return request(body, predict_path(target.model), *headers)
+
+
+async def malformed(target: Target, rng: random.Random) -> None:
+    """A request that is none: JSON, numbers, shapes, gzip, paths, framing, and clients that leave."""
+    await send(target, rng.choice(KINDS)(rng, target.model))
+
+
+async def slow_headers(target: Target, rng: random.Random) -> None:
+    await send(target, Parts([b"GET / HTTP/1.1\r\n", *[b"X: 1\r\n"] * 1000], pause=rng.uniform(0.05, 0.5)))
+
+
+async def slow_body(target: Target, rng: random.Random) -> None:
+    whole = post(target, b" " * 10_000)
+    await send(target, Parts([whole[:-10_000], *[b" "] * 10_000], pause=rng.uniform(0.05, 0.5)))
+
+
+async def slow_reader(target: Target, rng: random.Random) -> None:
+    """Asks for a large answer, and does not read it."""
+    body = json.dumps({"signature_name": "align", "instances": ["a " * 200] * 60}).encode()
+    _, writer = await asyncio.open_connection(target.host, target.port, limit=1)
+    with contextlib.closing(writer):
+        writer.write(post(target, body))
+        await asyncio.sleep(rng.uniform(1.0, 5.0))
+
+
+async def pipelined(target: Target, rng: random.Random) -> None:
+    """Two hundred requests at once."""
+    body = json.dumps({"instances": [rng.choice(SENTENCES)]}).encode()
+    one = post(target, body).replace(b"Connection: close\r\n", b"")
+    await send(target, Parts([one * 199 + post(target, body)], reads=rng.random() < 0.7))
+
+
+async def header_flood(target: Target, rng: random.Random) -> None:
+    lines = rng.choice([b"X: a\r\n" * 50_000, b"X: " + b"a" * 1_000_000, b"".join(b"X%d: a\r\n" % n for n in range(9))])
+    await send(target, Parts([b"GET /v1/models/a HTTP/1.1\r\nHost: a\r\n", lines, b"\r\n\r\n"]))
+
+
+async def bomb(target: Target, rng: random.Random) -> None:
+    """A body that takes much memory: gzip, base64, or values that are small as text."""
+    if rng.random() < 0.3:
+        await send(target, Parts([post(target, BOMB, "Content-Encoding: gzip")]))
+        return
+    unpacked = base64.b64encode(bytes(11_000_000)).decode()
+    bodies: list[dict[str, Any]] = [{"instances": [{"b64": unpacked}]}, {"inputs": [[]] * 900_000}]
+    await send(target, Parts([post(target, json.dumps(rng.choice(bodies), separators=(",", ":")).encode())]))
+
+
+async def forged_log(target: Target, rng: random.Random) -> None:
+    """Names with line breaks and control characters."""
+    name = rng.choice(["a%0a2026-01-01%20ERROR%20forged", "a%0d%0aforged", "%1b[31mforged", "%e2%80%aeforged", "..%2f"])
+    path = rng.choice([f"/v1/models/{name}", f"/v1/models/{name}:predict", f"/{name}"])
+    await send(target, Parts([request(b"{}", path)]))
+
+
+async def idle_sockets(target: Target, rng: random.Random) -> None:
+    """Opens ten thousand sockets, or as many as the process may, holds them for a few seconds, and rests."""
+    limit = min(10_000, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - 2000)
+    writers: list[asyncio.StreamWriter] = []
+    try:
+        for _ in range(limit // 100):
+            opening = [asyncio.open_connection(target.host, target.port) for _ in range(100)]
+            for opened in await asyncio.gather(*opening, return_exceptions=True):
+                if not isinstance(opened, BaseException):
+                    writers.append(opened[1])
+        await asyncio.sleep(2.0)
+    finally:
+        for writer in writers:
+            writer.close()
+    await asyncio.sleep(15.0)
+
+
+# Attacks over gRPC
+
+
+def channel_to(target: Target) -> grpc.aio.Channel:
+    return grpc.aio.insecure_channel(target.rpc, [("grpc.use_local_subchannel_pool", 1)])
+
+
+async def silent_calls(target: Target, rng: random.Random) -> None:
+    """Calls that hold their slots without sending a message."""
+
+    async def nothing() -> AsyncIterator[bytes]:
+        await asyncio.sleep(rng.uniform(0.5, 2.0))
+        return
+        yield b""
+
+    async with channel_to(target) as channel:
+        calls: list[Awaitable[bytes]] = [channel.stream_unary(PREDICT)(nothing(), timeout=30) for _ in range(16)]
+        await asyncio.gather(*calls, return_exceptions=True)
+
+
+async def huge_shapes(target: Target, rng: random.Random) -> None:
+    """Short messages that claim, or hold, much more than a batch."""
+    shape = rng.choice([[2**40], [2**62] * 254, [-1], [256, 10**6], [1] * 300])
+    strings = rng.choice([[b"a"], [b"a" * 10**6], [b""] * 100_000])
+    tensor = {"dtype": 7, "tensor_shape": {"dim": [{"size": size} for size in shape]}, "string_val": strings}
+    message = MESSAGES["PredictRequest"](model_spec={"name": target.model}, inputs=[{"key": "text", "value": tensor}])
+    async with channel_to(target) as channel:
+        await channel.unary_unary(PREDICT)(rng.choice([message.SerializeToString(), rng.randbytes(10**6)]), timeout=30)
+
+
+ATTACKS: dict[Callable[[Target, random.Random], Awaitable[None]], int] = {
+    malformed: 4,
+    slow_headers: 50,
+    slow_body: 50,
+    slow_reader: 10,
+    pipelined: 2,
+    header_flood: 2,
+    bomb: 2,
+    forged_log: 2,
+    idle_sockets: 1,
+    silent_calls: 4,
+    huge_shapes: 2,
+}
+"""Number of attackers of each kind."""
+
+
+async def attack(target: Target, seconds: float, seed: int) -> Counter[str]:
+    """Runs all attackers for ``seconds``. Returns the number of rounds of each attack."""
+    rounds: Counter[str] = Counter()
+    end = time.monotonic() + seconds
+
+    async def repeat(kind: Callable[[Target, random.Random], Awaitable[None]], number: int) -> None:
+        rng = random.Random(f"{seed} {kind.__name__} {number}")
+        while time.monotonic() < end:
+            rounds[kind.__name__] += 1
+            with contextlib.suppress(*REFUSED):
+                await kind(target, rng)
+            await asyncio.sleep(rng.uniform(0.0, 0.2))
+
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds), asyncio.TaskGroup() as group:
+            for kind, count in ATTACKS.items():
+                for number in range(count):
+                    group.create_task(repeat(kind, number))
+    return rounds
+
+
+def attack_and_send(target: Target, seconds: float, seed: int, results: Any) -> None:
+    results.put(asyncio.run(attack(target, seconds, seed)))
+
+
+# Honest clients
+
+
+class Honest:
+    """A client that asks the same again and again, and records how long each answer took.
+
+    Args:
+        name: Name in the report.
+        url: URL of the server.
+        model: Name of the model.
+        reconnects: If `True`, opens a connection for each request.
+    """
+
+    def __init__(self, name: str, url: str, model: str, *, reconnects: bool = False) -> None:
+        self.name = name
+        self.seconds: list[float] = []
+        self.failures: Counter[str] = Counter()
+        self._connect = lambda: Client(url, model, retry=Retry(8), timeout=60)
+        self._reconnects = reconnects
+        with self._connect() as client:
+            self._expected = client.translate(SENTENCES)
+
+    def run(self, stop: threading.Event) -> None:
+        """Asks until ``stop``."""
+        with contextlib.ExitStack() as kept:
+            client = kept.enter_context(self._connect())
+            while not stop.wait(0.1):
+                began = time.monotonic()
+                try:
+                    with self._connect() if self._reconnects else contextlib.nullcontext(client) as asked:
+                        if asked.translate(SENTENCES) != self._expected:
+                            self.failures["a wrong answer"] += 1
+                except ClientError as error:
+                    self.failures[str(error)[:200]] += 1
+                self.seconds.append(time.monotonic() - began)
+
+    def summary(self) -> dict[str, Any]:
+        return {
+            "requests": len(self.seconds),
+            "failures": dict(self.failures),
+            **percentiles(self.seconds),
+            "longest_ms": round(1000 * max(self.seconds, default=0.0)),
+        }
+
+
+# The server
+
+
+class Running(NamedTuple):
+    """The server's process, its addresses and its log."""
+
+    process: subprocess.Popen
+    rest: str
+    rpc: str
+    log: Path
+
+    def megabytes(self) -> float:
+        """Resident memory."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(re.findall(r"VmRSS:\s+(\d+) kB", status)[0]) / 1024
+
+    def descriptors(self) -> int:
+        return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
+
+
+@contextlib.contextmanager
+def running(model_dir: Path, *options: str) -> Iterator[Running]:
+    """The embedded server over REST and gRPC."""
+    command = [sys.executable, "-m", "serve.server", "--model-dir", str(model_dir), "--port", "0", "--grpc-port", "0"]
+    command += options
+    with tempfile.TemporaryDirectory(prefix="attacks-") as scratch:
+        log = Path(scratch, "log")
+        with (
+            log.open("w") as file,
+            subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=file, text=True) as process,
+        ):
+            try:
+                assert process.stdout is not None
+                lines = [process.stdout.readline().removeprefix("Listening on ").strip() for _ in range(2)]
+                if not all(lines):
+                    raise SystemExit(f"attacks: the server did not start: {log.read_text()[-2000:]}")
+                yield Running(process, lines[0], lines[1], log)
+            finally:
+                process.terminate()
+                process.wait(60)
+
+
+def lines_of_clients(log: str) -> list[str]:
+    """The lines that the server's own log does not have: tracebacks, and what clients wrote into it."""
+    own = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (INFO|WARNING) [^\x00-\x1f\x7f-\x9f]*")
+    return [line for line in log.split("\n") if line and (not own.fullmatch(line) or "forged" in line)]
+
+
+@dataclass(frozen=True)
+class Attacks:
+    """Attacks the embedded server in every way at once, beside honest clients."""
+
+    model_dir: Path = Path("saved_models")
+    """Folder that holds NAME/VERSION/."""
+    model: str = "spa-eng"
+    """Name of the model."""
+    minutes: float = 30.0
+    """Duration of the attacks."""
+    bound: float = 30.0
+    """Maximum seconds of an honest request, retries included."""
+    timeout_seconds: float = 30.0
+    """The server's ``--rest-api-timeout-in-ms``, in seconds."""
+    tolerance: float = 0.05
+    """Relative growth of memory that is tolerated."""
+    seed: int = 0
+    """Seed of the attackers' random numbers."""
+
+    def measure(self) -> Report:
+        """Returns what honest clients saw, the server's memory and descriptors, and the broken promises."""
+        with running(self.model_dir, "--rest-api-timeout-in-ms", f"{1000 * self.timeout_seconds:.0f}") as server:
+            return self._report(server)
+
+    def _report(self, server: Running) -> Report:
+        host, port = server.rest.removeprefix("http://").split(":")
+        target = Target(host, int(port), server.rpc.removeprefix("grpc://"), self.model)
+        clients = [
+            Honest("REST", server.rest, self.model),
+            Honest("REST, a connection for each request", server.rest, self.model, reconnects=True),
+            Honest("gRPC", server.rpc, self.model),
+        ]
+        start_of_log = len(server.log.read_text())
+        self._attack(target, min(20.0, 12 * self.minutes))  # memory that is allocated once
+        self._settle(server)
+        before = {"megabytes": server.megabytes(), "descriptors": server.descriptors()}
+        stop = threading.Event()
+        threads = [threading.Thread(target=client.run, args=(stop,)) for client in clients]
+        for thread in threads:
+            thread.start()
+        rounds = self._attack(target, 60 * self.minutes)
+        stop.set()
+        for thread in threads:
+            thread.join()
+        self._settle(server)
+        after = {"megabytes": server.megabytes(), "descriptors": server.descriptors()}
+        log = server.log.read_text()[start_of_log:]
+        result = {
+            "options": {name: str(value) for name, value in asdict(self).items()},
+            "descriptors_allowed": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+            "rounds": dict(sorted(rounds.items())),
+            "honest": {client.name: client.summary() for client in clients},
+            "before": before,
+            "after": after,
+            "log_bytes": len(log),
+        }
+        promises = {
+            "the server died": server.process.poll() is None,
+            "memory grew": after["megabytes"] <= before["megabytes"] * (1 + self.tolerance),
+            "descriptors stayed open": after["descriptors"] <= before["descriptors"],
+        }
+        broken = [name for name, kept in promises.items() if not kept]
+        for client in clients:
+            broken += [f"{client.name}: {count} times {failure}" for failure, count in client.failures.items()]
+            if max(client.seconds, default=float("inf")) > self.bound:
+                broken.append(f"{client.name}: a request took longer than {self.bound:g} s")
+        broken += [f"in the log: {line[:200]!r}" for line in lines_of_clients(log)[:60]]
+        return Report(result, broken)
+
+    def _attack(self, target: Target, seconds: float) -> Counter[str]:
+        """Attacks from another process, whose work does not delay the honest clients' threads."""
+        context = multiprocessing.get_context("spawn")
+        results = context.Queue()
+        attacker = context.Process(target=attack_and_send, args=(target, seconds, self.seed, results))
+        attacker.start()
+        rounds = results.get(timeout=seconds + 120)
+        attacker.join()
+        return rounds
+
+    def _settle(self, server: Running) -> None:
+        """Waits until the server's limits have closed what the attackers left, and its descriptors no longer change."""
+        time.sleep(self.timeout_seconds + 2)
+        seen = [server.descriptors()]
+        while len(seen) < 60 and len(set(seen[-5:])) * 5 != len(seen[-5:]):
+            time.sleep(1.0)
+            seen.append(server.descriptors())
+
+
+def main() -> None:
+    """Reads the command line, attacks, prints."""
+    report = tyro.cli(Attacks, prog="python -m benchmarks.attacks", description=__doc__).measure()
+    head = {"benchmark": "attacks", "command": " ".join(["python -m benchmarks.attacks", *sys.argv[1:]])}
+    libraries = ("tensorflow", "starlette", "uvicorn", "h11", "grpcio")
+    print(json.dumps({**head, **machine(libraries), **report.result, "broken": report.broken}, indent=1))
+    if report.broken:
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()
