@@ -140,6 +140,12 @@ def advance_stack(p: Stack, x, states, c=None, handed=None, read=None):
     return after, below
 
 
+def stack_output(p: Stack, states):
+    """The top output of given states: with residuals, each cell's output is added to that of the cells below it."""
+    outputs = [output_of(cell, state) for cell, state in zip(p.cells, states, strict=True)]
+    return sum(outputs) if p.residual else outputs[-1]
+
+
 # Encoders
 
 
@@ -431,7 +437,7 @@ class RecurrentDecoder(NamedTuple):
 def bahdanau_step(p: RecurrentDecoder, last_token, t, states, encoded: Encoded):
     """Logits of y_i, alpha_i and the states s_i: attends with s_{i-1}, then updates."""
     e = p.embedding[last_token]
-    s = output_of(p.stack.cells[-1], states[-1])
+    s = stack_output(p.stack, states)
     alpha, c = p.attention(s, t, encoded)
     states, s_next = advance_stack(p.stack, e if p.reads_words else np.zeros(0), states, c)
     return logits_of(p.output_layer, s if p.output_state == "previous" else s_next, c, e), alpha, states

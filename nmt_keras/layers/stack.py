@@ -37,8 +37,9 @@ class Stack(BaseLayer):
         return tuple(cell.zero_state(batch) for cell in self.cells)
 
     def output(self, states: tuple[Any, ...]) -> tf.Tensor:
-        """Returns the top cell's output [..., U], without what ``residual`` adds."""
-        return self.cells[-1].output(states[-1])
+        """Returns the top output [..., U] of given states, as ``advance`` does without dropout between cells."""
+        outputs = [cell.output(state) for cell, state in zip(self.cells, states, strict=True)]
+        return tf.add_n(outputs) if self.residual else outputs[-1]
 
     def advance(
         self, weights: Weights, projected: tf.Tensor, states: tuple[Any, ...], masks: StackMasks

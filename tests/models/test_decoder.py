@@ -353,3 +353,23 @@ def test_the_output_layer_reads_the_state_before_or_after_the_step():
         hidden = layer.hidden(weights.output_layer, read, context, embedded)
         np.testing.assert_allclose(step.logits, layer.logits(weights.output_layer, hidden), atol=1e-6)
     assert np.abs(steps[0].logits - steps[1].logits).max() > 0.1
+
+
+def test_previous_is_the_current_of_the_step_before_also_with_residual_layers():
+    model = built(COMBINATIONS["rnnsearch-deep"])
+    current = model.decoder
+    previous = BahdanauDecoder.from_config({**current.get_config(), "output_state": "previous"})
+    previous.build()
+    memory, weights, state = (
+        model.remember(SOURCES),
+        current.read_weights(),
+        model.initial_state(model.remember(SOURCES)),
+    )
+    before = None
+    for t in range(3):
+        x = current.inputs(weights, IDS[:, t : t + 1])
+        _, (query, _) = previous.advance(weights, x, state, memory)
+        state, (read, _) = current.advance(weights, x, state, memory)
+        if t:
+            np.testing.assert_allclose(query, before, atol=1e-6)
+        before = read
