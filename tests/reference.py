@@ -597,7 +597,7 @@ def rows(bias, parts):
 
 def cell_of(cell):
     """The reference's cell of a layer's, of whichever kind."""
-    parts, nothing, recurrent = cell.parts, np.zeros([cell.units, 0]), matrix(cell.recurrent)
+    parts, nothing, recurrent = cell.projections, np.zeros([cell.units, 0]), matrix(cell.recurrent)
     W = np.split(matrix(cell.kernel), parts) if cell.input_size else [nothing] * parts
     C = np.split(matrix(cell.context_kernel), parts) if cell.context_size else [nothing] * parts
     kind = type(cell).__name__
@@ -631,17 +631,17 @@ def norm_of(layer) -> Norm:
 
 
 def multi_head_of(layer) -> MultiHead:
-    W_K, W_V = np.split(matrix(layer.pair_kernel), 2)
+    W_K, W_V = np.split(matrix(layer.key_value_kernel), 2)
     each = [np.split(W, layer.heads) for W in (matrix(layer.query_kernel), W_K, W_V)]
     return MultiHead(*each, matrix(layer.kernel))
 
 
 def self_attention_layer_of(layer) -> SelfAttentionLayer:
-    source_norm = [layer.source_norm] if layer.memory_size else []
+    source_norm = [layer.source_norm] if layer.annotation_size else []
     return SelfAttentionLayer(
         norms=[norm_of(norm) for norm in (layer.own_norm, *source_norm, layer.forward_norm)],
         own=multi_head_of(layer.own),
-        source=multi_head_of(layer.source) if layer.memory_size else None,
+        source=multi_head_of(layer.source) if layer.annotation_size else None,
         W_1=matrix(layer.widen),
         b_1=np.asarray(layer.widen_bias, np.float64),
         W_2=matrix(layer.narrow),
@@ -689,7 +689,7 @@ def attention_of(attention, encoder: RecurrentEncoder | None = None):
 
 def output_layer_of(layer, embedding) -> OutputLayer:
     """The reference's output layer of a layer's; a tied one multiplies with ``embedding``."""
-    W_o = embedding if layer.tied else np.asarray(layer.rows, np.float64)
+    W_o = embedding if layer.tied else np.asarray(layer.output_kernel, np.float64)
     return OutputLayer(hidden_of(layer), W_o, np.asarray(layer.output_bias, np.float64))
 
 
@@ -698,8 +698,8 @@ def hidden_of(layer):
         case "MaxoutOutput":
             ends = [layer.state_size, layer.state_size + layer.context_size]
             pairs = np.arange(2 * layer.units).reshape(2, -1).T.ravel()  # the layer's rows as neighbouring pairs
-            U_o, C_o, V_o = np.split(matrix(layer.pair_kernel)[pairs], ends, axis=1)
-            return maxout(U_o, V_o, C_o, np.asarray(layer.pair_bias, np.float64)[pairs])
+            U_o, C_o, V_o = np.split(matrix(layer.maxout_kernel)[pairs], ends, axis=1)
+            return maxout(U_o, V_o, C_o, np.asarray(layer.maxout_bias, np.float64)[pairs])
         case "LinearOutput":
             return lambda s, c, e: np.concatenate([s, c, e])
         case "AttentionalOutput":

@@ -8,7 +8,7 @@ import tensorflow as tf
 from combinations import COMBINATIONS
 
 from nmt_keras.layers import dropout as dropout_module
-from nmt_keras.layers.dropout import Randomness, dropout, dropout_mask
+from nmt_keras.layers.dropout import Randomness, draw_dropout_mask, dropout
 from nmt_keras.models.seq2seq import Seq2Seq
 
 RANDOMNESS = Randomness(tf.constant(1), tf.constant(1))
@@ -31,7 +31,7 @@ def test_dropout_zeroes_at_its_rate_and_scales_so_that_the_mean_stays(rate):
 
 def test_a_mask_depends_on_seed_step_replica_position_and_site_alone():
     def draw(site="a", **changes):
-        return dropout_mask([1000], 0.5, replace(RANDOMNESS, **changes), site, tf.float32).numpy()
+        return draw_dropout_mask([1000], 0.5, replace(RANDOMNESS, **changes), site, tf.float32).numpy()
 
     first = draw()
     np.testing.assert_array_equal(first, draw())
@@ -43,7 +43,7 @@ def test_a_mask_depends_on_seed_step_replica_position_and_site_alone():
 @pytest.mark.parametrize("dtype", [tf.float32, tf.bfloat16])
 def test_a_mask_is_the_same_with_and_without_xla_and_of_the_dtype_asked_for(dtype):
     def draw(step):
-        return dropout_mask([3, 5, 7], 0.3, Randomness(5, step), "site", dtype)
+        return draw_dropout_mask([3, 5, 7], 0.3, Randomness(5, step), "site", dtype)
 
     plain, step = draw(9), tf.constant(9)
     assert plain.dtype == dtype

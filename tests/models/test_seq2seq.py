@@ -58,7 +58,9 @@ def in_precision(model):
 
     def build(policy, name=None):
         keras.config.set_dtype_policy(policy)
-        copy = build_model(COMBINATIONS[name] if name else TINY_MODEL, model.source_size, model.target_size)
+        copy = build_model(
+            COMBINATIONS[name] if name else TINY_MODEL, model.source_vocabulary_size, model.target_vocabulary_size
+        )
         if name:
             randomise(copy, 3)
         else:

@@ -9,7 +9,7 @@ import tensorflow as tf
 from reference import greedy as reference_greedy
 from reference import softmax, weights_of
 
-from nmt_keras.models.step import Step
+from nmt_keras.models.predictor import Prediction
 from nmt_keras.search import (
     Constraints,
     Ranking,
@@ -30,13 +30,13 @@ V, S = len(LETTERS), 5
 
 def spell(ids, state, script):
     """Gives the logits of the current time, of script [B, T, V]. Attends to the source position of that number."""
-    return Step(tf.gather(script, state, batch_dims=1), tf.one_hot(state % S, S), state + 1)
+    return Prediction(tf.gather(script, state, batch_dims=1), tf.one_hot(state % S, S), state + 1)
 
 
 def wander(ids, state, table):
     """Gives logits that depend on all tokens so far: the state is their hash. Attends to the last token's position."""
     state = (state * 7 + ids * 3 + 1) % tf.shape(table)[1]
-    return Step(tf.gather(table, state, batch_dims=1), tf.one_hot(ids % S, S), state)
+    return Prediction(tf.gather(table, state, batch_dims=1), tf.one_hot(ids % S, S), state)
 
 
 def script_of(*words, length=12):
