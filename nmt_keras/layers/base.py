@@ -38,7 +38,7 @@ class BaseLayer(keras.layers.Layer):
     """Arguments of a base class's constructor that this class computes from its own."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(autocast=False, **options)  # tensors are cast where a layer says so
+        super().__init__(autocast=False, **options)  # each layer casts where its equations need it
         self.supports_masking = True
 
     def build(self, input_shape: Any = None) -> None:

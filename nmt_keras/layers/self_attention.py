@@ -50,6 +50,8 @@ class MultiHead(BaseLayer):
 
         head_n = softmax(Q W_n^Q (K W_n^K)^T / sqrt(d_k)) V W_n^V           output = [head_1 ; ... ; head_N] W^O
 
+    ``key_value_kernel`` holds W^K, then W^V.
+
     Args:
         units: Width of queries and outputs; d_k = units / heads.
         heads: N.
@@ -60,9 +62,7 @@ class MultiHead(BaseLayer):
         super().__init__(**options)
         self.units, self.heads, self.value_size = units, heads, value_size
         self.query_kernel = self.add_weight((units, units), "glorot_uniform", name="query_kernel")
-        self.key_value_kernel = self.add_weight(  # W^K, W^V
-            (value_size, 2 * units), "glorot_uniform", name="key_value_kernel"
-        )
+        self.key_value_kernel = self.add_weight((value_size, 2 * units), "glorot_uniform", name="key_value_kernel")
         self.kernel = self.add_weight((units, units), "glorot_uniform", name="kernel")
 
     def split(self, x: tf.Tensor) -> tf.Tensor:
@@ -133,13 +133,8 @@ def draw_masks(like: tf.Tensor, rate: float, randomness: Randomness | None, laye
     """Draws the masks of the layer called ``layer`` for positions ``like`` [B, L, units]."""
     if randomness is None or not rate:
         return NO_MASKS
-    shape = tf.shape(like)
-    return SublayerMasks(
-        *(
-            draw_dropout_mask(shape, rate, randomness, f"{layer} {sublayer}", like.dtype)
-            for sublayer in SublayerMasks._fields
-        )
-    )
+    shape, sites = tf.shape(like), [f"{layer} {sublayer}" for sublayer in SublayerMasks._fields]
+    return SublayerMasks(*(draw_dropout_mask(shape, rate, randomness, site, like.dtype) for site in sites))
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
@@ -171,13 +166,9 @@ class SelfAttentionLayer(BaseLayer):
     def attend_to_own(
         self, weights: Weights, x: tf.Tensor, mask: tf.Tensor, masks: SublayerMasks = NO_MASKS
     ) -> tf.Tensor:
-        """Computes the first sublayer: positions x [B, L, units] attend to each other where mask is True.
-
-        The mask is [B, 1 or L, L] bool.
-        """
+        """Computes the first sublayer: x [B, L, units] attends to itself where ``mask`` [B, 1 or L, L] is True."""
         normed = normalize(weights.own_norm, x)
-        keys, values = self.own.keys_and_values(weights.own, normed)
-        added, _ = self.own.attend(weights.own, normed, keys, values, mask)
+        added, _ = self.own.attend(weights.own, normed, *self.own.keys_and_values(weights.own, normed), mask)
         return x + apply_dropout(added, masks.own)
 
     def attend_to_source(

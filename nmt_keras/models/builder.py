@@ -148,46 +148,27 @@ BRIDGES: dict[str, Callable[[DecoderConfig, Encoder], Bridge]] = {
 # Output layers: DecoderConfig.output
 
 
-def _maxout_output(config: ModelConfig, common: dict[str, Any], context_size: int) -> OutputLayer:
-    return MaxoutOutput(
-        units=config.decoder.output_units,
-        state_size=config.decoder.units,
-        context_size=context_size,
-        embedding_size=config.embedding_size,
-        **common,
-    )
-
-
-def _linear_output(config: ModelConfig, common: dict[str, Any], context_size: int) -> OutputLayer:
-    return LinearOutput(
-        state_size=config.decoder.units, context_size=context_size, embedding_size=config.embedding_size, **common
-    )
-
-
-def _attentional_output(config: ModelConfig, common: dict[str, Any], context_size: int) -> OutputLayer:
-    return AttentionalOutput(
-        units=config.decoder.output_units, state_size=config.decoder.units, context_size=context_size, **common
-    )
-
-
-def _state_output(config: ModelConfig, common: dict[str, Any], context_size: int) -> OutputLayer:
-    return StateOutput(state_size=config.decoder.units, **common)
-
-
 OUTPUT_LAYERS: dict[str, Callable[[ModelConfig, dict[str, Any], int], OutputLayer]] = {
-    "maxout": _maxout_output,
-    "linear": _linear_output,
-    "state": _state_output,
-    "attentional": _attentional_output,
+    "maxout": lambda config, common, context_size: MaxoutOutput(
+        units=config.decoder.output_units, context_size=context_size, embedding_size=config.embedding_size, **common
+    ),
+    "linear": lambda config, common, context_size: LinearOutput(
+        context_size=context_size, embedding_size=config.embedding_size, **common
+    ),
+    "state": lambda config, common, context_size: StateOutput(**common),
+    "attentional": lambda config, common, context_size: AttentionalOutput(
+        units=config.decoder.output_units, context_size=context_size, **common
+    ),
 }
 """Output layers, built from the configuration, the arguments common to all, and the width of the contexts."""
 
 
 def _output_layer(config: ModelConfig, target_vocabulary_size: int, context_size: int) -> OutputLayer:
-    common = {"vocabulary_size": target_vocabulary_size, "name": "output_layer"}
+    build = _find(OUTPUT_LAYERS, "DecoderConfig.output", config.decoder.output)
+    common = {"vocabulary_size": target_vocabulary_size, "state_size": config.decoder.units, "name": "output_layer"}
     if config.decoder.tie_embeddings:
         common["tied"] = True
-    return _find(OUTPUT_LAYERS, "DecoderConfig.output", config.decoder.output)(config, common, context_size)
+    return build(config, common, context_size)
 
 
 # Decoders: DecoderConfig.order

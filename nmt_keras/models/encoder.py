@@ -207,14 +207,7 @@ class RecurrentEncoder(Encoder):
         return draw_dropout_mask(shape, self.recurrent_dropout_rate, randomness, f"source {cell.name}", x.dtype)
 
     def _read(
-        self,
-        cell: Cell,
-        weights: Weights,
-        x: tf.Tensor,
-        mask: tf.Tensor,
-        dropout_mask: tf.Tensor | None,
-        *,
-        reverse: bool,
+        self, cell: Cell, weights: Weights, x: tf.Tensor, mask: tf.Tensor, dropout_mask: tf.Tensor | None, reverse: bool
     ) -> tuple[tf.Tensor, Any]:
         """Reads in one direction. Returns outputs [B, S, U] and the state at its end, a nest of [B, 1, U]."""
         if self.reads_fused:

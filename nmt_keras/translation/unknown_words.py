@@ -31,7 +31,7 @@ def learn_lexicon(pairs: Iterable[AlignedPair], *, min_count: int = 2, min_share
         min_share: Minimum share of the most frequent target word among these.
 
     Returns:
-        Target words by source word. Ties are resolved in favour of the first by code point.
+        Target words by source word. The first by code point wins ties.
 
     Raises:
         ValueError: An alignment does not fit its words.
