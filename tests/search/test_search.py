@@ -21,6 +21,7 @@ from nmt_keras.search import (
     plain_length,
     sample,
 )
+from nmt_keras.search.loop import NextTokens, decode_loop
 from nmt_keras.search.top_k import top_k
 
 PAD, UNK, START, END = 0, 1, 2, 3
@@ -134,6 +135,16 @@ def test_the_memory_is_never_tiled():
 
     beam_search(watching, no_time(1), tf.zeros([1, 29, 17]), tf.constant([3]), beam_size=7)
     assert shapes == {((1, 7), (1, 29, 17), (1, 7))}
+
+
+def test_a_rule_for_several_hypotheses_names_their_parents():
+    def rule(logits, beams, length, rule_input):
+        return NextTokens(tf.fill(tf.shape(beams.last_ids), END), beams.log_probs)
+
+    arguments = no_time(1), script_of("ox"), tf.constant([12]), rule
+    with pytest.raises(ValueError, match="parents"):
+        decode_loop(spell, *arguments, ranking=Ranking(), beam_size=2)
+    assert spelt(decode_loop(spell, *arguments, ranking=Ranking())) == ["#"]
 
 
 SEARCHES = {
