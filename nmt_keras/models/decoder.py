@@ -151,6 +151,7 @@ class Decoder(BaseLayer):
         ``probability``, else the reference's. At 1 it runs free; at 0 this equals teacher forcing up to the draw of
         dropout masks.
         """
+        probability = tf.cast(probability, tf.float32)  # a model in mixed precision casts its arguments
         takes_own = random_uniform(tf.shape(ids), randomness, "scheduled sampling") < probability  # [B, T]
         positions = tf.ones_like(ids) * tf.range(ids.shape[1] or tf.shape(ids)[1])
 

@@ -150,3 +150,12 @@ def test_self_attention_drops_under_sampling_as_under_teacher_forcing():
 def test_scheduled_sampling_needs_random_numbers(model):
     with pytest.raises(ValueError, match="own_token_probability"):
         model((SOURCE, READ), own_token_probability=tf.constant(0.5))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_mixed_precision_samples_too(name, dtype_policy):
+    dtype_policy("mixed_bfloat16")
+    model = build_model(MODELS[name], 17, 19)
+    found = model((SOURCE, READ), randomness=NOISE, own_token_probability=tf.constant(0.0))
+    wanted = model((SOURCE, READ), randomness=NOISE)
+    np.testing.assert_allclose(*(tf.cast(output.logits, tf.float32) for output in (found, wanted)), atol=0.05)
