@@ -248,8 +248,8 @@ class ModelTranslator(Translator):
         model = (step, initial_state, memory, limits)
         if config.temperature > 0.0:
             noise = hashed_uniform(text, tf.maximum(config.max_tokens, tf.reduce_max(limits)), config.seed)
-            draw: dict[str, Any] = {"temperature": config.temperature, "top_k": config.top_k, "top_p": config.top_p}
-            hypotheses = sample(*model, noise=noise, **draw, **rules)
+            rules |= {"temperature": config.temperature, "top_k": config.top_k, "top_p": config.top_p}
+            hypotheses = sample(*model, noise=noise, **rules)
         elif config.beam_size == 1:
             hypotheses = greedy(*model, **rules)
         else:

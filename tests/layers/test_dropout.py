@@ -1,4 +1,4 @@
-"""Dropout draws: pure functions of seed, step, replica, position and site."""
+"""Dropout draws: pure functions of seed, batch, replica, position and site."""
 
 from dataclasses import replace
 
@@ -29,13 +29,13 @@ def test_dropout_zeroes_at_its_rate_and_scales_so_that_the_mean_stays(rate):
     assert abs((found == 0.0).mean() - rate) < 4.0 * deviation
 
 
-def test_a_mask_depends_on_seed_step_replica_position_and_site_alone():
+def test_a_mask_depends_on_seed_batch_replica_position_and_site_alone():
     def draw(site="a", **changes):
         return draw_dropout_mask([1000], 0.5, replace(RANDOMNESS, **changes), site, tf.float32).numpy()
 
     first = draw()
     np.testing.assert_array_equal(first, draw())
-    for other in [draw("b"), *(draw(**{name: 7}) for name in ("seed", "step", "replica", "position"))]:
+    for other in [draw("b"), *(draw(**{name: 7}) for name in ("seed", "batch_number", "replica", "position"))]:
         # independent masks of rate 1/2 agree in half the places, give or take 4 deviations
         assert abs((first == other).mean() - 0.5) < 4.0 * 0.5 / 1000**0.5
 

@@ -29,7 +29,7 @@ def test_logits_are_the_paper_s_with_a_matrix_of_the_layer_s_own_or_a_tied_one(n
     layer = OUTPUT_LAYERS[name](tied=tied)
     randomise(layer, 1)
     weights, embedding = layer.read_weights(), normal(V, layer.feature_size, seed=5)
-    assert hasattr(weights, "rows") != tied
+    assert hasattr(weights, "output_kernel") != tied
     if tied:
         weights.output_kernel = Weight(embedding)
     found = layer.logits(weights, layer.features(weights, *SEEN))
