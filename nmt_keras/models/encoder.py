@@ -166,11 +166,11 @@ class RecurrentEncoder(Encoder):
     ) -> tuple[tf.Tensor, tuple[LayerStates, ...], tf.Tensor | None]:
         """See :class:`Encoder`."""
         embedded = dropout(embedded, self.dropout_rate, randomness, "source")
-        is_token = mask[:, :, tf.newaxis]
+        real = mask[:, :, tf.newaxis]  # True at tokens
         below, states = embedded, []
         for layer in range(self.layers):
             x = dropout(below, self.dropout_rate, randomness, f"source layer {layer}") if layer else below
-            values, last = self._read_layer(weights, layer, x, is_token, randomness)
+            values, last = self._read_layer(weights, layer, x, real, randomness)
             below = values + x if layer and self.residual else values
             states.append(last)
         values = below
@@ -179,7 +179,7 @@ class RecurrentEncoder(Encoder):
         return values, tuple(states), self._summary(states[-1])
 
     def _read_layer(
-        self, weights: Weights, layer: int, x: tf.Tensor, is_token: tf.Tensor, randomness: Randomness | None
+        self, weights: Weights, layer: int, x: tf.Tensor, real: tf.Tensor, randomness: Randomness | None
     ) -> tuple[tf.Tensor, LayerStates]:
         """Returns one layer's annotations [B, S, D] of inputs [B, S, I], and its last states."""
         outputs: list[tf.Tensor] = []
@@ -193,7 +193,7 @@ class RecurrentEncoder(Encoder):
                 continue
             cell = cells[layer]
             dropout_mask = self._state_dropout_mask(cell, x, randomness)
-            output, last = self._read(cell, own[layer], x, is_token, dropout_mask, reverse=direction == "backward")
+            output, last = self._read(cell, own[layer], x, real, dropout_mask, reverse=direction == "backward")
             outputs.append(output)
             states[direction] = tf.nest.map_structure(lambda s: s[:, 0], last)
         if self.merge == "sum" or len(outputs) == 1:
@@ -208,17 +208,11 @@ class RecurrentEncoder(Encoder):
         return draw_dropout_mask(shape, self.recurrent_dropout_rate, randomness, f"source {cell.name}", x.dtype)
 
     def _read(
-        self,
-        cell: Cell,
-        weights: Weights,
-        x: tf.Tensor,
-        is_token: tf.Tensor,
-        dropout_mask: tf.Tensor | None,
-        reverse: bool,
+        self, cell: Cell, weights: Weights, x: tf.Tensor, real: tf.Tensor, dropout_mask: tf.Tensor | None, reverse: bool
     ) -> tuple[tf.Tensor, Any]:
         """Reads in one direction. Returns outputs [B, S, U] and the state at its end, a nest of [B, 1, U]."""
         if self.reads_fused:
-            return read_fused(cell, x, is_token[..., 0], reverse=reverse)
+            return read_fused(cell, x, real[..., 0], reverse=reverse)
 
         def advance(inputs: tuple[tf.Tensor, tf.Tensor], state: Any) -> tuple[Any, tf.Tensor]:
             projected, here = inputs
@@ -226,7 +220,7 @@ class RecurrentEncoder(Encoder):
             state = tf.nest.map_structure(lambda after, before: tf.where(here, after, before), new, state)
             return state, cell.output(state)
 
-        inputs = cell.project(weights, x), is_token
+        inputs = cell.project(weights, x), real
         last, outputs = scan(advance, inputs, cell.zero_state(tf.shape(x)[0]), reverse=reverse)
         return outputs, last
 
