@@ -288,18 +288,18 @@ def alter(attention: Any, variant: str) -> None:
     import tensorflow as tf
 
     if variant == "local-m, Gaussian":
-        attention.centre = lambda weights, query, step, memory: tf.cast(
+        attention.center = lambda weights, query, step, memory: tf.cast(
             tf.minimum(step, memory.lengths[:, tf.newaxis] - 1), tf.float32
         )
     elif variant == "local-p, scaled":
         attention.position_energy.assign(attention.position_energy * attention.units**0.5)
-        centre = attention.centre
+        centre = attention.center
 
         def scaled(weights: Any, query: tf.Tensor, step: tf.Tensor, memory: Any) -> tf.Tensor:
             energy = weights.position_energy * attention.units**-0.5
             return centre(SimpleNamespace(**{**vars(weights), "position_energy": energy}), query, step, memory)
 
-        attention.centre = scaled
+        attention.center = scaled
     elif variant == "local-p, normalised":
         original = attention.prefer
 
@@ -321,18 +321,18 @@ def measure(model: Seq2Seq, corpus: Corpus) -> dict[str, float]:
     memory, advance = model.remember(source), model.step_function()
     state = model.initial_state(memory)
     seen: list[tf.Tensor] = []
-    centre = getattr(attention, "centre", None)
+    centre = getattr(attention, "center", None)
     if centre is not None:
 
         def watched(weights: Any, query: tf.Tensor, step: tf.Tensor, memory: Any) -> tf.Tensor:
             seen.append(centre(weights, query, step, memory))
             return seen[-1]
 
-        attention.centre = watched
+        attention.center = watched
     align, masses = attention.alignment, list[tf.Tensor]()
 
     def weighed(attended: Any, memory: Any) -> tf.Tensor:
-        masses.append(tf.reduce_sum(attended.weights, axis=-1)[:, 0])
+        masses.append(tf.reduce_sum(attended.alpha, axis=-1)[:, 0])
         return align(attended, memory)
 
     attention.alignment = weighed
@@ -346,7 +346,7 @@ def measure(model: Seq2Seq, corpus: Corpus) -> dict[str, float]:
     found = {"loss": float(np.stack(losses, axis=1)[real].mean()), "row_mass": float(np.stack(masses, 1)[real].mean())}
     attention.alignment = align
     if centre is not None:
-        attention.centre = centre
+        attention.center = centre
         found |= positions(np.stack([each.numpy()[:, 0] for each in seen], axis=1), memory.lengths.numpy(), real)
     return {name: round(value, 4) for name, value in found.items()}
 

@@ -72,7 +72,7 @@ def measure(settings: Settings) -> dict[str, float]:
 
     from benchmarks.train_speed import matched
     from nmt_keras.config import START
-    from nmt_keras.layers.matmul import bfloat16_products, full_precision
+    from nmt_keras.layers.matmul import bfloat16_products, compute_dtype_weights
     from nmt_keras.layers.scan import scan
     from nmt_keras.training.execution import build_for_training
     from nmt_keras.training.loss import masked_cross_entropy
@@ -93,7 +93,7 @@ def measure(settings: Settings) -> dict[str, float]:
 
     def read_weights() -> Any:
         rounds = updater.rounds_products and not tf.executing_eagerly()
-        return model.read_weights(bfloat16_products if rounds else full_precision)
+        return model.read_weights(bfloat16_products if rounds else compute_dtype_weights)
 
     def encoding() -> Any:
         return model.encoder(source, everywhere, weights=read_weights().encoder)
@@ -158,13 +158,13 @@ def large_product(precision: str, size: int = 2048) -> float:
     """GFLOP/s of one large product under XLA, rounding its factors to ``precision`` included: what this machine can."""
     import tensorflow as tf
 
-    from nmt_keras.layers.matmul import bfloat16_products, full_precision, matmul
+    from nmt_keras.layers.matmul import bfloat16_products, compute_dtype_weights, matmul
 
     one, other = (tf.random.normal([size, size]) for _ in range(2))
 
     @tf.function(jit_compile=True, autograph=False)
     def multiplied(left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
-        read = bfloat16_products if precision == "bfloat16-products" else full_precision
+        read = bfloat16_products if precision == "bfloat16-products" else compute_dtype_weights
         return matmul(left, read(right, "float32"))
 
     return 2.0 * size**3 / median_seconds(lambda: [multiplied(one, other)], 15) * 1e-9

@@ -3,11 +3,17 @@
 Shape comments and docstrings use one legend throughout the package:
 
     B  sentences in a batch            V  entries of a vocabulary
-    K  hypotheses per sentence         U  units of a recurrent state
-    S  source positions                D  width of an encoder annotation
-    T  target positions                A  alignment units (the attention's hidden width)
-    Q  queries per sentence: 1 in training and greedy search, K in beam search
-    E  width of an embedding
+    b  unfinished sentences of these   E  width of an embedding
+    S  source positions                U  units of a recurrent state
+    T  target positions                D  width of an encoder annotation
+    K  hypotheses returned (n best)    A  alignment units (the attention's hidden width)
+    Q  queries per sentence: T if all positions are read at once, 1 in a scan or in greedy search, the beam size in beam
+       search
+    W  source positions that a query reads: S, or a local window
+    C  candidates: next tokens of a hypothesis, or target tokens of a shortlist
+    P  tokens of a forced prefix
+    L  positions that a self-attention layer reads: S, T, or the maximum number of target positions
+    N  heads of a self-attention layer
 
 A sentence walks through the package as
 

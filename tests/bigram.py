@@ -34,7 +34,7 @@ class Bigram(keras.Model):
     def read_weights(self, precision):
         """The model reads its own, in full precision."""
 
-    def call(self, inputs, randomness=None, sampling=None, weights=None):
+    def call(self, inputs, randomness=None, own_token_probability=None, weights=None):
         source, target = inputs
         rows = tf.convert_to_tensor(self.embedding)
         bag = tf.reduce_sum(tf.gather(rows, source) * tf.cast(source != PAD, tf.float32)[:, :, None], axis=1)
@@ -127,8 +127,10 @@ class Fragile(Bigram):
         super().__init__(rate=rate)
         self.factor = self.add_weight(name="factor", shape=(), initializer="ones", trainable=False)
 
-    def call(self, inputs, randomness=None, sampling=None, weights=None):
-        return Logits(super().call(inputs, randomness, sampling).logits * tf.convert_to_tensor(self.factor))
+    def call(self, inputs, randomness=None, own_token_probability=None, weights=None):
+        return Logits(
+            super().call(inputs, randomness, own_token_probability).logits * tf.convert_to_tensor(self.factor)
+        )
 
 
 def checkpoint_state(folder):

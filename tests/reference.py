@@ -140,6 +140,12 @@ def advance_stack(p: Stack, x, states, c=None, handed=None, read=None):
     return after, below
 
 
+def stack_output(p: Stack, states):
+    """The top output of given states: with residuals, each cell's output is added to that of the cells below it."""
+    outputs = [output_of(cell, state) for cell, state in zip(p.cells, states, strict=True)]
+    return sum(outputs) if p.residual else outputs[-1]
+
+
 # Encoders
 
 
@@ -431,7 +437,7 @@ class RecurrentDecoder(NamedTuple):
 def bahdanau_step(p: RecurrentDecoder, last_token, t, states, encoded: Encoded):
     """Logits of y_i, alpha_i and the states s_i: attends with s_{i-1}, then updates."""
     e = p.embedding[last_token]
-    s = output_of(p.stack.cells[-1], states[-1])
+    s = stack_output(p.stack, states)
     alpha, c = p.attention(s, t, encoded)
     states, s_next = advance_stack(p.stack, e if p.reads_words else np.zeros(0), states, c)
     return logits_of(p.output_layer, s if p.output_state == "previous" else s_next, c, e), alpha, states
@@ -591,7 +597,7 @@ def rows(bias, parts):
 
 def cell_of(cell):
     """The reference's cell of a layer's, of whichever kind."""
-    parts, nothing, recurrent = cell.parts, np.zeros([cell.units, 0]), matrix(cell.recurrent)
+    parts, nothing, recurrent = cell.projections, np.zeros([cell.units, 0]), matrix(cell.recurrent)
     W = np.split(matrix(cell.kernel), parts) if cell.input_size else [nothing] * parts
     C = np.split(matrix(cell.context_kernel), parts) if cell.context_size else [nothing] * parts
     kind = type(cell).__name__
@@ -625,17 +631,17 @@ def norm_of(layer) -> Norm:
 
 
 def multi_head_of(layer) -> MultiHead:
-    W_K, W_V = np.split(matrix(layer.pair_kernel), 2)
+    W_K, W_V = np.split(matrix(layer.key_value_kernel), 2)
     each = [np.split(W, layer.heads) for W in (matrix(layer.query_kernel), W_K, W_V)]
     return MultiHead(*each, matrix(layer.kernel))
 
 
 def self_attention_layer_of(layer) -> SelfAttentionLayer:
-    source_norm = [layer.source_norm] if layer.memory_size else []
+    source_norm = [layer.source_norm] if layer.annotation_size else []
     return SelfAttentionLayer(
         norms=[norm_of(norm) for norm in (layer.own_norm, *source_norm, layer.forward_norm)],
         own=multi_head_of(layer.own),
-        source=multi_head_of(layer.source) if layer.memory_size else None,
+        source=multi_head_of(layer.source) if layer.annotation_size else None,
         W_1=matrix(layer.widen),
         b_1=np.asarray(layer.widen_bias, np.float64),
         W_2=matrix(layer.narrow),
@@ -683,7 +689,7 @@ def attention_of(attention, encoder: RecurrentEncoder | None = None):
 
 def output_layer_of(layer, embedding) -> OutputLayer:
     """The reference's output layer of a layer's; a tied one multiplies with ``embedding``."""
-    W_o = embedding if layer.tied else np.asarray(layer.rows, np.float64)
+    W_o = embedding if layer.tied else np.asarray(layer.output_kernel, np.float64)
     return OutputLayer(hidden_of(layer), W_o, np.asarray(layer.output_bias, np.float64))
 
 
@@ -692,8 +698,8 @@ def hidden_of(layer):
         case "MaxoutOutput":
             ends = [layer.state_size, layer.state_size + layer.context_size]
             pairs = np.arange(2 * layer.units).reshape(2, -1).T.ravel()  # the layer's rows as neighbouring pairs
-            U_o, C_o, V_o = np.split(matrix(layer.pair_kernel)[pairs], ends, axis=1)
-            return maxout(U_o, V_o, C_o, np.asarray(layer.pair_bias, np.float64)[pairs])
+            U_o, C_o, V_o = np.split(matrix(layer.maxout_kernel)[pairs], ends, axis=1)
+            return maxout(U_o, V_o, C_o, np.asarray(layer.maxout_bias, np.float64)[pairs])
         case "LinearOutput":
             return lambda s, c, e: np.concatenate([s, c, e])
         case "AttentionalOutput":

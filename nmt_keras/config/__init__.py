@@ -1,7 +1,6 @@
 """Configuration: frozen dataclasses, validated on construction and stored with a run as JSON."""
 
 from nmt_keras.config.checks import (
-    Record,
     choices,
     nearest_multiple,
     record_from,
@@ -13,7 +12,7 @@ from nmt_keras.config.checks import (
 )
 from nmt_keras.config.corpus import CorpusConfig, FilterConfig
 from nmt_keras.config.export import ExportConfig, MicroBatchingConfig
-from nmt_keras.config.model import AttentionConfig, Cell, DecoderConfig, EncoderConfig, ModelConfig
+from nmt_keras.config.model import AttentionConfig, CellName, DecoderConfig, EncoderConfig, ModelConfig
 from nmt_keras.config.recipe import Recipe
 from nmt_keras.config.search import BATCHES_AT_ONCE, MAX_SHORTLIST, SearchConfig
 from nmt_keras.config.tokenizer import END, PAD, START, UNK, TokenizerConfig
@@ -27,7 +26,7 @@ __all__ = [
     "START",
     "UNK",
     "AttentionConfig",
-    "Cell",
+    "CellName",
     "CorpusConfig",
     "DecoderConfig",
     "EncoderConfig",
@@ -36,7 +35,6 @@ __all__ = [
     "MicroBatchingConfig",
     "ModelConfig",
     "Recipe",
-    "Record",
     "RunOptions",
     "SearchConfig",
     "TokenizerConfig",

@@ -7,7 +7,7 @@ from typing import Literal
 
 from nmt_keras.config.checks import nearest_multiple, require, require_choices, require_each, require_positive
 
-Cell = Literal["tanh", "gru", "gru-reset-after", "lstm"]
+CellName = Literal["tanh", "gru", "gru-reset-after", "lstm"]
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class EncoderConfig:
 
     kind: Literal["recurrent", "self-attention"] = "recurrent"
     """Recurrent cells, or self-attention layers."""
-    cell: Cell = "gru"
+    cell: CellName = "gru"
     """Recurrent encoders: tanh, GRU with the reset gate before its product (Cho) or after it (cuDNN), or LSTM."""
     direction: Literal["bidirectional", "forward", "backward"] = "bidirectional"
     """Recurrent encoders: "backward" reads the source reversed; annotations keep the order of the source."""
@@ -86,7 +86,7 @@ class DecoderConfig:
 
     order: Literal["attend-then-update", "update-then-attend", "self-attention"] = "attend-then-update"
     """Bahdanau's order, Luong's order, or layers with self-attention to earlier positions."""
-    cell: Cell = "gru"
+    cell: CellName = "gru"
     """Recurrent decoders: as for the encoder."""
     units: int = 512
     """Size of each layer's state."""

@@ -1,7 +1,8 @@
 """Attention: from a query and the annotations to a context.
 
-A score function says how well a query matches each annotation; an attention says which annotations compete. Alignments
-are computed from the attention weights after the loop over target positions.
+A score function computes how well a query matches each annotation. An attention decides which annotations compete.
+After the loop over target positions, ``alignment`` puts attention weights at their source positions. Only local
+attention, which reads a window, has work to do there.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ class Attended(NamedTuple):
     """The result of attention."""
 
     context: tf.Tensor  # [B, Q, D] float: c_i
-    weights: tf.Tensor  # [B, Q, W] float: alpha_ij of W neighbouring source positions
+    alpha: tf.Tensor  # [B, Q, W] float: attention weights alpha_ij of W neighbouring source positions
     first: tf.Tensor  # [B, Q] int32: source position of the first of them; negative if it lies before the sentence
 
 
@@ -29,7 +30,7 @@ def masked_softmax(scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     """Returns exp(e_j) / SUM_k exp(e_k) over the positions k where ``mask`` is True; exactly 0 elsewhere.
 
     Args:
-        scores: [B, Q, W] float. The softmax is computed in float32 and returned in their dtype.
+        scores: [B, Q, W] float. The softmax is computed in float32 and returned in this dtype.
         mask: [B, 1 or Q, W] bool. Each row holds at least one True: every sentence ends in END.
     """
     logits = tf.where(mask, tf.cast(scores, tf.float32), tf.float32.min)
@@ -37,29 +38,29 @@ def masked_softmax(scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
 
 
 class Attention(BaseLayer):
-    """The interface: ``keys`` once per sentence, ``attend`` at every step, ``alignment`` after the last step."""
+    """Interface: ``prepare`` once per sentence, ``attend`` at every step, ``alignment`` after the last step."""
 
     context_size: int
     """Width of the contexts; 0 if there are none."""
 
     @abstractmethod
-    def keys(self, weights: Weights, encoding: Any) -> Any:
-        """Returns what depends on no query, once per sentence: a nest of [B, ...], or None."""
+    def prepare(self, weights: Weights, encoding: Any) -> Any:
+        """Returns the results that depend on no query, a nest of [B, ...] or None, from an ``Encoding``."""
 
     @abstractmethod
-    def attend(self, weights: Weights, query: tf.Tensor, step: tf.Tensor, memory: Memory) -> Attended:
+    def attend(self, weights: Weights, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> Attended:
         """Returns contexts and attention weights.
 
         Args:
-            weights: Of this layer.
+            weights: This layer's weights.
             query: [B, Q, U] float, decoder states.
-            step: [B, Q] int32, their target positions, counted from 0.
-            memory: Of the sentences.
+            position: [B, Q] int32, their target positions, counted from 0.
+            memory: The sentences' memory.
         """
 
     def alignment(self, attended: Attended, memory: Memory) -> tf.Tensor:
         """Returns the alignment [B, Q, S]: attention weights at their source positions, 0 elsewhere."""
-        return attended.weights
+        return attended.alpha
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
@@ -70,23 +71,23 @@ class GlobalAttention(Attention):
         c_i      = SUM_j alpha_ij h_j
 
     Args:
-        score: Computes e_ij.
-        value_size: D, width of h_j.
+        score: Function that computes e_ij.
+        annotation_size: D, width of h_j.
     """
 
-    def __init__(self, score: ScoreFunction, value_size: int, **options: Any) -> None:
+    def __init__(self, score: ScoreFunction, annotation_size: int, **options: Any) -> None:
         super().__init__(**options)
-        self.score, self.value_size = score, value_size
-        self.context_size = value_size
+        self.score, self.annotation_size = score, annotation_size
+        self.context_size = annotation_size
 
-    def keys(self, weights: Weights, encoding: Any) -> tf.Tensor:
+    def prepare(self, weights: Weights, encoding: Any) -> tf.Tensor:
         """Returns the score function's keys."""
         return self.score.keys(weights.score, encoding.values)
 
-    def attend(self, weights: Weights, query: tf.Tensor, step: tf.Tensor, memory: Memory) -> Attended:
+    def attend(self, weights: Weights, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> Attended:
         """Returns c_i and alpha_i."""
-        alpha = masked_softmax(self.score.scores(weights.score, query, memory.keys), memory.mask[:, tf.newaxis])
-        return Attended(tf.matmul(alpha, memory.values), alpha, tf.zeros_like(step))
+        alpha = masked_softmax(self.score.scores(weights.score, query, memory.prepared), memory.mask[:, tf.newaxis])
+        return Attended(tf.matmul(alpha, memory.values), alpha, tf.zeros_like(position))
 
     def call(self, query: tf.Tensor, values: tf.Tensor, mask: tf.Tensor | None = None) -> tuple[tf.Tensor, tf.Tensor]:
         """Attends outside a decoder, as a layer of any Keras model.
@@ -104,21 +105,25 @@ class GlobalAttention(Attention):
         lengths = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
         memory = Memory(values, self.score.keys(weights.score, values), mask, lengths, None)
         attended = self.attend(weights, query, tf.zeros(tf.shape(query)[:2], tf.int32), memory)
-        return attended.context, attended.weights
+        return attended.context, attended.alpha
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
 class BahdanauAttention(GlobalAttention):
-    """Additive attention over the whole source (Bahdanau, Cho, Bengio 2014); see :class:`AdditiveScore`.
+    """Additive attention for any Keras model; our decoders build ``GlobalAttention(AdditiveScore(...))`` instead.
+
+    See :class:`AdditiveScore` (Bahdanau, Cho, Bengio 2014).
 
     Args:
         units: A, the alignment model's hidden units.
         query_size: Width of s_{i-1}.
-        value_size: D, width of h_j.
+        annotation_size: D, width of h_j.
     """
 
-    def __init__(self, units: int, query_size: int, value_size: int, **options: Any) -> None:
-        super().__init__(AdditiveScore(units, query_size, value_size, name="score"), value_size, **options)
+    computed_arguments = ("score",)
+
+    def __init__(self, units: int, query_size: int, annotation_size: int, **options: Any) -> None:
+        super().__init__(AdditiveScore(units, query_size, annotation_size, name="score"), annotation_size, **options)
         self.units, self.query_size = units, query_size
 
 
@@ -126,12 +131,12 @@ class BahdanauAttention(GlobalAttention):
 class FixedContext(Attention):
     """One context for every step: c = the encoder's last state (Cho et al. 2014; RNNencdec of Bahdanau et al. 2014).
 
-    Of a bidirectional encoder, c is the last forward and the first backward state side by side. The alignment names the
-    positions where they were read: the last token, the first, or half and half.
+    With a bidirectional encoder, c is the last forward and the first backward state side by side. The alignment marks
+    the positions of these states: the last token, the first, or half and half.
 
     Args:
         state_size: Width of c.
-        directions: "forward", "backward" or "bidirectional", as the encoder's.
+        directions: "forward", "backward" or "bidirectional", the encoder's directions.
     """
 
     def __init__(self, state_size: int, directions: str, **options: Any) -> None:
@@ -139,26 +144,26 @@ class FixedContext(Attention):
         self.state_size, self.directions = state_size, directions
         self.context_size = state_size
 
-    def keys(self, weights: Weights, encoding: Any) -> tf.Tensor:
+    def prepare(self, weights: Weights, encoding: Any) -> tf.Tensor:
         """Returns c [B, D]."""
         return encoding.summary
 
-    def attend(self, weights: Weights, query: tf.Tensor, step: tf.Tensor, memory: Memory) -> Attended:
-        """Returns c, and the positions where it was read."""
-        each = tf.ones_like(query[..., :1])  # [B, Q, 1]
-        read = _read_positions(memory, self.directions, query.dtype)
-        return Attended(each * memory.keys[:, tf.newaxis], each * read, tf.zeros_like(step))
+    def attend(self, weights: Weights, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> Attended:
+        """Returns c, and weights at the positions of the states that it consists of."""
+        ones = tf.ones_like(query[..., :1])  # [B, Q, 1]
+        alpha = _state_positions(memory, self.directions, query.dtype)
+        return Attended(ones * memory.prepared[:, tf.newaxis], ones * alpha, tf.zeros_like(position))
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
 class NoAttention(Attention):
     """No context: the source reaches the decoder through its initial state alone (Sutskever et al. 2014).
 
-    The alignment names the positions where that state was read: the last token, the first, half and half, or all.
+    The alignment marks the positions of that state: the last token, the first, half and half, or all.
 
     Args:
-        directions: What the initial state is made of: the encoder's "forward" or "backward" state, both
-            ("bidirectional"), or the "mean" of the annotations.
+        directions: Source of the initial state: the encoder's "forward" or "backward" state, both ("bidirectional"), or
+            the "mean" of the annotations.
     """
 
     context_size = 0
@@ -167,20 +172,20 @@ class NoAttention(Attention):
         super().__init__(**options)
         self.directions = directions
 
-    def keys(self, weights: Weights, encoding: Any) -> None:
+    def prepare(self, weights: Weights, encoding: Any) -> None:
         """Returns None."""
 
-    def attend(self, weights: Weights, query: tf.Tensor, step: tf.Tensor, memory: Memory) -> Attended:
-        """Returns a context of width 0, and the positions where the initial state was read."""
-        read = tf.ones_like(query[..., :1]) * _read_positions(memory, self.directions, query.dtype)
-        return Attended(query[..., :0], read, tf.zeros_like(step))
+    def attend(self, weights: Weights, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> Attended:
+        """Returns a context of width 0, and weights at the positions of the initial state."""
+        alpha = tf.ones_like(query[..., :1]) * _state_positions(memory, self.directions, query.dtype)
+        return Attended(query[..., :0], alpha, tf.zeros_like(position))
 
 
-def _read_positions(memory: Memory, directions: str, dtype: tf.DType) -> tf.Tensor:
-    """Returns where an encoder ends reading, as weights [B, 1, S]; equal weights for "mean"."""
+def _state_positions(memory: Memory, directions: str, dtype: tf.DType) -> tf.Tensor:
+    """Returns the positions of an encoder's last states, as weights [B, 1, S]; equal weights for "mean"."""
     width = memory.mask.shape[1] or tf.shape(memory.mask)[1]
     last = tf.one_hot(memory.lengths - 1, width, dtype=dtype)
     first = tf.one_hot(tf.zeros_like(memory.lengths), width, dtype=dtype)
     even = tf.cast(memory.mask, dtype) / tf.cast(memory.lengths, dtype)[:, tf.newaxis]
-    places = {"forward": last, "backward": first, "bidirectional": 0.5 * (first + last), "mean": even}
-    return places[directions][:, tf.newaxis]
+    weights = {"forward": last, "backward": first, "bidirectional": 0.5 * (first + last), "mean": even}
+    return weights[directions][:, tf.newaxis]

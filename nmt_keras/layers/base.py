@@ -4,46 +4,54 @@ from __future__ import annotations
 
 import inspect
 from types import SimpleNamespace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import keras
 import tensorflow as tf
 
-from nmt_keras.layers.matmul import Precision, full_precision
+from nmt_keras.layers.matmul import Precision, compute_dtype_weights
 
 
 class Weights(SimpleNamespace):
     """A layer's weights as tensors, under the names of the layer's attributes.
 
     A matrix is a ``Weight``; a vector is a tensor in the layer's compute dtype; an embedding is its table; a layer
-    normalisation is its scale and its shift; a sublayer's weights are nested.
+    normalization is its scale and its shift; a sublayer's weights are nested.
     """
 
 
 class BaseLayer(keras.layers.Layer):
     """A layer whose equations are functions of tensors.
 
-    Methods that compute take the layer's weights as their first argument. Call ``read_weights`` once,
-    before a loop, and let the loop's body close over the result. If a variable is read inside a loop, TensorFlow's
-    gradient keeps a copy per step.
+    Methods that compute take the layer's weights as their first argument. Call ``read_weights`` once, before a loop,
+    and let the loop's body close over the result: TensorFlow's gradient keeps a copy of a variable for every step of a
+    loop that reads it. Outside loops, bridges and ``layers.cudnn`` read variables themselves.
+
+    Most layers have no ``call``. A decoder calls their methods at different times: some once per sentence, some inside
+    a loop, some after it. Encoder, decoder and attention have one, for use without these methods.
 
     A constructor declares every variable, since it knows all sizes. Each of its arguments is an attribute of the same
     name, so ``get_config`` needs no code in subclasses.
     """
 
+    computed_arguments: ClassVar[tuple[str, ...]] = ()
+    """Arguments of a base class's constructor that this class computes from its own."""
+
     def __init__(self, **options: Any) -> None:
-        super().__init__(autocast=False, **options)  # tensors are cast where a layer says so
+        super().__init__(autocast=False, **options)  # each layer casts where its equations need it
         self.supports_masking = True
 
     def build(self, input_shape: Any = None) -> None:
         """Marks the layer as built."""
         self.built = True
 
-    def read_weights(self, precision: Precision = full_precision) -> Weights:
+    def read_weights(self, precision: Precision = compute_dtype_weights) -> Weights:
         """Returns the weights of this layer and its sublayers as tensors.
 
+        These are all public attributes that are variables or layers, or lists of them.
+
         Args:
-            precision: How matrices are handed out; see ``layers.matmul``.
+            precision: Function that hands out a matrix; see ``layers.matmul``.
         """
         attributes = {name: value for name, value in vars(self).items() if not name.startswith("_")}
         read = {name: self._read_attribute(value, precision) for name, value in attributes.items()}
@@ -67,12 +75,14 @@ class BaseLayer(keras.layers.Layer):
         return tf.cast(x, self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments; layers among them serialised."""
-        names = [name for name in inspect.signature(type(self).__init__).parameters if name not in ("self", "options")]
-        own = {name: keras.saving.serialize_keras_object(getattr(self, name)) for name in names}
+        """Returns the arguments of the constructors of this class and its bases; layers among them serialized."""
+        constructors = [base.__init__ for base in type(self).__mro__ if issubclass(base, BaseLayer)]
+        names = {name for constructor in constructors for name in inspect.signature(constructor).parameters}
+        names -= {"self", "options", *self.computed_arguments}
+        own = {name: keras.saving.serialize_keras_object(getattr(self, name)) for name in sorted(names)}
         return {**super().get_config(), **own}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
-        """Creates a layer from what ``get_config`` returned."""
+        """Creates a layer from the result of ``get_config``."""
         return cls(**{name: keras.saving.deserialize_keras_object(value) for name, value in config.items()})

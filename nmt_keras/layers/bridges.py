@@ -45,32 +45,34 @@ class DenseBridge(Bridge):
     """s_0 = tanh(W_s · x + b_s), with rows of W_s for each cell.
 
     x is the backward state h_1 in Bahdanau, Cho, Bengio 2014, appendix A.2.2 (whose formulas leave biases out),
-    [forward h_S ; backward h_1] in its PyTorch rendition, and the mean of the annotations in Xu et al. 2015. The memory
-    of an LSTM begins at 0.
+    [forward h_S ; backward h_1] in its PyTorch rendition, and the mean of the annotations in Xu et al. 2015. An LSTM's
+    c_0 is 0.
 
     Args:
-        source: x: "backward", "forward", "both" or "mean".
-        source_size: Width of x.
-        units: U of each cell.
+        source: Source of x: "backward", "forward", "both" or "mean".
+        input_size: Width of x.
+        units: U, width of each cell's state.
         layers: Number of cells.
     """
 
-    def __init__(self, *, source: str, source_size: int, units: int, layers: int = 1, **options: Any) -> None:
+    def __init__(self, *, source: str, input_size: int, units: int, layers: int = 1, **options: Any) -> None:
         super().__init__(**options)
-        self.source, self.source_size, self.units, self.layers = source, source_size, units, layers
+        self.source, self.input_size, self.units, self.layers = source, input_size, units, layers
         self.dense = keras.layers.Dense(layers * units, activation="tanh", dtype=self.dtype_policy, name="dense")
-        self.dense.build((None, source_size))
+        self.dense.build((None, input_size))
 
     def states(self, stack: Stack, memory: Memory) -> tuple[Any, ...]:
         """Returns tanh(W_s · x + b_s), split among the cells."""
-        parts = tf.split(self.dense(self._read_source(memory))[:, tf.newaxis], self.layers, axis=-1)
-        return tuple(cell.state_of(part) for cell, part in zip(stack.cells, parts, strict=True))
+        outputs = tf.split(self.dense(self._read_source(memory))[:, tf.newaxis], self.layers, axis=-1)
+        return tuple(cell.state_of(output) for cell, output in zip(stack.cells, outputs, strict=True))
 
     def _read_source(self, memory: Memory) -> tf.Tensor:
-        """Returns x [B, source_size]."""
+        """Returns x [B, input_size]."""
         if self.source == "mean":
-            real = self.cast(memory.lengths)[:, tf.newaxis]
-            return tf.reduce_sum(memory.values, axis=1) / real  # annotations are 0 at padding
+            lengths = self.cast(memory.lengths)[:, tf.newaxis]
+            return tf.reduce_sum(memory.values, axis=1) / lengths  # annotations are 0 at padding
         top = memory.states[-1]
-        read = {"forward": [top.forward], "backward": [top.backward], "both": [top.forward, top.backward]}[self.source]
-        return tf.concat([tf.nest.flatten(state)[0] for state in read], axis=-1)  # of an LSTM its output
+        states = {"forward": [top.forward], "backward": [top.backward], "both": [top.forward, top.backward]}[
+            self.source
+        ]
+        return tf.concat([tf.nest.flatten(state)[0] for state in states], axis=-1)  # an LSTM's h, without c

@@ -1,7 +1,7 @@
 """Recurrent cells: tanh, GRU in two conventions, LSTM.
 
 A cell splits its equation in two. ``project`` does not depend on the previous state, so it is one product for all
-positions; ``advance`` does, and is all that stays in the loop.
+positions. ``advance`` does, and only ``advance`` stays in the loop.
 """
 
 from __future__ import annotations
@@ -14,16 +14,15 @@ import numpy as np
 import tensorflow as tf
 
 from nmt_keras.layers.base import BaseLayer, Weights
-from nmt_keras.layers.dropout import apply_mask
-from nmt_keras.layers.matmul import Precision, full_precision, matmul
+from nmt_keras.layers.dropout import apply_dropout
+from nmt_keras.layers.matmul import Precision, compute_dtype_weights, matmul
 
 
 class Cell(BaseLayer):
     """A recurrent cell: s_t from x_t, s_{t-1} and, in a decoder, a context c_t that depends on the state.
 
-    Inputs are multiplied in three places: ``project`` is W x_t + b, for all positions at once; ``project_context`` is
-    C c_t; ``advance`` is what needs s_{t-1}. A state is a nest of [B, Q, U]; ``output`` is the part that other layers
-    read.
+    ``project`` computes W x_t + b, for all positions at once; ``project_context`` computes C c_t; ``advance`` computes
+    the rest, which needs s_{t-1}. A state is a nest of [B, Q, U]; ``output`` is the part that other layers read.
 
     Args:
         units: U, the state's size.
@@ -31,48 +30,48 @@ class Cell(BaseLayer):
         context_size: Width of c_t; 0 for a cell without context.
     """
 
-    parts: ClassVar[int]
-    """Vectors of size U computed from the inputs: the gates and the proposal."""
+    projections: ClassVar[int]
+    """Number of vectors of size U that are computed from the inputs: the gates and the proposal."""
 
     def __init__(self, units: int, input_size: int, context_size: int = 0, **options: Any) -> None:
         super().__init__(**options)
         self.units, self.input_size, self.context_size = units, input_size, context_size
         if input_size:
-            self.kernel = self.add_weight((input_size, self.parts * units), "glorot_uniform", name="kernel")
+            self.kernel = self.add_weight((input_size, self.projections * units), "glorot_uniform", name="kernel")
         if context_size:
             self.context_kernel = self.add_weight(
-                (context_size, self.parts * units), "glorot_uniform", name="context_kernel"
+                (context_size, self.projections * units), "glorot_uniform", name="context_kernel"
             )
-        self.bias = self.add_weight((self.parts * units,), "zeros", name="bias")
+        self.bias = self.add_weight((self.projections * units,), "zeros", name="bias")
 
     def project(self, weights: Weights, x: tf.Tensor) -> tf.Tensor:
-        """Returns W x + b: [..., I] -> [..., parts · U]."""
+        """Returns W x + b: [..., I] -> [..., projections · U]."""
         if not self.input_size:
-            return tf.broadcast_to(weights.bias, tf.concat([tf.shape(x)[:-1], [self.parts * self.units]], 0))
+            return tf.broadcast_to(weights.bias, tf.concat([tf.shape(x)[:-1], [self.projections * self.units]], 0))
         return matmul(x, weights.kernel, weights.bias)
 
     def project_context(self, weights: Weights, context: tf.Tensor) -> tf.Tensor:
-        """Returns C c_t: [..., context_size] -> [..., parts · U]."""
+        """Returns C c_t: [..., context_size] -> [..., projections · U]."""
         return matmul(context, weights.context_kernel)
 
     @abstractmethod
-    def advance(self, weights: Weights, projected: tf.Tensor, state: Any, mask: tf.Tensor | None = None) -> Any:
+    def advance(self, weights: Weights, projected: tf.Tensor, state: Any, dropout_mask: tf.Tensor | None = None) -> Any:
         """Returns s_t.
 
         Args:
-            weights: Of this cell.
-            projected: [..., parts · U] float, W x_t + b, plus C c_t if there is a context.
+            weights: This cell's weights.
+            projected: [..., projections · U] float, W x_t + b, plus C c_t if there is a context.
             state: s_{t-1}, a nest of [..., U].
-            mask: [..., U] float, factors on s_{t-1} wherever a product reads it (variational dropout: Gal, Ghahramani
-                2016, section 4). None drops nothing.
+            dropout_mask: [..., U] float, factors on s_{t-1} wherever a product reads it (variational dropout: Gal,
+                Ghahramani 2016, section 4). None drops nothing.
         """
 
     def zero_state(self, batch: tf.Tensor) -> Any:
-        """Returns the state 0 of ``batch`` sentences: a nest of [B, 1, U]."""
+        """Returns the state 0 of ``batch`` [] sentences: a nest of [B, 1, U]."""
         return self.state_of(tf.zeros([batch, 1, self.units], self.compute_dtype))
 
     def state_of(self, output: tf.Tensor) -> Any:
-        """Returns the state whose output is ``output`` [..., U], and which is 0 elsewhere."""
+        """Returns the state whose output is ``output`` [..., U] and whose other parts are 0."""
         return output
 
     def output(self, state: Any) -> tf.Tensor:
@@ -88,10 +87,10 @@ class TanhCell(Cell):
 
     Args:
         units, input_size, context_size: See :class:`Cell`.
-        recurrence_of: Another cell whose U this cell shares; None for a U of its own.
+        recurrence_of: Cell whose U this cell shares; None for a U of its own.
     """
 
-    parts = 1
+    projections = 1
 
     def __init__(
         self,
@@ -112,17 +111,17 @@ class TanhCell(Cell):
         """U."""
         return self.own_recurrent if self.recurrence_of is None else self.recurrence_of.recurrent
 
-    def read_weights(self, precision: Precision = full_precision) -> Weights:
+    def read_weights(self, precision: Precision = compute_dtype_weights) -> Weights:
         """See :class:`BaseLayer`; with U, shared or not, as ``recurrent``."""
         weights = super().read_weights(precision)
         weights.recurrent = precision(self.recurrent, self.compute_dtype)
         return weights
 
     def advance(
-        self, weights: Weights, projected: tf.Tensor, state: tf.Tensor, mask: tf.Tensor | None = None
+        self, weights: Weights, projected: tf.Tensor, state: tf.Tensor, dropout_mask: tf.Tensor | None = None
     ) -> tf.Tensor:
         """Returns s_t."""
-        return tf.tanh(projected + matmul(apply_mask(state, mask), weights.recurrent))
+        return tf.tanh(projected + matmul(apply_dropout(state, dropout_mask), weights.recurrent))
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
@@ -139,7 +138,7 @@ class GRUCell(Cell):
     ``keras.layers.GRUCell(reset_after=False)``, fed [x_t ; c_t], equals this cell if W_z, U_z, C_z and b_z change sign.
     """
 
-    parts = 3  # z, r, proposal
+    projections = 3  # z, r, proposal
 
     def __init__(self, units: int, input_size: int, context_size: int = 0, **options: Any) -> None:
         super().__init__(units, input_size, context_size, **options)
@@ -148,15 +147,15 @@ class GRUCell(Cell):
         self.recurrent = self.add_weight((units, units), "orthogonal", name="recurrent")  # U
 
     def advance(
-        self, weights: Weights, projected: tf.Tensor, state: tf.Tensor, mask: tf.Tensor | None = None
+        self, weights: Weights, projected: tf.Tensor, state: tf.Tensor, dropout_mask: tf.Tensor | None = None
     ) -> tf.Tensor:
         """Returns s_t."""
         update, reset, proposal = tf.split(projected, 3, axis=-1)
-        seen = apply_mask(state, mask)
-        gates = matmul(seen, weights.gates_recurrent)
+        previous = apply_dropout(state, dropout_mask)
+        gates = matmul(previous, weights.gates_recurrent)
         update = tf.sigmoid(update + gates[..., : self.units])
         reset = tf.sigmoid(reset + gates[..., self.units :])
-        proposal = tf.tanh(proposal + matmul(reset * seen, weights.recurrent))
+        proposal = tf.tanh(proposal + matmul(reset * previous, weights.recurrent))
         return state + update * (proposal - state)
 
 
@@ -169,12 +168,12 @@ class ResetAfterGRUCell(Cell):
         s~_t = tanh(W x_t + r_t * (U s_{t-1} + b') + C c_t + b)
         s_t  = z_t * s_{t-1} + (1 - z_t) * s~_t
 
-    (cs224d, lecture 9, which has no biases; b' is cuDNN's.) One product reads the state instead of Cho's two. The
+    (cs224d, lecture 9, which has no biases; b' is cuDNN's.) One product reads the state, where Cho's unit has two. The
     columns of ``kernel`` and ``recurrent`` are ordered z, r, proposal. z = 1 keeps the old state, as in the lecture and
     in Keras: this is ``keras.layers.GRUCell(reset_after=True)``.
     """
 
-    parts = 3  # z, r, proposal
+    projections = 3  # z, r, proposal
 
     def __init__(self, units: int, input_size: int, context_size: int = 0, **options: Any) -> None:
         super().__init__(units, input_size, context_size, **options)
@@ -182,14 +181,14 @@ class ResetAfterGRUCell(Cell):
         self.recurrent_bias = self.add_weight((3 * units,), "zeros", name="recurrent_bias")
 
     def advance(
-        self, weights: Weights, projected: tf.Tensor, state: tf.Tensor, mask: tf.Tensor | None = None
+        self, weights: Weights, projected: tf.Tensor, state: tf.Tensor, dropout_mask: tf.Tensor | None = None
     ) -> tf.Tensor:
         """Returns s_t."""
         update, reset, proposal = tf.split(projected, 3, axis=-1)
-        read = matmul(apply_mask(state, mask), weights.recurrent, weights.recurrent_bias)
-        read_update, read_reset, read_proposal = tf.split(read, 3, axis=-1)
-        update, reset = tf.sigmoid(update + read_update), tf.sigmoid(reset + read_reset)
-        proposal = tf.tanh(proposal + reset * read_proposal)
+        recurrent = matmul(apply_dropout(state, dropout_mask), weights.recurrent, weights.recurrent_bias)
+        recurrent_update, recurrent_reset, recurrent_proposal = tf.split(recurrent, 3, axis=-1)
+        update, reset = tf.sigmoid(update + recurrent_update), tf.sigmoid(reset + recurrent_reset)
+        proposal = tf.tanh(proposal + reset * recurrent_proposal)
         return proposal + update * (state - proposal)
 
 
@@ -197,12 +196,12 @@ class LSTMState(NamedTuple):
     """State of an LSTM."""
 
     hidden: tf.Tensor  # [..., U] float: h_t, which other layers read
-    memory: tf.Tensor  # [..., U] float: c_t
+    cell: tf.Tensor  # [..., U] float: c_t
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
 class LSTMCell(Cell):
-    """The long short-term memory (Hochreiter, Schmidhuber 1997, with the forget gate of Gers et al. 2000).
+    """Long short-term memory (Hochreiter, Schmidhuber 1997, with the forget gate of Gers et al. 2000).
 
         i_t = sigma(W_i x_t + U_i h_{t-1} + b_i)          f_t, o_t likewise
         c_t = f_t * c_{t-1} + i_t * tanh(W_c x_t + U_c h_{t-1} + b_c)
@@ -212,7 +211,7 @@ class LSTMCell(Cell):
     (Jozefowicz et al. 2015): this is ``keras.layers.LSTMCell``.
     """
 
-    parts = 4  # i, f, proposal, o
+    projections = 4  # i, f, proposal, o
 
     def __init__(self, units: int, input_size: int, context_size: int = 0, **options: Any) -> None:
         super().__init__(units, input_size, context_size, **options)
@@ -220,13 +219,13 @@ class LSTMCell(Cell):
         self.bias.assign(np.repeat([0.0, 1.0, 0.0, 0.0], units))
 
     def advance(
-        self, weights: Weights, projected: tf.Tensor, state: LSTMState, mask: tf.Tensor | None = None
+        self, weights: Weights, projected: tf.Tensor, state: LSTMState, dropout_mask: tf.Tensor | None = None
     ) -> LSTMState:
         """Returns h_t and c_t."""
-        sums = projected + matmul(apply_mask(state.hidden, mask), weights.recurrent)
-        enter, forget, proposal, leave = tf.split(sums, 4, axis=-1)
-        memory = tf.sigmoid(forget) * state.memory + tf.sigmoid(enter) * tf.tanh(proposal)
-        return LSTMState(tf.sigmoid(leave) * tf.tanh(memory), memory)
+        sums = projected + matmul(apply_dropout(state.hidden, dropout_mask), weights.recurrent)
+        input_gate, forget_gate, proposal, output_gate = tf.split(sums, 4, axis=-1)
+        cell = tf.sigmoid(forget_gate) * state.cell + tf.sigmoid(input_gate) * tf.tanh(proposal)
+        return LSTMState(tf.sigmoid(output_gate) * tf.tanh(cell), cell)
 
     def state_of(self, output: tf.Tensor) -> LSTMState:
         """Returns the state with h = ``output`` and c = 0."""
@@ -243,4 +242,4 @@ CELLS: dict[str, type[Cell]] = {
     "gru-reset-after": ResetAfterGRUCell,
     "lstm": LSTMCell,
 }
-"""Cells by the names that a configuration gives them."""
+"""Cells by their names in a configuration."""

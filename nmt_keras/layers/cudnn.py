@@ -9,46 +9,47 @@ import keras
 import tensorflow as tf
 
 from nmt_keras.layers.cells import Cell, LSTMCell, LSTMState, ResetAfterGRUCell
-from nmt_keras.layers.dropout import apply_mask
+from nmt_keras.layers.dropout import apply_dropout
 from nmt_keras.layers.stack import Stack, StackMasks
 
 
 def can_fuse(cell: Cell) -> bool:
-    """Whether Keras and cuDNN have the very equations of ``cell``: LSTM, and GRU with the reset after its product."""
+    """Returns whether Keras and cuDNN have the same equations: LSTM, and GRU with the reset after its product."""
     return type(cell) in (ResetAfterGRUCell, LSTMCell)
 
 
-def read_stack(stack: Stack, x: tf.Tensor, states: tuple[Any, ...], masks: StackMasks) -> tf.Tensor:
-    """The top outputs [B, T, U] of cells that ``can_fuse``, layer after layer; equals ``Stack.advance`` step by step.
+def read_stack(stack: Stack, x: tf.Tensor, initial_states: tuple[Any, ...], masks: StackMasks) -> tf.Tensor:
+    """Returns the top outputs [B, T, U] of a stack, computed layer by layer; equals ``Stack.advance`` step by step.
 
     Args:
-        stack: whose cells; none has a context.
-        x: [B, T, I] float, the first one's inputs.
-        states: the first states, one per cell.
-        masks: what is dropped between layers; nothing may be where states are read.
+        stack: Cells that ``can_fuse``, without a context.
+        x: [B, T, I] float, the first cell's inputs.
+        initial_states: Each cell's state before the first position, a nest of [B, 1, U].
+        masks: Dropout masks of the cells' inputs; none of states.
     """
     outputs = x
-    for number, (cell, state) in enumerate(zip(stack.cells, states, strict=True)):
-        below = apply_mask(outputs, masks.inputs[number - 1]) if number and masks.inputs else outputs
-        outputs, _ = read_fused(cell, below, None, start=state)
+    for number, (cell, state) in enumerate(zip(stack.cells, initial_states, strict=True)):
+        below = apply_dropout(outputs, masks.inputs[number - 1]) if number and masks.inputs else outputs
+        outputs, _ = read_fused(cell, below, None, initial_state=state)
         if number and stack.residual:
             outputs += below
     return outputs
 
 
 def read_fused(
-    cell: Cell, x: tf.Tensor, mask: tf.Tensor | None, *, reverse: bool = False, start: Any = None
+    cell: Cell, x: tf.Tensor, mask: tf.Tensor | None, *, reverse: bool = False, initial_state: Any = None
 ) -> tuple[tf.Tensor, Any]:
     """Reads whole sentences with a cell that ``can_fuse``; equals stepping through them.
 
-    On a GPU, outside XLA, the computation is cuDNN's; elsewhere it is Keras's own loop.
+    On a GPU, outside XLA, cuDNN computes it; elsewhere Keras's own loop does.
 
     Args:
-        cell: whose weights are used.
+        cell: Cell whose variables are read.
         x: [B, S, I] float.
-        mask: [B, S] bool, True at the tokens with which every row begins; padding holds the state still. None: all are.
-        reverse: whether each sentence, whose padding the mask tells, is read from its last token to its first.
-        start: the state before the first position, a nest of [B, 1, U]; None for 0.
+        mask: [B, S] bool, True at the tokens with which every row begins. Padding leaves the state unchanged. None if
+            there is no padding.
+        reverse: If True, reads each sentence from its last token to its first; requires ``mask``.
+        initial_state: State before the first position, a nest of [B, 1, U]; None for 0.
 
     Returns:
         Outputs [B, S, U], anything at padding, and the state at the end, a nest of [B, 1, U].
@@ -58,8 +59,8 @@ def read_fused(
         x = tf.reverse_sequence(x, lengths, seq_axis=1, batch_axis=0)
     layer = _layer(isinstance(cell, LSTMCell), cell.units, cell.input_size, cell.dtype_policy.name)
     unused = [variable.value for variable in layer.non_trainable_variables]  # the seed of a dropout that is 0
-    first = None if start is None else [state[:, 0] for state in tf.nest.flatten(start)]
-    (outputs, *states), _ = layer.stateless_call(_weights(cell), unused, x, initial_state=first, mask=mask)
+    initial = None if initial_state is None else [state[:, 0] for state in tf.nest.flatten(initial_state)]
+    (outputs, *states), _ = layer.stateless_call(_weights(cell), unused, x, initial_state=initial, mask=mask)
     if reverse:
         outputs = tf.reverse_sequence(outputs, lengths, seq_axis=1, batch_axis=0)
     states = [state[:, tf.newaxis] for state in states]
@@ -67,7 +68,7 @@ def read_fused(
 
 
 def _weights(cell: Cell) -> list[tf.Tensor]:
-    """A cell's weights as Keras's layer orders them."""
+    """Returns a cell's weights in the order of Keras's layer."""
     if isinstance(cell, ResetAfterGRUCell):
         biases = [tf.convert_to_tensor(cell.bias), tf.convert_to_tensor(cell.recurrent_bias)]
         return [tf.convert_to_tensor(cell.kernel), tf.convert_to_tensor(cell.recurrent), tf.stack(biases)]
@@ -77,11 +78,11 @@ def _weights(cell: Cell) -> list[tf.Tensor]:
 
 @functools.cache
 def _layer(lstm: bool, units: int, input_size: int, policy: str) -> keras.layers.Layer:
-    """Keras's layer of such sizes; its own weights are never used."""
+    """Returns Keras's layer of these sizes; its own weights are never used."""
     options = {"return_sequences": True, "return_state": True, "dtype": policy, "use_cudnn": "auto", "seed": 0}
-    nothing = {"kernel_initializer": "zeros", "recurrent_initializer": "zeros"}
+    zeros = {"kernel_initializer": "zeros", "recurrent_initializer": "zeros"}
     kind = keras.layers.LSTM if lstm else keras.layers.GRU
     with tf.init_scope():
-        layer = kind(units, **options, **nothing)
+        layer = kind(units, **options, **zeros)
         layer.build((None, None, input_size))
     return layer

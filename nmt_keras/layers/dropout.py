@@ -1,4 +1,4 @@
-"""Dropout masks as pure functions of seed, step, replica and site."""
+"""Dropout masks as pure functions of seed, batch, replica, target position and site."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ REPLICA_SEEDS_APART = 1_000_003
 
 @dataclass(frozen=True)
 class Randomness:
-    """Where the random numbers of one forward pass come from. Made once per pass; nothing is stored or advanced."""
+    """The source of one forward pass's random numbers. Made once per pass; nothing is stored or advanced."""
 
     seed: tf.Tensor | int  # [] int32
-    step: tf.Tensor | int  # [] int32: number of batches differentiated before, accumulated ones included
+    batch_number: tf.Tensor | int  # [] int32: batches differentiated before, accumulated ones included
     replica: tf.Tensor | int = 0  # [] int32
-    position: tf.Tensor | int = 0  # [] int32: target position, where positions draw one by one
+    position: tf.Tensor | int = 0  # [] int32: target position, if positions draw one by one
 
 
 def random_uniform(shape: tf.Tensor, randomness: Randomness, site: str) -> tf.Tensor:
@@ -28,19 +28,19 @@ def random_uniform(shape: tf.Tensor, randomness: Randomness, site: str) -> tf.Te
     about twenty times as long on a CPU.
 
     Args:
-        shape: [N] int32.
-        randomness: Of the forward pass.
+        shape: [rank] int32, shape of the result.
+        randomness: The forward pass's ``Randomness``.
         site: Name of the place that draws. No two places of a model may share one.
     """
     place = tf.constant(zlib.crc32(site.encode()) & 0x7FFFFFFF, tf.int32)
     own = tf.convert_to_tensor(randomness.seed + randomness.replica * REPLICA_SEEDS_APART, tf.int32)
-    seed = tf.stack([tf.bitwise.bitwise_xor(own, place) + randomness.position, randomness.step])
+    seed = tf.stack([tf.bitwise.bitwise_xor(own, place) + randomness.position, randomness.batch_number])
     bits = tf.random.stateless_uniform(shape, seed, minval=None, maxval=None, dtype=tf.uint32, alg="philox")
     return tf.cast(tf.bitwise.right_shift(bits, tf.constant(8, tf.uint32)), tf.float32) * 2.0**-24
 
 
-def dropout_mask(shape: tf.Tensor, rate: float, randomness: Randomness, site: str, dtype: tf.DType) -> tf.Tensor:
-    """Returns factors: 0 with probability ``rate``, else 1 / (1 - rate). See ``random_uniform``."""
+def draw_dropout_mask(shape: tf.Tensor, rate: float, randomness: Randomness, site: str, dtype: tf.DType) -> tf.Tensor:
+    """Returns random factors: 0 with probability ``rate``, else 1 / (1 - rate). See ``random_uniform``."""
     kept = random_uniform(shape, randomness, site) >= rate
     return tf.where(kept, tf.constant(1.0 / (1.0 - rate), dtype), tf.zeros([], dtype))
 
@@ -49,9 +49,9 @@ def dropout(x: tf.Tensor, rate: float, randomness: Randomness | None, site: str)
     """Multiplies ``x`` by a dropout mask. Does nothing if ``randomness`` is None (outside training)."""
     if randomness is None or rate == 0.0:
         return x
-    return x * dropout_mask(tf.shape(x), rate, randomness, site, x.dtype)
+    return x * draw_dropout_mask(tf.shape(x), rate, randomness, site, x.dtype)
 
 
-def apply_mask(x: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
-    """Returns x · mask; ``x`` if the mask is None."""
-    return x if mask is None else x * mask
+def apply_dropout(x: tf.Tensor, dropout_mask: tf.Tensor | None) -> tf.Tensor:
+    """Returns x · dropout_mask; ``x`` if the mask is None."""
+    return x if dropout_mask is None else x * dropout_mask

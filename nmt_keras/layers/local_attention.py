@@ -19,53 +19,53 @@ class LocalAttention(Attention):
     """Attention over the annotations within D positions of p_t (Luong, Pham, Manning 2015, section 3.2).
 
     Only the 2D + 1 positions of the window are gathered, so the cost of a context does not depend on the source's
-    length. A batch known to be no wider than that is read whole, which is cheaper. Where the window reaches beyond the
-    sentence, the positions inside compete. Positions count from 0.
+    length. A batch known to be no wider is read whole, which is cheaper. If the window reaches beyond the sentence, the
+    positions inside compete. Positions count from 0. D is the paper's, not the width of an annotation.
 
     Args:
-        score: Computes e_ts.
-        value_size: Width of h_s.
+        score: Function that computes e_ts.
+        annotation_size: Width of h_s.
         window: D.
     """
 
-    def __init__(self, score: ScoreFunction, value_size: int, window: int, **options: Any) -> None:
+    def __init__(self, score: ScoreFunction, annotation_size: int, window: int, **options: Any) -> None:
         super().__init__(**options)
-        self.score, self.value_size, self.window = score, value_size, window
-        self.context_size = value_size
+        self.score, self.annotation_size, self.window = score, annotation_size, window
+        self.context_size = annotation_size
 
     @abstractmethod
-    def centre(self, weights: Weights, query: tf.Tensor, step: tf.Tensor, memory: Memory) -> tf.Tensor:
+    def center(self, weights: Weights, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> tf.Tensor:
         """Returns p_t [B, Q] float32, within the sentence."""
 
     def reads_all(self, memory: Memory) -> bool:
-        """Returns whether the batch is known to be no wider than the window."""
+        """Returns True if the batch is known to be no wider than the window."""
         width = memory.mask.shape[1]
         return width is not None and width <= 2 * self.window + 1
 
     def prefer(self, alpha: tf.Tensor, distance: tf.Tensor) -> tf.Tensor:
-        """Returns attention weights [B, Q, W], changed by the ``distance`` s - p_t of each position if at all."""
+        """Returns attention weights ``alpha`` [B, Q, W] adjusted by each position's ``distance`` s - p_t."""
         return alpha
 
-    def keys(self, weights: Weights, encoding: Any) -> tf.Tensor:
+    def prepare(self, weights: Weights, encoding: Any) -> tf.Tensor:
         """Returns the score function's keys."""
         return self.score.keys(weights.score, encoding.values)
 
-    def attend(self, weights: Weights, query: tf.Tensor, step: tf.Tensor, memory: Memory) -> Attended:
+    def attend(self, weights: Weights, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> Attended:
         """Returns a_t within the window, and c_t."""
-        centre = self.centre(weights, query, step, memory)[..., tf.newaxis]
+        center = self.center(weights, query, position, memory)[..., tf.newaxis]
         if self.reads_all(memory):
-            distance = tf.range(float(memory.mask.shape[1])) - centre  # [B, Q, S]
+            distance = tf.range(float(memory.mask.shape[1])) - center  # [B, Q, S]
             inside = memory.mask[:, tf.newaxis] & (tf.abs(distance) <= self.window)
-            alpha = masked_softmax(self.score.scores(weights.score, query, memory.keys), inside)
+            alpha = masked_softmax(self.score.scores(weights.score, query, memory.prepared), inside)
             alpha = self.prefer(alpha, distance)
-            return Attended(tf.matmul(alpha, memory.values), alpha, tf.zeros_like(step))
+            return Attended(tf.matmul(alpha, memory.values), alpha, tf.zeros_like(position))
         lengths = memory.lengths[:, tf.newaxis, tf.newaxis]
-        first = tf.cast(tf.math.ceil(centre - self.window), tf.int32)
+        first = tf.cast(tf.math.ceil(center - self.window), tf.int32)
         positions = first + tf.range(2 * self.window + 1)  # [B, Q, W]
-        distance = tf.cast(positions, tf.float32) - centre
+        distance = tf.cast(positions, tf.float32) - center
         inside = (positions >= 0) & (positions < lengths) & (distance <= self.window)
         read = tf.clip_by_value(positions, 0, lengths - 1)
-        keys, values = (tf.gather(x, read, batch_dims=1) for x in (memory.keys, memory.values))
+        keys, values = (tf.gather(x, read, batch_dims=1) for x in (memory.prepared, memory.values))
         alpha = masked_softmax(self.score.scores(weights.score, query, keys), inside)
         alpha = self.prefer(alpha, distance)
         return Attended(tf.matmul(alpha[:, :, tf.newaxis], values)[:, :, 0], alpha, first[..., 0])
@@ -73,21 +73,21 @@ class LocalAttention(Attention):
     def alignment(self, attended: Attended, memory: Memory) -> tf.Tensor:
         """Returns the window's weights at their source positions."""
         if self.reads_all(memory):
-            return attended.weights
+            return attended.alpha
         width = memory.mask.shape[1] or tf.shape(memory.mask)[1]
         last = 2 * self.window
-        places = tf.range(width) - attended.first[..., tf.newaxis]  # [B, Q, S]: where in the window
-        weights = tf.gather(attended.weights, tf.clip_by_value(places, 0, last), batch_dims=2)
-        return tf.where((places >= 0) & (places <= last), weights, tf.zeros([], weights.dtype))
+        places = tf.range(width) - attended.first[..., tf.newaxis]  # [B, Q, S]: positions within the window
+        alpha = tf.gather(attended.alpha, tf.clip_by_value(places, 0, last), batch_dims=2)
+        return tf.where((places >= 0) & (places <= last), alpha, tf.zeros([], alpha.dtype))
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
 class MonotonicLocalAttention(LocalAttention):
     """local-m: p_t = t, as if source and target were monotonically aligned; beyond the source, its last position."""
 
-    def centre(self, weights: Weights, query: tf.Tensor, step: tf.Tensor, memory: Memory) -> tf.Tensor:
+    def center(self, weights: Weights, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> tf.Tensor:
         """Returns t."""
-        return tf.cast(tf.minimum(step, memory.lengths[:, tf.newaxis] - 1), tf.float32)
+        return tf.cast(tf.minimum(position, memory.lengths[:, tf.newaxis] - 1), tf.float32)
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
@@ -97,26 +97,26 @@ class PredictiveLocalAttention(LocalAttention):
         p_t    = S · sigma(v_p · tanh(W_p h_t))
         a_t(s) = align(h_t, h_s) · exp(-(s - p_t)^2 / (2 sigma^2))            sigma = D / 2
 
-    S counts the sentence's own tokens. (Luong, Pham, Manning 2015, equations 9 and 10.) As there, the weights of a
-    context sum to less than 1. The alignment is divided by that sum: a distribution, as that of every attention.
+    (Luong, Pham, Manning 2015, equations 9 and 10.) S counts the sentence's own tokens. As in the paper, the weights of
+    a context sum to less than 1. The alignment is divided by that sum, so that it is a distribution.
 
     Args:
-        score, value_size, window: See :class:`LocalAttention`.
-        units: Rows of W_p.
+        score, annotation_size, window: See :class:`LocalAttention`.
+        units: Number of rows of W_p.
         query_size: Width of h_t.
     """
 
     def __init__(
-        self, score: ScoreFunction, value_size: int, window: int, *, units: int, query_size: int, **options: Any
+        self, score: ScoreFunction, annotation_size: int, window: int, *, units: int, query_size: int, **options: Any
     ) -> None:
-        super().__init__(score, value_size, window, **options)
+        super().__init__(score, annotation_size, window, **options)
         self.units, self.query_size = units, query_size
         self.position_kernel = self.add_weight((query_size, units), "glorot_uniform", name="position_kernel")
         self.position_energy = self.add_weight(
             (units,), keras.initializers.RandomNormal(stddev=units**-0.5), name="position_energy"
         )
 
-    def centre(self, weights: Weights, query: tf.Tensor, step: tf.Tensor, memory: Memory) -> tf.Tensor:
+    def center(self, weights: Weights, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> tf.Tensor:
         """Returns p_t."""
         hidden = tf.tanh(matmul(query, weights.position_kernel))
         share = tf.sigmoid(matmul(hidden, Weight(weights.position_energy[:, tf.newaxis]))[..., 0])
@@ -129,4 +129,4 @@ class PredictiveLocalAttention(LocalAttention):
     def alignment(self, attended: Attended, memory: Memory) -> tf.Tensor:
         """Returns the window's weights at their source positions, divided by their sum."""
         alpha = super().alignment(attended, memory)
-        return alpha / tf.reduce_sum(alpha, axis=-1, keepdims=True)  # a Gaussian within 2 sigma: the sum exceeds 0.1
+        return alpha / tf.reduce_sum(alpha, axis=-1, keepdims=True)  # the sum exceeds 0.1: the window is 2 sigma

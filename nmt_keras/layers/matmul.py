@@ -3,9 +3,9 @@
 A layer hands out its weights once, before any loop that multiplies with them (``BaseLayer.read_weights``). A
 ``Precision`` decides what is handed out:
 
-    full_precision       the weight in the layer's compute dtype
-    bfloat16_weights     the weight in bfloat16: for the steps of a search, where nothing is differentiated
-    bfloat16_products    a pair: the float32 weight, which receives the gradient, and a bfloat16 copy for the products
+    compute_dtype_weights    the weight in the layer's compute dtype
+    bfloat16_weights         the weight in bfloat16: for the steps of a search, where nothing is differentiated
+    bfloat16_products        a pair: the float32 weight, which receives the gradient, and a bfloat16 copy for products
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from nmt_keras.layers.internals import optimization_barrier
 
 
 class Weight(NamedTuple):
-    """A matrix as ``matmul`` takes it."""
+    """A matrix, the argument of ``matmul``."""
 
     value: tf.Tensor  # [I, O] float: receives the gradient
     rounded: tf.Tensor | None = None  # [I, O] bfloat16: a copy of ``value`` for products; None if they use ``value``
 
 
 Precision = Callable[[keras.Variable, str], Weight]
-"""Hands out a matrix of a layer that computes in a given dtype."""
+"""Function of a matrix and its layer's compute dtype that returns the ``Weight`` to hand out."""
 
 
-def full_precision(variable: keras.Variable, dtype: str) -> Weight:
+def compute_dtype_weights(variable: keras.Variable, dtype: str) -> Weight:
     """Returns the matrix in the layer's compute dtype."""
     return Weight(tf.cast(variable, dtype))
 
@@ -58,7 +58,7 @@ def matmul(x: tf.Tensor, weight: Weight, bias: tf.Tensor | None = None, *, trans
         x: [..., I] float.
         weight: [I, O], or [O, I] if ``transpose``. If its dtype differs from that of ``x``, the product alone is
             computed in it.
-        bias: [O], or None.
+        bias: [O] float, or None.
         transpose: If True, multiplies with the transposed weight.
 
     Returns:

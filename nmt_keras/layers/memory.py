@@ -1,4 +1,4 @@
-"""The encoded sentence as the decoder reads it."""
+"""The encoded sentences as the decoder reads them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import tensorflow as tf
 
 
 class Memory(NamedTuple):
-    """An encoded batch as the decoder reads it. It is never tiled: the hypotheses of a sentence share it."""
+    """An ``Encoding`` without its summary, plus the attention's keys. The hypotheses of a sentence share one row."""
 
     values: tf.Tensor  # [B, S, D] float: annotations h_j
-    keys: Any  # nest of [B, ...]: what the attention computes once per sentence, such as U_a h_j; None without
+    prepared: Any  # nest of [B, ...]: results of ``Attention.prepare``, such as U_a h_j; None without attention
     mask: tf.Tensor  # [B, S] bool: True at tokens, False at padding
     lengths: tf.Tensor  # [B] int32: tokens
     states: Any  # nest of [B, U]: the encoder's last states

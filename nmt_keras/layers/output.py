@@ -13,36 +13,40 @@ from nmt_keras.layers.matmul import matmul
 
 
 class OutputLayer(BaseLayer):
-    """The interface: ``hidden`` combines states, contexts and embeddings; ``logits`` is the product below the softmax.
+    """Interface: ``features`` combines states, contexts and embeddings; ``logits`` is the product below the softmax.
 
     Args:
         vocabulary_size: V.
-        hidden_size: Width of ``hidden``.
+        feature_size: Width of ``features``.
         tied: If True, the softmax's matrix is the embedding of the target tokens, which the decoder supplies as
-            ``weights.rows`` (Press, Wolf 2017).
+            ``weights.output_kernel`` (Press, Wolf 2017).
     """
 
-    def __init__(self, *, vocabulary_size: int, hidden_size: int, tied: bool = False, **options: Any) -> None:
+    computed_arguments = ("feature_size",)
+
+    def __init__(self, *, vocabulary_size: int, feature_size: int, tied: bool = False, **options: Any) -> None:
         super().__init__(**options)
-        self.vocabulary_size, self.hidden_size, self.tied = vocabulary_size, hidden_size, tied
+        self.vocabulary_size, self.feature_size, self.tied = vocabulary_size, feature_size, tied
         if not tied:
-            self.rows = self.add_weight((vocabulary_size, hidden_size), "glorot_uniform", name="output_rows")
+            self.output_kernel = self.add_weight(
+                (vocabulary_size, feature_size), "glorot_uniform", name="output_kernel"
+            )
         self.output_bias = self.add_weight((vocabulary_size,), "zeros", name="output_bias")
 
     @abstractmethod
-    def hidden(self, weights: Weights, state: tf.Tensor, context: tf.Tensor, embedded: tf.Tensor) -> tf.Tensor:
-        """Returns the input of the softmax layer, [B, T, hidden_size].
+    def features(self, weights: Weights, state: tf.Tensor, context: tf.Tensor, embedded: tf.Tensor) -> tf.Tensor:
+        """Returns the input of the softmax layer, [B, T, feature_size].
 
         Args:
-            weights: Of this layer.
+            weights: This layer's weights.
             state: [B, T, U] float, decoder states.
             context: [B, T, D] float.
             embedded: [B, T, E] float, embeddings of the previous words.
         """
 
-    def logits(self, weights: Weights, hidden: tf.Tensor) -> tf.Tensor:
-        """Returns W t + b: [B, T, hidden_size] -> [B, T, V]. W has a row per token, as an embedding."""
-        return matmul(hidden, weights.rows, weights.output_bias, transpose=True)
+    def logits(self, weights: Weights, features: tf.Tensor) -> tf.Tensor:
+        """Returns W t + b: [B, T, feature_size] -> [B, T, V]. W has a row per token, like an embedding."""
+        return matmul(features, weights.output_kernel, weights.output_bias, transpose=True)
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
@@ -53,37 +57,34 @@ class MaxoutOutput(OutputLayer):
         t_i  = max of each neighbouring pair of t~_i     l numbers
         p(y_i | ...) = softmax(W_o t_i)
 
-    Our rows of U_o, V_o and C_o are in another order: first the first of each pair, then the second. s is s_{i-1} in
-    the appendix and s_i in the main text (equation 4): the caller decides.
+    ``maxout_kernel`` is [U_o ; C_o ; V_o] with another order of pairs: its first l columns are the first members, its
+    last l the second. s is s_{i-1} in the appendix and s_i in the main text (equation 4): the caller decides.
 
     Args:
-        vocabulary_size: V.
-        units: l, maxout units.
+        vocabulary_size, tied: See :class:`OutputLayer`.
+        units: l, number of maxout units.
         state_size, context_size, embedding_size: U, D, E.
-        tied: See :class:`OutputLayer`.
     """
 
     def __init__(
         self,
         *,
-        vocabulary_size: int,
         units: int,
         state_size: int,
         context_size: int,
         embedding_size: int,
-        tied: bool = False,
         **options: Any,
     ) -> None:
-        super().__init__(vocabulary_size=vocabulary_size, hidden_size=units, tied=tied, **options)
+        super().__init__(feature_size=units, **options)
         self.units = units
         self.state_size, self.context_size, self.embedding_size = state_size, context_size, embedding_size
         sizes = state_size + context_size + embedding_size
-        self.pair_kernel = self.add_weight((sizes, 2 * units), "glorot_uniform", name="pair_kernel")
-        self.pair_bias = self.add_weight((2 * units,), "zeros", name="pair_bias")
+        self.maxout_kernel = self.add_weight((sizes, 2 * units), "glorot_uniform", name="maxout_kernel")
+        self.maxout_bias = self.add_weight((2 * units,), "zeros", name="maxout_bias")
 
-    def hidden(self, weights: Weights, state: tf.Tensor, context: tf.Tensor, embedded: tf.Tensor) -> tf.Tensor:
+    def features(self, weights: Weights, state: tf.Tensor, context: tf.Tensor, embedded: tf.Tensor) -> tf.Tensor:
         """Returns t_i."""
-        pairs = matmul(tf.concat([state, context, embedded], axis=-1), weights.pair_kernel, weights.pair_bias)
+        pairs = matmul(tf.concat([state, context, embedded], axis=-1), weights.maxout_kernel, weights.maxout_bias)
         return tf.maximum(*tf.split(pairs, 2, axis=-1))
 
 
@@ -92,19 +93,15 @@ class LinearOutput(OutputLayer):
     """p(y_i | ...) = softmax(W_o [s ; c_i ; e(y_{i-1})] + b): one linear layer (the PyTorch rendition of RNNsearch).
 
     Args:
-        vocabulary_size: V.
+        vocabulary_size: See :class:`OutputLayer`.
         state_size, context_size, embedding_size: U, D, E.
     """
 
-    def __init__(
-        self, *, vocabulary_size: int, state_size: int, context_size: int, embedding_size: int, **options: Any
-    ) -> None:
-        super().__init__(
-            vocabulary_size=vocabulary_size, hidden_size=state_size + context_size + embedding_size, **options
-        )
+    def __init__(self, *, state_size: int, context_size: int, embedding_size: int, **options: Any) -> None:
+        super().__init__(feature_size=state_size + context_size + embedding_size, **options)
         self.state_size, self.context_size, self.embedding_size = state_size, context_size, embedding_size
 
-    def hidden(self, weights: Weights, state: tf.Tensor, context: tf.Tensor, embedded: tf.Tensor) -> tf.Tensor:
+    def features(self, weights: Weights, state: tf.Tensor, context: tf.Tensor, embedded: tf.Tensor) -> tf.Tensor:
         """Returns [s ; c_i ; e(y_{i-1})]."""
         return tf.concat([state, context, embedded], axis=-1)
 
@@ -114,16 +111,15 @@ class StateOutput(OutputLayer):
     """p(y_i | ...) = softmax(W s_i + b): the state alone (the TensorFlow tutorial; cs224d, lecture 9; Luong's base).
 
     Args:
-        vocabulary_size: V.
+        vocabulary_size, tied: See :class:`OutputLayer`.
         state_size: U.
-        tied: See :class:`OutputLayer`.
     """
 
-    def __init__(self, *, vocabulary_size: int, state_size: int, tied: bool = False, **options: Any) -> None:
-        super().__init__(vocabulary_size=vocabulary_size, hidden_size=state_size, tied=tied, **options)
+    def __init__(self, *, state_size: int, **options: Any) -> None:
+        super().__init__(feature_size=state_size, **options)
         self.state_size = state_size
 
-    def hidden(self, weights: Weights, state: tf.Tensor, context: tf.Tensor, embedded: tf.Tensor) -> tf.Tensor:
+    def features(self, weights: Weights, state: tf.Tensor, context: tf.Tensor, embedded: tf.Tensor) -> tf.Tensor:
         """Returns s_i."""
         return state
 
@@ -135,27 +131,17 @@ class AttentionalOutput(OutputLayer):
     Both products have a bias, which the paper leaves out of its formulas.
 
     Args:
-        vocabulary_size: V.
+        vocabulary_size, tied: See :class:`OutputLayer`.
         units: Width of h~.
         state_size, context_size: U, D.
-        tied: See :class:`OutputLayer`.
     """
 
-    def __init__(
-        self,
-        *,
-        vocabulary_size: int,
-        units: int,
-        state_size: int,
-        context_size: int,
-        tied: bool = False,
-        **options: Any,
-    ) -> None:
-        super().__init__(vocabulary_size=vocabulary_size, hidden_size=units, tied=tied, **options)
+    def __init__(self, *, units: int, state_size: int, context_size: int, **options: Any) -> None:
+        super().__init__(feature_size=units, **options)
         self.units, self.state_size, self.context_size = units, state_size, context_size
         self.kernel = self.add_weight((context_size + state_size, units), "glorot_uniform", name="kernel")
         self.bias = self.add_weight((units,), "zeros", name="bias")
 
-    def hidden(self, weights: Weights, state: tf.Tensor, context: tf.Tensor, embedded: tf.Tensor) -> tf.Tensor:
+    def features(self, weights: Weights, state: tf.Tensor, context: tf.Tensor, embedded: tf.Tensor) -> tf.Tensor:
         """Returns h~_t."""
         return tf.tanh(matmul(tf.concat([context, state], axis=-1), weights.kernel, weights.bias))

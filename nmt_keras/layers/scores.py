@@ -17,14 +17,14 @@ class ScoreFunction(BaseLayer):
 
     @abstractmethod
     def keys(self, weights: Weights, values: tf.Tensor) -> tf.Tensor:
-        """Returns what depends on no query, once per sentence: annotations [B, S, D] -> keys [B, S, A]."""
+        """Returns the part of the scores that depends on no query: annotations [B, S, D] -> keys [B, S, A]."""
 
     @abstractmethod
     def scores(self, weights: Weights, query: tf.Tensor, keys: tf.Tensor) -> tf.Tensor:
         """Returns e_ij [B, Q, W].
 
         Args:
-            weights: Of this layer.
+            weights: This layer's weights.
             query: [B, Q, U] float.
             keys: [B, W, A] float, shared by all queries, or [B, Q, W, A].
         """
@@ -34,21 +34,21 @@ class ScoreFunction(BaseLayer):
 class AdditiveScore(ScoreFunction):
     """e_ij = v_a · tanh(W_a s_i + U_a h_j) (Bahdanau, Cho, Bengio 2014, appendix A.1.2).
 
-    Luong's "concat", v_a · tanh(W_a [h_t ; h_s]), is the same: his W_a is [W_a U_a] here.
+    Luong's "concat", v_a · tanh(W_a [h_t ; h_s]), is the same function: his W_a is our [W_a U_a].
 
     Our names: query s_i, values h_j, keys U_a h_j, ``query_kernel`` W_a, ``key_kernel`` U_a, ``energy`` v_a.
 
     Args:
         units: A, the alignment model's hidden units (n' in the paper).
         query_size: Width of s_i.
-        value_size: D, width of h_j.
+        annotation_size: D, width of h_j.
     """
 
-    def __init__(self, units: int, query_size: int, value_size: int, **options: Any) -> None:
+    def __init__(self, units: int, query_size: int, annotation_size: int, **options: Any) -> None:
         super().__init__(**options)
-        self.units, self.query_size, self.value_size = units, query_size, value_size
+        self.units, self.query_size, self.annotation_size = units, query_size, annotation_size
         self.query_kernel = self.add_weight((query_size, units), "glorot_uniform", name="query_kernel")
-        self.key_kernel = self.add_weight((value_size, units), "glorot_uniform", name="key_kernel")
+        self.key_kernel = self.add_weight((annotation_size, units), "glorot_uniform", name="key_kernel")
         self.energy = self.add_weight((units,), keras.initializers.RandomNormal(stddev=units**-0.5), name="energy")
 
     def keys(self, weights: Weights, values: tf.Tensor) -> tf.Tensor:
@@ -57,8 +57,8 @@ class AdditiveScore(ScoreFunction):
 
     def scores(self, weights: Weights, query: tf.Tensor, keys: tf.Tensor) -> tf.Tensor:
         """Returns v_a · tanh(W_a s_i + U_a h_j)."""
-        each = keys if keys.shape.rank == 4 else keys[:, tf.newaxis]
-        sums = matmul(query, weights.query_kernel)[:, :, tf.newaxis] + each
+        keys = keys if keys.shape.rank == 4 else keys[:, tf.newaxis]
+        sums = matmul(query, weights.query_kernel)[:, :, tf.newaxis] + keys
         # flat before tanh: the loop's gradient then keeps one tensor, not two of different shapes
         hidden = tf.tanh(tf.reshape(sums, [-1, self.units]))
         # a matrix product, not a sum: XLA on a CPU adds the terms of a float sum one by one
@@ -67,7 +67,7 @@ class AdditiveScore(ScoreFunction):
 
 @keras.saving.register_keras_serializable("nmt_keras")
 class DotScore(ScoreFunction):
-    """e_ts = h_t · h_s (Luong, Pham, Manning 2015, section 3.1); states and annotations have one width."""
+    """e_ts = h_t · h_s (Luong, Pham, Manning 2015, section 3.1); states and annotations have the same width."""
 
     def keys(self, weights: Weights, values: tf.Tensor) -> tf.Tensor:
         """Returns h_s."""
@@ -86,13 +86,13 @@ class GeneralScore(DotScore):
 
     Args:
         query_size: Width of h_t.
-        value_size: D, width of h_s.
+        annotation_size: D, width of h_s.
     """
 
-    def __init__(self, query_size: int, value_size: int, **options: Any) -> None:
+    def __init__(self, query_size: int, annotation_size: int, **options: Any) -> None:
         super().__init__(**options)
-        self.query_size, self.value_size = query_size, value_size
-        self.kernel = self.add_weight((value_size, query_size), "glorot_uniform", name="kernel")
+        self.query_size, self.annotation_size = query_size, annotation_size
+        self.kernel = self.add_weight((annotation_size, query_size), "glorot_uniform", name="kernel")
 
     def keys(self, weights: Weights, values: tf.Tensor) -> tf.Tensor:
         """Returns W_a h_s."""
@@ -106,7 +106,7 @@ class LocationScore(ScoreFunction):
     A shorter source uses the first rows of W_a. Positions beyond them get weight 0.
 
     Args:
-        positions: Rows of W_a: the source positions that can be attended to.
+        positions: Number of rows of W_a: source positions that can be attended to.
         query_size: Width of h_t.
     """
 
@@ -122,7 +122,7 @@ class LocationScore(ScoreFunction):
     def scores(self, weights: Weights, query: tf.Tensor, keys: tf.Tensor) -> tf.Tensor:
         """Returns W_a h_t, cut or padded to the width of ``keys``."""
         width = keys.shape[1] or tf.shape(keys)[1]
-        known = matmul(query, weights.kernel)[..., :width]
-        beyond = tf.maximum(0, width - self.positions)
-        scores = tf.pad(known, [[0, 0], [0, 0], [0, beyond]], constant_values=known.dtype.min)
+        scores = matmul(query, weights.kernel)[..., :width]
+        missing = tf.maximum(0, width - self.positions)
+        scores = tf.pad(scores, [[0, 0], [0, 0], [0, missing]], constant_values=scores.dtype.min)
         return tf.ensure_shape(scores, [None, None, keys.shape[1]])

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from nmt_keras.layers.attention import masked_softmax
 from nmt_keras.layers.base import BaseLayer, Weights
-from nmt_keras.layers.dropout import Randomness, apply_mask, dropout_mask
+from nmt_keras.layers.dropout import Randomness, apply_dropout, draw_dropout_mask
 from nmt_keras.layers.matmul import matmul
 
 
@@ -18,7 +18,7 @@ def sinusoids(positions: tf.Tensor, units: int) -> tf.Tensor:
 
     Args:
         positions: [...] int32, counted from 0.
-        units: even.
+        units: Even width.
 
     Returns:
         [..., units] float32; sines first, then cosines, where the paper interleaves them: a fixed permutation.
@@ -29,18 +29,18 @@ def sinusoids(positions: tf.Tensor, units: int) -> tf.Tensor:
 
 
 EPSILON = 1e-5
-"""Added to the variance of a layer normalisation."""
+"""Number added to the variance in a layer normalization."""
 
 
 def layer_norm(units: int, name: str) -> keras.layers.LayerNormalization:
-    """Creates a built layer normalisation (Ba, Kiros, Hinton 2016), whose weights ``normalize`` takes."""
+    """Returns a built layer normalization (Ba, Kiros, Hinton 2016), whose weights are arguments of ``normalize``."""
     layer = keras.layers.LayerNormalization(epsilon=EPSILON, name=name)
     layer.build((None, None, units))
     return layer
 
 
 def normalize(weights: list[tf.Tensor], x: tf.Tensor) -> tf.Tensor:
-    """Returns the layer normalisation of ``x`` [..., units] with its scale and shift, ``weights``: [units] each."""
+    """Returns the layer normalization of ``x`` [..., units] with scale and shift ``weights``, [units] each."""
     return keras.ops.layer_normalization(x, *weights, epsilon=EPSILON)
 
 
@@ -48,10 +48,12 @@ def normalize(weights: list[tf.Tensor], x: tf.Tensor) -> tf.Tensor:
 class MultiHead(BaseLayer):
     """Scaled dot-product attention in several heads (Vaswani et al. 2017, section 3.2).
 
-        head_n = softmax(Q W_n^Q (K W_n^K)^T / sqrt(C)) V W_n^V             output = [head_1 ; ... ; head_N] W^O
+        head_n = softmax(Q W_n^Q (K W_n^K)^T / sqrt(d_k)) V W_n^V           output = [head_1 ; ... ; head_N] W^O
+
+    ``key_value_kernel`` holds W^K, then W^V.
 
     Args:
-        units: Width of queries and outputs; C = units / heads.
+        units: Width of queries and outputs; d_k = units / heads.
         heads: N.
         value_size: Width of the positions attended to.
     """
@@ -60,18 +62,18 @@ class MultiHead(BaseLayer):
         super().__init__(**options)
         self.units, self.heads, self.value_size = units, heads, value_size
         self.query_kernel = self.add_weight((units, units), "glorot_uniform", name="query_kernel")
-        self.pair_kernel = self.add_weight((value_size, 2 * units), "glorot_uniform", name="pair_kernel")  # W^K, W^V
+        self.key_value_kernel = self.add_weight((value_size, 2 * units), "glorot_uniform", name="key_value_kernel")
         self.kernel = self.add_weight((units, units), "glorot_uniform", name="kernel")
 
     def split(self, x: tf.Tensor) -> tf.Tensor:
-        """Splits heads: [B, P, units] -> [B, N, P, C]."""
+        """Splits heads: [B, L, units] -> [B, N, L, d_k]."""
         shape = tf.concat([tf.shape(x)[:-1], [self.heads, self.units // self.heads]], axis=0)
         return tf.transpose(tf.reshape(x, shape), [0, 2, 1, 3])
 
-    def pairs(self, weights: Weights, values: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns keys and values [B, N, P, C] of positions [B, P, value_size]."""
-        keys, contents = tf.split(matmul(values, weights.pair_kernel), 2, axis=-1)
-        return self.split(keys), self.split(contents)
+    def keys_and_values(self, weights: Weights, values: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns keys and values [B, N, L, d_k] of positions [B, L, value_size]."""
+        keys, values = tf.split(matmul(values, weights.key_value_kernel), 2, axis=-1)
+        return self.split(keys), self.split(values)
 
     def attend(
         self, weights: Weights, x: tf.Tensor, keys: tf.Tensor, values: tf.Tensor, mask: tf.Tensor
@@ -79,31 +81,31 @@ class MultiHead(BaseLayer):
         """Attends to positions that all queries share.
 
         Args:
-            weights: Of this layer.
+            weights: This layer's weights.
             x: [B, Q, units] float, queries.
-            keys, values: [B, N, P, C] float.
-            mask: [B, 1 or Q, P] bool, True at positions that may be attended to.
+            keys, values: [B, N, L, d_k] float.
+            mask: [B, 1 or Q, L] bool, True at positions that may be attended to.
 
         Returns:
-            Outputs [B, Q, units], and attention weights [B, Q, P], the mean over heads.
+            Outputs [B, Q, units], and attention weights [B, Q, L], the mean over heads.
         """
-        query = self.split(matmul(x, weights.query_kernel))  # [B, N, Q, C]
+        query = self.split(matmul(x, weights.query_kernel))  # [B, N, Q, d_k]
         scores = tf.matmul(query, keys, transpose_b=True) * (self.units / self.heads) ** -0.5
         alpha = masked_softmax(scores, mask[:, tf.newaxis])
-        found = tf.transpose(tf.matmul(alpha, values), [0, 2, 1, 3])  # [B, Q, N, C]
-        joined = tf.reshape(found, tf.concat([tf.shape(x)[:-1], [self.units]], axis=0))
+        contexts = tf.transpose(tf.matmul(alpha, values), [0, 2, 1, 3])  # [B, Q, N, d_k]
+        joined = tf.reshape(contexts, tf.concat([tf.shape(x)[:-1], [self.units]], axis=0))
         return matmul(tf.ensure_shape(joined, x.shape), weights.kernel), tf.reduce_mean(alpha, axis=1)
 
     def attend_apart(
         self, weights: Weights, x: tf.Tensor, keys: tf.Tensor, values: tf.Tensor, mask: tf.Tensor
     ) -> tf.Tensor:
-        """Attends to positions that each query has for itself, as the hypotheses of a search have.
+        """Attends to positions that each query has for itself, such as the earlier tokens of a hypothesis.
 
         Args:
-            weights: Of this layer.
+            weights: This layer's weights.
             x: [B, Q, units] float, queries.
-            keys, values: [B, Q, P, units] float.
-            mask: [B, Q, P] bool, True at positions that may be attended to.
+            keys, values: [B, Q, L, units] float.
+            mask: [B, Q, L] bool, True at positions that may be attended to.
 
         Returns:
             [B, Q, units].
@@ -112,53 +114,48 @@ class MultiHead(BaseLayer):
         query = tf.reshape(matmul(x, weights.query_kernel), tf.concat([shape[:2], shape[3:]], axis=0))
         scores = tf.einsum("bqnc,bqpnc->bqnp", query, tf.reshape(keys, shape)) * (self.units / self.heads) ** -0.5
         alpha = masked_softmax(scores, mask[:, :, tf.newaxis])
-        found = tf.einsum("bqnp,bqpnc->bqnc", alpha, tf.reshape(values, shape))
-        return matmul(tf.ensure_shape(tf.reshape(found, tf.shape(x)), x.shape), weights.kernel)
+        contexts = tf.einsum("bqnp,bqpnc->bqnc", alpha, tf.reshape(values, shape))
+        return matmul(tf.ensure_shape(tf.reshape(contexts, tf.shape(x)), x.shape), weights.kernel)
 
 
 class SublayerMasks(NamedTuple):
-    """Dropout masks of one layer, on what each sublayer adds; None drops nothing."""
+    """Dropout masks of one layer, on each sublayer's result before it is added; None drops nothing."""
 
-    own: tf.Tensor | None = None  # [B, P, units] float: self-attention
-    source: tf.Tensor | None = None  # [B, P, units] float: attention to the source
-    forward: tf.Tensor | None = None  # [B, P, units] float: feed-forward
+    own: tf.Tensor | None = None  # [B, L, units] float: self-attention
+    source: tf.Tensor | None = None  # [B, L, units] float: attention to the source
+    forward: tf.Tensor | None = None  # [B, L, units] float: feed-forward
 
 
 NO_MASKS = SublayerMasks()
 
 
 def draw_masks(like: tf.Tensor, rate: float, randomness: Randomness | None, layer: str) -> SublayerMasks:
-    """Draws the masks of the layer called ``layer`` for positions ``like`` [B, P, units]."""
+    """Draws the masks of the layer called ``layer`` for positions ``like`` [B, L, units]."""
     if randomness is None or not rate:
         return NO_MASKS
-    shape = tf.shape(like)
-    return SublayerMasks(
-        *(
-            dropout_mask(shape, rate, randomness, f"{layer} {sublayer}", like.dtype)
-            for sublayer in SublayerMasks._fields
-        )
-    )
+    shape, sites = tf.shape(like), [f"{layer} {sublayer}" for sublayer in SublayerMasks._fields]
+    return SublayerMasks(*(draw_dropout_mask(shape, rate, randomness, site, like.dtype) for site in sites))
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
 class SelfAttentionLayer(BaseLayer):
     """x + MultiHead(norm(x)), then (x + MultiHead(norm(x), memory), then) x + W_2 relu(W_1 norm(x) + b_1) + b_2.
 
-    (Vaswani et al. 2017, figure 1, each normalisation before its sublayer.) The hidden layer has 4 · units.
+    (Vaswani et al. 2017, figure 1, each normalization before its sublayer.) The hidden layer has 4 · units.
 
     Args:
         units: Width of each position.
-        heads: Of each attention.
-        memory_size: D, width of the annotations that the middle sublayer attends to; 0 for a layer without it.
+        heads: Number of heads of each attention.
+        annotation_size: D, width of the annotations that the middle sublayer attends to; 0 for a layer without it.
     """
 
-    def __init__(self, units: int, heads: int, *, memory_size: int = 0, **options: Any) -> None:
+    def __init__(self, units: int, heads: int, *, annotation_size: int = 0, **options: Any) -> None:
         super().__init__(**options)
-        self.units, self.heads, self.memory_size = units, heads, memory_size
+        self.units, self.heads, self.annotation_size = units, heads, annotation_size
         self.own = MultiHead(units, heads, units, name="own")
         self.own_norm = layer_norm(units, "own_norm")
-        if memory_size:
-            self.source = MultiHead(units, heads, memory_size, name="source")
+        if annotation_size:
+            self.source = MultiHead(units, heads, annotation_size, name="source")
             self.source_norm = layer_norm(units, "source_norm")
         self.forward_norm = layer_norm(units, "forward_norm")
         self.widen = self.add_weight((units, 4 * units), "glorot_uniform", name="widen")
@@ -169,10 +166,10 @@ class SelfAttentionLayer(BaseLayer):
     def attend_to_own(
         self, weights: Weights, x: tf.Tensor, mask: tf.Tensor, masks: SublayerMasks = NO_MASKS
     ) -> tf.Tensor:
-        """The first sublayer: positions x [B, P, units] attend to each other where mask [B, 1 or P, P] is True."""
+        """Computes the first sublayer: x [B, L, units] attends to itself where ``mask`` [B, 1 or L, L] is True."""
         normed = normalize(weights.own_norm, x)
-        added, _ = self.own.attend(weights.own, normed, *self.own.pairs(weights.own, normed), mask)
-        return x + apply_mask(added, masks.own)
+        added, _ = self.own.attend(weights.own, normed, *self.own.keys_and_values(weights.own, normed), mask)
+        return x + apply_dropout(added, masks.own)
 
     def attend_to_source(
         self,
@@ -182,7 +179,7 @@ class SelfAttentionLayer(BaseLayer):
         mask: tf.Tensor,
         masks: SublayerMasks = NO_MASKS,
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """The middle sublayer: x [B, Q, units] attends to the source's keys and values, whose mask is [B, S].
+        """Computes the middle sublayer: x [B, Q, units] attends to the source's keys and values with mask [B, S].
 
         Returns:
             [B, Q, units], and the alignment [B, Q, S], the mean over heads.
@@ -190,10 +187,10 @@ class SelfAttentionLayer(BaseLayer):
         added, alignment = self.source.attend(
             weights.source, normalize(weights.source_norm, x), *source, mask[:, tf.newaxis]
         )
-        return x + apply_mask(added, masks.source), alignment
+        return x + apply_dropout(added, masks.source), alignment
 
     def feed_forward(self, weights: Weights, x: tf.Tensor, masks: SublayerMasks = NO_MASKS) -> tf.Tensor:
-        """The last sublayer, position by position."""
+        """Computes the last sublayer, position by position."""
         hidden = tf.nn.relu(matmul(normalize(weights.forward_norm, x), weights.widen, weights.widen_bias))
         added = matmul(hidden, weights.narrow, weights.narrow_bias)
-        return x + apply_mask(added, masks.forward)
+        return x + apply_dropout(added, masks.forward)

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from nmt_keras.layers.base import BaseLayer, Weights
 from nmt_keras.layers.cells import Cell
-from nmt_keras.layers.dropout import apply_mask
+from nmt_keras.layers.dropout import apply_dropout
 
 
 class StackMasks(NamedTuple):
@@ -24,7 +24,7 @@ class Stack(BaseLayer):
     """Recurrent cells of which each reads the output of the one below.
 
     Args:
-        cells: From bottom to top. Only the first may have a context.
+        cells: Cells from bottom to top. Only the first may have a context.
         residual: If True, each cell but the first adds its input to its output (Wu et al. 2016, section 3.1).
     """
 
@@ -36,29 +36,30 @@ class Stack(BaseLayer):
         """Returns every cell's state 0."""
         return tuple(cell.zero_state(batch) for cell in self.cells)
 
-    def output(self, states: tuple[Any, ...]) -> tf.Tensor:
-        """Returns the top cell's output [..., U], without what ``residual`` adds."""
-        return self.cells[-1].output(states[-1])
+    def output(self, cell_states: tuple[Any, ...]) -> tf.Tensor:
+        """Returns the top output [B, Q, U] of given states: the output of ``advance``, but without dropout."""
+        outputs = [cell.output(state) for cell, state in zip(self.cells, cell_states, strict=True)]
+        return tf.add_n(outputs) if self.residual else outputs[-1]
 
     def advance(
-        self, weights: Weights, projected: tf.Tensor, states: tuple[Any, ...], masks: StackMasks
+        self, weights: Weights, projected: tf.Tensor, cell_states: tuple[Any, ...], masks: StackMasks
     ) -> tuple[tuple[Any, ...], tf.Tensor]:
         """Returns the next states, and the top output [B, Q, U].
 
         Args:
-            weights: Of this layer.
-            projected: [B, Q, parts · U] float, the first cell's W x_t + b, plus C c_t if it has a context.
-            states: One per cell.
-            masks: Dropout of this position.
+            weights: This layer's weights.
+            projected: [B, Q, projections · U] float, the first cell's W x_t + b, plus C c_t if it has a context.
+            cell_states: Each cell's state, a nest of [B, Q, U].
+            masks: Dropout masks of this position.
         """
-        advanced = []
+        next_states = []
         output = None
-        for number, (cell, own, state) in enumerate(zip(self.cells, weights.cells, states, strict=True)):
+        for number, (cell, own, state) in enumerate(zip(self.cells, weights.cells, cell_states, strict=True)):
             if number:
-                below = apply_mask(output, masks.inputs[number - 1] if masks.inputs else None)
+                below = apply_dropout(output, masks.inputs[number - 1] if masks.inputs else None)
                 projected = cell.project(own, below)
             state = cell.advance(own, projected, state, masks.states[number] if masks.states else None)
             above = cell.output(state)
             output = above + below if number and self.residual else above
-            advanced.append(state)
-        return tuple(advanced), output
+            next_states.append(state)
+        return tuple(next_states), output

@@ -1,7 +1,7 @@
-"""Encoders and decoders as a configuration declares them.
+"""Builds the encoder and decoder that a configuration declares.
 
-Each registry maps the values of one configuration field to what they build. To add a layer, write its class, add its
-line here, and add its name to the field's ``Literal``; a test compares the two.
+Each registry maps the values of one configuration field to functions that build layers. To add a layer, write its
+class, add its line here, and add its name to the field's ``Literal``; a test compares the two.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ def _find(registry: Mapping[str, T], where: str, kind: str) -> T:
 # Encoders: EncoderConfig.kind
 
 
-def _recurrent_encoder(config: ModelConfig, source_size: int) -> Encoder:
+def _recurrent_encoder(config: ModelConfig, source_vocabulary_size: int) -> Encoder:
     encoder = config.encoder
     return RecurrentEncoder(
-        vocabulary_size=source_size,
+        vocabulary_size=source_vocabulary_size,
         embedding_size=config.embedding_size,
         units=encoder.units,
         cell=encoder.cell,
@@ -48,20 +48,20 @@ def _recurrent_encoder(config: ModelConfig, source_size: int) -> Encoder:
         layers=encoder.layers,
         residual=encoder.residual,
         word_view=encoder.word_view,
-        dropout=config.dropout,
-        recurrent_dropout=config.recurrent_dropout,
+        dropout_rate=config.dropout,
+        recurrent_dropout_rate=config.recurrent_dropout,
         name="encoder",
     )
 
 
-def _self_attention_encoder(config: ModelConfig, source_size: int) -> Encoder:
+def _self_attention_encoder(config: ModelConfig, source_vocabulary_size: int) -> Encoder:
     return SelfAttentionEncoder(
-        vocabulary_size=source_size,
+        vocabulary_size=source_vocabulary_size,
         embedding_size=config.embedding_size,
         units=config.encoder.units,
         heads=config.encoder.heads,
         layers=config.encoder.layers,
-        dropout=config.dropout,
+        dropout_rate=config.dropout,
         name="encoder",
     )
 
@@ -72,9 +72,9 @@ ENCODERS: dict[str, Callable[[ModelConfig, int], Encoder]] = {
 }
 
 
-def build_encoder(config: ModelConfig, source_size: int) -> Encoder:
+def build_encoder(config: ModelConfig, source_vocabulary_size: int) -> Encoder:
     """Builds the encoder that ``config`` declares."""
-    return _find(ENCODERS, "EncoderConfig.kind", config.encoder.kind)(config, source_size)
+    return _find(ENCODERS, "EncoderConfig.kind", config.encoder.kind)(config, source_vocabulary_size)
 
 
 # Attention: AttentionConfig.kind and AttentionConfig.span
@@ -86,7 +86,7 @@ SCORES: dict[str, Callable[[AttentionConfig, int, int], ScoreFunction]] = {
     "concat": lambda config, query, value: AdditiveScore(config.units, query, value, name="score"),
     "location": lambda config, query, value: LocationScore(config.max_source_positions, query, name="score"),
 }
-"""Score functions, from the configuration, the width of the queries, and the width of the annotations."""
+"""Score functions, built from the configuration, the width of the queries, and the width of the annotations."""
 
 SPANS: dict[str, Callable[[AttentionConfig, ScoreFunction, int, int], Attention]] = {
     "global": lambda config, score, query, value: GlobalAttention(score, value, name="attention"),
@@ -97,7 +97,7 @@ SPANS: dict[str, Callable[[AttentionConfig, ScoreFunction, int, int], Attention]
         score, value, config.window, units=config.units, query_size=query, name="attention"
     ),
 }
-"""Attentions over annotations that a score function weighs."""
+"""Attentions with a score function, built from the configuration, the score function, and the same widths."""
 
 
 def _fixed_context(config: ModelConfig, encoder: Encoder) -> Attention:
@@ -106,8 +106,8 @@ def _fixed_context(config: ModelConfig, encoder: Encoder) -> Attention:
 
 
 def _no_attention(config: ModelConfig, encoder: Encoder) -> Attention:
-    start, direction = config.decoder.initial_state, config.encoder.direction
-    return NoAttention({"last": direction, "both": "bidirectional"}.get(start, start), name="attention")
+    initial_state, direction = config.decoder.initial_state, config.encoder.direction
+    return NoAttention({"last": direction, "both": "bidirectional"}.get(initial_state, initial_state), name="attention")
 
 
 UNSCORED: dict[str, Callable[[ModelConfig, Encoder], Attention]] = {"fixed": _fixed_context, "none": _no_attention}
@@ -125,10 +125,10 @@ def _attention(config: ModelConfig, encoder: Encoder) -> Attention:
 # Initial states: DecoderConfig.initial_state
 
 
-def _dense_bridge(config: DecoderConfig, source_size: int) -> Bridge:
+def _dense_bridge(config: DecoderConfig, input_size: int) -> Bridge:
     return DenseBridge(
         source=config.initial_state,
-        source_size=source_size,
+        input_size=input_size,
         units=config.units,
         layers=config.layers,
         name="bridge",
@@ -148,106 +148,87 @@ BRIDGES: dict[str, Callable[[DecoderConfig, Encoder], Bridge]] = {
 # Output layers: DecoderConfig.output
 
 
-def _maxout_output(config: ModelConfig, common: dict[str, Any], context_size: int) -> OutputLayer:
-    return MaxoutOutput(
-        units=config.decoder.output_units,
-        state_size=config.decoder.units,
-        context_size=context_size,
-        embedding_size=config.embedding_size,
-        **common,
-    )
-
-
-def _linear_output(config: ModelConfig, common: dict[str, Any], context_size: int) -> OutputLayer:
-    return LinearOutput(
-        state_size=config.decoder.units, context_size=context_size, embedding_size=config.embedding_size, **common
-    )
-
-
-def _attentional_output(config: ModelConfig, common: dict[str, Any], context_size: int) -> OutputLayer:
-    return AttentionalOutput(
-        units=config.decoder.output_units, state_size=config.decoder.units, context_size=context_size, **common
-    )
-
-
-def _state_output(config: ModelConfig, common: dict[str, Any], context_size: int) -> OutputLayer:
-    return StateOutput(state_size=config.decoder.units, **common)
-
-
 OUTPUT_LAYERS: dict[str, Callable[[ModelConfig, dict[str, Any], int], OutputLayer]] = {
-    "maxout": _maxout_output,
-    "linear": _linear_output,
-    "state": _state_output,
-    "attentional": _attentional_output,
+    "maxout": lambda config, common, context_size: MaxoutOutput(
+        units=config.decoder.output_units, context_size=context_size, embedding_size=config.embedding_size, **common
+    ),
+    "linear": lambda config, common, context_size: LinearOutput(
+        context_size=context_size, embedding_size=config.embedding_size, **common
+    ),
+    "state": lambda config, common, context_size: StateOutput(**common),
+    "attentional": lambda config, common, context_size: AttentionalOutput(
+        units=config.decoder.output_units, context_size=context_size, **common
+    ),
 }
-"""Output layers, from the configuration, the arguments that all of them take, and the width of the contexts."""
+"""Output layers, built from the configuration, the arguments common to all, and the width of the contexts."""
 
 
-def _output_layer(config: ModelConfig, target_size: int, context_size: int) -> OutputLayer:
-    common = {"vocabulary_size": target_size, "name": "output_layer"}
+def _output_layer(config: ModelConfig, target_vocabulary_size: int, context_size: int) -> OutputLayer:
+    build = _find(OUTPUT_LAYERS, "DecoderConfig.output", config.decoder.output)
+    common = {"vocabulary_size": target_vocabulary_size, "state_size": config.decoder.units, "name": "output_layer"}
     if config.decoder.tie_embeddings:
         common["tied"] = True
-    return _find(OUTPUT_LAYERS, "DecoderConfig.output", config.decoder.output)(config, common, context_size)
+    return build(config, common, context_size)
 
 
 # Decoders: DecoderConfig.order
 
 
 def _stack(config: ModelConfig, encoder: Encoder, context_size: int) -> Stack:
-    """Builds the decoder's cells. The context of the first is what it sees of the source in this order."""
+    """Builds the decoder's cells. The context of the first is c_i, or h~_{t-1} under input feeding."""
     decoder = config.decoder
-    fed = decoder.output_units if decoder.input_feeding else 0
-    seen = context_size if decoder.order == "attend-then-update" else fed
-    words = config.embedding_size if decoder.reads_words else 0
+    fed_size = decoder.output_units if decoder.input_feeding else 0
+    context_size = context_size if decoder.order == "attend-then-update" else fed_size
+    input_size = config.embedding_size if decoder.reads_words else 0
     if decoder.shares_recurrence:
         assert isinstance(encoder, RecurrentEncoder)
         (shared,) = encoder.forward_cells + encoder.backward_cells
-        cells = [TanhCell(decoder.units, words, seen, recurrence_of=shared, name="cell_0")]
+        cells = [TanhCell(decoder.units, input_size, context_size, recurrence_of=shared, name="cell_0")]
     else:
         cell = _find(CELLS, "DecoderConfig.cell", decoder.cell)
-        cells = [cell(decoder.units, words, seen, name="cell_0")]
+        cells = [cell(decoder.units, input_size, context_size, name="cell_0")]
         cells += [cell(decoder.units, decoder.units, name=f"cell_{i}") for i in range(1, decoder.layers)]
     return Stack(cells, residual=decoder.residual, name="stack")
 
 
-def _recurrent_parts(config: ModelConfig, target_size: int, encoder: Encoder) -> dict[str, Any]:
-    """Builds the layers that both orders of attending and updating are made of."""
-    embedding = keras.layers.Embedding(target_size, config.embedding_size, name="embedding")
+def _recurrent_arguments(config: ModelConfig, target_vocabulary_size: int, encoder: Encoder) -> dict[str, Any]:
+    """Returns the arguments common to all recurrent decoders."""
+    embedding = keras.layers.Embedding(target_vocabulary_size, config.embedding_size, name="embedding")
     attention = _attention(config, encoder)
-    start = config.decoder.initial_state
+    bridge = _find(BRIDGES, "DecoderConfig.initial_state", config.decoder.initial_state)
     return {
         "embedding": embedding,
         "stack": _stack(config, encoder, attention.context_size),
-        "bridge": _find(BRIDGES, "DecoderConfig.initial_state", start)(config.decoder, encoder),
+        "bridge": bridge(config.decoder, encoder),
         "attention": attention,
-        "output_layer": _output_layer(config, target_size, attention.context_size),
-        "dropout": config.dropout,
-        "recurrent_dropout": config.recurrent_dropout,
+        "output_layer": _output_layer(config, target_vocabulary_size, attention.context_size),
+        "dropout_rate": config.dropout,
+        "recurrent_dropout_rate": config.recurrent_dropout,
         "name": "decoder",
     }
 
 
-def _bahdanau_decoder(config: ModelConfig, target_size: int, encoder: Encoder) -> Decoder:
-    seen = "current" if config.decoder.output == "state" else config.decoder.output_state
-    return BahdanauDecoder(output_state=seen, **_recurrent_parts(config, target_size, encoder))
+def _bahdanau_decoder(config: ModelConfig, target_vocabulary_size: int, encoder: Encoder) -> Decoder:
+    output_state = "current" if config.decoder.output == "state" else config.decoder.output_state
+    return BahdanauDecoder(output_state=output_state, **_recurrent_arguments(config, target_vocabulary_size, encoder))
 
 
-def _luong_decoder(config: ModelConfig, target_size: int, encoder: Encoder) -> Decoder:
-    order = InputFeedingDecoder if config.decoder.input_feeding else LuongDecoder
-    return order(**_recurrent_parts(config, target_size, encoder))
+def _luong_decoder(config: ModelConfig, target_vocabulary_size: int, encoder: Encoder) -> Decoder:
+    decoder_class = InputFeedingDecoder if config.decoder.input_feeding else LuongDecoder
+    return decoder_class(**_recurrent_arguments(config, target_vocabulary_size, encoder))
 
 
-def _self_attention_decoder(config: ModelConfig, target_size: int, encoder: Encoder) -> Decoder:
-    embedding = keras.layers.Embedding(target_size, config.embedding_size, name="embedding")
+def _self_attention_decoder(config: ModelConfig, target_vocabulary_size: int, encoder: Encoder) -> Decoder:
+    embedding = keras.layers.Embedding(target_vocabulary_size, config.embedding_size, name="embedding")
     return SelfAttentionDecoder(
         embedding=embedding,
         units=config.decoder.units,
         heads=config.decoder.heads,
         layers=config.decoder.layers,
-        memory_size=encoder.annotation_size,
+        annotation_size=encoder.annotation_size,
         max_positions=config.decoder.max_positions,
-        output_layer=_output_layer(config, target_size, 0),
-        dropout=config.dropout,
+        output_layer=_output_layer(config, target_vocabulary_size, 0),
+        dropout_rate=config.dropout,
         name="decoder",
     )
 
@@ -259,6 +240,6 @@ DECODERS: dict[str, Callable[[ModelConfig, int, Encoder], Decoder]] = {
 }
 
 
-def build_decoder(config: ModelConfig, target_size: int, encoder: Encoder) -> Decoder:
+def build_decoder(config: ModelConfig, target_vocabulary_size: int, encoder: Encoder) -> Decoder:
     """Builds the decoder that ``config`` declares, for the annotations of ``encoder``."""
-    return _find(DECODERS, "DecoderConfig.order", config.decoder.order)(config, target_size, encoder)
+    return _find(DECODERS, "DecoderConfig.order", config.decoder.order)(config, target_vocabulary_size, encoder)

@@ -12,14 +12,14 @@ from nmt_keras.config import PAD
 from nmt_keras.layers.base import BaseLayer, Weights
 from nmt_keras.layers.cells import CELLS, Cell
 from nmt_keras.layers.cudnn import can_fuse, read_fused
-from nmt_keras.layers.dropout import Randomness, dropout, dropout_mask
+from nmt_keras.layers.dropout import Randomness, draw_dropout_mask, dropout
 from nmt_keras.layers.matmul import matmul
 from nmt_keras.layers.scan import scan
 from nmt_keras.layers.self_attention import SelfAttentionLayer, draw_masks, layer_norm, normalize, sinusoids
 
 
 class LayerStates(NamedTuple):
-    """Last states of one layer; None for a direction that it does not read in."""
+    """Last states of one layer; None for a direction that it lacks."""
 
     forward: Any  # nest of [B, U]: after the last token
     backward: Any  # nest of [B, U]: after the first token
@@ -31,8 +31,8 @@ class Encoding(NamedTuple):
     values: tf.Tensor  # [B, S, D] float: annotations h_j; 0 at padding
     mask: tf.Tensor  # [B, S] bool: True at tokens, False at padding
     lengths: tf.Tensor  # [B] int32: tokens
-    states: tuple[LayerStates, ...]  # of each layer, from bottom to top; none in a self-attention encoder
-    summary: tf.Tensor | None  # [B, D'] float: the top layer's last states, both directions side by side
+    states: tuple[LayerStates, ...]  # one per layer, from bottom to top; none in a self-attention encoder
+    summary: tf.Tensor | None  # [B, summary_size] float: the top layer's last states, both directions side by side
 
 
 class Encoder(BaseLayer):
@@ -43,7 +43,7 @@ class Encoder(BaseLayer):
     """D, width of the annotations."""
 
     use_cudnn = False
-    """If True, recurrences are read with one cuDNN operation where it can."""
+    """If True, each recurrence is one cuDNN operation if the cells allow it."""
 
     @abstractmethod
     def encode(
@@ -52,10 +52,10 @@ class Encoder(BaseLayer):
         """Returns annotations [B, S, D], anything at padding, and ``states`` and ``summary`` of the Encoding.
 
         Args:
-            weights: Of this layer.
+            weights: This layer's weights.
             embedded: [B, S, E] float, embeddings of the tokens.
             mask: [B, S] bool, True at tokens.
-            randomness: Of a training step; None outside training.
+            randomness: Source of the training step's random numbers; None outside training.
         """
 
     def call(
@@ -69,9 +69,9 @@ class Encoder(BaseLayer):
 
         Args:
             ids: [B, S] int32. Each row begins with at least one token.
-            mask: [B, S] bool, True at tokens; None takes all ids but PAD.
-            randomness: Of a training step; None outside training.
-            weights: From ``read_weights``; None reads them in full precision.
+            mask: [B, S] bool, True at tokens; None for all ids but PAD.
+            randomness: Source of the training step's random numbers; None outside training.
+            weights: Result of ``read_weights``; None reads them in the compute dtype.
         """
         weights = weights or self.read_weights()
         mask = tf.not_equal(ids, PAD) if mask is None else mask
@@ -81,8 +81,8 @@ class Encoder(BaseLayer):
         return Encoding(values, mask, tf.reduce_sum(tf.cast(mask, tf.int32), axis=1), states, summary)
 
     @property
-    def trains_fused(self) -> bool:
-        """``True`` if training reads whole sentences with one cuDNN operation."""
+    def reads_fused(self) -> bool:
+        """True if the encoder reads whole sentences with one cuDNN operation."""
         return False
 
     def build(self, input_shape: Any = None) -> None:
@@ -103,18 +103,18 @@ class RecurrentEncoder(Encoder):
     of the source.
 
     Args:
-        vocabulary_size: Source vocabulary.
+        vocabulary_size: V of the source.
         embedding_size: E.
-        units: U, of each direction.
-        cell: A name in ``cells.CELLS``.
+        units: U, state size of each direction.
+        cell: Name in ``cells.CELLS``.
         direction: "bidirectional", "forward" or "backward".
-        merge: "concatenate" (D = 2U) or "sum" (D = U), of two directions.
+        merge: Combination of two directions, "concatenate" (D = 2U) or "sum" (D = U).
         layers: Number of layers.
         residual: If True, each layer but the first adds its input to its output.
         word_view: If True, adds W_r e(x_j), a linear view of the word, to its annotation. The papers do not. With it,
             the decoder learns which word translates which before the recurrence has learnt to carry words.
-        dropout: Dropout rate of the embeddings and between layers.
-        recurrent_dropout: Dropout rate of a state where its cell reads it; one mask for all positions.
+        dropout_rate: Dropout rate of the embeddings and between layers.
+        recurrent_dropout_rate: Dropout rate of a state where its cell reads it; one mask for all positions.
     """
 
     def __init__(
@@ -129,15 +129,15 @@ class RecurrentEncoder(Encoder):
         layers: int = 1,
         residual: bool = False,
         word_view: bool = False,
-        dropout: float = 0.0,
-        recurrent_dropout: float = 0.0,
+        dropout_rate: float = 0.0,
+        recurrent_dropout_rate: float = 0.0,
         **options: Any,
     ) -> None:
         super().__init__(**options)
         self.vocabulary_size, self.embedding_size, self.units = vocabulary_size, embedding_size, units
         self.cell, self.direction, self.merge, self.layers = cell, direction, merge, layers
         self.residual, self.word_view = residual, word_view
-        self.dropout, self.recurrent_dropout = dropout, recurrent_dropout
+        self.dropout_rate, self.recurrent_dropout_rate = dropout_rate, recurrent_dropout_rate
         both = direction == "bidirectional"
         self.annotation_size = 2 * units if both and merge == "concatenate" else units
         self.summary_size = 2 * units if both else units
@@ -156,20 +156,20 @@ class RecurrentEncoder(Encoder):
             )
 
     @property
-    def trains_fused(self) -> bool:
-        """``True`` if training reads whole sentences with one cuDNN operation."""
+    def reads_fused(self) -> bool:
+        """True if the encoder reads whole sentences with one cuDNN operation."""
         fits = all(map(can_fuse, (*self.forward_cells, *self.backward_cells)))
-        return self.use_cudnn and fits and not self.recurrent_dropout
+        return self.use_cudnn and fits and not self.recurrent_dropout_rate
 
     def encode(
         self, weights: Weights, embedded: tf.Tensor, mask: tf.Tensor, randomness: Randomness | None
     ) -> tuple[tf.Tensor, tuple[LayerStates, ...], tf.Tensor | None]:
         """See :class:`Encoder`."""
-        embedded = dropout(embedded, self.dropout, randomness, "source")
-        real = mask[:, :, tf.newaxis]
+        embedded = dropout(embedded, self.dropout_rate, randomness, "source")
+        real = mask[:, :, tf.newaxis]  # True at tokens
         below, states = embedded, []
         for layer in range(self.layers):
-            x = dropout(below, self.dropout, randomness, f"source layer {layer}") if layer else below
+            x = dropout(below, self.dropout_rate, randomness, f"source layer {layer}") if layer else below
             values, last = self._read_layer(weights, layer, x, real, randomness)
             below = values + x if layer and self.residual else values
             states.append(last)
@@ -192,31 +192,31 @@ class RecurrentEncoder(Encoder):
             if not cells:
                 continue
             cell = cells[layer]
-            mask = self._state_mask(cell, x, randomness)
-            output, last = self._read(cell, own[layer], x, real, mask, reverse=direction == "backward")
+            dropout_mask = self._state_dropout_mask(cell, x, randomness)
+            output, last = self._read(cell, own[layer], x, real, dropout_mask, reverse=direction == "backward")
             outputs.append(output)
             states[direction] = tf.nest.map_structure(lambda s: s[:, 0], last)
         if self.merge == "sum" or len(outputs) == 1:
             return tf.add_n(outputs), LayerStates(**states)
         return tf.concat(outputs, axis=-1), LayerStates(**states)
 
-    def _state_mask(self, cell: Cell, x: tf.Tensor, randomness: Randomness | None) -> tf.Tensor | None:
+    def _state_dropout_mask(self, cell: Cell, x: tf.Tensor, randomness: Randomness | None) -> tf.Tensor | None:
         """Draws the recurrent dropout mask [B, 1, U] of a cell."""
-        if randomness is None or not self.recurrent_dropout:
+        if randomness is None or not self.recurrent_dropout_rate:
             return None
         shape = tf.stack([tf.shape(x)[0], 1, self.units])
-        return dropout_mask(shape, self.recurrent_dropout, randomness, f"source {cell.name}", x.dtype)
+        return draw_dropout_mask(shape, self.recurrent_dropout_rate, randomness, f"source {cell.name}", x.dtype)
 
     def _read(
-        self, cell: Cell, weights: Weights, x: tf.Tensor, real: tf.Tensor, mask: tf.Tensor | None, *, reverse: bool
+        self, cell: Cell, weights: Weights, x: tf.Tensor, real: tf.Tensor, dropout_mask: tf.Tensor | None, reverse: bool
     ) -> tuple[tf.Tensor, Any]:
         """Reads in one direction. Returns outputs [B, S, U] and the state at its end, a nest of [B, 1, U]."""
-        if self.trains_fused:
+        if self.reads_fused:
             return read_fused(cell, x, real[..., 0], reverse=reverse)
 
         def advance(inputs: tuple[tf.Tensor, tf.Tensor], state: Any) -> tuple[Any, tf.Tensor]:
             projected, here = inputs
-            new = cell.advance(weights, projected, state, mask)
+            new = cell.advance(weights, projected, state, dropout_mask)
             state = tf.nest.map_structure(lambda after, before: tf.where(here, after, before), new, state)
             return state, cell.output(state)
 
@@ -233,16 +233,16 @@ class RecurrentEncoder(Encoder):
 class SelfAttentionEncoder(Encoder):
     """Layers in which every position attends to all others, in parallel (Vaswani et al. 2017, section 3).
 
-    Sinusoidal positions are added to the scaled embeddings. Each layer normalises its input first (pre-norm: Xiong et
-    al. 2020), and the last layer's output is normalised once more.
+    Sinusoidal positions are added to the scaled embeddings. Each layer normalizes its input first (pre-norm: Xiong et
+    al. 2020), and the last layer's output is normalized once more.
 
     Args:
-        vocabulary_size: Source vocabulary.
+        vocabulary_size: V of the source.
         embedding_size: E. If it differs from ``units``, a product maps E to ``units``.
         units: D, width of each position.
-        heads: Of each layer; a divisor of ``units``.
+        heads: Number of heads of each layer; a divisor of ``units``.
         layers: Number of layers.
-        dropout: Dropout rate of the embeddings and of what each sublayer adds.
+        dropout_rate: Dropout rate of the embeddings and of each sublayer's result before it is added.
     """
 
     def __init__(
@@ -253,12 +253,12 @@ class SelfAttentionEncoder(Encoder):
         units: int,
         heads: int,
         layers: int = 1,
-        dropout: float = 0.0,
+        dropout_rate: float = 0.0,
         **options: Any,
     ) -> None:
         super().__init__(**options)
         self.vocabulary_size, self.embedding_size, self.units = vocabulary_size, embedding_size, units
-        self.heads, self.layers, self.dropout = heads, layers, dropout
+        self.heads, self.layers, self.dropout_rate = heads, layers, dropout_rate
         self.annotation_size = units
         self.embedding = keras.layers.Embedding(vocabulary_size, embedding_size, name="embedding")
         if embedding_size != units:
@@ -272,9 +272,9 @@ class SelfAttentionEncoder(Encoder):
         """See :class:`Encoder`."""
         x = embedded if self.embedding_size == self.units else matmul(embedded, weights.entry)
         positions = sinusoids(tf.range(x.shape[1] or tf.shape(x)[1]), self.units)
-        x = dropout(x * self.units**0.5 + self.cast(positions), self.dropout, randomness, "source")
+        x = dropout(x * self.units**0.5 + self.cast(positions), self.dropout_rate, randomness, "source")
         for block, own in zip(self.blocks, weights.blocks, strict=True):
-            masks = draw_masks(x, self.dropout, randomness, block.name)
+            masks = draw_masks(x, self.dropout_rate, randomness, block.name)
             x = block.attend_to_own(own, x, mask[:, tf.newaxis], masks)
             x = block.feed_forward(own, x, masks)
         return normalize(weights.norm, x), (), None

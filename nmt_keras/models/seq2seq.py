@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -13,11 +12,11 @@ from nmt_keras.config import PAD, ModelConfig, record_from
 from nmt_keras.layers.base import Weights
 from nmt_keras.layers.dropout import Randomness
 from nmt_keras.layers.initializers import initialize
-from nmt_keras.layers.matmul import Precision, full_precision
+from nmt_keras.layers.matmul import Precision, compute_dtype_weights
 from nmt_keras.layers.memory import Memory
 from nmt_keras.models.builder import build_decoder, build_encoder
 from nmt_keras.models.decoder import DecoderOutput
-from nmt_keras.models.step import Step
+from nmt_keras.models.predictor import StepFunction
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
@@ -28,18 +27,25 @@ class Seq2Seq(keras.Model):
     guide "Train with fit". The loss is the mean cross-entropy of the target's tokens, in nats.
 
     Args:
-        config: Encoder, attention and decoder.
-        source_size, target_size: Entries of the vocabularies.
-        seed: Of dropout under ``fit``.
+        config: Configuration of encoder, attention and decoder.
+        source_vocabulary_size, target_vocabulary_size: V of each side.
+        seed: Seed of dropout under ``fit``.
     """
 
     def __init__(
-        self, config: ModelConfig, source_size: int, target_size: int, *, seed: int = 0, **options: Any
+        self,
+        config: ModelConfig,
+        source_vocabulary_size: int,
+        target_vocabulary_size: int,
+        *,
+        seed: int = 0,
+        **options: Any,
     ) -> None:
         super().__init__(**options)
-        self.config, self.source_size, self.target_size, self.seed = config, source_size, target_size, seed
-        self.encoder = build_encoder(config, source_size)
-        self.decoder = build_decoder(config, target_size, self.encoder)
+        self.config, self.seed = config, seed
+        self.source_vocabulary_size, self.target_vocabulary_size = source_vocabulary_size, target_vocabulary_size
+        self.encoder = build_encoder(config, source_vocabulary_size)
+        self.decoder = build_decoder(config, target_vocabulary_size, self.encoder)
 
     def build(self, input_shape: Any = None) -> None:
         """Builds encoder and decoder; their constructors know all sizes."""
@@ -47,7 +53,7 @@ class Seq2Seq(keras.Model):
         self.decoder.build()
         self.built = True
 
-    def read_weights(self, precision: Precision = full_precision) -> Weights:
+    def read_weights(self, precision: Precision = compute_dtype_weights) -> Weights:
         """Returns the weights as tensors; see ``BaseLayer.read_weights``."""
         return Weights(encoder=self.encoder.read_weights(precision), decoder=self.decoder.read_weights(precision))
 
@@ -56,7 +62,7 @@ class Seq2Seq(keras.Model):
         inputs: tuple[tf.Tensor, tf.Tensor],
         training: bool | None = None,
         randomness: Randomness | None = None,
-        sampling: tf.Tensor | None = None,
+        own_token_probability: tf.Tensor | None = None,
         weights: Weights | None = None,
     ) -> DecoderOutput:
         """Predicts every target token from the source and the tokens before it.
@@ -64,22 +70,27 @@ class Seq2Seq(keras.Model):
         Args:
             inputs: Source ids [B, S], and target inputs [B, T]: START, then the reference without its last token. PAD
                 fills both.
-            training: If True, drops out. The random numbers are those of ``randomness``, or, under ``fit``, a function
-                of ``seed``, the optimizer's iterations and the replica.
-            randomness: Of a training step; it implies ``training``.
-            sampling: [] float32, the probability of reading the decoder's own token instead of the reference's
-                (scheduled sampling); None for teacher forcing.
-            weights: From ``read_weights``; None reads them in full precision.
+            training: If True, applies dropout. The random numbers are those of ``randomness``, or, under ``fit``, a
+                function of ``seed``, the optimizer's iterations and the replica.
+            randomness: Source of a training step's random numbers; it implies ``training``.
+            own_token_probability: See ``Decoder.call``; None for teacher forcing.
+            weights: Result of ``read_weights``; None reads them in the compute dtype.
         """
         source, target = inputs
         if training and randomness is None:
             randomness = self._randomness()
         weights = weights or self.read_weights()
         encoding = self.encoder(source, tf.not_equal(source, PAD), randomness=randomness, weights=weights.encoder)
-        return self.decoder(target, encoding, randomness=randomness, sampling=sampling, weights=weights.decoder)
+        return self.decoder(
+            target,
+            encoding,
+            randomness=randomness,
+            own_token_probability=own_token_probability,
+            weights=weights.decoder,
+        )
 
     def _randomness(self) -> Randomness | None:
-        """Returns the randomness of a step of ``fit``."""
+        """Returns the randomness of a step of ``fit``; None without dropout."""
         if not self.config.dropout and not self.config.recurrent_dropout:
             return None
         if getattr(self, "optimizer", None) is None:
@@ -104,7 +115,7 @@ class Seq2Seq(keras.Model):
         return tf.reduce_sum(losses * mask) / tf.reduce_sum(mask)
 
     def remember(self, ids: tf.Tensor) -> Memory:
-        """Encodes sources ids [B, S], S >= 1, and builds the decoder memory."""
+        """Encodes sources ``ids`` [B, S], S >= 1, and returns the decoder memory."""
         weights = self.read_weights()
         return self.decoder.remember(weights.decoder, self.encoder(ids, weights=weights.encoder))
 
@@ -112,31 +123,28 @@ class Seq2Seq(keras.Model):
         """Returns the state before the first token: a nest of [B, 1, ...]."""
         return self.decoder.initial_state(memory)
 
-    def step_function(self, precision: Precision = full_precision) -> Callable[[tf.Tensor, Any, Memory], Step]:
+    def step_function(self, precision: Precision = compute_dtype_weights) -> StepFunction:
         """Returns the step of a search. Call it outside the loop of the search: it reads the weights."""
         return self.step_with(self.decoder.read_weights(precision))
 
-    def step_with(self, weights: Weights) -> Callable[[tf.Tensor, Any, Memory], Step]:
-        """Returns the step of a search with given weights of the decoder.
-
-        The step takes the last tokens [B, Q] of Q hypotheses, their state and the memory.
-        """
+    def step_with(self, weights: Weights) -> StepFunction:
+        """Returns the step of a search with given weights of the decoder."""
         return lambda ids, state, memory: self.decoder.step(weights, ids, state, memory)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
-        own = {"source_size": self.source_size, "target_size": self.target_size, "seed": self.seed}
-        return {**super().get_config(), "config": dataclasses.asdict(self.config), **own}
+        sizes = {name: getattr(self, name) for name in ("source_vocabulary_size", "target_vocabulary_size")}
+        return {**super().get_config(), "config": dataclasses.asdict(self.config), **sizes, "seed": self.seed}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Seq2Seq:
-        """Creates a model from what ``get_config`` returned."""
+        """Creates a model from the result of ``get_config``."""
         return cls(**{**config, "config": record_from(ModelConfig, config["config"])})
 
 
-def build_model(config: ModelConfig, source_size: int, target_size: int) -> Seq2Seq:
+def build_model(config: ModelConfig, source_vocabulary_size: int, target_vocabulary_size: int) -> Seq2Seq:
     """Builds the model that ``config`` declares, with initial weights, for vocabularies of the given sizes."""
-    model = Seq2Seq(config, source_size, target_size)
+    model = Seq2Seq(config, source_vocabulary_size, target_vocabulary_size)
     model.build()
     initialize(config.initializer, model.trainable_variables)
     return model

@@ -1,15 +1,14 @@
 """Search: from a step function to hypotheses. It is independent of models.
 
-A step takes the last tokens [B, Q], a decoder state [B, Q, ...] and a memory, and returns logits, alignment and the
-next state. ``greedy``, ``beam_search`` and ``sample`` share one loop (``loop``); each is a rule for the next
-tokens (``strategies``). ``log_likelihood`` scores given translations.
+``greedy``, ``beam_search`` and ``sample`` share one loop (``loop``); each is a rule for the next tokens
+(``strategies``). ``log_likelihood`` scores given translations.
 """
 
 from __future__ import annotations
 
+from nmt_keras.models.predictor import StepFunction
 from nmt_keras.search.candidates import Constraints
 from nmt_keras.search.hypotheses import Hypotheses
-from nmt_keras.search.loop import StepFunction
 from nmt_keras.search.ranking import Ranking, gnmt_length, plain_length
 from nmt_keras.search.strategies import LogLikelihood, beam_search, greedy, hashed_uniform, log_likelihood, sample
 

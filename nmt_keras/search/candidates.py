@@ -13,15 +13,15 @@ from nmt_keras.search.top_k import top_k
 class Constraints(NamedTuple):
     """The tokens that a hypothesis may take. PAD and START are never chosen.
 
-    Log-probabilities remain the model's own: they are not renormalised over the allowed tokens.
+    Log-probabilities remain the model's own: they are not renormalized over the allowed tokens.
     """
 
     min_tokens: int = 1  # minimum length, END included
-    unk_allowed: bool = True
+    unk_allowed: bool = True  # True if a hypothesis may contain UNK
     prefix: tf.Tensor | None = None  # [B, P] int32: first tokens of each hypothesis; PAD where any token is allowed
 
     def forced_ids(self, max_lengths: tf.Tensor) -> tf.Tensor | None:
-        """Returns the forced token of each step, [B, T] int32, PAD where there is none; None without a prefix.
+        """Returns the forced token of each step, [B, T] int32, PAD if there is none; None without a prefix.
 
         T is at least the largest of ``max_lengths`` [B] int32.
         """
@@ -29,9 +29,9 @@ class Constraints(NamedTuple):
             return None
         return tf.pad(self.prefix, [[0, 0], [0, tf.reduce_max(tf.pad(max_lengths, [[0, 1]]))]])
 
-    def logit_bias(self, time: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
-        """Returns the bias of the tokens ``ids``: -infinity if they are forbidden after ``time`` [] tokens, else 0."""
-        end_allowed = self.min_tokens == 1 or time + 1 >= self.min_tokens
+    def token_bias(self, length: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
+        """Returns the bias of tokens ``ids``: -infinity if they are forbidden after ``length`` [] tokens, else 0."""
+        end_allowed = self.min_tokens == 1 or length + 1 >= self.min_tokens
         allowed = tf.stack([False, self.unk_allowed, False, end_allowed, True])  # PAD, UNK, START, END, any other
         return tf.gather(tf.where(allowed, 0.0, float("-inf")), tf.minimum(ids, END + 1))
 
@@ -45,40 +45,40 @@ UNCONSTRAINED = Constraints()
 
 
 def candidates(
-    logits: tf.Tensor, count: int, constraints: Constraints, time: tf.Tensor, forced: tf.Tensor | None
+    logits: tf.Tensor, count: int, constraints: Constraints, length: tf.Tensor, forced: tf.Tensor | None
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns at least the ``count`` most probable allowed tokens of each hypothesis, or all if V is smaller.
 
     Args:
-        logits: [B, Q, V] float32.
-        count: number of tokens.
-        constraints: which tokens are allowed.
-        time: [] int32, tokens so far.
-        forced: [B] int32, the forced token, PAD where there is none; None without a prefix.
+        logits: [b, Q, V] float32.
+        count: Minimum number of tokens.
+        constraints: The allowed tokens.
+        length: [] int32, number of tokens so far.
+        forced: [b] int32, the forced token, PAD if there is none; None without a prefix.
 
     Returns:
-        Ids [B, Q, C] int32 in any order, and log-probabilities [B, Q, C] float32, -infinity for forbidden tokens.
+        Ids [b, Q, C] int32 in any order, and log-probabilities [b, Q, C] float32, -infinity for forbidden tokens.
     """
     values, ids = top_k(logits, count + constraints.forbidden_count)
-    normaliser = _log_normaliser(logits, peak=values[..., :1])
-    log_probs = values + constraints.logit_bias(time, ids) - normaliser
+    log_total = _log_sum_exp(logits, peak=values[..., :1])
+    log_probs = values + constraints.token_bias(length, ids) - log_total
     if forced is None:
         return ids, log_probs
     is_forced = tf.not_equal(forced, PAD)[:, tf.newaxis, tf.newaxis]
-    of_forced = tf.gather(logits, forced, axis=2, batch_dims=1)[..., tf.newaxis] - normaliser  # [B, Q, 1]
+    forced_log_probs = tf.gather(logits, forced, axis=2, batch_dims=1)[..., tf.newaxis] - log_total  # [b, Q, 1]
     is_first = tf.range(tf.shape(ids)[-1]) == 0
     return (
         tf.where(is_forced, forced[:, tf.newaxis, tf.newaxis], ids),
-        tf.where(is_forced, tf.where(is_first, of_forced, float("-inf")), log_probs),
+        tf.where(is_forced, tf.where(is_first, forced_log_probs, float("-inf")), log_probs),
     )
 
 
 def token_log_probs(logits: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
-    """Returns the log-probability of one token of each hypothesis: ids [B, 1], logits [B, 1, V] -> [B, 1]."""
-    normaliser = _log_normaliser(logits, peak=tf.reduce_max(logits, axis=-1, keepdims=True))
-    return tf.gather(logits, ids, batch_dims=2) - normaliser[..., 0]
+    """Returns the log-probability of one token of each hypothesis: logits [b, 1, V], ids [b, 1] -> [b, 1]."""
+    log_total = _log_sum_exp(logits, peak=tf.reduce_max(logits, axis=-1, keepdims=True))
+    return tf.gather(logits, ids, batch_dims=2) - log_total[..., 0]
 
 
-def _log_normaliser(logits: tf.Tensor, peak: tf.Tensor) -> tf.Tensor:
-    """log SUM_v exp(logits_v), [B, Q, 1], where ``peak`` [B, Q, 1] is the largest logit."""
+def _log_sum_exp(logits: tf.Tensor, peak: tf.Tensor) -> tf.Tensor:
+    """Returns log SUM_v exp(logits_v), [b, Q, 1], where ``peak`` [b, Q, 1] is the largest logit."""
     return peak + tf.math.log(tf.reduce_sum(tf.exp(logits - peak), axis=-1, keepdims=True))

@@ -1,4 +1,4 @@
-"""Hypotheses of a batch of sentences: while a search extends them, and when it has finished."""
+"""Hypotheses of a batch of sentences, during a search and after it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import tensorflow as tf
 from nmt_keras.config import PAD, START
 from nmt_keras.search.ranking import Ranking
 
-UNFINISHED = float("-inf")  # the score of a hypothesis that has not taken END
+NOT_ENDED = float("-inf")  # score of a hypothesis that has not taken END
 
 
 class Hypotheses(NamedTuple):
@@ -20,7 +20,7 @@ class Hypotheses(NamedTuple):
 
     ids: tf.Tensor  # [B, K, T] int32, ending in END unless the maximum length was reached; then PAD
     lengths: tf.Tensor  # [B, K] int32 tokens, END included
-    scores: tf.Tensor  # [B, K] float32: normalised log-probabilities, see Ranking
+    scores: tf.Tensor  # [B, K] float32: normalized log-probabilities, see Ranking
     log_probs: tf.Tensor  # [B, K] float32, nats: sum over the tokens, END included
     alignments: tf.Tensor  # [B, K, T, S] float32: the row of a token sums to 1, rows of padding are 0
 
@@ -28,36 +28,40 @@ class Hypotheses(NamedTuple):
 class Beams(NamedTuple):
     """Q hypotheses of each of b sentences, during a search.
 
-    A place without a hypothesis has log-probability -infinity. At the beginning there is one, without tokens.
+    A place without a hypothesis has log-probability -infinity. At the beginning there is one, without tokens. A
+    hypothesis ends when it takes END: it then has a score, and is finished. Those without END are finished, without a
+    score, when their sentence is.
     """
 
-    ids: tf.Tensor  # [b, Q] int32: the last tokens
-    history: tf.Tensor  # [b, Q, t] int32: token * Q + parent (the hypothesis that it extended) of each step
+    last_ids: tf.Tensor  # [b, Q] int32: the last tokens
+    # [b, Q, t] int32: token * Q + parent of each step, one tensor to gather and extend. The parent is the place of the
+    # hypothesis that the token extended, and so of the token's alignment, which was computed before the choice.
+    history: tf.Tensor
     log_probs: tf.Tensor  # [b, Q] float32, nats
-    scores: tf.Tensor  # [b, Q] float32: of hypotheses that took END; UNFINISHED in the others
+    scores: tf.Tensor  # [b, Q] float32; NOT_ENDED for hypotheses without END
     # [b, Q, S] float32: SUM_i alpha_ij, and 1 at padding; () without coverage, as a TensorFlow loop cannot carry None
-    attention: Any
-    finished: tf.Tensor  # [b, Q] bool: takes no more tokens
+    coverage: Any
+    finished: tf.Tensor  # [b, Q] bool: True for hypotheses that take no more tokens
 
 
 def loop_shapes(state: Any, beams: Beams) -> tuple[Any, Beams]:
-    """Returns shape invariants of a decoder state and beams: sentences are dropped, and hypotheses grow."""
+    """Returns the shape invariants of a decoder state and beams: sentences are dropped, and hypotheses grow."""
     state, shapes = tf.nest.map_structure(lambda x: tf.TensorShape([None, *x.shape[1:]]), (state, beams))
     return state, shapes._replace(history=tf.TensorShape([None, beams.history.shape[1], None]))
 
 
 def initial_beams(batch: tf.Tensor, beam_size: int, ranking: Ranking) -> Beams:
     """Returns the Beams of ``batch`` [] sentences before the first step."""
-    attention: Any = ()
+    coverage: Any = ()
     if ranking.coverage_beta:
-        attention = tf.repeat(1.0 - tf.cast(ranking.source_mask, tf.float32)[:, tf.newaxis], beam_size, axis=1)
+        coverage = tf.repeat(1.0 - tf.cast(ranking.source_mask, tf.float32)[:, tf.newaxis], beam_size, axis=1)
     log_probs = tf.where(tf.range(beam_size) == 0, 0.0, float("-inf"))
     return Beams(
-        ids=tf.fill([batch, beam_size], START),
+        last_ids=tf.fill([batch, beam_size], START),
         history=tf.zeros([batch, beam_size, 0], tf.int32),
         log_probs=tf.tile(log_probs[tf.newaxis], [batch, 1]),
-        scores=tf.fill([batch, beam_size], UNFINISHED),
-        attention=attention,
+        scores=tf.fill([batch, beam_size], NOT_ENDED),
+        coverage=coverage,
         finished=tf.zeros([batch, beam_size], tf.bool),
     )
 
@@ -66,18 +70,18 @@ def best_hypotheses(beams: Beams, alignments: tf.Tensor, n_best: int, ranking: R
     """Returns the ``n_best`` hypotheses by score; those that took END come before those that did not.
 
     Args:
-        beams: of all B sentences.
-        alignments: [T, B, Q, S] float32, of all steps.
+        beams: Beams of all B sentences after the last step.
+        alignments: [T, B, Q, S] float32, alignments of all steps.
         n_best: K.
-        ranking: gives the scores.
+        ranking: Score function of hypotheses.
     """
-    beam_size = beams.ids.shape[1]
+    beam_size = beams.last_ids.shape[1]
     exists = beams.log_probs > float("-inf")
     ids = tf.where(exists[..., tf.newaxis], beams.history // beam_size, PAD)  # [B, Q, T]
     lengths = tf.math.count_nonzero(tf.not_equal(ids, PAD), axis=-1, dtype=tf.int32)
-    scores = ranking.score(beams.log_probs, tf.maximum(lengths, 1), beams.attention)
+    scores = ranking.score(beams.log_probs, tf.maximum(lengths, 1), beams.coverage)
     by_score = tf.math.top_k(scores, beam_size).indices
-    ended = tf.gather(beams.scores > UNFINISHED, by_score, batch_dims=1)
+    ended = tf.gather(beams.scores > NOT_ENDED, by_score, batch_dims=1)
     ended_first = tf.math.top_k(tf.cast(ended, tf.int32), n_best).indices
     order = tf.gather(by_score, ended_first, batch_dims=1)  # [B, K]
     ids, lengths, scores, log_probs, history = (
@@ -85,9 +89,9 @@ def best_hypotheses(beams: Beams, alignments: tf.Tensor, n_best: int, ranking: R
     )
     longest = tf.reduce_max(tf.pad(tf.reshape(lengths, [-1]), [[0, 1]], constant_values=1))
     ids, parents = ids[..., :longest], history[..., :longest] % beam_size
-    of_parents = tf.gather(
+    alignments = tf.gather(
         tf.transpose(alignments[:longest], [1, 0, 2, 3]), tf.transpose(parents, [0, 2, 1]), batch_dims=2
     )  # [B, T, K, S]
     is_token = tf.not_equal(ids, PAD)[..., tf.newaxis]
-    alignments = tf.where(is_token, tf.transpose(of_parents, [0, 2, 1, 3]), 0.0)
+    alignments = tf.where(is_token, tf.transpose(alignments, [0, 2, 1, 3]), 0.0)
     return Hypotheses(ids, lengths, scores, log_probs, alignments)

@@ -38,19 +38,19 @@ class Ranking(NamedTuple):
     coverage_beta: float = 0.0  # weight of the coverage penalty
     source_mask: tf.Tensor | None = None  # [B, S] bool: True at the source's tokens; required with coverage
 
-    def score(self, log_probs: tf.Tensor, lengths: tf.Tensor, attention: Any = None) -> tf.Tensor:
-        """Returns s(Y, X) of hypotheses [B, K].
+    def score(self, log_probs: tf.Tensor, lengths: tf.Tensor, coverage: Any = None) -> tf.Tensor:
+        """Returns s(Y, X) of hypotheses [b, Q].
 
         Args:
-            log_probs: [B, K] float32, log P(Y | X) in nats.
-            lengths: int32 tokens, of a shape that broadcasts to [B, K].
-            attention: [B, K, S] float32, SUM_i alpha_ij, and 1 at padding, which costs nothing. Only read with
-                coverage.
+            log_probs: [b, Q] float32, log P(Y | X) in nats.
+            lengths: int32, numbers of tokens, of a shape that broadcasts to [b, Q].
+            coverage: [b, Q, S] float32, SUM_i alpha_ij, and 1 at padding, whose penalty is 0. Only read if
+                ``coverage_beta`` is not 0.
         """
         scores = log_probs / self.length_penalty(tf.cast(lengths, tf.float32))
         if not self.coverage_beta:
             return scores
-        covered = tf.clip_by_value(attention, 1e-37, 1.0)  # a token without attention leaves a finite score
+        covered = tf.clip_by_value(coverage, 1e-37, 1.0)  # a token without attention leaves a finite score
         return scores + self.coverage_beta * tf.reduce_sum(tf.math.log(covered), axis=-1)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,9 +18,9 @@ import tensorflow as tf
 
 from nmt_keras.config import END, MAX_SHORTLIST, PAD
 from nmt_keras.files import write_whole
-from nmt_keras.layers.matmul import Precision, Weight, full_precision
-from nmt_keras.models.ensemble import Ensemble, Predictor, average
-from nmt_keras.models.step import Step
+from nmt_keras.layers.matmul import Precision, Weight, compute_dtype_weights
+from nmt_keras.models.ensemble import Ensemble, average
+from nmt_keras.models.predictor import Prediction, Predictor, StepFunction
 from nmt_keras.search.hypotheses import Hypotheses
 
 if TYPE_CHECKING:  # an exported version loads without the corpus package
@@ -38,16 +37,14 @@ class NarrowedMemory(NamedTuple):
 class BatchShortlist(NamedTuple):
     """The C target tokens that compete in a batch: those of all its sentences' shortlists.
 
-    A search takes the narrowed step for a model of C tokens, whose ids are places in ``ids``. Its probabilities are the
-    model's own, renormalised over each sentence's shortlist.
+    To a search, the narrowed step is a model of C tokens, whose ids are places in ``ids``. Its probabilities are the
+    model's own, renormalized over each sentence's shortlist.
     """
 
     ids: tf.Tensor  # [C] int32, ascending; the special ids first, at their own places
     logit_bias: tf.Tensor  # [B, C] float32: 0 for the tokens of a sentence's own shortlist, -infinity for the others
 
-    def step_function(
-        self, model: Predictor, precision: Precision = full_precision
-    ) -> Callable[[tf.Tensor, Any, NarrowedMemory], Step]:
+    def step_function(self, model: Predictor, precision: Precision = compute_dtype_weights) -> StepFunction:
         """Returns the step of ``model`` with logits [B, Q, C]. It reads a ``NarrowedMemory``.
 
         Call it outside the loop of the search: it gathers the shortlist's rows of the softmax's matrix.
@@ -55,7 +52,7 @@ class BatchShortlist(NamedTuple):
         if isinstance(model, Ensemble):
             together = average([self.step_function(one, precision) for one in model.models])
 
-            def step_together(ids: tf.Tensor, state: Any, memory: NarrowedMemory) -> Step:
+            def step_together(ids: tf.Tensor, state: Any, memory: NarrowedMemory) -> Prediction:
                 return together(ids, state, tuple(memory._replace(memory=own) for own in memory.memory))
 
             return step_together
@@ -65,13 +62,14 @@ class BatchShortlist(NamedTuple):
             raise TypeError(f"model: expected a Seq2Seq or an Ensemble of them, received {type(model).__name__}.")
         weights = model.decoder.read_weights(precision)
         layer = weights.output_layer
-        layer.rows = Weight(tf.gather(layer.rows.value, self.ids))
+        layer.output_kernel = Weight(tf.gather(layer.output_kernel.value, self.ids))
         layer.output_bias = tf.gather(layer.output_bias, self.ids)
         narrowed = model.step_with(weights)
 
-        def step(ids: tf.Tensor, state: Any, memory: NarrowedMemory) -> Step:
-            found = narrowed(tf.gather(self.ids, ids), state, memory.memory)
-            return found._replace(logits=found.logits + tf.cast(memory.logit_bias, found.logits.dtype)[:, tf.newaxis])
+        def step(ids: tf.Tensor, state: Any, memory: NarrowedMemory) -> Prediction:
+            predicted = narrowed(tf.gather(self.ids, ids), state, memory.memory)
+            logit_bias = tf.cast(memory.logit_bias, predicted.logits.dtype)[:, tf.newaxis]
+            return predicted._replace(logits=predicted.logits + logit_bias)
 
         return step
 
@@ -79,16 +77,16 @@ class BatchShortlist(NamedTuple):
         """Returns the places of tokens of the vocabulary, all of which must compete."""
         return tf.reshape(tf.searchsorted(self.ids, tf.reshape(ids, [-1])), tf.shape(ids))
 
-    def in_vocabulary(self, found: Hypotheses) -> Hypotheses:
-        """Returns ``found`` with ids of the vocabulary."""
-        return found._replace(ids=tf.gather(self.ids, found.ids))
+    def in_vocabulary(self, hypotheses: Hypotheses) -> Hypotheses:
+        """Returns ``hypotheses`` with ids of the vocabulary."""
+        return hypotheses._replace(ids=tf.gather(self.ids, hypotheses.ids))
 
 
 class Shortlist(tf.Module):
     """Selects the target tokens that compete in a batch.
 
     Args:
-        table: lexical table.
+        table: The run's lexical table.
         vocabulary_size: V of the target.
     """
 
@@ -100,41 +98,45 @@ class Shortlist(tf.Module):
         is_common = np.isin(np.arange(vocabulary_size), table.common)
         self._is_common = tf.Variable(is_common, trainable=False, name="is_common")
 
-    def of_batch(self, ids: tf.Tensor, size: int, also: tf.Tensor | None = None) -> BatchShortlist:
+    def of_batch(self, ids: tf.Tensor, size: int, prefix: tf.Tensor | None = None) -> BatchShortlist:
         """Selects the target tokens for a batch.
 
         Args:
             ids: [B, S] int32, source tokens; PAD adds nothing.
-            size: N, number of target tokens that each source token adds, 1 to MAX_SHORTLIST.
-            also: [B, P] int32, target tokens to add to each sentence's shortlist; PAD adds nothing.
+            size: Number of target tokens that each source token adds, 1 to MAX_SHORTLIST.
+            prefix: [B, P] int32, target tokens to add to each sentence's shortlist; PAD adds nothing.
         """
         batch = tf.shape(ids)[0]
         added = tf.reshape(tf.gather(self._by_source[:, :size], ids), [batch, -1])
-        if also is not None:
-            added = tf.concat([added, also], axis=1)
+        if prefix is not None:
+            added = tf.concat([added, prefix], axis=1)
         rows = tf.broadcast_to(tf.range(batch)[:, tf.newaxis], tf.shape(added))
         places = tf.stack([rows, added], axis=-1)
         # a maximum, because a token may be added more than once
         own = tf.tensor_scatter_nd_max(tf.zeros([batch, self.vocabulary_size]), places, tf.ones_like(added, tf.float32))
         is_own = (own > 0.0) | self._is_common  # [B, V]
-        # with the common ones even if the batch is empty, because a search needs candidates
+        # common tokens compete even in an empty batch, because a search needs candidates
         competing = tf.cast(tf.where(tf.reduce_any(is_own, axis=0) | self._is_common)[:, 0], tf.int32)
         return BatchShortlist(competing, tf.where(tf.gather(is_own, competing, axis=1), 0.0, float("-inf")))
 
 
-COMMON = 1000  # most frequent target tokens, which compete for every sentence
-ROWS_AT_ONCE = 64  # source tokens counted at a time, so that memory holds co-occurrences of these alone
+COMMON = 1000  # number of most frequent target tokens, which compete for every sentence
+ROWS_AT_ONCE = 64  # number of source tokens counted at a time, which limits the memory for co-occurrences
 
 
 class LexicalTable(NamedTuple):
     """The target tokens that are likely for each source token, and in general."""
 
-    by_source: np.ndarray  # [source V, MAX_SHORTLIST] int32: for each source token, best first; PAD where there is none
+    by_source: np.ndarray  # [source V, MAX_SHORTLIST] int32: target tokens of each source token, best first; then PAD
     common: np.ndarray  # [COMMON or fewer] int32: the special ids, then the most frequent others
 
 
 def learn_lexical_table(
-    source: TokenLists, target: TokenLists, source_size: int, target_size: int, common: int = COMMON
+    source: TokenLists,
+    target: TokenLists,
+    source_vocabulary_size: int,
+    target_vocabulary_size: int,
+    common: int = COMMON,
 ) -> LexicalTable:
     """Learns which target tokens co-occur with each source token more often than by chance.
 
@@ -142,17 +144,17 @@ def learn_lexical_table(
     sentence pairs, of N, that contain the tokens.
 
     Args:
-        source, target: the two sides of N pairs, as token ids.
-        source_size, target_size: vocabulary sizes.
-        common: number of tokens that compete for every sentence: the special ids and the most frequent target tokens.
+        source, target: The two sides of N pairs, as token ids.
+        source_vocabulary_size, target_vocabulary_size: V of each side.
+        common: Number of tokens that compete for every sentence: the special ids and the most frequent target tokens.
     """
-    beside_source, beside_target = _occurrences(source, source_size), _occurrences(target, target_size)
-    alone = [np.asarray(counts.sum(axis=0))[0] for counts in (beside_source, beside_target)]
-    by_row = beside_source.T.tocsr()
-    by_source = np.full([source_size, MAX_SHORTLIST], PAD, np.int32)
-    for begin in range(0, source_size, ROWS_AT_ONCE):
-        together = (by_row[begin : begin + ROWS_AT_ONCE] @ beside_target).tocoo()
-        expected = alone[0][begin + together.row] * alone[1][together.col] / max(1, len(source))
+    in_source, in_target = _occurrences(source, source_vocabulary_size), _occurrences(target, target_vocabulary_size)
+    counts_alone = [np.asarray(counts.sum(axis=0))[0] for counts in (in_source, in_target)]
+    by_row = in_source.T.tocsr()
+    by_source = np.full([source_vocabulary_size, MAX_SHORTLIST], PAD, np.int32)
+    for begin in range(0, source_vocabulary_size, ROWS_AT_ONCE):
+        together = (by_row[begin : begin + ROWS_AT_ONCE] @ in_target).tocoo()
+        expected = counts_alone[0][begin + together.row] * counts_alone[1][together.col] / max(1, len(source))
         information = together.data * np.log(together.data / expected)
         better = information > 0.0
         rows, columns = together.row[better], together.col[better]
@@ -161,7 +163,7 @@ def learn_lexical_table(
         rank = np.arange(len(rows)) - np.searchsorted(rows, rows)
         kept = rank < MAX_SHORTLIST
         by_source[begin + rows[kept], rank[kept]] = columns[kept]
-    frequent = np.argsort(-alone[1], kind="stable")
+    frequent = np.argsort(-counts_alone[1], kind="stable")
     specials = np.arange(END + 1)  # the first of every vocabulary
     always = [*specials, *frequent[frequent > END][: common - len(specials)]]
     return LexicalTable(by_source, np.array(always, np.int32))
@@ -185,8 +187,8 @@ def load_lexical_table(path: str | PathLike[str]) -> LexicalTable:
     """Reads a table that ``save_lexical_table`` wrote.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: the file is not a lexical table.
+        FileNotFoundError: The file does not exist.
+        ValueError: The file is not a lexical table.
     """
     content = Path(path).read_bytes()
     try:

@@ -10,28 +10,28 @@ import tensorflow as tf
 
 
 def top_k(logits: tf.Tensor, k: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns what ``tf.math.top_k`` returns.
+    """Returns the k largest logits and their ids, like ``tf.math.top_k``.
 
     The k largest values lie in the k blocks with the largest maxima. Maxima take a fraction of the time of a top k,
     which then reads the maxima, and the values of k blocks.
 
     Args:
         logits: [B, Q, V] float32. If V is not static, it must be at least k, and one stage is used.
-        k: number of values; all V if V is smaller.
+        k: Number of values; all V if V is smaller.
 
     Returns:
         Values [B, Q, k], descending, and ids [B, Q, k] int32.
     """
-    words, block = logits.shape[-1], 64
-    if words is None:
+    size, block = logits.shape[-1], 64
+    if size is None:
         return tf.math.top_k(logits, k)
-    if words < 4 * k * block:
-        return tf.math.top_k(logits, min(k, words))
-    block = next((n for n in range(block, 2 * block) if words % n == 0), block)
-    if words % block:
-        logits = tf.pad(logits, [[0, 0], [0, 0], [0, -words % block]], constant_values=float("-inf"))
+    if size < 4 * k * block:
+        return tf.math.top_k(logits, min(k, size))
+    block = next((n for n in range(block, 2 * block) if size % n == 0), block)
+    if size % block:
+        logits = tf.pad(logits, [[0, 0], [0, 0], [0, -size % block]], constant_values=float("-inf"))
     batch, beam_size = tf.shape(logits)[0], logits.shape[1]
-    blocks = tf.reshape(logits, [batch, beam_size, -(-words // block), block])
+    blocks = tf.reshape(logits, [batch, beam_size, -(-size // block), block])
     _, chosen = tf.math.top_k(tf.reduce_max(blocks, axis=-1), k)  # [B, Q, k]
     in_chosen = tf.reshape(tf.gather(blocks, chosen, batch_dims=2), [batch, beam_size, k * block])
     values, places = tf.math.top_k(in_chosen, k)

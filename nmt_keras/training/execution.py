@@ -47,12 +47,12 @@ def dtype_policy(config: TrainConfig) -> str:
     return config.precision if config.precision.startswith("mixed_") else "float32"
 
 
-def build_for_training(recipe: Recipe, source_size: int, target_size: int) -> Seq2Seq:
+def build_for_training(recipe: Recipe, source_vocabulary_size: int, target_vocabulary_size: int) -> Seq2Seq:
     """Returns the recipe's model in the recipe's precision, as this machine's devices execute it."""
     before, execution = keras.config.dtype_policy(), execution_of(recipe.train)
     keras.config.set_dtype_policy(dtype_policy(recipe.train))
     try:
-        model = build_model(recipe.model, source_size, target_size)
+        model = build_model(recipe.model, source_vocabulary_size, target_vocabulary_size)
     finally:
         keras.config.set_dtype_policy(before)
     model.encoder.use_cudnn = model.decoder.use_cudnn = execution.fused
@@ -63,8 +63,8 @@ def describe_execution(execution: Execution, model: Seq2Seq, config: TrainConfig
     """Returns a sentence that says how a training step is executed."""
     if not execution.xla:
         samples = config.sampling_from > 0.0 or config.sampling_to > 0.0  # step by step, whatever the decoder
-        decoder = model.decoder.trains_fused and not samples
-        fused = ["encoder"] * model.encoder.trains_fused + ["decoder"] * decoder
+        decoder = model.decoder.reads_fused and not samples
+        fused = ["encoder"] * model.encoder.reads_fused + ["decoder"] * decoder
         how = f"; cuDNN reads whole sentences in the {' and the '.join(fused)}" if fused else ""
         return f"forward and backward pass: a plain TensorFlow graph{how}"
     rounds = config.precision == BFLOAT16_PRODUCTS

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 
 class Loss(NamedTuple):
-    """Sums over the real tokens of a batch; what is differentiated, and what is logged."""
+    """Sums over the real tokens of a batch: the differentiated total, and logged numbers."""
 
     total: tf.Tensor  # [] float32, nats: summed smoothed cross-entropy, plus guided alignment if there is any
     cross_entropy: tf.Tensor  # [] float32, nats: the same without smoothing
@@ -25,17 +25,17 @@ def masked_cross_entropy(logits: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor, 
     Args:
         logits: [B, T, V] float; the loss is computed in float32.
         labels: [B, T] int.
-        mask: [B, T] bool, True at real tokens; padding adds nothing, whatever stands there.
+        mask: [B, T] bool, True at real tokens; padding adds nothing, whatever its labels.
         smoothing: probability mass spread evenly over the vocabulary, in [0, 1).
     """
     flat = tf.reshape(tf.cast(logits, tf.float32), [-1, logits.shape[-1]])
     cross_entropy, uniform, hits = _token_losses(flat, tf.reshape(labels, [-1]))
-    weights = tf.reshape(tf.cast(mask, tf.float32), [-1])
+    real = tf.reshape(tf.cast(mask, tf.float32), [-1])
     return Loss(
-        total=tf.reduce_sum(weights * ((1.0 - smoothing) * cross_entropy + smoothing * uniform)),
-        cross_entropy=tf.reduce_sum(weights * cross_entropy),
-        correct=tf.reduce_sum(weights * tf.cast(hits, tf.float32)),
-        tokens=tf.reduce_sum(weights),
+        total=tf.reduce_sum(real * ((1.0 - smoothing) * cross_entropy + smoothing * uniform)),
+        cross_entropy=tf.reduce_sum(real * cross_entropy),
+        correct=tf.reduce_sum(real * tf.cast(hits, tf.float32)),
+        tokens=tf.reduce_sum(real),
     )
 
 
@@ -47,7 +47,7 @@ def guided_alignment(alignment: tf.Tensor, wanted: tf.Tensor) -> tf.Tensor:
 
     Args:
         alignment: alpha, [B, T, S] float; each row sums to 1.
-        wanted: A, [B, T, S] float32; a row sums to 1, or is 0 where nobody says: it adds nothing.
+        wanted: A, [B, T, S] float32; a row sums to 1, or is 0 if unspecified: it adds nothing.
     """
     alpha = tf.cast(alignment, tf.float32)
     seen = alpha > 0.0

@@ -12,7 +12,7 @@ def build_optimizer(config: TrainConfig, variables: list[keras.Variable]) -> ker
     """Returns the optimizer of ``config``, built, so that a checkpoint can fill its slots.
 
     Adam (Kingma, Ba 2015), AdamW (Loshchilov, Hutter 2019: decoupled weight decay), Adadelta (Zeiler 2012) or plain
-    SGD. AdamW does not decay vectors, which are biases and scales of normalisations. With ``config.ema_decay`` the
+    SGD. AdamW does not decay vectors, which are biases and scales of normalizations. With ``config.ema_decay`` the
     optimizer keeps a moving average of every weight.
     """
     ema = {"use_ema": config.ema_decay is not None, "ema_momentum": config.ema_decay or 0.99}

@@ -19,7 +19,7 @@ from nmt_keras.corpus.batches import Batch, BatchSource, Bucket
 from nmt_keras.layers.base import Weights
 from nmt_keras.layers.dropout import Randomness
 from nmt_keras.layers.internals import keep_gradients_as_given
-from nmt_keras.layers.matmul import bfloat16_products, full_precision
+from nmt_keras.layers.matmul import bfloat16_products, compute_dtype_weights
 from nmt_keras.models.seq2seq import Seq2Seq
 from nmt_keras.training.distribution import Replicas
 from nmt_keras.training.execution import BFLOAT16_PRODUCTS, execution_of
@@ -55,14 +55,15 @@ def batch_loss(
         source: [B, S] int32.
         target: [B, T] int32, END included, PAD after it.
         smoothing: Label smoothing.
-        randomness, sampling, weights: See ``Seq2Seq.call``.
+        randomness, weights: See ``Seq2Seq.call``.
+        sampling: See ``own_token_probability`` there.
         alignment: [B, T, S] float32, wanted alignments, or None. ``guided_weight`` times the distance of attention from
             them is added to the total.
         guided_weight: See ``alignment``.
     """
     starts = tf.fill([tf.shape(target)[0], 1], tf.constant(START, target.dtype))
     inputs = source, tf.concat([starts, target[:, :-1]], axis=1)
-    output = model(inputs, randomness=randomness, sampling=sampling, weights=weights)
+    output = model(inputs, randomness=randomness, own_token_probability=sampling, weights=weights)
     loss = masked_cross_entropy(output.logits, target, tf.not_equal(target, PAD), smoothing)
     if alignment is None:
         return loss
@@ -161,7 +162,7 @@ class Updater:
                 sampling=sampling,
                 alignment=alignment,
                 guided_weight=self.config.guided_weight,
-                weights=self.model.read_weights(bfloat16_products if rounds else full_precision),
+                weights=self.model.read_weights(bfloat16_products if rounds else compute_dtype_weights),
             )
             scaled = loss.total if self.loss_scale is None else loss.total * scale
         # a variable that the loss does not reach, such as the embedding of a decoder that reads no words, gets zeros

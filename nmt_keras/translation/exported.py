@@ -18,10 +18,10 @@ class ServedTranslator(Translator):
     ``decode`` calls ``align``, a greedy search; ``decode_nbest`` calls ``beam``; ``decode_scored`` calls ``score``.
 
     Args:
-        path: ``saved_models/NAME/VERSION``.
+        path: Folder of the version, ``saved_models/NAME/VERSION``.
 
     Raises:
-        ValueError: the SavedModel has no ``align`` signature. Methods raise it for other missing signatures.
+        ValueError: The SavedModel has no ``align`` signature. Methods raise it for other missing signatures.
     """
 
     def __init__(self, path: str | PathLike[str]):

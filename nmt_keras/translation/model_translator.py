@@ -8,14 +8,13 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from nmt_keras.config import END, PAD, SearchConfig
-from nmt_keras.layers.matmul import bfloat16_weights, full_precision
-from nmt_keras.models.ensemble import Predictor
+from nmt_keras.layers.matmul import bfloat16_weights, compute_dtype_weights
+from nmt_keras.models.predictor import Predictor
 from nmt_keras.search import (
     Constraints,
     Hypotheses,
     LogLikelihood,
     Ranking,
-    StepFunction,
     beam_search,
     gnmt_length,
     greedy,
@@ -43,7 +42,7 @@ from nmt_keras.translation.unknown_words import UnknownWords
 class _Forced(NamedTuple):
     source: Tokens
     target: Tokens
-    found: LogLikelihood
+    likelihood: LogLikelihood
 
 
 class ModelTranslator(Translator):
@@ -56,7 +55,7 @@ class ModelTranslator(Translator):
         source_tokenizer: Tokenizer of the source.
         target_tokenizer: Tokenizer of the target.
         model: A model or an ensemble.
-        search: How to search for translations.
+        search: Configuration of the search for translations.
         unknown_words: Replacement of unknown words for ``search.replaces_unknown``; ``None`` copies the source word.
         shortlist: Lexical table for ``search.shortlist``.
     """
@@ -98,14 +97,14 @@ class ModelTranslator(Translator):
     def limits(self, source_lengths: tf.Tensor) -> tf.Tensor:
         """Returns the maximum length of each translation, [B] int32 tokens, END included.
 
-        This is 2 x source tokens + 10, within the search's limits. A given beginning may be longer; see ``complete``.
+        It is 2 x source tokens + 10, within the search's limits. A given beginning may be longer; see ``complete``.
         """
         return tf.clip_by_value(2 * source_lengths + 10, self.search.min_tokens, self.search.max_tokens)
 
     def complete(self, sentences: Sequence[str], beginnings: Sequence[str], batch_size: int = 64) -> list[Translation]:
         """Returns the best translation of each sentence that begins with the tokens of its beginning.
 
-        A beginning is cut at the tokenizer's limit; ``truncated`` is ``True`` then, too.
+        A beginning is cut at the tokenizer's limit; ``truncated`` is then ``True``, too.
         """
         return in_batches(
             lambda text, beginning: translations(self.decode_completed(text, beginning)),
@@ -131,27 +130,27 @@ class ModelTranslator(Translator):
     def decode_completed(self, text: tf.Tensor, beginning: tf.Tensor) -> Decoded:
         """Returns the best translations of a batch, text [B] string, that begin with ``beginning`` [B] string."""
         source = _at_least_one_column(self.source_tokenizer.encode(text))
-        begun = self.target_tokenizer.encode(beginning)
-        prefix = tf.where(tf.equal(begun.ids, END), PAD, begun.ids)
+        tokens = self.target_tokenizer.encode(beginning)
+        prefix = tf.where(tf.equal(tokens.ids, END), PAD, tokens.ids)
         decoded = self._decoded(source, self._search(source, text, prefix=prefix))
-        return decoded._replace(truncated=source.truncated | begun.truncated)
+        return decoded._replace(truncated=source.truncated | tokens.truncated)
 
     @tf.function(input_signature=[TEXT], autograph=False)
     def decode_nbest(self, text: tf.Tensor) -> NBest:
         """Returns the n-best lists of a batch, text [B] string."""
         source = _at_least_one_column(self.source_tokenizer.encode(text))
-        found = self._search(source, text, n_best=self.search.n_best or self.search.beam_size)
-        shape = tf.shape(found.ids)
-        ids = tf.reshape(found.ids, [-1, shape[2]])  # [B * K, T]
-        unknown = self._unknown(source, found)
-        texts = self.target_tokenizer.decode(ids, tf.reshape(found.lengths, [-1]), unknown)
+        hypotheses = self._search(source, text, n_best=self.search.n_best or self.search.beam_size)
+        shape = tf.shape(hypotheses.ids)
+        ids = tf.reshape(hypotheses.ids, [-1, shape[2]])  # [B * K, T]
+        replacements = self._replacements(source, hypotheses)
+        texts = self.target_tokenizer.decode(ids, tf.reshape(hypotheses.lengths, [-1]), replacements)
         return NBest(
             translations=tf.reshape(texts, shape[:2]),
-            scores=found.scores,
-            log_probs=found.log_probs,
-            lengths=found.lengths,
-            tokens=tf.reshape(self.target_tokenizer.surfaces(ids, unknown), shape),
-            alignment=found.alignments,
+            scores=hypotheses.scores,
+            log_probs=hypotheses.log_probs,
+            lengths=hypotheses.lengths,
+            tokens=tf.reshape(self.target_tokenizer.surfaces(ids, replacements), shape),
+            alignment=hypotheses.alignments,
             source_tokens=source.surface,
             source_lengths=source.lengths,
             truncated=source.truncated,
@@ -160,34 +159,41 @@ class ModelTranslator(Translator):
     @tf.function(input_signature=[SOURCE, TARGET], autograph=False)
     def decode_scored(self, source: tf.Tensor, target: tf.Tensor) -> Scored:
         """Returns the log-probabilities of given translations, source [B] string, target [B] string."""
-        tokens, wanted, found = self._force(source, target)
+        source_tokens, target_tokens, likelihood = self._force(source, target)
         return Scored(
-            log_prob=found.log_probs,
-            token_log_probs=found.token_log_probs,
-            tokens=self.target_tokenizer.surfaces(wanted.ids),
-            lengths=wanted.lengths,
-            truncated=tokens.truncated | wanted.truncated,
+            log_prob=likelihood.log_probs,
+            token_log_probs=likelihood.token_log_probs,
+            tokens=self.target_tokenizer.surfaces(target_tokens.ids),
+            lengths=target_tokens.lengths,
+            truncated=source_tokens.truncated | target_tokens.truncated,
         )
 
     @tf.function(input_signature=[SOURCE, TARGET], autograph=False)
     def decode_aligned(self, source: tf.Tensor, target: tf.Tensor) -> Aligned:
         """Returns the alignments of given translations, source [B] string, target [B] string."""
-        tokens, wanted, found = self._force(source, target)
-        return Aligned(tokens.surface, tokens.lengths, wanted.surface, wanted.lengths, found.alignments)
+        source_tokens, target_tokens, likelihood = self._force(source, target)
+        return Aligned(
+            source_tokens=source_tokens.surface,
+            source_lengths=source_tokens.lengths,
+            target_tokens=target_tokens.surface,
+            target_lengths=target_tokens.lengths,
+            alignment=likelihood.alignments,
+        )
 
     def _force(self, source: tf.Tensor, target: tf.Tensor) -> _Forced:
         """Runs the model over given translations, source [B] string, target [B] string."""
         with tf.control_dependencies([tf.debugging.assert_equal(tf.size(source), tf.size(target), UNEQUAL)]):
             source = tf.identity(source)
-        tokens = _at_least_one_column(self.source_tokenizer.encode(source))
-        wanted = _at_least_one_column(self.target_tokenizer.encode(target))
-        memory = self.model.remember(tokens.ids)
-        start = self.model.initial_state(memory)
-        found = log_likelihood(self.model.step_function(), start, memory, wanted.ids, wanted.lengths)
-        return _Forced(tokens, wanted, found)
+        source_tokens = _at_least_one_column(self.source_tokenizer.encode(source))
+        target_tokens = _at_least_one_column(self.target_tokenizer.encode(target))
+        memory = self.model.remember(source_tokens.ids)
+        state = self.model.initial_state(memory)
+        step = self.model.step_function()
+        likelihood = log_likelihood(step, state, memory, target_tokens.ids, target_tokens.lengths)
+        return _Forced(source_tokens, target_tokens, likelihood)
 
-    def _unknown(self, source: Tokens, hypotheses: Hypotheses) -> tf.Tensor | None:
-        """Returns the replacement of each UNK of the hypotheses, [B * K, T] string; ``None`` for no replacement."""
+    def _replacements(self, source: Tokens, hypotheses: Hypotheses) -> tf.Tensor | None:
+        """Returns the replacement of each UNK of the hypotheses, [B * K, T] string; ``None`` to keep UNK."""
         if not self.search.replaces_unknown:
             return None
         words = self.unknown_words.replacements(source, hypotheses.alignments)
@@ -195,68 +201,60 @@ class ModelTranslator(Translator):
 
     def _decoded(self, source: Tokens, hypotheses: Hypotheses) -> Decoded:
         """Returns the best hypotheses as texts."""
-        best = Hypotheses(*(part[:, :1] for part in hypotheses))
+        best = Hypotheses(*(field[:, :1] for field in hypotheses))
         target, lengths = best.ids[:, 0], best.lengths[:, 0]
-        unknown = self._unknown(source, best)
+        replacements = self._replacements(source, best)
         return Decoded(
-            translation=self.target_tokenizer.decode(target, lengths, unknown),
+            translation=self.target_tokenizer.decode(target, lengths, replacements),
             score=hypotheses.scores[:, 0],
             log_prob=hypotheses.log_probs[:, 0],
             truncated=source.truncated,
             source_tokens=source.surface,
             source_lengths=source.lengths,
-            target_tokens=self.target_tokenizer.surfaces(target, unknown),
+            target_tokens=self.target_tokenizer.surfaces(target, replacements),
             target_lengths=lengths,
             alignment=hypotheses.alignments[:, 0],
         )
 
     def _search(self, source: Tokens, text: tf.Tensor, n_best: int = 1, prefix: tf.Tensor | None = None) -> Hypotheses:
-        """Searches as ``SearchConfig`` declares."""
-        config = self.search
-        precision = bfloat16_weights if config.precision == "bfloat16" else full_precision
-        memory = self.model.remember(source.ids)
-        start = self.model.initial_state(memory)
-        if not config.shortlist or self.shortlist is None or not self.shortlist.narrows:
-            step = self.model.step_function(precision)
-            return self._search_with(step, start, memory, source, text, n_best, prefix)
-        few = self.shortlist.of_batch(source.ids, config.shortlist, prefix)
-        narrowed = NarrowedMemory(memory, few.logit_bias)
-        wanted = None if prefix is None else few.places(prefix)
-        step = few.step_function(self.model, precision)
-        found = self._search_with(step, start, narrowed, source, text, n_best, wanted)
-        return few.in_vocabulary(found)
+        """Searches as ``SearchConfig`` declares.
 
-    def _search_with(
-        self,
-        step: StepFunction,
-        start: Any,
-        memory: Any,
-        source: Tokens,
-        text: tf.Tensor,
-        n_best: int,
-        prefix: tf.Tensor | None,
-    ) -> Hypotheses:
+        Args:
+            source: [B, S] tokens of ``text`` [B] string.
+            text: [B] string, sentences on which the draws of sampling depend.
+            n_best: Number of hypotheses to return.
+            prefix: [B, P] int32, first tokens of each hypothesis; see ``Constraints``.
+        """
         config = self.search
-        normaliser = {"plain": plain_length, "gnmt": gnmt_length}[config.length_normalisation]
-        ranking = Ranking(normaliser(config.length_alpha), config.coverage_beta, tf.not_equal(source.ids, PAD))
-        constraints = Constraints(config.min_tokens, config.unk_allowed, prefix)
+        precision = bfloat16_weights if config.precision == "bfloat16" else compute_dtype_weights
+        memory = self.model.remember(source.ids)
+        initial_state = self.model.initial_state(memory)
+        shortlist = None
+        if config.shortlist and self.shortlist is not None and self.shortlist.narrows:
+            shortlist = self.shortlist.of_batch(source.ids, config.shortlist, prefix)
+            memory = NarrowedMemory(memory, shortlist.logit_bias)
+            prefix = None if prefix is None else shortlist.places(prefix)
+            step = shortlist.step_function(self.model, precision)
+        else:
+            step = self.model.step_function(precision)
+        length_penalty = {"plain": plain_length, "gnmt": gnmt_length}[config.length_normalisation](config.length_alpha)
+        rules: dict[str, Any] = {
+            "ranking": Ranking(length_penalty, config.coverage_beta, tf.not_equal(source.ids, PAD)),
+            "constraints": Constraints(config.min_tokens, config.unk_allowed, prefix),
+        }
         limits = self.limits(source.lengths)
         if prefix is not None:
             limits = tf.maximum(limits, tf.math.count_nonzero(prefix, axis=1, dtype=tf.int32) + 1)
-        given = (step, start, memory, limits)
+        model = (step, initial_state, memory, limits)
         if config.temperature > 0.0:
-            return sample(
-                *given,
-                noise=hashed_uniform(text, tf.maximum(config.max_tokens, tf.reduce_max(limits)), config.seed),
-                temperature=config.temperature,
-                top_k=config.top_k,
-                top_p=config.top_p,
-                ranking=ranking,
-                constraints=constraints,
-            )
-        if config.beam_size == 1:
-            return greedy(*given, ranking=ranking, constraints=constraints)
-        return beam_search(*given, beam_size=config.beam_size, n_best=n_best, ranking=ranking, constraints=constraints)
+            noise = hashed_uniform(text, tf.maximum(config.max_tokens, tf.reduce_max(limits)), config.seed)
+            rules |= {"temperature": config.temperature, "top_k": config.top_k, "top_p": config.top_p}
+            hypotheses = sample(*model, noise=noise, **rules)
+        elif config.beam_size == 1:
+            hypotheses = greedy(*model, **rules)
+        else:
+            hypotheses = beam_search(*model, beam_size=config.beam_size, n_best=n_best, **rules)
+        return hypotheses if shortlist is None else shortlist.in_vocabulary(hypotheses)
 
 
 def _at_least_one_column(tokens: Tokens) -> Tokens:

@@ -86,8 +86,8 @@ def in_batches(
         answers = [one for batch in pool.map(answer_rows, batches) for one in batch]
     finally:
         pool.shutdown(cancel_futures=True)  # so that an interruption need not wait for the rest
-    found = dict(zip(order, answers, strict=True))
-    return [found[i] for i in range(len(order))]
+    by_row = dict(zip(order, answers, strict=True))
+    return [by_row[i] for i in range(len(order))]
 
 
 def _rows(batch: Batch) -> list[Batch]:

@@ -26,28 +26,28 @@ def learn_lexicon(pairs: Iterable[AlignedPair], *, min_count: int = 2, min_share
     Each target word counts for the source word of its largest weight.
 
     Args:
-        pairs: Aligned sentences. Empty words (END, padding) are ignored.
+        pairs: Aligned sentence pairs. Empty words (END, padding) are ignored.
         min_count: Minimum number of target words that a source word was aligned with.
         min_share: Minimum share of the most frequent target word among these.
 
     Returns:
-        Target words by source word. Ties are resolved in favour of the first by code point.
+        Target words by source word. The first by code point wins ties.
 
     Raises:
-        ValueError: an alignment does not fit its words.
+        ValueError: An alignment does not fit its words.
     """
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for number, pair in enumerate(pairs):
         shape = len(pair.target), len(pair.source)
         require(pair.alignment.shape == shape, f"pairs[{number}]", f"an alignment {shape}", pair.alignment.shape)
         for word, row in zip(pair.target, pair.alignment, strict=True):
-            seen = pair.source[int(np.argmax(row))]
-            if word and seen:
-                counts[seen][word] += 1
+            source_word = pair.source[int(np.argmax(row))]
+            if word and source_word:
+                counts[source_word][word] += 1
     lexicon = {}
-    for source, found in sorted(counts.items()):
-        target, count = min(found.items(), key=lambda entry: (-entry[1], entry[0]))
-        if found.total() >= min_count and count >= min_share * found.total():
+    for source, targets in sorted(counts.items()):
+        target, count = min(targets.items(), key=lambda entry: (-entry[1], entry[0]))
+        if targets.total() >= min_count and count >= min_share * targets.total():
             lexicon[source] = target
     return lexicon
 
@@ -61,8 +61,8 @@ def load_lexicon(path: str | PathLike[str]) -> dict[str, str]:
     """Returns the lexicon that ``save_lexicon`` wrote.
 
     Raises:
-        FileNotFoundError: the file does not exist.
-        ValueError: a line is not source<TAB>target.
+        FileNotFoundError: The file does not exist.
+        ValueError: A line is not source<TAB>target.
     """
     lexicon = {}
     for number, line in enumerate(Path(path).read_text(encoding="utf-8").split("\n")[:-1], start=1):
@@ -80,7 +80,7 @@ class UnknownWords(tf.Module):
     (Luong, Sutskever, Le, Vinyals, Zaremba 2015; Luong, Pham, Manning 2015, section 4.1). END is never looked up.
 
     Args:
-        lexicon: Target words by source word, as written; see ``learn_lexicon``. {} always copies.
+        lexicon: Target words by source word, as displayed; see ``learn_lexicon``. {} always copies.
     """
 
     def __init__(self, lexicon: Mapping[str, str]):
@@ -98,7 +98,7 @@ class UnknownWords(tf.Module):
             alignments: [B, K, T, S] float32.
         """
         words = tf.sequence_mask(source.lengths - 1, tf.shape(source.ids)[1])[:, tf.newaxis, tf.newaxis]
-        looked_at = tf.argmax(tf.where(words, alignments, -1.0), axis=-1)  # [B, K, T]
-        seen = tf.gather(source.surface, looked_at, batch_dims=1)
-        translated = self._translations.lookup(seen)
-        return tf.where(tf.equal(translated, ""), seen, translated)
+        positions = tf.argmax(tf.where(words, alignments, -1.0), axis=-1)  # [B, K, T]
+        source_words = tf.gather(source.surface, positions, batch_dims=1)
+        translated = self._translations.lookup(source_words)
+        return tf.where(tf.equal(translated, ""), source_words, translated)

@@ -82,10 +82,10 @@ def _in_sentence(words: Sequence[str], sentence: str) -> list[_Word]:
     places = words_of_tokens(sentence, words[: len(words) - len(end)])
     if -1 in places:
         return [_Word(text, [position]) for position, text in enumerate(words)]
-    found = [_Word(text, []) for text in unicodedata.normalize("NFC", sentence).split()]
+    sentence_words = [_Word(text, []) for text in unicodedata.normalize("NFC", sentence).split()]
     for position, place in enumerate(places):
-        found[place].positions.append(position)
-    return found + end
+        sentence_words[place].positions.append(position)
+    return sentence_words + end
 
 
 def _merged(weights: np.ndarray, source: Sequence[_Word], target: Sequence[_Word]) -> AlignedPair:

@@ -49,13 +49,13 @@ def attention(request):
 
 
 def annotations(attention, positions=S):
-    return normal(B, positions, getattr(attention, "value_size", D))
+    return normal(B, positions, getattr(attention, "annotation_size", D))
 
 
 def remembered(attention, values, lengths=LENGTHS):
     mask, count = tf.sequence_mask(lengths, values.shape[1]), tf.constant(lengths)
     encoding = Encoding(values, mask, count, (), normal(len(lengths), 17, seed=4))
-    return Memory(values, attention.keys(attention.read_weights(), encoding), mask, count, ())
+    return Memory(values, attention.prepare(attention.read_weights(), encoding), mask, count, ())
 
 
 def attend(attention, query, memory, steps=STEPS):
@@ -87,7 +87,7 @@ def test_alignments_and_contexts_are_the_paper_s(name):
 @pytest.mark.parametrize("name", [*LOCAL, "local-m dot"])
 def test_a_gathered_window_is_the_masked_sentence(name):
     local, queries = made(SCORING[name]), 31  # two beyond the end
-    values, query = normal(1, 29, local.value_size), normal(1, queries, U, seed=5)
+    values, query = normal(1, 29, local.annotation_size), normal(1, queries, U, seed=5)
     compare_with_the_paper(local, values, query, [29], [list(range(queries))])
 
 

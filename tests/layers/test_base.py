@@ -50,6 +50,14 @@ def test_every_layer_comes_back_from_its_configuration():
         assert [v.shape for v in copy.variables] == [v.shape for v in layer.variables]
 
 
+def test_a_configuration_holds_the_arguments_of_base_classes():
+    decoder, tied = build("rnnsearch-deep").decoder, build("rnnsearch-local-p").decoder.output_layer
+    copy = type(decoder).from_config(decoder.get_config())
+    assert (copy.dropout_rate, copy.recurrent_dropout_rate, copy.output_state) == (0.2, 0.3, "current")
+    copy = type(tied).from_config(tied.get_config())
+    assert (copy.tied, copy.vocabulary_size, copy.units) == (True, 23, 5)
+
+
 def operations_in_loops(function):
     """The kinds of all operations in the bodies of a graph's loops, and in the functions that these call."""
     definition = function.graph.as_graph_def()

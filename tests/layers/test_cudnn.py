@@ -98,7 +98,7 @@ def test_the_fused_path_is_taken_where_it_can_be_and_the_description_says_so(con
             f"nmt_keras.models.{side}.scan",
             lambda *given, side=side, **options: looping.add(side) or scan(*given, **options),
         )
-    model((SOURCE, TARGET), randomness=RANDOMNESS, sampling=tf.constant(sampling) if sampling else None)
+    model((SOURCE, TARGET), randomness=RANDOMNESS, own_token_probability=tf.constant(sampling) if sampling else None)
     assert looping == {"encoder", "decoder"} - fused
     told = describe_execution(choose_execution(None, 1), model, replace(TrainConfig(), sampling_to=sampling))
     assert {side for side in ("encoder", "decoder") if side in told} == fused

@@ -1,4 +1,4 @@
-"""Dropout draws: pure functions of seed, step, replica, position and site."""
+"""Dropout draws: pure functions of seed, batch, replica, position and site."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ import tensorflow as tf
 from combinations import COMBINATIONS
 
 from nmt_keras.layers import dropout as dropout_module
-from nmt_keras.layers.dropout import Randomness, dropout, dropout_mask
+from nmt_keras.layers.dropout import Randomness, draw_dropout_mask, dropout
 from nmt_keras.models.seq2seq import Seq2Seq
 
 RANDOMNESS = Randomness(tf.constant(1), tf.constant(1))
@@ -29,13 +29,13 @@ def test_dropout_zeroes_at_its_rate_and_scales_so_that_the_mean_stays(rate):
     assert abs((found == 0.0).mean() - rate) < 4.0 * deviation
 
 
-def test_a_mask_depends_on_seed_step_replica_position_and_site_alone():
+def test_a_mask_depends_on_seed_batch_replica_position_and_site_alone():
     def draw(site="a", **changes):
-        return dropout_mask([1000], 0.5, replace(RANDOMNESS, **changes), site, tf.float32).numpy()
+        return draw_dropout_mask([1000], 0.5, replace(RANDOMNESS, **changes), site, tf.float32).numpy()
 
     first = draw()
     np.testing.assert_array_equal(first, draw())
-    for other in [draw("b"), *(draw(**{name: 7}) for name in ("seed", "step", "replica", "position"))]:
+    for other in [draw("b"), *(draw(**{name: 7}) for name in ("seed", "batch_number", "replica", "position"))]:
         # independent masks of rate 1/2 agree in half the places, give or take 4 deviations
         assert abs((first == other).mean() - 0.5) < 4.0 * 0.5 / 1000**0.5
 
@@ -43,7 +43,7 @@ def test_a_mask_depends_on_seed_step_replica_position_and_site_alone():
 @pytest.mark.parametrize("dtype", [tf.float32, tf.bfloat16])
 def test_a_mask_is_the_same_with_and_without_xla_and_of_the_dtype_asked_for(dtype):
     def draw(step):
-        return dropout_mask([3, 5, 7], 0.3, Randomness(5, step), "site", dtype)
+        return draw_dropout_mask([3, 5, 7], 0.3, Randomness(5, step), "site", dtype)
 
     plain, step = draw(9), tf.constant(9)
     assert plain.dtype == dtype

@@ -11,7 +11,7 @@ from nmt_keras.layers.matmul import (
     Weight,
     bfloat16_products,
     bfloat16_weights,
-    full_precision,
+    compute_dtype_weights,
     matmul,
     multiplies_bfloat16,
 )
@@ -124,7 +124,7 @@ AROUND = {
 @pytest.mark.parametrize("name", AROUND)
 def test_operations_around_a_product_do_not_become_part_of_it(name):
     arguments = normal(64, 64), normal(64, 64, seed=3)
-    near, exact = (differentiated(AROUND[name], precision) for precision in (bfloat16_products, full_precision))
+    near, exact = (differentiated(AROUND[name], precision) for precision in (bfloat16_products, compute_dtype_weights))
     for found, wanted in zip(near(*arguments), exact(*arguments), strict=True):
         np.testing.assert_allclose(found, wanted, atol=0.1 * np.std(wanted))
         assert (found != wanted).numpy().any()
@@ -143,7 +143,9 @@ def decay(x, kernel, weight, start):
 
 def test_a_loop_s_kernel_is_rounded_before_the_loop_and_its_gradient_summed_in_float32():
     arguments = normal(16, 300, 32), 0.1 * normal(32, 32, seed=3), normal(16, 1, 32, seed=4)
-    near, exact = (differentiated(decay, precision, tf.identity) for precision in (bfloat16_products, full_precision))
+    near, exact = (
+        differentiated(decay, precision, tf.identity) for precision in (bfloat16_products, compute_dtype_weights)
+    )
     (total, _, gradient), (exact_total, _, exact_gradient) = near(*arguments), exact(*arguments)
     np.testing.assert_allclose(total, exact_total, rtol=1e-3)
     assert total != exact_total

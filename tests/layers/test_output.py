@@ -28,11 +28,11 @@ SEEN = normal(2, 3, U), normal(2, 3, D, seed=3), normal(2, 3, E, seed=4)  # stat
 def test_logits_are_the_paper_s_with_a_matrix_of_the_layer_s_own_or_a_tied_one(name, tied):
     layer = OUTPUT_LAYERS[name](tied=tied)
     randomise(layer, 1)
-    weights, embedding = layer.read_weights(), normal(V, layer.hidden_size, seed=5)
-    assert hasattr(weights, "rows") != tied
+    weights, embedding = layer.read_weights(), normal(V, layer.feature_size, seed=5)
+    assert hasattr(weights, "output_kernel") != tied
     if tied:
-        weights.rows = Weight(embedding)
-    found = layer.logits(weights, layer.hidden(weights, *SEEN))
+        weights.output_kernel = Weight(embedding)
+    found = layer.logits(weights, layer.features(weights, *SEEN))
     assert found.shape == (2, 3, V)
     for place in np.ndindex(2, 3):
         wanted = logits_of(output_layer_of(layer, embedding.numpy()), *(x.numpy()[place] for x in SEEN))
@@ -41,16 +41,16 @@ def test_logits_are_the_paper_s_with_a_matrix_of_the_layer_s_own_or_a_tied_one(n
 
 def test_maxout_takes_the_larger_of_each_pair():
     layer = MaxoutOutput(vocabulary_size=2, units=2, state_size=4, context_size=0, embedding_size=0)
-    layer.pair_kernel.assign(tf.eye(4))
+    layer.maxout_kernel.assign(tf.eye(4))
     nothing = tf.zeros([1, 1, 0])
     state = tf.constant([[[1.0, 7.0, 2.0, 5.0]]])  # the first of each pair, then the second
-    assert layer.hidden(layer.read_weights(), state, nothing, nothing).numpy().tolist() == [[[2.0, 7.0]]]
+    assert layer.features(layer.read_weights(), state, nothing, nothing).numpy().tolist() == [[[2.0, 7.0]]]
 
 
 def test_the_attentional_vector_takes_the_context_before_the_state():
     layer = AttentionalOutput(vocabulary_size=1, units=1, state_size=1, context_size=2)
     layer.kernel.assign([[0.5], [0.0], [-2.0]])
-    found = layer.hidden(
+    found = layer.features(
         layer.read_weights(), tf.constant([[[0.25]]]), tf.constant([[[3.0, 9.0]]]), tf.zeros([1, 1, 0])
     )
     np.testing.assert_allclose(found, [[[np.tanh(0.5 * 3.0 - 2.0 * 0.25)]]])

@@ -42,9 +42,9 @@ def built(layer):
     return layer, layer.read_weights()
 
 
-def make(embedding_size=E, layers=2, dropout=0.0):
+def make(embedding_size=E, layers=2, dropout_rate=0.0):
     sizes = {"vocabulary_size": V, "embedding_size": embedding_size, "units": U, "heads": HEADS}
-    return built(SelfAttentionEncoder(**sizes, layers=layers, dropout=dropout))[0]
+    return built(SelfAttentionEncoder(**sizes, layers=layers, dropout_rate=dropout_rate))[0]
 
 
 def exact(x):
@@ -81,7 +81,7 @@ def test_layer_norm_by_hand():
 def test_attention_in_several_heads_is_the_paper_s_whatever_each_query_may_attend_to(mask):
     layer, weights = built(MultiHead(U, HEADS, D))
     x, values = normal(B, 4, U), normal(B, P, D, seed=3)
-    found, alpha = layer.attend(weights, x, *layer.pairs(weights, values), mask)
+    found, alpha = layer.attend(weights, x, *layer.keys_and_values(weights, values), mask)
     seen = np.broadcast_to(mask, [B, 4, P])
     for b, q in np.ndindex(B, 4):
         wanted, wanted_alpha = multi_head(multi_head_of(layer), exact(x[b, q]), exact(values[b])[seen[b, q]])
@@ -93,7 +93,7 @@ def test_attention_in_several_heads_is_the_paper_s_whatever_each_query_may_atten
 def test_queries_with_pasts_of_their_own_find_the_values_that_each_would_find_alone():
     layer, weights = built(MultiHead(U, HEADS, D))
     x, values = normal(B, 4, U), normal(B, 4, P, D, seed=3)
-    keys, contents = tf.split(values @ layer.pair_kernel.value, 2, axis=-1)
+    keys, contents = tf.split(values @ layer.key_value_kernel.value, 2, axis=-1)
     found = layer.attend_apart(weights, x, keys, contents, tf.tile(MASK[:, tf.newaxis], [1, 4, 1]))
     for b, q in np.ndindex(B, 4):
         past = exact(values[b, q])[MASK[b]]
@@ -104,10 +104,10 @@ def test_heads_by_hand():
     """Two heads of one unit; the first finds the value that it matches, the second, whose query is 0, their mean."""
     layer = MultiHead(2, 2, 2)
     layer.query_kernel.assign([[1.0, 0.0], [0.0, 0.0]])
-    layer.pair_kernel.assign(np.hstack([np.eye(2), np.eye(2)]))  # keys and contents equal the values
+    layer.key_value_kernel.assign(np.hstack([np.eye(2), np.eye(2)]))  # keys and contents equal the values
     layer.kernel.assign(np.eye(2))
     weights, values = layer.read_weights(), tf.constant([[[100.0, 6.0], [-100.0, 2.0]]])
-    pairs = layer.pairs(weights, values)
+    pairs = layer.keys_and_values(weights, values)
     found, alpha = layer.attend(weights, tf.constant([[[1.0, 1.0]]]), *pairs, tf.ones([1, 1, 2], tf.bool))
     np.testing.assert_allclose(found[0, 0], [100.0, 4.0], atol=1e-5)
     np.testing.assert_allclose(alpha[0, 0], [0.75, 0.25], atol=1e-6)
@@ -128,9 +128,9 @@ def test_a_layer_is_the_paper_s():
 
 
 def test_a_layer_over_a_source_is_the_paper_s():
-    layer, weights = built(SelfAttentionLayer(U, HEADS, memory_size=D))
+    layer, weights = built(SelfAttentionLayer(U, HEADS, annotation_size=D))
     p, x, memory = self_attention_layer_of(layer), normal(B, 4, U), normal(B, P, D, seed=3)
-    source = layer.source.pairs(weights.source, memory)
+    source = layer.source.keys_and_values(weights.source, memory)
     found, alignment = layer.attend_to_source(weights, x, source, MASK)
     for b, q in np.ndindex(B, 4):
         query = layer_norm(p.norms[1], exact(x[b, q]))
@@ -140,8 +140,8 @@ def test_a_layer_over_a_source_is_the_paper_s():
 
 
 def test_each_sublayer_of_a_layer_multiplies_its_output_by_a_mask_of_its_own():
-    layer, weights = built(SelfAttentionLayer(U, HEADS, memory_size=D))
-    x, source = normal(B, P, U), layer.source.pairs(weights.source, normal(B, P, D))
+    layer, weights = built(SelfAttentionLayer(U, HEADS, annotation_size=D))
+    x, source = normal(B, P, U), layer.source.keys_and_values(weights.source, normal(B, P, D))
     sublayers = {
         "own": lambda masks: layer.attend_to_own(weights, x, MASK[:, tf.newaxis], masks),
         "source": lambda masks: layer.attend_to_source(weights, x, source, MASK, masks)[0],
@@ -217,7 +217,7 @@ def test_in_mixed_precision_weights_are_single_and_annotations_half_and_near(dty
 
 def test_dropout_is_on_embeddings_and_on_every_sublayer_in_training_alone():
     batch = padded(SENTENCES[:1], 5)
-    calm, dropping = make(), make(dropout=1.0 - 2.0**-25)  # no draw, a multiple of 2^-24, is kept
+    calm, dropping = make(), make(dropout_rate=1.0 - 2.0**-25)  # no draw, a multiple of 2^-24, is kept
     np.testing.assert_array_equal(calm(*batch, randomness=RANDOMNESS).values, calm(*batch).values)
     np.testing.assert_array_equal(dropping(*batch).values, calm(*batch).values)
     np.testing.assert_array_equal(

@@ -11,8 +11,8 @@ from tiny import randomise
 
 from nmt_keras.layers import dropout, self_attention
 from nmt_keras.layers.attention import Attended, Attention
-from nmt_keras.layers.dropout import Randomness, dropout_mask
-from nmt_keras.layers.matmul import bfloat16_weights, full_precision
+from nmt_keras.layers.dropout import Randomness, draw_dropout_mask
+from nmt_keras.layers.matmul import bfloat16_weights, compute_dtype_weights
 from nmt_keras.models import encoder, recurrent_decoder, self_attention_decoder
 from nmt_keras.models.decoder import Decoder
 from nmt_keras.models.recurrent_decoder import BahdanauDecoder
@@ -78,7 +78,7 @@ def test_teacher_forcing_equals_one_step_after_another(case):
         np.testing.assert_allclose(step.logits[:, 0], case.output.logits[:, t], atol=2e-5)
         np.testing.assert_allclose(step.alignment[:, 0], case.output.alignment[:, t], atol=2e-6)
         state = step.state
-        assert (state.step.numpy() == t + 1).all()
+        assert (state.position.numpy() == t + 1).all()
 
 
 def test_hypotheses_share_one_memory_and_do_not_meet(case):
@@ -130,12 +130,12 @@ def test_matrices_are_rounded_outside_the_loop_that_reads_them_and_stay_so(case)
                 step = advance(IDS[:, 1:2], state, memory)
                 return t + 1, step.state, step.logits
 
-            nothing = tf.zeros([len(PAIRS), 1, model.target_size])
+            nothing = tf.zeros([len(PAIRS), 1, model.target_vocabulary_size])
             return tf.while_loop(lambda t, *_: t < 3, body, (0, start, nothing))[2]
 
         return last_logits.get_concrete_function()
 
-    exact, near = search(full_precision), search(bfloat16_weights)
+    exact, near = search(compute_dtype_weights), search(bfloat16_weights)
     np.testing.assert_allclose(near(), exact(), atol=0.1)
     assert (near() != exact()).numpy().any()
     narrowed, widened = (list(casts(near, *pair)) for pair in (FLOATS, FLOATS[::-1]))
@@ -178,10 +178,10 @@ def test_no_two_places_of_a_model_share_a_mask(name, monkeypatch):
 
     def noted(shape, rate, randomness, site, dtype):
         sites.append(site)
-        return dropout_mask(shape, rate, randomness, site, dtype)
+        return draw_dropout_mask(shape, rate, randomness, site, dtype)
 
     for module in (dropout, encoder, recurrent_decoder, self_attention, self_attention_decoder):
-        monkeypatch.setattr(module, "dropout_mask", noted)
+        monkeypatch.setattr(module, "draw_dropout_mask", noted)
     built(COMBINATIONS[name])((SOURCES, IDS), randomness=Randomness(1, 2))
     assert len(sites) >= 8
     assert len(set(sites)) == len(sites), sorted(sites)
@@ -195,12 +195,12 @@ class LastToken(Attention):
 
     context_size = 7
 
-    def keys(self, weights, encoding):
+    def prepare(self, weights, encoding):
         return None
 
-    def attend(self, weights, query, step, memory):
+    def attend(self, weights, query, position, memory):
         alpha = tf.ones_like(query[..., :1]) * tf.one_hot(memory.lengths - 1, S)[:, tf.newaxis]
-        return Attended(alpha @ memory.values, alpha, tf.zeros_like(step))
+        return Attended(alpha @ memory.values, alpha, tf.zeros_like(position))
 
 
 def test_a_fixed_context_is_rnnsearch_whose_alignment_is_forced_onto_the_last_token():
@@ -257,7 +257,7 @@ def lecture():
 def test_the_lecture_s_two_halves_hold_one_recurrent_matrix(lecture):
     names = sorted(v.name for v in lecture.trainable_variables)
     both = ["bias", "embeddings"]  # nothing reads the target's embedding
-    assert names == sorted([*both, *both, "kernel", "recurrent", "output_rows", "output_bias"])
+    assert names == sorted([*both, *both, "kernel", "recurrent", "output_kernel", "output_bias"])
     assert lecture.decoder.stack.cells[0].recurrent is lecture.encoder.forward_cells[0].recurrent
     assert lecture.count_params() == 23 * 5 + 23 + 7 * 23 + 7 + 19 * 5 + 7 + 5 * 7 + 7 * 7
 
@@ -267,7 +267,8 @@ def test_the_lecture_s_decoder_is_the_recurrence_and_nothing_else(lecture):
     cell = lecture.decoder.stack.cells[0]
     W_hh, b = np.asarray(lecture.encoder.forward_cells[0].recurrent, float).T, np.asarray(cell.bias, float)
     W_s, b_s = (
-        np.asarray(v, float) for v in (lecture.decoder.output_layer.rows, lecture.decoder.output_layer.output_bias)
+        np.asarray(v, float)
+        for v in (lecture.decoder.output_layer.output_kernel, lecture.decoder.output_layer.output_bias)
     )
     encoding = lecture.encoder(SOURCES)
     h = encoding.states[0].forward.numpy().astype(float)
@@ -315,7 +316,7 @@ def test_positions_at_once_and_one_after_another_have_the_same_gradient():
             loss = tf.reduce_sum(weights * output.logits)
         return output, [tf.convert_to_tensor(g) for g in tape.gradient(loss, variables)]
 
-    at_once, one_by_one = gradients(type(model.decoder)._teach), gradients(Decoder._teach)
+    at_once, one_by_one = gradients(type(model.decoder)._teacher_forcing), gradients(Decoder._teacher_forcing)
     for found, wanted in zip(tf.nest.flatten(at_once), tf.nest.flatten(one_by_one), strict=True):
         np.testing.assert_allclose(found, wanted, atol=2e-4, rtol=2e-4)
 
@@ -346,10 +347,30 @@ def test_the_output_layer_reads_the_state_before_or_after_the_step():
     current.set_weights(previous.get_weights())
     memory, weights = model.remember(SOURCES), previous.read_weights()
     state = model.initial_state(memory)
-    context = previous.attention.attend(weights.attention, state.cells[0], state.step, memory).context
+    context = previous.attention.attend(weights.attention, state.cell_states[0], state.position, memory).context
     embedded, layer = previous.inputs(weights, IDS[:, :1]).embedded, previous.output_layer
     steps = [decoder.step(weights, IDS[:, :1], state, memory) for decoder in (previous, current)]
-    for step, read in zip(steps, (state.cells[0], steps[0].state.cells[0]), strict=True):
-        hidden = layer.hidden(weights.output_layer, read, context, embedded)
+    for step, read in zip(steps, (state.cell_states[0], steps[0].state.cell_states[0]), strict=True):
+        hidden = layer.features(weights.output_layer, read, context, embedded)
         np.testing.assert_allclose(step.logits, layer.logits(weights.output_layer, hidden), atol=1e-6)
     assert np.abs(steps[0].logits - steps[1].logits).max() > 0.1
+
+
+def test_previous_is_the_current_of_the_step_before_also_with_residual_layers():
+    model = built(COMBINATIONS["rnnsearch-deep"])
+    current = model.decoder
+    previous = BahdanauDecoder.from_config({**current.get_config(), "output_state": "previous"})
+    previous.build()
+    memory, weights, state = (
+        model.remember(SOURCES),
+        current.read_weights(),
+        model.initial_state(model.remember(SOURCES)),
+    )
+    before = None
+    for t in range(3):
+        x = current.inputs(weights, IDS[:, t : t + 1])
+        _, (query, _) = previous.advance(weights, x, state, memory)
+        state, (read, _) = current.advance(weights, x, state, memory)
+        if t:
+            np.testing.assert_allclose(query, before, atol=1e-6)
+        before = read

@@ -245,7 +245,7 @@ def test_an_encoder_without_dropout_ignores_noise_and_one_with_it_does_not(model
     wanted = calm(*ids).values
     np.testing.assert_array_equal(calm(*ids, randomness=randomness).values, wanted)
     assert np.abs(model.encoder(*ids, randomness=randomness).values - model.encoder(*ids).values).max() > 0.01
-    for fields in ({"dropout": 0.5}, {"recurrent_dropout": 0.5}):
+    for fields in ({"dropout_rate": 0.5}, {"recurrent_dropout_rate": 0.5}):
         assert np.abs(make(layers=2, **fields)(*ids, randomness=randomness).values - wanted).max() > 0.01
 
 
@@ -257,7 +257,7 @@ def test_dropout_is_on_embeddings_and_between_layers_and_nowhere_else(monkeypatc
         return x
 
     monkeypatch.setattr(nmt_keras.models.encoder, "dropout", spy)
-    make(dropout=0.25, layers=3, word_view=True)(*padded(SENTENCES, 5), randomness=Randomness(1, 1))
+    make(dropout_rate=0.25, layers=3, word_view=True)(*padded(SENTENCES, 5), randomness=Randomness(1, 1))
     assert [size for size, *_ in dropped] == [E, 2 * U, 2 * U]
     assert {rate for _, rate, _ in dropped} == {0.25}
     assert len({site for *_, site in dropped}) == 3, "no two places share a mask"
@@ -265,14 +265,14 @@ def test_dropout_is_on_embeddings_and_between_layers_and_nowhere_else(monkeypatc
 
 @pytest.mark.parametrize("cell", ["tanh", "gru", "gru-reset-after", "lstm"])
 def test_recurrent_dropout_masks_what_reads_the_state_alike_at_all_positions(cell, monkeypatch):
-    masks, draw = [], nmt_keras.models.encoder.dropout_mask
+    masks, draw = [], nmt_keras.models.encoder.draw_dropout_mask
 
     def spy(*arguments):
         masks.append(draw(*arguments))
         return masks[-1]
 
-    monkeypatch.setattr(nmt_keras.models.encoder, "dropout_mask", spy)
-    encoder = make(cell=cell, recurrent_dropout=0.5)
+    monkeypatch.setattr(nmt_keras.models.encoder, "draw_dropout_mask", spy)
+    encoder = make(cell=cell, recurrent_dropout_rate=0.5)
     encoding = encoder(*padded(SENTENCES, 7), randomness=Randomness(1, 1))
     forward, backward = masks
     assert forward.shape == backward.shape == (4, 1, U)
@@ -292,7 +292,7 @@ def test_recurrent_dropout_masks_what_reads_the_state_alike_at_all_positions(cel
 
 @some_kinds
 def test_an_encoder_comes_back_from_its_configuration(fields):
-    encoder = make(dropout=0.25, recurrent_dropout=0.5, **fields)
+    encoder = make(dropout_rate=0.25, recurrent_dropout_rate=0.5, **fields)
     config = encoder.get_config()
     copy = RecurrentEncoder.from_config(config)
     copy.build()

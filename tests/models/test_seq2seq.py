@@ -58,7 +58,9 @@ def in_precision(model):
 
     def build(policy, name=None):
         keras.config.set_dtype_policy(policy)
-        copy = build_model(COMBINATIONS[name] if name else TINY_MODEL, model.source_size, model.target_size)
+        copy = build_model(
+            COMBINATIONS[name] if name else TINY_MODEL, model.source_vocabulary_size, model.target_vocabulary_size
+        )
         if name:
             randomise(copy, 3)
         else:
@@ -286,7 +288,7 @@ def test_a_configuration_gives_the_model_its_sizes():
     assert decoder.attention.context_size == encoder.annotation_size == 6
     assert (decoder.stack.cells[0].units, decoder.attention.score.units, decoder.output_layer.units) == (5, 7, 11)
     assert decoder.output_state == config.decoder.output_state
-    assert encoder.dropout == decoder.dropout == 0.25
+    assert encoder.dropout_rate == decoder.dropout_rate == 0.25
 
 
 def test_a_model_comes_back_from_its_configuration(model):

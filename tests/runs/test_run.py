@@ -209,7 +209,9 @@ def test_a_translator_has_every_weight_that_was_trained(run_folder):
     """The weights after the last step, told by the optimiser, which has its own references to them."""
     model = Run(run_folder).translator().model
     checkpoint = tf.train.latest_checkpoint(str(run_folder / "checkpoints" / "best"))
-    updater = Updater(build_model(TINY_RECIPE.model, model.source_size, model.target_size), TINY_RECIPE.train)
+    updater = Updater(
+        build_model(TINY_RECIPE.model, model.source_vocabulary_size, model.target_vocabulary_size), TINY_RECIPE.train
+    )
     tf.train.Checkpoint(optimizer=updater.optimizer).restore(checkpoint).expect_partial()
     for found, wanted in zip(model.trainable_variables, updater.variables, strict=True):
         np.testing.assert_array_equal(found, wanted, err_msg=found.path)

@@ -9,7 +9,7 @@ import tensorflow as tf
 from reference import greedy as reference_greedy
 from reference import softmax, weights_of
 
-from nmt_keras.models.step import Step
+from nmt_keras.models.predictor import Prediction
 from nmt_keras.search import (
     Constraints,
     Ranking,
@@ -21,6 +21,7 @@ from nmt_keras.search import (
     plain_length,
     sample,
 )
+from nmt_keras.search.loop import NextTokens, decode_loop
 from nmt_keras.search.top_k import top_k
 
 PAD, UNK, START, END = 0, 1, 2, 3
@@ -30,13 +31,13 @@ V, S = len(LETTERS), 5
 
 def spell(ids, state, script):
     """Gives the logits of the current time, of script [B, T, V]. Attends to the source position of that number."""
-    return Step(tf.gather(script, state, batch_dims=1), tf.one_hot(state % S, S), state + 1)
+    return Prediction(tf.gather(script, state, batch_dims=1), tf.one_hot(state % S, S), state + 1)
 
 
 def wander(ids, state, table):
     """Gives logits that depend on all tokens so far: the state is their hash. Attends to the last token's position."""
     state = (state * 7 + ids * 3 + 1) % tf.shape(table)[1]
-    return Step(tf.gather(table, state, batch_dims=1), tf.one_hot(ids % S, S), state)
+    return Prediction(tf.gather(table, state, batch_dims=1), tf.one_hot(ids % S, S), state)
 
 
 def script_of(*words, length=12):
@@ -134,6 +135,16 @@ def test_the_memory_is_never_tiled():
 
     beam_search(watching, no_time(1), tf.zeros([1, 29, 17]), tf.constant([3]), beam_size=7)
     assert shapes == {((1, 7), (1, 29, 17), (1, 7))}
+
+
+def test_a_rule_for_several_hypotheses_names_their_parents():
+    def rule(logits, beams, length, rule_input):
+        return NextTokens(tf.fill(tf.shape(beams.last_ids), END), beams.log_probs)
+
+    arguments = no_time(1), script_of("ox"), tf.constant([12]), rule
+    with pytest.raises(ValueError, match="parents"):
+        decode_loop(spell, *arguments, ranking=Ranking(), beam_size=2)
+    assert spelt(decode_loop(spell, *arguments, ranking=Ranking())) == ["#"]
 
 
 SEARCHES = {

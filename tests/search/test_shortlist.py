@@ -98,7 +98,7 @@ def test_tables_come_back_from_their_file_and_another_is_refused(tmp_path):
 def test_a_batch_s_tokens_are_those_of_all_its_sentences_with_a_bias_for_each():
     by_source = np.array([[0, 0]] * 4 + [[9, 5], [6, 0], [8, 9]], np.int32)
     shortlist = Shortlist(LexicalTable(by_source, np.array([0, 1, 2, 3, 7], np.int32)), 11)
-    words = shortlist.of_batch(tf.constant([[4, 5, END], [6, END, PAD]]), 1, also=tf.constant([[PAD], [10]]))
+    words = shortlist.of_batch(tf.constant([[4, 5, END], [6, END, PAD]]), 1, prefix=tf.constant([[PAD], [10]]))
     assert words.ids.numpy().tolist() == [0, 1, 2, 3, 6, 7, 8, 9, 10]
     own = [{6, 9}, {8, 10}]
     for tokens, logit_bias in zip(own, words.logit_bias.numpy(), strict=True):

@@ -62,13 +62,13 @@ def model(request):
 
 def test_at_probability_0_it_is_teacher_forcing(model):
     wanted = model((SOURCE, READ), randomness=NOISE)
-    found = model((SOURCE, READ), randomness=NOISE, sampling=tf.constant(0.0))
+    found = model((SOURCE, READ), randomness=NOISE, own_token_probability=tf.constant(0.0))
     np.testing.assert_allclose(found.logits, wanted.logits, atol=1e-5)
     np.testing.assert_allclose(found.alignment, wanted.alignment, atol=1e-5)
 
 
 def test_at_probability_1_it_reads_its_own_most_probable_tokens(model):
-    found = model((SOURCE, READ), randomness=NOISE, sampling=tf.constant(1.0))
+    found = model((SOURCE, READ), randomness=NOISE, own_token_probability=tf.constant(1.0))
     own = tf.argmax(found.logits, axis=-1, output_type=tf.int32)
     wanted = model((SOURCE, tf.concat([READ[:, :1], own[:, :-1]], axis=1)), randomness=NOISE)
     np.testing.assert_allclose(found.logits, wanted.logits, atol=1e-5)
@@ -80,7 +80,9 @@ def test_in_between_some_tokens_are_its_own_and_others_the_reference_s(model):
     source = tf.constant(np.tile([[4, 5, END]], [sentences, 1]))
     starts = np.full([sentences, 1], START)
     reference = np.concatenate([starts, random.integers(4, 19, [sentences, 3])], axis=1).astype(np.int32)
-    found = model((source, tf.constant(reference)), randomness=NOISE, sampling=tf.constant(0.5)).logits.numpy()
+    found = model(
+        (source, tf.constant(reference)), randomness=NOISE, own_token_probability=tf.constant(0.5)
+    ).logits.numpy()
     own = np.concatenate([starts, found[:, :-1].argmax(axis=-1)], axis=1).astype(np.int32)
     taken, chosen = starts.astype(np.int32), []
     for t in range(1, 4):
@@ -140,6 +142,20 @@ def test_self_attention_drops_under_sampling_as_under_teacher_forcing():
     encoding = model.encoder(SOURCE)  # nothing dropped here
     whole = model.decoder(READ, encoding).logits
     for sampling in (None, tf.constant(0.0)):
-        drops = model.decoder(READ, encoding, randomness=NOISE, sampling=sampling)
+        drops = model.decoder(READ, encoding, randomness=NOISE, own_token_probability=sampling)
         below = tf.reduce_mean(tf.abs(drops.logits - whole))
         assert below > 0.1 * tf.reduce_mean(tf.abs(whole))
+
+
+def test_scheduled_sampling_needs_random_numbers(model):
+    with pytest.raises(ValueError, match="own_token_probability"):
+        model((SOURCE, READ), own_token_probability=tf.constant(0.5))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_mixed_precision_samples_too(name, dtype_policy):
+    dtype_policy("mixed_bfloat16")
+    model = build_model(MODELS[name], 17, 19)
+    found = model((SOURCE, READ), randomness=NOISE, own_token_probability=tf.constant(0.0))
+    wanted = model((SOURCE, READ), randomness=NOISE)
+    np.testing.assert_allclose(*(tf.cast(output.logits, tf.float32) for output in (found, wanted)), atol=0.05)

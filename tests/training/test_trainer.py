@@ -109,9 +109,9 @@ def test_own_tokens_are_asked_for_only_where_a_run_ever_reads_them(batches, begi
     asked = []
 
     class Watched(Bigram):
-        def call(self, inputs, randomness=None, sampling=None, weights=None):
-            asked.append(sampling)
-            return super().call(inputs, randomness, sampling)
+        def call(self, inputs, randomness=None, own_token_probability=None, weights=None):
+            asked.append(own_token_probability)
+            return super().call(inputs, randomness, own_token_probability)
 
     updater = Updater(Watched(), config(sampling_from=begin, sampling_to=end))
     updater.update([next(batches.epoch(0))], 0, STEPS)

@@ -1,0 +1,43 @@
+"""The interface between models and searches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import keras
+import tensorflow as tf
+
+from nmt_keras.layers.matmul import Precision, compute_dtype_weights
+
+
+class Prediction(NamedTuple):
+    """A model's prediction of the next token of every hypothesis."""
+
+    logits: tf.Tensor  # [B, Q, V] float
+    alignment: tf.Tensor  # [B, Q, S] float
+    state: Any  # nest of [B, Q, ...]: after the last tokens
+
+
+StepFunction = Callable[[tf.Tensor, Any, Any], Prediction]
+"""One step of a search: (last tokens [B, Q] int32, state, a nest of [B, Q, ...], memory, a nest of [B, ...])."""
+
+
+class Predictor(Protocol):
+    """A model or an ensemble, as a search uses it."""
+
+    source_vocabulary_size: int
+    target_vocabulary_size: int
+
+    @property
+    def variables(self) -> Sequence[keras.Variable]:
+        """All weights."""
+
+    def remember(self, ids: tf.Tensor) -> Any:
+        """Encodes sources ``ids`` [B, S], S >= 1, and returns the memory, a nest of [B, ...]."""
+
+    def initial_state(self, memory: Any) -> Any:
+        """Returns the state before the first token: a nest of [B, 1, ...]."""
+
+    def step_function(self, precision: Precision = compute_dtype_weights) -> StepFunction:
+        """Returns the step of a search. Call it outside the loop of the search: it reads the weights."""
