@@ -454,7 +454,7 @@ def compute(
 
         operations = {operation.type for operation in differentiate.get_concrete_function().graph.get_operations()}
         loss, gradients = differentiate()
-    fused = model.encoder.trains_fused or model.decoder.trains_fused
+    fused = model.encoder.reads_fused or model.decoder.reads_fused
     return Computed(float(loss), [tf.convert_to_tensor(g).numpy() for g in gradients], fused, operations)
 
 
@@ -496,7 +496,7 @@ def train(name: str, execution: Execution, settings: Settings) -> Iterator[Resul
             "target_tokens_per_s_of_each_interval": [round(rate) for rate in found],
             "compile_s": round(compiling, 1),
             "buckets": [[batches.rows[bucket], *bucket] for bucket in batches.buckets],  # rows, source, target tokens
-            "cudnn": {side: getattr(updater.model, side).trains_fused for side in ("encoder", "decoder")},
+            "cudnn": {side: getattr(updater.model, side).reads_fused for side in ("encoder", "decoder")},
             "peak_megabytes": peak_megabytes(),
         }
         del updater, batches
@@ -635,7 +635,7 @@ def export(settings: Settings) -> Iterator[Result]:
     apart = float(np.abs(np.array(here) - np.array(answer["scores"])).max())
     texts_here = [found.text for found in translator.translate(sources)]
     yield {
-        "cudnn": updater.model.encoder.trains_fused,
+        "cudnn": updater.model.encoder.reads_fused,
         "bound_operations": bound,
         "largest_difference_in_nats": float(f"{apart:.2g}"),
         "equal_translations": sum(map(str.__eq__, texts_here, answer["texts"])),
