@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 Line = TypeVar("Line")
+
+GROUPS = {
+    "TrainConfig": ("train",),
+    "ModelConfig": ("model",),
+    "EncoderConfig": ("model.encoder",),
+    "AttentionConfig": ("model.attention",),
+    "DecoderConfig": ("model.decoder",),
+    "SearchConfig": ("search",),
+    "CorpusConfig": ("corpus",),
+    "TokenizerConfig": ("source", "target"),
+    "FilterConfig": ("filters",),
+    "RunOptions": ("options",),
+    "ExportConfig": ("options",),
+    "MicroBatchingConfig": ("options.micro-batching",),
+}
+"""Prefixes of the options for the fields of each configuration."""
 
 
 class Console:
@@ -19,8 +36,8 @@ class Console:
         self._bar: tqdm | None = None
 
     def say(self, sentence: str) -> None:
-        """Prints a sentence without disturbing the bar."""
-        self._tqdm.write(sentence, file=sys.stderr)
+        """Prints a sentence without disturbing the bar; configuration fields get the names of their options."""
+        self._tqdm.write(with_options(sentence), file=sys.stderr)
         sys.stderr.flush()
 
     def show(self, step: int, total: int, row: Mapping[str, float]) -> None:
@@ -55,3 +72,13 @@ class Console:
         if self._bar is not None:
             self._bar.close()
             self._bar = None
+
+
+def with_options(message: str) -> str:
+    """Returns a message in which configuration fields are named as options of the command line."""
+
+    def option(field: re.Match[str]) -> str:
+        prefixes = GROUPS.get(field[1], ())
+        return " or ".join(f"--{prefix}.{field[2].replace('_', '-')}" for prefix in prefixes) or field[0]
+
+    return re.sub(r"\b(\w+(?:Config|Options))\.(\w+)(?: \(--[\w.-]+\))?", option, message)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -36,8 +36,11 @@ class Evaluate(Command):
     """Run directories, or exported versions, which need --pairs."""
     part: Literal["test", "valid"] = "test"
     """The part of the first run's corpus to translate."""
+    all_pairs: Flag = False
+    """Translate the whole part. By default, at most 5,000 of its pairs are translated: those with the smallest
+    hash."""
     pairs: tuple[str, ...] = ()
-    """Translate these pairs instead: a TSV (see --source-column), or a source and a target file."""
+    """Translate these pairs instead: a TSV, source first, or a source and a target file."""
     gold: Path | None = None
     """Word alignments of --pairs, one line per pair: 0-0 is sure, 1p2 possible. Adds the alignment error rate of
     runs."""
@@ -56,11 +59,17 @@ class Evaluate(Command):
 
     @classmethod
     def defaults(cls, arguments: Sequence[str]) -> Any:
-        """Returns a command with the search and the corpus of the first run in ``arguments``."""
+        """Returns a command with the search and the corpus of the first run in ``arguments``.
+
+        The run's columns are those of its corpus; ``--pairs`` have their own.
+        """
         run = named_run(arguments)
         if run is None:
             return tyro.MISSING_NONPROP
-        return cls(paths=tyro.MISSING, data=read_origin(run), search=read_recipe(run).search)
+        data = read_origin(run)
+        if any(each.partition("=")[0] == "--pairs" for each in arguments):
+            data = replace(data, source_column=None, target_column=None, reverse=False)
+        return cls(paths=tyro.MISSING, data=data, search=read_recipe(run).search)
 
     def check(self) -> None:
         """Raises ValueError if the options contradict each other."""
@@ -127,7 +136,7 @@ class Evaluate(Command):
             OSError: a file or the first run does not exist.
             ValueError: the first run was not trained without these pairs.
         """
-        from nmt_keras.corpus import part_sha256
+        from nmt_keras.corpus import evaluation_pairs, part_sha256
         from nmt_keras.corpus.loading import load_corpus, load_pairs
 
         if self.pairs:
@@ -143,14 +152,14 @@ class Evaluate(Command):
             pairs = load_pairs(self.data, files, console.say)
         else:
             raise ValueError(f"--part: {run} was trained without --test and has no test part. Pass --part valid.")
-        found = part_sha256(pairs, key_side=self.data.key_side)
         for path in filter(is_run, (*self.paths, *self.ensemble)):
             facts = read_json(path / CORPUS)
-            same_side = facts.get("key_side", self.data.key_side) == self.data.key_side
-            if facts["sha256"].get(self.part) != found or not same_side:
+            if facts["sha256"].get(self.part) != part_sha256(pairs, key_side=facts.get("key_side", "target")):
                 problem = f"{path} was not trained without the {self.part} part of {self.data.name}"
                 require(path != run, "--corpus", "the run's corpus and columns, or --pairs", problem)
                 console.say(f"{problem}, which may inflate its scores.")
+        if not self.all_pairs:
+            pairs = evaluation_pairs(pairs, key_side=read_json(run / CORPUS).get("key_side", "target"))
         return f"{self.data.name}, {self.part}", pairs
 
     def _gold_links(self, expected: int) -> list[GoldLinks] | None:

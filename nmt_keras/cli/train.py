@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -31,8 +32,8 @@ class Train(Command):
     RECIPE comes first. Every field of it can be changed: --model.dropout 0.3, --train.learning-rate 0.001.
     """
 
-    recipe: Annotated[str | None, tyro.conf.Positional] = None
-    """A recipe's name (nmt recipes lists them); by default the recipe of --run, or the one for the corpus."""
+    recipe: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="RECIPE")] = None
+    """A recipe's name (nmt recipes lists them). By default the recipe of the run, or the one for the corpus."""
     run: Path | None = None
     """The run directory; runs/CORPUS by default, runs/CORPUS-RECIPE if a recipe is named."""
     data: Annotated[CorpusOptions, tyro.conf.arg(name="")] = field(default_factory=CorpusOptions)
@@ -115,6 +116,7 @@ class Train(Command):
 
         Uses all GPUs of this machine, or the workers in ``TF_CONFIG``, of which only the chief evaluates.
         """
+        from nmt_keras.corpus import SplitCorpus, evaluation_pairs
         from nmt_keras.evaluation.metrics import require_tokenizer
         from nmt_keras.runs import Run
         from nmt_keras.training import find_strategy, is_chief, is_finished, is_first_worker
@@ -123,12 +125,17 @@ class Train(Command):
         folder = self.run or Path("runs") / (corpus.name if own else f"{corpus.name}-{recipe.name}")
         data = with_languages_of(folder, self.data)
         if is_first_worker():
-            require_tokenizer(data.languages[1])  # for the evaluation after training
+            require_tokenizer(data.target_language)  # for the evaluation after training
         exists, finished = is_run(folder), is_finished(folder)
         run = Run(folder, recipe)
         if finished and not is_first_worker():
             return folder
         strategy = None if finished else find_strategy()  # workers that have finished no longer answer
+        pair = (corpus.train if isinstance(corpus, SplitCorpus) else corpus.valid)[0]
+        source, target = (textwrap.shorten(side, 80, placeholder=" ...") for side in pair)
+        console.say(
+            f'{data.source_language or "source"} -> {data.target_language or "target"}: "{source}" -> "{target}"'
+        )
         tested = f", {len(corpus.test):,} to test" if corpus.test else ""
         console.say(
             f"{corpus.name}: {len(corpus.train):,} pairs to train on, {len(corpus.valid):,} to validate{tested}. "
@@ -146,8 +153,10 @@ class Train(Command):
         if missing := [part for part, pairs in parts.items() if pairs and part not in scored]:
             translator = run.translator()
             for part in missing:
-                console.say(f"translating {part}, {len(parts[part]):,} sentences")
-                run.evaluate(translator, part, parts[part], data.languages[1])
+                pairs = evaluation_pairs(parts[part], key_side=corpus.key_side)
+                few = f" of {len(parts[part]):,} (for all: nmt evaluate {folder} --part {part} --all-pairs)"
+                console.say(f"translating {part}, {len(pairs):,} sentences{few * (len(pairs) < len(parts[part]))}")
+                run.evaluate(translator, part, pairs, data.target_language)
         for part, score in run.scores().items():
             console.say(
                 f"{part}: BLEU {score['bleu']}, chrF {score['chrf']}, exact {score['exact']} % "

@@ -231,14 +231,19 @@ def test_pairs_come_from_one_file_or_two_and_from_the_columns_that_are_given(tmp
     pairs = str(write(tmp_path / "pairs.tsv", sources, targets))
     files = str(write(tmp_path / "es", sources)), str(write(tmp_path / "en", targets))
     assert list(PairFiles((pairs,)).blocks()) == list(PairFiles(files).blocks()) == expected
+    back = Pair("one", "uno"), Pair("two", "dos")
+    assert (
+        list(PairFiles((pairs,), reverse=True).blocks()) == list(PairFiles(files, reverse=True).blocks()) == [[*back]]
+    )
     wide = str(write(tmp_path / "wide.tsv", ["a", "b"], targets, sources))
     assert list(PairFiles((wide,), source_column=2).blocks()) == expected
     for options in ({}, {"target_column": 3}):
         with pytest.raises(ValueError, match=r"wide\.tsv:1: .*'a\\tone\\tuno'.* --source-column"):
             list(PairFiles((wide,), **options).blocks())
     short = str(write(tmp_path / "short", ["one"]))
-    with pytest.raises(ValueError, match=r"short has 1 line"):
-        list(PairFiles((files[0], short)).blocks())
+    for reverse in (False, True):
+        with pytest.raises(ValueError, match=r"short has 1 line"):
+            list(PairFiles((files[0], short), reverse=reverse).blocks())
 
 
 # Results
@@ -548,10 +553,10 @@ def test_a_run_is_exported_with_a_beam_and_an_ensemble_with_the_given_options(ru
 
 @pytest.fixture
 def own(pairs, tmp_path):
-    """Options that evaluate ten pairs with gold links, target first."""
+    """Options that evaluate ten pairs with gold links."""
     sources, targets = sides(pairs[100:110])
     gold = write(tmp_path / "gold", ["0-0"] * 10)
-    return ["--pairs", write(tmp_path / "own.tsv", targets, sources), "--gold", gold]
+    return ["--pairs", write(tmp_path / "own.tsv", sources, targets), "--gold", gold]
 
 
 @pytest.mark.long
@@ -616,7 +621,7 @@ def test_heatmaps_of_a_sentence_and_of_n_best_lists_are_drawn(run_folder, tmp_pa
 @pytest.mark.server
 def test_the_demo_without_a_network_does_everything_on_the_sample_and_reuses_it(offline, monkeypatch, capfd):
     small = first_sample_pairs(160, 20)
-    monkeypatch.setattr("nmt_keras.corpus.loading.sample_corpus", lambda *_: small)
+    monkeypatch.setattr("nmt_keras.corpus.loading.sample_pairs", lambda: [*small.train, *small.valid, *small.test])
     monkeypatch.setattr("nmt_keras.cli.demo.SAMPLE", replace(TINY_RECIPE, name="sample"))
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     cli.main(["demo"])
