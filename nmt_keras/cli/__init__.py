@@ -20,9 +20,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import operator
 import os
-import re
 import signal
 import sys
 import textwrap
@@ -35,9 +35,9 @@ import tyro
 from nmt_keras_serve.usage import USAGE_ERROR, one_line_errors
 
 import nmt_keras
-from nmt_keras.cli.command import SETTINGS, Command
+from nmt_keras.cli.command import SETTINGS, Command, shortened
 from nmt_keras.cli.completion import Completion
-from nmt_keras.cli.console import Console
+from nmt_keras.cli.console import Console, with_options
 from nmt_keras.cli.demo import Demo
 from nmt_keras.cli.evaluate import Evaluate
 from nmt_keras.cli.memory import keep_memory
@@ -69,22 +69,6 @@ COMMANDS: dict[str, type[Command]] = {
     "completion": Completion,
 }
 
-GROUPS = {
-    "TrainConfig": ("train",),
-    "ModelConfig": ("model",),
-    "EncoderConfig": ("model.encoder",),
-    "AttentionConfig": ("model.attention",),
-    "DecoderConfig": ("model.decoder",),
-    "SearchConfig": ("search",),
-    "CorpusConfig": ("corpus",),
-    "TokenizerConfig": ("source", "target"),
-    "FilterConfig": ("filters",),
-    "RunOptions": ("options",),
-    "ExportConfig": ("options",),
-    "MicroBatchingConfig": ("options.micro-batching",),
-}
-"""Prefixes of the options for the fields of each configuration."""
-
 LONGEST_MESSAGE = 1000  # characters; messages of TensorFlow can fill pages
 
 
@@ -92,13 +76,13 @@ def any_command(name: str = "", options: Sequence[str] = ()) -> Any:
     """Returns the union of all commands for tyro; the options of the command ``name`` get their defaults."""
     kinds: list[Any] = []
     for each, kind in COMMANDS.items():
-        chosen = each == name
+        chosen, short = each == name, not {"-h", "--help"}.isdisjoint(options)
         settings = tyro.conf.subcommand(
             each,
-            default=kind.defaults(options) if chosen else tyro.MISSING_NONPROP,
-            description=None if chosen else str(kind.__doc__).partition("\n")[0],
+            default=kind.defaults(options) if chosen and not short else tyro.MISSING_NONPROP,
+            description=inspect.cleandoc(str(kind.__doc__) if chosen else str(kind.__doc__).partition("\n")[0]),
         )
-        kinds.append(Annotated[kind, settings])
+        kinds.append(Annotated[shortened(kind, kind.rare) if chosen and short else kind, settings])
     return functools.reduce(operator.or_, kinds)
 
 
@@ -119,7 +103,7 @@ def parse(arguments: Sequence[str]) -> Command:
                 any_command(name, options),
                 prog="nmt",
                 description="Neural machine translation with attention. nmt --version prints the version.",
-                args=[name, *options],
+                args=["--help" if each == "--help-all" else each for each in (name, *options)],
                 config=SETTINGS,
             )
             command.check()
@@ -128,16 +112,6 @@ def parse(arguments: Sequence[str]) -> Command:
         except ValueError as error:
             raise ValueError(f"{error} See {program} --help.") from error
     return command
-
-
-def with_options(message: str) -> str:
-    """Returns an error message in which configuration fields are named as options of the command line."""
-
-    def option(field: re.Match[str]) -> str:
-        prefixes = GROUPS.get(field[1], ())
-        return " or ".join(f"--{prefix}.{field[2].replace('_', '-')}" for prefix in prefixes) or field[0]
-
-    return re.sub(r"\b(\w+(?:Config|Options))\.(\w+)(?: \(--[\w.-]+\))?", option, message)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import tyro
 
-from nmt_keras.cli.command import SIDE_BY_SIDE, Command, Flag, load_translator, named_run
+from nmt_keras.cli.command import RARE, SIDE_BY_SIDE, Command, Flag, load_translator, named_run
 from nmt_keras.cli.console import Console
 from nmt_keras.config import SearchConfig, require
 from nmt_keras.corpus.options import CorpusOptions
@@ -30,6 +30,7 @@ class Evaluate(Command):
     Prints Markdown. Translates the runs' test part, or --pairs. Each run is compared with the first.
     """
 
+    rare: ClassVar[Collection[str]] = (*RARE, "corpus", "valid", "test")
     threads: ClassVar[int | None] = SIDE_BY_SIDE
 
     paths: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN ...")]

@@ -18,7 +18,7 @@ class Recipes(Command):
     """List the recipes, or print one."""
 
     computes: ClassVar[bool] = False
-    name: Annotated[str | None, tyro.conf.Positional] = None
+    name: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="RECIPE")] = None
     """The recipe to print as JSON."""
     json: Flag = False
     """Print all recipes as JSON, by name."""
