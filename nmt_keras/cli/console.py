@@ -75,10 +75,19 @@ class Console:
 
 
 def with_options(message: str) -> str:
-    """Returns a message in which configuration fields are named as options of the command line."""
+    """Returns a message in which fields and arguments are named as options of the command line.
+
+    Of "max_malformed=0.1 (--max-malformed)", which names both, "--max-malformed 0.1" is left.
+    """
 
     def option(field: re.Match[str]) -> str:
         prefixes = GROUPS.get(field[1], ())
         return " or ".join(f"--{prefix}.{field[2].replace('_', '-')}" for prefix in prefixes) or field[0]
 
-    return re.sub(r"\b(\w+(?:Config|Options))\.(\w+)(?: \(--[\w.-]+\))?", option, message)
+    message = re.sub(r"\b(\w+(?:Config|Options))\.(\w+)(?: \(--[\w.-]+\))?", option, message)
+    def chosen(names: re.Match[str]) -> str:
+        return f"{names[2]} {names[1] or ''}".rstrip()
+
+    message = re.sub(r"\b[a-z_]+(?: and [a-z_]+)?(?:=([\d.]+\d))? \((--[\w, -]+)\)", chosen, message)
+    place = "RUN" if re.match("paths?: expected (a run|runs)", message) else "FILE"
+    return re.sub(r"^paths?: ", f"{place}: ", message)

@@ -374,8 +374,9 @@ def test_the_options_of_serve_are_those_of_the_embedded_server(monkeypatch):
 
 def test_an_error_is_one_line_and_debug_shows_its_traceback(tmp_path, fails):
     missing = tmp_path / "none"
-    assert re.fullmatch(r"nmt: .*none does not exist.*\n", fails("translate", missing, "Hola."))
-    assert re.fullmatch(r"nmt: RUN: .*none does not exist.*\n", fails("evaluate", missing))
+    for line in (["translate", missing, "Hola."], ["evaluate", missing], ["score", missing], ["align", missing]):
+        assert re.fullmatch(r"nmt: RUN: .*none does not exist.*\n", fails(*line)), line
+    assert re.fullmatch(rf"nmt: RUN: .*{tmp_path}.*\n", fails("evaluate", tmp_path))
     for line in (
         ["translate", missing, "Hola.", "--debug"],
         ["plot", "--debug", "curves", tmp_path],
