@@ -31,7 +31,7 @@ class Demo(Command):
     minutes: float | None = None
     """Training time, compilation included; the recipe's by default."""
     recipe: str | None = None
-    """A recipe's name; by default the one for the corpus."""
+    """A recipe's name or file; by default the one for the corpus."""
 
     def __call__(self, console: Console) -> None:
         """Runs the demo."""
