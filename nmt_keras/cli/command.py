@@ -26,7 +26,7 @@ SIDE_BY_SIDE = max(1, (os.cpu_count() or 1) // BATCHES_AT_ONCE)
 
 RARE = (
     *("debug", "settings", "options", "search", "filters", "source", "target"),
-    *("width", "max_malformed", "alignments", "prepared"),
+    *("width", "max_malformed", "alignments", "prepared", "deterministic", "previous", "tensorboard", "profile"),
 )
 """Options, and groups of options, that most commands leave out of their short help."""
 
@@ -121,15 +121,19 @@ class SearchCommand(RunCommand):
         return tyro.MISSING_NONPROP if run is None else cls(path=tyro.MISSING, search=read_recipe(run).search)
 
 
-def named_run(arguments: Sequence[str]) -> Path | None:
-    """Returns the first run directory in ``arguments``, except the values of ``--ensemble``."""
-    ensemble = False
+def named_run(arguments: Sequence[str], option: str | None = None) -> Path | None:
+    """Returns the first run directory in ``arguments``, except the values of ``--ensemble`` and ``--init-from``.
+
+    With ``option``, returns the first one among its values.
+    """
+    current = ""
     for each in arguments:
         if each.startswith("-"):
-            ensemble = each.startswith("--ensemble")
-        path = Path(each.removeprefix("--run="))
-        if not ensemble and is_run(path):
-            return path
+            current, _, each = each.partition("=")
+        current = current.replace("_", "-")
+        wanted = current not in ("--ensemble", "--init-from") if option is None else current == option
+        if wanted and each and is_run(Path(each)):
+            return Path(each)
     return None
 
 

@@ -10,18 +10,18 @@ from typing import TypeVar
 Line = TypeVar("Line")
 
 GROUPS = {
-    "TrainConfig": ("train",),
-    "ModelConfig": ("model",),
-    "EncoderConfig": ("model.encoder",),
-    "AttentionConfig": ("model.attention",),
-    "DecoderConfig": ("model.decoder",),
-    "SearchConfig": ("search",),
-    "CorpusConfig": ("corpus",),
-    "TokenizerConfig": ("source", "target"),
-    "FilterConfig": ("filters",),
-    "RunOptions": ("options",),
-    "ExportConfig": ("options",),
-    "MicroBatchingConfig": ("options.micro-batching",),
+    "TrainConfig": ("train.",),
+    "ModelConfig": ("model.",),
+    "EncoderConfig": ("model.encoder.",),
+    "AttentionConfig": ("model.attention.",),
+    "DecoderConfig": ("model.decoder.",),
+    "SearchConfig": ("search.",),
+    "CorpusConfig": ("corpus.",),
+    "TokenizerConfig": ("source.", "target."),
+    "FilterConfig": ("filters.",),
+    "RunOptions": ("",),
+    "ExportConfig": ("options.",),
+    "MicroBatchingConfig": ("options.micro-batching.",),
 }
 """Prefixes of the options for the fields of each configuration."""
 
@@ -82,12 +82,14 @@ def with_options(message: str) -> str:
 
     def option(field: re.Match[str]) -> str:
         prefixes = GROUPS.get(field[1], ())
-        return " or ".join(f"--{prefix}.{field[2].replace('_', '-')}" for prefix in prefixes) or field[0]
+        name = field[2].replace("_", "-")
+        return " or ".join(f"--{prefix}{name}" for prefix in prefixes) or field[0]
 
     message = re.sub(r"\b(\w+(?:Config|Options))\.(\w+)(?: \(--[\w.-]+\))?", option, message)
+
     def chosen(names: re.Match[str]) -> str:
         return f"{names[2]} {names[1] or ''}".rstrip()
 
-    message = re.sub(r"\b[a-z_]+(?: and [a-z_]+)?(?:=([\d.]+\d))? \((--[\w, -]+)\)", chosen, message)
+    message = re.sub(r"\b[a-z_]+(?: and [a-z_]+)?(?:=([\d.]+\d))? \((--[\w-]+(?:, --[\w-]+)*)\)", chosen, message)
     place = "RUN" if re.match("paths?: expected (a run|runs)", message) else "FILE"
     return re.sub(r"^paths?: ", f"{place}: ", message)

@@ -33,7 +33,7 @@ class Train(Command):
     """
 
     recipe: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="RECIPE")] = None
-    """A recipe's name (nmt recipes lists them). By default the recipe of the run, or the one for the corpus."""
+    """A recipe's name (nmt recipes lists them) or file (YAML, JSON). Default: that of the run, or of the corpus."""
     run: Path | None = None
     """The run directory; runs/CORPUS by default, runs/CORPUS-RECIPE if a recipe is named."""
     data: Annotated[CorpusOptions, tyro.conf.arg(name="")] = field(default_factory=CorpusOptions)
@@ -45,26 +45,33 @@ class Train(Command):
     """Number of updates, instead of the recipe's training time."""
     width: float = 1.0
     """Multiplies the size of every layer of the recipe: 0.25 fits a paper's model on a laptop."""
-    options: RunOptions = field(default_factory=RunOptions)
+    options: Annotated[RunOptions, tyro.conf.arg(name="")] = field(default_factory=RunOptions)
     settings: Annotated[Recipe, tyro.conf.arg(name="")] = SPANISH_ENGLISH
 
     @classmethod
     def defaults(cls, arguments: Sequence[str]) -> Train:
-        """Returns a command with the recipe in ``arguments``, or that of the run or of the corpus in them.
+        """Returns a command with the recipe in ``arguments``, or that of the run, of --init-from or of the corpus.
 
         A run also determines the corpus.
 
         Raises:
             ValueError: there is no such recipe.
         """
-        name, run = recipe_name(arguments), named_run(arguments)
+        name, run, tuned = recipe_name(arguments), named_run(arguments), named_run(arguments, "--init-from")
         data = CorpusOptions() if run is None else read_origin(run)
         if name is not None:
             return cls(name, data=data, settings=find_recipe(name))
-        if run is not None:
-            return cls(data=data, settings=read_recipe(run))
+        if copied := run or tuned:
+            return cls(data=data, settings=read_recipe(copied))
         of_sample = ("--corpus", SAMPLE_NAME) in pairwise(arguments) or f"--corpus={SAMPLE_NAME}" in arguments
         return cls(settings=SAMPLE if of_sample else SPANISH_ENGLISH)
+
+    def check(self) -> None:
+        """Raises ValueError if the weights and vocabularies of --init-from cannot be used."""
+        if (tuned := self.options.init_from) is not None:
+            require(is_run(Path(tuned)), "--init-from", "a run directory", tuned)
+            require(self.recipe is None, "RECIPE", "none with --init-from, whose recipe is used", self.recipe)
+            require(self.data.prepared is None, "--prepared", "none with --init-from", self.data.prepared)
 
     def __call__(self, console: Console) -> None:
         """Trains, evaluates and prints the run directory. Of several workers, only the first prints it."""
@@ -126,7 +133,8 @@ class Train(Command):
         data = with_languages_of(folder, self.data)
         if is_first_worker():
             require_tokenizer(data.target_language)  # for the evaluation after training
-        exists, finished = is_run(folder), is_finished(folder)
+        exists, finished = is_run(folder), is_finished(folder) and not self.options.continues
+        require(exists or not self.options.continues, "--run", "a run to train for longer", str(folder))
         run = Run(folder, recipe)
         if finished and not is_first_worker():
             return folder

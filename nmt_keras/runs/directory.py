@@ -20,6 +20,7 @@ LEXICON = "lexicon.tsv"
 SHORTLIST = "shortlist.npz"
 SCORES = "scores.json"
 CHECKPOINTS = "checkpoints"
+INITIAL = "initial"
 LOG = "log.jsonl"
 
 

@@ -348,9 +348,12 @@ def test_translations_are_printed_with_their_alignment(run_folder, type_in, answ
     assert line == f"{expected.text}\t{aligned}"
 
 
-def test_recipes_are_listed_and_printed(answers):
+def test_recipes_are_listed_and_printed_and_a_printed_one_can_be_trained(answers, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
     assert [line.split()[0] for line in answers("recipes")] == list(RECIPES)
     assert Recipe.from_json("\n".join(answers("recipes", "tutorial"))) == RECIPES["tutorial"]
+    Path("mine.yaml").write_text("\n".join(answers("recipes", "tutorial", "--yaml")).replace("tutorial", "mine"))
+    assert cli.parse(["train", "mine.yaml", "--minutes", "3"]).chosen().name == "mine"
     listed = json.loads("\n".join(answers("recipes", "--json")))
     assert {name: Recipe.from_json(json.dumps(fields)) for name, fields in listed.items()} == RECIPES
 
@@ -508,7 +511,7 @@ def test_two_files_become_a_run_that_is_evaluated_plotted_and_not_trained_twice(
         "--model.decoder.units 8 --model.decoder.output-units 8 --search.max-tokens 8"
     )
     files = ["--corpus", "home.es", "home.en", "--source-language", "es", "--target-language", "en"]
-    cli.main(["train", "sample", *files, *small, "--options.tensorboard"])
+    cli.main(["train", "sample", *files, *small, "--tensorboard"])
     run = Path("runs/home-sample")
     said = capsys.readouterr()
     assert said.out == f"{run}\n"
