@@ -28,7 +28,7 @@ import sys
 import textwrap
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, NoReturn
 
 import tyro
@@ -44,7 +44,7 @@ from nmt_keras.cli.memory import keep_memory
 from nmt_keras.cli.pairs import Align, Score
 from nmt_keras.cli.plot import Plot
 from nmt_keras.cli.prepare import Prepare
-from nmt_keras.cli.quiet import import_tensorflow
+from nmt_keras.cli.quiet import import_tensorflow, noise_dropped
 from nmt_keras.cli.recipes import Recipes
 from nmt_keras.cli.runs import Average, Export, Shortlist
 from nmt_keras.cli.serve import Serve
@@ -114,6 +114,14 @@ def parse(arguments: Sequence[str]) -> Command:
     return command
 
 
+def require_platform(platform: str, say: Callable[[str], None]) -> None:
+    """Raises OSError on Windows, and warns where the commands are untested: on all platforms but Linux."""
+    if platform == "win32":
+        raise OSError("Windows is not supported, as TensorFlow Text has no release for it. Use Linux in WSL 2.")
+    if platform != "linux":
+        say(f"nmt: {platform} is untested; only Linux on x86-64 is supported. If a command fails, use a container.")
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs one command, by default that of this process; see the exit codes above."""
     if arguments is None:
@@ -142,10 +150,12 @@ def _run(arguments: Sequence[str], restarts: bool) -> None:
         if trains and restarts:
             keep_memory()
         console = Console()
-        with warnings.catch_warnings(), contextlib.closing(console):
+        quiet = noise_dropped() if restarts and command.computes and not debug else contextlib.nullcontext()
+        with quiet, warnings.catch_warnings(), contextlib.closing(console):
             if not debug:
                 warnings.showwarning = lambda message, *_: console.say(f"nmt: {message}")
             if command.computes:
+                require_platform(sys.platform, console.say)
                 import_tensorflow(command.threads)
             command(console)
     except BrokenPipeError:

@@ -393,6 +393,39 @@ def test_errors_of_a_command_name_options(run_folder, fails):
     assert fails("translate", run_folder, "No.", "--search.shortlist", 5).startswith("nmt: --search.shortlist: ")
 
 
+@pytest.mark.parametrize("ends", ["sys.exit(3)", "os.abort()"])
+def test_noise_of_native_code_is_dropped_and_its_errors_stay_also_those_of_a_crash(ends):
+    """Python's messages go past the filter."""
+    lines = [
+        "normalizer.cc(51) LOG(INFO) precompiled_charsmap is empty. use identity normalization.",
+        "I0000 00:00:17.5 20590 service.cc:152] XLA service initialized",
+        "E0000 00:00:17.5 20590 util.cc:131] oneDNN supports DT_INT64 only on platforms with AVX-512.",
+        "E0000 00:00:17.5 20590 cuda_executor.cc:1] out of memory",
+    ]
+    program = (
+        "import os, sys; from nmt_keras.cli.quiet import noise_dropped\n"
+        "with noise_dropped():\n"
+        f"    os.write(2, {'%s'}.encode()); print('said', file=sys.stderr); {ends}"
+    ) % repr("\n".join(lines) + "\n")
+    environment = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == (3 if "exit" in ends else -6)
+    assert sorted(done.stderr.splitlines()) == [lines[3], "said"]
+
+
+@pytest.mark.parametrize(("platform", "told"), [("linux", []), ("darwin", ["darwin"])])
+def test_another_platform_than_linux_is_named_as_untested(platform, told):
+    said = []
+    cli.require_platform(platform, said.append)
+    assert [word for word in told if word in said[0]] == told
+    assert len(said) == len(told)
+
+
+def test_windows_is_refused_with_a_way_to_run_on_it(monkeypatch, fails):
+    monkeypatch.setattr(sys, "platform", "win32")
+    assert "WSL 2" in fails("evaluate", "run")
+
+
 @pytest.mark.long
 def test_tensorflow_prints_no_messages(tmp_path):
     command = [sys.executable, "-m", "nmt_keras", "plot", "curves", str(tmp_path)]
