@@ -8,21 +8,26 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 UNUSED = ("matplotlib", "sklearn")
 """Packages that Keras imports, if they are installed, for functions that no command calls."""
 
-NOISE = ("LOG(INFO)", "^I0000 ", "oneDNN supports DT_")
-"""Lines of native libraries that tell users nothing. Those of SentencePiece within TensorFlow Text have no switch."""
+NOISE = (
+    "^I0000 ",
+    "^WARNING: All log messages before absl::InitializeLog",
+    "LOG(INFO)",  # of SentencePiece within TensorFlow Text
+    "oneDNN supports DT_",
+    "failed call to cuInit",  # no GPU
+    "Unable to register cu",  # of cuFFT, cuDNN and cuBLAS
+    "computation placer already registered",
+)
+"""Lines of native libraries that tell users nothing and that no setting switches off."""
 
 
 def import_tensorflow(threads: int | None = None) -> None:
-    """Imports TensorFlow and lists its devices. The log messages of both are shown only if this fails.
-
-    Some of these messages come before TensorFlow reads any setting. If TF_CPP_MIN_LOG_LEVEL is set, all are shown.
+    """Imports TensorFlow and lists its devices; only errors are logged, unless TF_CPP_MIN_LOG_LEVEL is set.
 
     Args:
         threads: Threads per operation. ``None``, or TF_NUM_INTRAOP_THREADS in the environment, leaves the number to
@@ -30,12 +35,23 @@ def import_tensorflow(threads: int | None = None) -> None:
     """
     if "tensorflow" in sys.modules:
         return
-    if "TF_CPP_MIN_LOG_LEVEL" in os.environ:
-        _import(threads)
-    else:
-        os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
-        with _standard_error_held_back():
-            _import(threads)
+    level = os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    hidden = {name: None for name in UNUSED if name not in sys.modules}
+    sys.modules.update(hidden)  # type: ignore[arg-type]  # None: the import fails, as if the package were not installed
+    gc.disable()  # modules are not garbage: a quarter of the time
+    try:
+        import tensorflow as tf
+    finally:
+        gc.freeze()
+        gc.enable()
+        for name in hidden:
+            del sys.modules[name]
+    if threads is not None and "TF_NUM_INTRAOP_THREADS" not in os.environ:
+        tf.config.threading.set_intra_op_parallelism_threads(threads)
+    import nmt_keras.text  # noqa: F401 - imports tensorflow_text, which repeats the messages
+
+    tf.config.list_physical_devices()
+    if level == "2":
         logging.getLogger("tensorflow").setLevel(logging.ERROR)
 
 
@@ -63,41 +79,3 @@ def noise_dropped() -> Iterator[None]:
             os.dup2(usual, 2)
             sys.stderr.close()
             sys.stderr = ours
-
-
-def _import(threads: int | None) -> None:
-    hidden = {name: None for name in UNUSED if name not in sys.modules}
-    sys.modules.update(hidden)  # type: ignore[arg-type]  # None: the import fails, as if the package were not installed
-    gc.disable()  # modules are not garbage: a quarter of the time
-    try:
-        import tensorflow as tf
-    finally:
-        gc.freeze()
-        gc.enable()
-        for name in hidden:
-            del sys.modules[name]
-    if threads is not None and "TF_NUM_INTRAOP_THREADS" not in os.environ:
-        tf.config.threading.set_intra_op_parallelism_threads(threads)
-    import nmt_keras.text  # noqa: F401 - imports tensorflow_text, which repeats the messages
-
-    tf.config.list_physical_devices()
-
-
-@contextmanager
-def _standard_error_held_back() -> Iterator[None]:
-    """Holds back what is written to file descriptor 2, also by native code; writes it after all if an error occurs."""
-    sys.stderr.flush()
-    usual = os.dup(2)
-    with tempfile.TemporaryFile() as kept:
-        os.dup2(kept.fileno(), 2)
-        try:
-            yield
-        except BaseException:
-            os.dup2(usual, 2)
-            kept.seek(0)
-            sys.stderr.write(kept.read().decode("utf-8", "replace"))
-            raise
-        finally:
-            sys.stderr.flush()
-            os.dup2(usual, 2)
-            os.close(usual)
