@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Flag = tyro.conf.FlagCreatePairsOff[bool]
 """An option without a value; ``False`` by default."""
 
+SUPPRESSED: Any = tyro.conf.Suppress  # mypy takes a subscript of it for a type
 SIDE_BY_SIDE = max(1, (os.cpu_count() or 1) // BATCHES_AT_ONCE)
 """Threads per operation where batches run in parallel, so that batches do not wait for each other's threads."""
 
@@ -84,8 +85,8 @@ def shortened(kind: type[Any], rare: Collection[str]) -> type[Any]:
         default = field(default=each.default, default_factory=each.default_factory)
         group = get_args(hint)[0] if get_origin(hint) is Annotated else hint
         if each.name in rare:
-            hint = tyro.conf.Suppress[hint]
-        elif is_dataclass(group):
+            hint = SUPPRESSED[hint]
+        elif isinstance(group, type) and is_dataclass(group):
             hint, default = Annotated[shortened(group, rare), *get_args(hint)[1:]], field(default=tyro.MISSING_NONPROP)
         elif each.name in METAVARS:
             hint = Annotated[hint, tyro.conf.arg(metavar=METAVARS[each.name])]

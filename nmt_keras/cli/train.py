@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import tyro
 
-from nmt_keras.cli.command import Command, named_run
+from nmt_keras.cli.command import RARE, Command, named_run
 from nmt_keras.cli.console import Console
 from nmt_keras.config import Recipe, RunOptions, require
 from nmt_keras.corpus.options import CorpusOptions
@@ -31,6 +31,8 @@ class Train(Command):
 
     RECIPE comes first. Every field of it can be changed: --model.dropout 0.3, --train.learning-rate 0.001.
     """
+
+    rare: ClassVar[Collection[str]] = [name for name in RARE if name != "options"]
 
     recipe: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="RECIPE")] = None
     """A recipe's name (nmt recipes lists them) or file (YAML, JSON). Default: that of the run, or of the corpus."""

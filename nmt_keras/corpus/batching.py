@@ -56,7 +56,7 @@ def batch_pairs(
     if not kept:
         raise ValueError(f"{name}: expected some pair of at most {told}, found none.")
     report(f"{len(kept):,} pairs to train on; {len(source) - len(kept):,} left out: more than {told}")
-    if (share := 1 - len(kept) / len(source)) > MAX_LEFT_OUT:
+    if (share := (len(source) - len(kept)) / len(source)) > MAX_LEFT_OUT:
         report(f"Warning: {share:.0%} of the training pairs are longer than {told}. Raise {name} to train on them.")
     source, target = source.take(np.array(kept)), target.take(np.array(kept))
     buckets = choose_buckets(source.lengths, target.lengths, config.length_buckets)

@@ -131,7 +131,7 @@ def prepare(
     complete(str(folder), names, written, found, left_out, filters)
     prepared = PreparedCorpus(folder)
     report(f"{len(prepared):,} pairs prepared; left out: {prepared.told_left_out()}")
-    if (share := 1 - len(prepared) / count) > MAX_LEFT_OUT:
+    if (share := (count - len(prepared)) / count) > MAX_LEFT_OUT:
         report(
             f"Warning: {share:.0%} of the pairs are left out. Change FilterConfig.max_tokens, FilterConfig.max_ratio, "
             "FilterConfig.drop_identical or FilterConfig.drop_duplicates to keep them."

@@ -129,6 +129,7 @@ def test_the_short_help_of_training_is_the_options_that_people_need(told):
 
     short, whole = (options("train", wanted) for wanted in ("--help", "--help-all"))
     needed = {"corpus", "valid", "test", "run", "minutes", "epochs", "source-column", "target-column", "reverse"}
+    needed |= {"more-minutes", "more-epochs", "init-from"}
     assert {f"--{name}" for name in (*needed, "help-all")} <= short < whole
     assert len(short) <= 17
     assert "--train.learning-rate" in whole - short
