@@ -42,7 +42,8 @@ def load_corpus(
         options.prepared is None, "--prepared", "a corpus file: only nmt train reads prepared corpora", options.prepared
     )
     columns = options.columns
-    key_side: Side = "source" if columns[0] < columns[1] else "target"
+    # the first column of a TSV, or the second of two files: both directions have the same parts
+    key_side: Side = "source" if (columns[0] < columns[1]) == (len(options.corpus) < 2) else "target"
     if options.corpus == (SAMPLE_NAME,):
         pairs = sample_pairs()
         if key_side == "source":
