@@ -85,11 +85,13 @@ def with_options(message: str) -> str:
         name = field[2].replace("_", "-")
         return " or ".join(f"--{prefix}{name}" for prefix in prefixes) or field[0]
 
-    message = re.sub(r"\b(\w+(?:Config|Options))\.(\w+)(?: \(--[\w.-]+\))?", option, message)
+    message = re.sub(r"\b(\w+(?:Config|Options))\.([a-z]\w*)(?: \(--[\w.-]+\))?", option, message)
 
     def chosen(names: re.Match[str]) -> str:
         return f"{names[2]} {names[1] or ''}".rstrip()
 
     message = re.sub(r"\b[a-z_]+(?: and [a-z_]+)?(?:=([\d.]+\d))? \((--[\w-]+(?:, --[\w-]+)*)\)", chosen, message)
+    changed = r"(?<![\w./-])(?:train|model|search|source|target|corpus)\.[\w.]+(?= \S+ -> )"  # fields of recipe.json
+    message = re.sub(changed, lambda field: f"--{field[0].replace('_', '-')}", message)
     place = "RUN" if re.match("paths?: expected (a run|runs)", message) else "FILE"
     return re.sub(r"^paths?: ", f"{place}: ", message)

@@ -68,6 +68,10 @@ def test_lines_are_counted_on_a_terminal_that_shows_no_results(out, error, shown
         ("path: expected a text file, received x.", "FILE: expected a text file, received x."),
         ("the path: /x (see --to)", "the path: /x (see --to)"),
         ("left out: 3 (1 of 2)", "left out: 3 (1 of 2)"),
+        ("TrainConfig.__init__() got minuets", "TrainConfig.__init__() got minuets"),
+        ("has another recipe: train.max_tokens 40 -> 4, model.encoder.units 3 -> 5.",
+         "has another recipe: --train.max-tokens 40 -> 4, --model.encoder.units 3 -> 5."),
+        ("train.tsv: 40 -> 4", "train.tsv: 40 -> 4"),
     ],
 )  # fmt: skip
 def test_messages_name_what_is_typed_on_the_command_line(message, told):
