@@ -77,5 +77,5 @@ def noise_dropped() -> Iterator[None]:
             yield
         finally:
             os.dup2(usual, 2)
-            sys.stderr.close()
+            sys.stderr.flush()  # not closed, as handlers of loggers may keep it
             sys.stderr = ours
