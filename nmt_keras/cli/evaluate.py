@@ -77,6 +77,7 @@ class Evaluate(Command):
         paths = [str(path) for path in self.paths]
         require(bool(paths), "RUN", "at least one run directory", paths)
         require(not self.ensemble or len(paths) == 1, "--ensemble", "exactly one RUN", paths)
+        self.data.require_readable(self.pairs)
         require(self.worst >= 0, "--worst", "0 or more", self.worst)
         require(self.gold is None or bool(self.pairs), "--gold", "--pairs, one for each line", self.pairs)
 

@@ -38,7 +38,7 @@ class CorpusOptions(Columns):
     """Test pairs: a TSV, or two files. Requires --valid."""
 
     def __post_init__(self) -> None:
-        self.require_readable(self.corpus)
+        self.require_readable(self.corpus or self.valid)
         super().__post_init__()
         for name, files in (("--corpus", self.corpus), ("--valid", self.valid), ("--test", self.test)):
             require(len(files) <= 2, name, "one file, or two: source and target", files)
