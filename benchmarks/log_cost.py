@@ -59,7 +59,7 @@ def main(settings: Settings) -> None:
 
 
 def train(folder: Path, settings: Settings) -> None:
-    """Trains as ``nmt train --options.tensorboard`` does."""
+    """Trains as ``nmt train --tensorboard`` does."""
     from nmt_keras.cli.console import Console
     from nmt_keras.config import RunOptions
     from nmt_keras.corpus.loading import sample_corpus

@@ -55,9 +55,10 @@ STEPS = (
 )
 
 
-def questions_of(corpus: SplitCorpus) -> list[str]:
-    """Returns the sentences that the demo translates: for a corpus of the user, held-out sentences."""
-    return QUESTIONS.get(corpus.name) or [pair.source for pair in (corpus.test or corpus.valid)[:5]]
+def questions_of(corpus: SplitCorpus, languages: Languages) -> list[str]:
+    """Returns the sentences that the demo translates: of another corpus or direction, held-out sentences."""
+    known = QUESTIONS.get(corpus.name) if languages == ("es", "en") else None
+    return known or [pair.source for pair in (corpus.test or corpus.valid)[:5]]
 
 
 def announce_steps(say: Callable[[str], None]) -> Iterator[None]:
@@ -86,7 +87,7 @@ def demonstrate(
     """
     run = Run(folder)
     translator = run.translator()
-    questions = questions_of(corpus)
+    questions = questions_of(corpus, languages)
     next(steps)
     translations = translator.translate(questions)
     for question, translation in zip(questions, translations, strict=True):

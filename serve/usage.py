@@ -14,6 +14,14 @@ import tyro
 
 Options = TypeVar("Options")
 USAGE_ERROR = 2
+TENSORFLOW_SERVING = {
+    "--rest-api-port": "--port",
+    "--model-base-path": "--model-dir",
+    "--model-name": "--model-dir",
+    "--file-system-poll-wait-seconds": "--poll-seconds",
+    "--monitoring-config-file": "--enable-monitoring",
+}
+"""The server's options by TensorFlow Serving's names for them."""
 SIMILAR = "Perhaps you meant|Arguments similar to"
 
 
@@ -81,10 +89,10 @@ def _nearest(sections: Sequence[Sequence[str]], message: str) -> str | None:
     """Returns the listed option most similar to the first unrecognised one. tyro lists them in no order."""
     typed = re.search(r"(?<!\S)--?[\w.-]+", message)
     listed = [row for section in sections if re.match(SIMILAR, section[0]) for row in section[1:] if row[0] == "-"]
-    if typed is None or not listed:
-        return None
-    meant = typed[0].replace("_", "-")
-    named = [row for row in listed if all(name != meant for name in row.split(", "))]  # an equal one is only misplaced
+    meant = typed[0].replace("_", "-") if typed else ""
+    if meant in TENSORFLOW_SERVING or not meant or not listed:
+        return TENSORFLOW_SERVING.get(meant)
+    named = [row for row in listed if all(name != meant for name in row.split(", "))]  # else it is only misplaced
     return max(named, key=lambda row: SequenceMatcher(None, meant, row.split()[0].rstrip(",")).ratio(), default=None)
 
 

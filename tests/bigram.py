@@ -77,13 +77,11 @@ class Run:
         self.losses = [*losses, *[losses[-1]] * 100]
         self.reports, self.shown, self.validated = [], [], []
 
-    def __call__(self, identity=None, previous=False):
+    def __call__(self, identity=None, **options):
         updater = Updater(self.model, self.settings)
         checkpoints = Checkpoints(self.folder / "checkpoints", updater, identity)
         log, callbacks = self.folder / "log.jsonl", [ProgressCallback(self.show)]
-        Trainer(
-            updater, self.batches, checkpoints, log, self.validate, self.report, callbacks, previous=previous
-        ).train()
+        Trainer(updater, self.batches, checkpoints, log, self.validate, self.report, callbacks, **options).train()
         return self
 
     def until_stopped(self, **options):

@@ -20,31 +20,31 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import operator
 import os
-import re
 import signal
 import sys
 import textwrap
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, NoReturn
 
 import tyro
 from nmt_keras_serve.usage import USAGE_ERROR, one_line_errors
 
 import nmt_keras
-from nmt_keras.cli.command import SETTINGS, Command
+from nmt_keras.cli.command import SETTINGS, Command, shortened
 from nmt_keras.cli.completion import Completion
-from nmt_keras.cli.console import Console
+from nmt_keras.cli.console import Console, with_options
 from nmt_keras.cli.demo import Demo
 from nmt_keras.cli.evaluate import Evaluate
 from nmt_keras.cli.memory import keep_memory
 from nmt_keras.cli.pairs import Align, Score
 from nmt_keras.cli.plot import Plot
 from nmt_keras.cli.prepare import Prepare
-from nmt_keras.cli.quiet import import_tensorflow
+from nmt_keras.cli.quiet import import_tensorflow, noise_dropped
 from nmt_keras.cli.recipes import Recipes
 from nmt_keras.cli.runs import Average, Export, Shortlist
 from nmt_keras.cli.serve import Serve
@@ -69,22 +69,6 @@ COMMANDS: dict[str, type[Command]] = {
     "completion": Completion,
 }
 
-GROUPS = {
-    "TrainConfig": ("train",),
-    "ModelConfig": ("model",),
-    "EncoderConfig": ("model.encoder",),
-    "AttentionConfig": ("model.attention",),
-    "DecoderConfig": ("model.decoder",),
-    "SearchConfig": ("search",),
-    "CorpusConfig": ("corpus",),
-    "TokenizerConfig": ("source", "target"),
-    "FilterConfig": ("filters",),
-    "RunOptions": ("options",),
-    "ExportConfig": ("options",),
-    "MicroBatchingConfig": ("options.micro-batching",),
-}
-"""Prefixes of the options for the fields of each configuration."""
-
 LONGEST_MESSAGE = 1000  # characters; messages of TensorFlow can fill pages
 
 
@@ -92,13 +76,13 @@ def any_command(name: str = "", options: Sequence[str] = ()) -> Any:
     """Returns the union of all commands for tyro; the options of the command ``name`` get their defaults."""
     kinds: list[Any] = []
     for each, kind in COMMANDS.items():
-        chosen = each == name
+        chosen, short = each == name, not {"-h", "--help"}.isdisjoint(options)
         settings = tyro.conf.subcommand(
             each,
-            default=kind.defaults(options) if chosen else tyro.MISSING_NONPROP,
-            description=None if chosen else str(kind.__doc__).partition("\n")[0],
+            default=kind.defaults(options) if chosen and not short else tyro.MISSING_NONPROP,
+            description=inspect.cleandoc(str(kind.__doc__) if chosen else str(kind.__doc__).partition("\n")[0]),
         )
-        kinds.append(Annotated[kind, settings])
+        kinds.append(Annotated[shortened(kind, kind.rare) if chosen and short else kind, settings])
     return functools.reduce(operator.or_, kinds)
 
 
@@ -119,7 +103,7 @@ def parse(arguments: Sequence[str]) -> Command:
                 any_command(name, options),
                 prog="nmt",
                 description="Neural machine translation with attention. nmt --version prints the version.",
-                args=[name, *options],
+                args=["--help" if each == "--help-all" else each for each in (name, *options)],
                 config=SETTINGS,
             )
             command.check()
@@ -130,14 +114,12 @@ def parse(arguments: Sequence[str]) -> Command:
     return command
 
 
-def with_options(message: str) -> str:
-    """Returns an error message in which configuration fields are named as options of the command line."""
-
-    def option(field: re.Match[str]) -> str:
-        prefixes = GROUPS.get(field[1], ())
-        return " or ".join(f"--{prefix}.{field[2].replace('_', '-')}" for prefix in prefixes) or field[0]
-
-    return re.sub(r"\b(\w+(?:Config|Options))\.(\w+)(?: \(--[\w.-]+\))?", option, message)
+def require_platform(platform: str, say: Callable[[str], None]) -> None:
+    """Raises OSError on Windows, and warns where the commands are untested: on all platforms but Linux."""
+    if platform == "win32":
+        raise OSError("Windows is not supported, as TensorFlow Text has no release for it. Use Linux in WSL 2.")
+    if platform != "linux":
+        say(f"nmt: {platform} is untested; only Linux on x86-64 is supported. If a command fails, use a container.")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -168,10 +150,12 @@ def _run(arguments: Sequence[str], restarts: bool) -> None:
         if trains and restarts:
             keep_memory()
         console = Console()
-        with warnings.catch_warnings(), contextlib.closing(console):
+        quiet = noise_dropped() if restarts and command.computes and not debug else contextlib.nullcontext()
+        with quiet, warnings.catch_warnings(), contextlib.closing(console):
             if not debug:
                 warnings.showwarning = lambda message, *_: console.say(f"nmt: {message}")
             if command.computes:
+                require_platform(sys.platform, console.say)
                 import_tensorflow(command.threads)
             command(console)
     except BrokenPipeError:

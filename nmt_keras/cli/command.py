@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, make_dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_args, get_origin, get_type_hints
 
 import tyro
 
@@ -21,8 +21,27 @@ if TYPE_CHECKING:
 Flag = tyro.conf.FlagCreatePairsOff[bool]
 """An option without a value; ``False`` by default."""
 
+SUPPRESSED: Any = tyro.conf.Suppress  # mypy takes a subscript of it for a type
 SIDE_BY_SIDE = max(1, (os.cpu_count() or 1) // BATCHES_AT_ONCE)
 """Threads per operation where batches run in parallel, so that batches do not wait for each other's threads."""
+
+RARE = (
+    *("debug", "settings", "options", "search", "filters", "source", "target"),
+    *("width", "max_malformed", "alignments", "prepared", "deterministic", "previous", "tensorboard", "profile"),
+)
+"""Options, and groups of options, that most commands leave out of their short help."""
+
+METAVARS = {
+    **dict.fromkeys(("corpus", "valid", "test", "pairs", "gold"), "FILE"),
+    **dict.fromkeys(("source_column", "target_column"), "COLUMN"),
+    **dict.fromkeys(("source_language", "target_language"), "CODE"),
+    **dict.fromkeys(("run", "ensemble", "init_from"), "RUN"),
+    **dict.fromkeys(("minutes", "more_minutes"), "MINUTES"),
+    **dict.fromkeys(("epochs", "more_epochs"), "EPOCHS"),
+    **dict.fromkeys(("steps", "n_best", "max_to_keep", "shards"), "N"),
+    **{"recipe": "RECIPE", "to": "FOLDER"},
+}
+"""Names of options' values in a short help. In the help of all options, a value that may be None is shown as such."""
 
 SETTINGS = (tyro.conf.OmitSubcommandPrefixes, tyro.conf.HelptextFromCommentsOff)
 """Settings of tyro. Looking for comments would take a fifth of a help's time."""
@@ -36,7 +55,11 @@ class Command(ABC):
     """If ``True``, TensorFlow is imported before the call."""
     threads: ClassVar[int | None] = None
     """Threads per operation; ``None`` leaves the number to TensorFlow."""
+    rare: ClassVar[Collection[str]] = RARE
+    """Options, and groups of options, that only --help-all shows."""
 
+    help_all: Flag = False
+    """Show the help of all options, the fields of the recipe included."""
     debug: Flag = False
     """Show an error's traceback."""
 
@@ -51,6 +74,26 @@ class Command(ABC):
     @abstractmethod
     def __call__(self, console: Console) -> None:
         """Runs the command. Results go to standard output."""
+
+
+def shortened(kind: type[Any], rare: Collection[str]) -> type[Any]:
+    """Returns a dataclass for a short help: ``kind`` without the options and groups ``rare``, at any depth."""
+    changed: list[tuple[str, Any, Any]] = []
+    hints = get_type_hints(kind, include_extras=True)
+    for each in fields(kind):
+        hint = hints[each.name]
+        default = field(default=each.default, default_factory=each.default_factory)
+        group = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+        if each.name in rare:
+            hint = SUPPRESSED[hint]
+        elif isinstance(group, type) and is_dataclass(group):
+            hint, default = Annotated[shortened(group, rare), *get_args(hint)[1:]], field(default=tyro.MISSING_NONPROP)
+        elif each.name in METAVARS:
+            hint = Annotated[hint, tyro.conf.arg(metavar=METAVARS[each.name])]
+        else:
+            continue
+        changed.append((each.name, hint, default))
+    return make_dataclass(kind.__name__, changed, bases=(kind,), frozen=True, kw_only=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,15 +122,19 @@ class SearchCommand(RunCommand):
         return tyro.MISSING_NONPROP if run is None else cls(path=tyro.MISSING, search=read_recipe(run).search)
 
 
-def named_run(arguments: Sequence[str]) -> Path | None:
-    """Returns the first run directory in ``arguments``, except the values of ``--ensemble``."""
-    ensemble = False
+def named_run(arguments: Sequence[str], option: str | None = None) -> Path | None:
+    """Returns the first run directory in ``arguments``, except the values of ``--ensemble`` and ``--init-from``.
+
+    With ``option``, returns the first one among its values.
+    """
+    current = ""
     for each in arguments:
         if each.startswith("-"):
-            ensemble = each.startswith("--ensemble")
-        path = Path(each.removeprefix("--run="))
-        if not ensemble and is_run(path):
-            return path
+            current, _, each = each.partition("=")
+        current = current.replace("_", "-")
+        wanted = current not in ("--ensemble", "--init-from") if option is None else current == option
+        if wanted and each and is_run(Path(each)):
+            return Path(each)
     return None
 
 

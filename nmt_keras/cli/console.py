@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 Line = TypeVar("Line")
+
+GROUPS = {
+    "TrainConfig": ("train.",),
+    "ModelConfig": ("model.",),
+    "EncoderConfig": ("model.encoder.",),
+    "AttentionConfig": ("model.attention.",),
+    "DecoderConfig": ("model.decoder.",),
+    "SearchConfig": ("search.",),
+    "CorpusConfig": ("corpus.",),
+    "TokenizerConfig": ("source.", "target."),
+    "FilterConfig": ("filters.",),
+    "RunOptions": ("",),
+    "ExportConfig": ("options.",),
+    "MicroBatchingConfig": ("options.micro-batching.",),
+}
+"""Prefixes of the options for the fields of each configuration."""
 
 
 class Console:
@@ -19,8 +36,8 @@ class Console:
         self._bar: tqdm | None = None
 
     def say(self, sentence: str) -> None:
-        """Prints a sentence without disturbing the bar."""
-        self._tqdm.write(sentence, file=sys.stderr)
+        """Prints a sentence without disturbing the bar; configuration fields get the names of their options."""
+        self._tqdm.write(with_options(sentence), file=sys.stderr)
         sys.stderr.flush()
 
     def show(self, step: int, total: int, row: Mapping[str, float]) -> None:
@@ -55,3 +72,26 @@ class Console:
         if self._bar is not None:
             self._bar.close()
             self._bar = None
+
+
+def with_options(message: str) -> str:
+    """Returns a message in which fields and arguments are named as options of the command line.
+
+    Of "max_malformed=0.1 (--max-malformed)", which names both, "--max-malformed 0.1" is left.
+    """
+
+    def option(field: re.Match[str]) -> str:
+        prefixes = GROUPS.get(field[1], ())
+        name = field[2].replace("_", "-")
+        return " or ".join(f"--{prefix}{name}" for prefix in prefixes) or field[0]
+
+    message = re.sub(r"\b(\w+(?:Config|Options))\.([a-z]\w*)(?: \(--[\w.-]+\))?", option, message)
+
+    def chosen(names: re.Match[str]) -> str:
+        return f"{names[2]} {names[1] or ''}".rstrip()
+
+    message = re.sub(r"\b[a-z_]+(?: and [a-z_]+)?(?:=([\d.]+\d))? \((--[\w-]+(?:, --[\w-]+)*)\)", chosen, message)
+    changed = r"(?<![\w./-])(?:train|model|search|source|target|corpus)\.[\w.]+(?= \S+ -> )"  # fields of recipe.json
+    message = re.sub(changed, lambda field: f"--{field[0].replace('_', '-')}", message)
+    place = "RUN" if re.match("paths?: expected (a run|runs)", message) else "FILE"
+    return re.sub(r"^paths?: ", f"{place}: ", message)

@@ -14,6 +14,7 @@ from nmt_keras.cli.train import Train
 from nmt_keras.corpus.options import CorpusOptions
 from nmt_keras.corpus.sample import SAMPLE_NAME
 from nmt_keras.recipes import SAMPLE, SPANISH_ENGLISH, find_recipe
+from nmt_keras.runs.origin import with_languages_of
 
 FALLING_BACK = (
     "The demo continues with the built-in sample, sentences of a small phrase grammar with about 400 words. Its scores "
@@ -30,12 +31,12 @@ class Demo(Command):
     minutes: float | None = None
     """Training time, compilation included; the recipe's by default."""
     recipe: str | None = None
-    """A recipe's name; by default the one for the corpus."""
+    """A recipe's name or file; by default the one for the corpus."""
 
     def __call__(self, console: Console) -> None:
         """Runs the demo."""
         from nmt_keras.corpus import CorpusUnavailable
-        from nmt_keras.corpus.loading import load_corpus, sample_corpus
+        from nmt_keras.corpus.loading import load_corpus
         from nmt_keras.demo import announce_steps, demonstrate
 
         steps, data = announce_steps(console.say), self.data
@@ -46,10 +47,10 @@ class Demo(Command):
         except CorpusUnavailable as unavailable:
             console.say(f"{unavailable}\n{FALLING_BACK}")
             data = replace(data, corpus=(SAMPLE_NAME,), valid=(), test=())
-            corpus = sample_corpus(recipe.corpus)
+            corpus = load_corpus(data, recipe.corpus, Path("data"), console.say)
         next(steps)
         if self.recipe is None and corpus.name == SAMPLE_NAME:
             recipe = SAMPLE
         train = Train(self.recipe, data=data, minutes=self.minutes, settings=recipe)
         folder = train.train(console, train.chosen(), corpus)
-        demonstrate(corpus, data.languages, folder, console.say, steps)
+        demonstrate(corpus, with_languages_of(folder, data).languages, folder, console.say, steps)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import tyro
 
-from nmt_keras.cli.command import SIDE_BY_SIDE, Command, Flag, load_translator, named_run
+from nmt_keras.cli.command import RARE, SIDE_BY_SIDE, Command, Flag, load_translator, named_run
 from nmt_keras.cli.console import Console
 from nmt_keras.config import SearchConfig, require
 from nmt_keras.corpus.options import CorpusOptions
@@ -30,14 +30,18 @@ class Evaluate(Command):
     Prints Markdown. Translates the runs' test part, or --pairs. Each run is compared with the first.
     """
 
+    rare: ClassVar[Collection[str]] = (*RARE, "corpus", "valid", "test")
     threads: ClassVar[int | None] = SIDE_BY_SIDE
 
     paths: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN ...")]
     """Run directories, or exported versions, which need --pairs."""
     part: Literal["test", "valid"] = "test"
     """The part of the first run's corpus to translate."""
+    all_pairs: Flag = False
+    """Translate the whole part. By default, at most 5,000 of its pairs are translated: those with the smallest
+    hash."""
     pairs: tuple[str, ...] = ()
-    """Translate these pairs instead: a TSV (see --source-column), or a source and a target file."""
+    """Translate these pairs instead: a TSV, source first, or a source and a target file."""
     gold: Path | None = None
     """Word alignments of --pairs, one line per pair: 0-0 is sure, 1p2 possible. Adds the alignment error rate of
     runs."""
@@ -56,17 +60,24 @@ class Evaluate(Command):
 
     @classmethod
     def defaults(cls, arguments: Sequence[str]) -> Any:
-        """Returns a command with the search and the corpus of the first run in ``arguments``."""
+        """Returns a command with the search and the corpus of the first run in ``arguments``.
+
+        The run's columns are those of its corpus; ``--pairs`` have their own.
+        """
         run = named_run(arguments)
         if run is None:
             return tyro.MISSING_NONPROP
-        return cls(paths=tyro.MISSING, data=read_origin(run), search=read_recipe(run).search)
+        data = read_origin(run)
+        if any(each.partition("=")[0] == "--pairs" for each in arguments):
+            data = replace(data, source_column=None, target_column=None, reverse=False)
+        return cls(paths=tyro.MISSING, data=data, search=read_recipe(run).search)
 
     def check(self) -> None:
         """Raises ValueError if the options contradict each other."""
         paths = [str(path) for path in self.paths]
         require(bool(paths), "RUN", "at least one run directory", paths)
         require(not self.ensemble or len(paths) == 1, "--ensemble", "exactly one RUN", paths)
+        self.data.require_readable(self.pairs)
         require(self.worst >= 0, "--worst", "0 or more", self.worst)
         require(self.gold is None or bool(self.pairs), "--gold", "--pairs, one for each line", self.pairs)
 
@@ -127,15 +138,15 @@ class Evaluate(Command):
             OSError: a file or the first run does not exist.
             ValueError: the first run was not trained without these pairs.
         """
-        from nmt_keras.corpus import part_sha256
+        from nmt_keras.corpus import evaluation_pairs, part_sha256
         from nmt_keras.corpus.loading import load_corpus, load_pairs
 
         if self.pairs:
             return ", ".join(self.pairs), load_pairs(self.data, self.pairs, console.say)
         run = self.paths[0]
-        if not run.exists():
-            raise FileNotFoundError(f"RUN: expected a run directory, {run} does not exist.")
-        require(is_run(run), "--pairs", f"a file of pairs, as {run} is not a run directory", self.pairs)
+        if not is_run(run):
+            found = "is no run directory" if run.exists() else "does not exist"
+            raise FileNotFoundError(f"RUN: expected a run directory, or --pairs; {run} {found}. Train a run first.")
         if not self.data.valid:
             corpus = load_corpus(self.data, read_recipe(run).corpus, Path("data"), console.say)
             pairs: Sequence[Pair] = corpus.test if self.part == "test" else corpus.valid
@@ -143,14 +154,14 @@ class Evaluate(Command):
             pairs = load_pairs(self.data, files, console.say)
         else:
             raise ValueError(f"--part: {run} was trained without --test and has no test part. Pass --part valid.")
-        found = part_sha256(pairs, key_side=self.data.key_side)
         for path in filter(is_run, (*self.paths, *self.ensemble)):
             facts = read_json(path / CORPUS)
-            same_side = facts.get("key_side", self.data.key_side) == self.data.key_side
-            if facts["sha256"].get(self.part) != found or not same_side:
+            if facts["sha256"].get(self.part) != part_sha256(pairs, key_side=facts.get("key_side", "target")):
                 problem = f"{path} was not trained without the {self.part} part of {self.data.name}"
                 require(path != run, "--corpus", "the run's corpus and columns, or --pairs", problem)
                 console.say(f"{problem}, which may inflate its scores.")
+        if not self.all_pairs:
+            pairs = evaluation_pairs(pairs, key_side=read_json(run / CORPUS).get("key_side", "target"))
         return f"{self.data.name}, {self.part}", pairs
 
     def _gold_links(self, expected: int) -> list[GoldLinks] | None:

@@ -16,6 +16,7 @@ from nmt_keras.cli.console import Console
 from nmt_keras.cli.lines import STANDARD_INPUT, blocks, one_line, standard_input, text_blocks
 from nmt_keras.config import require
 from nmt_keras.corpus.archive import open_text
+from nmt_keras.corpus.columns import Columns
 from nmt_keras.corpus.reading import Pair
 
 if TYPE_CHECKING:
@@ -25,39 +26,17 @@ PAIRS_AT_ONCE = 1024
 
 
 @dataclass(frozen=True)
-class PairFiles:
+class PairFiles(Columns):
     """The options of commands that read sentence pairs."""
 
     files: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FILE ...")] = ()
     """A file of lines source<TAB>target, or a source and a target file, plain, .gz or .zip. Without a file, or with -,
     standard input is read."""
-    source_column: int | None = None
-    """Source column of a single file, counted from 0; 0 by default. nmt train and nmt evaluate have other defaults."""
-    target_column: int | None = None
-    """Target column of a single file, counted from 0; 1 by default."""
 
     def __post_init__(self) -> None:
         require(len(self.files) <= 2, "FILE", "one of lines source<TAB>target, or a source and a target", self.files)
-        source, target = self.columns
-        require(
-            len(self.files) < 2 or not self.names_columns,
-            "--source-column, --target-column",
-            "none with two files",
-            self.columns,
-        )
-        require(source >= 0, "--source-column", "0 or more", source)
-        require(target >= 0, "--target-column", "0 or more", target)
-        require(source != target, "--target-column", "another column than --source-column", target)
-
-    @property
-    def names_columns(self) -> bool:
-        """``True`` if a column option is given: other columns are then ignored."""
-        return (self.source_column, self.target_column) != (None, None)
-
-    @property
-    def columns(self) -> tuple[int, int]:
-        """Columns of source and target."""
-        return self.source_column or 0, 1 if self.target_column is None else self.target_column
+        self.require_readable(self.files)
+        super().__post_init__()
 
     def blocks(self) -> Iterator[list[Pair]]:
         """Yields the pairs in blocks. No line is skipped, so results correspond to lines.
@@ -66,30 +45,33 @@ class PairFiles:
             OSError: a file cannot be read.
             ValueError: a line is not a pair, or one file is longer than the other.
         """
+        source, target = self.of(*self.files)
         with ExitStack() as opened:
             sides = [
                 blocks(standard_input() if file == STANDARD_INPUT else opened.enter_context(open_text(file)))
                 for file in self.files or [STANDARD_INPUT]
             ]
             if len(sides) == 2:
-                pairs = self._parallel(*map(itertools.chain.from_iterable, sides))
+                pairs = self._parallel(sides, source, target)
                 while block := list(itertools.islice(pairs, PAIRS_AT_ONCE)):
                     yield block
             else:
                 numbers = itertools.count(1)
                 for lines in sides[0]:
-                    yield [self._parsed(line, number) for line, number in zip(lines, numbers, strict=False)]
+                    yield [
+                        self._parsed(line, number, source, target) for line, number in zip(lines, numbers, strict=False)
+                    ]
 
-    def _parallel(self, sources: Iterable[str], targets: Iterable[str]) -> Iterator[Pair]:
-        for number, (source, target) in enumerate(itertools.zip_longest(sources, targets), start=1):
-            if source is None or target is None:
-                ended = self.files[0 if source is None else 1]
+    def _parallel(self, sides: Iterable[Iterable[list[str]]], source: int, target: int) -> Iterator[Pair]:
+        rows = itertools.zip_longest(*map(itertools.chain.from_iterable, sides))
+        for number, row in enumerate(rows, start=1):
+            if None in row:
+                ended = self.files[row.index(None)]
                 raise ValueError(f"FILE: expected files with the same number of lines; {ended} has {number - 1} lines.")
-            yield Pair(source, target)
+            yield Pair(row[source], row[target])
 
-    def _parsed(self, line: str, number: int) -> Pair:
+    def _parsed(self, line: str, number: int, source: int, target: int) -> Pair:
         found = line.split("\t")
-        source, target = self.columns
         if len(found) <= max(source, target) or (len(found) > 2 and not self.names_columns):
             where = f"{self.files[0] if self.files else 'standard input'}:{number}"
             raise ValueError(

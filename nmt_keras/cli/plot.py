@@ -114,7 +114,7 @@ class Heatmap(Picture):
 class ReportPicture(Picture):
     """A picture of a report."""
 
-    report: Annotated[Path, tyro.conf.Positional]
+    report: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
     """The report.json that nmt evaluate --to FOLDER writes."""
 
     def comparison(self) -> Comparison:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +11,7 @@ import tyro
 from nmt_keras.cli.command import Command
 from nmt_keras.cli.console import Console
 from nmt_keras.config import FilterConfig, TokenizerConfig, require
+from nmt_keras.corpus.columns import Columns
 
 
 @dataclass(frozen=True)
@@ -27,10 +28,7 @@ class Prepare(Command):
     """The folder to write."""
     corpus: tyro.conf.UseAppendAction[tuple[tuple[str, ...], ...]] = ()
     """A TSV, or a source and a target file whose lines correspond. Can be repeated, and adds to FILE."""
-    source_column: int = 1
-    """Source column of a TSV, counted from 0; the default fits the Spanish-English file."""
-    target_column: int = 0
-    """Target column of a TSV, counted from 0."""
+    columns: Annotated[Columns, tyro.conf.arg(name="")] = field(default_factory=Columns)
     shards: int | None = None
     """Number of files to write; one at a time is held in memory. By default one per hundred thousand pairs, at least
     16 and at most 512."""
@@ -56,8 +54,7 @@ class Prepare(Command):
             self.source,
             self.target,
             self.filters,
-            source_column=self.source_column,
-            target_column=self.target_column,
+            **asdict(self.columns),
             shards=self.shards,
             max_malformed=self.max_malformed,
             report=console.say,

@@ -10,7 +10,8 @@ import tyro
 
 from nmt_keras.cli.command import Command, Flag
 from nmt_keras.cli.console import Console
-from nmt_keras.recipes import RECIPES, find_recipe
+from nmt_keras.config import require
+from nmt_keras.recipes import RECIPES, find_recipe, to_yaml
 
 
 @dataclass(frozen=True)
@@ -18,20 +19,24 @@ class Recipes(Command):
     """List the recipes, or print one."""
 
     computes: ClassVar[bool] = False
-    name: Annotated[str | None, tyro.conf.Positional] = None
+    name: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="RECIPE")] = None
     """The recipe to print as JSON."""
+    yaml: Flag = False
+    """Print the recipe as YAML. Edit it, and train with the file: nmt train mine.yaml."""
     json: Flag = False
     """Print all recipes as JSON, by name."""
 
     def check(self) -> None:
         """Raises ValueError if there is no such recipe."""
+        require(self.name is not None or not self.yaml, "--yaml", "the name of a recipe before it", self.name)
         if self.name is not None:
             find_recipe(self.name)
 
     def __call__(self, console: Console) -> None:
         """Prints a line per recipe, or JSON."""
         if self.name is not None:
-            print(find_recipe(self.name).to_json(), end="")
+            recipe = find_recipe(self.name)
+            print(to_yaml(recipe) if self.yaml else recipe.to_json(), end="")
         elif self.json:
             print(json.dumps({name: asdict(recipe) for name, recipe in RECIPES.items()}, indent=2))
         else:

@@ -87,7 +87,7 @@ class Average(Command):
     The new run is evaluated, exported and used like any other. `nmt train --train.max-to-keep N` keeps N checkpoints.
     """
 
-    run: Annotated[Path, tyro.conf.Positional]
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """The run directory."""
     checkpoints: int = 2
     """Number of checkpoints; at most --train.max-to-keep of the run."""
@@ -110,7 +110,7 @@ class Shortlist(Command):
     Reads the corpus that nmt train recorded in the run. In Python, Run.learn_shortlist takes pairs.
     """
 
-    run: Annotated[Path, tyro.conf.Positional]
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """The run directory."""
 
     def __call__(self, console: Console) -> None:
@@ -120,15 +120,15 @@ class Shortlist(Command):
         from nmt_keras.corpus.shards import PreparedCorpus
         from nmt_keras.runs import Run
 
-        run, options = Run(self.run), read_origin(self.run)
+        run, options, facts = Run(self.run), read_origin(self.run), read_json(self.run / CORPUS)
         corpus: Sequence[Pair] | PreparedCorpus
         if options.prepared is not None:
             corpus = PreparedCorpus(options.prepared)
             found = corpus.sha256
         else:
             corpus = load_corpus(options, read_recipe(self.run).corpus, Path("data"), console.say).train
-            found = part_sha256(corpus, key_side=options.key_side)
-        wanted = read_json(self.run / CORPUS)["sha256"]["train"]
+            found = part_sha256(corpus, key_side=facts["key_side"])
+        wanted = facts["sha256"]["train"]
         require(found == wanted, str(self.run), f"the training pairs with sha256 {wanted} (restore the corpus)", found)
         console.say(f"learning the lexical table from {len(corpus):,} pairs")
         run.learn_shortlist(corpus)

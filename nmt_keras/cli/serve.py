@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -20,6 +20,13 @@ MODELS = Options(model_dir=Path("saved_models"))
 class Serve(Command):
     """Serve exported models over TensorFlow Serving's REST and gRPC APIs, with a web page."""
 
+    rare: ClassVar[Collection[str]] = (
+        "debug",
+        "limits",
+        "load_retry_interval_micros",
+        "shutdown_seconds",
+        "enable_reload",
+    )
     computes: ClassVar[bool] = False  # the server imports TensorFlow itself, after it has opened its port
     options: Annotated[Options, tyro.conf.FlagCreatePairsOff, tyro.conf.arg(name="")] = field(
         default_factory=lambda: MODELS

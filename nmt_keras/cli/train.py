@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import tyro
 
-from nmt_keras.cli.command import Command, named_run
+from nmt_keras.cli.command import RARE, Command, named_run
 from nmt_keras.cli.console import Console
 from nmt_keras.config import Recipe, RunOptions, require
 from nmt_keras.corpus.options import CorpusOptions
@@ -31,8 +32,10 @@ class Train(Command):
     RECIPE comes first. Every field of it can be changed: --model.dropout 0.3, --train.learning-rate 0.001.
     """
 
-    recipe: Annotated[str | None, tyro.conf.Positional] = None
-    """A recipe's name (nmt recipes lists them); by default the recipe of --run, or the one for the corpus."""
+    rare: ClassVar[Collection[str]] = [name for name in RARE if name != "options"]
+
+    recipe: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="RECIPE")] = None
+    """A recipe's name (nmt recipes lists them) or file (YAML, JSON). Default: that of the run, or of the corpus."""
     run: Path | None = None
     """The run directory; runs/CORPUS by default, runs/CORPUS-RECIPE if a recipe is named."""
     data: Annotated[CorpusOptions, tyro.conf.arg(name="")] = field(default_factory=CorpusOptions)
@@ -44,26 +47,33 @@ class Train(Command):
     """Number of updates, instead of the recipe's training time."""
     width: float = 1.0
     """Multiplies the size of every layer of the recipe: 0.25 fits a paper's model on a laptop."""
-    options: RunOptions = field(default_factory=RunOptions)
+    options: Annotated[RunOptions, tyro.conf.arg(name="")] = field(default_factory=RunOptions)
     settings: Annotated[Recipe, tyro.conf.arg(name="")] = SPANISH_ENGLISH
 
     @classmethod
     def defaults(cls, arguments: Sequence[str]) -> Train:
-        """Returns a command with the recipe in ``arguments``, or that of the run or of the corpus in them.
+        """Returns a command with the recipe in ``arguments``, or that of the run, of --init-from or of the corpus.
 
         A run also determines the corpus.
 
         Raises:
             ValueError: there is no such recipe.
         """
-        name, run = recipe_name(arguments), named_run(arguments)
+        name, run, tuned = recipe_name(arguments), named_run(arguments), named_run(arguments, "--init-from")
         data = CorpusOptions() if run is None else read_origin(run)
         if name is not None:
             return cls(name, data=data, settings=find_recipe(name))
-        if run is not None:
-            return cls(data=data, settings=read_recipe(run))
+        if copied := run or tuned:
+            return cls(data=data, settings=read_recipe(copied))
         of_sample = ("--corpus", SAMPLE_NAME) in pairwise(arguments) or f"--corpus={SAMPLE_NAME}" in arguments
         return cls(settings=SAMPLE if of_sample else SPANISH_ENGLISH)
+
+    def check(self) -> None:
+        """Raises ValueError if the weights and vocabularies of --init-from cannot be used."""
+        if (tuned := self.options.init_from) is not None:
+            require(is_run(Path(tuned)), "--init-from", "a run directory", tuned)
+            require(self.recipe is None, "RECIPE", "none with --init-from, whose recipe is used", self.recipe)
+            require(self.data.prepared is None, "--prepared", "none with --init-from", self.data.prepared)
 
     def __call__(self, console: Console) -> None:
         """Trains, evaluates and prints the run directory. Of several workers, only the first prints it."""
@@ -115,6 +125,7 @@ class Train(Command):
 
         Uses all GPUs of this machine, or the workers in ``TF_CONFIG``, of which only the chief evaluates.
         """
+        from nmt_keras.corpus import SplitCorpus, evaluation_pairs
         from nmt_keras.evaluation.metrics import require_tokenizer
         from nmt_keras.runs import Run
         from nmt_keras.training import find_strategy, is_chief, is_finished, is_first_worker
@@ -123,12 +134,18 @@ class Train(Command):
         folder = self.run or Path("runs") / (corpus.name if own else f"{corpus.name}-{recipe.name}")
         data = with_languages_of(folder, self.data)
         if is_first_worker():
-            require_tokenizer(data.languages[1])  # for the evaluation after training
-        exists, finished = is_run(folder), is_finished(folder)
+            require_tokenizer(data.target_language)  # for the evaluation after training
+        exists, finished = is_run(folder), is_finished(folder) and not self.options.continues
+        require(exists or not self.options.continues, "--run", "a run to train for longer", str(folder))
         run = Run(folder, recipe)
         if finished and not is_first_worker():
             return folder
         strategy = None if finished else find_strategy()  # workers that have finished no longer answer
+        pair = (corpus.train if isinstance(corpus, SplitCorpus) else corpus.valid)[0]
+        source, target = (textwrap.shorten(side, 80, placeholder=" ...") for side in pair)
+        console.say(
+            f'{data.source_language or "source"} -> {data.target_language or "target"}: "{source}" -> "{target}"'
+        )
         tested = f", {len(corpus.test):,} to test" if corpus.test else ""
         console.say(
             f"{corpus.name}: {len(corpus.train):,} pairs to train on, {len(corpus.valid):,} to validate{tested}. "
@@ -146,8 +163,10 @@ class Train(Command):
         if missing := [part for part, pairs in parts.items() if pairs and part not in scored]:
             translator = run.translator()
             for part in missing:
-                console.say(f"translating {part}, {len(parts[part]):,} sentences")
-                run.evaluate(translator, part, parts[part], data.languages[1])
+                pairs = evaluation_pairs(parts[part], key_side=corpus.key_side)
+                few = f" of {len(parts[part]):,} (for all: nmt evaluate {folder} --part {part} --all-pairs)"
+                console.say(f"translating {part}, {len(pairs):,} sentences{few * (len(pairs) < len(parts[part]))}")
+                run.evaluate(translator, part, pairs, data.target_language)
         for part, score in run.scores().items():
             console.say(
                 f"{part}: BLEU {score['bleu']}, chrF {score['chrf']}, exact {score['exact']} % "

@@ -38,7 +38,8 @@ class CorpusConfig:
     first: int | None = None
     """Pairs from the beginning of the file; None takes all."""
     split: Literal["hashed-groups", "shuffled-groups"] = "hashed-groups"
-    """The benchmark's split, or 80 % to train on and 20 % to validate and test on, drawn by target sentence."""
+    """The benchmark's split, or 80 % to train on and 20 % to validate and test on. Both have a key: a TSV's column 0,
+    or the second of two files."""
     seed: int = 1
     """Seed of the shuffled split."""
 

@@ -144,8 +144,14 @@ class TrainConfig:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Options of a run that do not change its result, so they are not part of its recipe."""
+    """Options of one training that are not part of the run's recipe."""
 
+    more_minutes: float | None = None
+    """Train a finished run for longer. Its schedule is stretched: the rate rises to that of a run of the new length."""
+    more_epochs: float | None = None
+    """Train a finished run for more epochs, with the schedule stretched in the same way."""
+    init_from: str | None = None
+    """Fine-tune a run: copies its best weights and its vocabularies. The optimizer and the schedule start anew."""
     deterministic: bool = False
     """If True, sums are computed in a fixed order. On one machine, two runs then have bit-identical weights."""
     previous: bool = False
@@ -157,3 +163,11 @@ class RunOptions:
 
     def __post_init__(self) -> None:
         require_each(self, lambda value: value >= 0, "0 or more", "profile")
+        more = self.more_minutes, self.more_epochs
+        require(None in more, "RunOptions.more_minutes, RunOptions.more_epochs", "one of them", more)
+        require_each(self, lambda value: value is None or value > 0, "more than 0", "more_minutes", "more_epochs")
+
+    @property
+    def continues(self) -> bool:
+        """``True`` if a finished training is continued."""
+        return (self.more_minutes, self.more_epochs) != (None, None)

@@ -12,6 +12,7 @@ from nmt_keras.corpus.download import SPANISH_ENGLISH_SHA256, SPANISH_ENGLISH_UR
 from nmt_keras.corpus.reading import Corpus, Fault, FaultyLine, Pair, ReadReport, read_pairs, read_parallel
 from nmt_keras.corpus.split import (
     SplitCorpus,
+    evaluation_pairs,
     group_names,
     part_sha256,
     repetitions,
@@ -31,6 +32,7 @@ __all__ = [
     "Pair",
     "ReadReport",
     "SplitCorpus",
+    "evaluation_pairs",
     "fetch_corpus",
     "group_names",
     "open_text",

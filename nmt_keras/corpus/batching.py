@@ -14,6 +14,9 @@ from nmt_keras.corpus.reading import Pair
 from nmt_keras.corpus.sampling import SampledBatches, Segmenter
 from nmt_keras.text import SubwordTokenizer, Tokenizer
 
+MAX_LEFT_OUT = 0.05
+"""Share of pairs that may be left out without a warning."""
+
 
 def batch_pairs(
     pairs: Sequence[Pair],
@@ -49,10 +52,12 @@ def batch_pairs(
     )
     long = source_cut | target_cut | (source.lengths > limit) | (target.lengths > limit)
     kept = np.flatnonzero(~long).tolist()
+    name = "TrainConfig.max_tokens" if min(limits) == limit else "TokenizerConfig.max_tokens"
     if not kept:
-        name = "TrainConfig.max_tokens" if min(limits) == limit else "TokenizerConfig.max_tokens"
         raise ValueError(f"{name}: expected some pair of at most {told}, found none.")
     report(f"{len(kept):,} pairs to train on; {len(source) - len(kept):,} left out: more than {told}")
+    if (share := (len(source) - len(kept)) / len(source)) > MAX_LEFT_OUT:
+        report(f"Warning: {share:.0%} of the training pairs are longer than {told}. Raise {name} to train on them.")
     source, target = source.take(np.array(kept)), target.take(np.array(kept))
     buckets = choose_buckets(source.lengths, target.lengths, config.length_buckets)
     batches = Batches(

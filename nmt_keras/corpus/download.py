@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 SPANISH_ENGLISH_URL = "http://storage.googleapis.com/download.tensorflow.org/data/spa-eng.zip"
 # of spa-eng/spa.txt as of 2018-05-13; the bytes of the zip may change
+SPANISH_ENGLISH_BYTES = 8_042_772
 SPANISH_ENGLISH_SHA256 = "6ec60e212f812ee3430f7568ea6f33b6fb080e32193c5952e8da0ee8ba45574c"
 
 

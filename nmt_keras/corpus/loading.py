@@ -41,13 +41,18 @@ def load_corpus(
     require(
         options.prepared is None, "--prepared", "a corpus file: only nmt train reads prepared corpora", options.prepared
     )
+    columns = options.columns
+    # the first column of a TSV, or the second of two files: both directions have the same parts
+    key_side: Side = "source" if (columns[0] < columns[1]) == (len(options.corpus) < 2) else "target"
     if options.corpus == (SAMPLE_NAME,):
         pairs = sample_pairs()
+        if key_side == "source":
+            pairs = [Pair(pair.target, pair.source) for pair in pairs]
         read = Corpus(pairs, ReadReport(len(pairs), numbers=list(range(1, len(pairs) + 1))))
     else:
         files = options.corpus or (str(fetch_corpus(SPANISH_ENGLISH_URL, folder, SPANISH_ENGLISH_SHA256)),)
-        read = _read(options, files, report)
-    corpus = _parts(options, read.pairs, config, report)
+        read = _read(options, files, columns, report)
+    corpus = _parts(options, read.pairs, config, key_side, report)
     if options.alignments is None or not with_alignments:
         return corpus
     lines = _alignments(options.alignments, read.report.lines)
@@ -56,12 +61,12 @@ def load_corpus(
 
 
 def load_pairs(options: CorpusOptions, files: Sequence[str], report: Callable[[str], None]) -> list[Pair]:
-    """Returns all pairs of one TSV, read with the columns in ``options``, or of two files whose lines correspond.
+    """Returns all pairs of one TSV, with the columns that ``options`` give it, or of two files whose lines correspond.
 
     Raises:
         FileNotFoundError, ValueError: a file cannot be read.
     """
-    return _read(options, files, report).pairs
+    return _read(options, files, options.of(*files), report).pairs
 
 
 def sample_corpus(config: CorpusConfig = DEFAULTS) -> SplitCorpus:
@@ -69,29 +74,31 @@ def sample_corpus(config: CorpusConfig = DEFAULTS) -> SplitCorpus:
     return _split(SAMPLE_NAME, sample_pairs(), config, "target")
 
 
-def _read(options: CorpusOptions, files: Sequence[str], report: Callable[[str], None]) -> Corpus:
+def _read(
+    options: CorpusOptions, files: Sequence[str], columns: tuple[int, int], report: Callable[[str], None]
+) -> Corpus:
+    source, target = columns
     if len(files) == 2:
-        read = read_parallel(files[0], files[1], max_malformed=options.max_malformed)
+        read = read_parallel(files[source], files[target], max_malformed=options.max_malformed)
     else:
-        read = read_pairs(
-            files[0],
-            source_column=options.source_column,
-            target_column=options.target_column,
-            max_malformed=options.max_malformed,
-        )
+        read = read_pairs(files[0], source_column=source, target_column=target, max_malformed=options.max_malformed)
     report(f"{' and '.join(files)}: {len(read.pairs):,} pairs; {read.report}")
     return read
 
 
 def _parts(
-    options: CorpusOptions, pairs: Sequence[Pair], config: CorpusConfig, report: Callable[[str], None]
+    options: CorpusOptions,
+    pairs: Sequence[Pair],
+    config: CorpusConfig,
+    key_side: Side,
+    report: Callable[[str], None],
 ) -> SplitCorpus:
     """Returns the split of ``pairs``; with validation files, all of them as training part."""
     if not options.valid:
-        return _split(options.name, pairs, config, options.key_side)
+        return _split(options.name, pairs, config, key_side)
     valid = load_pairs(options, options.valid, report)
     test = load_pairs(options, options.test, report) if options.test else []
-    corpus = SplitCorpus(options.name, pairs[: config.first], valid, test, options.key_side)
+    corpus = SplitCorpus(options.name, pairs[: config.first], valid, test, key_side)
     for option, held in (("--valid", corpus.valid), ("--test", corpus.test)):
         if seen := repetitions(held, corpus.train):
             report(
@@ -104,7 +111,9 @@ def _parts(
 def _split(name: str, pairs: Sequence[Pair], config: CorpusConfig, key_side: Side) -> SplitCorpus:
     taken = pairs[: config.first]
     by_hash = config.split == "hashed-groups"
-    parts = split_pairs(taken, key_side=key_side) if by_hash else shuffle_pairs(taken, seed=config.seed)
+    parts = (
+        split_pairs(taken, key_side=key_side) if by_hash else shuffle_pairs(taken, seed=config.seed, key_side=key_side)
+    )
     for part, found in parts.items():
         if not found:
             raise ValueError(

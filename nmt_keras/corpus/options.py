@@ -8,28 +8,22 @@ from os import PathLike
 from pathlib import Path
 
 from nmt_keras.config import require
+from nmt_keras.corpus.columns import Columns, is_spanish_english
 from nmt_keras.corpus.sample import SAMPLE_NAME
-from nmt_keras.corpus.split import Side
 
 SPANISH_ENGLISH_NAME = "spa-eng"
 
 
 @dataclass(frozen=True)
-class CorpusOptions:
+class CorpusOptions(Columns):
     """Which corpus, and how its file is read. The command line has an option for each field."""
 
     corpus: tuple[str, ...] = ()
-    """TSV, or two files whose lines correspond, source and target; each plain, .gz or .zip. "sample" is the built-in
-    corpus; Spanish-English is downloaded by default."""
-    source_column: int = 1
-    """Source column of a TSV, counted from 0; the default fits the Spanish-English file."""
-    target_column: int = 0
-    """Target column of a TSV, counted from 0."""
+    """A TSV, or a source and a target file; plain, .gz or .zip. "sample" is built in. Default: Spanish-English."""
     max_malformed: float = 0.01
     """Maximum share of malformed lines; they are skipped."""
     source_language: str | None = None
-    """Code of the source language, such as es; kept with the run. Chinese, Japanese and Korean are counted in
-    characters, other languages in words."""
+    """Code of the source language, such as es. Chinese, Japanese and Korean are counted in characters."""
     target_language: str | None = None
     """Code of the target language; zh, ja and ko are scored with tokenizers of their own."""
 
@@ -44,6 +38,8 @@ class CorpusOptions:
     """Test pairs: a TSV, or two files. Requires --valid."""
 
     def __post_init__(self) -> None:
+        self.require_readable(self.corpus or self.valid)
+        super().__post_init__()
         for name, files in (("--corpus", self.corpus), ("--valid", self.valid), ("--test", self.test)):
             require(len(files) <= 2, name, "one file, or two: source and target", files)
             alike = self.prepared is not None or not files or len(files) == len(self.corpus)
@@ -54,6 +50,7 @@ class CorpusOptions:
             require(not self.test, "--test", "none with --prepared (see nmt evaluate --pairs)", self.test)
             require(not self.corpus, "--corpus", "none with --prepared", self.corpus)
             require(self.alignments is None, "--alignments", "none with --prepared", self.alignments)
+            require(not self.reverse, "--reverse", "none with --prepared (pass it to nmt prepare)", self.reverse)
         for name, code in (("--source-language", self.source_language), ("--target-language", self.target_language)):
             ok = code is None or re.fullmatch(r"[A-Za-z]{2,3}(-[A-Za-z0-9]+)*", code) is not None
             require(ok, name, "a language code such as es or zh-TW", code)
@@ -73,20 +70,24 @@ class CorpusOptions:
     @property
     def languages(self) -> tuple[str | None, str | None]:
         """Codes of source and target language; ``None`` if unspecified."""
-        known = (
-            self.prepared is None
-            and self.name in (SAMPLE_NAME, SPANISH_ENGLISH_NAME)
-            and (self.source_column, self.target_column) == (1, 0)
-        )
-        spanish, english = ("es", "en") if known else (None, None)
-        return self.source_language or spanish, self.target_language or english
+        source, target = self.source_language, self.target_language
+        if (source is None or target is None) and self.is_spanish_english:
+            spoken = dict(enumerate(("en", "es")))
+            first, second = self.columns
+            source, target = source or spoken.get(first), target or spoken.get(second)
+        return source, target
 
     @property
-    def key_side(self) -> Side:
-        """The side that names the groups of a split: a TSV's first column, so that both directions split it alike."""
-        if self.prepared is not None or self.corpus == (SAMPLE_NAME,):
-            return "target"
-        return "source" if self.source_column < self.target_column and len(self.corpus) < 2 else "target"
+    def is_spanish_english(self) -> bool:
+        """``True`` for the sample and the download, and for a copy of the download, which its text identifies."""
+        if self.prepared is not None or len(self.corpus) > 1:
+            return False
+        return self.corpus in ((), (SAMPLE_NAME,)) or is_spanish_english(self.corpus[0])
+
+    @property
+    def columns(self) -> tuple[int, int]:
+        """Columns of source and target; see ``Columns.of``. The sample's are those of the Spanish-English file."""
+        return self.of(*self.corpus, english_first=self.is_spanish_english)
 
 
 def corpus_name(path: str | PathLike[str]) -> str:

@@ -21,7 +21,8 @@ from pathlib import Path
 import numpy as np
 
 from nmt_keras.config import FilterConfig, TokenizerConfig, require
-from nmt_keras.corpus.batching import encode_lines
+from nmt_keras.corpus.batching import MAX_LEFT_OUT, encode_lines
+from nmt_keras.corpus.columns import Columns
 from nmt_keras.corpus.filtering import Rejection, pair_key, reject_lengths, reject_text, shard_of
 from nmt_keras.corpus.reading import Pair, ReadReport, require_usable, stream_pairs, stream_parallel
 from nmt_keras.corpus.shards import (
@@ -52,8 +53,9 @@ def prepare(
     target: TokenizerConfig,
     filters: FilterConfig,
     *,
-    source_column: int,
-    target_column: int,
+    source_column: int | None = None,
+    target_column: int | None = None,
+    reverse: bool = False,
     shards: int | None = None,
     max_malformed: float = 0.01,
     report: Callable[[str], None] = lambda _: None,
@@ -67,7 +69,7 @@ def prepare(
         source, target: Tokenizers of the two sides. Word tokenizers learn from all lines, others from at most two
             million, evenly spaced.
         filters: Which pairs are skipped.
-        source_column, target_column: Columns of tab-separated text, counted from 0.
+        source_column, target_column, reverse: Columns of tab-separated text; see ``Columns``.
         shards: Number of files to write, at most 512; one is held in memory at a time. ``None``: one per hundred
             thousand pairs read, at least 16.
         max_malformed: Maximum share of malformed lines; they are skipped.
@@ -83,14 +85,16 @@ def prepare(
     require(shards is None or 1 <= shards <= MAX_SHARDS, "shards", f"1 to {MAX_SHARDS}", shards)
     folder = Path(folder)
     require_new(str(folder))
+    columns = Columns(source_column=source_column, target_column=target_column, reverse=reverse)
+    sides = [columns.of(*map(str, each if isinstance(each, tuple) else [each])) for each in files]
     names = ", ".join(" and ".join(map(str, each)) if isinstance(each, tuple) else str(each) for each in files)
 
     def pairs(found: ReadReport) -> Iterator[Pair]:
-        for each in files:
+        for each, (first, second) in zip(files, sides, strict=True):
             if isinstance(each, tuple):
-                yield from found.count(stream_parallel(*each))
+                yield from found.count(stream_parallel(each[first], each[second]))
             else:
-                yield from found.count(stream_pairs(each, source_column, target_column))
+                yield from found.count(stream_pairs(each, first, second))
 
     report("counting the pairs")
     found = ReadReport()
@@ -127,6 +131,11 @@ def prepare(
     complete(str(folder), names, written, found, left_out, filters)
     prepared = PreparedCorpus(folder)
     report(f"{len(prepared):,} pairs prepared; left out: {prepared.told_left_out()}")
+    if (share := (count - len(prepared)) / count) > MAX_LEFT_OUT:
+        report(
+            f"Warning: {share:.0%} of the pairs are left out. Change FilterConfig.max_tokens, FilterConfig.max_ratio, "
+            "FilterConfig.drop_identical or FilterConfig.drop_duplicates to keep them."
+        )
     return prepared
 
 

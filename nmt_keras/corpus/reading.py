@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from nmt_keras.config import require
 from nmt_keras.corpus.archive import open_text
+from nmt_keras.corpus.columns import require_columns
 
 MAX_CHARACTERS = 2000  # of a side; a longer one makes its line malformed
 MAX_LINE_BYTES = 2 * 4 * MAX_CHARACTERS + 2**20  # two longest sides in UTF-8 and a megabyte of other columns
@@ -166,13 +167,6 @@ def stream_parallel(source_path: str | PathLike[str], target_path: str | PathLik
                 yield Pair(*sides)
             except _Malformed as malformed:
                 yield FaultyLine(paths[len(sides)], number, malformed.fault)
-
-
-def require_columns(source_column: int, target_column: int) -> None:
-    """Raises ValueError unless a line can have both columns."""
-    require(source_column >= 0, "source_column", "a column counted from 0", source_column)
-    require(target_column >= 0, "target_column", "a column counted from 0", target_column)
-    require(source_column != target_column, "target_column", "another column than source_column", target_column)
 
 
 def require_usable(report: ReadReport, name: str, max_malformed: float) -> None:

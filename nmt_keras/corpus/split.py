@@ -27,6 +27,7 @@ Side = Literal["source", "target"]
 
 TEST_BELOW = 0.03
 VALID_BELOW = 0.06
+MAX_EVALUATION_PAIRS = 5000
 
 
 class SplitCorpus(NamedTuple):
@@ -75,29 +76,30 @@ def split_corpus(name: str, pairs: Sequence[Pair], *, key_side: Side) -> SplitCo
     return SplitCorpus(name, parts["train"], parts["valid"], parts["test"], key_side)
 
 
-def shuffle_pairs(pairs: Sequence[Pair], *, seed: int) -> dict[Part, list[Pair]]:
-    """Draws 80 % of the target sentences for training; the others go alternately to "valid" and "test".
+def shuffle_pairs(pairs: Sequence[Pair], *, seed: int, key_side: Side = "target") -> dict[Part, list[Pair]]:
+    """Draws 80 % of the sentences of ``key_side`` for training; the others go alternately to "valid" and "test".
 
-    Pairs with the same target sentence stay together (scikit-learn's GroupShuffleSplit). A source sentence may occur
-    in two parts. Use ``split_pairs`` for scores that others can compare with.
+    Pairs with the same sentence there stay together (scikit-learn's GroupShuffleSplit). A sentence of the other side
+    may occur in two parts. Use ``split_pairs`` for scores that others can compare with.
 
     Args:
         pairs: The corpus.
         seed: Seed of the draw.
+        key_side: See ``split_pairs``.
 
     Returns:
         All three parts, each in the order of the corpus.
     """
     from sklearn.model_selection import GroupShuffleSplit
 
-    targets = [pair.target for pair in pairs]
+    keys = [getattr(pair, key_side) for pair in pairs]
     drawn = GroupShuffleSplit(n_splits=1, test_size=0.2, random_state=seed)
-    train, rest = next(drawn.split(targets, groups=targets))
-    held = list(dict.fromkeys(targets[i] for i in sorted(rest)))
+    train, rest = next(drawn.split(keys, groups=keys))
+    held = list(dict.fromkeys(keys[i] for i in sorted(rest)))
     valid = set(held[::2])
     parts: dict[Part, list[Pair]] = {"train": [pairs[i] for i in sorted(train)], "valid": [], "test": []}
     for i in sorted(rest):
-        parts["valid" if targets[i] in valid else "test"].append(pairs[i])
+        parts["valid" if keys[i] in valid else "test"].append(pairs[i])
     return parts
 
 
@@ -106,8 +108,22 @@ def part_sha256(pairs: Sequence[Pair], *, key_side: Side) -> str:
 
     It depends neither on the order of the pairs nor on the direction, so it identifies the sentences of a score.
     """
+    return hashlib.sha256("".join(sorted(_lines(pairs, key_side))).encode()).hexdigest()
+
+
+def evaluation_pairs(pairs: Sequence[Pair], *, key_side: Side) -> Sequence[Pair]:
+    """Returns a part; of one above 5,000 pairs only the 5,000 whose lines have the smallest sha256, in their order."""
+    if len(pairs) <= MAX_EVALUATION_PAIRS:
+        return pairs
+    digests = [hashlib.sha256(line.encode()).digest() for line in _lines(pairs, key_side)]
+    chosen = sorted(range(len(pairs)), key=digests.__getitem__)[:MAX_EVALUATION_PAIRS]
+    return [pairs[i] for i in sorted(chosen)]
+
+
+def _lines(pairs: Sequence[Pair], key_side: Side) -> list[str]:
+    """Returns the lines of the pairs, key side first, so that they do not depend on the direction."""
     sides = ((pair.target, pair.source) if key_side == "target" else pair for pair in pairs)
-    return hashlib.sha256("".join(sorted(f"{first}\t{second}\n" for first, second in sides)).encode()).hexdigest()
+    return [f"{first}\t{second}\n" for first, second in sides]
 
 
 def group_names(pairs: Sequence[Pair], *, key_side: Side) -> list[str]:

@@ -26,9 +26,10 @@ from apache_beam.metrics import Metrics, MetricsFilter
 
 from nmt_keras.config import FilterConfig, require
 from nmt_keras.corpus.archive import unpacked
+from nmt_keras.corpus.columns import require_columns
 from nmt_keras.corpus.filtering import Rejection, shard_of
 from nmt_keras.corpus.preparing import PAIRS_AT_ONCE, complete, encoded
-from nmt_keras.corpus.reading import Fault, Pair, ReadReport, parse_table, require_columns, require_usable
+from nmt_keras.corpus.reading import Fault, Pair, ReadReport, parse_table, require_usable
 from nmt_keras.corpus.shards import (
     EncodedPair,
     ShardReport,
@@ -92,8 +93,8 @@ def prepare_files(
     texts: str,
     filters: FilterConfig,
     *,
-    source_column: int,
-    target_column: int,
+    source_column: int = 0,
+    target_column: int = 1,
     shards: int,
     max_malformed: float = 0.01,
     options: list[str],

@@ -1,6 +1,10 @@
-"""Recipes: one documented value per system, found by name."""
+"""Recipes: one documented value per system, found by name or read from a file."""
 
 from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
 
 from nmt_keras.config import Recipe, require_choice
 from nmt_keras.recipes.lecture import (
@@ -55,10 +59,47 @@ RECIPES: dict[str, Recipe] = {
     )
 }
 
-__all__ = ["RECIPES", "SAMPLE", "SPANISH_ENGLISH", "find_recipe"]
+__all__ = ["RECIPES", "SAMPLE", "SPANISH_ENGLISH", "find_recipe", "to_yaml"]
 
 
 def find_recipe(name: str) -> Recipe:
-    """The recipe called ``name``. Raises ValueError naming the nearest if there is none."""
+    """Returns the recipe called ``name``, or the one in the file ``name`` if that ends in .yaml, .yml or .json.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: there is no such recipe, and the nearest is named; or the file holds no recipe.
+    """
+    path = Path(name)
+    if path.suffix in (".yaml", ".yml", ".json"):
+        return _read(path)
     require_choice("recipe", tuple(RECIPES), name)
     return RECIPES[name]
+
+
+def to_yaml(recipe: Recipe) -> str:
+    """Returns a recipe as YAML, which ``find_recipe`` reads from a file."""
+    import yaml  # here, because `nmt --help` need not wait for it
+
+    return yaml.safe_dump(json.loads(recipe.to_json()), sort_keys=False, allow_unicode=True)
+
+
+def _read(path: Path) -> Recipe:
+    """Reads a recipe, or a run's recipe.json. Fields that are not in the file have their defaults."""
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        """Reads 1e-3 as a number, as JSON does."""
+
+    Loader.add_implicit_resolver(
+        "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), "-+0123456789"
+    )
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: expected a recipe file, found none. nmt recipes NAME --yaml prints one.")
+    try:
+        text = path.read_text("utf-8")
+        fields = json.loads(text) if path.suffix == ".json" else yaml.load(text, Loader)
+    except (ValueError, yaml.YAMLError) as error:
+        raise ValueError(f"{path}: expected a recipe as YAML or JSON; {error}.") from error
+    if isinstance(fields, dict):
+        fields.pop("format", None)  # of a run directory
+    return Recipe.from_json(json.dumps(fields), str(path))

@@ -6,6 +6,7 @@
       origin.json      the corpus options of ``nmt train``
       source/ target/  the two tokenizers
       checkpoints/     last/ and best/
+      initial/         the checkpoint whose weights a fine-tuned run begins with (``RunOptions.init_from``)
       lexicon.tsv      replacements of unknown words: source word, tab, target word (``Run.learn_lexicon``)
       shortlist.npz    lexical table of ``SearchConfig.shortlist`` (``nmt shortlist``)
       lock             locked by the process that trains

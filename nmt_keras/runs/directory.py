@@ -20,6 +20,7 @@ LEXICON = "lexicon.tsv"
 SHORTLIST = "shortlist.npz"
 SCORES = "scores.json"
 CHECKPOINTS = "checkpoints"
+INITIAL = "initial"
 LOG = "log.jsonl"
 
 
@@ -86,8 +87,8 @@ def refuse_other_corpus(folder: Path, facts: Mapping[str, Any]) -> None:
     differing = sorted(name for name in there.keys() | here.keys() if there.get(name) != here.get(name))
     if differing == ["key_side"]:
         raise ValueError(
-            f"{path}: the run was trained on this corpus with its columns swapped. Pass its columns "
-            f"(--source-column, --target-column) or only --run {folder}. Train in a new run directory to translate "
+            f"{path}: the run was trained on this corpus with its columns swapped. Pass the run's --reverse, "
+            f"--source-column and --target-column, or only --run {folder}. Train in a new run directory to translate "
             "the other way."
         )
     if differing:

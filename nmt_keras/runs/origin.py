@@ -53,16 +53,16 @@ def read_origin(run: Path) -> CorpusOptions:
 
 
 def with_languages_of(run: Path, options: CorpusOptions) -> CorpusOptions:
-    """Returns ``options``; a language that they do not name is the one that ``origin.json`` names.
+    """Returns ``options`` with languages; one that they do not name is taken from the run, then from the corpus.
 
     Raises:
         ValueError: the file holds no corpus options.
     """
-    if not is_run(run):
-        return options
-    kept = read_origin(run)
-    return replace(
+    kept = read_origin(run) if is_run(run) else options
+    named = replace(
         options,
         source_language=options.source_language or kept.source_language,
         target_language=options.target_language or kept.target_language,
     )
+    source, target = named.languages
+    return replace(named, source_language=source, target_language=target)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
@@ -12,10 +13,11 @@ from pathlib import Path
 import tensorflow as tf
 
 from nmt_keras.config import Recipe, RunOptions
-from nmt_keras.files import write_whole
+from nmt_keras.files import settle_below, write_whole
 from nmt_keras.runs.directory import (
     CHECKPOINTS,
     CORPUS,
+    INITIAL,
     RECIPE,
     identity,
     refuse_other_corpus,
@@ -32,8 +34,10 @@ from nmt_keras.training import (
     StrategyReplicas,
     Trainer,
     Updater,
+    best_checkpoint,
     is_chief,
     is_finished,
+    load_weights,
 )
 from nmt_keras.training.checkpoint_index import mend_record
 from nmt_keras.training.execution import build_for_training, describe_execution, execution_of
@@ -64,8 +68,8 @@ def train_run(
     chief = is_chief(strategy)
     with sole_trainer(folder) if chief else nullcontext():
         recipe = settle_recipe(folder, recipe)  # another process may have created the run meanwhile
-        _create(folder, recipe, data, chief)
-        if is_finished(folder):
+        _create(folder, recipe, data, chief, options.init_from)
+        if is_finished(folder) and not options.continues:
             mended = mend_record(folder / CHECKPOINTS / "best", options.previous, needed=False) if chief else None
             if mended:
                 report(mended)
@@ -78,6 +82,8 @@ def train_run(
         batches = data.batches(tokenizers)
         with strategy.scope() if strategy else nullcontext():
             model = build_for_training(recipe, *(each.vocabulary_size for each in tokenizers))
+            if (folder / INITIAL).exists():
+                load_weights(model, folder / INITIAL)
         report(describe_execution(execution_of(config), model, config))
         # validation scores are those of the whole vocabulary
         translator = ModelTranslator(*tokenizers, model, search=dataclasses.replace(recipe.search, shortlist=0))
@@ -97,6 +103,8 @@ def train_run(
             report,
             callbacks,
             previous=options.previous,
+            more_minutes=options.more_minutes,
+            more_epochs=options.more_epochs,
             is_chief=chief,
         )
         trainer.train()
@@ -108,8 +116,10 @@ def load_tokenizers(folder: Path) -> Tokenizers:
     return load_tokenizer(folder / "source"), load_tokenizer(folder / "target")
 
 
-def _create(folder: Path, recipe: Recipe, data: TrainingData, chief: bool) -> None:
+def _create(folder: Path, recipe: Recipe, data: TrainingData, chief: bool, init_from: str | None) -> None:
     """Writes the tokenizers, the corpus facts and, last, the recipe of a new run. Other workers wait for the chief.
+
+    With ``init_from``, the tokenizers and the initial weights are copied from that run.
 
     Raises:
         FileNotFoundError: the chief wrote no recipe in time.
@@ -127,8 +137,15 @@ def _create(folder: Path, recipe: Recipe, data: TrainingData, chief: bool) -> No
     if (folder / RECIPE).exists():
         refuse_other_corpus(folder, data.facts)
     else:
-        for tokenizer, side in zip(data.fit(), ("source", "target"), strict=True):
-            tokenizer.save(folder / side)
+        if init_from is None:
+            for tokenizer, side in zip(data.fit(), ("source", "target"), strict=True):
+                tokenizer.save(folder / side)
+        else:
+            best = best_checkpoint(Path(init_from) / CHECKPOINTS).parent
+            shutil.copytree(best, folder / INITIAL / best.name, dirs_exist_ok=True)
+            for side in ("source", "target"):
+                shutil.copytree(Path(init_from) / side, folder / side, dirs_exist_ok=True)
+            settle_below(folder)
         write_whole(folder / CORPUS, json.dumps(data.facts, indent=2) + "\n")
     if chief:
         write_recipe(folder, recipe)

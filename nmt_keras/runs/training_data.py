@@ -11,6 +11,7 @@ from nmt_keras.corpus import Pair, SplitCorpus, part_sha256
 from nmt_keras.corpus.batches import BatchSource
 from nmt_keras.corpus.batching import batch_pairs
 from nmt_keras.corpus.shards import PreparedCorpus, ShardedBatches
+from nmt_keras.corpus.split import Side
 from nmt_keras.text import Tokenizer, fit_tokenizer, load_tokenizer
 
 Tokenizers = tuple[Tokenizer, Tokenizer]
@@ -33,6 +34,7 @@ class PreparedSplit(NamedTuple):
     train: PreparedCorpus
     valid: Sequence[Pair]
     test: Sequence[Pair] = ()
+    key_side: Side = "target"
 
 
 def training_data(corpus: SplitCorpus | PreparedSplit, recipe: Recipe, report: Callable[[str], None]) -> TrainingData:
@@ -109,7 +111,7 @@ def _prepared(split: PreparedSplit, recipe: Recipe, report: Callable[[str], None
     facts = {
         "name": split.name,
         "pairs": {"train": len(corpus), "valid": len(split.valid), "test": 0},
-        "sha256": {"train": corpus.sha256, "valid": part_sha256(split.valid, key_side="target"), "test": ""},
+        "sha256": {"train": corpus.sha256, "valid": part_sha256(split.valid, key_side=split.key_side), "test": ""},
     }
 
     def batches(_: Tokenizers) -> BatchSource:

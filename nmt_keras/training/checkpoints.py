@@ -223,7 +223,7 @@ def load_weights(model: Seq2Seq, folder: Path) -> int:
     except ValueError as error:
         if newest(folder / "last") in (None, path) or is_whole(path):
             raise
-        hint = "Training again with RunOptions.previous (--options.previous) sets damaged checkpoints aside."
+        hint = "Training again with RunOptions.previous (--previous) sets damaged checkpoints aside."
         raise ValueError(f"{error} {hint}") from error
     for variable, value in zip(model.variables, values, strict=True):
         variable.assign(value)

@@ -48,6 +48,7 @@ class Trainer:
         report: Receives sentences about the progress.
         callbacks: Called after each update, between the log and the check for stop signals.
         previous: If ``True``, damaged checkpoints are set aside, and training resumes from the newest whole one.
+        more_minutes, more_epochs: Continue a finished training; see ``RunOptions``.
         is_chief: ``False`` for the workers that write no files. All workers make the same calls.
     """
 
@@ -62,6 +63,8 @@ class Trainer:
         callbacks: Sequence[Callback] = (),
         *,
         previous: bool = False,
+        more_minutes: float | None = None,
+        more_epochs: float | None = None,
         is_chief: bool = True,
     ):
         self.updater, self.batches, self.checkpoints = updater, batches, checkpoints
@@ -78,6 +81,7 @@ class Trainer:
         self.row: Mapping[str, float] = {}
         """Last row of training in the log."""
         self._log_path, self._previous, self._is_chief = log_path, previous, is_chief
+        self._more_minutes, self._more_epochs = more_minutes, more_epochs
         self._began = time.perf_counter()
 
     def train(self) -> None:
@@ -173,7 +177,7 @@ class Trainer:
             progress.best.assign(math.inf)  # a slow disk may show the best checkpoint to some processes only
         # the loop reads these values from here, because reading a variable waits for the device
         self.finished, self.reductions = bool(progress.finished), int(progress.reductions)
-        if self.finished:
+        if self.finished and not self._continue_finished():
             return False
         if resumed:
             self.report(f"resuming at step {self.step} of {self.total_steps}")
@@ -182,6 +186,27 @@ class Trainer:
         self._seconds_before, following = float(progress.seconds), progress.position
         # of the last batch seen; its number is -1 before the first batch of an epoch
         self.position = following._replace(batch=following.batch - 1)
+        return True
+
+    def _continue_finished(self) -> bool:
+        """Lengthens a finished training if that is wanted. Returns ``False`` if it stays finished.
+
+        The schedules are functions of the step and the number of steps. They are stretched: the rate goes on as if the
+        run had had the new number of steps from its beginning.
+        """
+        progress = self.progress
+        if self._more_epochs is not None:
+            steps = self._more_epochs * len(self.batches) / self.config.gradient_accumulation_steps
+        elif self._more_minutes is not None:
+            steps = 60.0 * self._more_minutes * self.step / float(progress.seconds)
+        else:
+            return False
+        self.total_steps = self.step + max(1, round(steps))
+        progress.total_steps.assign(self.total_steps)
+        progress.settled.assign(True)
+        progress.stale.assign(0)
+        progress.finished.assign(False)
+        self.finished = False
         return True
 
     def _plan_steps(self) -> None:

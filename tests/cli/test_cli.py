@@ -231,14 +231,19 @@ def test_pairs_come_from_one_file_or_two_and_from_the_columns_that_are_given(tmp
     pairs = str(write(tmp_path / "pairs.tsv", sources, targets))
     files = str(write(tmp_path / "es", sources)), str(write(tmp_path / "en", targets))
     assert list(PairFiles((pairs,)).blocks()) == list(PairFiles(files).blocks()) == expected
+    back = Pair("one", "uno"), Pair("two", "dos")
+    assert (
+        list(PairFiles((pairs,), reverse=True).blocks()) == list(PairFiles(files, reverse=True).blocks()) == [[*back]]
+    )
     wide = str(write(tmp_path / "wide.tsv", ["a", "b"], targets, sources))
     assert list(PairFiles((wide,), source_column=2).blocks()) == expected
     for options in ({}, {"target_column": 3}):
         with pytest.raises(ValueError, match=r"wide\.tsv:1: .*'a\\tone\\tuno'.* --source-column"):
             list(PairFiles((wide,), **options).blocks())
     short = str(write(tmp_path / "short", ["one"]))
-    with pytest.raises(ValueError, match=r"short has 1 line"):
-        list(PairFiles((files[0], short)).blocks())
+    for reverse in (False, True):
+        with pytest.raises(ValueError, match=r"short has 1 line"):
+            list(PairFiles((files[0], short), reverse=reverse).blocks())
 
 
 # Results
@@ -343,9 +348,12 @@ def test_translations_are_printed_with_their_alignment(run_folder, type_in, answ
     assert line == f"{expected.text}\t{aligned}"
 
 
-def test_recipes_are_listed_and_printed(answers):
+def test_recipes_are_listed_and_printed_and_a_printed_one_can_be_trained(answers, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
     assert [line.split()[0] for line in answers("recipes")] == list(RECIPES)
     assert Recipe.from_json("\n".join(answers("recipes", "tutorial"))) == RECIPES["tutorial"]
+    Path("mine.yaml").write_text("\n".join(answers("recipes", "tutorial", "--yaml")).replace("tutorial", "mine"))
+    assert cli.parse(["train", "mine.yaml", "--minutes", "3"]).chosen().name == "mine"
     listed = json.loads("\n".join(answers("recipes", "--json")))
     assert {name: Recipe.from_json(json.dumps(fields)) for name, fields in listed.items()} == RECIPES
 
@@ -369,8 +377,9 @@ def test_the_options_of_serve_are_those_of_the_embedded_server(monkeypatch):
 
 def test_an_error_is_one_line_and_debug_shows_its_traceback(tmp_path, fails):
     missing = tmp_path / "none"
-    assert re.fullmatch(r"nmt: .*none does not exist.*\n", fails("translate", missing, "Hola."))
-    assert re.fullmatch(r"nmt: RUN: .*none does not exist.*\n", fails("evaluate", missing))
+    for line in (["translate", missing, "Hola."], ["evaluate", missing], ["score", missing], ["align", missing]):
+        assert re.fullmatch(r"nmt: RUN: .*none does not exist.*\n", fails(*line)), line
+    assert re.fullmatch(rf"nmt: RUN: .*{tmp_path}.*\n", fails("evaluate", tmp_path))
     for line in (
         ["translate", missing, "Hola.", "--debug"],
         ["plot", "--debug", "curves", tmp_path],
@@ -382,6 +391,39 @@ def test_an_error_is_one_line_and_debug_shows_its_traceback(tmp_path, fails):
 def test_errors_of_a_command_name_options(run_folder, fails):
     """The run has no lexical table."""
     assert fails("translate", run_folder, "No.", "--search.shortlist", 5).startswith("nmt: --search.shortlist: ")
+
+
+@pytest.mark.parametrize("ends", ["sys.exit(3)", "os.abort()"])
+def test_noise_of_native_code_is_dropped_and_its_errors_stay_also_those_of_a_crash(ends):
+    """Python's messages go past the filter."""
+    lines = [
+        "normalizer.cc(51) LOG(INFO) precompiled_charsmap is empty. use identity normalization.",
+        "I0000 00:00:17.5 20590 service.cc:152] XLA service initialized",
+        "E0000 00:00:17.5 20590 util.cc:131] oneDNN supports DT_INT64 only on platforms with AVX-512.",
+        "E0000 00:00:17.5 20590 cuda_executor.cc:1] out of memory",
+    ]
+    program = (
+        "import os, sys; from nmt_keras.cli.quiet import noise_dropped\n"
+        "with noise_dropped():\n"
+        f"    os.write(2, {'%s'}.encode()); print('said', file=sys.stderr); {ends}"
+    ) % repr("\n".join(lines) + "\n")
+    environment = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == (3 if "exit" in ends else -6)
+    assert sorted(done.stderr.splitlines()) == [lines[3], "said"]
+
+
+@pytest.mark.parametrize(("platform", "told"), [("linux", []), ("darwin", ["darwin"])])
+def test_another_platform_than_linux_is_named_as_untested(platform, told):
+    said = []
+    cli.require_platform(platform, said.append)
+    assert [word for word in told if word in said[0]] == told
+    assert len(said) == len(told)
+
+
+def test_windows_is_refused_with_a_way_to_run_on_it(monkeypatch, fails):
+    monkeypatch.setattr(sys, "platform", "win32")
+    assert "WSL 2" in fails("evaluate", "run")
 
 
 @pytest.mark.long
@@ -502,7 +544,7 @@ def test_two_files_become_a_run_that_is_evaluated_plotted_and_not_trained_twice(
         "--model.decoder.units 8 --model.decoder.output-units 8 --search.max-tokens 8"
     )
     files = ["--corpus", "home.es", "home.en", "--source-language", "es", "--target-language", "en"]
-    cli.main(["train", "sample", *files, *small, "--options.tensorboard"])
+    cli.main(["train", "sample", *files, *small, "--tensorboard"])
     run = Path("runs/home-sample")
     said = capsys.readouterr()
     assert said.out == f"{run}\n"
@@ -548,10 +590,10 @@ def test_a_run_is_exported_with_a_beam_and_an_ensemble_with_the_given_options(ru
 
 @pytest.fixture
 def own(pairs, tmp_path):
-    """Options that evaluate ten pairs with gold links, target first."""
+    """Options that evaluate ten pairs with gold links."""
     sources, targets = sides(pairs[100:110])
     gold = write(tmp_path / "gold", ["0-0"] * 10)
-    return ["--pairs", write(tmp_path / "own.tsv", targets, sources), "--gold", gold]
+    return ["--pairs", write(tmp_path / "own.tsv", sources, targets), "--gold", gold]
 
 
 @pytest.mark.long
@@ -616,7 +658,7 @@ def test_heatmaps_of_a_sentence_and_of_n_best_lists_are_drawn(run_folder, tmp_pa
 @pytest.mark.server
 def test_the_demo_without_a_network_does_everything_on_the_sample_and_reuses_it(offline, monkeypatch, capfd):
     small = first_sample_pairs(160, 20)
-    monkeypatch.setattr("nmt_keras.corpus.loading.sample_corpus", lambda *_: small)
+    monkeypatch.setattr("nmt_keras.corpus.loading.sample_pairs", lambda: [*small.train, *small.valid, *small.test])
     monkeypatch.setattr("nmt_keras.cli.demo.SAMPLE", replace(TINY_RECIPE, name="sample"))
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     cli.main(["demo"])

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from nmt_keras.cli.console import Console
+from nmt_keras.cli.console import Console, with_options
 
 ROW = {
     "step": 2, "loss": 1.5, "perplexity": 4.48, "tokens_per_s": 1234.0, "padding": 0.125, "learning_rate": 5e-4,
@@ -52,3 +52,27 @@ def test_lines_are_counted_on_a_terminal_that_shows_no_results(out, error, shown
     assert list(console.count([["a", "b"], ["c"]])) == [["a", "b"], ["c"]]
     assert ("lines" in said.getvalue()) == shown
     assert shown or said.getvalue() == ""
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        ("TrainConfig.max_tokens: expected 2", "--train.max-tokens: expected 2"),
+        ("Raise TokenizerConfig.max_tokens.", "Raise --source.max-tokens or --target.max-tokens."),
+        ("with RunOptions.previous (--previous) again", "with --previous again"),
+        ("or pass max_malformed=0.5 (--max-malformed).", "or pass --max-malformed 0.5."),
+        ("Check source_column and target_column (--source-column, --target-column): tabs",
+         "Check --source-column, --target-column: tabs"),
+        ("path: expected a run, x does not exist.", "RUN: expected a run, x does not exist."),
+        ("none with two files (--reverse swaps them)", "none with two files (--reverse swaps them)"),
+        ("path: expected a text file, received x.", "FILE: expected a text file, received x."),
+        ("the path: /x (see --to)", "the path: /x (see --to)"),
+        ("left out: 3 (1 of 2)", "left out: 3 (1 of 2)"),
+        ("TrainConfig.__init__() got minuets", "TrainConfig.__init__() got minuets"),
+        ("has another recipe: train.max_tokens 40 -> 4, model.encoder.units 3 -> 5.",
+         "has another recipe: --train.max-tokens 40 -> 4, --model.encoder.units 3 -> 5."),
+        ("train.tsv: 40 -> 4", "train.tsv: 40 -> 4"),
+    ],
+)  # fmt: skip
+def test_messages_name_what_is_typed_on_the_command_line(message, told):
+    assert with_options(message) == told

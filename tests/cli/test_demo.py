@@ -37,8 +37,11 @@ def test_of_the_spanish_questions_only_the_tutorial_s_is_in_the_training_part():
 
 def test_questions_of_another_corpus_are_held_out_sentences():
     pairs = [Pair(f"s{number}", f"t{number}") for number in range(9)]
-    assert demo.questions_of(SplitCorpus("mine", pairs[:1], pairs[1:3], pairs[3:])) == ["s3", "s4", "s5", "s6", "s7"]
-    assert demo.questions_of(SplitCorpus("mine", pairs[:1], pairs[1:3], [])) == ["s1", "s2"]
+    tested, untested = (SplitCorpus("spa-eng", pairs[:1], pairs[1:3], held) for held in (pairs[3:], []))
+    for languages in (("en", "es"), (None, None)):  # only the name is that of the Spanish-English corpus
+        assert demo.questions_of(tested, languages) == ["s3", "s4", "s5", "s6", "s7"]
+        assert demo.questions_of(untested, languages) == ["s1", "s2"]
+    assert demo.questions_of(tested, ("es", "en")) == demo.QUESTIONS["spa-eng"]
 
 
 @pytest.mark.parametrize(

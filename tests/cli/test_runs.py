@@ -15,7 +15,7 @@ import tensorflow as tf
 from tiny import TINY_RECIPE
 
 from nmt_keras import cli
-from nmt_keras.corpus import Pair, SplitCorpus
+from nmt_keras.corpus import Pair, SplitCorpus, split
 from nmt_keras.corpus.options import CorpusOptions
 from nmt_keras.corpus.sample import SAMPLE_NAME
 from nmt_keras.recipes import RECIPES
@@ -65,7 +65,7 @@ def parts(pairs):
 
 
 def write(name, pairs):
-    Path(name).write_text("".join(f"{pair.target}\t{pair.source}\n" for pair in pairs), "utf-8")
+    Path(name).write_text("".join(f"{pair.source}\t{pair.target}\n" for pair in pairs), "utf-8")
 
 
 def train(run, corpus):
@@ -196,22 +196,37 @@ def test_a_corpus_with_held_out_files_is_training_data_as_a_whole(part, tiny, pa
 
 
 @pytest.mark.long
+def test_a_large_part_is_evaluated_on_some_of_its_pairs_unless_all_are_asked_for(tiny, pairs, nmt, monkeypatch):
+    monkeypatch.setattr(split, "MAX_EVALUATION_PAIRS", 5)
+    write("mine.tsv", pairs[:90])
+    write("dev.tsv", pairs[90:])
+    assert "--part valid --all-pairs" in nmt("train tiny --corpus mine.tsv --valid dev.tsv --run run").err
+    evaluate = "evaluate run --part valid --json"
+    assert json.loads(nmt(evaluate).out)["sentences"] == 5
+    assert json.loads(nmt(f"{evaluate} --all-pairs").out)["sentences"] == 30
+
+
+@pytest.mark.long
 def test_a_run_keeps_the_direction_and_the_languages_of_its_first_training(tiny, pairs, nmt, fails):
     write("mine.tsv", pairs[:90])
     write("dev.tsv", pairs[90:110])
     write("held.tsv", pairs[110:])
     command = "train tiny --corpus mine.tsv --valid dev.tsv --test held.tsv"
-    there = f"{command} --source-column 0 --target-column 1"
+    there = f"{command} --reverse"
     run = Path("runs/mine-tiny")
-    nmt(f"{there} --source-language en --target-language es")
+    first = json.dumps(pairs[0].target), json.dumps(pairs[0].source, ensure_ascii=False)
+    assert f"en -> es: {first[0]} -> {first[1]}\n" in nmt(f"{there} --source-language en --target-language es").err
     origin = (run / "origin.json").read_bytes()
     record = json.loads(origin)
-    assert [record[name] for name in ("source_column", "source_language", "target_language")] == [0, "en", "es"]
+    assert [record[name] for name in ("reverse", "source_language", "target_language")] == [True, "en", "es"]
     nmt(there)  # finished; names no language
     assert (run / "origin.json").read_bytes() == origin
     assert "columns swapped" in fails(command)
     assert (run / "origin.json").read_bytes() == origin
-    assert "--corpus: " in fails(f"evaluate {run} --source-column 1 --target-column 0")
+    assert "--corpus: " in fails(f"evaluate {run} --no-reverse")
+    assert json.loads(nmt(f"evaluate {run} --source-column 1 --target-column 0 --no-reverse --json").out)
+    assert cli.parse(["evaluate", str(run)]).data.reverse
+    assert not cli.parse(["evaluate", str(run), "--pairs", "x.tsv"]).data.reverse  # its own columns, source first
 
     other = Path(shutil.copytree(run, "other"))
     facts = json.loads((run / "corpus.json").read_text())
@@ -279,7 +294,7 @@ def test_a_run_that_another_process_created_meanwhile_with_another_recipe_is_ref
 @pytest.mark.long
 def test_alignments_follow_the_pairs_of_their_lines_into_the_training_part(tiny, pairs, nmt, monkeypatch):
     """Every tenth line is malformed; each alignment names its line."""
-    rows = [f"{pair.target}\t{pair.source}" if number % 10 else "no tab" for number, pair in enumerate(pairs)]
+    rows = [f"{pair.source}\t{pair.target}" if number % 10 else "no tab" for number, pair in enumerate(pairs)]
     Path("pairs.tsv").write_text("\n".join(rows) + "\n", "utf-8")
     Path("pairs.align").write_text("".join(f"0-0 {number}-{number}\n" for number in range(len(rows))), "utf-8")
     taken = {}

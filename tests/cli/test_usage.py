@@ -68,13 +68,16 @@ def test_mistakes_are_one_line_for_any_width_and_style_of_the_box(line, message,
         ("train --model.dropout 1.5", ("nmt: --model.dropout: ", "1.5")),
         ("train --train.max-tokens 1", ("nmt: --train.max-tokens: ", "received 1")),
         ("train --source.max-tokens 1", ("--source.max-tokens or --target.max-tokens: ", "received 1")),
-        ("train --options.profile -1", ("nmt: --options.profile: ", "-1")),
+        ("train --profile -1", ("nmt: --profile: ", "-1")),
+        ("train --more-epochs 0", ("nmt: --more-epochs: ", "0")),
+        ("train --more-epochs 1 --more-minutes 1", ("nmt: --more-minutes, --more-epochs: ", "(1.0, 1.0)")),
         ("translate x --search.beam-size 0", ("nmt: --search.beam-size: ", "received 0")),
         ("translate x --n-best 0", ("--n-best: ", "received 0")),
         ("translate x --n-best 1 --search.temperature 1", ("--n-best: ", "--search.temperature 0")),
         ("evaluate", ("RUN: ", "received []")),
         ("evaluate x --worst -1", ("--worst: ", "received -1")),
         ("evaluate x --gold g", ("--gold: ", "--pairs")),
+        ("evaluate x --pairs a b --source-column 2", ("--source-column, --target-column: ", "two files")),
         ("evaluate x y --ensemble z", ("--ensemble: ", "received ['x', 'y']")),
         ("prepare --to x", ("FILE: ", "received ()")),
         ("prepare --to x --corpus a b c", ("--corpus: ", "('a', 'b', 'c')")),
@@ -90,6 +93,8 @@ def test_mistakes_are_one_line_for_any_width_and_style_of_the_box(line, message,
         ("align x a --translations", ("--translations: ", "('a',)")),
         ("serve --port -1", ("--port: ", "received -1", "nmt serve --help")),
         ("serve --model-dirr x", ("Did you mean --model-dir",)),
+        ("serve --rest-api-port 8501", ("Did you mean --port?",)),
+        ("serve --model_base_path models", ("Did you mean --model-dir?",)),
         ("completion tcsh", ("('bash', 'zsh', 'fish')",)),
     ],
 )
@@ -103,14 +108,40 @@ PICTURES = ("curves", "heatmap", "lengths", "scores")
 PLACES = [[], *([name] for name in cli.COMMANDS), *(["plot", picture] for picture in PICTURES)]
 
 
+@pytest.fixture
+def told(capsys, monkeypatch):
+    """Runs a command line that prints a help, and returns the rows of its boxes."""
+
+    def rows(*line):
+        monkeypatch.setenv("COLUMNS", "100")
+        monkeypatch.setattr(_fmtlib, "_FORCE_UTF8_BOXES", True)
+        with pytest.raises(SystemExit) as stop:
+            cli.main(list(line))
+        assert stop.value.code == 0
+        lines = capsys.readouterr().out.splitlines()[1:]
+        return [line.strip("│ ").strip() for line in lines if line.startswith("│")]
+
+    return rows
+
+
+def test_the_short_help_of_training_is_the_options_that_people_need(told):
+    def options(*line):
+        return {row.split()[0].rstrip(",") for row in told(*line) if row.startswith("--")}
+
+    short, whole = (options("train", wanted) for wanted in ("--help", "--help-all"))
+    needed = {"corpus", "valid", "test", "run", "minutes", "epochs", "source-column", "target-column", "reverse"}
+    needed |= {"more-minutes", "more-epochs", "init-from"}
+    assert {f"--{name}" for name in (*needed, "help-all")} <= short < whole
+    assert len(short) <= 17
+    assert "--train.learning-rate" in whole - short
+    assert options("train", "luong-base", "-h") == short
+    assert [row for row in told("train", "--help") if "None}" in row] == []
+
+
+@pytest.mark.parametrize("option", ["--help", "--help-all"])
 @pytest.mark.parametrize("place", PLACES, ids="-".join)
-def test_every_option_has_its_help(place, capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setattr(_fmtlib, "_FORCE_UTF8_BOXES", True)
-    with pytest.raises(SystemExit) as stop:
-        cli.main([*place, "--help"])
-    assert stop.value.code == 0
-    rows = [line.strip("│ ").strip() for line in capsys.readouterr().out.splitlines()[1:] if line.startswith("│")]
+def test_every_option_has_its_help(place, option, told):
+    rows = told(*place, option)
     options = [(row, following) for row, following in zip(rows, [*rows[1:], ""], strict=True) if row.startswith("-")]
     assert options
     for row, following in options:

@@ -5,7 +5,11 @@ from itertools import combinations, islice
 import numpy as np
 import pytest
 
+from nmt_keras.config import TokenizerConfig, TrainConfig
+from nmt_keras.corpus import Pair
 from nmt_keras.corpus.batches import Batches, Bucket, Position, TokenLists, choose_buckets, rows_by_bucket
+from nmt_keras.corpus.batching import batch_pairs
+from nmt_keras.text import fit_tokenizer
 
 PAD, END = 0, 3
 
@@ -164,3 +168,17 @@ def test_token_lists_return_their_sentences():
     taken = lists.take(np.array([2, 0]))
     assert [taken[row].tolist() for row in range(len(taken))] == [[6, 7, 8], [5]]
     assert len(lists.take(np.zeros(0, int))) == 0
+
+
+# Pairs that are too long
+
+
+@pytest.mark.parametrize(("long", "limit", "warned"), [(5, 40, False), (6, 40, True), (6, 3, True)])
+def test_leaving_out_more_than_a_twentieth_of_the_pairs_is_warned_of_with_the_option(long, limit, warned):
+    """Of 100 pairs, ``long`` have 5 tokens on the source side."""
+    pairs = [Pair("a b c d", "a")] * long + [Pair("a", "a")] * (100 - long)
+    text = fit_tokenizer(TokenizerConfig(kind="word", vocabulary_size=20, max_tokens=limit), ["a b c d"])
+    said = []
+    batch_pairs(pairs, (text, text), TrainConfig(max_tokens=3 if limit == 40 else 10), said.append)
+    option = "TrainConfig.max_tokens" if limit == 40 else "TokenizerConfig.max_tokens"
+    assert [option in line for line in said if line.startswith("Warning: ")] == [True] * warned

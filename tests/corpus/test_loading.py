@@ -1,13 +1,18 @@
 """Corpus options: names, languages, and the corpus that they load, split and aligned."""
 
+import hashlib
+import os
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from nmt_keras.config import CorpusConfig
-from nmt_keras.corpus import Pair
+from nmt_keras.corpus import Pair, columns, part_sha256
+from nmt_keras.corpus.columns import Columns
 from nmt_keras.corpus.loading import load_corpus, sample_corpus
 from nmt_keras.corpus.options import CorpusOptions, corpus_name
+from nmt_keras.corpus.sample import sample_pairs
 
 
 def loaded(options, config=None, **how):
@@ -16,8 +21,8 @@ def loaded(options, config=None, **how):
 
 
 def write(path, pairs):
-    """Writes a TSV, target first."""
-    Path(path).write_text("".join(f"{pair.target}\t{pair.source}\n" for pair in pairs), "utf-8")
+    """Writes a TSV, source first."""
+    Path(path).write_text("".join(f"{pair.source}\t{pair.target}\n" for pair in pairs), "utf-8")
 
 
 @pytest.mark.parametrize(
@@ -52,7 +57,7 @@ def test_two_files_are_called_by_what_they_share(files, name):
 
 
 def sample_file(path: Path) -> list[Pair]:
-    """Writes a TSV of 360 sample sentences, target first; returns its pairs."""
+    """Writes a TSV of 360 sample sentences, source first; returns its pairs."""
     whole = sample_corpus()
     taken = [*whole.train[:300], *whole.valid[:30], *whole.test[:30]]
     write(path, taken)
@@ -60,28 +65,92 @@ def sample_file(path: Path) -> list[Pair]:
 
 
 def test_columns_can_be_in_either_order_and_sides_in_two_files(tmp_path):
-    pairs = sample_file(tmp_path / "en-es.tsv")
-    (tmp_path / "es-en.tsv").write_text("".join(f"{p.source}\t{p.target}\n" for p in pairs), encoding="utf-8")
+    pairs = sample_file(tmp_path / "es-en.tsv")
+    write(tmp_path / "en-es.tsv", [Pair(pair.target, pair.source) for pair in pairs])
     (tmp_path / "both.es").write_text("".join(f"{p.source}\n" for p in pairs), encoding="utf-8")
     (tmp_path / "both.en").write_text("".join(f"{p.target}\n" for p in pairs), encoding="utf-8")
     for options in (
-        CorpusOptions((str(tmp_path / "en-es.tsv"),)),
-        CorpusOptions((str(tmp_path / "es-en.tsv"),), source_column=0, target_column=1),
+        CorpusOptions((str(tmp_path / "es-en.tsv"),)),
+        CorpusOptions((str(tmp_path / "en-es.tsv"),), reverse=True),
+        CorpusOptions((str(tmp_path / "en-es.tsv"),), source_column=1, target_column=0),
+        CorpusOptions((str(tmp_path / "es-en.tsv"),), source_column=1, target_column=0, reverse=True),
         CorpusOptions((str(tmp_path / "both.es"), str(tmp_path / "both.en"))),
+        CorpusOptions((str(tmp_path / "both.en"), str(tmp_path / "both.es")), reverse=True),
     ):
         corpus = loaded(options)
         assert sorted([*corpus.train, *corpus.valid, *corpus.test]) == sorted(pairs)
 
 
-def test_both_directions_of_one_file_are_tested_on_the_same_pairs(tmp_path):
-    sample_file(tmp_path / "en-es.tsv")
-    file = (str(tmp_path / "en-es.tsv"),)
-    there = loaded(CorpusOptions(file))
-    back = loaded(CorpusOptions(file, source_column=0, target_column=1))
+@pytest.mark.parametrize("split", ["hashed-groups", "shuffled-groups"])
+@pytest.mark.parametrize("files", [("es-en.tsv",), ("both.es", "both.en"), ("sample",)], ids=len)
+def test_both_directions_share_the_parts_and_their_key(files, split, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pairs = sample_file(tmp_path / "es-en.tsv")
+    Path("both.es").write_text("".join(f"{pair.source}\n" for pair in pairs), "utf-8")
+    Path("both.en").write_text("".join(f"{pair.target}\n" for pair in pairs), "utf-8")
+    wanted = CorpusConfig(split=split)
+    there, back = (loaded(CorpusOptions(files, reverse=reverse), wanted) for reverse in (False, True))
     for part in ("train", "valid", "test"):
         turned = [Pair(pair.target, pair.source) for pair in getattr(back, part)]
         assert turned == list(getattr(there, part))
-    assert (there.key_side, back.key_side) == ("target", "source")
+    key_is_source = files == ("es-en.tsv",)
+    assert (there.key_side, back.key_side) == (("source", "target") if key_is_source else ("target", "source"))
+
+
+@pytest.fixture
+def published(tmp_path, monkeypatch):
+    """A file whose text is that of the Spanish-English corpus, as far as its sha256 tells."""
+    text = "".join(f"{pair.target}\t{pair.source}\n" for pair in sample_pairs()).encode()
+    monkeypatch.setattr(columns, "SPANISH_ENGLISH_SHA256", hashlib.sha256(text).hexdigest())
+    (tmp_path / "mine.txt").write_bytes(text)
+    with zipfile.ZipFile(tmp_path / "mine.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("spa.txt", text)
+    (tmp_path / "spa-eng.txt").write_bytes(text + b"And\tmore\n")
+    return tmp_path
+
+
+def test_the_spanish_english_file_is_known_by_its_text_and_not_by_its_name(published):
+    def first(file, **options):
+        options = CorpusOptions((str(published / file),), **options)
+        return loaded(options).train[0], options.languages
+
+    english, spanish = Columns(source_column=0), Columns(source_column=1, target_column=0)
+    pair = loaded(CorpusOptions(("sample",))).train[0]
+    back = Pair(pair.target, pair.source)
+    for file in ("mine.txt", "mine.zip"):
+        assert first(file) == first(file, **vars(spanish)) == (pair, ("es", "en"))
+        assert first(file, reverse=True) == first(file, **vars(english)) == (back, ("en", "es"))
+        assert Columns().of(str(published / file)) == (1, 0)
+    assert first("spa-eng.txt") == (back, (None, None))
+    assert first("spa-eng.txt", reverse=True) == (pair, (None, None))
+
+
+def test_validation_files_have_columns_of_their_own(published, pairs):
+    """The corpus is the Spanish-English file, target first; the validation file is source first."""
+    write(published / "valid.tsv", pairs[:20])
+    corpus = loaded(CorpusOptions((str(published / "mine.txt"),), valid=(str(published / "valid.tsv"),)))
+    assert corpus.train[0] == sample_pairs()[0]
+    assert list(corpus.valid) == pairs[:20]
+
+
+def test_a_pipe_is_not_read_to_recognise_it(tmp_path):
+    """It could be read only once."""
+    os.mkfifo(tmp_path / "pipe")
+    assert Columns().of(str(tmp_path / "pipe")) == (0, 1)
+
+
+@pytest.mark.corpus
+def test_both_directions_of_the_published_corpus_have_the_published_parts():
+    published = {  # shared with tests/corpus/test_split.py
+        "train": "b9f487d24a67515cd5e2c5aa45fbd046727009bfc5aee4bc35fa56bfe327f09b",
+        "valid": "fee1a355c901469989df7d25c41ed07e33c6affd78cdb16d7a78382ec03a25d5",
+        "test": "088063b6dd7ea5fa3a82606424ae51ff5ea3929d0a218e77a6d51a99f412ea61",
+    }
+    for reverse, languages in ((False, ("es", "en")), (True, ("en", "es"))):
+        options = CorpusOptions((os.environ["CORPUS"],), reverse=reverse)
+        corpus = loaded(options)
+        parts = {part: part_sha256(getattr(corpus, part), key_side=corpus.key_side) for part in published}
+        assert (parts, options.languages) == (published, languages)
 
 
 def test_a_recipe_says_what_it_takes_of_the_corpus(tmp_path):
@@ -152,6 +221,10 @@ def test_the_last_pairs_may_have_no_links(pairs, tmp_path):
         ({"prepared": "p", "valid": ("v.tsv",), "test": ("t.tsv",)}, r"--test: expected none.*t\.tsv"),
         ({"prepared": "p", "valid": ("v.tsv",), "corpus": ("c.tsv",)}, r"--corpus: expected none.*c\.tsv"),
         ({"prepared": "p", "valid": ("v.tsv",), "alignments": "a"}, r"--alignments: expected none.*'a'"),
+        ({"prepared": "p", "valid": ("v.tsv",), "reverse": True}, r"--reverse: .*nmt prepare"),
+        ({"corpus": ("a.es", "a.en"), "source_column": 1}, r"--source-column.*two files"),
+        ({"source_column": -1}, r"--source-column: .*-1"),
+        ({"target_column": 0}, r"--target-column: .*0"),
     ],
 )
 def test_options_that_exclude_each_other_are_refused(options, wrong):

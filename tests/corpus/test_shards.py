@@ -50,7 +50,7 @@ def write_sides(folder, name, pairs):
 
 
 def prepare(files, folder, source=TINY_TEXT, filters=FILTERS, **fields):
-    return preparing.prepare(files, folder, source, TINY_TEXT, filters, source_column=0, target_column=1, **fields)
+    return preparing.prepare(files, folder, source, TINY_TEXT, filters, **fields)
 
 
 def shard_bytes(corpus):
@@ -157,6 +157,21 @@ def test_shards_depend_neither_on_the_order_of_lines_nor_on_the_form_of_files(pa
     parted = prepare(files, tmp_path / "C")
     assert parted.record == whole.record
     assert shard_bytes(parted) == shard_bytes(whole)
+
+
+def test_the_source_comes_first_unless_the_preparation_is_reversed(pairs, tmp_path):
+    turned = [Pair(pair.target, pair.source) for pair in pairs]
+    whole = prepare([write(tmp_path / "a", pairs)], tmp_path / "A", shards=2)
+    for name, files in (("B", write(tmp_path / "b", turned)), ("C", write_sides(tmp_path, "c", turned))):
+        assert shard_bytes(prepare([files], tmp_path / name, shards=2, reverse=True)) == shard_bytes(whole)
+
+
+@pytest.mark.parametrize(("same", "warned"), [(6, 0), (7, 1)])
+def test_leaving_out_more_than_a_twentieth_of_the_pairs_is_warned_of_with_the_filters(same, warned, pairs, tmp_path):
+    said = []
+    mixed = [*pairs[: 120 - same], *(Pair(f"x{number}", f"x{number}") for number in range(same))]
+    prepare([write(tmp_path / "a", mixed)], tmp_path / "A", shards=1, report=said.append)
+    assert sum("Warning: " in line and "FilterConfig.drop_identical" in line for line in said) == warned
 
 
 def test_an_interrupted_preparation_is_no_corpus_and_can_be_repeated_with_other_shards(pairs, tmp_path):

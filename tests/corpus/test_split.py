@@ -8,12 +8,14 @@ import pytest
 
 from nmt_keras.corpus import (
     Pair,
+    evaluation_pairs,
     group_names,
     part_sha256,
     read_pairs,
     repetitions,
     sentence_key,
     shuffle_pairs,
+    split,
     split_pairs,
 )
 
@@ -101,6 +103,18 @@ def test_a_part_s_digest_is_that_of_its_sorted_lines():
     assert part_sha256(pairs, key_side="target") == part_sha256(pairs[::-1], key_side="target") == digest
 
 
+def test_a_large_part_is_evaluated_on_the_pairs_with_the_smallest_hash_in_both_directions(monkeypatch):
+    monkeypatch.setattr(split, "MAX_EVALUATION_PAIRS", 2)
+    pairs = english_spanish(("b", "ñ"), ("a", "z"), ("c", "x"))
+    numbers = {pair: hashlib.sha256(f"{pair.target}\t{pair.source}\n".encode()).digest() for pair in pairs}
+    largest = max(pairs, key=numbers.__getitem__)
+    expected = [pair for pair in pairs if pair != largest]
+    assert evaluation_pairs(pairs, key_side="target") == expected
+    assert evaluation_pairs(expected, key_side="target") == expected
+    turned = [Pair(pair.target, pair.source) for pair in pairs]
+    assert evaluation_pairs(turned, key_side="source") == [Pair(pair.target, pair.source) for pair in expected]
+
+
 def test_an_empty_corpus_gives_empty_parts():
     assert split_pairs([], key_side="target") == {"train": [], "valid": [], "test": []}
 
@@ -124,6 +138,8 @@ def test_shuffled_groups_keep_a_target_sentence_on_one_side_and_are_seeded():
     assert sum(len({pair.target for pair in found}) for found in parts.values()) == 100
     assert sorted(pair for found in parts.values() for pair in found) == sorted(pairs)
     assert shuffle_pairs(pairs, seed=1) == parts
+    turned = shuffle_pairs([Pair(pair.target, pair.source) for pair in pairs], seed=1, key_side="source")
+    assert {part: [Pair(*pair[::-1]) for pair in found] for part, found in turned.items()} == parts
     assert shuffle_pairs(pairs, seed=2) != parts
 
 

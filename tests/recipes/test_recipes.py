@@ -21,7 +21,8 @@ from nmt_keras.config import (
     TrainConfig,
 )
 from nmt_keras.models.seq2seq import build_model
-from nmt_keras.recipes import RECIPES, find_recipe
+from nmt_keras.recipes import RECIPES, find_recipe, to_yaml
+from nmt_keras.runs.directory import write_recipe
 from nmt_keras.training.schedules import learning_rate
 
 START, END = 2, 3
@@ -249,3 +250,40 @@ def test_sources_longer_than_location_attention_are_rejected():
     with pytest.raises(ValueError, match=r"TrainConfig\.max_tokens: .* 40"):
         Recipe("own", model=parts, train=TrainConfig(max_tokens=40))
     assert Recipe("own", model=parts, train=TrainConfig(max_tokens=30)).train.max_tokens == 30
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_printed_as_yaml_or_json_is_read_from_a_file(name, tmp_path):
+    recipe = RECIPES[name]
+    for file, text in (("a.yaml", to_yaml(recipe)), ("a.yml", recipe.to_json()), ("a.json", recipe.to_json())):
+        (tmp_path / file).write_text(text)
+        assert find_recipe(str(tmp_path / file)) == recipe
+
+
+def test_a_recipe_file_may_leave_out_fields_and_write_numbers_as_json_does(tmp_path):
+    file = tmp_path / "mine.yaml"
+    file.write_text("name: mine\ntrain: {learning_rate: 1e-3, epsilon: 1e-8, minutes: null, epochs: 3}\n")
+    train = TrainConfig(learning_rate=0.001, epsilon=1e-8, minutes=None, epochs=3)
+    assert find_recipe(str(file)) == Recipe(name="mine", train=train)
+
+
+def test_the_recipe_of_a_run_directory_can_be_used_for_another_run(tmp_path):
+    write_recipe(tmp_path, RECIPES["tutorial"])
+    assert find_recipe(str(tmp_path / "recipe.json")) == RECIPES["tutorial"]
+
+
+@pytest.mark.parametrize(
+    ("text", "received"),
+    [
+        ("name: [", "YAML"),
+        ("- 1\n", "recipe"),
+        ("name: a\ntrain: {minuets: 3}\n", "minuets"),
+        ("name: a\ntrain: {batch_size: 0}\n", "batch_size"),
+    ],
+)
+def test_a_file_that_holds_no_recipe_is_refused_with_what_is_wrong(text, received, tmp_path):
+    (tmp_path / "bad.yaml").write_text(text)
+    with pytest.raises(ValueError, match=received):
+        find_recipe(str(tmp_path / "bad.yaml"))
+    with pytest.raises(FileNotFoundError, match=r"none\.yaml"):
+        find_recipe(str(tmp_path / "none.yaml"))

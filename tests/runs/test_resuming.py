@@ -326,7 +326,7 @@ def test_a_best_checkpoint_that_arrived_by_half_gives_way_when_asked_to(batches,
     best = stopped / "checkpoints" / "best"
     for data in best.glob("ckpt-5.data-*"):
         data.unlink()
-    with pytest.raises(ValueError, match=r"best/ckpt-5: expected a checkpoint.*--options\.previous"):
+    with pytest.raises(ValueError, match=r"best/ckpt-5: expected a checkpoint.*--previous"):
         load_weights(Bigram(), stopped / "checkpoints")
     again = Trained(batches, stopped, at={11: interrupt}, losses=[3.5])  # the lost one's was 3
     with pytest.raises(Interrupted):

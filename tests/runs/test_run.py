@@ -155,7 +155,7 @@ def test_a_corpus_of_long_sentences_alone_names_the_setting(run_folder, corpus, 
 def test_a_finished_run_whose_best_checkpoint_is_damaged_translates_with_its_last_when_asked_to(folder, corpus):
     (best,) = (folder / "checkpoints" / "best").glob("ckpt-*.data-*")
     best.write_bytes(best.read_bytes()[:100])
-    with pytest.raises(ValueError, match=r"best/ckpt-\d+: expected a checkpoint.*--options\.previous"):
+    with pytest.raises(ValueError, match=r"best/ckpt-\d+: expected a checkpoint.*--previous"):
         Run(folder).translator()
     sentences = []
     Run(folder).train(corpus, sentences.append, lambda *_: None, RunOptions(previous=True))

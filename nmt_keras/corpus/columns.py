@@ -1,0 +1,76 @@
+"""Columns of source and target: the source comes first, except in the Spanish-English file, known by its text."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nmt_keras.config import require
+from nmt_keras.corpus.archive import open_text
+from nmt_keras.corpus.download import SPANISH_ENGLISH_BYTES, SPANISH_ENGLISH_SHA256
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """Which side of a corpus is the source. The command line has an option for each field."""
+
+    source_column: int | None = None
+    """Source column of a TSV, counted from 0. 0 by default; 1 for the Spanish-English file."""
+    target_column: int | None = None
+    """Target column of a TSV, counted from 0. 1 by default; 0 for the Spanish-English file."""
+    reverse: bool = False
+    """Swap source and target."""
+
+    def __post_init__(self) -> None:
+        require_columns(*self._named(), names=("--source-column", "--target-column"))
+
+    @property
+    def names_columns(self) -> bool:
+        """``True`` if a column is given."""
+        return (self.source_column, self.target_column) != (None, None)
+
+    def require_readable(self, files: Sequence[str]) -> None:
+        """Raises ValueError if columns are given for two files."""
+        received = self.source_column, self.target_column
+        ok = len(files) < 2 or not self.names_columns
+        require(ok, "--source-column, --target-column", "none with two files (--reverse swaps them)", received)
+
+    def of(self, *files: str, english_first: bool = False) -> tuple[int, int]:
+        """Returns the columns of source and target in a TSV; of two files, which is the source and which the target.
+
+        Args:
+            files: One TSV, or two files whose lines correspond.
+            english_first: If ``True``, the file has the columns of the Spanish-English file.
+        """
+        english_first = english_first or (len(files) == 1 and is_spanish_english(files[0]))
+        source, target = (1, 0) if english_first and not self.names_columns else self._named()
+        return (target, source) if self.reverse else (source, target)
+
+    def _named(self) -> tuple[int, int]:
+        return self.source_column or 0, 1 if self.target_column is None else self.target_column
+
+
+def require_columns(
+    source_column: int, target_column: int, names: tuple[str, str] = ("source_column", "target_column")
+) -> None:
+    """Raises ValueError, with the columns' ``names``, unless a line can have both columns."""
+    for name, column in zip(names, (source_column, target_column), strict=True):
+        require(column >= 0, name, "a column counted from 0", column)
+    require(source_column != target_column, names[1], f"another column than {names[0]}", target_column)
+
+
+def is_spanish_english(path: str) -> bool:
+    """Returns ``True`` if the text of a file is that of the Spanish-English corpus. Reads at most its size.
+
+    A pipe, which can be read only once, and a file that cannot be read are not.
+    """
+    if not Path(path).is_file():
+        return False
+    try:
+        with open_text(path) as text:
+            content = text.read(SPANISH_ENGLISH_BYTES + 1)
+    except (OSError, ValueError):  # reading the corpus reports it
+        return False
+    return hashlib.sha256(content).hexdigest() == SPANISH_ENGLISH_SHA256

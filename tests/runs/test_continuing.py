@@ -1,0 +1,172 @@
+"""More training: a finished run is continued, and a run begins with the weights of another."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from bigram import STEPS, Killed, checkpoint_state, config, kill, random_batches
+from bigram import Run as Trained
+from tiny import TINY_RECIPE
+
+from nmt_keras import cli
+from nmt_keras.config import RunOptions
+from nmt_keras.corpus import SplitCorpus
+from nmt_keras.recipes import RECIPES
+from nmt_keras.runs import Run
+from nmt_keras.training import is_finished, read_log
+from nmt_keras.training.schedules import learning_rate
+
+TRAIN = replace(TINY_RECIPE.train, steps=4, validations=2, log_every=1)
+RECIPE = replace(TINY_RECIPE, train=TRAIN)
+
+
+@pytest.fixture(scope="module")
+def batches():
+    return random_batches()
+
+
+# Longer
+
+
+def test_the_rate_of_more_epochs_is_that_of_a_run_of_the_new_length(batches, tmp_path):
+    """Cosine decay has almost reached 0 at the last step; it is stretched, so that the rate rises again."""
+    settings = config(log_every=1)
+    Trained(batches, tmp_path, settings)()
+    assert is_finished(tmp_path)
+    more = Trained(batches, tmp_path, settings)(more_epochs=2.0)
+    total = STEPS + 2 * len(batches)
+    assert more.shown == [(step, total) for step in range(STEPS + 1, total + 1)]
+    rates = {row["step"]: row["learning_rate"] for row in read_log(tmp_path / "log.jsonl") if "learning_rate" in row}
+    for step in range(1, total + 1):
+        length = STEPS if step <= STEPS else total
+        assert rates[step] == pytest.approx(learning_rate(settings, step - 1, length), rel=1e-5)
+    assert rates[STEPS + 1] > rates[STEPS]
+    assert is_finished(tmp_path)
+    assert Trained(batches, tmp_path, settings)().shown == []
+
+
+def test_more_minutes_are_the_steps_that_the_run_made_in_that_time(batches, tmp_path):
+    Trained(batches, tmp_path)()
+    reader = tf.train.load_checkpoint(str(tmp_path / "checkpoints" / "last"))
+    seconds = float(reader.get_tensor("progress/seconds/.ATTRIBUTES/VARIABLE_VALUE"))
+    again = Trained(batches, tmp_path, at={STEPS + 1: kill}).until_stopped(more_minutes=3 * seconds / 60.0)
+    assert again.shown == [(STEPS + 1, 4 * STEPS)]
+
+
+def test_a_run_that_stopped_early_goes_on_too(batches, tmp_path):
+    settings = config(patience=1)
+    early = Trained(batches, tmp_path, settings, losses=(1.0, 2.0))()
+    assert early.steps[-1] < STEPS
+    more = Trained(batches, tmp_path, settings, losses=(0.5,))(more_epochs=1.0)
+    assert len(more.steps) == len(batches)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("place", [1, 4], ids=["before a checkpoint", "after one"])
+def test_a_continued_run_that_is_killed_ends_with_the_weights_of_one_that_was_not(place, batches, tmp_path):
+    """The same command resumes it: the run becomes longer only once."""
+    settings = config(checkpoint_every=2)
+    for name in ("whole", "killed"):
+        Trained(batches, tmp_path / name, settings)()
+    Trained(batches, tmp_path / "whole", settings)(more_epochs=1.0)
+    Trained(batches, tmp_path / "killed", settings, at={STEPS + place: kill}).until_stopped(more_epochs=1.0)
+    Trained(batches, tmp_path / "killed", settings)(more_epochs=1.0)
+    found, wanted = (checkpoint_state(tmp_path / name) for name in ("killed", "whole"))
+    assert found.keys() == wanted.keys()
+    for name, value in found.items():
+        np.testing.assert_array_equal(value, wanted[name], err_msg=name)
+
+
+# From another run
+
+
+@pytest.fixture(scope="module")
+def tuned_from(pairs, tmp_path_factory):
+    """A finished run."""
+    folder = tmp_path_factory.mktemp("from") / "run"
+    corpus = SplitCorpus("sample", pairs[:80], pairs[80:100], pairs[100:])
+    Run(folder, RECIPE).train(corpus, lambda _: None, lambda *_: None)
+    return folder
+
+
+@pytest.fixture
+def fine_tune(pairs):
+    """Trains a run on fewer pairs, whose own vocabulary would differ."""
+
+    def train(folder, source, steps, rate=0.01, show=lambda *_: None):
+        run = Run(folder, replace(RECIPE, train=replace(TRAIN, steps=steps, learning_rate=rate, checkpoint_every=1)))
+        corpus = SplitCorpus("other", pairs[40:70], pairs[80:100], pairs[100:])
+        run.train(corpus, lambda _: None, show, RunOptions(init_from=source))
+        return run
+
+    return train
+
+
+def weights(run):
+    return [variable.numpy() for variable in run.translator().model.variables]
+
+
+def stopping(at):
+    """Returns a progress callback that kills the training after update number ``at``."""
+
+    def show(step, *_):
+        if step == at:
+            raise Killed
+
+    return show
+
+
+@pytest.mark.long
+def test_a_fine_tuned_run_begins_with_the_weights_and_vocabularies_of_another(tuned_from, fine_tune, tmp_path):
+    """It does so also if it is killed before its first checkpoint. The rate is too low to change a weight."""
+    with pytest.raises(Killed):
+        fine_tune(tmp_path, str(tuned_from), 1, rate=1e-30, show=stopping(1))
+    for found, wanted in zip(weights(fine_tune(tmp_path, None, 1, rate=1e-30)), weights(Run(tuned_from)), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-6)
+    for side in ("source", "target"):
+        for file in (tuned_from / side).iterdir():
+            assert (tmp_path / side / file.name).read_bytes() == file.read_bytes()
+
+
+@pytest.mark.long
+def test_a_fine_tuned_run_resumes_exactly(tuned_from, fine_tune, tmp_path):
+    whole = fine_tune(tmp_path / "whole", str(tuned_from), 4)
+    with pytest.raises(Killed):
+        fine_tune(tmp_path / "killed", str(tuned_from), 4, show=stopping(3))
+    again = fine_tune(tmp_path / "killed", None, 4)
+    for found, wanted in zip(weights(again), weights(whole), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
+# On the command line
+
+
+@pytest.mark.long
+def test_commands_continue_and_fine_tune_runs(pairs, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(RECIPES, "tiny", RECIPE)
+
+    def nmt(line):
+        cli.main(line.split())
+        return capsys.readouterr().err
+
+    def fails(line):
+        with pytest.raises(SystemExit):
+            cli.main(line.split())
+        return capsys.readouterr().err
+
+    for name, some in (("a.tsv", pairs[:80]), ("b.tsv", pairs[20:100]), ("valid.tsv", pairs[100:])):
+        Path(name).write_text("".join(f"{pair.source}\t{pair.target}\n" for pair in some), "utf-8")
+    files = "--corpus a.tsv --valid valid.tsv"
+    assert "--run: " in fails(f"train tiny {files} --run a --more-epochs 1")
+    nmt(f"train tiny {files} --run a")
+    assert "training for 9 steps" in nmt("train --run a --more-epochs 1")  # 80 pairs are 5 batches of 16
+    assert "trained for" not in nmt("train --run a")
+    nmt("train --init-from a --corpus b.tsv --valid valid.tsv --run b --train.learning-rate 0.5 --steps 2")
+    assert Run("b").recipe == replace(RECIPE, train=replace(TRAIN, learning_rate=0.5, steps=2))
+    command = cli.parse(["train", "--init-from", "a", "--run", "b"])  # of two runs, the recipe is that of --run
+    assert (command.chosen(), command.data.corpus) == (Run("b").recipe, (str(tmp_path / "b.tsv"),))
+    assert "--init-from: " in fails("train --init-from none --corpus b.tsv")
+    assert "RECIPE: " in fails("train tiny --init-from a --corpus b.tsv")
