@@ -26,8 +26,8 @@ def merge_requests(
     with more than ``max_batch_size`` texts is split into parts of that size. If the queue is full, a request fails
     with UNAVAILABLE.
 
-    The batch operation supports neither scalars nor padding. So only strings [B] enter it, and padded intermediate
-    tensors stay inside.
+    The batch operation supports neither scalars nor padding. So only strings [B] enter it, and sentences are encoded
+    and padded inside.
 
     Args:
         answer: Function from string tensors [B] to outputs by name.

@@ -10,7 +10,7 @@ import tensorflow as tf
 from nmt_keras.translation.model_translator import ModelTranslator
 
 STORED = tf.float16
-"""Half precision. Compared with bfloat16, weights profit from three more mantissa bits and need no larger exponent."""
+"""Half precision. Weights need three more mantissa bits than bfloat16 has, and not its exponent range."""
 
 
 class Resources(tf.Module):
@@ -45,8 +45,8 @@ class Resources(tf.Module):
 class Widened(tf.saved_model.experimental.TrackableResource):
     """A float32 weight that is stored as float16 and widened when the export is loaded.
 
-    Functions read the handle of ``weight``. In the export, this handle belongs to a variable that is not stored, but
-    initialised like a table after the stored variables are restored. Files are half as large, computation is
+    Functions read the handle of ``weight``. In the export, this handle belongs to a variable that is not stored. It is
+    initialised like a table, after the stored variables are restored. Files are half as large, computation is
     unchanged, and weights take 1.5 times the memory on a server.
 
     Args:

@@ -51,7 +51,7 @@ NOT_SERVED = re.compile("cudnn|xla|tpu|nccl|collective|mkl|pyfunc|pyfunction|ten
 """Operations that a server lacks: kernels of other devices, other compilers, and calls into Python."""
 
 TOLERANCE = 1e-3
-"""Tolerance of float outputs, such as log-probabilities in nats. Batches of another size round differently."""
+"""Relative and absolute tolerance of floats, in nats for log-probabilities. Rounding depends on the batch size."""
 
 
 class Check(NamedTuple):

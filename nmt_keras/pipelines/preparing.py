@@ -67,7 +67,7 @@ class EncodePairs(beam.DoFn):
 
     Args:
         folder: Folder with the tokenizers ``source`` and ``target``. Every worker must be able to read it.
-        filters: Filters for pairs to skip.
+        filters: Filters that pairs must pass.
     """
 
     def __init__(self, folder: str, filters: FilterConfig):
@@ -106,7 +106,7 @@ def prepare_files(
         source: Path or pattern, such as ``corpus/*.tsv.gz``, of tab-separated UTF-8 files: plain, gzipped or zipped.
         folder: Output folder. Leftovers of an interrupted preparation are removed.
         texts: Folder with the tokenizers ``source`` and ``target``, which are copied into ``folder``.
-        filters: Filters for pairs to skip.
+        filters: Filters that pairs must pass.
         source_column, target_column: Column indices, counted from 0.
         shards: Number of files to write. Use about one per 100,000 pairs.
         max_malformed: Maximum share (0 to 1) of malformed lines, which are skipped.

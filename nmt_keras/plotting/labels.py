@@ -15,7 +15,7 @@ UNDRAWABLE = "\N{REPLACEMENT CHARACTER}"
 
 
 def token_label(token: str) -> str:
-    """Returns the label of a token: ``</s>`` if empty, ``␣`` for each space of a blank one, ``…`` to shorten it."""
+    """Returns the label of a token: ``</s>`` if empty, ``␣`` for spaces of a blank one. Long labels end in ``…``."""
     if token == "":
         return END_LABEL
     if token.strip(" ") == "":

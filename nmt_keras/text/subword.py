@@ -48,7 +48,7 @@ class SubwordTokenizer(tf.Module):
     """Tokenizer of subword pieces or characters, depending on ``TokenizerConfig.kind``.
 
     The surface of a piece is its text, with "▁" for the space before a word. If a character is encoded as bytes, its
-    first byte has the character as surface and the other bytes have "", on both the source and the target side.
+    first byte has the character as surface and the other bytes have "". This holds for source and target.
     """
 
     def __init__(self, model: bytes, config: TokenizerConfig):

@@ -17,7 +17,7 @@ SPECIALS = ("<pad>", "<unk>", "<start>", "<end>")
 """Special entries, as written in a vocabulary file. Text such as "<end>" is not encoded as the special entry."""
 
 SPECIAL_SURFACES = ("", "⁇", "", "")
-"""Surfaces of the special entries. UNK is one character, because a scorer would split <unk> into three wrong words."""
+"""Special entries in surfaces and decoded text. UNK is one character: a scorer would split <unk> into three words."""
 
 
 class Tokens(NamedTuple):
