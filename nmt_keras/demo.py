@@ -1,4 +1,4 @@
-"""The demo: follows five sentences from the corpus to the answer of a REST server."""
+"""The demo: translates five sentences, draws an alignment, exports the model and queries a REST server."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ QUESTIONS = {
         "¿Te gusta leer libros?",
     ],
 }
-"""Sentences that the demo translates. Except for the first, which is the TensorFlow tutorial's, no training part
-contains them."""
+"""Sentences that the demo translates, by corpus. The first is from the TensorFlow tutorial. No training part contains
+the others."""
 
 SERVER_SECONDS = 300.0
-"""Seconds after which an embedded server that does not start or answer is killed."""
+"""Seconds after which the embedded server is killed if it has not started and answered."""
 
 STEPS = (
     "corpus",
@@ -62,7 +62,7 @@ def questions_of(corpus: SplitCorpus, languages: Languages) -> list[str]:
 
 
 def announce_steps(say: Callable[[str], None]) -> Iterator[None]:
-    """Announces a step at each call of ``next``, and after the last step how long the demo took."""
+    """Announces a step at each call of ``next``, and the total time after the last step."""
     began = time.perf_counter()
     for number, step in enumerate(STEPS, start=1):
         say(f"\n[{number}/{len(STEPS)}] {step}   (after {time.perf_counter() - began:.0f} s)")
@@ -73,17 +73,17 @@ def announce_steps(say: Callable[[str], None]) -> Iterator[None]:
 def demonstrate(
     corpus: SplitCorpus, languages: Languages, folder: Path, say: Callable[[str], None], steps: Iterator[None]
 ) -> None:
-    """Runs the steps after training. An export of an earlier demo is used again.
+    """Runs the steps after training and evaluation. Reuses an identical export of an earlier demo.
 
     Args:
         corpus: The corpus of the run.
-        languages: Codes of source and target language.
+        languages: Codes of the source and target languages.
         folder: A finished run directory.
-        say: Receives messages for the user.
-        steps: From ``announce_steps``, after the first two steps.
+        say: Function that shows a message to the user.
+        steps: Iterator from ``announce_steps``, advanced past the first two steps.
 
     Raises:
-        OSError, ValueError: a step failed; the message says what to do.
+        OSError, ValueError: a step failed. The message explains what to do.
     """
     run = Run(folder)
     translator = run.translator()
@@ -109,10 +109,10 @@ def demonstrate(
 
 
 def ask(version: Path, sentence: str) -> str:
-    """Starts the embedded server on a free port, sends it one request, stops it; returns request and answer as text.
+    """Sends one request to an embedded server on a free port, and returns request and answer as text.
 
     Raises:
-        OSError: the server did not start, or its answer is an error.
+        OSError: the server did not start, did not answer, or answered with an error.
     """
     command = [sys.executable, "-m", "nmt_keras_serve.server", "--model-dir", str(version.parent.parent), "--port", "0"]
     # this process may hold all memory of a GPU
@@ -143,7 +143,7 @@ def ask(version: Path, sentence: str) -> str:
 
 
 def next_commands(sample: bool, model: str, sentence: str) -> Sequence[str]:
-    """Returns commands to run after the demo."""
+    """Returns the commands to run after the demo."""
     python = shlex.quote(os.path.relpath(sys.executable))
     lines = [
         f"{python} -m nmt_keras serve     the server, on http://127.0.0.1:8501; then, elsewhere:",

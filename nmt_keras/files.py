@@ -1,4 +1,4 @@
-"""Writing files: errors name the file and what to do, and written files survive a power cut."""
+"""File access: written files survive a power cut, and errors name the file and what to do."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ PARTIAL = ".partial"
 """Suffix of files that are being written."""
 
 ABANDONED_AFTER = 3600.0
-"""Seconds without a change after which a partial file or folder counts as left by a killed process."""
+"""Seconds without a change after which a partial file or folder is considered abandoned by a killed process."""
 
 
 @contextmanager
 def writing(path: Path, lost: str = "") -> Iterator[None]:
-    """Turns an OSError of the system, which often names no file, into ``unwritable``.
+    """Converts an OSError of the system, which often names no file, into ``unwritable``.
 
     Args:
         path: The file or folder.
-        lost: A sentence that says what is lost.
+        lost: Sentence that states what is lost; empty by default.
     """
     try:
         yield
     except OSError as error:
-        if error.errno is None:  # not from the system: it has a message of its own
+        if error.errno is None:  # not from the system, so it has its own message
             raise
         raise unwritable(path, error.strerror or str(error), lost) from error
 
@@ -43,9 +43,9 @@ def unwritable(path: str | Path, reason: str, lost: str = "") -> OSError:
     """Returns an error that names ``path``, the reason, the free space, and what to do.
 
     Args:
-        path: The file or folder; a path with a scheme, such as gs://, is not on this machine's disk.
+        path: The file or folder. If it has a scheme, such as gs://, the free space is omitted.
         reason: The reason, without a full stop.
-        lost: A sentence that says what is lost.
+        lost: Sentence that states what is lost; empty by default.
     """
     free = ""
     if "://" not in str(path):
@@ -60,14 +60,14 @@ def unwritable(path: str | Path, reason: str, lost: str = "") -> OSError:
 
 
 def make_folder(folder: Path) -> None:
-    """Makes a folder and its parents, if they do not exist. When it returns, they survive a power cut."""
+    """Creates a folder and its missing parents. When it returns, they survive a power cut."""
     new = [each for each in (folder, *folder.parents) if not each.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     settle([each.parent for each in new])
 
 
 def make_run_folder(folder: Path) -> None:
-    """Makes a run directory, if it does not exist. Raises OSError if files cannot be written there."""
+    """Creates a run directory if it is missing. Raises OSError if files cannot be written there."""
     try:
         make_folder(folder)
         if not os.access(folder, os.W_OK | os.X_OK):
@@ -80,12 +80,12 @@ def make_run_folder(folder: Path) -> None:
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Writes a file whole or not at all, text in UTF-8. When it returns, the content survives a power cut.
+    """Writes a file atomically, text in UTF-8. When it returns, the content survives a power cut.
 
-    A file that has this content already is not rewritten. Several processes may write one file; the last one wins.
+    A file with the same content is not rewritten. If several processes write one file, the last one wins.
 
     Raises:
-        OSError: the file cannot be written; the message names it.
+        OSError: the file cannot be written. The message names it.
     """
     data = content.encode() if isinstance(content, str) else content
     partial = path.with_name(f"{path.name}.{uuid4().hex}{PARTIAL}")
@@ -106,7 +106,7 @@ def write_whole(path: Path, content: str | bytes) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Returns the JSON object in a file. Raises ValueError naming the file if it holds none."""
+    """Returns the JSON object in a file. Raises ValueError naming the file if it contains none."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:  # not JSON, or not UTF-8
@@ -117,13 +117,13 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def require_format(path: Path, received: object, expected: int, remedy: str) -> None:
-    """Raises ValueError naming ``path`` and ``remedy`` unless its format number is the expected one."""
+    """Raises ValueError naming ``path`` and ``remedy`` unless the format number is the expected one."""
     if received != expected:
         raise ValueError(f"{path}: expected format {expected}, received {received!r}. {remedy}")
 
 
 def _remove_abandoned(path: Path) -> None:
-    """Removes partial files of ``path`` that killed processes left."""
+    """Removes partial files of ``path`` that killed processes left behind."""
     for partial in path.parent.glob(f"{glob.escape(path.name)}.*{PARTIAL}"):
         with suppress(FileNotFoundError):  # another process may replace or remove it at this moment
             if time.time() - partial.stat().st_mtime > ABANDONED_AFTER:
@@ -149,8 +149,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def settle(paths: list[Path]) -> None:
-    """Waits until files and folders are on the disk. Does nothing on a file system without fsync, such as some network
-    drives."""
+    """Flushes files and folders to disk. Does nothing on file systems without fsync, such as some network drives."""
     for path in paths:
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -163,7 +162,7 @@ def settle(paths: list[Path]) -> None:
 
 
 def settle_below(folder: Path) -> None:
-    """Waits until a folder and everything in it are on the disk; see ``settle``."""
+    """Flushes a folder and everything in it to disk; see ``settle``."""
     inside = list(folder.rglob("*"))
     settle([path for path in inside if path.is_file()])
     settle([path for path in (*inside, folder) if path.is_dir()])

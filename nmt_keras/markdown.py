@@ -1,4 +1,4 @@
-"""Markdown tables of reports and model cards."""
+"""Markdown of reports and model cards."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Returns a table. Cells are Markdown; pass text from outside through ``escaped``."""
+    """Returns a Markdown table. Cells are Markdown; use ``escaped`` for other text."""
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows))
 
 
 def escaped(text: str) -> str:
-    """Returns Markdown that shows ``text`` as it is, on one line."""
+    """Escapes ``text`` as Markdown on one line."""
     return " ".join("".join(f"\\{c}" if c in "\\|`*_<[" else c for c in text).split())

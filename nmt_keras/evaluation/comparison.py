@@ -1,4 +1,4 @@
-"""Comparison of systems on the same sentences: a record, as JSON, as Markdown, and as pictures."""
+"""Comparison of systems on the same sentences, as a record, JSON, Markdown and pictures."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from nmt_keras.plotting import Panel, alignment_grid, bleu_by_length, save_figur
 from nmt_keras.translation.word_alignment import align_words
 
 HEATMAPS = 4
-"""Maximum number of alignments that are drawn."""
+"""Maximum number of alignments in a picture."""
 
 LONGEST_DRAWN = 40
-"""Maximum number of words of a sentence whose alignment is drawn."""
+"""Maximum number of words on a side of a drawn alignment; longer ones are skipped."""
 
 TITLES = {
     "scores": "BLEU and chrF of each system, with 95 % intervals",
     "bleu-by-length": "BLEU of each system by length of the source",
     "worst-alignments": "Alignments of the worst translations",
 }
-"""Descriptions of the pictures, by file name without suffix."""
+"""Captions of the pictures, by file name without suffix."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class SystemScores:
     bleu: Estimate
     chrf: Estimate
     exact: float  # percentage of sentences that equal their reference
-    unknown: float  # percentage of target tokens that are the unknown word's sign
+    unknown: float  # percentage of target tokens that are UNK
     sentences_per_s: float
     tokens_per_s: float  # target tokens, END not included
     alignment: AlignmentError | None  # None without gold links
@@ -55,7 +55,7 @@ class SystemScores:
 
 @dataclass(frozen=True)
 class BinScores:
-    """The systems' scores on the sentences of a range of lengths."""
+    """Scores of all systems on the sentences of one length bin."""
 
     label: str
     sentences: int
@@ -75,14 +75,14 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Scores of all systems. The first system is the baseline of every p."""
+    """Scores of all systems. The first system is the baseline of the p-values."""
 
     title: str
     sentences: int
     length_unit: str  # words or characters
     systems: list[SystemScores]
     by_length: list[BinScores]
-    worst: list[Sentence]  # by the mean of the systems' chrF, worst first
+    worst: list[Sentence]  # lowest mean chrF over the systems first
     bleu_signature: str
     chrf_signature: str
 
@@ -101,17 +101,17 @@ def compare(
     """Compares systems that translated the same sentences.
 
     Args:
-        title: Name of the sentences.
+        title: Name of the set of sentences.
         pairs: The sentences and their references.
         reports: Result of ``evaluate`` for each system, by name; the first is the baseline.
         searches: Description of each system's search.
-        errors: Alignment error of the systems that have one.
-        source_language: Code that decides whether length is counted in words or characters.
-        target_language: Code; see ``metrics.bleu``.
-        worst: Number of sentences to show.
+        errors: Alignment error by system, where known.
+        source_language: Language code. Sets the unit of length; see ``metrics.length_unit``.
+        target_language: Language code; see ``metrics.bleu``.
+        worst: Number of worst sentences to list.
 
     Raises:
-        ValueError: there is no system, or a report has another number of sentences.
+        ValueError: there is no system, or the number of sentences in a report differs from ``pairs``.
     """
     references = [pair.target for pair in pairs]
     texts = {name: [translation.text for translation in report.translations] for name, report in reports.items()}
@@ -174,11 +174,11 @@ def from_json(text: str, where: str = "report") -> Comparison:
         kinds: dict[str, type] = {"systems": SystemScores, "by_length": BinScores, "worst": Sentence}
         return Comparison(**{**found, **{key: [kind(**one) for one in found[key]] for key, kind in kinds.items()}})
     except (KeyError, TypeError, json.JSONDecodeError) as error:
-        raise ValueError(f"{where}: expected a report that nmt evaluate wrote; {error!r}.") from error
+        raise ValueError(f"{where}: expected a report written by nmt evaluate; {error!r}. Write it again.") from error
 
 
 def to_markdown(comparison: Comparison, pictures: Sequence[str] = ()) -> str:
-    """Returns the comparison as Markdown, with the pictures of the given file names."""
+    """Returns the comparison as Markdown that shows ``pictures``, given by file name."""
     names = [escaped(system.name) for system in comparison.systems]
     heads = ["system", "search", "BLEU", "chrF", "exact %", "UNK %", "sentences/s", "tokens/s"]
     rows = [_system_row(system) for system in comparison.systems]
@@ -262,7 +262,7 @@ def length_picture(comparison: Comparison) -> Figure:
 
 
 def worst_alignments(comparison: Comparison, report: Report) -> Figure | None:
-    """Draws a system's alignments of the worst sentences; ``None`` if all of them are too long."""
+    """Draws one system's alignments of the worst sentences. Returns ``None`` if all of them are too long."""
     panels = []
     for sentence in comparison.worst:
         translation = report.translations[sentence.number - 1]
@@ -278,7 +278,7 @@ def write_report(comparison: Comparison, report: Report, folder: Path) -> Path:
     Args:
         comparison: The comparison.
         report: Report of the system whose alignments are drawn.
-        folder: Created if missing; an earlier report is replaced.
+        folder: Output folder, created if missing. An earlier report is replaced.
 
     Returns:
         The path of ``report.md``, which is written last.

@@ -1,4 +1,4 @@
-"""Scores of translations, by sacreBLEU on raw, cased, detokenised text. Publish a score with its signature."""
+"""Scores of raw, cased, detokenised translations by sacreBLEU. Publish a score with its signature."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str], language: str | N
     """Returns corpus BLEU (Papineni et al. 2002): up to 4-grams, cased, one reference per hypothesis.
 
     Args:
-        hypotheses: Detokenised translations; an empty one has no tokens.
+        hypotheses: Detokenised translations, which may be empty strings.
         references: Detokenised references, in the same order.
-        language: Code of their language, such as "ja". Chinese, Japanese and Korean have their own tokenizers; all
-            other languages, and ``None``, use sacreBLEU's standard one, 13a.
+        language: Language code, such as "ja". Chinese, Japanese and Korean have their own tokenizers. All other
+            languages, and ``None``, use sacreBLEU's default tokenizer 13a.
 
     Raises:
-        ValueError: the lists are empty, differ in length, or are strings; or the language's tokenizer is not installed.
+        ValueError: a list is empty or a string, the lengths differ, or the language's tokenizer is not installed.
     """
     return _score(_bleu(language), hypotheses, references)
 
 
 def require_tokenizer(language: str | None) -> None:
-    """Raises ValueError if BLEU of a language needs a tokenizer that is not installed."""
+    """Raises ValueError if the BLEU tokenizer of a language is not installed."""
     _bleu(language)
 
 
 def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """Returns corpus chrF2 (Popovic 2015): character 6-grams, cased, no spaces; arguments and errors as ``bleu``."""
+    """Returns corpus chrF2 (Popovic 2015): character 6-grams, cased, no spaces. Arguments and errors as in ``bleu``."""
     return _score(CHRF(), hypotheses, references)
 
 
 def sentence_chrf(hypothesis: str, reference: str) -> float:
-    """Returns chrF2 of one sentence, 0 to 100. Unlike BLEU it is defined for short sentences."""
+    """Returns chrF2 of one sentence, 0 to 100. Unlike BLEU, it is defined for short sentences."""
     return float(CHRF().sentence_score(hypothesis, [reference]).score)
 
 
@@ -60,16 +60,16 @@ def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> float:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A corpus score with the 95 % interval of the bootstrap."""
+    """A corpus score with its 95 % bootstrap interval."""
 
     value: float  # 0 to 100
     low: float
     high: float
-    p: float | None  # probability of so large a difference from the baseline by chance; None for the baseline
+    p: float | None  # probability of a difference this large from the baseline by chance; None for the baseline
 
 
 class Estimates(NamedTuple):
-    """Result of ``bootstrap``, by system in the given order, with the signatures to publish."""
+    """Result of ``bootstrap``: estimates by system, in the given order, and the signatures to publish."""
 
     bleu: dict[str, Estimate]
     chrf: dict[str, Estimate]
@@ -80,19 +80,19 @@ class Estimates(NamedTuple):
 def bootstrap(
     systems: Mapping[str, Sequence[str]], references: Sequence[str], language: str | None = None, samples: int = 1000
 ) -> Estimates:
-    """Returns BLEU and chrF of systems with 95 % intervals and significance (Koehn 2004), by sacreBLEU's paired test.
+    """Returns BLEU and chrF with 95 % intervals and p-values, by sacreBLEU's paired bootstrap (Koehn 2004).
 
-    All systems are scored on the same ``samples`` draws of sentences, with replacement. Every system is compared with
-    the first, the baseline.
+    All systems are scored on the same ``samples`` draws of sentences, with replacement. The first system is the
+    baseline, with which the others are compared.
 
     Args:
-        systems: Detokenised translations by the system's name.
+        systems: Detokenised translations, by system name.
         references: Detokenised references, in the same order.
-        language: As for ``bleu``.
-        samples: Number of draws.
+        language: As in ``bleu``.
+        samples: Number of bootstrap samples.
 
     Raises:
-        ValueError: as for ``bleu``, or there is no system.
+        ValueError: as in ``bleu``, or there is no system.
     """
     require(bool(systems), "systems", "at least one", dict(systems))
     for hypotheses in systems.values():
@@ -105,7 +105,7 @@ def bootstrap(
         test_type="bs",
         n_samples=samples,
     )()
-    # in the order of ``metrics``, under names that contain their parameters
+    # in the order of ``metrics``; the keys contain parameters, such as chrF2
     of_bleu, of_chrf = (_estimates(systems, results[metric]) for metric in signatures)
     return Estimates(of_bleu, of_chrf, *map(str, signatures.values()))
 
@@ -115,7 +115,7 @@ def _estimates(systems: Mapping[str, Any], results: Sequence[Any]) -> dict[str, 
     for name, result in zip(systems, results, strict=True):
         p = None if result is results[0] else float(result.p_value)
         if p is not None and result.score == results[0].score:
-            p = 1.0  # sacreBLEU counts draws that differ by more than the systems do, and so finds the smallest p
+            p = 1.0  # sacreBLEU counts draws with a larger difference, so equal systems would get the smallest p
         low, high = float(result.mean - result.ci), float(result.mean + result.ci)
         found[name] = Estimate(float(result.score), low, high, p)
     return found
@@ -133,7 +133,7 @@ def length_bins(lengths: Sequence[int], edges: Sequence[int] = LENGTH_EDGES) -> 
         edges: Maximum lengths of all bins but the last, ascending.
 
     Returns:
-        The positions of the sentences by name of the bin, such as "6-10" or "over 50". Empty bins are omitted.
+        The indices of the sentences by bin name, such as "6-10" or "over 50". Empty bins are omitted.
     """
     starts = [1, *(edge + 1 for edge in edges)]
     names = [f"{start}-{edge}" for start, edge in zip(starts, edges, strict=False)] + [f"over {edges[-1]}"]
@@ -145,23 +145,23 @@ WRITTEN_WITHOUT_SPACES = ("zh", "ja", "th", "lo", "km", "my", "bo")
 
 
 def length_unit(language: str | None) -> Literal["words", "characters"]:
-    """Returns the unit of a sentence's length: characters in a language without spaces between words, else words."""
+    """Returns the unit of sentence length: characters for languages without spaces between words, else words."""
     return "characters" if (language or "").partition("-")[0].lower() in WRITTEN_WITHOUT_SPACES else "words"
 
 
 def sentence_length(sentence: str, language: str | None = None) -> int:
-    """Returns the number of words, separated by spaces, or of characters; see ``length_unit``."""
+    """Returns the number of words, or of characters without white space; see ``length_unit``."""
     words = sentence.split()
     return len(words) if length_unit(language) == "words" else len("".join(words))
 
 
 @dataclass(frozen=True)
 class AlignmentError:
-    """Agreement of links with those of annotators, over a corpus."""
+    """Agreement of predicted links with gold links over a corpus."""
 
     error_rate: float  # 0 to 1, lower is better
-    precision: float  # 0 to 1: share of the links found that are possible
-    recall: float  # 0 to 1: share of the sure links that were found
+    precision: float  # 0 to 1: share of the predicted links that are possible
+    recall: float  # 0 to 1: share of the sure links that are predicted
 
 
 def alignment_error(found: Sequence[AbstractSet[Link]], gold: Sequence[GoldLinks]) -> AlignmentError:
@@ -169,14 +169,15 @@ def alignment_error(found: Sequence[AbstractSet[Link]], gold: Sequence[GoldLinks
 
         AER = 1 - (|A and S| + |A and P|) / (|A| + |S|)
 
-    with the links found A, the sure ones S and the possible ones P, which include S; counted over all sentences.
+    where A are the predicted links, S the sure gold links and P the possible gold links, which include S. Links are
+    counted over all sentences.
 
     Args:
-        found: A of each sentence pair.
-        gold: S and P of each sentence pair.
+        found: Predicted links A of each sentence pair.
+        gold: Gold links S and P of each sentence pair.
 
     Raises:
-        ValueError: the lists differ in length, or there is neither a link found nor a sure one.
+        ValueError: the lists differ in length, or there are neither predicted nor sure links.
     """
     require(len(found) == len(gold), "found, gold", "lists of the same length", (len(found), len(gold)))
     a, s = sum(map(len, found)), sum(len(one.sure) for one in gold)
@@ -196,13 +197,13 @@ def _bleu(language: str | None) -> BLEU:
         return BLEU(trg_lang=primary)
     except RuntimeError as error:
         install = f'pip install "sacrebleu[{primary}]"'
-        raise ValueError(f"language: BLEU of {language!r} needs a tokenizer: {install}.") from error
+        raise ValueError(f"language: the BLEU tokenizer of {language!r} is not installed. Run {install}.") from error
 
 
 def _score(metric: BLEU | CHRF, hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     _require_corresponding(hypotheses, references)
     value = metric.corpus_score(hypotheses, [references]).score
-    return Score(value, str(metric.get_signature()))  # only known after scoring: it contains the number of references
+    return Score(value, str(metric.get_signature()))  # available after scoring: it contains the number of references
 
 
 def _require_corresponding(hypotheses: Sequence[str], references: Sequence[str]) -> None:

@@ -26,10 +26,10 @@ class Report(NamedTuple):
     bleu: float  # 0 to 100
     chrf: float  # 0 to 100
     exact: float  # percentage of sentences that equal their reference
-    signature: str  # sacreBLEU's, of BLEU
+    signature: str  # sacreBLEU's signature of BLEU
     chrf_signature: str
     sentences: int
-    seconds: float  # time of translating all sentences; tracing is not included
+    seconds: float  # time to translate all sentences, without tracing
     translations: list[Translation]
 
     @property
@@ -39,13 +39,13 @@ class Report(NamedTuple):
 
     @property
     def unknown(self) -> float:
-        """Percentage (0 to 100) of target tokens that are the unknown word's sign."""
+        """Percentage (0 to 100) of target tokens that are UNK, displayed as "⁇"."""
         signs = sum(translation.tokens.count(SPECIAL_SURFACES[UNK]) for translation in self.translations)
         return 100 * signs / max(1, self.tokens)
 
 
 def evaluate(translator: Translator, pairs: Sequence[Pair], language: str | None = None) -> Report:
-    """Translates the sources of ``pairs`` and compares the translations with their targets.
+    """Translates the sources of ``pairs`` and scores the translations against the targets.
 
     The first source is translated twice, so that the measured time does not include tracing the search.
 
@@ -77,14 +77,14 @@ def evaluate(translator: Translator, pairs: Sequence[Pair], language: str | None
 
 
 def gold_error(translator: ModelTranslator, pairs: Sequence[Pair], gold: Sequence[GoldLinks]) -> AlignmentError:
-    """Returns the error rate of the links that attention gives between sources and given targets.
+    """Returns the alignment error of the attention between sources and given targets.
 
     Words are separated by white space.
 
     Args:
         translator: The translator to evaluate.
         pairs: Sentences and their references.
-        gold: Links of each pair.
+        gold: Gold links of each pair.
 
     Raises:
         ValueError: ``pairs`` and ``gold`` differ in length.
@@ -104,12 +104,12 @@ def read_scores(path: Path) -> dict[str, Any]:
 
 
 def write_score(path: Path, part: str, report: Report, search: str, step: int) -> None:
-    """Writes a report under ``part`` into ``scores.json``, whole or not at all. Other parts are kept.
+    """Writes a report under ``part`` into ``scores.json``, atomically. Other parts are kept.
 
     Args:
-        path: The file.
-        part: "test" or "valid".
-        report: Its scores are rounded to two decimals, as sacreBLEU does.
+        path: Path of ``scores.json``.
+        part: Part of the corpus, "test" or "valid".
+        report: The report. Scores are rounded to two decimals, as in sacreBLEU.
         search: Description of the search, ``str(SearchConfig)``.
         step: Training step of the model's checkpoint.
     """

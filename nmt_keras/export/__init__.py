@@ -1,11 +1,11 @@
 """Export: writes a translator as a numbered SavedModel version for TensorFlow Serving.
 
 contract         names, types, shapes and meanings of the signatures
-signatures       the functions of the signatures
+signatures       functions of the signatures
 micro_batching   concurrent requests as one batch
 resources        weights in full or half precision, tables and tokenizers
 warmup, card     files beside the graph
-versions         folders of versions, written and deleted as a whole
+versions         folders of versions, written and deleted atomically
 writing          ``export``
 loading          ``load_exported``
 verification     ``verify``

@@ -16,7 +16,7 @@ CARD = Path(EXTRA) / "README.md"
 
 
 def model_card(name: str, translator: ModelTranslator, manifest: Mapping[str, Any]) -> str:
-    """Returns the card as Markdown.
+    """Returns the model card as Markdown.
 
     Args:
         name: Name of the model on a server.
@@ -58,7 +58,7 @@ def _summary(translator: ModelTranslator, manifest: Mapping[str, Any]) -> str:
 
 
 def _system(model: Mapping[str, Any]) -> str:
-    """Describes a model's configuration in one line."""
+    """Describes the configuration of a model in one line."""
     encoder, decoder, attention = model["encoder"], model["decoder"], model["attention"]
     cell = f"{encoder['direction']} {encoder['cell']}" if encoder["kind"] == "recurrent" else "self-attention"
     if decoder["order"] == "self-attention":

@@ -15,7 +15,7 @@ class Output(NamedTuple):
 
 
 class Signature(NamedTuple):
-    """One function of an export."""
+    """One signature of an export."""
 
     inputs: tuple[str, ...]  # each a string [B]
     outputs: Mapping[str, Output]
@@ -68,4 +68,4 @@ CONTRACT: Mapping[str, Signature] = {
 """The signatures of every export."""
 
 LENGTHS: Mapping[str, str] = {"source_lengths": "S", "target_lengths": "T", "lengths": "T"}
-"""Outputs whose maximum is the width of an axis."""
+"""Axes by the outputs that hold their lengths. The maximum length is the width of the axis."""

@@ -1,4 +1,4 @@
-"""Runs an export in a process that has TensorFlow, but neither Keras nor this package."""
+"""Runs an export in a process with TensorFlow but without Keras and this package."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 SCRIPT = Path(__file__).with_name("run_saved_model.py")
 
-# Runs a script without Keras and this package: importing them raises ImportError, in TensorFlow too.
+# Runs a script without Keras and this package: importing them raises ImportError, even inside TensorFlow.
 _WITHOUT_KERAS = (
     "import runpy, sys; sys.modules.update(keras=None, tf_keras=None, nmt_keras=None, serve=None); "
     "runpy.run_path(sys.argv[1], run_name='__main__')"
@@ -21,7 +21,7 @@ _WITHOUT_KERAS = (
 
 
 class Request(NamedTuple):
-    """Feeds for a signature, sent at the same time."""
+    """Feeds for a signature, sent concurrently."""
 
     signature: str
     feeds: Sequence[Any]  # nested lists of strings or numbers; U+DC80 to U+DCFF in a string are raw bytes
@@ -29,7 +29,7 @@ class Request(NamedTuple):
 
 
 class Answers(NamedTuple):
-    """Output of a process."""
+    """Output of the process."""
 
     libraries: dict[str, str]  # versions by name
     facts: dict[str, Any]  # see ``run_saved_model.facts``
@@ -43,13 +43,13 @@ def ask(
 
     Args:
         folder: ``saved_models/NAME/VERSION``.
-        requests: What to ask.
+        requests: Requests to send, in order.
         python: Interpreter with TensorFlow and tensorflow-text.
         seconds: Time limit of the process.
 
     Raises:
         FileNotFoundError: the interpreter does not exist.
-        RuntimeError: the process failed or exceeded the time limit. The message says at which request.
+        RuntimeError: the process failed or exceeded the time limit. The message names the step or request.
     """
     job = {"folder": str(folder.resolve()), "requests": [request._asdict() for request in requests]}
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "2"}
@@ -63,7 +63,7 @@ def ask(
         asked = [f"{folder}, signature {one.signature}, asked {str(one.feeds)[:80]}" for one in requests]
         steps = ["importing TensorFlow", f"loading {folder}", *asked, "ending"]
         reason = (error.stderr or b"").decode(errors="replace")[-2000:].strip()
-        step = steps[(error.stdout or b"").count(b"\n")]  # the process writes a line after each
+        step = steps[(error.stdout or b"").count(b"\n")]  # the process writes one line after each step
         raise RuntimeError(f"{step}: {error} {reason}") from error
     libraries, facts, *replies = map(json.loads, done.stdout.splitlines())
     return Answers(libraries, facts, replies)

@@ -1,4 +1,4 @@
-"""Micro-batching: concurrent requests are searched as one batch, inside the graph."""
+"""Micro-batching: runs concurrent requests as one batch, inside the graph."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ def merge_requests(
 ) -> Answer:
     """Returns a function like ``answer`` that runs concurrent requests as one batch.
 
-    A merged request gets the answer that it would get alone, up to the rounding of larger products: axes that another
-    request made wider are cut. A request with more than ``max_batch_size`` texts is split into parts of that size. A
-    request that finds the queue full fails with UNAVAILABLE.
+    Each request gets the same answer as alone, up to rounding: axes that another request widened are cut. A request
+    with more than ``max_batch_size`` texts is split into parts of that size. If the queue is full, a request fails
+    with UNAVAILABLE.
 
-    The batch operation supports neither scalars nor padding. So only strings [B] enter it, and everything whose shape
-    depends on the longest sentence stays inside.
+    The batch operation supports neither scalars nor padding. So only strings [B] enter it, and sentences are encoded
+    and padded inside.
 
     Args:
         answer: Function from string tensors [B] to outputs by name.
-        queue: Name of the queue, unique within the export. Functions with the same queue would share their batches.
-        inputs: Specification of the arguments.
-        outputs: Declaration of the outputs.
-        config: Sizes and times.
+        queue: Name of the queue, unique within the export. Functions with the same queue would share batches.
+        inputs: Specifications of the arguments.
+        outputs: Declarations of the outputs, by name.
+        config: Batch size, queue length, waiting time and number of threads.
     """
     batched = tf.function(answer, input_signature=inputs, autograph=False).get_concrete_function()
     outcome = batched.structured_outputs
@@ -67,7 +67,7 @@ def merge_requests(
             add_part,
             (tf.constant(0), {name: tf.zeros([0] * like.shape.rank, like.dtype) for name, like in outcome.items()}),
             (tf.TensorShape([]), {name: tf.TensorShape([None] * like.shape.rank) for name, like in outcome.items()}),
-            parallel_iterations=min(config.threads, config.queue),  # parts wait at the same time, if they fit the queue
+            parallel_iterations=min(config.threads, config.queue),  # parts wait concurrently, if the queue has room
         )
         return found
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 from nmt_keras.translation.model_translator import ModelTranslator
 
 STORED = tf.float16
-"""Half precision. Weights need float16's three more bits of mantissa, and not the exponent of bfloat16."""
+"""Half precision. Weights need three more mantissa bits than bfloat16 has, and not its exponent range."""
 
 
 class Resources(tf.Module):
@@ -21,7 +21,7 @@ class Resources(tf.Module):
 
     Args:
         translator: The translator whose functions are exported.
-        half_precision: If ``True``, store the weights in float16; see ``Widened``.
+        half_precision: If ``True``, stores the weights in float16; see ``Widened``.
 
     Raises:
         ValueError: a weight is too large for float16.
@@ -43,14 +43,14 @@ class Resources(tf.Module):
 
 
 class Widened(tf.saved_model.experimental.TrackableResource):
-    """A float32 weight that an export fills from a float16 variable when it is loaded.
+    """A float32 weight that is stored as float16 and widened when the export is loaded.
 
-    Functions keep reading the handle of ``weight``. In the export this handle is a variable that no file contains and
-    that is initialised like a table, after the stored variables are restored. Files shrink to half, computation is
-    unchanged, and a server holds half as much again in memory.
+    Functions read the handle of ``weight``. In the export, this handle belongs to a variable that is not stored. It is
+    initialised like a table, after the stored variables are restored. Files are half as large, computation is
+    unchanged, and weights take 1.5 times the memory on a server.
 
     Args:
-        weight: The weight that functions read.
+        weight: The weight that the functions read.
 
     Raises:
         ValueError: the weight is too large for float16.
@@ -67,7 +67,7 @@ class Widened(tf.saved_model.experimental.TrackableResource):
         self.stored = tf.Variable(half, trainable=False)
         self._weight = weight
         self._name = f"widened-{uuid.uuid4()}"  # two versions in one process must not share a variable
-        assert self.resource_handle is weight.handle  # creates the handle now, while it is the live weight's
+        assert self.resource_handle is weight.handle  # creates the handle now, while it is that of the live weight
 
     def _create_resource(self) -> tf.Tensor:
         if tf.executing_eagerly():

@@ -3,8 +3,8 @@
 stdin     {"folder": ..., "requests": [{"signature": ..., "feeds": [text, ...], "dtype": "string"}, ...]}
           The feeds of a request are sent at the same time, each from its own thread, to every input of the signature.
           A character U+DC80 to U+DCFF is one raw byte (surrogateescape).
-stdout    One JSON document per line, as soon as it is known: the versions of the libraries; the facts (see ``facts``);
-          and for each request the list of replies, {"outputs": {name: {"shape": ..., "values": ...}}} or
+stdout    One JSON document per line, as soon as it is available: the versions of the libraries, the facts (see
+          ``facts``), and for each request the list of replies, {"outputs": {name: {"shape": ..., "values": ...}}} or
           {"error": class of the exception, "message": ...}.
 """
 
@@ -25,21 +25,21 @@ import tensorflow as tf
 # The kernels of tensorflow_text that an export may use. Importing the package would import Keras.
 TEXT_KERNELS = ("_normalize_ops", "_sentencepiece_tokenizer")
 INITIALISERS = ("__saved_model_init_op", "__saved_model_train_op")
-"""Entries in the table of signatures that are not signatures."""
+"""Entries of ``signature_def`` that are not signatures."""
 
 
 def load_text_kernels() -> None:
     """Registers the kernels of tensorflow_text that TensorFlow Serving links, without importing the package."""
     spec = importlib.util.find_spec("tensorflow_text")
     if spec is None or spec.submodule_search_locations is None:
-        raise SystemExit("this Python has no tensorflow-text: install the version of its TensorFlow")
+        raise SystemExit("tensorflow-text is not installed. Install the version that matches TensorFlow.")
     (package,) = spec.submodule_search_locations
     for name in TEXT_KERNELS:
         tf.load_op_library(str(Path(package) / "python" / "ops" / f"{name}.so"))
 
 
 def facts(session: tf.compat.v1.Session, loaded: Any) -> dict[str, Any]:
-    """Describes a meta graph: types of signatures, operations, devices, compiled functions, resources without value."""
+    """Describes a meta graph: signature types, operations, devices, compiled functions, uninitialised resources."""
     graph = loaded.graph_def
     functions = graph.library.function
     nodes = [*graph.node, *(node for function in functions for node in function.node_def)]
@@ -67,7 +67,7 @@ def facts(session: tf.compat.v1.Session, loaded: Any) -> dict[str, Any]:
 
 
 def type_of(info: Any) -> str:
-    """Returns the type of an input or output, such as float32[?,?]; only the number of rows is given if it is fixed."""
+    """Returns the type of an input or output, such as float32[?,?]. Only the first axis shows a fixed size."""
     shape, dtype = info.tensor_shape, tf.as_dtype(info.dtype).name
     if shape.unknown_rank:
         return f"{dtype} of any rank"
@@ -76,7 +76,7 @@ def type_of(info: Any) -> str:
 
 
 def is_initialised(session: tf.compat.v1.Session, node: Any) -> bool:
-    """Returns ``False`` for a variable or table without a value."""
+    """Returns ``False`` if ``node`` is a variable or table without a value."""
     if node.op not in ("VarHandleOp", "HashTableV2", "MutableHashTableV2"):
         return True
     handle = session.graph.get_tensor_by_name(f"{node.name}:0")
@@ -110,19 +110,19 @@ def reply(session: tf.compat.v1.Session, loaded: Any, request: Mapping[str, Any]
 
 
 def encoded(text: Any) -> Any:
-    """Returns nested lists of strings as bytes."""
+    """Encodes nested lists of strings as bytes. U+DC80 to U+DCFF become raw bytes."""
     return [encoded(x) for x in text] if isinstance(text, list) else text.encode("utf-8", "surrogateescape")
 
 
 def decoded(values: Any) -> Any:
-    """Returns nested lists with bytes as strings; a byte that is not UTF-8 becomes a character U+DC80 to U+DCFF."""
+    """Decodes nested lists with bytes to strings. A byte that is not UTF-8 becomes U+DC80 to U+DCFF."""
     if isinstance(values, list):
         return [decoded(x) for x in values]
     return values.decode("utf-8", "surrogateescape") if isinstance(values, bytes) else values
 
 
 def say(document: Any) -> None:
-    """Writes one line."""
+    """Writes ``document`` as one line of JSON."""
     print(json.dumps(document), flush=True)
 
 

@@ -1,4 +1,4 @@
-"""The functions of an export."""
+"""Functions of the signatures of an export."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def signatures(translator: ModelTranslator, micro_batching: MicroBatchingConfig 
 
     Args:
         translator: Translator with the search of ``serving_default``, and of ``beam`` if its beam size exceeds 1.
-        micro_batching: How to merge concurrent requests; ``None`` answers each request separately.
+        micro_batching: Configuration for merging concurrent requests; ``None`` answers them separately.
     """
     search = translator.search
     greedy_search = replace(search, beam_size=1, n_best=None, temperature=0.0, top_k=None, top_p=1.0)
@@ -45,7 +45,7 @@ def signatures(translator: ModelTranslator, micro_batching: MicroBatchingConfig 
 
 
 def _signature(name: str, function: Callable[..., Any], micro_batching: MicroBatchingConfig | None) -> Any:
-    """Returns ``function``, which returns a record, as the signature ``name``."""
+    """Wraps ``function``, which returns a record, as the signature ``name``."""
     inputs = [tf.TensorSpec([None], tf.string, name=text) for text in CONTRACT[name].inputs]
     outputs = CONTRACT[name].outputs
 

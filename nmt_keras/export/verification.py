@@ -1,4 +1,4 @@
-"""Checks in a fresh process that an export is what TensorFlow Serving needs."""
+"""Checks in a fresh process that TensorFlow Serving can serve an export."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FEEDS: Mapping[str, list[Any]] = {
     "rows of rows": [[["hola", "adiós"]]],
     "integers": [[1, 2]],
 }
-"""Feeds for each signature, by name. The feeds of one name are sent at the same time."""
+"""Feeds for each signature, by name. The feeds of one name are sent concurrently."""
 
 REFUSED = ("a scalar", "rows of rows", "integers")
 
@@ -48,10 +48,10 @@ TEXT_OPERATIONS = {
 """Operations of tensorflow-text that every TensorFlow Serving since 2.12 links."""
 
 NOT_SERVED = re.compile("cudnn|xla|tpu|nccl|collective|mkl|pyfunc|pyfunction|tensorrt|trt", re.IGNORECASE)
-"""TensorFlow operations that a server lacks: kernels of other devices, other compilers, and calls into Python."""
+"""Operations that a server lacks: kernels of other devices, other compilers, and calls into Python."""
 
 TOLERANCE = 1e-3
-"""In nats. Products of another size round differently."""
+"""Relative and absolute tolerance of floats, in nats for log-probabilities. Rounding depends on the batch size."""
 
 
 class Check(NamedTuple):
@@ -65,7 +65,7 @@ class Verification(NamedTuple):
     """Result of ``verify``."""
 
     folder: Path
-    libraries: dict[str, str]  # their versions in the process that ran the export
+    libraries: dict[str, str]  # versions in the process that ran the export
     checks: list[Check]
 
     @property
@@ -92,7 +92,7 @@ def verify(version_folder: Path, python: str | PathLike[str] = sys.executable, s
         seconds: Time limit of the process.
 
     Returns:
-        The results. Faults of the export are reported there and do not raise.
+        Results of all checks. Faults of the export are reported there and do not raise.
 
     Raises:
         ValueError: ``version_folder`` is not an exported version.
@@ -118,7 +118,7 @@ def named(answers: Answers) -> Replies:
 
 
 def checks(answers: Answers) -> list[Check]:
-    """Returns the results of all checks. A check is skipped if one that it relies on has failed."""
+    """Returns the results of all checks. A check is skipped if a check that it depends on fails."""
     facts, replies = answers.facts, named(answers)
     types = Check("signatures, names, types and ranks are the contract's", _type_faults(facts["signatures"]))
     if types.faults:
@@ -170,7 +170,7 @@ def _type_faults(found: Mapping[str, str]) -> list[str]:
 
 
 def arrays(signature: str, reply: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Returns the outputs of a reply, with the types and shapes that they had."""
+    """Returns the outputs of a reply as arrays with their original types and shapes."""
     arrays = {}
     for name, output in CONTRACT[signature].outputs.items():
         values, dtype = reply["outputs"][name], object if output.dtype == "string" else output.dtype
@@ -205,7 +205,7 @@ def _value_faults(outputs: Outputs) -> Iterator[str]:
 
 
 def _batch_mate_faults(outputs: Outputs) -> Iterator[str]:
-    """Compares each strange text alone with the same text among the others."""
+    """Compares each difficult text by itself with the same text among the others."""
     for signature in CONTRACT:
         (together,) = outputs[signature, "together"]
         for row, arrays in enumerate(outputs[signature, "each by itself"]):

@@ -1,4 +1,4 @@
-"""A model's folder of numbered versions. Each version appears and disappears as a whole."""
+"""Folder of the numbered versions of a model. Each version appears and disappears atomically."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ def versions(model_folder: Path) -> list[int]:
 
 
 def read_manifest(version_folder: Path) -> dict[str, Any]:
-    """Returns the manifest of an exported version; {} if it has none."""
+    """Returns the manifest of an exported version, or {} if it has none."""
     path = version_folder / MANIFEST
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
 def publish(model_folder: Path, write: Callable[[Path], None]) -> Path:
-    """Makes the next version of a model.
+    """Writes the next version of a model.
 
-    The version is written into a folder whose name is not a number, flushed to disk, and then renamed. So a server that
-    watches the model's folder sees the whole version or none, and an interrupted export leaves no numbered folder.
+    The version is written into a folder whose name is not a number, flushed to disk, and then renamed. So a server
+    never sees an incomplete version, and an interrupted export leaves no numbered folder.
 
     Args:
         model_folder: ``saved_models/NAME``; created if missing.
@@ -72,13 +72,13 @@ def publish(model_folder: Path, write: Callable[[Path], None]) -> Path:
 def prune(model_folder: Path, max_to_keep: int, labelled: Collection[int] = ()) -> None:
     """Deletes old versions and the leftovers of killed exports and deletions.
 
-    A version is renamed before its files are deleted, so a server that watches the folder never finds a part of one. A
-    folder that is being written is kept unless it has not changed for an hour.
+    A version is renamed before its files are deleted, so a server never sees an incomplete version. A folder that is
+    being written is kept unless it has not changed for an hour.
 
     Args:
         model_folder: ``saved_models/NAME``.
-        max_to_keep: Number of newest versions to keep, at least 1. With 2, a server can go back to the version before.
-        labelled: Further versions to keep, because a server's labels point to them.
+        max_to_keep: Number of newest versions to keep, at least 1. With 2, a server can go back to the previous one.
+        labelled: Further versions to keep, because labels of a server point to them.
 
     Raises:
         ValueError: ``max_to_keep`` is not positive.
@@ -90,7 +90,7 @@ def prune(model_folder: Path, max_to_keep: int, labelled: Collection[int] = ()) 
         with suppress(FileNotFoundError):  # another process may have renamed it
             os.rename(found[number], model_folder / f"{DELETED}{number}-{uuid.uuid4().hex}")
     if found:
-        settle([model_folder])  # else a power cut may bring back the number of a version that has lost files
+        settle([model_folder])  # else a power cut may restore the number of a version with missing files
     for left in model_folder.glob(f"{DELETED}*"):
         shutil.rmtree(left, ignore_errors=True)
     for left in model_folder.glob(f"{PARTIAL}*"):
@@ -112,7 +112,7 @@ def _rename_to_next_number(partial: Path) -> Path:
         try:
             os.rename(partial, final)
         except OSError:
-            if not final.exists():  # otherwise another export has taken the number: try the next
+            if not final.exists():  # otherwise another export took the number: try the next
                 raise
         else:
             return final

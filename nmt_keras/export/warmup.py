@@ -1,4 +1,4 @@
-"""Warm-up requests, which a server answers while it loads a version."""
+"""Warm-up requests, which a server runs while it loads a version."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LARGE = 16
 def write_warmup_requests(version_folder: Path, source_tokenizer: Tokenizer, model_name: str) -> None:
     """Writes two requests for each signature: one with a short sentence, one with ``LARGE`` sentences.
 
-    The first request creates the executor and allocates memory. Nothing is compiled for a shape, so two sizes suffice.
+    The first request creates the executor and allocates memory. Nothing is compiled per shape, so two sizes suffice.
 
     Args:
         version_folder: The version that is being exported.

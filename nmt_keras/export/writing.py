@@ -41,10 +41,10 @@ def export(
         translator: The translator to export. Its graph contains neither XLA nor cuDNN operations.
         model_folder: ``saved_models/NAME``; created if missing.
         manifest: Facts about the model, stored as JSON with the library versions and ``config``. The card shows
-            ``recipe``, ``corpus`` and ``scores`` as a run has them, and ``languages`` with ``source`` and ``target``.
+            ``recipe``, ``corpus`` and ``scores`` of a run, and ``languages`` with ``source`` and ``target``.
         config: Precision and micro-batching.
         max_to_keep: Number of versions to keep, this one included; ``None`` keeps all. See ``prune``.
-        labelled: Versions to keep in any case.
+        labelled: Further versions to keep; see ``prune``.
 
     Returns:
         ``saved_models/NAME/VERSION``.

@@ -1,9 +1,8 @@
-"""Apache Beam pipelines, for corpora that take one machine too long.
+"""Apache Beam pipelines for corpora that are too large for one machine.
 
-    translation   bulk translation around an exported model
+    translation   bulk translation with an exported model
     preparing     text to shards of token ids, for training
 
-Install with ``pip install "nmt-keras-attention[beam]"``, then run ``python -m nmt_keras.pipelines --help``. To
-translate a file that one machine and one server can manage, use ``python -m serve.bulk``, which keeps the order of the
-lines.
+Install with ``pip install "nmt-keras-attention[beam]"``, then run ``python -m nmt_keras.pipelines --help``. For files
+that one server can translate, use ``python -m nmt_keras_serve.bulk``, which keeps the order of the lines.
 """

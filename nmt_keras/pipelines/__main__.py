@@ -11,22 +11,22 @@ import tyro
 
 @dataclass(frozen=True)
 class Options:
-    """Translates the lines of many files; options that are not listed here are Apache Beam's (--runner ...)."""
+    """Translates the lines of many files. Other options, such as --runner, are passed to Apache Beam."""
 
     input: str
-    """Files of UTF-8 text, a sentence per line; a pattern."""
+    """Path or pattern of UTF-8 text files with one sentence per line."""
     output: str
-    """Prefix of the JSON lines files that are written."""
+    """Prefix of the JSON lines files to write."""
     model: str
-    """An exported version, or the folder that holds its versions; every worker must be able to read it."""
+    """Exported version or folder of versions. Every worker must be able to read it."""
     batch_size: int = 64
     """Maximum number of sentences in a batch."""
     greedy: bool = False
-    """Use an export's greedy search, which is faster than its beam search."""
+    """Use the greedy search of an export, which is faster than its beam search."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Reads the command line, runs the pipeline, prints the number of translated lines."""
+    """Runs the pipeline with command-line ``arguments`` and prints the number of translated lines."""
     options, for_beam = tyro.cli(
         Options, prog="python -m nmt_keras.pipelines", args=arguments, return_unknown_args=True
     )
@@ -40,10 +40,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except ModuleNotFoundError as error:
         if error.name != "apache_beam":
             raise
-        raise SystemExit('pipelines: Apache Beam is missing: pip install "nmt-keras-attention[beam]".') from error
+        raise SystemExit(
+            'pipelines: Apache Beam is not installed. Run pip install "nmt-keras-attention[beam]".'
+        ) from error
     except (ValueError, OSError) as error:
         raise SystemExit(f"pipelines: {error}") from error
-    print(f"{counts['lines']} lines translated, {counts['truncated']} of them longer than the model reads and cut")
+    print(f"{counts['lines']} lines translated, {counts['truncated']} of them truncated to the model's limit")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""Prepares a corpus on many machines. The output equals that of ``corpus.preparing``, to the byte.
+"""Prepares a corpus on many machines. The output is byte-identical to that of ``corpus.preparing``.
 
-    lines -> pairs -> not identical -> token ids -> not too long, not unlike -> shard by hash -> sorted, deduplicated
+    lines -> pairs -> drop identical -> token ids -> filter by length -> shard by hash -> sort, deduplicate
 
-Vocabularies are learnt beforehand, on one machine, from a part of the corpus: two million lines are enough.
+Learn the vocabularies beforehand on one machine. Two million lines of the corpus are enough.
 
-One worker reads a file and distributes its pairs to all. Merge two files whose lines correspond first, with ``paste
-source target``.
+Each file is read by one worker, which distributes its pairs to all workers. If source and target are separate files,
+merge them first with ``paste source target``.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def _count(counts: Mapping[Any, int]) -> None:
 
 
 def read_batches(path: str, source_column: int, target_column: int) -> Iterator[list[Pair]]:
-    """Yields batches of the pairs of a plain, gzipped or zipped file anywhere Beam can read; counts its lines."""
-    opened = FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)  # decided by bytes, not by name
+    """Yields batches of pairs from a plain, gzipped or zipped file that Beam can read, and counts its lines."""
+    opened = FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)  # ``unpacked`` detects it
     found = ReadReport()
     with io.BufferedReader(cast(Any, opened)) as raw, unpacked(raw, path) as text:
         pairs = found.count(parse_table(text, path, source_column, target_column))
@@ -64,11 +64,11 @@ def read_batches(path: str, source_column: int, target_column: int) -> Iterator[
 
 
 class EncodePairs(beam.DoFn):
-    """Encodes batches of pairs and counts the skipped ones by reason (metrics ``preparing``).
+    """Encodes batches of pairs and counts skipped pairs by reason (metrics ``preparing``).
 
     Args:
-        folder: Holds the tokenizers ``source`` and ``target``. Every worker must be able to read it.
-        filters: Which pairs are skipped.
+        folder: Folder with the tokenizers ``source`` and ``target``. Every worker must be able to read it.
+        filters: Filters that pairs must pass.
     """
 
     def __init__(self, folder: str, filters: FilterConfig):
@@ -99,37 +99,37 @@ def prepare_files(
     max_malformed: float = 0.01,
     options: list[str],
 ) -> None:
-    """Runs the pipeline to its end and makes ``folder`` a prepared corpus.
+    """Runs the pipeline to completion and writes a prepared corpus into ``folder``.
 
-    Errors on a worker, such as a damaged file or a full disk, are raised as Beam's runner reports them.
+    Errors on a worker, such as a damaged file or a full disk, are raised in the form that Beam's runner reports.
 
     Args:
-        source: Files of tab-separated UTF-8 text, plain, gzipped or zipped; a pattern such as ``corpus/*.tsv.gz``.
-        folder: Folder for the shards. Leftovers of an interrupted preparation are removed.
-        texts: A folder with the tokenizers ``source`` and ``target``; they are copied into ``folder``.
-        filters: Which pairs are skipped.
-        source_column, target_column: Columns, counted from 0.
-        shards: Number of files to write, about one per hundred thousand pairs.
-        max_malformed: Maximum share of malformed lines; they are skipped.
-        options: Beam's own options, such as ``--runner=FlinkRunner``; by default the pipeline runs on this machine.
+        source: Path or pattern, such as ``corpus/*.tsv.gz``, of tab-separated UTF-8 files: plain, gzipped or zipped.
+        folder: Output folder. Leftovers of an interrupted preparation are removed.
+        texts: Folder with the tokenizers ``source`` and ``target``, which are copied into ``folder``.
+        filters: Filters that pairs must pass.
+        source_column, target_column: Column indices, counted from 0.
+        shards: Number of files to write. Use about one per 100,000 pairs.
+        max_malformed: Maximum share (0 to 1) of malformed lines, which are skipped.
+        options: Options of Beam, such as ``--runner=FlinkRunner``. If empty, the pipeline runs on this machine.
 
     Raises:
-        FileExistsError: ``folder`` holds a prepared corpus.
-        FileNotFoundError: there is no file at ``source``.
+        FileExistsError: ``folder`` contains a prepared corpus.
+        FileNotFoundError: no file matches ``source``.
         OSError: ``folder`` cannot be written.
-        ValueError: too many lines are malformed; an argument is out of its range; the filters leave no pair.
+        ValueError: too many lines are malformed, an argument is out of range, or the filters leave no pair.
     """
     require(shards >= 1, "shards", "at least 1", shards)
     require_columns(source_column, target_column)
     require_new(folder)
-    pipeline = beam.Pipeline(argv=options)  # its options also tell how to reach files
+    pipeline = beam.Pipeline(argv=options)  # its options also configure file systems
     paths = [found.path for match in FileSystems.match([source]) for found in match.metadata_list]
     if not paths:
         raise FileNotFoundError(
-            f"source: expected files of sentence pairs, received none at {source}. Pass a path or a pattern."
+            f"source: expected files of sentence pairs, but none match {source}. Pass another path or pattern."
         )
     reports = os.path.join(folder, REPORTS)
-    if tf.io.gfile.isdir(reports):  # of an interrupted run, which may have had other shards
+    if tf.io.gfile.isdir(reports):  # of an interrupted run, which may have had another number of shards
         tf.io.gfile.rmtree(reports)
     remove_leftovers(folder)
     for side in ("source", "target"):

@@ -1,8 +1,8 @@
-"""Bulk translation: lines of text in, JSON lines out, around an exported model that every worker loads once.
+"""Bulk translation from lines of text to JSON lines. Each worker process loads the exported model once.
 
-    lines -> without empty lines -> batches -> Translator.translate -> records -> JSON lines
+    lines -> drop empty lines -> batches -> Translator.translate -> records -> JSON lines
 
-A Beam collection does not keep the order of a file's lines, so each record contains its source.
+Beam does not preserve the order of lines, so each record contains its source.
 """
 
 from __future__ import annotations
@@ -24,24 +24,26 @@ NAMESPACE = "translation"
 
 
 class TranslatedLine(NamedTuple):
-    """A line of the input and its translation, written as one JSON object."""
+    """An input line and its translation, written as one JSON object."""
 
     text: str
     translation: str
     score: float  # nats per token; hypotheses are ranked by it
     log_prob: float  # nats, END included
-    truncated: bool  # the line was longer than the model reads, so its rest is not translated
+    truncated: bool  # True if the line exceeded the length limit; the rest is not translated
 
 
 class TranslatorHandler(ModelHandler[str, TranslatedLine, Translator]):
-    """Loads and calls a translator for Beam's RunInference, which batches, shares it within a process, and measures.
+    """Loads and calls a translator for Beam's RunInference.
+
+    RunInference forms batches, shares the translator within a process, and collects metrics.
 
     Args:
-        path: An exported version, a folder of versions or a run directory, see ``nmt_keras.load``. Every worker must be
-            able to read it.
+        path: Exported version, folder of versions or run directory; see ``nmt_keras.load``. Every worker must be able
+            to read it.
         batch_size: Maximum number of sentences in a batch.
-        greedy: If ``True``, uses an export's greedy search. By default uses beam search, whatever the default of the
-            export. A run searches as its recipe says.
+        greedy: If ``True``, uses the greedy search of an export, else its beam search. A run directory always uses the
+            search of its recipe.
     """
 
     def __init__(self, path: str, batch_size: int, greedy: bool = False):
@@ -49,13 +51,13 @@ class TranslatorHandler(ModelHandler[str, TranslatedLine, Translator]):
         self._path, self._greedy = path, greedy
 
     def load_model(self) -> Translator:
-        """Returns the translator; called once in each process."""
+        """Returns the translator. Called once per process."""
         return nmt_keras.load(self._path)
 
     def run_inference(
         self, batch: Sequence[str], model: Translator, inference_args: dict[str, Any] | None = None
     ) -> Iterable[TranslatedLine]:
-        """Yields the translations of ``batch``, in its order, and counts them."""
+        """Yields the translations of ``batch`` in order and counts them."""
         if isinstance(model, ServedTranslator) and not self._greedy:
             best = [found[0] for found in model.translate_nbest(batch, batch_size=len(batch))]
         else:
@@ -69,19 +71,19 @@ class TranslatorHandler(ModelHandler[str, TranslatedLine, Translator]):
 def translate_files(
     source: str, output: str, model: str, batch_size: int, options: list[str], greedy: bool = False
 ) -> dict[str, int]:
-    """Runs the pipeline to its end. Empty lines are skipped.
+    """Runs the pipeline to completion. Empty lines are skipped.
 
     Args:
-        source: Files of UTF-8 text, a sentence per line; a pattern such as ``corpus/*.txt``. Compressed files are
-            unpacked.
-        output: Prefix of the JSON lines files, ``OUTPUT-00000-of-00003.jsonl``. They appear when the pipeline ends.
-        model: See TranslatorHandler.
+        source: Path or pattern, such as ``corpus/*.txt``, of UTF-8 files with one sentence per line. Compressed files
+            are decompressed.
+        output: Prefix of the JSON lines files ``OUTPUT-00000-of-00003.jsonl``. They appear when the pipeline ends.
+        model: See ``TranslatorHandler``.
         batch_size: Maximum number of sentences in a batch.
-        options: Beam's own options, such as ``--runner=FlinkRunner``; by default the pipeline runs on this machine.
-        greedy: See TranslatorHandler.
+        options: Options of Beam, such as ``--runner=FlinkRunner``. If empty, the pipeline runs on this machine.
+        greedy: See ``TranslatorHandler``.
 
     Returns:
-        The number of ``lines`` and of ``truncated`` ones.
+        The numbers of translated ``lines`` and of ``truncated`` ones.
     """
     require(batch_size >= 1, "batch_size", "1 or more", batch_size)
     pipeline = beam.Pipeline(argv=options)

@@ -1,7 +1,7 @@
-"""Figures of what a model attends to, of how it learnt and of how well it does: arrays in, matplotlib figures out.
+"""Figures of attention, training curves and scores: arrays in, matplotlib figures out.
 
-Figures are made without pyplot, so nothing global is opened or leaked: they work headless and in a server.
-A notebook shows them as a cell's last value once ``%matplotlib inline`` has run.
+Figures are created without pyplot, so they need no display and leave no global state. After ``%matplotlib inline``, a
+notebook displays a figure that is the last value of a cell.
 """
 
 from nmt_keras.plotting.curves import compare_training, training_curves

@@ -1,4 +1,4 @@
-"""Training curves: losses and validation BLEU against steps, of one or several runs."""
+"""Training curves of one or several runs: losses and validation BLEU against steps."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def training_curves(log: Rows) -> Figure:
     """Draws training and validation loss against steps, and validation BLEU on a panel below.
 
     Args:
-        log: Rows of a run.
+        log: Log of a run.
 
     Returns:
-        A figure with a panel for the losses and one for BLEU, each only if the log has such values.
+        A figure with a panel for the losses and one for BLEU. A panel without values is omitted.
 
     Raises:
         ValueError: a row has no ``step``, or there is nothing to draw.
@@ -36,7 +36,7 @@ def training_curves(log: Rows) -> Figure:
     curves = _curves("log", log, tuple(PANEL_OF))
     figure, panels = _panels([PANEL_OF[key] for key in curves])
     for key, points in curves.items():
-        # Validations are few, and a single point has no line: both need markers.
+        # Markers make single points and sparse validations visible.
         marker = None if key == "loss" and len(points) > 1 else "o"
         name, colour = ("training", COLOURS[0]) if key == "loss" else ("validation", COLOURS[1])
         panels[PANEL_OF[key]].plot(*points.T, label=name, color=colour, marker=marker, markersize=4)
@@ -49,7 +49,7 @@ def compare_training(logs: Mapping[str, Rows]) -> Figure:
     """Draws the validation loss of several runs against steps, and their validation BLEU on a panel below.
 
     Args:
-        logs: Rows of each run, by its name.
+        logs: Log of each run, by run name.
 
     Raises:
         ValueError: there is no run, a row has no ``step``, or there is nothing to draw.
@@ -72,7 +72,7 @@ def compare_training(logs: Mapping[str, Rows]) -> Figure:
 
 
 def _curves(where: str, log: Rows, keys: Sequence[str]) -> dict[str, NDArray[np.float64]]:
-    """Returns the points [N, (step, value)] of each of ``keys`` that has a finite value, in order of step."""
+    """Returns the points [N, (step, value)], in order of step, of each of ``keys`` with a finite value."""
     for number, row in enumerate(log):
         require("step" in row, f"{where}[{number}]", "a row with a 'step'", dict(row))
     curves = {}
@@ -86,7 +86,7 @@ def _curves(where: str, log: Rows, keys: Sequence[str]) -> dict[str, NDArray[np.
 
 
 def _panels(quantities: Sequence[str]) -> tuple[Figure, dict[str, Axes]]:
-    """Returns a figure with a panel for each quantity, one below the other, and the panels by quantity."""
+    """Returns a figure with one panel per quantity, stacked vertically, and the panels by quantity."""
     names = list(dict.fromkeys(quantities))
     figure = Figure(figsize=(PANEL_WIDTH, PANEL_HEIGHT * len(names)), dpi=SCREEN_DPI, layout="constrained")
     panels = dict(zip(names, figure.subplots(len(names), sharex=True, squeeze=False)[:, 0], strict=True))

@@ -19,18 +19,18 @@ from nmt_keras.plotting.style import SCREEN_DPI
 
 MOST_TOKENS = 300  # per axis: 51 inches of the smallest cells
 LARGEST_CELL, SMALLEST_CELL = 0.5, 0.17  # inches
-LONG_EDGE, SHORT_EDGE = 8.0, 1.5  # inches: desired longer edge of a heatmap, and minimum of both
-PANEL_EDGE = 4.0  # inches: desired longer edge in a grid
+LONG_EDGE, SHORT_EDGE = 8.0, 1.5  # inches: preferred longer edge and minimum edge of a heatmap
+PANEL_EDGE = 4.0  # inches: preferred longer edge of a heatmap in a grid
 LARGEST_FONT = 11.0  # points
-LETTER = 0.65 * LARGEST_FONT  # points: width of an average letter, with some room
-CELL_IN_FONT_SIZES = 1.6  # room for a line of text, so that neighbouring labels never touch
+LETTER = 0.65 * LARGEST_FONT  # points: width of an average letter with spacing
+CELL_IN_FONT_SIZES = 1.6  # prevents overlap of neighbouring labels
 BAR_WIDTH = 0.15  # inches
-MARGIN = 0.1  # inches around everything that is drawn
-LONGEST_LABEL = 8.0  # inches: more than any label and its title take
+MARGIN = 0.1  # inches around each plot
+LONGEST_LABEL = 8.0  # inches: upper bound of a label plus a title
 
 
 class Panel(NamedTuple):
-    """One sentence pair of a grid of heatmaps; see ``alignment_heatmap`` for its parts."""
+    """One heatmap of a grid, with the arguments of ``alignment_heatmap``."""
 
     alignment: ArrayLike  # [T, S]
     source_tokens: Sequence[str]  # S
@@ -47,21 +47,21 @@ def alignment_heatmap(
 ) -> Figure:
     """Draws the attention weights of one sentence pair: a row per target token, a column per source token.
 
-    Target tokens run down the left edge, source tokens along the top, each at the centre of its own row or column.
-    Labels are drawn literally (``$``, ``_``, ``^`` and ``\\`` are characters, never mathematics), except that
+    Target tokens label the rows on the left, and source tokens label the columns at the top. Labels are drawn literally
+    (``$``, ``_``, ``^`` and ``\\`` are not mathematics), with these exceptions:
 
-    - an empty string, as END's surface is, reads ``</s>``, and blanks alone read ``␣``;
-    - control characters are escaped as Python writes them, and combining accents composed with their letters;
-    - a label beyond 32 characters ends in ``…``.
+    - The empty string, the surface of END, is shown as ``</s>``. Spaces are shown as ``␣`` in a token of spaces only.
+    - Control characters are escaped as in Python. Combining accents are composed with their letters.
+    - A label of more than 32 characters ends in ``…``.
 
-    The canvas grows with the number of tokens and encloses all that is drawn. Characters that the configured fonts lack
-    are drawn in any installed font that has them. ``translation.word_alignment.align_words`` makes words of pieces.
+    The canvas grows with the number of tokens. Characters missing from the configured fonts are drawn in another
+    installed font. To draw words instead of subword pieces, use ``translation.word_alignment.align_words`` first.
 
     Args:
-        alignment: [T, S] weights in [0, 1]; row t says where target token t looked.
-        source_tokens: the S source tokens, without padding.
-        target_tokens: the T target tokens, without padding.
-        title: a text above the figure, drawn literally and wrapped to the figure's width; none by default.
+        alignment: [T, S] weights in [0, 1]. Row t holds the weights of target token t.
+        source_tokens: The S source tokens, without padding.
+        target_tokens: The T target tokens, without padding.
+        title: Title, drawn literally and wrapped to the width of the figure. By default no title.
 
     Returns:
         A figure with two axes: the heatmap and its colour bar.
@@ -71,24 +71,23 @@ def alignment_heatmap(
             is not a number in [0, 1].
 
     Warns:
-        UserWarning: no installed font has some characters; they are drawn as ``�``. One warning names them all. Or
-            labels are written from right to left, and matplotlib is older than 3.11, which mirrors them.
+        UserWarning: see ``labels.fonts_for``.
     """
     return _draw([Panel(alignment, source_tokens, target_tokens, title)], columns=1, edge=LONG_EDGE)
 
 
 def alignment_grid(panels: Sequence[Panel], *, columns: int | None = None) -> Figure:
-    """Draws several heatmaps row by row under one colour scale: sentences, or the n-best of one.
+    """Draws several heatmaps, row by row, with one colour scale. Labels and warnings are as in ``alignment_heatmap``.
 
     Args:
-        panels: at least one; see ``alignment_heatmap``, whose labels, errors and warning are the same.
-        columns: panels in a row; as many as make the grid about square by default.
+        panels: At least one heatmap, such as those of several sentences or of an n-best list.
+        columns: Number of heatmaps per row. By default the grid is about square.
 
     Returns:
-        A figure with the heatmaps' axes, in order, and their colour bar's.
+        A figure with the axes of the heatmaps, in order, followed by the colour bar.
 
     Raises:
-        ValueError: also if there is no panel, or ``columns`` is not positive.
+        ValueError: as in ``alignment_heatmap``, or there is no panel, or ``columns`` is not positive.
     """
     require(len(panels) >= 1, "panels", "at least one sentence pair", len(panels))
     if columns is None:
@@ -98,7 +97,7 @@ def alignment_grid(panels: Sequence[Panel], *, columns: int | None = None) -> Fi
 
 
 def _draw(panels: Sequence[Panel], *, columns: int, edge: float) -> Figure:
-    """Draws ``panels``, each with a desired longer edge of ``edge`` inches."""
+    """Draws ``panels``, each with a preferred longer edge of ``edge`` inches."""
     checked = []
     for panel in panels:
         _require_tokens("source_tokens", panel.source_tokens)
@@ -124,7 +123,7 @@ def _draw(panels: Sequence[Panel], *, columns: int, edge: float) -> Figure:
         image = _heatmap(axes, panel, cell, widths[column], families, replacements)
     assert image is not None
     figure.colorbar(image, cax=figure.add_subplot(grid[:, -1]), ticks=[0, 0.25, 0.5, 0.75, 1], label="attention weight")
-    # Labels and margins have the same size on any canvas, so the canvas grows by as much as the cells must.
+    # Labels and margins have a fixed size, so the canvas must grow by exactly as much as the cells.
     cells_size = np.array([sum(widths) + BAR_WIDTH, sum(heights)])
     canvas = cells_size + LONGEST_LABEL * np.array([columns + 1, rows])
     figure.set_size_inches(*canvas)
@@ -137,7 +136,7 @@ def _draw(panels: Sequence[Panel], *, columns: int, edge: float) -> Figure:
 def _heatmap(
     axes: Axes, panel: Panel, cell: float, width: float, families: list[str], replacements: Mapping[int, str]
 ) -> AxesImage:
-    """Draws one panel of ``width`` inches whose smallest cells measure ``cell`` inches."""
+    """Draws one panel, ``width`` inches wide, with cells of at least ``cell`` inches."""
     font_size = min(LARGEST_FONT, 72 * cell / CELL_IN_FONT_SIZES)
     title = "\n".join(one_line(line) for line in textwrap.wrap(panel.title or "", int(72 * width / LETTER)))
     source_labels = [token_label(token).translate(replacements) for token in panel.source_tokens]
@@ -155,7 +154,7 @@ def _heatmap(
 
 def _require_tokens(where: str, tokens: Sequence[str]) -> None:
     are_strings = not isinstance(tokens, str) and all(isinstance(token, str) for token in tokens)
-    require(are_strings, where, "a sequence of strings, one a token (split a sentence, decode bytes)", tokens)
+    require(are_strings, where, "a sequence of strings, one per token (split a sentence, decode bytes)", tokens)
     expected = f"1 to {MOST_TOKENS} tokens (draw a longer text sentence by sentence)"
     require(1 <= len(tokens) <= MOST_TOKENS, where, expected, len(tokens))
 
@@ -165,12 +164,12 @@ def _checked_weights(alignment: ArrayLike, target_length: int, source_length: in
     require(
         weights.shape == (target_length, source_length),
         "alignment",
-        f"shape [target tokens, source tokens] = {(target_length, source_length)} (cut the padding off, keep END)",
+        f"shape [target tokens, source tokens] = {(target_length, source_length)} (remove padding, keep END)",
         weights.shape,
     )
     not_finite = np.count_nonzero(~np.isfinite(weights))
     require(not_finite == 0, "alignment", "finite weights (is a whole source masked?)", f"{not_finite} NaN or infinite")
-    # bfloat16 weights, once summed over a word's pieces, can pass 1 by a rounding.
+    # Rounding can make sums of bfloat16 weights over the pieces of a word exceed 1.
     require(
         bool(0.0 <= weights.min() and weights.max() <= 1.01),
         "alignment",

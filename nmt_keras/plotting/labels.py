@@ -1,4 +1,4 @@
-"""Text in figures: drawn literally, on one line, in an installed font that has its characters."""
+"""Text in figures: labels on one line, and installed fonts that have their characters."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from matplotlib.font_manager import FontProperties, findfont, fontManager, get_f
 
 END_LABEL = "</s>"
 LONGEST_LABEL = 32  # characters
-SHAPES_TEXT = (3, 11)  # the first version of matplotlib that orders and joins letters as their script does
+SHAPES_TEXT = (3, 11)  # first version of matplotlib with right-to-left order and joined letters
 UNDRAWABLE = "\N{REPLACEMENT CHARACTER}"
 
 
 def token_label(token: str) -> str:
-    """Returns the label of a token: ``</s>`` for an empty one, ``␣`` for blanks; a long one ends in ``…``."""
+    """Returns the label of a token: ``</s>`` if empty, ``␣`` for spaces of a blank one. Long labels end in ``…``."""
     if token == "":
         return END_LABEL
     if token.strip(" ") == "":
@@ -25,23 +25,23 @@ def token_label(token: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Returns the text on one line, with controls, line separators and lone surrogates escaped as in Python."""
+    """Returns ``text`` on one line. Escapes control characters, line separators and lone surrogates as in Python."""
     unprintable = {"Cc", "Cs", "Zl", "Zp"}
     return "".join(ascii(c)[1:-1] if unicodedata.category(c) in unprintable else c for c in text)
 
 
 def fonts_for(text: str) -> tuple[list[str], dict[int, str]]:
-    """Returns font families that together draw ``text``, and replacements for characters that no font has.
+    """Returns font families that together cover ``text``, and replacements for characters that no font has.
 
     Warns:
-        UserWarning: no installed font has some characters; one warning names them all. Or some are written from right
-            to left, which matplotlib below 3.11 mirrors.
+        UserWarning: no installed font has some characters, which are drawn as ``�``. One warning names them all.
+        UserWarning: ``text`` contains right-to-left letters, which matplotlib before 3.11 draws in the wrong order.
     """
     families = [*matplotlib.rcParams["font.family"], "DejaVu Sans"]  # matplotlib's own font comes last
     missing = set(text).difference("\n", *map(_characters, families))
     font = FontProperties(family=families).get_name()
 
-    # findfont logs a message for each family without a regular face; fonts of last resort draw boxes for everything.
+    # Families without a regular face make findfont log a message. Fonts of last resort draw only boxes.
     installed = {f.name for f in fontManager.ttflist if f.style == "normal" and f.weight in (400, "normal", "regular")}
     for family in sorted(name for name in installed if not name.lstrip(".").startswith(("LastResort", "Last Resort"))):
         if missing and (found := missing & _characters(family)):
@@ -51,14 +51,14 @@ def fonts_for(text: str) -> tuple[list[str], dict[int, str]]:
     if missing:
         named = ", ".join(f"{character} (U+{ord(character):04X})" for character in sorted(missing))
         warnings.warn(
-            f"Neither {font} nor any other installed font has {named}: drawn as {UNDRAWABLE}. Install one, "
+            f"Neither {font} nor any other installed font has {named}, drawn as {UNDRAWABLE}. Install a font "
             "such as Noto Sans CJK or Noto Emoji, and call matplotlib.font_manager.fontManager.addfont(its file).",
             stacklevel=2,
         )
     if matplotlib.__version_info__ < SHAPES_TEXT and any(unicodedata.bidirectional(c) in ("R", "AL") for c in text):
         warnings.warn(
-            f"matplotlib {matplotlib.__version__} draws text that is written from right to left, such as Arabic and "
-            'Hebrew, from left to right, its letters unjoined. Upgrade it: pip install "matplotlib>=3.11".',
+            f"matplotlib {matplotlib.__version__} does not support text from right to left, such as Arabic and "
+            'Hebrew: letters are mirrored and not joined. Upgrade it: pip install "matplotlib>=3.11".',
             stacklevel=2,
         )
     return families, {ord(character): UNDRAWABLE for character in missing}

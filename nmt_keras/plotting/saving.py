@@ -1,4 +1,4 @@
-"""Figures as files."""
+"""Writes figures to files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nmt_keras.plotting.style import FILE_DPI
 
 
 def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
-    """Writes a figure as PNG or SVG, by the path's suffix, at 150 dots per inch, whole or not at all.
+    """Writes a figure as PNG or SVG, by the suffix of the path, at 150 dots per inch, atomically.
 
     The file contains neither date nor version, so equal figures give equal files.
 

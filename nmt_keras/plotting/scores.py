@@ -1,4 +1,4 @@
-"""Scores of systems with their intervals: by sentence length, and side by side."""
+"""Figures of system scores with confidence intervals: by sentence length, and side by side."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ WIDTH, HEIGHT, ROW_HEIGHT = 7.0, 4.0, 0.35  # inches
 def bleu_by_length(
     bins: Sequence[str], sentences: Sequence[int], systems: Mapping[str, Sequence[Score]], unit: str = "words"
 ) -> Figure:
-    """Draws BLEU against the length of the source sentence, a line and a band of confidence for each system.
+    """Draws BLEU against source length, with a line and a confidence band for each system.
 
     Args:
-        bins: Names of the ranges of lengths, ascending.
-        sentences: Number of sentences in each.
-        systems: BLEU of each bin, by the system's name.
-        unit: Unit of the length.
+        bins: Names of the length bins, ascending.
+        sentences: Number of sentences in each bin.
+        systems: BLEU in each bin, by system name.
+        unit: Unit of length.
 
     Raises:
-        ValueError: there is no bin or no system, or a list has another number of values than there are bins.
+        ValueError: there is no bin or no system, or a list differs from ``bins`` in length.
 
     Warns:
         UserWarning: see ``labels.fonts_for``.
@@ -52,10 +52,10 @@ def bleu_by_length(
 
 
 def score_intervals(scores: Mapping[str, Mapping[str, Score]]) -> Figure:
-    """Draws the scores of systems side by side, a point and its interval, in a panel for each metric.
+    """Draws a panel for each metric, with the score and interval of each system.
 
     Args:
-        scores: Scores by metric and system.
+        scores: Scores by metric, then by system. All metrics have the same systems.
 
     Raises:
         ValueError: there is no metric, or a metric has no system.
@@ -76,7 +76,7 @@ def score_intervals(scores: Mapping[str, Mapping[str, Score]]) -> Figure:
             axes.annotate(f"{value:.1f}", (value, place), xytext=(0, 7), textcoords="offset points", ha="center")
         axes.set_xlabel(f"{metric}, with 95 % interval")
         axes.margins(x=0.15)
-        axes.set_ylim(len(names) - 0.4, -0.8)  # the first on top, with room for its number
+        axes.set_ylim(len(names) - 0.4, -0.8)  # first system on top, with room for its label
         finish(axes, families)
     labels = [line["label"] for line in lines]
     panels[0].set_yticks(range(len(names)), labels, fontfamily=families, parse_math=False, usetex=False)

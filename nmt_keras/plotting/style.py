@@ -1,4 +1,4 @@
-"""Style of all figures: colours that colour-blind readers can distinguish, and markers that work in grey."""
+"""Style of all figures: colours that colour-blind readers can distinguish, and markers for greyscale."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from matplotlib.axes import Axes
 from nmt_keras.plotting.labels import fonts_for, one_line
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""Okabe and Ito's palette without the yellow, which is too light for lines on white."""
+"""Palette of Okabe and Ito without yellow, because yellow lines are too light on white."""
 MARKERS = ("o", "s", "^", "D", "v", "P")
-"""One fewer than the colours, so that 42 pairs differ."""
+"""One fewer than the colours, which gives 42 distinct pairs."""
 SCREEN_DPI, FILE_DPI = 100, 150
 BAND_OPACITY = 0.15
 
 
 def looks(names: Sequence[str]) -> tuple[list[dict[str, Any]], list[str]]:
-    """Returns label, colour and marker of each line, as arguments of ``Axes.plot``, and the fonts of the labels."""
+    """Returns arguments of ``Axes.plot`` (label, color, marker) for each name, and the font families of the labels."""
     families, replacements = fonts_for("".join(map(one_line, names)))
     labels = [one_line(name).translate(replacements) for name in names]
     styles = zip(labels, cycle(COLOURS), cycle(MARKERS), strict=False)
@@ -27,7 +27,7 @@ def looks(names: Sequence[str]) -> tuple[list[dict[str, Any]], list[str]]:
 
 
 def finish(axes: Axes, families: Sequence[str]) -> None:
-    """Adds a grid and a legend, if there are labels, and removes the upper and right side of the frame."""
+    """Adds a grid and, if there are labels, a legend. Removes the top and right sides of the frame."""
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     if axes.get_legend_handles_labels()[0]:

@@ -1,6 +1,6 @@
-"""Strings to token ids and back, in the graph: word and subword tokenizers behind one interface, ``Tokenizer``.
+"""Tokenizers: strings to token ids and back, in the graph, behind one interface, ``Tokenizer``.
 
-The only place of the package that imports ``tensorflow_text``.
+Only this subpackage imports ``tensorflow_text``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def fit_tokenizer(config: TokenizerConfig, lines: Iterable[str]) -> Tokenizer:
     """Returns a tokenizer of ``config.kind`` with a vocabulary learnt from ``lines``, one side of the training part.
 
     Raises:
-        ValueError: ``lines`` hold no text, or ``config.vocabulary_size`` is too small for them.
+        ValueError: ``lines`` contain no text, or ``config.vocabulary_size`` is too small.
     """
     return _KINDS[config.kind].fit(lines, config)
 

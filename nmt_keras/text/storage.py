@@ -1,4 +1,4 @@
-"""A text's folder: ``text.json``, which says what the text is, and the file that holds its vocabulary."""
+"""Folder of a tokenizer: ``text.json`` with its configuration and checksum, and its vocabulary file."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from nmt_keras.config import TokenizerConfig
 from nmt_keras.files import make_folder, write_whole, writing
 
 RECORD_FILE = "text.json"
-_NEXT_STEP = "Restore the folder from a copy; a text fitted anew needs a model trained anew."
+_NEXT_STEP = "Restore the folder from a copy. A newly fitted tokenizer needs a newly trained model."
 
 
 def write_record(folder: Path, config: TokenizerConfig, vocabulary_file: str, vocabulary: bytes) -> None:
-    """Writes ``vocabulary``, and ``text.json`` with the configuration and its checksum, into ``folder``."""
+    """Writes ``vocabulary``, and ``text.json`` with ``config`` and the checksum of ``vocabulary``, into ``folder``."""
     with writing(folder):
         make_folder(folder)
     write_whole(folder / vocabulary_file, vocabulary)
@@ -27,11 +27,11 @@ def write_record(folder: Path, config: TokenizerConfig, vocabulary_file: str, vo
 
 
 def read_config(folder: str | PathLike[str]) -> TokenizerConfig:
-    """The configuration of the text in ``folder``.
+    """Returns the configuration of the tokenizer in ``folder``.
 
     Raises:
-        FileNotFoundError: there is no ``text.json``.
-        ValueError: it cannot be read as one.
+        FileNotFoundError: ``text.json`` is missing.
+        ValueError: ``text.json`` is damaged.
     """
     return _config_of(_read_json(Path(folder) / RECORD_FILE), Path(folder) / RECORD_FILE)
 
@@ -39,11 +39,11 @@ def read_config(folder: str | PathLike[str]) -> TokenizerConfig:
 def read_record(
     folder: str | PathLike[str], kinds: Sequence[str], vocabulary_file: str
 ) -> tuple[TokenizerConfig, bytes]:
-    """The configuration and the vocabulary's bytes of the text in ``folder``, checked against the stored checksum.
+    """Returns the configuration and the vocabulary of the tokenizer in ``folder``, after verifying the checksum.
 
     Raises:
         FileNotFoundError: ``text.json`` or the vocabulary is missing.
-        ValueError: one of them is damaged, or the text is of none of these ``kinds``.
+        ValueError: a file is damaged, or the kind of the tokenizer is not in ``kinds``.
     """
     path = Path(folder) / RECORD_FILE
     record = _read_json(path)
@@ -51,30 +51,30 @@ def read_record(
     if config.kind not in kinds:
         wanted = " or ".join(kinds)
         raise ValueError(
-            f"{path}: expected a {wanted} text, received kind {config.kind!r}. Load it with load_tokenizer(folder)."
+            f"{path}: expected a {wanted} tokenizer, received {config.kind!r}. Load it with load_tokenizer(folder)."
         )
     vocabulary = _read(Path(folder) / vocabulary_file)
     expected, received = record["sha256"].get(vocabulary_file), hashlib.sha256(vocabulary).hexdigest()
     if received != expected:
         raise ValueError(
-            f"{Path(folder) / vocabulary_file}: expected the file that {RECORD_FILE} describes (sha256 {expected}), "
-            f"received {len(vocabulary)} bytes with sha256 {received}. {_NEXT_STEP}"
+            f"{Path(folder) / vocabulary_file}: expected sha256 {expected}, as recorded in {RECORD_FILE}; "
+            f"received {received} ({len(vocabulary)} bytes). {_NEXT_STEP}"
         )
     return config, vocabulary
 
 
 def _config_of(record: dict[str, Any], path: Path) -> TokenizerConfig:
-    """The TokenizerConfig that ``record`` holds."""
+    """Returns the TokenizerConfig in ``record``."""
     try:
         return TokenizerConfig(**record["config"])
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"{path}: expected the fields of a TokenizerConfig under 'config'; {error} {_NEXT_STEP}"
+            f"{path}: expected the fields of a TokenizerConfig under 'config' ({error}). {_NEXT_STEP}"
         ) from error
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    """The object in the JSON file ``path``, with its two sections."""
+    """Returns the JSON object in ``path``, which must have the sections ``config`` and ``sha256``."""
     try:
         record = json.loads(_read(path))
     except ValueError as error:
@@ -87,7 +87,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _read(path: Path) -> bytes:
-    """The bytes of ``path``."""
+    """Returns the bytes of ``path``."""
     if not path.is_file():
-        raise FileNotFoundError(f"{path}: expected a file of a saved text, found none. {_NEXT_STEP}")
+        raise FileNotFoundError(f"{path}: expected a file of a saved tokenizer, received none. {_NEXT_STEP}")
     return path.read_bytes()

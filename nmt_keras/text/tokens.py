@@ -1,6 +1,7 @@
-"""What every text shares: the special ids, the records, and the operations before and after the vocabulary.
+"""Shared by all tokenizers: interface, special entries, and operations before and after the vocabulary lookup.
 
-All are core ``tf.strings`` and ragged operations, the same eagerly, in a ``tf.function`` and in a SavedModel.
+The operations are core ``tf.strings`` and ragged ones. They give the same results eagerly, in a ``tf.function`` and in
+a SavedModel.
 """
 
 from __future__ import annotations
@@ -13,78 +14,78 @@ import tensorflow as tf
 from nmt_keras.config import END, PAD, START, UNK, TokenizerConfig
 
 SPECIALS = ("<pad>", "<unk>", "<start>", "<end>")
-"""The special entries as a vocabulary file writes them; no text a user writes can become one of them."""
+"""Special entries, as written in a vocabulary file. Text such as "<end>" is not encoded as the special entry."""
 
 SPECIAL_SURFACES = ("", "⁇", "", "")
-"""How they are displayed and decoded. UNK is one sign: a scorer's tokenizer would count <unk> as three wrong words."""
+"""Special entries in surfaces and decoded text. UNK is one character: a scorer would split <unk> into three words."""
 
 
 class Tokens(NamedTuple):
-    """A batch of sentences as token ids. S is the longest one's length, 0 in a batch of none; PAD fills the rest."""
+    """A batch of encoded sentences, padded with PAD to the length S of the longest. An empty batch has S = 0."""
 
     ids: tf.Tensor  # [B,S] int32, every row ends in END
-    surface: tf.Tensor  # [B,S] string, the token as the user wrote it; "" at END and PAD
+    surface: tf.Tensor  # [B,S] string, tokens as written by the user; "" at END and PAD
     lengths: tf.Tensor  # [B] int32 tokens, END included
-    truncated: tf.Tensor  # [B] bool, True where max_tokens cut something off
+    truncated: tf.Tensor  # [B] bool, True if max_tokens truncated the sentence
 
 
 class Tokenizer(Protocol):
-    """What turns strings into ids and back, for one side of the corpus: a ``tf.Module`` of graph operations alone."""
+    """Converts strings of one side of the corpus to ids and back. A ``tf.Module`` with graph operations only."""
 
     config: TokenizerConfig
     vocabulary_size: int
-    """V: entries of the vocabulary, the four special ones included."""
+    """V: number of vocabulary entries, the four special ones included."""
 
     def encode(self, text: tf.Tensor) -> Tokens:
-        """Tokens of ``text`` [B] string. Each sentence ends in END; invalid UTF-8 becomes U+FFFD, it never raises."""
+        """Encodes ``text`` [B] string. Each sentence ends in END. Invalid UTF-8 becomes U+FFFD and does not raise."""
 
     def decode(self, ids: tf.Tensor, lengths: tf.Tensor | None = None, unknown: tf.Tensor | None = None) -> tf.Tensor:
-        """Sentences [B] string that ``ids`` [B,T] spell, up to the first END or ``lengths`` [B] tokens.
+        """Decodes ``ids`` [B, T] to sentences [B] string, up to the first END or ``lengths`` [B] tokens.
 
-        ``unknown`` [B,T] string is what stands in place of each UNK; where it is "", and by default, "⁇" does.
+        ``unknown`` [B, T] string replaces each UNK. Where it is "", and by default, UNK is decoded as "⁇".
         """
 
     def surfaces(self, ids: tf.Tensor, unknown: tf.Tensor | None = None) -> tf.Tensor:
-        """What each token of ``ids`` [B,T] looks like, [B,T] string: "" for PAD, START and END, "⁇" for UNK.
+        """Returns the surface of each token of ``ids`` [B, T] as [B, T] string: "" for PAD, START and END, "⁇" for UNK.
 
-        ``unknown`` is as for ``decode``.
+        ``unknown`` is used as in ``decode``.
         """
 
     def save(self, folder: str | PathLike[str]) -> None:
-        """Writes the vocabulary and ``text.json`` into ``folder``, which is made if need be."""
+        """Writes the vocabulary and ``text.json`` into ``folder``, created if missing."""
 
 
 def well_formed(text: tf.Tensor) -> tf.Tensor:
-    """``text`` [B] string as valid UTF-8: each byte that cannot be decoded becomes U+FFFD.
+    """Returns ``text`` [B] string as valid UTF-8. Bytes that cannot be decoded become U+FFFD.
 
-    Refuses every rank but 1, also when it runs: a served signature is fed without any check of shapes, and some
-    tokenizer kernels end the process on a scalar.
+    Rejects any rank but 1, also at run time: a server does not check the shapes that it feeds, and some tokenizer
+    kernels end the process on a scalar.
     """
     text = tf.ensure_shape(text, [None])
     return tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")
 
 
 def cut(tokens: tf.RaggedTensor, end: int | str, max_tokens: int) -> tf.RaggedTensor:
-    """``tokens`` [B,(S)] with ``end`` behind each sentence, which makes it at most ``max_tokens`` long."""
+    """Truncates each sentence of ``tokens`` [B, (S)] to ``max_tokens - 1`` tokens and appends ``end``."""
     ends = tf.fill([tokens.nrows(), 1], end)
     return tf.concat([tokens[:, : max_tokens - 1], ends], axis=1)
 
 
 def replaced(ids: tf.Tensor, shown: tf.Tensor, unknown: tf.Tensor | None, before: str = "") -> tf.Tensor:
-    """``shown`` [B,T] string with ``before`` and ``unknown`` [B,T] at each UNK of ``ids`` [B,T] that has one."""
+    """Returns ``shown`` [B, T] string, with ``before + unknown`` [B, T] at each UNK of ``ids`` where it is not ""."""
     if unknown is None:
         return shown
     return tf.where(tf.equal(ids, UNK) & tf.not_equal(unknown, ""), before + unknown, shown)
 
 
 def spell(ids: tf.Tensor, lengths: tf.Tensor | None, spelling: tf.Tensor, unknown: tf.Tensor | None) -> tf.Tensor:
-    """Joins ``spelling[id]`` of each token before the first END, without the one space in front.
+    """Joins ``spelling[id]`` of each token before the first END and removes one leading space.
 
     Args:
-        ids: [B,T] int. PAD and START are passed over.
-        lengths: [B] int tokens to read, or None for all T.
-        spelling: [V] string, each entry with the space that precedes it, if any.
-        unknown: [B,T] string in place of UNK, or None.
+        ids: [B, T] int. PAD and START are skipped.
+        lengths: [B] int. Numbers of tokens to read; ``None`` reads all T.
+        spelling: [V] string. Entries with the space that precedes them, if any.
+        unknown: [B, T] string. Replaces UNK where it is not ""; ``None`` replaces none.
 
     Returns:
         [B] string.

@@ -1,13 +1,13 @@
-"""Word text: the tutorial's vocabulary of whole words, without dropping or refusing anything a user may write.
+"""Word tokenizer: a vocabulary of whole words, as in the TensorFlow tutorial, that accepts any text.
 
-A sentence is cut into tokens by one regular expression (RE2, the same in Python and in a served graph):
+One regular expression (RE2, the same in Python and in a served graph) splits a sentence into tokens:
 
-    number    3.50  1,000  6:30  1/2/2018  5.30pm   digits joined by one of . , : / and the letters behind them
-    initials  U.S.  a.m.  EE.UU.                    two or more letters (or pairs of capitals), each with its point
+    number    3.50  1,000  6:30  1/2/2018  5.30pm   digits joined by . , : or / and any letters that follow
+    initials  U.S.  a.m.  EE.UU.                    two or more letters (or pairs of capitals), each with a full stop
     word      casa  don't  o'clock  well-known 3rd  letters, marks and digits, joined inside by apostrophes or hyphens
-    sign      ¿  "  €  😀  👍🏽  🇪🇸                   any other character, with the marks and joiners that belong to it
+    sign      ¿  "  €  😀  👍🏽  🇪🇸                   any other character, with its marks and joiners
 
-White space of every kind, control and format characters separate tokens and are dropped; nothing else is.
+White space, control and format characters separate tokens and are dropped. All other characters are kept.
 """
 
 from __future__ import annotations
@@ -43,26 +43,26 @@ _REJOINING = (
     (r'" ([^"]*) "', r'"\1"'),
     (r" ' ([^']*) '( |$)", r" '\1'\2"),
     (r"^' ([^']*) '( |$)", r"'\1'\2"),
-    (r"(\p{L}) '( |$)", r"\1'\2"),  # no pair: the apostrophe of parents' or pa'
+    (r"(\p{L}) '( |$)", r"\1'\2"),  # unpaired: the apostrophe of parents' or pa'
     (r" ([.,!?;:…%)\]}»”’])", r"\1"),
     (r"([¿¡(\[{«“‘#]) ", r"\1"),
     (r"([$£€]) (\p{Nd})", r"\1\2"),
     (r" / ", "/"),
 )
-"""Pattern and replacement, in order, that turn words with spaces between them into written text."""
+"""Patterns and replacements, applied in order, that turn space-separated words into written text."""
 
 _LINES_AT_ONCE = 8192
 
 
 class WordTokenizer(tf.Module):
-    """Words to ids and back.
+    """Tokenizer of whole words.
 
-    A token is looked up by its key: its NFC form, lower-cased and without accents where the configuration says so (then
-    ñ becomes n, as é becomes e). What the user wrote stays in ``Tokens.surface``. Words outside the vocabulary are UNK.
+    A token is looked up by its key: its NFC form, lower-cased and without accents if so configured (é becomes e, and ñ
+    becomes n). ``Tokens.surface`` keeps the text as written. Words outside the vocabulary are UNK.
     """
 
     def __init__(self, vocabulary: Sequence[str], config: TokenizerConfig):
-        """Takes the words in order of id, the four special entries first."""
+        """Creates a tokenizer from the entries in order of id, the four special ones first."""
         super().__init__(name="word_text")
         words = list(vocabulary[len(SPECIALS) :])
         ids = tf.range(len(SPECIALS), len(vocabulary), dtype=tf.int32)
@@ -74,10 +74,10 @@ class WordTokenizer(tf.Module):
 
     @classmethod
     def fit(cls, lines: Iterable[str], config: TokenizerConfig) -> Self:
-        """A text whose vocabulary holds the most frequent keys of ``lines``; equal counts stand in code point order.
+        """Returns a tokenizer with the most frequent keys of ``lines``. Keys of equal count are in code point order.
 
         Raises:
-            ValueError: ``lines`` hold no word.
+            ValueError: ``lines`` contain no word.
         """
         counts: Counter[bytes] = Counter()
         remaining = iter(lines)
@@ -88,18 +88,18 @@ class WordTokenizer(tf.Module):
             raise ValueError(
                 "lines: expected at least one line with a word in it, received none. Check the corpus file."
             )
-        # UTF-8 bytes sort as their code points do
+        # UTF-8 bytes sort like their code points
         by_count = sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))
         words = [key.decode() for key, _ in by_count[: config.vocabulary_size - len(SPECIALS)]]
         return cls([*SPECIALS, *words], config)
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> Self:
-        """The text that ``save`` wrote into ``folder``.
+        """Returns the tokenizer that ``save`` wrote into ``folder``.
 
         Raises:
             FileNotFoundError: a file is missing.
-            ValueError: a file is damaged or holds another kind of text.
+            ValueError: a file is damaged, or the folder contains another kind of tokenizer.
         """
         config, vocabulary = read_record(folder, ("word",), VOCABULARY_FILE)
         return cls(vocabulary.decode("utf-8").split("\n")[:-1], config)
@@ -111,7 +111,7 @@ class WordTokenizer(tf.Module):
         write_record(Path(folder), self.config, VOCABULARY_FILE, vocabulary.encode("utf-8"))
 
     def encode(self, text: tf.Tensor) -> Tokens:
-        """Tokens of ``text`` [B] string; a batch of none gives ids [0,0]. See ``Tokenizer.encode``."""
+        """Encodes ``text`` [B] string; an empty batch gives ids [0, 0]. See ``Tokenizer.encode``."""
         words = split_words(well_formed(text))  # [B,(S)]
         known = words.with_flat_values(self._ids.lookup(word_keys(words.flat_values, self.config)))
         ids = cut(known, END, self.config.max_tokens)
@@ -124,10 +124,10 @@ class WordTokenizer(tf.Module):
         )
 
     def decode(self, ids: tf.Tensor, lengths: tf.Tensor | None = None, unknown: tf.Tensor | None = None) -> tf.Tensor:
-        """Sentences [B] string that ``ids`` [B,T] spell, re-joined as people write them. See ``Tokenizer.decode``.
+        """Decodes ids [B, T] to sentences [B] string with the usual spacing. See ``Tokenizer.decode``.
 
-        No space stands before . , ! ? ; : % or a closing bracket, none after ¿ ¡ or an opening one; straight quotes are
-        taken in pairs. This is a best effort: what was written "90 %" comes back as "90%".
+        No space precedes . , ! ? ; : % or a closing bracket, and none follows ¿ ¡ or an opening one. Straight quotes
+        are taken in pairs. This is a best effort: "90 %" is decoded as "90%".
         """
         text = spell(ids, lengths, self._spelling, unknown)
         for pattern, replacement in _REJOINING:
@@ -135,25 +135,25 @@ class WordTokenizer(tf.Module):
         return text
 
     def surfaces(self, ids: tf.Tensor, unknown: tf.Tensor | None = None) -> tf.Tensor:
-        """What each token of ``ids`` [B,T] looks like, [B,T] string. See ``Tokenizer.surfaces``."""
+        """Returns the surface of each token of ``ids`` [B, T] as [B, T] string. See ``Tokenizer.surfaces``."""
         return replaced(ids, tf.gather(self._surfaces, ids), unknown)
 
 
 def split_words(text: tf.Tensor) -> tf.RaggedTensor:
-    """The tokens of well-formed ``text`` [B] string as they are written, [B,(S)] string."""
-    # Patterns without groups let RE2 take its fast path: 0.5 s rather than 5 s for 100,000 sentences.
+    """Splits well-formed ``text`` [B] string into tokens as written, [B, (S)] string."""
+    # Patterns without groups let RE2 take its fast path: 0.5 s instead of 5 s for 100,000 sentences.
     spaced = tf.strings.regex_replace(text, TOKEN, r" \0 ")
-    # tf.strings.split knows ASCII white space only. The joiner inside an emoji follows no space, so it stays.
+    # tf.strings.split recognises ASCII white space only. A joiner inside an emoji follows no space, so it is kept.
     spaced = tf.strings.regex_replace(spaced, f"(?:^| )[{_GAP}]+", " ")
     return tf.strings.split(spaced)
 
 
 def word_keys(words: tf.Tensor, config: TokenizerConfig) -> tf.Tensor:
-    """What ``words`` [N] string are looked up by: NFC, lower-cased and without accents where ``config`` says so."""
+    """Returns the lookup keys of ``words`` [N] string: NFC, lower-cased and without accents if so configured."""
     keys = tf_text.normalize_utf8(words, "NFD")
     if config.lowercase:
-        # Unicode lower-casing asks the process's locale about I and J (Turkish: I to ı). In NFD both are ASCII
-        # letters: lowered first, they leave it nothing to ask. case_fold_utf8 would turn º into o and ß into ss.
+        # Unicode lower-casing of I and J depends on the process's locale (Turkish: I to ı). In NFD both are ASCII
+        # letters, so ASCII lower-casing comes first. case_fold_utf8 would turn º into o and ß into ss.
         keys = tf.strings.lower(tf.strings.lower(keys), encoding="utf-8")
     if config.strip_accents:
         keys = tf.strings.regex_replace(keys, r"\p{Mn}", "")
