@@ -1,4 +1,4 @@
-"""Recipes: one documented value per system, found by name."""
+"""Recipes of documented systems, by name."""
 
 from __future__ import annotations
 
@@ -59,6 +59,6 @@ __all__ = ["RECIPES", "SAMPLE", "SPANISH_ENGLISH", "find_recipe"]
 
 
 def find_recipe(name: str) -> Recipe:
-    """The recipe called ``name``. Raises ValueError naming the nearest if there is none."""
+    """Returns the recipe ``name``. Raises ValueError with the nearest name if there is none."""
     require_choice("recipe", tuple(RECIPES), name)
     return RECIPES[name]
