@@ -1,4 +1,4 @@
-"""Constructions of the sample grammar: each draws one kind of sentence pair."""
+"""Constructions of the sample grammar. Each draws one kind of sentence pair."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from nmt_keras.corpus.sample.phrases import (
 
 
 class Mood(NamedTuple):
-    """Of whom something is said or asked, and whether it is denied."""
+    """Subject, negation and punctuation of a sentence."""
 
     subject: Phrase
     negative: bool
@@ -59,7 +59,7 @@ class Mood(NamedTuple):
 
 
 def draw_mood(draw: Draw) -> Mood:
-    """A question; or a statement, which is negative about `you`."""
+    """Draws a question or a statement. Statements about `you` are negative."""
     if draw.chance(30):
         return Mood(draw_asked(draw), False, "?")
     subject = draw_subject(draw)
@@ -67,13 +67,16 @@ def draw_mood(draw: Draw) -> Mood:
 
 
 def qualify(draw: Draw, subject: Phrase, quality: Adjective) -> Complement:
-    """The adjective said of the subject, perhaps with `very`."""
+    """Returns the adjective in agreement with the subject, sometimes with `very`."""
     agreeing = Words(quality.en, quality.agreeing(subject.gender, subject.plural))
     return Complement(join(lexicon.VERY, agreeing) if draw.chance(40) and quality not in lexicon.COLORS else agreeing)
 
 
 def sayable(subject: Phrase, qualities: Sequence[Adjective]) -> list[Adjective]:
-    """Those that the subject's own name does not say already, and that do not show a gender that I, you, we hide."""
+    """Returns the qualities that the subject does not contain already.
+
+    For I, you and we, adjectives that show gender are excluded.
+    """
     hidden = subject.gender == ""
     return [how for how in qualities if how.en not in subject.en and not (hidden and how.es.endswith("o"))]
 
@@ -129,7 +132,7 @@ def ask_subject(draw: Draw) -> Texts:
 
 
 def modal(draw: Draw) -> Texts:
-    """`I want to help him tomorrow.`, `Can you call me?`: the infinitive's pronoun stands before quiero and puedo."""
+    """`I want to help him tomorrow.`, `Can you call me?`: the infinitive's pronoun comes before quiero and puedo."""
     subject, negative, mark = draw_mood(draw)
     auxiliary, link = draw(((lexicon.WANT, Words("to")), (lexicon.CAN, NOTHING), (lexicon.HAVE, Words("to", "que"))))
     deed = draw_clause(draw, subject, lexicon.VERBS, FUTURE, negative)
@@ -139,7 +142,7 @@ def modal(draw: Draw) -> Texts:
 
 
 def draw_liked(draw: Draw, subject: Phrase, tense: int) -> Phrase:
-    """What pleases: this very thing; or, in the present, a kind of thing or doing something."""
+    """Draws what is liked: a definite thing or, in the present, a kind of thing or an activity."""
     if tense == PRETERITE or draw.chance(30):
         noun = draw_noun(draw, kinds("text wear vehicle furniture home"))
         return noun_phrase(noun, draw(lexicon.POINTING), draw.chance(35), draw_quality(draw, noun, 30))
@@ -239,7 +242,7 @@ def compare(draw: Draw) -> Texts:
 
 
 def act_twice(draw: Draw) -> Texts:
-    """`Luis bought an apple and ate it.`: the pronoun has the gender of what it stands for."""
+    """`Luis bought an apple and ate it.`: the pronoun has the gender of its noun."""
     subject, tense = draw_subject(draw), draw((PRETERITE, FUTURE))
     kind, first, sequels = draw(lexicon.SEQUELS)
     thing = draw_thing(draw, draw_noun(draw, kinds(kind)), subject, definite=draw.chance(50))
@@ -322,4 +325,4 @@ CONSTRUCTIONS: tuple[tuple[Callable[[Draw], Texts], int], ...] = (
     (exclaim, 150),
     (command, 200),
 )
-"""Each construction and how many different pairs of it the corpus holds."""
+"""Constructions, with the number of different pairs of each in the corpus."""
