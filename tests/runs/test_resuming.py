@@ -344,7 +344,7 @@ def test_a_best_checkpoint_without_record_or_data_is_set_aside_when_asked_to(bat
         Trained(batches, stopped)()
     again = Trained(batches, stopped)
     again(previous=True)
-    assert again.reports[0].endswith("none is left")
+    assert again.reports[0].endswith("no checkpoint is left")
     assert newest(best) is not None
 
 
