@@ -5,10 +5,10 @@
     python -m benchmarks.train_cost --axes corpus       the corpus only
 
 Corpora are 1, 10 and 100 prepared shards of random ids with the sentence lengths of the built-in sample. They are read
-from the disk, not from the page cache. A model is trained on each for some updates, then up to ten shards are read without
-training. Every point is measured in separate processes, all points of an axis in turn. Prints JSON with the median of
-each point: target tokens per second, peak memory, seconds from opening the corpus to the first batch, and pairs per
-second of the reader alone.
+from the disk, not from the page cache. A model is trained on each for some updates, then up to ten shards are read
+without training. Every point is measured in separate processes, all points of an axis in turn. Prints JSON with the
+median of each point: target tokens per second, peak memory, seconds from opening the corpus to the first batch, and
+pairs per second of the reader alone.
 """
 
 from __future__ import annotations
