@@ -137,7 +137,7 @@ def in_small(recipe: Recipe, width: float, rate: float = 6e-3) -> Recipe:
 
 
 def all_runs() -> list[Run]:
-    """Returns all runs: rnnsearch-small, Bahdanau's four systems, Luong's, the tutorial, the lecture's."""
+    """Returns all runs."""
     bahdanau = [
         Run("rnnencdec-8", in_small(find_recipe("rnnencdec-30"), 0.15), words=8, by_length=True),
         Run("rnnsearch-8", in_small(find_recipe("rnnsearch-30"), 0.15), words=8, by_length=True),

@@ -15,7 +15,7 @@ class TrainConfig:
     steps: int | None = None
     """Number of updates. Set exactly one of steps, epochs and minutes."""
     epochs: float | None = None
-    """Number of passes over the training pairs. Set exactly one of steps, epochs and minutes."""
+    """Number of passes over the training pairs."""
     minutes: float | None = 10.0
     """Training time in minutes, including compilation and validation. It is converted to a number of steps before the
     first update and corrected after a twentieth of them."""

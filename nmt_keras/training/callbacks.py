@@ -85,7 +85,7 @@ class StopCallback(Callback):
 class ValidationCallback(Callback):
     """Validates the model ``TrainConfig.validations`` times and saves the best checkpoint.
 
-    A signal interrupts a validation. The next training then begins by repeating it.
+    A signal interrupts a validation. The next call of ``Trainer.train`` repeats it first.
 
     Args:
         validate: Function that measures the model. It returns at least ``valid_loss``, in nats per token.

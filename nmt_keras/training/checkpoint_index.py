@@ -82,7 +82,7 @@ def mend_record(folder: Path, previous: bool = False, needed: bool = True) -> st
     Args:
         folder: Folder of the checkpoints.
         previous: If ``True`` and the newest checkpoint is damaged, damaged checkpoints are set aside if an older one
-            is whole. Otherwise the next save would remove the whole one and keep the damaged ones.
+            is whole. The next save would remove the whole one and keep them.
         needed: If ``False``, ``previous`` sets damaged checkpoints aside even if none is whole.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Checkpoints: saving, checking and restoring the state of a training."""
+"""Checkpoints: saving, checking and restoring the training state."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class CheckpointedVariables(tf.Module):
 
 
 class Checkpoints:
-    """Saves and restores the last checkpoints of a training and the best one.
+    """Saves and restores the last checkpoints of a run and the best one.
 
     Each checkpoint is written under a new name and synced to the disk, then recorded in the index. Only then is the
     oldest one removed. After a kill or a power cut at any moment, the newest recorded checkpoint is therefore whole.
@@ -233,8 +233,8 @@ def load_weights(model: Seq2Seq, folder: Path) -> int:
 def average_weights(model: Seq2Seq, folder: Path, count: int) -> list[int]:
     """Assigns the mean of the last ``count`` checkpoints to the model (Junczys-Dowmunt et al. 2016, section 5).
 
-    With ``TrainConfig.ema_decay``, the best checkpoint already holds a moving average. This function averages the plain
-    weights.
+    With ``TrainConfig.ema_decay``, the best checkpoint already holds a moving average. This function averages the
+    weights themselves.
 
     Args:
         model: Built model.
@@ -263,7 +263,7 @@ def average_weights(model: Seq2Seq, folder: Path, count: int) -> list[int]:
 
 
 def save_weights(model: Seq2Seq, folder: Path, step: int) -> None:
-    """Saves a model's weights under ``folder`` as the last and best checkpoint of a finished training."""
+    """Saves a model's weights under ``folder`` as the last and best checkpoint of a finished run."""
     progress = Progress({})
     progress.step.assign(step)
     progress.finished.assign(True)
