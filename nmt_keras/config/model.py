@@ -17,7 +17,7 @@ class EncoderConfig:
     kind: Literal["recurrent", "self-attention"] = "recurrent"
     """Type of the encoder: recurrent cells or self-attention layers."""
     cell: CellName = "gru"
-    """Recurrent cell of the encoder. "gru" resets the state before the recurrent product (Cho et al. 2014),
+    """Recurrent cell of the encoder. "gru" applies its reset gate before the recurrent product (Cho et al. 2014),
     "gru-reset-after" after it (cuDNN)."""
     direction: Literal["bidirectional", "forward", "backward"] = "bidirectional"
     """Reading direction of a recurrent encoder. "backward" reads the source reversed; annotations keep its order."""

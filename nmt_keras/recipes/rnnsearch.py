@@ -106,6 +106,6 @@ Differences from the paper:
 - 16,000 subword pieces instead of 30,000 words
 - Adam with a rate that falls to 0 along a cosine instead of Adadelta, label smoothing, dropout
 - batches of 4,096 target positions instead of 80 sentences, which bounds the memory of the logits
-- the GRU resets its state after the recurrent product, as in cuDNN
+- the GRU applies its reset gate after the recurrent product, as in cuDNN
 - the output layer reads s_i, as in the paper's main text
 """
