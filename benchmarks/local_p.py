@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from nmt_keras.models.seq2seq import Seq2Seq
 
 TOKENS = 9
-"""Largest length of either side, END included."""
+"""Maximum number of tokens of each side, including END."""
 SATURATED = 0.01
 """Threshold of the derivative of a position's sigmoid, below which the position is saturated."""
 VARIANTS = (

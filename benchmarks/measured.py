@@ -299,7 +299,7 @@ def _hostile(found: Result) -> list[str]:
 
 
 OUTCOMES = {"left": "none: the client disconnected", "closed": "none: the server closed the connection"}
-"""Outcomes of hostile requests without a status."""
+"""Descriptions of outcomes without a status."""
 
 
 def _broken(found: Result) -> str:

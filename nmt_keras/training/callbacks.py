@@ -22,7 +22,7 @@ class Callback:
     """Base class of callbacks. A :class:`~nmt_keras.training.trainer.Trainer` calls them in order."""
 
     def on_train_begin(self, trainer: Trainer) -> None:
-        """Called before the first update of this call."""
+        """Called before the first update of a ``Trainer.train`` call."""
 
     def on_update_end(self, trainer: Trainer) -> None:
         """Called after each update."""

@@ -1,4 +1,4 @@
-"""A lock on the run directory while it is trained."""
+"""Lock on the run directory during training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log of a run, ``log.jsonl``: one row per interval of training and per validation."""
+"""Log of a run, ``log.jsonl``: one row per interval of training and per validation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nmt_keras.training.updater import Metrics
 
 
 class Log:
-    """``log.jsonl``: one JSON object per line. A resumed run first drops the rows that are newer than its checkpoint.
+    """File ``log.jsonl`` with one JSON object per line. A resumed run first drops rows newer than its checkpoint.
 
     Args:
         path: Path of the file.
