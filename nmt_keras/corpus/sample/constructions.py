@@ -212,7 +212,7 @@ def locate(draw: Draw) -> Texts:
 
 
 def exist(draw: Draw) -> Texts:
-    """Draws sentences such as `There are two cats in the garden.`, `How many eggs are there?` Hay is both is and are."""
+    """Draws sentences such as `There are two cats in the garden.`, `How many eggs are there?` (hay)."""
     noun = draw_noun(draw, kinds("text mail wear fruit furniture animal"))
     determiner, place = draw((lexicon.A, lexicon.HOW_MANY, *lexicon.COUNTING)), draw(lexicon.PLACES[noun.kind])
     some = noun_phrase(noun, determiner, determiner is not lexicon.A, draw_quality(draw, noun, 40)).words
