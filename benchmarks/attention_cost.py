@@ -1,11 +1,13 @@
-"""What one decoder step's attention costs as the source grows: global, and local with a gathered window.
+"""Measures the attention of one decoder step by source length: global, and local with a gathered window.
 
     python -m benchmarks.attention_cost
 
-Prints JSON: milliseconds of one step of 64 sentences, the median of several, for each kind and source length, and each
-kind's ratio of the longest to the shortest. "context" is what a step adds, its gradient to the state included: a
-gathered window should be near 1. "alignment" is the step of a search, which writes all S weights. "memory" has the
-gradient to the annotations, S of them, too, which training with input feeding takes at every step.
+Prints JSON with the median milliseconds of one step of 64 sentences, for each kind and source length, and each kind's
+ratio of the longest to the shortest length. There are three measurements:
+
+context    forward pass and gradient to the state; the ratio of a gathered window should be near 1
+alignment  a step of a search, which writes all S weights
+memory     "context" with the gradient to all S annotations, as in each training step with input feeding
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ KINDS: dict[str, Callable[[], Attention]] = {
 
 
 def milliseconds(attention: Attention, length: int, runs: int, what: str) -> float:
-    """One step with states, keys and values at hand."""
+    """Returns the median milliseconds of one step. States, keys and values are computed before."""
     random = np.random.default_rng(1)
     values = tf.constant(random.normal(size=[SENTENCES, length, UNITS]), tf.float32)
     mask, lengths = tf.ones([SENTENCES, length], tf.bool), tf.fill([SENTENCES], length)
@@ -72,11 +74,11 @@ class Settings:
     lengths: tuple[int, ...] = (50, 100, 200, 400, 800)
     """Source lengths in tokens, ascending."""
     runs: int = 50
-    """Steps of each combination, of which the median is reported."""
+    """Number of measured steps per combination."""
 
 
 def main(settings: Settings) -> None:
-    """Measures, and prints the result."""
+    """Measures and prints the result."""
     before, found = machine(), {}
     for name, make in KINDS.items():
         attention = make()

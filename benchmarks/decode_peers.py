@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""How fast whole processes translate the test part, beside OpenNMT-py; and CTranslate2, beside ours after start-up.
+"""Measures how fast whole processes translate the test part, compared with OpenNMT-py and CTranslate2.
 
     benchmarks/peers/setup_peers.sh PEERS                                             installs the peers
-    PEERS/bin/python benchmarks/peers/peers.py prepare --corpus spa.txt --work WORK   the corpus as they read it
+    PEERS/bin/python benchmarks/peers/peers.py prepare --corpus spa.txt --work WORK   writes their corpus
     PEERS/bin/python benchmarks/peers/peers.py quality --venv PEERS --work WORK       trains OpenNMT-py: m_step_N.pt
     python -m benchmarks.decode_peers --run runs/wide --work WORK --venv PEERS --opennmt WORK/quality/m_step_N.pt
     ... --transformer WORK/transformer/m_step_N.pt                                    CTranslate2 too, from ct2.py
 
-Each tool reads a file of sentences and writes a file of translations with beam 5, in turn, ``repeats`` times. Measured
-are whole processes on the test part, and on ten times the test part without start-up, which is what a process takes for
-a single sentence. BLEU is sacreBLEU's on raw text. Prints JSON with every repetition and the ratios of the medians.
+Each tool translates a file of sentences with beam 5, in turn, ``repeats`` times. Whole processes are measured on the
+test part and on ten times the test part. The speed after start-up is that of the latter, without the time of a process
+that translates a single sentence. BLEU is sacreBLEU's on raw text. CTranslate2 is measured only after start-up. Prints
+JSON with every repetition and the ratios of the medians.
 """
 
 from __future__ import annotations
@@ -39,25 +40,25 @@ class Settings:
     """Options of the benchmark."""
 
     run: Path
-    """Our run directory."""
+    """Run directory of this package."""
     work: Path
-    """The folder that ``peers.py prepare`` made."""
+    """Folder written by ``peers.py prepare``."""
     venv: Path
-    """The environment that ``setup_peers.sh`` made."""
+    """Environment created by ``setup_peers.sh``."""
     opennmt: Path
-    """A checkpoint of OpenNMT-py, trained on the pieces in ``work``."""
+    """Checkpoint of OpenNMT-py, trained on the pieces in ``work``."""
     transformer: Path | None = None
-    """A transformer's checkpoint for CTranslate2, which ct2.py then times."""
+    """Checkpoint of a transformer for CTranslate2, which ct2.py measures. None skips it."""
     beam: int = 5
     shortlist: int = 20
-    """Of our quick run, which is measured as well."""
+    """Shortlist size of the additional quick search."""
     precision: Literal["float32", "bfloat16"] = "bfloat16"
-    """Of our quick run's products."""
+    """Precision of the additional quick search."""
     repeats: int = 3
 
 
 def main(settings: Settings) -> None:
-    """Measures, and prints the result."""
+    """Measures and prints the result."""
     before = machine()
     references = (settings.work / "test.en").read_text(encoding="utf-8").splitlines()
     count = len(references)
@@ -92,7 +93,7 @@ def main(settings: Settings) -> None:
 
 
 def whole_processes(test: Path, translate: Callable[[Path, Path], None], folder: Path) -> dict[str, float]:
-    """Seconds that processes take for one sentence, for the test part and for ten times that."""
+    """Returns the seconds of processes for one sentence, for the test part and for ten times the test part."""
     folder.mkdir(exist_ok=True)
     lines = test.read_text(encoding="utf-8").splitlines(keepends=True)
     found = {}
@@ -106,7 +107,7 @@ def whole_processes(test: Path, translate: Callable[[Path, Path], None], folder:
 
 
 def rates(seconds: dict[str, list[float]], count: int) -> dict[str, float]:
-    """Sentences per second, of medians."""
+    """Returns sentences per second of whole processes and after start-up, from medians."""
     one, test, tenfold = (statistics.median(seconds[size]) for size in ("one", "test", "tenfold"))
     return {
         "whole_process_per_s": round(count / test, 1),
@@ -115,7 +116,7 @@ def rates(seconds: dict[str, list[float]], count: int) -> dict[str, float]:
 
 
 def our_process(settings: Settings, source: Path, out: Path, options: Sequence[str] = ()) -> None:
-    """``nmt translate``, each line as one sentence."""
+    """Runs ``nmt translate`` with each line as one sentence."""
     command = [sys.executable, "-m", "nmt_keras", "translate", str(settings.run), "--no-split"]
     beam = ["--search.beam-size", str(settings.beam)]
     with source.open("rb") as read, out.open("wb") as written:
@@ -123,17 +124,17 @@ def our_process(settings: Settings, source: Path, out: Path, options: Sequence[s
 
 
 def opennmt_process(settings: Settings, source: Path, out: Path) -> None:
-    """``onmt_translate`` on pieces."""
+    """Runs ``onmt_translate`` on pieces."""
     options = {"model": settings.opennmt, "src": source, "output": out, "beam_size": settings.beam}
     given = [part for key, value in options.items() for part in (f"-{key}", str(value))]
     carried_out([str(settings.venv / "bin" / "onmt_translate"), *given, "-batch_size", "64", "-max_length", "80"])
 
 
 def carried_out(command: Sequence[str], stdin: Any = None, stdout: Any = subprocess.PIPE) -> bytes:
-    """What a command printed.
+    """Runs a command and returns its output.
 
     Raises:
-        SystemExit: it failed.
+        SystemExit: The command failed.
     """
     # OpenNMT-py's own checkpoints predate PyTorch's weights_only default
     environment = {**os.environ, "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "1"}
@@ -144,7 +145,7 @@ def carried_out(command: Sequence[str], stdin: Any = None, stdout: Any = subproc
 
 
 def quality(out: Path, settings: Settings, references: Sequence[str]) -> float:
-    """BLEU of a tool's translations; pieces become text first."""
+    """Returns the BLEU of a tool's translations. Pieces are joined to text first."""
     import sentencepiece
 
     from nmt_keras.evaluation.metrics import bleu
@@ -157,7 +158,7 @@ def quality(out: Path, settings: Settings, references: Sequence[str]) -> float:
 
 
 def ctranslate2(settings: Settings, model: Path) -> dict[str, Any]:
-    """What ct2.py says of a transformer, after start-up."""
+    """Returns the result of ct2.py for a transformer."""
     script = Path(__file__).parent / "peers" / "ct2.py"
     python = str(settings.venv / "bin" / "python")
     printed = carried_out([python, str(script), "--work", str(settings.work), "--model", str(model)])

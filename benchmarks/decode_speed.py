@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""How fast sentences are translated: sentences per second in batches, and the time of a single one from a SavedModel.
+"""Measures translation speed: sentences per second in batches, and the latency of single sentences in a SavedModel.
 
-    python -m benchmarks.decode_speed                          an untrained model: 256 units, vocabularies of 8,000
-    python -m benchmarks.decode_speed --sentences test.es      on the lines of a file
+    python -m benchmarks.decode_speed                          an untrained model of 256 units, 8,000 words
+    python -m benchmarks.decode_speed --sentences test.es      sentences from a file
     python -m benchmarks.decode_speed --run runs/spa-eng       a trained model
     python -m benchmarks.decode_speed --run runs/spa-eng --shortlists 0 20 --sentences test.es --references test.en
 
-An untrained model does not end its sentences: its translations are cut at the source's tokens + 1, which resembles real
-ones, and the result says so. Single sentences are run as TensorFlow Serving does, by the names of feeds and fetches in
-a session; of an export, its size and the seconds to make and to load it are told. One JSON object is printed last; of
-each figure it holds the median and all repetitions.
+An untrained model does not end its sentences, so its translations are cut at the source's tokens + 1, which resembles
+real lengths. The result states this. Single sentences run as in TensorFlow Serving, in a session with the names of
+feeds and fetches. For an export, the size and the seconds to write and load it are reported. Prints JSON with the
+median and all repetitions of each measurement.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from nmt_keras.cli.translate import Translate
 if TYPE_CHECKING:
     from nmt_keras.translation.model_translator import ModelTranslator
 
-LINES = 1000  # of the built-in sample, unless a file of sentences is given
+LINES = 1000  # of the built-in sample corpus
 
 
 @dataclass(frozen=True)
@@ -44,32 +44,32 @@ class Settings:
     """Options of the benchmark."""
 
     run: Path | None = None
-    """A run directory; without one an untrained model is built."""
+    """Run directory. None builds an untrained model."""
     units: int = 256
-    """Units of the untrained model's decoder, attention, output layer and embedding; the encoder has half as many per
+    """Number of units of the untrained model's decoder, attention, output layer and embedding. The encoder has half per
     direction."""
     vocabulary: int = 8000
-    """Of the untrained model: words on either side."""
+    """Number of words on each side of the untrained model."""
     sentences: Path | None = None
-    """A file with a source sentence per line; without one, sentences of the built-in sample."""
+    """File with a source sentence per line. None uses the built-in sample corpus."""
     batch_size: int = 64
-    """Sentences that are translated together."""
+    """Number of sentences translated together."""
     beams: tuple[int, ...] = (1, 5)
-    """Widths to measure; 1 is greedy."""
+    """Beam sizes to measure; 1 is greedy search."""
     shortlists: tuple[int, ...] = (0,)
-    """Shortlists to measure; 0 is the whole vocabulary. An untrained model's are random."""
+    """Shortlist sizes to measure; 0 is the whole vocabulary. An untrained model has random shortlists."""
     references: Path | None = None
-    """A file with the sentences' translations; BLEU is told then."""
+    """File with the reference translations. If set, BLEU is reported."""
     single: int = 200
-    """Sentences that are translated one by one, per repetition."""
+    """Number of sentences translated one by one per repetition."""
     repeats: int = 3
-    """Repetitions of every measurement, after one to warm up."""
+    """Number of repetitions of every measurement, after one to warm up."""
     version: Path | None = None
-    """An export whose answers to single sentences this process times: what the benchmark starts."""
+    """Export whose latency this process measures. Used internally."""
 
 
 def main(settings: Settings) -> None:
-    """Measures, and prints the result."""
+    """Measures and prints the result."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
     if settings.version:
@@ -102,7 +102,7 @@ def main(settings: Settings) -> None:
 
 
 def read_sentences(settings: Settings) -> list[str]:
-    """The sentences to translate."""
+    """Returns the sentences to translate."""
     if settings.sentences:
         return settings.sentences.read_text(encoding="utf-8").splitlines()
     from nmt_keras.corpus.sample import sample_pairs
@@ -111,14 +111,14 @@ def read_sentences(settings: Settings) -> list[str]:
 
 
 def load_run(folder: Path) -> ModelTranslator:
-    """Loads a run's best model."""
+    """Returns a translator with a run's best model."""
     from nmt_keras.runs import Run
 
     return Run(folder).translator()
 
 
 def untrained(settings: Settings, sentences: Sequence[str]) -> ModelTranslator:
-    """A model with random weights, over the sentences' own words and as many invented ones as make the vocabulary."""
+    """Returns a translator with random weights. Its vocabulary has the sentences' words and invented ones."""
     import numpy as np
     import tensorflow as tf
 
@@ -139,7 +139,7 @@ def untrained(settings: Settings, sentences: Sequence[str]) -> ModelTranslator:
     from nmt_keras.translation.model_translator import ModelTranslator
 
     class CutTranslator(ModelTranslator):
-        """Ends translations where those of a trained model would about end."""
+        """Translator that cuts translations at about the length of a trained model's."""
 
         def limits(self, source_lengths: tf.Tensor) -> tf.Tensor:
             return source_lengths + 1
@@ -158,7 +158,7 @@ def untrained(settings: Settings, sentences: Sequence[str]) -> ModelTranslator:
         dropout=0.0,
     )
     tf.keras.utils.set_random_seed(1)
-    # as many candidates as a learnt shortlist has, though not such as overlap as those of related words do
+    # as many candidates as in a learnt shortlist, but without the overlap between related words
     drawn = np.random.default_rng(1).integers(min(COMMON, size - 1), size, [size, MAX_SHORTLIST]).astype(np.int32)
     drawn[: len(SPECIALS)] = PAD
     shortlist = Shortlist(LexicalTable(drawn, np.arange(min(COMMON, size), dtype=np.int32)), size)
@@ -166,7 +166,7 @@ def untrained(settings: Settings, sentences: Sequence[str]) -> ModelTranslator:
 
 
 def measure(translator: ModelTranslator, sentences: Sequence[str], settings: Settings) -> dict[str, Any]:
-    """Sentences per second in batches, and milliseconds of a sentence alone."""
+    """Returns sentences per second in batches and milliseconds per single sentence."""
     found = translator.translate(sentences, settings.batch_size)
     rates = [
         len(sentences) / seconds(lambda: translator.translate(sentences, settings.batch_size))
@@ -194,16 +194,16 @@ def measure(translator: ModelTranslator, sentences: Sequence[str], settings: Set
 
 
 def seconds(action: Callable[[], Any]) -> float:
-    """How long an action takes."""
+    """Returns the duration of ``action``."""
     began = time.perf_counter()
     action()
     return time.perf_counter() - began
 
 
 def alone(translator: ModelTranslator, sentences: Sequence[str], settings: Settings) -> list[list[float]]:
-    """Milliseconds of each sentence translated alone by the exported model, once for every repetition.
+    """Returns the milliseconds of each sentence in the exported model, for every repetition.
 
-    In a process of its own: batches have one thread each, as the command line gives them, a server's request has all.
+    They are measured in a separate process: batches have one thread each, but a server's request has all threads.
     """
     from nmt_keras.export import export
 
@@ -218,7 +218,7 @@ def alone(translator: ModelTranslator, sentences: Sequence[str], settings: Setti
 
 
 def singly(version: Path, sentences: Sequence[str], repeats: int) -> list[list[float]]:
-    """What ``alone`` answers, measured here."""
+    """Measures the result of ``alone`` in this process."""
     from nmt_keras.export.run_saved_model import load_text_kernels
 
     load_text_kernels()
@@ -230,7 +230,7 @@ def singly(version: Path, sentences: Sequence[str], repeats: int) -> list[list[f
 
 
 def load(version: Path) -> tuple[Any, Any]:
-    """A session that holds an exported model, as TensorFlow Serving has it, and what the model says of itself."""
+    """Loads an exported model as TensorFlow Serving does. Returns the session and the MetaGraphDef."""
     import tensorflow as tf
 
     session = tf.compat.v1.Session(graph=tf.Graph())
@@ -239,7 +239,7 @@ def load(version: Path) -> tuple[Any, Any]:
 
 
 def exported(translator: ModelTranslator) -> dict[str, dict[str, float]]:
-    """Bytes of an export, and seconds to make and to load it, with whole and with half weights."""
+    """Returns megabytes of an export and seconds to write and load it, in full and half precision."""
     from nmt_keras.config import ExportConfig
     from nmt_keras.export import export
 

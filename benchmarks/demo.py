@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Runs the demo in an empty folder, as a new user would, and says what came of it.
+"""Runs the demo in an empty folder, as a new user would, and reports its results.
 
     python -m benchmarks.demo --corpus spa-eng.zip > docs/measured/demo-spa-eng.json
     python -m benchmarks.demo --corpus sample > docs/measured/demo-sample.json
     python -m benchmarks.demo --corpus spa-eng.zip --recipe rnnsearch-base --minutes 10
 
-Prints JSON: scores of the test part, updates, rate, length buckets and seconds of compilation, minutes of training and
-of the whole command, its peak memory. The demo's own output goes to standard error.
+Prints JSON: test scores, number of updates, speed, length buckets and seconds of compilation, minutes of training and
+of the whole command, and peak memory. The demo's own output goes to standard error.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ ROOT = Path(__file__).parents[1]
 
 @dataclass(frozen=True)
 class Settings:
-    """What to run."""
+    """Options of the benchmark."""
 
     corpus: str
-    """A corpus file, or sample."""
+    """Path of a corpus file, or sample."""
     minutes: float | None = None
-    """Training time in place of the recipe's."""
+    """Training time in minutes. None uses the recipe's."""
     recipe: str | None = None
-    """A recipe's name; by default the demo's own for the corpus."""
+    """Name of a recipe. None uses the demo's recipe for the corpus."""
 
 
 def main(settings: Settings) -> None:
-    """Runs it, and prints the result."""
+    """Runs the demo and prints the result."""
     before = machine()
     path = Path(settings.corpus)
     options = ["--corpus", str(path.resolve()) if path.exists() else settings.corpus]
@@ -66,7 +66,7 @@ def main(settings: Settings) -> None:
                 print(line, end="", file=sys.stderr, flush=True)
                 said.append(line)
         if process.returncode:
-            raise SystemExit(f"demo: failed with code {process.returncode}")
+            raise SystemExit(f"demo: failed with exit code {process.returncode}; see its output above")
         seconds = time.perf_counter() - began
         (run,) = (Path(folder) / "runs").iterdir()
         found = result_of(run, "".join(said))
@@ -77,12 +77,12 @@ def main(settings: Settings) -> None:
 
 
 def result_of(run: Path, said: str) -> dict[str, Any]:
-    """What a finished run and what the demo said of it tell."""
+    """Returns the figures in a finished run directory and in the demo's output."""
     test = json.loads((run / "scores.json").read_text(encoding="utf-8"))["test"]
     rows = [json.loads(line) for line in (run / "log.jsonl").read_text(encoding="utf-8").splitlines()]
     compiled = [float(found) for found in re.findall(r"compiled batches of .*? in ([\d.]+) s", said)]
     (minutes,) = re.findall(r"trained for ([\d.]+) minutes", said)
-    *_, epochs = re.findall(r"training for [\d,]+ steps, ([\d.]+) epochs", said)  # the last one holds
+    *_, epochs = re.findall(r"training for [\d,]+ steps, ([\d.]+) epochs", said)  # the final one
     return {
         "test": {name: test[name] for name in ("bleu", "chrf", "exact", "signature", "search", "step")},
         "epochs": float(epochs),
@@ -96,11 +96,11 @@ def result_of(run: Path, said: str) -> dict[str, Any]:
 
 
 def shown(lines: list[str]) -> list[str]:
-    """What the demo said of the test part, of its five sentences, and of the server's answer."""
+    """Returns the demo's output lines on the test part, its five sentences and the server's answer."""
     begin = max(i for i, line in enumerate(lines) if line.startswith("test: BLEU"))
     end, last = (next(i for i, line in enumerate(lines) if line.startswith(step)) for step in ("[4/", "[6/"))
     said = [*lines[begin:end], "...", *itertools.takewhile(bool, lines[last:])]
-    return [line for line in said if not re.match(r"\w+\.cc\(\d+\) ", line)]  # a library's own log
+    return [line for line in said if not re.match(r"\w+\.cc\(\d+\) ", line)]  # library logs
 
 
 if __name__ == "__main__":

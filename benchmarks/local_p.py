@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Diagnoses predictive local attention (local-p): can it learn, and does its predicted position saturate?
+"""Diagnoses predictive local attention (local-p): whether it learns, and whether its predicted position saturates.
 
     python -m benchmarks.local_p --corpus spa-eng.zip
 
-Three experiments on Spanish-English pairs of at most 9 tokens. The model is the small one of the results page, without
-dropout and label smoothing:
+There are three experiments on Spanish-English pairs of at most 9 tokens. The model is the small one of the results
+page, without dropout and label smoothing:
 
 agreement   loss and gradients, eager and under XLA, on batches inside and beyond the window
 overfit     training loss on 500 pairs, without dropout
@@ -18,7 +18,7 @@ training    validation loss and the predicted positions p_t over training, for l
     local-p, scaled      v_p is position_energy / sqrt(units), so that an update moves the logit less
     local-p, normalised  the weights under the Gaussian are divided by their sum
 
-Each run is added to the JSON file when it ends; runs that the file has are skipped.
+Each run is added to the JSON file when it ends. Runs that are in the file are skipped.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     from nmt_keras.models.seq2seq import Seq2Seq
 
 TOKENS = 9
-"""Largest length of either side, END included."""
+"""Maximum number of tokens of each side, including END."""
 SATURATED = 0.01
-"""A position counts as saturated when the derivative of its sigmoid is smaller."""
+"""Threshold of the derivative of a position's sigmoid, below which the position is saturated."""
 VARIANTS = (
     "general",
     "local-m",
@@ -61,7 +61,7 @@ VARIANTS = (
 
 @dataclass(frozen=True)
 class Settings:
-    """Size of the experiments."""
+    """Options of the experiments."""
 
     corpus: str
     """Zip file of English-Spanish pairs."""
@@ -69,9 +69,9 @@ class Settings:
     """JSON file of the runs."""
     experiments: tuple[Literal["agreement", "overfit", "training"], ...] = ("agreement", "overfit", "training")
     pairs: int = 20_000
-    """Training pairs of the experiment "training"."""
+    """Number of training pairs of the experiment "training"."""
     updates: int = 1000
-    """Updates of each of its runs."""
+    """Number of updates of each run of the experiment "training"."""
     seeds: tuple[int, ...] = (1, 2)
     """Seeds of each variant of the experiment "training"."""
     variants: tuple[str, ...] = VARIANTS
@@ -90,11 +90,11 @@ class Corpus(NamedTuple):
     sizes: tuple[int, int]
 
     def take(self, rows: Any) -> Corpus:
-        """The pairs ``rows``."""
+        """Returns the pairs ``rows``."""
         return self._replace(source=self.source[rows], target=self.target[rows])
 
     def batch(self, random: np.random.Generator, size: int) -> Batch:
-        """``size`` pairs drawn at random."""
+        """Returns a batch of ``size`` pairs drawn at random."""
         from nmt_keras.corpus.batches import Batch
 
         rows = random.integers(len(self.source), size=size)
@@ -105,7 +105,7 @@ class Results:
     """Finished runs, kept in a JSON file.
 
     Args:
-        path: the file; created if missing.
+        path: Path of the file, which is created if missing.
     """
 
     def __init__(self, path: Path) -> None:
@@ -155,7 +155,7 @@ def read_corpus(path: str) -> Corpus:
 
 
 def recipe_of(settings: Settings, variant: str, window: int = 3) -> Recipe:
-    """The ladder's small recipe without dropout and smoothing."""
+    """Returns the small recipe of a variant, without dropout and smoothing."""
     from nmt_keras.recipes import find_recipe
 
     name = {"general": "luong-general", "local-m": "luong-local-m"}.get(variant, "luong-local-p")
@@ -169,10 +169,10 @@ def recipe_of(settings: Settings, variant: str, window: int = 3) -> Recipe:
 
 
 def agreement(settings: Settings, corpus: Corpus, results: Results) -> None:
-    """Relative differences of loss and gradients between eager and XLA, and between narrow and wide batches.
+    """Measures relative differences of loss and gradients between eager and XLA, and between narrow and wide batches.
 
-    Of the gradients of all variables, the largest difference counts. The wide batch
-    is the narrow one with more padding, so that the window is gathered.
+    The difference of gradients is the largest over all variables. The wide batch is the narrow one with more padding,
+    so that the window is gathered.
     """
     import keras
     import tensorflow as tf
@@ -218,7 +218,7 @@ def agreement(settings: Settings, corpus: Corpus, results: Results) -> None:
 
 
 def overfit(settings: Settings, corpus: Corpus, results: Results, updates: int = 1500) -> None:
-    """Cross-entropy in nats per token of 500 training pairs, before and after many updates."""
+    """Measures the cross-entropy in nats per token of 500 training pairs, before and after many updates."""
     few, small = corpus.take(slice(500)), replace(settings, rate=3e-3)
     for system, window in (("local-p", 3), ("local-p", 10), ("general", 3), ("local-m", 3)):
         names = {"experiment": "overfit", "system": system, "window": window, "seed": 1}
@@ -228,7 +228,7 @@ def overfit(settings: Settings, corpus: Corpus, results: Results, updates: int =
 
 
 def training(settings: Settings, corpus: Corpus, results: Results) -> None:
-    """Validation loss and predicted positions of every variant and seed, after equal numbers of updates."""
+    """Measures validation loss and predicted positions of every variant and seed, after equal numbers of updates."""
     valid, train = corpus.take(slice(500)), corpus.take(slice(500, 500 + settings.pairs))
     for seed in settings.seeds:
         for system in settings.variants:
@@ -239,7 +239,7 @@ def training(settings: Settings, corpus: Corpus, results: Results) -> None:
 
 
 def sizes(settings: Settings, train: Corpus, batch_size: int) -> dict[str, float]:
-    """The sizes of a run, for its row."""
+    """Returns the sizes of a run, for its row."""
     return {
         "pairs": len(train.source),
         "batch_size": batch_size,
@@ -259,7 +259,7 @@ def run(
     batch_size: int = 64,
     points: int = 8,
 ) -> list[dict[str, float]]:
-    """Trains a model and returns what ``measure`` found on ``valid`` after 0, ... and ``updates`` updates."""
+    """Trains a model. Returns the results of ``measure`` on ``valid`` after 0, ..., ``updates`` updates."""
     import keras
 
     from nmt_keras.models.seq2seq import build_model
@@ -284,7 +284,7 @@ def run(
 
 
 def alter(attention: Any, variant: str) -> None:
-    """Replaces a method of a local-p attention by that of ``variant``."""
+    """Replaces a method of a local-p attention with that of ``variant``."""
     import tensorflow as tf
 
     if variant == "local-m, Gaussian":
@@ -311,7 +311,7 @@ def alter(attention: Any, variant: str) -> None:
 
 
 def measure(model: Seq2Seq, corpus: Corpus) -> dict[str, float]:
-    """Cross-entropy in nats per token under teacher forcing, and statistics of p_t over all target tokens."""
+    """Returns the cross-entropy in nats per token under teacher forcing, and statistics of p_t over target tokens."""
     import tensorflow as tf
 
     from nmt_keras.config import PAD, START
@@ -352,7 +352,7 @@ def measure(model: Seq2Seq, corpus: Corpus) -> dict[str, float]:
 
 
 def positions(centres: np.ndarray, lengths: np.ndarray, real: np.ndarray) -> dict[str, float]:
-    """Statistics of p_t [N, T], where ``real``, in sentences of ``lengths`` [N] tokens."""
+    """Returns statistics of p_t [N, T] where ``real`` is true, in sentences of ``lengths`` [N] tokens."""
     share = centres / lengths[:, np.newaxis]
     diagonal = np.minimum(np.arange(TOKENS), lengths[:, np.newaxis] - 1)
     spread = centres[real].std() > 1e-6

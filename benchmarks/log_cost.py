@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""What a run's log costs: the share of training's time that goes into rows, the progress line and TensorBoard.
+"""Measures the cost of logging: the share of training time for log rows, the progress line and TensorBoard.
 
     python -m benchmarks.log_cost
     python -m benchmarks.log_cost --log-every 1
 
-Trains the built-in sample's recipe for some updates, as ``nmt train`` does, with everything switched on, and measures
-the time inside every call that only tells or writes: counting a batch, making a row of the log and writing it, the
-scalars for TensorBoard, the progress line. A row waits for the updates it tells of, so each is waited for before the
-clock starts. Translations and pictures, which a validation writes, are told apart. Prints JSON.
+Trains the sample recipe for some updates, as ``nmt train --options.tensorboard`` does. Measures the time of every call
+that only logs: counting a batch, making and writing a row of the log, the scalars for TensorBoard, the progress line.
+The clock starts after the updates of a row are finished. Translations and pictures, which a validation writes, are
+reported separately. Prints JSON.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class Settings:
     """Options of the benchmark."""
 
     steps: int = 600
-    """Updates of the run."""
+    """Number of updates of the run."""
     log_every: int = 50
-    """Updates between two rows: a recipe's own number."""
+    """Number of updates between two rows of the log, as in a recipe."""
 
 
 def main(settings: Settings) -> None:
-    """Measures, and prints the result."""
+    """Measures and prints the result."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     before = machine()
     spent: defaultdict[str, float] = defaultdict(float)
@@ -74,7 +74,7 @@ def train(folder: Path, settings: Settings) -> None:
 
 @contextlib.contextmanager
 def timed(spent: defaultdict[str, float]) -> Iterator[None]:
-    """Adds up the seconds of updates, and of everything that tells of them, by name, in ``spent``."""
+    """Adds the seconds of updates and of every logging call to ``spent``, by name."""
     from nmt_keras.cli.console import Console
     from nmt_keras.training.log import Log, LogInterval
     from nmt_keras.training.tensorboard import TensorBoardCallback

@@ -1,4 +1,4 @@
-"""Where and when a figure was measured, and with which libraries."""
+"""Description of the machine, date and library versions of a measurement."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 
 def machine(libraries: Sequence[str] = ("tensorflow", "tensorflow-text", "keras")) -> dict[str, Any]:
-    """The machine, the date, the libraries, and how busy the machine was already."""
+    """Returns the date, processor, cores, load average and library versions."""
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "cpu": processor(),
@@ -24,7 +24,7 @@ def machine(libraries: Sequence[str] = ("tensorflow", "tensorflow-text", "keras"
 
 
 def processor() -> str:
-    """What the processor calls itself."""
+    """Returns the processor's model name."""
     description = Path("/proc/cpuinfo")
     if description.exists():
         for line in description.read_text().splitlines():

@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""Writes the tables of figures in the documentation from the JSON that the benchmarks printed; none is typed.
+"""Writes the tables of measurements in the documentation, from the JSON printed by the benchmarks.
 
     python -m benchmarks.train_speed ... > docs/measured/train-speed-256.json
     python -m benchmarks.measured
 
-A page holds a table between ``<!-- measured: NAME -->`` and ``<!-- end -->``; the JSON is docs/measured/NAME.json. What
-kind of benchmark printed it, its command says. Below each table stand command, machine and date. Between
-``<!-- measured: NAME.said -->`` and ``<!-- end -->`` stands what the demo said; ``NAME.answer`` is its server's
-answer alone, on one line.
+A page contains a table between ``<!-- measured: NAME -->`` and ``<!-- end -->``, from docs/measured/NAME.json. The
+command in the JSON determines the benchmark. Command, machine and date are written below each table. ``NAME.said``
+inserts the output of the demo, and ``NAME.answer`` only its server's answer, on one line.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ PEERS = {
 
 
 def train_speed(found: Result) -> list[str]:
-    """Target tokens per second of each, and how many times those of the others ours are."""
+    """Returns the table of target tokens per second, with this package's ratios to the peers."""
     others = next(iter(found["ratios"].values()))
     heads = "".join(f" beside {PEERS[other]} |" for other in others)
     lines = [f"| | parameters | tokens/s of each process | median |{heads}", "|---|---|---|---|" + "---|" * len(others)]
@@ -61,7 +60,7 @@ def train_speed(found: Result) -> list[str]:
 
 
 def train_cost(found: Result) -> list[str]:
-    """A table for each axis that was measured."""
+    """Returns a table for each measured axis."""
     heads = {
         "corpus": "shards of 100,000 pairs",
         "length": "tokens of each side",
@@ -89,7 +88,7 @@ def train_cost(found: Result) -> list[str]:
 
 
 def attention_cost(found: Result) -> list[str]:
-    """Milliseconds at the shortest and the longest source."""
+    """Returns the table of milliseconds at the shortest and the longest source."""
     kinds = {name: one for name, one in found.items() if isinstance(one, dict) and "ratio" in one}
     shortest, *_, longest = next(iter(kinds.values()))["ms"]
     lines = [f"| attention, part of a step | {shortest} tokens | {longest} tokens | ratio |", "|---|---|---|---|"]
@@ -99,7 +98,7 @@ def attention_cost(found: Result) -> list[str]:
 
 
 def demo(found: Result) -> list[str]:
-    """What the demo's run reached."""
+    """Returns the table of the demo's results."""
     test, seconds = found["test"], found["training_minutes"]
     rows = {
         "test BLEU / chrF (greedy, raw, cased)": f"{test['bleu']:.2f} / {test['chrf']:.2f}",
@@ -116,14 +115,14 @@ def demo(found: Result) -> list[str]:
 
 
 def log_cost(found: Result) -> list[str]:
-    """Shares of training's time."""
+    """Returns the table of shares of training time."""
     rows = [f"| {name} | {share:.2f} % |" for name, share in found["percent"].items()]
     together = f"| all without translations and pictures | {found['percent_without_pictures']:.2f} % |"
     return ["| output | share of training time |", "|---|---|", *rows, together]
 
 
 def startup(found: Result) -> list[str]:
-    """Milliseconds of whole processes."""
+    """Returns the table of milliseconds of whole processes."""
     lines = ["| command | each process | median |", "|---|---|---|"]
     for command, each in found["ms"].items():
         told = " · ".join(f"{one:,}" for one in each)
@@ -132,7 +131,7 @@ def startup(found: Result) -> list[str]:
 
 
 def update_parts(found: Result) -> list[str]:
-    """Milliseconds of each part, and how fast the products are."""
+    """Returns the table of milliseconds of each part, and the speed of the products."""
     rows = [f"| {name} | {value:.1f} ms |" for name, value in found["milliseconds"].items()]
     factors = "bfloat16" if "bfloat16" in found["command"] else "float32"
     said = (
@@ -144,7 +143,7 @@ def update_parts(found: Result) -> list[str]:
 
 
 def quality(found: Result) -> list[str]:
-    """BLEU of the validation and of the test part, and what it took."""
+    """Returns the table of BLEU on validation and test part, and the training time."""
     parts = list(dict.fromkeys(name.partition(", ")[0] for name in found["bleu"]))
     searches = list(dict.fromkeys(name.partition(", ")[2] for name in found["bleu"]))
     lines = [f"| | {' | '.join(searches)} |", f"|---|{'---|' * len(searches)}"]
@@ -161,7 +160,7 @@ def quality(found: Result) -> list[str]:
 
 
 def decode_speed(found: Result) -> list[str]:
-    """Sentences per second in batches, and milliseconds of one alone."""
+    """Returns the table of sentences per second in batches and milliseconds per single sentence."""
     model, scored = found["model"], "bleu" in found["results"][0]
     lines = [
         f"{model['decoder_units']} units, {model['target_vocabulary']:,} pieces or words, {model['parameters']:,} "
@@ -183,7 +182,7 @@ def decode_speed(found: Result) -> list[str]:
 
 
 def decode_peers(found: Result) -> list[str]:
-    """Whole processes, and what remains of them without start-up."""
+    """Returns the table of whole processes and of their speed after start-up."""
     lines = [
         "| | BLEU | test part, whole process | sentences/s | after start-up |",
         "|---|---|---|---|---|",
@@ -211,7 +210,7 @@ def decode_peers(found: Result) -> list[str]:
 
 
 def gpu(found: Result) -> list[str]:
-    """Parity, training, search and the export on a GPU. Refuses the figures of a dry run."""
+    """Returns the tables of parity, training, search and export on a GPU. Raises ValueError for a dry run."""
     if found["dry"]:
         raise ValueError(f"expected measured figures, received those of a dry run: {found['command']!r}.")
     parts = found["parts"]
@@ -251,7 +250,7 @@ def gpu(found: Result) -> list[str]:
 
 
 def serve_load(found: Result) -> list[str]:
-    """What each of its three subcommands says."""
+    """Returns the table of one of the three subcommands."""
     kind = found["benchmark"].split()[1]
     return {"latency": _latency, "swap": _swap, "hostile": _hostile}[kind](found)
 
@@ -300,7 +299,7 @@ def _hostile(found: Result) -> list[str]:
 
 
 OUTCOMES = {"left": "none: the client disconnected", "closed": "none: the server closed the connection"}
-"""Outcomes of hostile requests without a status."""
+"""Descriptions of outcomes without a status."""
 
 
 def _broken(found: Result) -> str:
@@ -325,10 +324,10 @@ TABLES: dict[str, Callable[[Result], list[str]]] = {
 
 
 def block(name: str, folder: Path = MEASURED) -> str:
-    """The table of docs/measured/NAME.json, and where it was measured.
+    """Returns the table of docs/measured/NAME.json, with command, machine and date.
 
     Raises:
-        ValueError: no benchmark that this module knows printed it.
+        ValueError: The file is not from a benchmark of this module.
     """
     stem, _, part = name.partition(".")
     found = json.loads((folder / f"{stem}.json").read_text(encoding="utf-8"))
@@ -339,16 +338,16 @@ def block(name: str, folder: Path = MEASURED) -> str:
         return f"    {json.dumps(answer, ensure_ascii=False)}\n"
     benchmark = re.search(r"benchmarks\.(\w+)", found["command"])
     if benchmark is None or benchmark.group(1) not in TABLES:
-        raise ValueError(f"{name}.json: expected one of {', '.join(TABLES)}, received {found['command']!r}.")
+        raise ValueError(f"{name}.json: expected a command of {', '.join(TABLES)}, received {found['command']!r}.")
     where = (
         f"{found['cores']} cores, {found['cpu']}, {found['date'][:10]}, TensorFlow {found['libraries']['tensorflow']}"
     )
-    command = re.sub(r"(?<=\s)/\S*/(\S+)", r"\1", found["command"])  # no path of the machine
+    command = re.sub(r"(?<=\s)/\S*/(\S+)", r"\1", found["command"])  # without paths of the machine
     return "\n".join([*TABLES[benchmark.group(1)](found), "", f"`{command}`; {where}.", ""])
 
 
 def written(page: str, folder: Path = MEASURED) -> str:
-    """A page with its tables."""
+    """Returns a page with its tables updated."""
     return BLOCK.sub(lambda found: found["begin"] + "\n" + block(found["name"], folder) + found["end"], page)
 
 

@@ -1,9 +1,9 @@
-"""Takes the pictures of the page that the documentation shows, docs/page-*.png, with a model that is served meanwhile.
+"""Takes the screenshots of the web page for the documentation, docs/page-*.png.
 
     python -m benchmarks.page_pictures --model-dir saved_models --model spa-eng
 
-Any model does: the words that are pointed at are found by their place, not by what they say. Chromium takes the
-pictures, with the fonts of this machine; those in the repository have Noto Serif and Noto Sans.
+The script serves the model itself. Any model works, because words are selected by position. Chromium takes the
+screenshots with the machine's fonts. Those in the repository use Noto Serif and Noto Sans.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ BROWSERS = ("chromium", "google-chrome", "chromium-browser")
 
 @dataclass(frozen=True)
 class Options:
-    """Takes the pictures of the page."""
+    """Options of the script."""
 
     model_dir: Path = ROOT / "saved_models"
-    """Folder that holds NAME/VERSION/saved_model.pb."""
+    """Folder with NAME/VERSION/saved_model.pb."""
     model: str = "spa-eng"
-    """The model that translates."""
+    """Name of the model."""
     sentence: str = "Mi hermana mayor trabaja en un hospital."
-    """What is translated."""
+    """Sentence to translate."""
     to: Path = ROOT / "docs"
-    """Folder for the pictures."""
+    """Folder for the screenshots."""
 
 
 class View(NamedTuple):
-    """One picture: what of the page it shows, on which screen."""
+    """Screenshot: a state of the page and a screen."""
 
     name: str
     show: Callable[[Page], None]
-    """What is done once the translation is there."""
+    """Function that acts on the page once the translation is shown."""
     width: int = 860
     height: int = 560
     scheme: Literal["light", "dark"] = "light"
     phone: bool = False
     whole: bool = False
-    """Whether all that could be scrolled to is on the picture."""
+    """If True, includes the whole page instead of the visible part."""
 
 
 def point_at_translation(page: Page) -> None:
@@ -59,21 +59,21 @@ def point_at_translation(page: Page) -> None:
 
 
 def open_heatmap(page: Page) -> None:
-    """Shows the heatmap, and points at the word in the middle of the source."""
+    """Shows the heatmap and points at the word in the middle of the source."""
     page.locator("#with-heatmap").check()
     _middle(page, "source").hover()
     expect(page.locator("#heatmap table")).to_be_visible()
 
 
 def open_n_best(page: Page) -> None:
-    """Searches with a beam, and taps on the last word of the translation."""
+    """Selects beam search and taps on the last word of the translation."""
     page.get_by_text("Beam").click()
     expect(page.locator("#hypotheses table")).to_be_visible()
     page.locator("#target .word").last.tap()
 
 
 def go_offline(page: Page) -> None:
-    """Cuts the connection and asks again."""
+    """Disconnects the browser and sends another request."""
     page.context.set_offline(True)
     page.locator("#sentence").press("Enter")
     expect(page.get_by_role("alert")).not_to_be_empty()
@@ -88,11 +88,11 @@ VIEWS = (
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Serves the model, takes every picture and names its file."""
+    """Serves the model, takes every screenshot and prints its path."""
     options = tyro.cli(Options, args=arguments)
     program = next(filter(None, map(shutil.which, BROWSERS)), None)
     if program is None:
-        sys.exit(f"expected one of {', '.join(BROWSERS)} on the path, found none: on Debian, apt-get install chromium")
+        sys.exit(f"expected one of {', '.join(BROWSERS)} on PATH, found none. On Debian, apt-get install chromium.")
     options.to.mkdir(parents=True, exist_ok=True)
     with serving(options.model_dir) as url, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program)
@@ -104,21 +104,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 @contextlib.contextmanager
 def serving(models: Path) -> Iterator[str]:
-    """The URL of an embedded server over ``models``, for as long as the context lasts."""
+    """Runs an embedded server for ``models`` within the context and yields its URL."""
     command = [sys.executable, "-m", "serve.server", "--model-dir", str(models), "--port", "0"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as server:
         try:
             assert server.stdout is not None
             line = server.stdout.readline()
             if not line.startswith("Listening on "):
-                sys.exit("the server did not start: see above")
+                sys.exit("the server did not start; see its output above")
             yield line.split()[-1]
         finally:
             server.terminate()
 
 
 def take(browser: Browser, url: str, sentence: str, view: View, path: Path) -> None:
-    """Opens the page, has ``sentence`` translated, and writes ``view`` of it to ``path``."""
+    """Opens the page, translates ``sentence`` and writes the screenshot ``view`` to ``path``."""
     context = browser.new_context(
         viewport={"width": view.width, "height": view.height},
         device_scale_factor=2 if view.phone else 1.5,

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What BLEU so many minutes of training give: a model for ten minutes, one for an hour.
+"""Measures BLEU after ten minutes and after an hour of training.
 
     python -m benchmarks.quality --corpus spa-eng.zip --plan ten-minutes > docs/measured/quality-ten-minutes.json
     python -m benchmarks.quality --corpus spa-eng.zip --plan hour > docs/measured/quality-hour.json
 
-Training minutes count compilation. Sizes and rates were chosen by the validation part; validation and test part are
+Training minutes include compilation. Sizes and rates were chosen on the validation part. Validation and test part are
 translated greedily and with beam 5. Prints JSON.
 """
 
@@ -51,24 +51,24 @@ PLANS: dict[str, dict[str, Any]] = {
         "model.recurrent-dropout": 0.2,
     },
 }
-"""What differs from the recipe rnnsearch-small."""
+"""Options that differ from the recipe rnnsearch-small, by plan."""
 BEAM = ["--search.beam-size", "5"]
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What to train on, and how long."""
+    """Options of the benchmark."""
 
     corpus: str
-    """A corpus file, or sample."""
+    """Path of a corpus file, or sample."""
     plan: Literal["ten-minutes", "hour"]
     run: Path | None = None
-    """Keeps the run directory here, with what training said in RUN.log and on what machine in RUN.machine.json; where
-    these are there, they are measured."""
+    """Run directory to keep, with training's output in RUN.log and the machine in RUN.machine.json. An existing one is
+    evaluated without training."""
 
 
 def main(settings: Settings) -> None:
-    """Trains, translates, and prints the result."""
+    """Trains, translates and prints the result."""
     with tempfile.TemporaryDirectory() as folder:
         run = settings.run or Path(folder) / "run"
         said, began = run.with_name(f"{run.name}.log"), run.with_name(f"{run.name}.machine.json")
@@ -80,7 +80,7 @@ def main(settings: Settings) -> None:
             done = nmt(started)
             said.write_text(done.stdout + done.stderr, encoding="utf-8")
         elif not began.exists():
-            raise SystemExit(f"quality: {began}: expected the machine that {run} was trained on. Name another --run.")
+            raise SystemExit(f"quality: {began}: expected the machine of {run}, found no file. Pass another --run.")
         require_plan(run, PLANS[settings.plan])
         found = result_of(run, said.read_text(encoding="utf-8"))
         before = json.loads(began.read_text(encoding="utf-8"))
@@ -89,7 +89,7 @@ def main(settings: Settings) -> None:
 
 
 def nmt(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    """Runs one of the package's commands."""
+    """Runs an ``nmt`` command."""
     done = subprocess.run([sys.executable, "-m", "nmt_keras", *arguments], capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"quality: nmt {' '.join(arguments)} failed:\n{done.stderr[-4000:]}")
@@ -97,7 +97,7 @@ def nmt(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
 
 
 def require_plan(run: Path, plan: Mapping[str, Any]) -> None:
-    """Ends the benchmark if a run that was there is not of the plan."""
+    """Raises SystemExit if the recipe of ``run`` differs from ``plan``."""
     recipe = json.loads((run / "recipe.json").read_text(encoding="utf-8"))
     for name, value in plan.items():
         found: Any = recipe["train"] if name == "minutes" else recipe
@@ -105,15 +105,15 @@ def require_plan(run: Path, plan: Mapping[str, Any]) -> None:
             found = found[part]
         if found != value:
             raise SystemExit(
-                f"quality: {run}: expected {name} {value}, as the plan has it, got {found}. Name another --run."
+                f"quality: {run}: expected the plan's {name} {value}, received {found}. Pass another --run."
             )
 
 
 def result_of(run: Path, said: str) -> dict[str, Any]:
-    """What a finished run, and what training said, tell."""
+    """Returns the figures in a finished run directory and in training's output."""
     rows = [json.loads(line) for line in (run / "log.jsonl").read_text(encoding="utf-8").splitlines()]
     (minutes,) = re.findall(r"trained for ([\d.]+) minutes", said)
-    *_, epochs = re.findall(r"training for [\d,]+ steps, ([\d.]+) epochs", said)  # the last one holds
+    *_, epochs = re.findall(r"training for [\d,]+ steps, ([\d.]+) epochs", said)  # the final one
     return {
         "updates": max(row["step"] for row in rows),
         "epochs": float(epochs),
@@ -129,7 +129,7 @@ def result_of(run: Path, said: str) -> dict[str, Any]:
 
 
 def scores(run: Path, part: str, search: Sequence[str]) -> dict[str, Any]:
-    """BLEU and chrF of one part with one search."""
+    """Returns BLEU and chrF of one part of the corpus with one search."""
     report = json.loads(nmt(["evaluate", str(run), "--part", part, "--json", *search]).stdout)
     (system,) = report["systems"]
     found = {name: round(system[name]["value"], 2) for name in ("bleu", "chrf")}

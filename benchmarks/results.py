@@ -1,14 +1,14 @@
-"""Trains and scores every recipe in small, and keeps one JSON file per run: docs/results/NAME.json.
+"""Trains and scores every recipe at a small size, and writes one JSON file per run: docs/results/NAME.json.
 
-    python -m benchmarks.results --corpus spa-eng.zip              the runs that have no file yet, and the page
+    python -m benchmarks.results --corpus spa-eng.zip              all runs without a file
     python -m benchmarks.results --corpus spa-eng.zip --only luong-feed
     python -m benchmarks.results --list
 
-Minutes on one core stand for the papers' days on a GPU, so every recipe is trained in one small setting,
-``in_small``. Cells, order, attention, output layer, reversal, dropout and tokenizer stay as in the paper. Two runs are
-trained at a time, each in its own process and on its own core. The first updates are timed to turn the minutes into a
-number of updates, so the machine should do nothing else. Runs are kept under ``--runs``: a stopped run is resumed, and
-one with a file is skipped.
+Every recipe is trained for minutes on one core in the same small setting, ``in_small``, instead of days on a GPU.
+Cells, order, attention, output layer, reversal, dropout and tokenizer stay as in the paper. Two runs are trained at a
+time, each in its own process and on its own core. The machine should be idle otherwise, because the first updates are
+timed to convert minutes to a number of updates. Runs are kept under ``--runs``. A stopped run is resumed; a run with a
+JSON file is skipped.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ if TYPE_CHECKING:
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 MINUTES = 7.5
-"""Of training, on one core: as many updates as five minutes on two, where one takes two thirds of the time."""
+"""Training time in minutes on one core, enough for the updates of five minutes on two cores."""
 VOCABULARY = 5_000
 WINDOW = 3
-"""D of local attention: windows of 7 of a sentence's 8 tokens, as 21 are of the paper's 25."""
+"""Half-width D of local attention. Windows cover 7 of 8 tokens on average; in the paper, 21 of 25."""
 BEAM = 12
 LENGTHS = (5, 10, 15, 20, 25, 30, 40, 50)
-"""Upper ends of the bins of source lengths, in words; the last bin is open."""
+"""Upper limits of the bins of source lengths, in words. The last bin is open."""
 FIGURE_3 = (
     "No creo que Tom sepa nadar.",
     "Mi hermana mayor trabaja en un hospital.",
@@ -59,24 +59,25 @@ FIGURE_3 = (
 
 @dataclass(frozen=True)
 class Run:
-    """One system to be trained."""
+    """System to train."""
 
     name: str
     recipe: Recipe
     words: int | None = None
-    """Train on pairs of at most so many words a side, and on concatenations of such length if ``joined``."""
+    """Maximum number of words on each side of a training pair; ``None`` for no limit."""
     joined: bool = False
+    """If ``True``, also trains on concatenations of pairs up to ``words``."""
     by_length: bool = False
-    """Score it on concatenated test pairs too: for the pictures and the table of Bahdanau et al."""
+    """If ``True``, also scores concatenated test pairs, for the figures and the table of Bahdanau et al."""
 
     def seeded(self, seed: int) -> Run:
-        """The run with initial weights and an order of its own, so that it tells an ensemble something new."""
+        """Returns the run with another seed, so that models of an ensemble differ in initial weights and order."""
         return replace(self, recipe=replace(self.recipe, train=replace(self.recipe.train, seed=seed)))
 
 
 @dataclass(frozen=True)
 class Combined:
-    """A system made of finished runs."""
+    """System that combines finished runs."""
 
     name: str
     runs: tuple[str, ...]
@@ -89,11 +90,11 @@ COMBINED = (
         "luong-ensemble", ("luong-local-p", "luong-local-m", "luong-general", "luong-feed"), replaces_unknown=True
     ),
 )
-"""The last two rungs of Luong's ladder; he, too, combined models of several kinds of attention."""
+"""Last two systems of Luong et al., whose ensemble also combines several kinds of attention."""
 
 
 def in_small(recipe: Recipe, width: float, rate: float = 6e-3) -> Recipe:
-    """The recipe with at most two layers, ``width`` times as wide, small windows, 5,000 words, ``MINUTES`` of Adam."""
+    """Returns a small recipe: at most two layers, sizes times ``width``, 5,000 words, ``MINUTES`` of Adam."""
     model = recipe.model
     recipe = replace(
         recipe,
@@ -136,7 +137,7 @@ def in_small(recipe: Recipe, width: float, rate: float = 6e-3) -> Recipe:
 
 
 def all_runs() -> list[Run]:
-    """Every recipe, Bahdanau's four first."""
+    """Returns all runs."""
     bahdanau = [
         Run("rnnencdec-8", in_small(find_recipe("rnnencdec-30"), 0.15), words=8, by_length=True),
         Run("rnnsearch-8", in_small(find_recipe("rnnsearch-30"), 0.15), words=8, by_length=True),
@@ -160,17 +161,17 @@ def all_runs() -> list[Run]:
 
 
 def words(sentence: str) -> int:
-    """Words of a sentence, between white space."""
+    """Returns the number of words of a sentence, separated by white space."""
     return len(sentence.split())
 
 
 def fits(pair: Pair, limit: int) -> bool:
-    """Whether neither side has more than ``limit`` words."""
+    """Returns ``True`` if both sides have at most ``limit`` words."""
     return max(words(pair.source), words(pair.target)) <= limit
 
 
 def joined_up_to(pairs: Sequence[Pair], limit: int, seed: int = 1) -> list[Pair]:
-    """Concatenations of pairs, in a drawn order, each as many as ``limit`` words a side allow; two at the least."""
+    """Returns concatenations of at least two shuffled pairs, with at most ``limit`` words on each side."""
     order = [pair for pair in pairs if fits(pair, limit)]
     random.Random(seed).shuffle(order)
     result, group = [], order[:1]
@@ -186,18 +187,18 @@ def joined_up_to(pairs: Sequence[Pair], limit: int, seed: int = 1) -> list[Pair]
 
 
 def joined(group: Sequence[Pair]) -> Pair:
-    """One pair of several sentences."""
+    """Returns the concatenation of several pairs."""
     return Pair(" ".join(pair.source for pair in group), " ".join(pair.target for pair in group))
 
 
 def long_pairs(pairs: Sequence[Pair], each: int = 300, seed: int = 1) -> list[Pair]:
-    """The long test set: ``each`` concatenations of k drawn pairs for k = 2 .. 6."""
+    """Returns the long test set: ``each`` concatenations of k drawn pairs for k = 2 .. 6."""
     draw = random.Random(seed)
     return [joined(draw.sample(list(pairs), k)) for k in range(2, 7) for _ in range(each)]
 
 
 def corpus_of(run: Run, pairs: Sequence[Pair]) -> SplitCorpus:
-    """The benchmark split, or the recipe's own; the training part as the run asks for it."""
+    """Returns the benchmark split or the recipe's own, with the run's limits on the training part."""
     config = run.recipe.corpus
     taken = list(pairs[: config.first])
     parts = (
@@ -213,7 +214,7 @@ def corpus_of(run: Run, pairs: Sequence[Pair]) -> SplitCorpus:
 
 
 def measured(run: Run, corpus: SplitCorpus, folder: Path) -> dict[str, Any]:
-    """Trains the run, or goes on with it, and scores it on the test part."""
+    """Trains or resumes the run, and scores it on the test part."""
     from nmt_keras import runs
 
     trained = runs.Run(folder, run.recipe)
@@ -232,7 +233,7 @@ def measured(run: Run, corpus: SplitCorpus, folder: Path) -> dict[str, Any]:
 
 
 def trained_minutes(folder: Path) -> float:
-    """Minutes that the run was trained, over all its processes."""
+    """Returns the training time of a run in minutes, over all its processes."""
     import tensorflow as tf
 
     reader = tf.train.load_checkpoint(str(folder / "checkpoints" / "last"))
@@ -241,7 +242,7 @@ def trained_minutes(folder: Path) -> float:
 
 
 def combined(system: Combined, corpus: SplitCorpus, runs: Path) -> dict[str, Any]:
-    """Scores finished runs together; the first one's lexicon, learnt if need be, replaces unknown words."""
+    """Scores finished runs together. The lexicon of the first run, learnt if missing, replaces unknown words."""
     import nmt_keras
     import nmt_keras.runs
 
@@ -254,7 +255,7 @@ def combined(system: Combined, corpus: SplitCorpus, runs: Path) -> dict[str, Any
 
 
 def scores(name: str, translator: ModelTranslator, pairs: Sequence[Pair]) -> dict[str, Any]:
-    """What any translator scores on ``pairs``."""
+    """Returns the scores of a translator on ``pairs``."""
     from nmt_keras.evaluation.report import evaluate
 
     report = evaluate(translator, pairs)
@@ -273,7 +274,7 @@ def scores(name: str, translator: ModelTranslator, pairs: Sequence[Pair]) -> dic
 
 
 def by_length(translator: ModelTranslator, corpus: SplitCorpus) -> dict[str, Any]:
-    """What table 1 and figures 2 and 3 of Bahdanau et al. need of a model, found by beam search."""
+    """Returns the figures for table 1 and figures 2 and 3 of Bahdanau et al., with beam search."""
     from nmt_keras.evaluation.metrics import bleu, bootstrap, length_bins
 
     beam = translator.with_search(replace(translator.search, beam_size=BEAM))
@@ -309,7 +310,7 @@ def by_length(translator: ModelTranslator, corpus: SplitCorpus) -> dict[str, Any
 
 
 def has_unknown(translator: ModelTranslator, pair: Pair) -> bool:
-    """Whether a word of either side is outside its vocabulary."""
+    """Returns ``True`` if a word of either side is outside its vocabulary."""
     import tensorflow as tf
 
     from nmt_keras.config import UNK
@@ -319,7 +320,7 @@ def has_unknown(translator: ModelTranslator, pair: Pair) -> bool:
 
 
 def circumstances() -> dict[str, str]:
-    """Where and with what a result came about."""
+    """Returns the date, machine and versions of a result."""
     return {
         "date": date.today().isoformat(),
         "machine": f"{len(os.sched_getaffinity(0))} of {os.cpu_count()} cores, {processor()}",
@@ -329,7 +330,7 @@ def circumstances() -> dict[str, str]:
 
 
 def write(path: Path, found: Mapping[str, Any]) -> None:
-    """Writes a result, whole or not at all."""
+    """Writes a result atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")
     partial.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -337,10 +338,10 @@ def write(path: Path, found: Mapping[str, Any]) -> None:
 
 
 def train_each(names: Sequence[str], arguments: argparse.Namespace) -> None:
-    """Trains and scores the runs, ``--at-once`` at a time, each in a process on a core of its own.
+    """Trains and scores the runs, ``--at-once`` at a time, each in its own process and on its own core.
 
     Raises:
-        SystemExit: one of them failed; the others have their files.
+        SystemExit: A run failed. The others have their files.
     """
     free: SimpleQueue[int] = SimpleQueue()
     for core in sorted(os.sched_getaffinity(0))[: arguments.at_once]:
@@ -358,18 +359,18 @@ def train_each(names: Sequence[str], arguments: argparse.Namespace) -> None:
     with ThreadPoolExecutor(arguments.at_once) as processes:
         codes = dict(zip(names, processes.map(train, names), strict=True))
     if failed := [name for name, code in codes.items() if code]:
-        raise SystemExit(f"results: {', '.join(failed)} failed; the same command goes on with what is missing")
+        raise SystemExit(f"results: {', '.join(failed)} failed. Repeat the command to train the missing runs.")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--corpus", type=Path, help="the Spanish-English corpus")
+    parser.add_argument("--corpus", type=Path, help="file of the Spanish-English corpus")
     parser.add_argument("--runs", type=Path, default=Path("runs/results"))
     parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument("--only", nargs="*", help="names of runs; all by default")
-    parser.add_argument("--at-once", type=int, default=2, help="runs that are trained at the same time")
-    parser.add_argument("--core", type=int, help="the core to run on, one run after the other; what --at-once starts")
-    parser.add_argument("--list", action="store_true", help="name the runs, and say which are done")
+    parser.add_argument("--only", nargs="*", help="names of runs; default: all")
+    parser.add_argument("--at-once", type=int, default=2, help="number of runs trained at the same time")
+    parser.add_argument("--core", type=int, help="core to train on, one run after the other; used internally")
+    parser.add_argument("--list", action="store_true", help="list the runs and mark those that are done")
     arguments = parser.parse_args()
     systems: list[Run | Combined] = [*all_runs(), *COMBINED]
     known = {system.name: system for system in systems}
@@ -382,7 +383,7 @@ def main() -> None:
             print(f"{system.name:24} {'' if system in missing else 'done'}")
         return
     if arguments.corpus is None:
-        parser.error("--corpus: expected the Spanish-English corpus's file")
+        parser.error("--corpus is required. Pass the file of the Spanish-English corpus.")
     if arguments.core is None:
         train_each([system.name for system in missing if isinstance(system, Run)], arguments)
         missing = [system for system in missing if isinstance(system, Combined)]

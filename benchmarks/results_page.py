@@ -1,4 +1,4 @@
-"""Writes docs/results.md and its pictures from docs/results/*.json; no figure on the page is typed.
+"""Writes docs/results.md and its figures from docs/results/*.json. All numbers come from these files.
 
 python -m benchmarks.results_page
 """
@@ -29,7 +29,7 @@ LADDER = {
     "luong-replace": ("+ unknown words replaced", 20.9),
     "luong-ensemble": ("+ ensemble (of 4; of 8 there)", 23.0),
 }
-"""Rungs, and the BLEU of Luong, Pham, Manning 2015, table 1 (WMT14 English-German)."""
+"""System name and BLEU in table 1 of Luong, Pham, Manning 2015 (WMT14 English-German), by run."""
 
 PUBLISHED = {
     "rnnencdec-8": ("RNNencdec-30", 13.93, 24.19),
@@ -37,7 +37,7 @@ PUBLISHED = {
     "rnnencdec-16": ("RNNencdec-50", 17.82, 26.71),
     "rnnsearch-16": ("RNNsearch-50", 26.75, 34.16),
 }
-"""What stands for what, and the BLEU of Bahdanau, Cho, Bengio 2014, table 1 (WMT14 English-French): all, no UNK."""
+"""Model and BLEU (all, no UNK) in table 1 of Bahdanau, Cho, Bengio 2014 (WMT14 English-French), by run."""
 
 MORE_PUBLISHED = (("RNNsearch-50, trained longer", 28.45, 36.15), ("Moses", 33.30, 35.63))
 
@@ -59,17 +59,17 @@ reference. The recipes themselves, `nmt_keras/recipes/`, have the papers' sizes 
 """
 
 PROSE = "findings.md"
-"""What a reader of the figures says of them, beside the results' files."""
+"""File with the discussion of the results, in the folder of the results."""
 
 
 def results(folder: Path) -> dict[str, Result]:
-    """Every result, by name."""
+    """Returns all results by name."""
     found = (json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json")))
     return {result["name"]: result for result in found}
 
 
 def every_system(found: Mapping[str, Result]) -> list[str]:
-    """The table of all runs, in the order in which they are declared."""
+    """Returns the table of all runs, in the order of their declaration."""
     lines = [
         "## Every system",
         "",
@@ -96,7 +96,7 @@ def every_system(found: Mapping[str, Result]) -> list[str]:
 
 
 def ladder(found: Mapping[str, Result]) -> list[str]:
-    """Luong's ladder beside the paper's."""
+    """Returns the table of Luong's systems, with the paper's BLEU."""
     lines = [
         "## The ladder of Luong, Pham, Manning 2015",
         "",
@@ -114,7 +114,7 @@ def ladder(found: Mapping[str, Result]) -> list[str]:
 
 
 def table_1(found: Mapping[str, Result]) -> list[str]:
-    """Bahdanau's table 1."""
+    """Returns table 1 of Bahdanau et al., with the paper's BLEU."""
     lines = [
         "## Table 1 of Bahdanau, Cho, Bengio 2014, in small",
         "",
@@ -139,7 +139,7 @@ def table_1(found: Mapping[str, Result]) -> list[str]:
 
 
 def pictures(found: Mapping[str, Result], folder: Path) -> list[str]:
-    """Figures 2 and 3, drawn beside the page."""
+    """Draws figures 2 and 3 of Bahdanau et al. into ``folder`` and returns their section."""
     have = [name for name in PUBLISHED if name in found]
     if not have:
         return []
@@ -171,7 +171,7 @@ def pictures(found: Mapping[str, Result], folder: Path) -> list[str]:
 
 
 def findings(found: Mapping[str, Result], prose: Path) -> list[str]:
-    """What the figures say: computed from them, then in a reader's words."""
+    """Returns the section on findings: computed sentences, then the text of ``prose``."""
     lines = ["## What differs from the papers' findings", ""]
     for limit in (8, 16):
         names = [f"rnnencdec-{limit}", f"rnnsearch-{limit}"]
@@ -189,7 +189,7 @@ def findings(found: Mapping[str, Result], prose: Path) -> list[str]:
 
 
 def circumstances(found: Mapping[str, Result]) -> list[str]:
-    """When and where."""
+    """Returns the dates, machines and versions of the runs."""
     told = {json.dumps(result["circumstances"], sort_keys=True) for result in found.values()}
     return [
         "## Circumstances",
@@ -208,7 +208,7 @@ def _gain(value: float | None, before: float | None) -> str:
 
 
 def page(found: Mapping[str, Result], folder: Path, prose: Path) -> str:
-    """The whole page; pictures go into ``folder``, ``prose`` holds what a reader says of the figures."""
+    """Returns the page and draws its figures into ``folder``. ``prose`` is the file with the discussion."""
     sections: Sequence[list[str]] = (
         every_system(found),
         ladder(found),

@@ -1,16 +1,16 @@
-"""The embedded server under load: how fast, how steady while versions change, how hard to kill.
+"""Measures the embedded server under load: its speed, its stability during version changes, and its robustness.
 
     python -m benchmarks.serve_load latency --model-dir saved_models --model spa-eng
-        latency and sentences per second for 1, 8 and 32 clients, per signature; --url measures a running server
-        instead, TensorFlow Serving's container for one; --run runs/spa-eng measures two exports of a run, without and
-        with micro-batching, and how many times as many sentences the second answers
+        Latency and sentences per second for 1, 8 and 32 clients, per signature. --url measures a running server
+        instead, such as TensorFlow Serving. --run runs/spa-eng compares two exports of a run, without and with
+        micro-batching.
     python -m benchmarks.serve_load swap --model-dir saved_models --model spa-eng --seconds 600
-        32 clients while a new version is published twice: failed requests, the server's memory
+        Failed requests and memory of the server with 32 clients, while a new version is published twice.
     python -m benchmarks.serve_load hostile --model-dir saved_models --model spa-eng --requests 100000
-        requests that are none: what was answered, whether the server lived and still answers correctly
+        Answers to invalid requests, and whether the server still runs and answers correctly.
 
-Each prints a JSON document with the machine, the date and the versions, and ends with exit code 1 if a promise was
-broken: a failed request, memory that grows, an answer in the five hundreds that is not overload's.
+Each prints a JSON document with the machine, the date and the versions. The exit code is 1 after a failed
+request, growing memory, or a 5xx status other than 503 (overload).
 """
 
 from __future__ import annotations
@@ -52,22 +52,22 @@ SENTENCES = (
     "Cuando llegamos a la estación, el tren ya había salido.",
     "Gracias.",
 )
-"""What the clients send in turn, unless a file says otherwise."""
+"""Sentences that the clients send in turn, unless a file is given."""
 
 
 # The server
 
 
 class Server(NamedTuple):
-    """A server under test."""
+    """Server under test."""
 
     host: str
     port: int
     process: subprocess.Popen | None
-    """None for a server that somebody else started."""
+    """``None`` for a server at a given URL."""
 
     def resident_megabytes(self) -> float:
-        """Memory that the process holds."""
+        """Returns the resident memory of the process in megabytes."""
         assert self.process is not None
         lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
         return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS"))
@@ -81,7 +81,7 @@ class Server(NamedTuple):
 
 @contextlib.contextmanager
 def started(model_dir: Path, options: Sequence[str] = ()) -> Iterator[Server]:
-    """The embedded server over ``model_dir``, on a free port, in a process of its own."""
+    """Runs the embedded server for ``model_dir`` on a free port, in its own process."""
     command = [sys.executable, "-m", "serve.server", "--model-dir", str(model_dir), "--port", "0", *options]
     with (
         tempfile.TemporaryFile("w+") as log,
@@ -104,7 +104,7 @@ def started(model_dir: Path, options: Sequence[str] = ()) -> Iterator[Server]:
 
 @contextlib.contextmanager
 def reached(model_dir: Path, url: str | None, options: Sequence[str]) -> Iterator[Server]:
-    """The server at ``url``, or one started for the occasion."""
+    """Yields the server at ``url``, or a new one if ``url`` is ``None``."""
     if url is None:
         with started(model_dir, options) as server:
             yield server
@@ -114,7 +114,7 @@ def reached(model_dir: Path, url: str | None, options: Sequence[str]) -> Iterato
 
 
 def post(connection: http.client.HTTPConnection, path: str, body: bytes) -> tuple[int, bytes]:
-    """Status and body of the answer."""
+    """Sends a request and returns the status and body of the answer."""
     connection.request("POST", path, body, {"Content-Type": "application/json"})
     response = connection.getresponse()
     return response.status, response.read()
@@ -125,7 +125,7 @@ def predict_path(model: str) -> str:
 
 
 def bodies(signature: str, sentences: Sequence[str], batch_size: int) -> list[bytes]:
-    """Requests that together hold all of ``sentences``, the last filled up from the first ones."""
+    """Returns request bodies for all ``sentences``. The last one is filled up with the first sentences."""
     rows = [*sentences, *sentences[:batch_size]]
     batches = [rows[start : start + batch_size] for start in range(0, len(sentences), batch_size)]
     documents = ({"signature_name": signature, "instances": batch} for batch in batches)
@@ -136,7 +136,7 @@ def bodies(signature: str, sentences: Sequence[str], batch_size: int) -> list[by
 
 
 class Tally:
-    """What several clients saw; every method may be called from any thread."""
+    """Results of several clients. All methods are thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -153,7 +153,7 @@ class Tally:
 
 
 def drive(server: Server, path: str, requests: Sequence[bytes], clients: int, stop: threading.Event) -> Tally:
-    """Lets ``clients`` ask one request after the other, each on a connection of its own, until ``stop``."""
+    """Sends requests from ``clients`` threads, each on its own connection, until ``stop`` is set."""
     tally = Tally()
 
     def ask(first: int) -> None:
@@ -183,7 +183,7 @@ def drive(server: Server, path: str, requests: Sequence[bytes], clients: int, st
 
 
 def after(seconds: float) -> threading.Event:
-    """An event that happens in ``seconds``."""
+    """Returns an event that is set after ``seconds``."""
     event = threading.Event()
     timer = threading.Timer(seconds, event.set)
     timer.daemon = True
@@ -199,32 +199,32 @@ class Latency:
     """Measures latency and throughput."""
 
     model_dir: Path = Path("saved_models")
-    """Folder that holds NAME/VERSION/."""
+    """Folder with NAME/VERSION/."""
     model: str = "spa-eng"
-    """The model's name."""
+    """Name of the model."""
     url: str | None = None
-    """A running server to measure instead of one started for the occasion."""
+    """URL of a running server. None starts the embedded server."""
     signatures: tuple[str, ...] = ("greedy", "serving_default")
-    """Signatures to ask; serving_default is a beam of 5, unless an export was told otherwise."""
+    """Signatures to measure. serving_default is beam 5, unless an export has another default."""
     clients: tuple[int, ...] = (1, 8, 32)
-    """Numbers of clients that ask at once."""
+    """Numbers of concurrent clients."""
     batch_size: int = 1
-    """Sentences of one request."""
+    """Number of sentences per request."""
     seconds: float = 20.0
-    """How long each combination is measured, after a tenth of that to warm up."""
+    """Seconds of measurement per combination, after a tenth of that to warm up."""
     sentences: Path | None = None
-    """A file with a sentence per line; eight Spanish ones by default."""
+    """File with a sentence per line. None uses eight Spanish sentences."""
     concurrency: int = 2
-    """The server's --concurrency; with micro-batching, whose requests merge inside the graph, the most clients."""
+    """The server's --concurrency. With micro-batching, the largest number of clients is used instead."""
     run: Path | None = None
-    """A run directory, of which exports are made for the occasion, without and with micro-batching."""
+    """Run directory to export without and with micro-batching, for comparison."""
     max_batch_size: int = 32
-    """Sentences that micro-batching merges at the most."""
+    """Maximum number of sentences that micro-batching merges."""
     wait_ms: float = 0.0
-    """Milliseconds that micro-batching waits for a batch to fill."""
+    """Time in milliseconds that micro-batching waits for a batch to fill."""
 
     def measure(self) -> Report:
-        """Every signature with every number of clients."""
+        """Measures every signature with every number of clients."""
         if self.run is None:
             with reached(self.model_dir, self.url, ["--concurrency", str(self.concurrency)]) as server:
                 rows = self._rows(server)
@@ -253,7 +253,7 @@ class Latency:
         return Report(result, [f"{row['failures']}" for row in rows if row["failures"]])
 
     def _rows(self, server: Server) -> list[dict[str, Any]]:
-        """A row for each signature and number of clients."""
+        """Returns a row for each signature and number of clients."""
         sentences = self.sentences.read_text("utf-8").splitlines() if self.sentences else SENTENCES
         rows = []
         for signature in self.signatures:
@@ -279,7 +279,7 @@ class Latency:
 
 
 def export_twice(run: Path, models: Path, name: str, max_batch_size: int, wait_ms: float) -> None:
-    """Exports a run as version 1 of ``name`` below ``models``: in ``plain`` as it is, in ``merged`` micro-batched."""
+    """Exports a run as version 1 of ``name`` to ``models``/plain, and with micro-batching to ``models``/merged."""
     from nmt_keras.config import ExportConfig, MicroBatchingConfig
     from nmt_keras.export import export
     from nmt_keras.export.signatures import serving_search
@@ -293,7 +293,7 @@ def export_twice(run: Path, models: Path, name: str, max_batch_size: int, wait_m
 
 
 def percentiles(seconds: Sequence[float]) -> dict[str, float]:
-    """Milliseconds that 50, 95 and 99 of a hundred requests took at most."""
+    """Returns the percentiles 50, 95 and 99 of the durations, in milliseconds."""
     if len(seconds) < 2:
         return {}
     cuts = statistics.quantiles(seconds, n=100, method="inclusive")
@@ -305,22 +305,22 @@ class Swap:
     """Publishes new versions under load."""
 
     model_dir: Path = Path("saved_models")
-    """Folder that holds NAME/VERSION/; a copy is served, so it stays as it is."""
+    """Folder with NAME/VERSION/. A copy is served, so the folder does not change."""
     model: str = "spa-eng"
-    """The model's name."""
+    """Name of the model."""
     signature: str = "serving_default"
-    """Signature to ask."""
+    """Signature to request."""
     seconds: float = 600.0
-    """How long the clients ask."""
+    """Seconds of load."""
     clients: int = 32
-    """Clients that ask at once."""
+    """Number of concurrent clients."""
     publications: int = 2
-    """New versions, evenly spread."""
+    """Number of new versions, evenly spaced."""
     tolerance: float = 0.1
-    """How much more memory the server may hold in the last tenth than in the tenth before the first publication."""
+    """Allowed share of memory growth from the tenth before the first publication to the last tenth."""
 
     def measure(self) -> Report:
-        """Failed requests, and the server's memory from second to second."""
+        """Measures failed requests, and the server's memory every second."""
         with tempfile.TemporaryDirectory(prefix="serve-load-") as scratch:
             models = Path(scratch)
             version = max(int(path.name) for path in (self.model_dir / self.model).iterdir() if path.name.isdecimal())
@@ -364,7 +364,7 @@ class Swap:
         return Report(result, broken)
 
     def _watch(self, server: Server, folder: Path, stop: threading.Event, memory: list[float]) -> None:
-        """Notes the memory every second, and publishes when it is time."""
+        """Records the memory every second, and publishes the new versions."""
         began, published = time.monotonic(), 0
         while not stop.wait(min(1.0, self.seconds / 50)):
             memory.append(server.resident_megabytes())
@@ -376,43 +376,43 @@ class Swap:
 
     @staticmethod
     def _tenth(memory: list[float], share: float) -> list[float]:
-        """A tenth of the measurements from ``share`` of the way on."""
+        """Returns a tenth of the measurements, starting at ``share`` of them."""
         first = min(int(len(memory) * share), len(memory) - 1)
         return memory[first : first + max(1, len(memory) // 10)]
 
 
 @dataclass(frozen=True)
 class Hostile:
-    """Sends what no client should."""
+    """Sends invalid requests."""
 
     model_dir: Path = Path("saved_models")
-    """Folder that holds NAME/VERSION/."""
+    """Folder with NAME/VERSION/."""
     model: str = "spa-eng"
-    """The model's name."""
+    """Name of the model."""
     requests: int = 100_000
-    """How many."""
+    """Number of invalid requests."""
     clients: int = 16
-    """Clients that send at once."""
+    """Number of concurrent clients."""
     seed: int = 0
-    """Of the random numbers."""
+    """Seed of the random requests."""
     slow_share: float = 0.002
-    """Share of the requests that are sent byte by byte or left unfinished for seconds."""
+    """Share of the requests that are sent slowly or left unfinished."""
     tolerance: float = 0.25
-    """How much more memory the server may hold after the attack than after a tenth of it."""
+    """Allowed share of memory growth after the first tenth of the requests."""
 
     def measure(self) -> Report:
-        """Which kinds of requests got which answers, and whether an honest request gets the same answer as before."""
+        """Counts the answers by kind of request, and checks that a valid request gets the same answer as before."""
         with started(self.model_dir, ["--rest-api-timeout-in-ms", "10000"]) as server:
             honest = bodies("serving_default", SENTENCES[:1], 1)[0]
             before = self._ask(server, honest)
             if before[0] != 200:
-                raise SystemExit(f"serve_load: expected an answer to an honest request, received {before}")
+                raise SystemExit(f"serve_load: expected status 200 for a valid request, received {before}")
             memory: list[float] = []
             meanwhile: Counter[str] = Counter()
             over = threading.Event()
 
             def watch() -> None:
-                """Asks honestly all the while, as one who waits for each answer."""
+                """Sends valid requests one after the other during the attack."""
                 while not over.wait(0.2) and server.is_alive():
                     try:
                         status, body = self._ask(server, honest)
@@ -474,25 +474,25 @@ class Hostile:
 
 
 def is_wrong(status: str) -> bool:
-    """Whether an answer breaks the promise: silence, or 500 and more, but 503, which is overload's."""
+    """Returns ``True`` if an answer violates the requirements: none, or a 5xx status other than 503 (overload)."""
     return status.startswith("no answer") or (status.isdecimal() and int(status) >= 500 and int(status) != 503)
 
 
-# Hostile requests: each kind makes the parts that are sent one after the other, with pauses between them
+# Invalid requests: each function returns the parts to send one after the other, with pauses between them
 
 
 class Parts(NamedTuple):
-    """Bytes to send in pieces."""
+    """Pieces of a request."""
 
     pieces: list[bytes]
     pause: float = 0.0
-    """Seconds between two pieces."""
+    """Pause after each piece, in seconds."""
     reads: bool = True
-    """Whether the client waits for the answer."""
+    """If ``True``, the client waits for the answer."""
 
 
 def request(body: bytes, path: str, *headers: str, method: str = "POST") -> bytes:
-    """A request of one body, whose connection is then closed."""
+    """Returns a request with ``body`` that closes its connection."""
     lines = [f"{method} {path} HTTP/1.1", "Host: server", "Connection: close", f"Content-Length: {len(body)}", *headers]
     return "\r\n".join(lines).encode("utf-8", "surrogatepass") + b"\r\n\r\n" + body
 
@@ -666,11 +666,11 @@ KINDS: tuple[Callable[[random.Random, str], Parts], ...] = (
 SLOW_KINDS: tuple[Callable[[random.Random, str], Parts], ...] = (byte_by_byte, unfinished_headers, unfinished_body)
 
 BOMB = gzip.compress(b" " * 150_000_000, 9)
-"""150 MB in 150 kB: more than a body may unpack to."""
+"""150 kB that unpack to 150 MB, which is more than a body may have."""
 
 
 def exchange(server: Server, parts: Parts) -> str:
-    """The status of the answer to ``parts``; or what became of the connection."""
+    """Sends ``parts``. Returns the status of the answer, or the outcome of the connection."""
     try:
         with socket.create_connection((server.host, server.port), timeout=60) as connection:
             for piece in parts.pieces:
@@ -691,14 +691,14 @@ def exchange(server: Server, parts: Parts) -> str:
 
 
 class Report(NamedTuple):
-    """What was measured, and which promises were broken."""
+    """Measurements, and the requirements that were violated."""
 
     result: dict[str, Any]
     broken: list[str]
 
 
 def document(command: str, report: Report) -> dict[str, Any]:
-    """The report with everything needed to repeat it."""
+    """Returns the report with the command, machine and versions."""
     packages = ("tensorflow", "tensorflow-text", "starlette", "uvicorn", "h11", "grpcio")
     return {
         "benchmark": f"serve_load {command}",
@@ -717,7 +717,7 @@ Commands = (
 
 
 def main() -> None:
-    """Reads the command line, measures, prints."""
+    """Reads the command line, measures and prints the result."""
     options: Latency | Swap | Hostile = tyro.cli(Commands, prog="python -m benchmarks.serve_load", description=__doc__)
     report = options.measure()
     print(json.dumps(document(type(options).__name__.lower(), report), indent=1, ensure_ascii=False))

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""How long ``nmt`` takes to say what it can do: whole processes, from their start to their end.
+"""Measures the time of ``nmt --help`` commands, as whole processes.
 
     python -m benchmarks.startup
 
-Each command is run once beforehand, so that its files are read from memory and compiled, then several times in turn
-with the others. Prints JSON: milliseconds of each process and their median, by command.
+Each command first runs once, so that its files are cached and compiled, then several times in turn with the others.
+Prints JSON with the milliseconds of each process and their median, by command.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class Settings:
     """Options of the benchmark."""
 
     runs: int = 5
-    """Processes of each command, of which the median is told."""
+    """Number of processes per command."""
 
 
 def main(settings: Settings) -> None:
-    """Measures, and prints the result."""
+    """Measures and prints the result."""
     before = machine()
     for command in COMMANDS:
         milliseconds(command)
@@ -52,7 +52,7 @@ def main(settings: Settings) -> None:
 
 
 def milliseconds(command: str) -> float:
-    """What one process takes from start to end: ``nmt`` of this clone, by this interpreter."""
+    """Returns the milliseconds of one process that runs this clone's ``nmt`` with this interpreter."""
     words = [sys.executable, "-m", "nmt_keras", *shlex.split(command)[1:]]
     began = time.perf_counter()
     subprocess.run(words, cwd=ROOT, stdout=subprocess.DEVNULL, check=True)

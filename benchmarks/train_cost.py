@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""What training costs as the work grows: with the corpus, with the length of sentences, with the width of the model.
+"""Measures how training scales with the size of the corpus, the length of sentences and the width of the model.
 
     python -m benchmarks.train_cost                     all three
-    python -m benchmarks.train_cost --axes corpus
+    python -m benchmarks.train_cost --axes corpus       the corpus only
 
-Corpora are prepared shards of random ids whose lengths are those of the built-in sample, 1, 10 and 100 times as many,
-read from the disk rather than the system's memory; each is trained on for some updates, and then read through for as
-many pairs as ten shards hold, or all. Every point is measured in processes of its own, all points of an axis in turn.
-Prints JSON with the median of each point: target tokens per second, peak memory, seconds from opening the corpus to the
-first batch, pairs per second of the reader alone.
+Corpora are 1, 10 and 100 prepared shards of random ids with the sentence lengths of the built-in sample. They are read
+from the disk, not from the page cache. A model is trained on each for some updates, then up to ten shards are read
+without training. Every point is measured in separate processes, all points of an axis in turn. Prints JSON with the
+median of each point: target tokens per second, peak memory, seconds from opening the corpus to the first batch, and
+pairs per second of the reader alone.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from benchmarks.machine import machine
 from nmt_keras.cli.memory import keep_memory
 
 SHARD = 100_000
-"""Pairs in a shard, as `nmt prepare` advises."""
+"""Number of pairs per shard, as `nmt prepare` recommends."""
 VOCABULARY = 5_000
 Axis = Literal["corpus", "length", "width"]
 POINTS: dict[Axis, tuple[int, ...]] = {
@@ -50,17 +50,17 @@ class Settings:
 
     axes: tuple[Axis, ...] = ("corpus", "length", "width")
     steps: int = 100
-    """Updates of each process, at least 40: the first 20 are not counted."""
+    """Number of updates per process, at least 40. The first 20 are not counted."""
     repetitions: int = 3
-    """Processes of each point."""
+    """Number of processes per point."""
     one: tuple[str, str] | None = None
-    """An axis and a point to measure in this process: what the benchmark starts."""
+    """Axis and point to measure in this process. Used internally."""
     folder: Path = Path()
-    """Where shards are, for one."""
+    """Folder of the shards. Used internally."""
 
 
 def main(settings: Settings) -> None:
-    """Measures, and prints the result."""
+    """Measures and prints the result."""
     if settings.one:
         print(json.dumps(measure(settings.one[0], int(settings.one[1]), settings)))
         return
@@ -87,7 +87,7 @@ def main(settings: Settings) -> None:
 
 
 def medians(runs: Sequence[Mapping[str, float]]) -> dict[str, Any]:
-    """The median of each figure over the processes of a point, and each one's rate."""
+    """Returns the median of each figure over the processes of a point, and the rate of each process."""
     return {
         **{name: statistics.median(run[name] for run in runs) for name in runs[0]},
         "target_tokens_per_s_of_each": [run["target_tokens_per_s"] for run in runs],
@@ -95,7 +95,7 @@ def medians(runs: Sequence[Mapping[str, float]]) -> dict[str, Any]:
 
 
 def measure(axis: str, point: int, settings: Settings) -> dict[str, Any]:
-    """Trains for some updates at one point."""
+    """Measures one point in this process."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     import numpy as np
     import tensorflow as tf
@@ -144,7 +144,7 @@ def measure(axis: str, point: int, settings: Settings) -> dict[str, Any]:
 
 
 def write_corpora(folder: Path) -> None:
-    """Prepared corpora of 1, 10 and 100 shards; the shards are copies of one, whose ids are random."""
+    """Writes prepared corpora of 1, 10 and 100 shards, which are copies of one shard of random ids."""
     import numpy as np
 
     from nmt_keras.corpus.sample import sample_pairs
@@ -173,7 +173,7 @@ def write_corpora(folder: Path) -> None:
 
 
 def forget(folder: Path) -> None:
-    """Has the system write a corpus to the disk, and drop what it has of it in memory."""
+    """Syncs a corpus to the disk and removes it from the page cache."""
     for file in folder.rglob("*"):
         if file.is_file():
             with file.open("rb") as opened:

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""How fast models are trained: target tokens per second beside OpenNMT-py and Joey NMT, with a matched model.
+"""Measures training speed in target tokens per second, compared with OpenNMT-py and Joey NMT on a matched model.
 
     benchmarks/peers/setup_peers.sh PEERS                                             installs the peers
-    PEERS/bin/python benchmarks/peers/peers.py prepare --corpus spa.txt --work WORK   the corpus as they read it
+    PEERS/bin/python benchmarks/peers/peers.py prepare --corpus spa.txt --work WORK   writes their corpus
     python -m benchmarks.train_speed --venv PEERS --work WORK
     python -m benchmarks.train_speed --venv PEERS --work WORK --units 512 --batch 128
-    python -m benchmarks.train_speed --work WORK --peers --flagship      ours alone: the flagship, and its plain path
+    python -m benchmarks.train_speed --work WORK --peers --flagship      only rnnsearch-small, with and without XLA
 
 The matched model: Spanish to English, vocabularies of 5,000 words, embeddings of 256, a bidirectional GRU layer of
 units / 2 a direction, additive attention, a GRU decoder layer with input feeding, tanh(W [c ; s]) of ``units`` below
-the softmax, Adam at 1e-3, clipping at 1, no dropout; ours also with bfloat16 factors. Rates count real target tokens,
-END included, between updates at steady state; compilation is told apart. Ours and the peers run in turn, each in a
-process of its own, ``repeats`` times. Prints JSON with every repetition and the ratios of the medians.
+the softmax, Adam at 1e-3, clipping at 1, no dropout. This package is also measured with bfloat16 factors. Rates count
+real target tokens, END included, after warm-up. Compilation is reported separately. All systems run in turn, each in
+its own process, ``repeats`` times. Prints JSON with every repetition and the ratios of the medians.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 WORDS = 5_000
 INTERVAL = 20
-"""Updates between two looks at the clock, as the peers report."""
+"""Number of updates per measured rate, as in the peers' reports."""
 MAX_TOKENS = 50
 
 Peer = Literal["onmt", "joey"]
@@ -53,24 +53,24 @@ class Settings:
     """Options of the benchmark."""
 
     work: Path
-    """The folder that ``peers.py prepare`` made."""
+    """Folder written by ``peers.py prepare``."""
     venv: Path | None = None
-    """The environment that ``setup_peers.sh`` made; needed for peers."""
+    """Environment created by ``setup_peers.sh``. Required for peers."""
     peers: tuple[Peer, ...] = ("onmt", "joey")
-    """Toolkits to measure beside this package; none after a bare --peers."""
+    """Toolkits to compare with. A bare --peers selects none."""
     units: int = 256
     batch: int = 64
     steps: int = 200
-    """Updates of a repetition, at least 60: the first 40 are not counted."""
+    """Number of updates per repetition, at least 60. The first 40 are not counted."""
     repeats: int = 3
     flagship: bool = False
-    """Measure the recipe rnnsearch-small and its plain path, without XLA, instead of the matched model."""
+    """If True, measures the recipe rnnsearch-small with and without XLA instead of the matched model."""
     only: Own | None = None
-    """Measure one of ours in this process: what the benchmark starts for each repetition."""
+    """System of this package to measure in this process. Used internally for each repetition."""
 
 
 def main(settings: Settings) -> None:
-    """Measures, and prints the result."""
+    """Measures and prints the result."""
     if settings.only:
         print(json.dumps(measure(settings)))
         return
@@ -91,7 +91,7 @@ def main(settings: Settings) -> None:
 
 
 def in_a_process(command: Sequence[str]) -> dict[str, Any]:
-    """The JSON that a command's last line holds."""
+    """Runs a command and returns the JSON in its last output line."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"train_speed: {' '.join(command)} failed:\n{done.stderr[-4000:]}")
@@ -101,16 +101,16 @@ def in_a_process(command: Sequence[str]) -> dict[str, Any]:
 
 
 def own_command(settings: Settings, name: str) -> list[str]:
-    """How a repetition of ours is started."""
+    """Returns the command for a repetition of this package."""
     options = {"work": settings.work, "units": settings.units, "batch": settings.batch, "steps": settings.steps}
     given = [part for key, value in options.items() for part in (f"--{key}", str(value))]
     return [sys.executable, "-m", "benchmarks.train_speed", *given, "--only", name]
 
 
 def peer_command(settings: Settings, peer: str) -> list[str]:
-    """How a repetition of a peer's is started."""
+    """Returns the command for a repetition of a peer."""
     if settings.venv is None:
-        raise SystemExit("train_speed: expected --venv, the peers' environment, or a bare --peers for ours alone.")
+        raise SystemExit("train_speed: --peers requires --venv, made by setup_peers.sh. A bare --peers skips them.")
     script = Path(__file__).parent / "peers" / "peers.py"
     options = {
         "venv": settings.venv,
@@ -125,7 +125,7 @@ def peer_command(settings: Settings, peer: str) -> list[str]:
 
 
 def matched(units: int, batch: int) -> Recipe:
-    """The model that all three can train."""
+    """Returns the recipe of the model that all three toolkits can train."""
     model = ModelConfig(
         embedding_size=256,
         encoder=EncoderConfig(cell="gru-reset-after", units=units // 2),
@@ -156,7 +156,7 @@ def matched(units: int, batch: int) -> Recipe:
 
 
 def measure(settings: Settings) -> dict[str, Any]:
-    """Trains one of ours for some updates in this process."""
+    """Measures one system of this package in this process."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     import tensorflow as tf
 
@@ -185,7 +185,7 @@ def measure(settings: Settings) -> dict[str, Any]:
 
 
 def read_batches(work: Path, recipe: Recipe) -> tuple[Batches, tuple[int, int]]:
-    """The training part as words, as the peers read it, in batches; and the sizes of the vocabularies."""
+    """Returns batches of the peers' training part as words, and the sizes of the vocabularies."""
     from nmt_keras.corpus.batches import Batches, choose_buckets
 
     sides = [encoded(work / f"train.w.{language}") for language in ("es", "en")]
@@ -204,7 +204,7 @@ def read_batches(work: Path, recipe: Recipe) -> tuple[Batches, tuple[int, int]]:
 
 
 def encoded(path: Path) -> tuple[TokenLists, int]:
-    """A file's lines as ids of its most frequent words, and the size of that vocabulary."""
+    """Returns a file's lines as ids of its most frequent words, and the size of the vocabulary."""
     import numpy as np
 
     from nmt_keras.corpus.batches import TokenLists
@@ -217,7 +217,7 @@ def encoded(path: Path) -> tuple[TokenLists, int]:
 
 
 def rates(updater: Updater, batches: Batches | ShardedBatches, steps: int) -> list[float]:
-    """Target tokens per second of every ``INTERVAL`` updates."""
+    """Returns target tokens per second for every ``INTERVAL`` updates."""
     import numpy as np
 
     from nmt_keras.corpus.batches import Position
@@ -228,7 +228,7 @@ def rates(updater: Updater, batches: Batches | ShardedBatches, steps: int) -> li
         metrics = updater.update([batch], step, steps)
         tokens += int(np.count_nonzero(batch.target))
         if step % INTERVAL == 0:
-            float(metrics.gradient_norm)  # waits until the update is made
+            float(metrics.gradient_norm)  # waits for the update
             now = time.perf_counter()
             found.append(tokens / (now - began))
             tokens, began = 0, now

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Where the time of one update goes: encoder, decoder, softmax and loss, the passes as a whole, the optimiser.
+"""Measures the parts of one update: encoder, decoder, softmax and loss, both passes as a whole, and the optimizer.
 
     python -m benchmarks.update_parts
     python -m benchmarks.update_parts --units 512 --batch 128
     python -m benchmarks.update_parts --units 512 --batch 128 --precision bfloat16-products
 
-The matched model of train_speed on one batch of sentences of 10 tokens a side. Each part is compiled by itself, forward
-and backward pass together, so parts do not add up to the whole, which shares work between them. Prints JSON: medians in
-milliseconds, and how many floating-point operations the products of the passes are.
+The model is the matched one of train_speed, on one batch with 10 tokens on each side. Each part is compiled separately,
+with its forward and backward pass. The parts do not add up to the whole, which shares work between them. Prints JSON
+with medians in milliseconds and the floating-point operations of the products in both passes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Settings:
 
 
 def main(settings: Settings) -> None:
-    """Measures, and prints the result."""
+    """Measures and prints the result."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     before = machine()
     milliseconds = measure(settings)
@@ -57,7 +57,7 @@ def main(settings: Settings) -> None:
 
 
 def products(settings: Settings) -> float:
-    """Floating-point operations of the products that one target token costs, forward and backward."""
+    """Returns the floating-point operations of the products per target token, forward and backward."""
     units, half, embedding = settings.units, settings.units // 2, 256
     encoder = 2 * 3 * half * (embedding + half) + units * units  # both directions; keys
     decoder = 3 * units * (embedding + 2 * units) + units * units + 2 * units * units  # cell, query, output layer
@@ -66,7 +66,7 @@ def products(settings: Settings) -> float:
 
 
 def measure(settings: Settings) -> dict[str, float]:
-    """Milliseconds of each part."""
+    """Returns the milliseconds of each part."""
     import numpy as np
     import tensorflow as tf
 
@@ -115,7 +115,7 @@ def measure(settings: Settings) -> dict[str, float]:
         return masked_cross_entropy(logits, target, everywhere).total
 
     def pass_of(output: Callable[[], tf.Tensor], variables: list[Any]) -> Callable[[], Any]:
-        """The forward and backward pass of a sum of squares, or of a loss."""
+        """Returns the compiled forward and backward pass of a sum of squares, or of a scalar loss."""
 
         @tf.function(jit_compile=True, autograph=False)
         def compiled() -> Any:
@@ -143,7 +143,7 @@ def measure(settings: Settings) -> dict[str, float]:
 
 
 def median_seconds(part: Callable[[], Any], runs: int) -> float:
-    """How long ``part`` takes, after two calls that compile and warm up."""
+    """Returns the median seconds of ``part``, after two calls to compile and warm up."""
     import tensorflow as tf
 
     durations = []
@@ -155,7 +155,7 @@ def median_seconds(part: Callable[[], Any], runs: int) -> float:
 
 
 def large_product(precision: str, size: int = 2048) -> float:
-    """GFLOP/s of one large product under XLA, rounding its factors to ``precision`` included: what this machine can."""
+    """Returns the GFLOP/s of one large product under XLA, including the rounding of its factors to ``precision``."""
     import tensorflow as tf
 
     from nmt_keras.layers.matmul import bfloat16_products, compute_dtype_weights, matmul

@@ -1,4 +1,4 @@
-"""Configuration: frozen dataclasses, validated on construction and stored with a run as JSON."""
+"""Configuration dataclasses. They are frozen, validated on construction, and stored with a run as JSON."""
 
 from nmt_keras.config.checks import (
     choices,

@@ -1,4 +1,4 @@
-"""Checks of configuration fields, and records built from JSON objects."""
+"""Checks of configuration fields, and conversion of JSON objects to records."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ Record = TypeVar("Record")
 
 
 def require(ok: bool, where: str, expected: str, received: object) -> None:
-    """Raises ValueError with the field ``where``, the expected and the received value, unless ``ok``."""
+    """Raises ValueError with the field ``where``, the expected and the received value if ``ok`` is ``False``."""
     if not ok:
         raise ValueError(f"{where}: expected {expected}, received {received!r}.")
 
 
 def require_choice(where: str, choices: typing.Sequence[str], received: str) -> None:
-    """Raises ValueError with the nearest choice, unless ``received`` is one of ``choices``."""
+    """Raises ValueError with the nearest choice if ``received`` is not one of ``choices``."""
     if received not in choices:
         nearest = get_close_matches(str(received), choices, n=1)
         hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
@@ -57,7 +57,7 @@ def nearest_multiple(size: float, of: int) -> int:
 def record_from(kind: type[Record], fields: dict[str, Any]) -> Record:
     """Returns a ``kind`` with ``fields``. Nested objects become the dataclasses of its annotations."""
     if not isinstance(fields, dict):
-        raise TypeError(f"{kind.__name__} is an object, received {fields!r:.40}")
+        raise TypeError(f"{kind.__name__}: expected an object, received {fields!r:.40}")
     hints = typing.get_type_hints(kind)
     nested = {k: record_from(hints[k], v) if dataclasses.is_dataclass(hints.get(k)) else v for k, v in fields.items()}
     return kind(**nested)

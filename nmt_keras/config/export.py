@@ -12,7 +12,7 @@ class MicroBatchingConfig:
     """Merging of concurrent requests into one search, inside an export."""
 
     max_batch_size: int = 32
-    """Maximum number of sentences merged. A larger request is searched in parts."""
+    """Maximum number of sentences merged into one search. A larger request is searched in parts."""
     wait_ms: float = 0.0
     """Time in milliseconds that an incomplete batch waits for more requests. With 0, requests are merged only while all
     threads are busy."""
@@ -31,6 +31,6 @@ class ExportConfig:
     """Export of a model as a SavedModel."""
 
     half_precision: bool = False
-    """If True, weights are stored in float16. They are float32 again when loaded."""
+    """If True, weights are stored in float16 and converted back to float32 when loaded."""
     micro_batching: MicroBatchingConfig | None = None
-    """Settings for merging concurrent requests inside the graph; None for no merging."""
+    """Settings for merging concurrent requests inside the exported graph; None for no merging."""

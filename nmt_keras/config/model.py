@@ -12,26 +12,27 @@ CellName = Literal["tanh", "gru", "gru-reset-after", "lstm"]
 
 @dataclass(frozen=True)
 class EncoderConfig:
-    """Encoder: maps source tokens to annotations h_j, one vector for each."""
+    """Encoder, which maps each source token to an annotation h_j."""
 
     kind: Literal["recurrent", "self-attention"] = "recurrent"
-    """Recurrent cells, or self-attention layers."""
+    """Type of the encoder: recurrent cells or self-attention layers."""
     cell: CellName = "gru"
-    """Recurrent encoders: tanh, GRU with the reset gate before its product (Cho) or after it (cuDNN), or LSTM."""
+    """Recurrent cell of the encoder. "gru" applies its reset gate before the recurrent product (Cho et al. 2014),
+    "gru-reset-after" after it (cuDNN)."""
     direction: Literal["bidirectional", "forward", "backward"] = "bidirectional"
-    """Recurrent encoders: "backward" reads the source reversed; annotations keep the order of the source."""
+    """Reading direction of a recurrent encoder. "backward" reads the source reversed; annotations keep its order."""
     merge: Literal["concatenate", "sum"] = "concatenate"
-    """Bidirectional encoders: combination of the two directions' states."""
+    """Combination of the states of both directions in a bidirectional encoder."""
     units: int = 256
-    """State size of each direction, or of each position in a self-attention encoder."""
+    """State size of each direction of a recurrent encoder, or size of a self-attention layer."""
     layers: int = 1
     """Number of stacked layers."""
     residual: bool = False
     """If True, adds each layer's input to its output, from the second layer on."""
     word_view: bool = False
-    """If True, adds a linear projection of each source token's embedding to its annotation."""
+    """If True, adds a linear projection of each source token's embedding to its annotation. Recurrent encoders only."""
     heads: int = 4
-    """Number of heads of each self-attention layer."""
+    """Number of attention heads of each layer of a self-attention encoder."""
 
     def __post_init__(self) -> None:
         require_choices(self)
@@ -48,7 +49,7 @@ class EncoderConfig:
 
     @property
     def annotation_size(self) -> int:
-        """D, the size of an annotation."""
+        """Size D of an annotation."""
         both = self.kind == "recurrent" and self.direction == "bidirectional" and self.merge == "concatenate"
         return 2 * self.units if both else self.units
 
@@ -58,15 +59,16 @@ class AttentionConfig:
     """Attention of each target position to the source."""
 
     kind: Literal["additive", "dot", "general", "concat", "location", "fixed", "none"] = "additive"
-    """Score function; "fixed", the same context at every step; or "none", the decoder's initial state alone."""
+    """Score function. "fixed" gives the same context at every step, "none" no context."""
     span: Literal["global", "local-m", "local-p"] = "global"
-    """Attended positions: all, a window around the target's own position, or a window around a predicted one."""
+    """Attended source positions: all, a window around the target position (local-m), or one around a predicted position
+    (local-p)."""
     units: int = 512
     """Number of hidden units of the additive and concat scores, and of local-p's prediction."""
     window: int = 10
-    """D of Luong et al.: a local span covers p_t - D to p_t + D."""
+    """Half-width D of a local span, which covers positions p_t - D to p_t + D (Luong et al. 2015)."""
     max_source_positions: int = 50
-    """Maximum number of source positions of the location score; later positions get weight 0."""
+    """Maximum number of source positions of the location score. Later positions get weight 0."""
 
     def __post_init__(self) -> None:
         require_choices(self)
@@ -82,40 +84,41 @@ class AttentionConfig:
 
 @dataclass(frozen=True)
 class DecoderConfig:
-    """Decoder: generates target tokens."""
+    """Decoder, which generates target tokens."""
 
     order: Literal["attend-then-update", "update-then-attend", "self-attention"] = "attend-then-update"
-    """Bahdanau's order, Luong's order, or layers with self-attention to earlier positions."""
+    """Order of a step: attention first (Bahdanau et al. 2014) or the state first (Luong et al. 2015). "self-attention"
+    uses layers with self-attention to earlier positions."""
     cell: CellName = "gru"
-    """Recurrent decoders: as for the encoder."""
+    """Recurrent cell of the decoder, with the same choices as the encoder's."""
     units: int = 512
-    """Size of each layer's state."""
+    """State size of each decoder layer."""
     layers: int = 1
     """Number of stacked layers."""
     residual: bool = False
     """If True, adds each layer's input to its output, from the second layer on."""
     initial_state: Literal["backward", "forward", "both", "last", "mean", "zero"] = "backward"
-    """Source of s_0: tanh of a projection of the encoder's first backward state, its last forward state, both, or the
-    mean annotation; "last" copies the encoder's last states layer by layer; "zero" is 0."""
+    """Initial state s_0: tanh of a projection of the encoder's first backward state, last forward state, both, or mean
+    annotation. "last" copies the encoder's last states layer by layer; "zero" is 0."""
     reads_words: bool = True
-    """If True, the state reads y_{i-1}. False gives the lecture's plain decoder."""
+    """If True, each state reads the previous target token y_{i-1}. False gives the plain decoder of cs224d."""
     input_feeding: bool = False
-    """Update-then-attend only: if True, the state also reads the last attentional vector (input feeding)."""
+    """If True, the state also reads the previous attentional vector. Order update-then-attend only."""
     shares_recurrence: bool = False
-    """If True, shares the encoder's recurrent matrix, the lecture's W^(hh) (tanh cells, one layer, one direction)."""
+    """If True, the decoder uses the encoder's recurrent matrix. Both must have one tanh layer and one direction."""
     output: Literal["maxout", "linear", "state", "attentional"] = "maxout"
-    """Output layer below the softmax: maxout units over state, context and word; a linear layer over these; the state
-    alone; or tanh(W_c [c ; h])."""
+    """Output layer below the softmax: maxout units or a linear layer over state, context and word; the state alone; or
+    the attentional vector tanh(W_c [c ; h])."""
     output_state: Literal["previous", "current"] = "previous"
-    """Maxout and linear: they read s_{i-1}, as in the appendix of Bahdanau et al., or s_i, as in its main text."""
+    """State that a maxout or linear output layer reads: s_{i-1} (Bahdanau et al. 2014, appendix) or s_i (main text)."""
     output_units: int = 256
     """Number of maxout units (l in Bahdanau et al.), or size of the attentional vector."""
     tie_embeddings: bool = False
-    """If True, the softmax matrix is the target embedding."""
+    """If True, the softmax uses the target embedding as its matrix."""
     heads: int = 4
-    """Self-attention order: number of heads of each layer."""
+    """Number of attention heads of each layer of a self-attention decoder."""
     max_positions: int = 100
-    """Self-attention order: maximum number of target tokens, END included."""
+    """Maximum number of target tokens of a self-attention decoder, including END."""
 
     def __post_init__(self) -> None:
         require_choices(self)
@@ -148,14 +151,14 @@ class DecoderConfig:
         require(
             not self.input_feeding or self.output == "attentional",
             "DecoderConfig.input_feeding",
-            "False unless DecoderConfig.output is 'attentional': it is that vector which is fed",
+            "False unless DecoderConfig.output is 'attentional', because the attentional vector is fed",
             self.input_feeding,
         )
         if self.order == "self-attention":
             require(
                 self.reads_words,
                 "DecoderConfig.reads_words",
-                "True with DecoderConfig.order 'self-attention', whose states are made of words",
+                "True with DecoderConfig.order 'self-attention', which reads nothing else",
                 self.reads_words,
             )
             require(
@@ -175,7 +178,7 @@ class DecoderConfig:
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """Model: encoder, attention and decoder."""
+    """Model of encoder, attention and decoder."""
 
     embedding_size: int = 256
     """Size of the token embeddings of both sides."""
@@ -186,11 +189,11 @@ class ModelConfig:
     decoder: DecoderConfig = field(default_factory=DecoderConfig)
     """Decoder."""
     dropout: float = 0.2
-    """Dropout rate of the embeddings, between layers, and before the softmax."""
+    """Dropout rate of embeddings, between layers, and before the softmax, in [0, 1)."""
     recurrent_dropout: float = 0.0
-    """Dropout rate of the recurrent state, with one mask per sentence."""
+    """Dropout rate of the recurrent state, in [0, 1). Each sentence has one mask for all steps."""
     initializer: Literal["glorot", "bahdanau", "uniform"] = "glorot"
-    """Glorot and orthogonal matrices; those of Bahdanau et al., normal and orthogonal; or uniform in [-0.1, 0.1]."""
+    """Initial weights: Glorot and orthogonal, normal and orthogonal (Bahdanau et al.), or uniform in [-0.1, 0.1]."""
 
     def __post_init__(self) -> None:
         require_positive(self, "embedding_size")
@@ -199,7 +202,7 @@ class ModelConfig:
         _check_parts_fit(self)
 
     def scaled(self, width: float) -> ModelConfig:
-        """Returns the model with all sizes multiplied by ``width``, rounded to multiples that the heads divide.
+        """Returns the model with all sizes multiplied by ``width``, rounded so that the heads divide them.
 
         With dot-product attention the decoder keeps the size of the annotations. A tied embedding keeps the size of the
         output layer.
@@ -244,7 +247,7 @@ def _check_parts_fit(model: ModelConfig) -> None:
         require(
             decoder.initial_state in starts,
             "DecoderConfig.initial_state",
-            f"one of {', '.join(starts)}, which this encoder ({encoder.kind}, {encoder.direction}) has",
+            f"one of {', '.join(starts)} with this encoder ({encoder.kind}, {encoder.direction})",
             decoder.initial_state,
         )
     if decoder.initial_state == "last" and decoder.order != "self-attention":
@@ -252,21 +255,21 @@ def _check_parts_fit(model: ModelConfig) -> None:
         require(
             here == there,
             "DecoderConfig.cell, DecoderConfig.units, DecoderConfig.layers",
-            f"the encoder's, {there}, with DecoderConfig.initial_state 'last'",
+            f"the encoder's values {there} with DecoderConfig.initial_state 'last'",
             here,
         )
     if attention.kind == "dot" and decoder.order != "self-attention":
         require(
             decoder.units == encoder.annotation_size,
             "DecoderConfig.units",
-            f"the annotations' width, {encoder.annotation_size}, with AttentionConfig.kind 'dot' ('general' takes any)",
+            f"the annotation size {encoder.annotation_size} with AttentionConfig.kind 'dot' ('general' takes any size)",
             decoder.units,
         )
     if attention.kind in ("fixed", "none"):
         require(
             recurrent,
             "AttentionConfig.kind",
-            "a score with a self-attention encoder, which has no last state",
+            "a score function with a self-attention encoder, which has no last state",
             attention.kind,
         )
     if decoder.order == "update-then-attend" and decoder.output == "state":
@@ -274,27 +277,27 @@ def _check_parts_fit(model: ModelConfig) -> None:
             attention.kind == "none",
             "DecoderConfig.output",
             "'attentional' or 'linear' with DecoderConfig.order 'update-then-attend', unless AttentionConfig.kind is "
-            "'none': else nothing would read the context",
+            "'none': 'state' does not read the context",
             decoder.output,
         )
     if attention.kind == "none":
         require(
             decoder.initial_state != "zero",
             "DecoderConfig.initial_state",
-            "another with AttentionConfig.kind 'none': the decoder would see nothing of the source",
+            "another value with AttentionConfig.kind 'none', because only the initial state depends on the source",
             decoder.initial_state,
         )
         require(
             decoder.output == "state",
             "DecoderConfig.output",
-            "'state' with AttentionConfig.kind 'none': there is no context to read",
+            "'state' with AttentionConfig.kind 'none', which has no context to read",
             decoder.output,
         )
     if decoder.tie_embeddings:
         require(
             decoder.output != "linear",
             "DecoderConfig.output",
-            "'maxout', 'state' or 'attentional' with DecoderConfig.tie_embeddings: 'linear' has no embedding's width",
+            "'maxout', 'state' or 'attentional' with DecoderConfig.tie_embeddings: 'linear' has another size",
             decoder.output,
         )
         name = "units" if decoder.output == "state" else "output_units"
@@ -316,6 +319,6 @@ def _check_parts_fit(model: ModelConfig) -> None:
             and encoder.direction != "bidirectional"
             and encoder.units == decoder.units,
             "DecoderConfig.shares_recurrence",
-            "False unless encoder and decoder are one tanh layer of one direction and equal units",
+            "False unless encoder and decoder have one tanh layer each, one direction and equal units",
             sides,
         )

@@ -1,4 +1,4 @@
-"""A recipe: the complete configuration of a system."""
+"""Recipe: the complete configuration of a system."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nmt_keras.config.training import TrainConfig
 
 @dataclass(frozen=True)
 class Recipe:
-    """Complete configuration of a system, except the corpus."""
+    """Complete configuration of a system, without the files of the corpus."""
 
     name: str
     """Name of the system and of its run directory."""
@@ -29,9 +29,9 @@ class Recipe:
     model: ModelConfig = field(default_factory=ModelConfig)
     """Encoder, attention and decoder."""
     train: TrainConfig = field(default_factory=TrainConfig)
-    """Training."""
+    """Configuration of training."""
     search: SearchConfig = field(default_factory=SearchConfig)
-    """Search."""
+    """Configuration of the search."""
 
     def __post_init__(self) -> None:
         decoder = self.model.decoder
@@ -69,7 +69,7 @@ class Recipe:
         )
 
     def scaled(self, width: float) -> Recipe:
-        """Returns the recipe with all sizes of the model multiplied by ``width``, and a name that shows it."""
+        """Returns the recipe with all sizes of the model multiplied by ``width``, and ``width`` in its name."""
         return replace(self, name=f"{self.name}-x{width:g}", model=self.model.scaled(width))
 
     def to_json(self) -> str:
@@ -78,7 +78,7 @@ class Recipe:
 
     @classmethod
     def from_json(cls, text: str, where: str = "recipe") -> Recipe:
-        """Reads what ``to_json`` wrote. Raises ValueError that names ``where`` and the unknown or missing field."""
+        """Returns a recipe written by ``to_json``. Raises ValueError with ``where`` and the wrong or missing field."""
         try:
             return record_from(cls, json.loads(text))
         except (TypeError, json.JSONDecodeError) as error:

@@ -24,35 +24,35 @@ class SearchConfig:
     n_best: int | None = None
     """Number of hypotheses in an n-best list, at most ``beam_size``; None for all."""
     length_normalisation: Literal["plain", "gnmt"] = "plain"
-    """Length penalty, which divides log-probabilities: |Y|^alpha, or ((5 + |Y|) / 6)^alpha (Wu et al. 2016)."""
+    """Length penalty that divides log-probabilities: |Y|^alpha, or ((5 + |Y|) / 6)^alpha (gnmt: Wu et al. 2016)."""
     length_alpha: float = 1.0
-    """Exponent of the length penalty. 0 does not normalise, which favours short translations; "plain" with 1 ranks by
-    the mean log-probability of a token."""
+    """Exponent alpha of the length penalty. 0 disables it, which favours short translations. 1 with "plain" ranks by
+    mean log-probability per token."""
     coverage_beta: float = 0.0
-    """Weight of the coverage penalty (Wu et al. 2016, equation 14), which penalises omitted words; 0 for none."""
+    """Weight of the coverage penalty for omitted source words (Wu et al. 2016, equation 14); 0 for none."""
     min_tokens: int = 1
-    """Minimum number of tokens of a translation, END included."""
+    """Minimum number of tokens of a translation, including END."""
     max_tokens: int = 80
-    """Maximum number of tokens of a translation, END included."""
+    """Maximum number of tokens of a translation, including END."""
     unk_allowed: bool = True
     """If True, a translation may contain the unknown word."""
     replaces_unknown: bool = False
-    """If True, the unknown word is replaced by the lexicon's translation of the source word with the largest attention,
-    or by that source word (Luong et al. 2015)."""
+    """If True, replaces each unknown word by the lexicon's translation of its most attended source word, or by that
+    source word if the lexicon has none (Luong et al. 2015)."""
     temperature: float = 0.0
-    """If above 0, tokens are drawn from softmax(logits / temperature)."""
+    """Sampling temperature: tokens are drawn from softmax(logits / temperature). 0 searches without sampling."""
     top_k: int | None = None
-    """Number of most probable tokens to draw from; None for all."""
+    """Number of most probable tokens that sampling draws from; None for all."""
     top_p: float = 1.0
-    """Probability of the smallest set of most probable tokens to draw from; 1 for all."""
+    """Total probability of the most probable tokens that sampling draws from; 1 for all."""
     seed: int = 1
     """Seed of sampling."""
     shortlist: int = 0
-    """Number of target tokens that each source token adds to the softmax, besides the thousand most frequent ones
-    (Jean et al. 2015, section 3.3): faster, with nearly the same translations. 0 uses the whole vocabulary."""
+    """Number of target tokens that each source token adds to the softmax, besides the thousand most frequent ones (Jean
+    et al. 2015, section 3.3). Faster, with nearly the same translations. 0 uses the whole vocabulary."""
     precision: Literal["float32", "bfloat16"] = "float32"
-    """Type to which factors and results of each step's products with weight matrices are rounded; all else is float32.
-    bfloat16 is faster for large batches on a CPU that supports it (AVX512-BF16, AMX)."""
+    """Type of the factors and results of each step's products with weight matrices. All else is float32. bfloat16 is
+    faster for large batches on a CPU that supports it (AVX512-BF16, AMX)."""
 
     def __post_init__(self) -> None:
         require_positive(self, "beam_size", "min_tokens", "max_tokens")
@@ -94,14 +94,14 @@ class SearchConfig:
             require(
                 self.beam_size == 1,
                 "SearchConfig.beam_size",
-                "1 with temperature above 0, which draws tokens",
+                "1 with temperature above 0, which samples",
                 self.beam_size,
             )
         else:
             require(
                 self.top_k is None and self.top_p == 1.0,
                 "SearchConfig.top_k, SearchConfig.top_p",
-                "None and 1.0 with temperature 0, which draws nothing",
+                "None and 1.0 with temperature 0, which does not sample",
                 (self.top_k, self.top_p),
             )
 

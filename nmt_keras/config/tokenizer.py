@@ -8,7 +8,7 @@ from typing import Literal
 from nmt_keras.config.checks import require, require_choices
 
 PAD, UNK, START, END = 0, 1, 2, 3
-"""Special ids of every vocabulary: padding, unknown word, first decoder input, last token of a sentence."""
+"""Ids of the special tokens: padding, unknown word, first decoder input, last token of a sentence."""
 
 
 @dataclass(frozen=True)
@@ -18,13 +18,13 @@ class TokenizerConfig:
     kind: Literal["word", "subword", "character"] = "subword"
     """Unit of a token: a word, a SentencePiece subword, or a character."""
     vocabulary_size: int = 8000
-    """Maximum size of the vocabulary, the four special entries included."""
+    """Maximum size of the vocabulary, including the four special entries."""
     lowercase: bool = False
     """Word tokenizers only: if True, case is ignored when words are looked up."""
     strip_accents: bool = False
     """Word tokenizers only: if True, combining marks are ignored when words are looked up, as in the tutorial."""
     max_tokens: int = 80
-    """Maximum number of tokens of a sentence, END included. Longer input is cut and reported as truncated."""
+    """Maximum number of tokens of a sentence, including END. Longer input is cut and reported as truncated."""
 
     def __post_init__(self) -> None:
         require_choices(self)

@@ -10,42 +10,43 @@ from nmt_keras.config.checks import require, require_choices, require_each, requ
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """Training of a model."""
+    """Configuration of training."""
 
     steps: int | None = None
     """Number of updates. Set exactly one of steps, epochs and minutes."""
     epochs: float | None = None
-    """Number of times that every training pair is seen."""
+    """Number of passes over the training pairs."""
     minutes: float | None = 10.0
-    """Training time, compilation and validation included. It is converted to a number of steps, estimated before the
-    first update and fixed after a twentieth of them."""
+    """Training time in minutes, including compilation and validation. It is converted to a number of steps before the
+    first update and corrected after a twentieth of them."""
     batch_size: int = 64
-    """Number of sentence pairs in a batch; ignored if ``batch_tokens`` is set."""
+    """Number of sentence pairs in a batch. Ignored if ``batch_tokens`` is set."""
     batch_tokens: int | None = None
-    """Number of target positions in a batch, padding included; it sets the rows of each length bucket."""
+    """Number of target positions in a batch, including padding. Sets the rows of each length bucket; None uses
+    ``batch_size``."""
     gradient_accumulation_steps: int = 1
     """Number of batches whose gradients are summed for one update."""
     length_buckets: int = 8
-    """Maximum number of static batch shapes; each is compiled once."""
+    """Maximum number of static batch shapes. Each is compiled once."""
     max_tokens: int = 40
-    """Maximum number of tokens of a side, END included. Longer pairs are skipped and counted. The tokenizer's own limit
+    """Maximum number of tokens of a side, including END. Longer pairs are skipped and counted. The tokenizer's limit
     applies if it is lower."""
     pool_size: int = 16384
     """Number of pairs that are shuffled, sorted by length and cut into batches together."""
     optimizer: Literal["adam", "adamw", "adadelta", "sgd"] = "adam"
-    """Optimizer."""
+    """Optimizer: Adam, AdamW, Adadelta or plain SGD."""
     learning_rate: float = 2e-3
     """Peak learning rate."""
     warmup_steps: int = 200
-    """Number of steps in which the rate grows linearly from 0 to its peak."""
+    """Number of steps in which the learning rate grows linearly from 0 to its peak."""
     decay: Literal["constant", "cosine", "linear", "inverse-sqrt", "halving", "plateau"] = "cosine"
-    """Schedule of the rate after the warm-up; "cosine" and "linear" reach 0 at the last step."""
+    """Schedule of the learning rate after the warm-up. "cosine" and "linear" reach 0 at the last step."""
     plateau_factor: float = 0.5
-    """Plateau only: factor of the rate after each validation without a better loss."""
+    """Factor of the learning rate after each validation without a better loss. Decay "plateau" only."""
     halve_from: float = 0.5
-    """Halving only: share of the run after which the rate is first halved."""
+    """Share of the steps after the warm-up at which the learning rate is first halved. Decay "halving" only."""
     halve_every: float = 0.1
-    """Halving only: share of the run between two halvings."""
+    """Share of the steps after the warm-up between two halvings. Decay "halving" only."""
     beta_2: float = 0.98
     """Decay of Adam's second moment."""
     rho: float = 0.95
@@ -53,37 +54,37 @@ class TrainConfig:
     epsilon: float = 1e-8
     """Constant that Adam and Adadelta add to the denominator."""
     weight_decay: float = 0.01
-    """AdamW only: share of a weight, times the rate, that an update subtracts."""
+    """Share of each weight, times the learning rate, that an update subtracts. AdamW only."""
     ema_decay: float | None = None
-    """Decay of a moving average of the weights, which is validated and kept as the best; None for no average."""
+    """Decay of a moving average of the weights, used in validations and the best checkpoint; None for no average."""
     precision: Literal["float32", "bfloat16-products", "mixed_bfloat16", "mixed_float16"] = "float32"
-    """Type of computation; weights stay float32. bfloat16-products (XLA on a CPU) rounds the factors of products with
-    weight matrices, nothing else. The mixed ones are Keras's dtype policies; mixed_float16 uses loss scaling."""
+    """Type of computation. Weights stay float32. bfloat16-products (XLA on a CPU) rounds the factors of products in
+    cells, attention and output layer. The mixed types are Keras's dtype policies; mixed_float16 uses loss scaling."""
     clip_norm: float | None = 1.0
-    """Maximum global L2 norm of the gradients, which are scaled down to it; None for no limit."""
+    """Maximum global L2 norm of the gradients. Larger gradients are scaled down; None for no limit."""
     label_smoothing: float = 0.1
-    """Share of the target probability that is spread evenly over the vocabulary."""
+    """Share of the target probability that is spread evenly over the vocabulary, in [0, 1)."""
     segmentation_alpha: float | None = None
-    """Subword tokenizers only: exponent alpha of subword regularization (Kudo 2018). Each epoch segments every sentence
-    anew, with probabilities proportional to P(pieces)^alpha; None takes the most probable pieces."""
+    """Exponent alpha of subword regularization (Kudo 2018). In each epoch, segmentations are drawn with probabilities
+    proportional to P(pieces)^alpha. None takes the most probable one. Subword tokenizers only."""
     segmentations: int = 16
-    """Number of most probable segmentations of a sentence to draw from."""
+    """Number of most probable segmentations that subword regularization draws from."""
     guided_weight: float = 1.0
-    """Weight of the alignment loss, if word alignments of the training pairs are given."""
+    """Weight of the guided alignment loss. Used only if the training pairs have word alignments."""
     sampling_from: float = 0.0
-    """Scheduled sampling: probability, at the first step, that the decoder reads its own token instead of the
-    reference's. 0 at both ends is teacher forcing, 1 at both ends is free running."""
+    """Probability that the decoder reads its own token instead of the reference's, at the first step (scheduled
+    sampling). 0 at both ends is teacher forcing, 1 at both ends is free running."""
     sampling_to: float = 0.0
-    """The same at the last step, with linear interpolation between the two."""
+    """Probability of scheduled sampling at the last step. It is linear in between."""
     denominator: Literal["tokens", "sentences"] = "tokens"
-    """Divisor of the summed loss and its gradient."""
+    """Divisor of the summed loss and its gradient: number of target tokens, or of sentence pairs."""
     validations: int = 8
     """Number of validations, evenly spaced. Each computes the validation loss and the BLEU of a sample, and writes a
     checkpoint."""
     validation_sentences: int = 500
     """Number of sentences in the BLEU sample."""
     checkpoint_every: int = 500
-    """Number of steps between two checkpoints. Validations and interruptions write one, too."""
+    """Number of steps between two checkpoints. Validations and interruptions also write one."""
     max_to_keep: int = 2
     """Number of latest checkpoints to keep, for resuming and averaging."""
     max_skipped: int = 10
@@ -91,7 +92,7 @@ class TrainConfig:
     patience: int = 3
     """Number of validations without a better loss after which training stops early."""
     log_every: int = 50
-    """Number of steps between two rows of the log."""
+    """Number of steps between two rows of the training log."""
     seed: int = 1
     """Seed of the initial weights, the corpus order and dropout."""
     xla: bool | None = None

@@ -1,9 +1,10 @@
-"""The translation models of cs224d, lecture 9: a plain recurrent encoder-decoder, and its five extensions.
+"""Translation models of cs224d, lecture 9: a plain recurrent encoder-decoder and its five extensions.
 
     nmt train lecture-fed
 
-The lecture gives equations and no sizes: tanh cells, 500 units, embeddings of 256, 8,000 words and Adam are ours. Each
-extension is built on the ones before it; reversing goes with one direction only, and so is built on the stacked one.
+The lecture gives equations but no sizes. The choice of tanh cells, 500 units, embeddings of 256, 8,000 words and Adam
+is ours. Each extension builds on the ones before it. Reversing needs a single direction, so extension 5 builds on
+extension 3.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ LECTURE_SEPARATE = _on(
     "lecture-separate",
     replace(LECTURE_RNN.model, decoder=replace(LECTURE_RNN.model.decoder, shares_recurrence=False)),
 )
-"""Extension 1: weights of its own for the decoder."""
+"""Extension 1: separate weights for encoder and decoder."""
 
 LECTURE_FED = _on(
     LECTURE_SEPARATE,
@@ -67,7 +68,7 @@ LECTURE_FED = _on(
         decoder=replace(LECTURE_SEPARATE.model.decoder, reads_words=True),
     ),
 )
-"""Extension 2: each state sees h_{t-1}, c = h_T and y_{t-1}."""
+"""Extension 2: each state reads h_{t-1}, c = h_T and y_{t-1}."""
 
 LECTURE_DEEP = _on(
     LECTURE_FED,
@@ -89,11 +90,11 @@ LECTURE_BIDIRECTIONAL = _on(
         decoder=replace(LECTURE_DEEP.model.decoder, initial_state="both"),
     ),
 )
-"""Extension 4: an encoder in both directions."""
+"""Extension 4: a bidirectional encoder."""
 
 LECTURE_REVERSED = _on(
     LECTURE_DEEP,
     "lecture-reversed",
     replace(LECTURE_DEEP.model, encoder=replace(LECTURE_DEEP.model.encoder, direction="backward")),
 )
-"""Extension 5: the source reversed."""
+"""Extension 5: reversed source."""

@@ -1,15 +1,21 @@
-"""The ladder of Luong, Pham, Manning 2015: each recipe adds one thing to the one before it.
+"""Systems of Luong, Pham, Manning 2015. Up to luong-feed, each recipe adds one technique to the one before it.
 
     nmt train luong-feed --corpus pairs.tsv
 
-What the paper says and these hold: 4 stacked LSTM layers of 1000 cells, embeddings of 1000; all weights uniform in
-[-0.1, 0.1]; plain SGD at rate 1, 10 epochs, the rate halved in every epoch after the 5th, with dropout 0.2 12 epochs
-and after the 8th; batches of 128; gradients rescaled when their norm exceeds 5; 50,000 words; sentences over 50 words
-left out; the source reversed; windows of D = 10.
+As in the paper:
 
-Departures: "base" has no attention at all, as there; its softmax sees h_t itself. A reversed source begins with its
-END. Products have biases. The loss is averaged over sentences, to which rate and norms refer. The corpus (WMT14
-English-German there); the tokenizer.
+- 4 stacked LSTM layers of 1000 cells, embeddings of 1000, 50,000 words, windows of D = 10, source reversed
+- all weights uniform in [-0.1, 0.1]
+- plain SGD at rate 1 for 10 epochs, halved in every epoch after the 5th (with dropout 0.2: 12 epochs, after the 8th)
+- batches of 128, gradients rescaled if their norm exceeds 5, no sentences over 50 words
+- no attention in "base", whose softmax reads h_t itself
+
+Differences from the paper:
+
+- the corpus (WMT14 English-German in the paper) and the tokenizer
+- a reversed source begins with its END
+- products have biases
+- the loss is averaged over sentences, to which rate and norms refer
 """
 
 from __future__ import annotations
@@ -42,7 +48,7 @@ _TRAIN = TrainConfig(
     clip_norm=5.0,
     label_smoothing=0.0,
     denominator="sentences",
-    patience=8,  # validations, as many as there are: all epochs are gone through
+    patience=8,  # the number of validations, so training never stops early
 )
 
 LUONG_BASE = Recipe(
@@ -61,14 +67,14 @@ LUONG_BASE = Recipe(
     ),
     train=_TRAIN,
 )
-"""Stacked LSTMs; the encoder's last states are all that the decoder knows of the source."""
+"""Stacked LSTMs. The decoder receives only the encoder's last states."""
 
 LUONG_REVERSE = replace(
     LUONG_BASE,
     name="luong-reverse",
     model=replace(LUONG_BASE.model, encoder=replace(LUONG_BASE.model.encoder, direction="backward")),
 )
-"""+ the source reversed."""
+"""+ reversed source."""
 
 LUONG_DROPOUT = replace(
     LUONG_REVERSE,
@@ -94,9 +100,9 @@ LUONG_GENERAL = _attending("luong-general", AttentionConfig("general"), True)
 LUONG_LOCAL_M = _attending("luong-local-m", AttentionConfig("general", span="local-m", window=10), True)
 """Monotonic local attention with the general score, and input feeding."""
 LUONG_LOCAL_P = _attending("luong-local-p", AttentionConfig("general", span="local-p", units=1000, window=10), True)
-"""Predictive local attention with the general score, and input feeding: the paper's best single model."""
+"""Predictive local attention with the general score, and input feeding. The paper's best single model."""
 
 LUONG_REPLACE = replace(
     LUONG_LOCAL_P, name="luong-replace", search=replace(LUONG_LOCAL_P.search, replaces_unknown=True)
 )
-"""+ unknown words replaced through the alignment. (Ensembles are made of finished runs: ``nmt_keras.load(*runs)``.)"""
+"""+ unknown words replaced through the alignment. For ensembles, pass finished runs to ``nmt_keras.load(*runs)``."""

@@ -1,15 +1,22 @@
-"""RNNencdec and RNNsearch at the sizes of Bahdanau, Cho, Bengio 2014; the first is Cho et al. 2014's model.
+"""RNNencdec (Cho et al. 2014) and RNNsearch at the sizes of Bahdanau, Cho, Bengio 2014.
 
     nmt train rnnsearch-50 --corpus pairs.tsv
 
-What the paper says and these hold: n = 1000 hidden units, m = 620 for embeddings, l = 500 maxout units, n' = 1000
-alignment units, 30,000 words; recurrent matrices orthogonal, W_a and U_a N(0, 0.001^2), v_a and biases 0, the rest
-N(0, 0.01^2); Adadelta with eps 1e-6 and rho 0.95, gradients cut at norm 1; batches of 80 sentences, drawn 1,600 at a
-time and sorted by length; the cost of a sentence, averaged over the batch; nothing lower-cased or stemmed; epochs as
-its table 2 has them. Beam search; its width, which the paper does not say, is the 12 of its authors' code.
+As in the paper:
 
-Departures, all of them ours: the corpus (WMT14 English-French there); words are cut by this package's tokenizer, not by
-Moses's; batches have static shapes, so that sentences are sorted by the shape that holds them.
+- n = 1000 hidden units, embeddings of m = 620, l = 500 maxout units, n' = 1000 alignment units, 30,000 words
+- orthogonal recurrent matrices, W_a and U_a N(0, 0.001^2), v_a and biases 0, the rest N(0, 0.01^2)
+- Adadelta with eps 1e-6 and rho 0.95, gradients clipped at norm 1, the epochs of table 2
+- batches of 80 sentences, drawn 1,600 at a time and sorted by length
+- the loss of a sentence, averaged over the batch
+- no lower-casing or stemming
+- beam search; the paper gives no width, 12 is that of its authors' code
+
+Differences from the paper:
+
+- the corpus (WMT14 English-French in the paper)
+- this package's word tokenizer instead of Moses's
+- static batch shapes, so sentences are sorted by length bucket
 """
 
 from __future__ import annotations
@@ -52,7 +59,7 @@ _ENCDEC = replace(
     attention=replace(_SEARCH.attention, kind="fixed"),
     decoder=replace(_SEARCH.decoder, initial_state="forward"),
 )
-"""The same decoder with one context, the forward encoder's last state."""
+"""RNNencdec: the same decoder with the forward encoder's last state as its only context."""
 
 
 def _recipe(name: str, model: ModelConfig, words: int, epochs: float) -> Recipe:
@@ -76,17 +83,17 @@ def _recipe(name: str, model: ModelConfig, words: int, epochs: float) -> Recipe:
             clip_norm=1.0,
             label_smoothing=0.0,
             denominator="sentences",
-            patience=8,  # validations, as many as there are: all epochs are gone through
+            patience=8,  # the number of validations, so training never stops early
         ),
         search=SearchConfig(beam_size=12),
     )
 
 
 RNNENCDEC_30 = _recipe("rnnencdec-30", _ENCDEC, 30, 6.4)
-"""Trained on sentences of up to 30 words."""
+"""RNNencdec, trained on sentences of up to 30 words."""
 RNNENCDEC_50 = _recipe("rnnencdec-50", _ENCDEC, 50, 4.5)
-"""Trained on sentences of up to 50 words."""
+"""RNNencdec, trained on sentences of up to 50 words."""
 RNNSEARCH_30 = _recipe("rnnsearch-30", _SEARCH, 30, 3.6)
-"""Trained on sentences of up to 30 words."""
+"""RNNsearch, trained on sentences of up to 30 words."""
 RNNSEARCH_50 = _recipe("rnnsearch-50", _SEARCH, 50, 2.2)
-"""Trained on sentences of up to 50 words."""
+"""RNNsearch, trained on sentences of up to 50 words."""

@@ -1,4 +1,4 @@
-"""RNNsearch (Bahdanau, Cho, Bengio 2014) in two sizes below the paper's: for two cores, and for large corpora."""
+"""RNNsearch (Bahdanau, Cho, Bengio 2014) in sizes below the paper's, for two cores and for large corpora."""
 
 from __future__ import annotations
 
@@ -35,14 +35,17 @@ SPANISH_ENGLISH = Recipe(
         validations=2,
     ),
 )
-"""The equations of the paper, at sizes and with a training that fit ten minutes:
+"""RNNsearch at sizes that train in ten minutes on two cores.
 
     nmt train rnnsearch-small
 
-Departures from the paper: subword pieces rather than 30,000 words; Adam with a rate that falls to 0 rather than
-Adadelta, label smoothing, Glorot and orthogonal initial weights rather than N(0, 0.01), batches of 64, because a
-thousandth of the paper's time must do; the output layer sees s_i, as in the paper's main text, not s_{i-1}; and each
-annotation has a linear view of its word added.
+Differences from the paper:
+
+- 4,000 subword pieces instead of 30,000 words
+- Adam with a rate that falls to 0 instead of Adadelta, label smoothing, Glorot and orthogonal initial weights instead
+  of N(0, 0.01^2), and batches of 64, because training time is a thousandth of the paper's
+- the output layer reads s_i, as in the paper's main text, instead of s_{i-1}
+- each annotation includes a linear projection of its word's embedding
 """
 
 SAMPLE = Recipe(
@@ -67,7 +70,7 @@ SAMPLE = Recipe(
         validations=4,
     ),
 )
-"""The same, still smaller, for the built-in sample corpus: at most three minutes on two cores."""
+"""RNNsearch for the built-in sample corpus. It trains in at most three minutes on two cores."""
 
 _PIECES = TokenizerConfig(kind="subword", vocabulary_size=16_000, max_tokens=100)
 
@@ -94,12 +97,15 @@ BASE = Recipe(
     ),
     search=SearchConfig(max_tokens=100),
 )
-"""Half the paper's sizes, for hundreds of thousands to millions of pairs of up to 100 pieces:
+"""RNNsearch at half the paper's sizes, for hundreds of thousands to millions of pairs of up to 100 pieces.
 
     nmt train rnnsearch-base --corpus pairs.tsv
 
-Departures from the paper: 16,000 subword pieces rather than 30,000 words; Adam with a rate that falls to 0 along a
-cosine rather than Adadelta, label smoothing, dropout; batches of 4,096 target positions rather than of 80 sentences,
-which bounds the memory of the logits; the GRU resets after its product, the form that
-cuDNN has; the output layer sees s_i, as in the paper's main text.
+Differences from the paper:
+
+- 16,000 subword pieces instead of 30,000 words
+- Adam with a rate that falls to 0 along a cosine instead of Adadelta, label smoothing, dropout
+- batches of 4,096 target positions instead of 80 sentences, which bounds the memory of the logits
+- the GRU applies its reset gate after the recurrent product, as in cuDNN
+- the output layer reads s_i, as in the paper's main text
 """

@@ -1,15 +1,22 @@
-"""The model of the TensorFlow Spanish-English tutorial, without its faults.
+"""Model of the TensorFlow Spanish-English tutorial, with corrections.
 
     nmt train tutorial
 
-What it says and this holds: accents stripped, lower case; embeddings of 256, GRUs of 1024 on both sides, additive
-attention, a softmax over the state alone; Adam at Keras's rate, batches of 64, 10 epochs; the first 30,000 pairs, 80 %
-of them to train on; a row of the log every 100 batches, a validation and a checkpoint every 2 epochs. All epochs are
-gone through; of the five checkpoints the best is kept beside the last.
+As in the tutorial:
 
-Departures, each a fault mended: attention and loss leave padding out; the encoder's state is the one at the last token,
-the decoder begins with it; the split keeps pairs with one English sentence on one side, and is seeded; vocabularies are
-learnt from the training part; digits, quotes and inverted marks are kept, unknown words are UNK.
+- lower case without accents
+- embeddings of 256, GRUs of 1024 on both sides, additive attention, a softmax over the state alone
+- Adam at Keras's default rate, batches of 64, 10 epochs without an early stop
+- the first 30,000 pairs, 80 % of them for training
+- a log row every 100 batches, a validation and a checkpoint every 2 epochs; the best and last checkpoints are kept
+
+Corrections:
+
+- attention and loss ignore padding
+- the encoder's last state is that of the last token, and the decoder begins with it
+- the split is seeded and keeps pairs with the same English sentence in the same part
+- vocabularies are learnt from the training part
+- digits, quotes and inverted marks are kept, and unknown words are UNK
 """
 
 from __future__ import annotations

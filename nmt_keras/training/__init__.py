@@ -1,17 +1,17 @@
-"""Training: one compiled step under teacher forcing, and a Trainer that can be stopped, killed and resumed.
+"""Training under teacher forcing, with a Trainer that can be stopped, killed and resumed.
 
 trainer           Trainer: restores, plans the steps, makes updates and calls the callbacks
 callbacks         Callback, and the callbacks for the log, stop signals, validation and checkpoints
 tensorboard       callbacks for TensorBoard
 updater           one update: forward and backward pass, clipping
-stability         updates that are not finite: skipped, and the loss scale of float16
+stability         non-finite updates, and the loss scale of float16
 distribution      replicas on several devices or machines
 loss              masked cross-entropy, guided alignment
 optimizers        optimizers and gradient clipping
 schedules         learning rate and sampling probability as a function of the step
 execution         XLA, cuDNN and precision
-checkpoints       the saved state, how it is restored and when it is refused; means of several checkpoints
-checkpoint_index  the record of the checkpoints, and how a lost one is rebuilt
+checkpoints       saving, checking, restoring and averaging checkpoints
+checkpoint_index  the index of the checkpoints in a folder, and its repair
 log               log.jsonl and its rows
 signals           SIGINT and SIGTERM
 lock              one process per run directory

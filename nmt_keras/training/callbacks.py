@@ -22,7 +22,7 @@ class Callback:
     """Base class of callbacks. A :class:`~nmt_keras.training.trainer.Trainer` calls them in order."""
 
     def on_train_begin(self, trainer: Trainer) -> None:
-        """Called before the first update of this call."""
+        """Called before the first update of a ``Trainer.train`` call."""
 
     def on_update_end(self, trainer: Trainer) -> None:
         """Called after each update."""
@@ -38,7 +38,11 @@ class Callback:
 
 
 class ProgressCallback(Callback):
-    """Calls ``show(step, total_steps, row)`` after each update, with the last row of training; at first it is empty."""
+    """Calls ``show(step, total_steps, row)`` after each update.
+
+    Args:
+        show: Function that shows the progress. ``row`` is the last training row of the log, empty before the first one.
+    """
 
     def __init__(self, show: Callable[[int, int, Mapping[str, float]], None]):
         self._show = show
@@ -49,10 +53,10 @@ class ProgressCallback(Callback):
 
 
 class LogCallback(Callback):
-    """Logs a row every ``TrainConfig.log_every`` updates and after the last one; reports skipped updates."""
+    """Logs a row every ``TrainConfig.log_every`` updates and after the last one. Reports skipped updates."""
 
     def on_update_end(self, trainer: Trainer) -> None:
-        """Logs the row that is due. Stops training after too many non-finite updates."""
+        """Logs a row if one is due. Stops training after too many non-finite updates."""
         config, step, interval = trainer.config, trainer.step, trainer.interval
         due = step % config.log_every == 0 or step == trainer.total_steps
         if due or step % config.max_skipped == 0:
@@ -71,31 +75,31 @@ class LogCallback(Callback):
 
 
 class StopCallback(Callback):
-    """Looks for SIGINT and SIGTERM. Several processes exchange signals every ``STEPS_TO_AGREE`` updates."""
+    """Stops training after SIGINT or SIGTERM. Several processes exchange signals every ``STEPS_TO_AGREE`` updates."""
 
     def on_update_end(self, trainer: Trainer) -> None:
-        """Sets the signal to stop for."""
+        """Sets ``trainer.stop_signal`` if a signal has arrived."""
         trainer.agree_to_stop(due=trainer.step % STEPS_TO_AGREE == 0)
 
 
 class ValidationCallback(Callback):
     """Validates the model ``TrainConfig.validations`` times and saves the best checkpoint.
 
-    A signal ends a validation. The next call of training then begins with this validation.
+    A signal interrupts a validation. The next call of ``Trainer.train`` repeats it first.
 
     Args:
-        validate: Measures the model; returns at least ``valid_loss``, in nats per token.
+        validate: Function that measures the model. It returns at least ``valid_loss``, in nats per token.
     """
 
     def __init__(self, validate: Callable[[], Mapping[str, float]]):
         self._validate = validate
 
     def on_train_begin(self, trainer: Trainer) -> None:
-        """Validates the restored model if a signal or a kill prevented it."""
+        """Validates the restored model if a signal or a kill prevented its validation."""
         if trainer.step and trainer.is_validation_step and int(trainer.progress.validated) < trainer.step:
             self._run(trainer)
             if trainer.finished and trainer.stop_signal is None:
-                trainer.save("last")  # otherwise this step has its checkpoint, and the next one holds the result
+                trainer.save("last")  # otherwise the next checkpoint stores the validation's result
 
     def on_update_end(self, trainer: Trainer) -> None:
         """Validates the model after the steps that are due."""
@@ -121,7 +125,7 @@ class ValidationCallback(Callback):
 
 
 class CheckpointCallback(Callback):
-    """Saves the last checkpoint: periodically, after a validation, before a stop, and once the steps are settled."""
+    """Saves the "last" checkpoint periodically, after validations, before a stop, and when the step count is final."""
 
     def on_update_end(self, trainer: Trainer) -> None:
         """Saves a checkpoint if one is due."""
@@ -133,7 +137,7 @@ class CheckpointCallback(Callback):
 
 @contextmanager
 def _averaged_weights(updater: Updater) -> Iterator[None]:
-    """Assigns the moving averages to the model, if the optimizer keeps any, and afterwards the weights."""
+    """Assigns the optimizer's moving averages, if any, to the model. Restores the weights on exit."""
     if updater.config.ema_decay is None:
         yield
         return

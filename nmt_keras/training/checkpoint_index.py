@@ -1,4 +1,4 @@
-"""The record of the checkpoints in a folder: TensorFlow's file ``checkpoint``, and how a lost one is rebuilt."""
+"""The index of the checkpoints in a folder (TensorFlow's file ``checkpoint``), and its repair."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UNFIT = (AssertionError, IndexError, RuntimeError, ValueError, tf.errors.OpError
 
 
 def recorded(folder: Path) -> list[str]:
-    """Returns the names of the checkpoints in the record of ``folder``, the newest last."""
+    """Returns the names of the checkpoints in the index of ``folder``, newest last."""
     try:
         state = tf.train.get_checkpoint_state(str(folder))
     except ValueError:  # an empty file
@@ -29,7 +29,7 @@ def newest(folder: Path) -> Path | None:
 
 
 def is_whole(path: Path) -> bool:
-    """Returns ``True`` if every tensor of a checkpoint can be read. Each has a checksum."""
+    """Returns ``True`` if every tensor of a checkpoint can be read and its checksum matches."""
     try:
         reader = tf.train.load_checkpoint(str(path))
         for name in reader.get_variable_to_shape_map():
@@ -40,16 +40,16 @@ def is_whole(path: Path) -> bool:
 
 
 def record_newest(folder: Path, name: str, max_to_keep: int) -> None:
-    """Records ``name``, which is on the disk, as the newest checkpoint in ``folder``, and removes older ones.
+    """Records ``name`` as the newest checkpoint in ``folder`` and removes older ones.
 
-    Removal includes checkpoints that are not in the record: a killed process leaves one if it stops before it records
-    or removes it. An unrecorded checkpoint of a later step is kept, because the record may be out of date, as on a
-    synced drive. Training overwrites or removes that checkpoint when it passes its step.
+    Unrecorded checkpoints of earlier steps, which a killed process can leave, are also removed. Those of later steps
+    are kept, because the index may be out of date, for example on a synced drive. Training overwrites or removes them
+    when it passes their steps.
 
     Args:
-        folder: Holds the checkpoints.
-        name: Name of the checkpoint. An earlier one of the same step is removed.
-        max_to_keep: Number of checkpoints to keep, this one included.
+        folder: Folder of the checkpoints.
+        name: Name of a checkpoint whose files are on the disk. Another one of the same step is removed.
+        max_to_keep: Number of checkpoints to keep, including this one.
     """
     before = recorded(folder)
     others = [known for known in before if step_of(known) != step_of(name)]
@@ -63,10 +63,10 @@ def record_newest(folder: Path, name: str, max_to_keep: int) -> None:
 
 
 def mend_records(folder: Path, previous: bool, report: Callable[[str], None]) -> None:
-    """Mends the records of ``last`` and ``best`` in a run's ``checkpoints``, and reports what was done.
+    """Repairs the indexes of ``last`` and ``best`` in a run's ``checkpoints``, and reports each repair.
 
-    Training can resume without a best checkpoint: with ``previous``, one that cannot be read is set aside. See
-    ``mend_record``.
+    With ``previous``, an unreadable best checkpoint is set aside even if no other exists, because training can resume
+    without it. See ``mend_record``.
     """
     for name in ("last", "best"):
         if mended := mend_record(folder / name, previous, needed=name == "last"):
@@ -74,18 +74,22 @@ def mend_records(folder: Path, previous: bool, report: Callable[[str], None]) ->
 
 
 def mend_record(folder: Path, previous: bool = False, needed: bool = True) -> str | None:
-    """Makes the record of the checkpoints in ``folder`` name those that training can resume from.
+    """Repairs the index of ``folder``, so that it names only checkpoints from which training can resume.
 
-    If there is no record, all whole checkpoints are recorded. If none is whole, a lone checkpoint is set aside only if
-    ``_is_first`` finds no other trace of training. With ``previous``, recorded checkpoints that cannot be read are set
-    aside if an older one is whole: otherwise the next save would remove the whole one and keep them. If none is whole,
-    they are set aside where no checkpoint is ``needed``.
+    Without an index, all whole checkpoints are recorded. If none is whole, a single damaged checkpoint is set aside
+    only if the run has no other trace of training (``_is_first``).
+
+    Args:
+        folder: Folder of the checkpoints.
+        previous: If ``True`` and the newest checkpoint is damaged, damaged checkpoints are set aside if an older one
+            is whole. The next save would remove the whole one and keep them.
+        needed: If ``False``, ``previous`` sets damaged checkpoints aside even if none is whole.
 
     Returns:
-        What was done, in a sentence; ``None`` if there was nothing to do.
+        A description of the repair; ``None`` if there was nothing to repair.
 
     Raises:
-        ValueError: There is no record, none of the checkpoints is whole, and they are not set aside.
+        ValueError: There is no index and no whole checkpoint, and the damaged ones are not set aside.
         OSError: The folder cannot be written.
     """
     names, record = recorded(folder), folder / "checkpoint"
@@ -98,22 +102,22 @@ def mend_record(folder: Path, previous: bool = False, needed: bool = True) -> st
     whole = [name for name in there if is_whole(folder / name)]
     if whole and not names:
         _write_record(folder, whole)
-        return f"{record}: the record was lost and is made anew; the newest checkpoint that is whole is {whole[-1]}"
+        return f"{record}: rebuilt the missing checkpoint index; the newest whole checkpoint is {whole[-1]}"
     if whole or (previous and not needed) or (len(there) == 1 and _is_first(folder)):
         return _set_aside(folder, there, whole)
     if names:
         return None  # restoring the newest one reports the damage
-    way = "remove it to train anew" if needed else "set them aside with RunOptions.previous"
+    way = "remove it to start training again" if needed else "set the checkpoints aside with RunOptions.previous"
     raise ValueError(
-        f"{record}: expected a record of the checkpoints {', '.join(there)}, found none that can be read, and none of "
-        f"them is whole. Restore the folder from a copy, or {way}."
+        f"{record}: expected a checkpoint index or a whole checkpoint. Received: no index, and damaged checkpoints "
+        f"({', '.join(there)}). Restore the folder from a copy, or {way}."
     )
 
 
 def _is_first(folder: Path) -> bool:
-    """Returns ``True`` if the run has no trace of training beside the checkpoint in ``folder``.
+    """Returns ``True`` if the run has no trace of training other than the checkpoint in ``folder``.
 
-    A power cut during the first save leaves this state: no record, no other checkpoint, and a log without rows. A
+    A power cut during the first save leaves this state: no index, no other checkpoint, and a log without rows. A
     missing log is no evidence, because a copy of the run may be incomplete.
     """
     log = folder.parent.parent / "log.jsonl"
@@ -122,26 +126,26 @@ def _is_first(folder: Path) -> bool:
 
 
 def step_of(name: str) -> int:
-    """Returns the step in a checkpoint's name, -1 if it has none."""
+    """Returns the step in a checkpoint's name; -1 if there is none."""
     number = name.rpartition("-")[2]
     return int(number) if number.isdecimal() else -1
 
 
 def _set_aside(folder: Path, names: Sequence[str], whole: Sequence[str]) -> str:
-    """Records those of ``names`` that are ``whole`` and renames the others; returns what was done."""
+    """Records the ``whole`` checkpoints and renames the other ``names``. Returns a description."""
     _write_record(folder, whole)
     damaged = [name for name in names if name not in whole]
     for name in damaged:
         for file in folder.glob(f"{name}.*"):
             file.rename(folder / f"damaged-{file.name}")
-    left = f"the newest that is whole is {whole[-1]}" if whole else "none is left"
-    return f"{folder}: {', '.join(damaged)} cannot be read, set aside; {left}"
+    left = f"the newest whole checkpoint is {whole[-1]}" if whole else "no checkpoint is left"
+    return f"{folder}: set aside {', '.join(damaged)}, which cannot be read; {left}"
 
 
 def _write_record(folder: Path, names: Sequence[str]) -> None:
-    """Writes the record of the checkpoints ``names``, oldest first, in TensorFlow's format; without names, removes it.
+    """Writes the index of ``names``, oldest first, as a CheckpointState in text. Removes it if there are no names.
 
-    The format is a CheckpointState as text. ``tf.train.CheckpointManager`` does not sync it.
+    ``tf.train.CheckpointManager`` is not used, because it does not sync the file to the disk.
     """
     if not names:
         (folder / "checkpoint").unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Checkpoints: the state that a run needs to resume exactly, and checks that it fits the run."""
+"""Checkpoints: saving, checking and restoring the training state."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ FORMAT = 2
 
 
 class Progress(tf.Module):
-    """Progress of training: what a checkpoint holds beside the weights and the optimizer.
+    """Training progress, saved in a checkpoint with the weights and the optimizer.
 
     Args:
-        identity: Facts about the run, by name. A checkpoint with other facts is refused.
+        identity: Values that identify the run, by name. A checkpoint with a different value is rejected.
     """
 
     def __init__(self, identity: Mapping[str, Any]) -> None:
@@ -40,12 +40,12 @@ class Progress(tf.Module):
         self.epoch = tf.Variable(0, dtype=tf.int64)
         self.pool = tf.Variable(0, dtype=tf.int64)
         self.batch = tf.Variable(0, dtype=tf.int64)  # batches of this pool seen
-        self.total_steps = tf.Variable(0, dtype=tf.int64)  # 0 until it is known
-        self.settled = tf.Variable(False)  # True once real updates have settled the number of steps
+        self.total_steps = tf.Variable(0, dtype=tf.int64)  # 0 until planned
+        self.settled = tf.Variable(False)  # True once total_steps is final
         self.seconds = tf.Variable(0.0, dtype=tf.float64)  # spent training
         self.best = tf.Variable(math.inf, dtype=tf.float64)  # lowest validation loss, nats per token
         self.stale = tf.Variable(0, dtype=tf.int64)  # validations since then
-        self.validated = tf.Variable(0, dtype=tf.int64)  # step after which the model was validated last
+        self.validated = tf.Variable(0, dtype=tf.int64)  # step of the last validation
         self.reductions = tf.Variable(0, dtype=tf.int64)  # times that a plateau lowered the rate
         self.finished = tf.Variable(False)
         self.identity = tf.Variable(json.dumps(identity, sort_keys=True), dtype=tf.string)
@@ -65,7 +65,7 @@ class Progress(tf.Module):
     def judge(self, loss: float, config: TrainConfig, *, last: bool) -> bool:
         """Records a validation's loss, in nats per token. Returns ``True`` if it is the best so far.
 
-        Training is finished after the last validation, or after ``config.patience`` ones without a better loss.
+        Sets ``finished`` after the last validation, or after ``config.patience`` validations without a better loss.
         """
         better = loss < float(self.best)
         self.best.assign(min(float(self.best), loss))
@@ -88,16 +88,16 @@ class CheckpointedVariables(tf.Module):
 
 
 class Checkpoints:
-    """The last states of a training and the best one.
+    """Saves and restores the last checkpoints of a run and the best one.
 
-    Each checkpoint is written under a new number and synced to the disk. Then the record names it, and only then the
-    oldest one is removed: after a kill or a power cut at any moment, the newest recorded checkpoint is whole. See
-    ``checkpoint_index`` for lost records.
+    Each checkpoint is written under a new name and synced to the disk, then recorded in the index. Only then is the
+    oldest one removed. After a kill or a power cut at any moment, the newest recorded checkpoint is therefore whole.
+    ``checkpoint_index`` repairs missing indexes.
 
     Args:
-        folder: Holds the folders ``last`` and ``best``, which are made.
-        updater: Its model, optimizer, counters and loss scale are saved.
-        identity: Facts about the run, by name. A checkpoint with other facts is refused.
+        folder: Folder of the subfolders ``last`` and ``best``, which are created.
+        updater: Updater whose model, optimizer, counters and loss scale are saved.
+        identity: Values that identify the run, by name. A checkpoint with a different value is rejected.
 
     Raises:
         OSError: ``folder`` cannot be written.
@@ -114,10 +114,10 @@ class Checkpoints:
             make_run_folder(folder / name)
 
     def restore(self) -> bool:
-        """Restores the last checkpoint; returns ``False`` if there is none.
+        """Restores the last checkpoint. Returns ``False`` if there is none.
 
         Raises:
-            ValueError: The checkpoint is damaged, or does not fit the run; the message names the differences.
+            ValueError: The checkpoint is damaged or does not fit the run. The message lists the differences.
         """
         paths = [self.folder / "last" / name for name in reversed(recorded(self.folder / "last"))]
         if not paths:
@@ -141,10 +141,10 @@ class Checkpoints:
         return True
 
     def save(self, name: str) -> None:
-        """Saves a checkpoint, "last" or "best", numbered by its step.
+        """Saves a checkpoint named "last" or "best", numbered by its step.
 
         Raises:
-            OSError: It could not be written. Its partial files are removed; earlier checkpoints are whole.
+            OSError: The checkpoint could not be written. Its partial files are removed; earlier checkpoints are whole.
         """
         folder, step = self.folder / name, int(self.progress.step)
         try:
@@ -156,24 +156,24 @@ class Checkpoints:
 
 
 def write_checkpoint(checkpoint: tf.train.Checkpoint, folder: Path, step: int, max_to_keep: int) -> None:
-    """Writes a checkpoint that outlives a power cut, then records it in ``folder`` and removes older ones.
+    """Writes a checkpoint and syncs it to the disk, then records it in ``folder`` and removes older ones.
 
-    ``tf.train.CheckpointManager`` records a checkpoint and removes older ones before the new data is on the disk.
+    ``tf.train.CheckpointManager`` is not used, because it removes older checkpoints before the new one is on the disk.
 
     Args:
-        checkpoint: The state.
-        folder: Holds the checkpoints; is made.
+        checkpoint: State to write.
+        folder: Folder of the checkpoints, which is created.
         step: Number of the checkpoint.
-        max_to_keep: Number of checkpoints to keep, this one included.
+        max_to_keep: Number of checkpoints to keep, including this one.
 
     Raises:
-        OSError, tf.errors.OpError: It could not be written; its partial files are removed.
+        OSError, tf.errors.OpError: The checkpoint could not be written. Its partial files are removed.
     """
     make_folder(folder)
     for abandoned in folder.glob("ckpt-*_temp"):  # TensorFlow's own, left by a killed process
         shutil.rmtree(abandoned)
     name = f"ckpt-{step}"
-    if name in recorded(folder):  # a resumed run repeats a step: overwriting could leave half of either
+    if name in recorded(folder):  # a resumed run repeats a step: a kill while overwriting would leave a mixture
         name = f"ckpt-again-{step}"
     checkpoint.save_counter.assign_add(1)  # ``restore`` expects this variable
     try:
@@ -208,7 +208,7 @@ def best_checkpoint(folder: Path) -> Path:
 
 
 def load_weights(model: Seq2Seq, folder: Path) -> int:
-    """Restores the model's weights from the best checkpoint under ``folder``, or from the last if none is the best.
+    """Restores the model's weights from the best checkpoint under ``folder``, or the last one if there is no best one.
 
     Returns:
         The step of the checkpoint.
@@ -233,18 +233,19 @@ def load_weights(model: Seq2Seq, folder: Path) -> int:
 def average_weights(model: Seq2Seq, folder: Path, count: int) -> list[int]:
     """Assigns the mean of the last ``count`` checkpoints to the model (Junczys-Dowmunt et al. 2016, section 5).
 
-    A run with ``TrainConfig.ema_decay`` has a mean of its own in the best checkpoint; here its weights are averaged.
+    With ``TrainConfig.ema_decay``, the best checkpoint already holds a moving average. This function averages the
+    weights themselves.
 
     Args:
-        model: Built.
-        folder: The run's ``checkpoints``.
+        model: Built model.
+        folder: The run's folder ``checkpoints``.
         count: Number of checkpoints, at most ``TrainConfig.max_to_keep``.
 
     Returns:
-        Their steps, in order.
+        Steps of these checkpoints, in order.
 
     Raises:
-        ValueError: The run keeps fewer checkpoints, or one does not fit the model.
+        ValueError: The run has fewer checkpoints, or one does not fit the model.
     """
     names = recorded(folder / "last")
     if not 1 <= count <= len(names):
@@ -262,7 +263,7 @@ def average_weights(model: Seq2Seq, folder: Path, count: int) -> list[int]:
 
 
 def save_weights(model: Seq2Seq, folder: Path, step: int) -> None:
-    """Writes a model's weights as the only checkpoint of a finished training under ``folder``, for ``load_weights``."""
+    """Saves a model's weights under ``folder`` as the last and best checkpoint of a finished run."""
     progress = Progress({})
     progress.step.assign(step)
     progress.finished.assign(True)
@@ -282,7 +283,7 @@ def _read_weights(model: Seq2Seq, path: Path) -> list[np.ndarray]:
 
 
 def _open(path: Path) -> Any:
-    """Returns a reader of a checkpoint. Raises ValueError for another format, and one of ``UNFIT`` for damage."""
+    """Returns a reader of a checkpoint. Raises ValueError for another format, or one of ``UNFIT`` if it is damaged."""
     reader = tf.train.load_checkpoint(str(path))
     found = int(reader.get_tensor(f"progress/format{VALUE}"))
     require_format(path, found, FORMAT, "Train a new run with this version of nmt_keras.")
@@ -303,11 +304,15 @@ def _require_shapes(reader: Any, model: keras.Model) -> None:
 def _require_equal(there: Mapping[str, Any], here: Mapping[str, Any]) -> None:
     """Raises ValueError with the first differences between a checkpoint and the run.
 
-    Names that only one of them has are ignored, because later versions of the package add fields to the recipe.
+    Names that only one of the two has are ignored, because later versions of the package add fields to the recipe.
     """
     different = [name for name in sorted(there.keys() & here.keys()) if there[name] != here[name]]
     if different:
-        raise ValueError("; ".join(f"{name}: {there[name]!r} there, {here[name]!r} here" for name in different[:5]))
+        raise ValueError(
+            "; ".join(
+                f"{name}: {there[name]!r} in the checkpoint, {here[name]!r} in this run" for name in different[:5]
+            )
+        )
 
 
 def _message(error: BaseException) -> str:

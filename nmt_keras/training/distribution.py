@@ -1,7 +1,7 @@
-"""Replicas of a model, on several devices or machines: each differentiates its share of the batch.
+"""Replicas of a model on several devices or machines. Each differentiates its share of the batch.
 
 Gradients are summed over all replicas once per update, then divided by the global denominator and clipped. The result
-does not depend on the number of replicas, except for dropout masks: each replica has its own.
+does not depend on the number of replicas, except for dropout masks, which differ between replicas.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ def find_cluster() -> tuple[int, bool]:
     """Reads the processes that train together from ``TF_CONFIG``.
 
     Returns:
-        Their number, 1 without ``TF_CONFIG``; and ``True`` if this process is their chief: the job "chief" or, without
-        one, worker 0.
+        Number of processes (1 without ``TF_CONFIG``), and ``True`` if this process is the chief. The chief is the job
+        "chief" or, without that job, worker 0.
 
     Raises:
         ValueError: ``TF_CONFIG`` cannot be read, or has other jobs than "chief" and "worker".
@@ -39,15 +39,15 @@ def find_cluster() -> tuple[int, bool]:
         ) from error
     if unknown := sorted({*jobs, job or "worker"} - {"chief", "worker"}):
         raise ValueError(
-            f"TF_CONFIG: expected the jobs chief and worker, received {', '.join(unknown)}. Every process trains: "
-            "name all of them as workers."
+            f"TF_CONFIG: expected the jobs chief and worker, received {', '.join(unknown)}. Every process "
+            "trains, so list all of them as workers."
         )
     processes = sum(len(addresses) for addresses in jobs.values())
     return max(1, processes), job == "chief" or ("chief" not in jobs and not index)
 
 
 def find_strategy() -> tf.distribute.Strategy | None:
-    """Returns a strategy for the workers in ``TF_CONFIG`` or for several GPUs of this machine; ``None`` without them.
+    """Returns a strategy for the workers in ``TF_CONFIG`` or for several GPUs of this machine; ``None`` for neither.
 
     Call this before any other operation of TensorFlow, because workers must find each other first.
 
@@ -62,32 +62,32 @@ def find_strategy() -> tf.distribute.Strategy | None:
 
 
 def is_first_worker() -> bool:
-    """Returns ``True`` if this process is the chief of those in ``TF_CONFIG``, or the only one."""
+    """Returns ``True`` if this process is the chief in ``TF_CONFIG``, or the only process."""
     return find_cluster()[1]
 
 
 def is_chief(strategy: tf.distribute.Strategy | None) -> bool:
-    """Returns ``True`` if this process writes the files: the chief of several processes, or the only one."""
+    """Returns ``True`` if this process writes files, which only the chief of several processes does."""
     return strategy is None or strategy.cluster_resolver is None or is_first_worker()
 
 
 class Replicas:
-    """One replica, in one process. :class:`StrategyReplicas` has the same methods for several."""
+    """A single replica in a single process. :class:`StrategyReplicas` has the same methods for several."""
 
     several_processes = False
     compiles_update = True
-    """Whether XLA can compile the optimizer's update."""
+    """If ``True``, XLA compiles the optimizer's update."""
 
     def scope(self) -> AbstractContextManager[Any]:
         """Returns the context in which variables are created."""
         return nullcontext()
 
     def index(self) -> tf.Tensor | int:
-        """Returns the number of the replica that computes."""
+        """Returns the index of the current replica."""
         return 0
 
     def split(self, batch: Batch) -> tuple[Any, Any, Any]:
-        """Returns source [B, S], target [B, T] and alignment [B, T, S] or None of a batch, for ``on_each``."""
+        """Returns a batch's source [B, S], target [B, T] and alignment [B, T, S] or ``None``, for ``on_each``."""
         alignment = None if batch.alignment is None else tf.constant(batch.alignment)
         return tf.constant(batch.source), tf.constant(batch.target), alignment
 
@@ -96,25 +96,25 @@ class Replicas:
         return function
 
     def sum(self, values: Any) -> Any:
-        """Returns the sum over the replicas of a structure of tensors, for each replica."""
+        """Returns the sum of a structure of tensors over the replicas, on each replica."""
         return values
 
     def local(self, value: Any) -> tf.Tensor:
-        """Returns a value that is equal on all replicas as one tensor."""
+        """Returns a single tensor of a value that all replicas share."""
         return value
 
     def agree_on_signal(self, number: int | None, due: bool) -> int | None:
-        """Returns the signal for which all processes stop at the same step: any that one of them has received.
+        """Returns the signal for which all processes stop at the same step; ``None`` if none received one.
 
         Args:
-            number: The signal that this process has received, if any.
-            due: If ``True``, the processes exchange their signals now; all must at the same steps. In between, none
-                stops.
+            number: Signal that this process has received; ``None`` for none.
+            due: If ``True``, the processes exchange their signals, so all must make this call at the same step. If
+                ``False``, several processes do not stop.
         """
         return number
 
     def mean_over_processes(self, number: float) -> float:
-        """Returns the mean of a number over the processes, so that all judge near ties alike."""
+        """Returns the mean of a number over the processes, so that all of them make the same decisions."""
         return number
 
     def wait_for_processes(self) -> None:
@@ -125,11 +125,11 @@ class Replicas:
 class StrategyReplicas(Replicas):
     """The replicas of a strategy.
 
-    XLA compiles functions for each replica. Sums over replicas and the update are plain graph operations, because XLA
-    does not know them.
+    XLA compiles the functions that run on each replica. Sums over replicas and the update are plain graph operations,
+    because XLA cannot compile them.
 
     Args:
-        strategy: A synchronous strategy: mirrored, on one machine or on several.
+        strategy: Mirrored strategy, on one machine or several.
     """
 
     compiles_update = False
@@ -144,14 +144,14 @@ class StrategyReplicas(Replicas):
         return self.strategy.scope()
 
     def index(self) -> tf.Tensor | int:
-        """Returns the number of the replica that computes; 0 outside of replicas."""
+        """Returns the index of the current replica; 0 outside of replicas."""
         context = tf.distribute.get_replica_context()
         return tf.cast(context.replica_id_in_sync_group, tf.int32) if context else 0
 
     def split(self, batch: Batch) -> tuple[Any, Any, Any]:
-        """Returns source, target and alignment of a batch in shares. Row i belongs to replica i modulo their number.
+        """Splits a batch's source, target and alignment. Row i goes to replica i modulo the number of replicas.
 
-        If the rows cannot be divided evenly, some shares get a masked row more.
+        If the rows do not divide evenly, masked rows are added.
         """
         missing = -len(batch.source) % self.count
 
@@ -172,7 +172,7 @@ class StrategyReplicas(Replicas):
 
     @tf.function(autograph=False)
     def sum(self, values: Any) -> Any:
-        """Returns the sum over the replicas of a structure of tensors, a copy for each replica."""
+        """Returns the sum of a structure of tensors over the replicas, on each replica."""
         return self.strategy.run(_sum_over_replicas, args=(values,))
 
     def local(self, value: Any) -> tf.Tensor:
@@ -180,7 +180,7 @@ class StrategyReplicas(Replicas):
         return self.strategy.experimental_local_results(value)[0]
 
     def agree_on_signal(self, number: int | None, due: bool) -> int | None:
-        """Returns the signal for which all processes stop. SIGTERM if another process has received one."""
+        """Returns the signal for which all processes stop: SIGTERM if only another process has received one."""
         if not self.several_processes:
             return number
         if not due or not self.mean_over_processes(float(number is not None)):
@@ -196,5 +196,5 @@ class StrategyReplicas(Replicas):
 
 def _sum_over_replicas(values: Any) -> Any:
     """Adds structures of tensors over all replicas. Called on each replica."""
-    here = tf.nest.map_structure(tf.identity, values)  # on the replica's device, which TensorFlow asks for
+    here = tf.nest.map_structure(tf.identity, values)  # all_reduce requires tensors on the replica's device
     return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, here)

@@ -1,4 +1,4 @@
-"""How a training step is executed: with XLA or as a plain graph, and in which precision."""
+"""Execution of a training step: XLA or a plain graph, cuDNN, and precision."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ BFLOAT16_PRODUCTS = "bfloat16-products"
 
 
 class Execution(NamedTuple):
-    """How a training step is executed. XLA cannot compile cuDNN's operations, so at most one of the two is True."""
+    """Execution of a training step. At most one field is True, because XLA cannot compile cuDNN's operations."""
 
-    xla: bool  # XLA compiles the step
-    fused: bool  # the step is a plain graph, in which cuDNN reads whole sentences where the cells allow
+    xla: bool  # compiled by XLA
+    fused: bool  # plain graph; cuDNN reads whole sentences where the cells allow it
 
 
 def choose_execution(xla: bool | None, gpus: int, precision: str = "float32") -> Execution:
-    """Chooses XLA on a CPU, and on a GPU a plain graph, in which Keras's layers use cuDNN.
+    """Chooses XLA on a CPU and a plain graph with cuDNN on a GPU.
 
     Args:
-        xla: True or False to decide; None to choose.
+        xla: If set, forces or forbids XLA; ``None`` chooses by device.
         gpus: Number of GPUs that TensorFlow sees.
         precision: See ``TrainConfig.precision``.
 
@@ -36,7 +36,7 @@ def choose_execution(xla: bool | None, gpus: int, precision: str = "float32") ->
     require(
         precision != BFLOAT16_PRODUCTS or (compiled and gpus == 0),
         "TrainConfig.precision",
-        "mixed_bfloat16, because bfloat16-products needs XLA on a CPU",
+        "float32 or mixed_bfloat16, because bfloat16-products needs XLA on a CPU",
         precision,
     )
     return Execution(compiled, not compiled and gpus > 0)
@@ -48,7 +48,7 @@ def dtype_policy(config: TrainConfig) -> str:
 
 
 def build_for_training(recipe: Recipe, source_vocabulary_size: int, target_vocabulary_size: int) -> Seq2Seq:
-    """Returns the recipe's model in the recipe's precision, as this machine's devices execute it."""
+    """Builds a recipe's model in the recipe's precision, with cuDNN if this machine uses it."""
     before, execution = keras.config.dtype_policy(), execution_of(recipe.train)
     keras.config.set_dtype_policy(dtype_policy(recipe.train))
     try:
@@ -60,9 +60,9 @@ def build_for_training(recipe: Recipe, source_vocabulary_size: int, target_vocab
 
 
 def describe_execution(execution: Execution, model: Seq2Seq, config: TrainConfig) -> str:
-    """Returns a sentence that says how a training step is executed."""
+    """Returns a one-line description of how a training step is executed."""
     if not execution.xla:
-        samples = config.sampling_from > 0.0 or config.sampling_to > 0.0  # step by step, whatever the decoder
+        samples = config.sampling_from > 0.0 or config.sampling_to > 0.0  # sampling decodes step by step
         decoder = model.decoder.reads_fused and not samples
         fused = ["encoder"] * model.encoder.reads_fused + ["decoder"] * decoder
         how = f"; cuDNN reads whole sentences in the {' and the '.join(fused)}" if fused else ""
@@ -70,7 +70,7 @@ def describe_execution(execution: Execution, model: Seq2Seq, config: TrainConfig
     rounds = config.precision == BFLOAT16_PRODUCTS
     rounded = "; factors of products are rounded to bfloat16" if rounds else ""
     if rounds and multiplies_bfloat16() is False:
-        rounded += ", which this processor has no instructions for: float32 would be as fast"
+        rounded += ", but this processor has no bfloat16 instructions, so float32 is as fast"
     return f"forward and backward pass: compiled by XLA{rounded}"
 
 

@@ -1,4 +1,4 @@
-"""A lock on the run directory while it is trained."""
+"""Lock on the run directory during training."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from nmt_keras.files import make_run_folder
 
 @contextmanager
 def sole_trainer(folder: Path) -> Iterator[None]:
-    """Makes the run directory ``folder`` and locks it until the context or the process ends.
+    """Creates the run directory ``folder`` and locks it until the context or the process ends.
 
-    A file system without locks, such as some network drives, provides no exclusion.
+    The lock has no effect on file systems without locks, such as some network drives.
 
     Raises:
-        OSError: The run directory cannot be made or written.
+        OSError: The run directory cannot be created or written.
         ValueError: Another process is training in it.
     """
     make_run_folder(folder)
@@ -27,9 +27,9 @@ def sole_trainer(folder: Path) -> Iterator[None]:
             portalocker.lock(file, portalocker.LockFlags.EXCLUSIVE | portalocker.LockFlags.NON_BLOCKING)
         except portalocker.AlreadyLocked as error:
             raise ValueError(
-                f"{folder}: another process is training it. "
+                f"{folder}: another process is training in this run directory. "
                 "Wait for that process, stop it, or train in a new run directory."
             ) from error
         except portalocker.LockException:
-            pass  # no locks here
+            pass  # the file system has no locks
         yield

@@ -1,4 +1,4 @@
-"""The log of a run, ``log.jsonl``: one row per interval of training and per validation."""
+"""Log of a run, ``log.jsonl``: one row per interval of training and per validation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nmt_keras.training.updater import Metrics
 
 
 class Log:
-    """``log.jsonl``: one JSON object per line. A resumed run first drops the rows that are newer than its checkpoint.
+    """File ``log.jsonl`` with one JSON object per line. A resumed run first drops rows newer than its checkpoint.
 
     Args:
         path: Path of the file.
@@ -31,7 +31,7 @@ class Log:
         self.path = path
 
     def append(self, row: Mapping[str, float]) -> None:
-        """Appends a row, which outlives a power cut once this returns. Raises OSError, naming the file."""
+        """Appends a row and syncs the file to the disk. Raises OSError with the path of the file."""
         lost = f"The row of step {row['step']} is missing; the checkpoints are unchanged."
         with writing(self.path, lost):
             with self.path.open("a") as file:
@@ -40,18 +40,18 @@ class Log:
 
 
 def read_log(path: Path) -> list[dict[str, float]]:
-    """Returns the rows of a log, in order, without an incomplete last line; none if there is no file."""
+    """Returns the rows of a log in order, without an incomplete last line. Returns ``[]`` if there is no file."""
     lines = path.read_text().split("\n")[:-1] if path.exists() else []
     return [json.loads(line) for line in lines]
 
 
 class LogInterval:
-    """The updates between two rows of the log. Their tensors are read when the row is made, not before."""
+    """Updates between two rows of the log. Their tensors are read only when the row is made."""
 
     def __init__(self) -> None:
         self.metrics: list[Metrics] = []
         self.positions = 0
-        self.began = time.perf_counter()  # validations move it, because they do not count for the speed
+        self.began = time.perf_counter()  # validations move it forward: their time is not counted
 
     def add(self, batches: Sequence[Batch], metrics: Metrics) -> None:
         """Adds an update."""
@@ -59,10 +59,10 @@ class LogInterval:
         self.positions += sum(batch.target.size for batch in batches)
 
     def row(self, step: int, epoch: int, rate: float, remaining: int) -> dict[str, float]:
-        """Returns the row: losses in nats per target token, speed in real target tokens per second, END included.
+        """Returns a row: losses in nats per target token, speed in real target tokens per second, END included.
 
-        Losses and norms are those of the finite updates; ``skipped`` counts the others. If all were skipped, the row
-        has no losses.
+        Losses and norms are those of finite updates. ``skipped`` counts the others. If all were skipped, the row has
+        no losses.
         """
         tokens = float(tf.add_n([m.loss.tokens for m in self.metrics]))
         seconds = time.perf_counter() - self.began
@@ -97,7 +97,7 @@ class LogInterval:
 
 
 def describe(row: Mapping[str, float], total_steps: int) -> str:
-    """Returns a row of training as a line: loss, perplexity, speed, padding, rate, time left, skipped updates."""
+    """Formats a training row as a line: loss, perplexity, speed, padding, rate, time left, skipped updates."""
     return f"step {row['step']:,.0f} of {total_steps:,}: {describe_figures(row)}"
 
 

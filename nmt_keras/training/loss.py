@@ -8,7 +8,7 @@ import tensorflow as tf
 
 
 class Loss(NamedTuple):
-    """Sums over the real tokens of a batch: the differentiated total, and logged numbers."""
+    """Sums over the real tokens of a batch. ``total`` is differentiated."""
 
     total: tf.Tensor  # [] float32, nats: summed smoothed cross-entropy, plus guided alignment if there is any
     cross_entropy: tf.Tensor  # [] float32, nats: the same without smoothing
@@ -17,16 +17,16 @@ class Loss(NamedTuple):
 
 
 def masked_cross_entropy(logits: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor, smoothing: float = 0.0) -> Loss:
-    """SUM over real tokens of -SUM_v q_v log p_v, where q = (1 - smoothing) · one-hot(label) + smoothing / V.
+    """Sums -SUM_v q_v log p_v over real tokens, where q = (1 - smoothing) · one-hot(label) + smoothing / V.
 
-    (Szegedy et al. 2016, section 7, for the smoothing.) Nothing is averaged here: the training step divides sums of
-    gradients once by the global denominator.
+    Label smoothing follows Szegedy et al. 2016, section 7. The loss is not averaged, because the training step divides
+    the summed gradients once by the global denominator.
 
     Args:
-        logits: [B, T, V] float; the loss is computed in float32.
+        logits: [B, T, V] float. The loss is computed in float32.
         labels: [B, T] int.
-        mask: [B, T] bool, True at real tokens; padding adds nothing, whatever its labels.
-        smoothing: probability mass spread evenly over the vocabulary, in [0, 1).
+        mask: [B, T] bool. ``True`` at real tokens. Padding adds nothing, whatever its logits and labels.
+        smoothing: Float in [0, 1). Probability mass spread evenly over the vocabulary.
     """
     flat = tf.reshape(tf.cast(logits, tf.float32), [-1, logits.shape[-1]])
     cross_entropy, uniform, hits = _token_losses(flat, tf.reshape(labels, [-1]))
@@ -40,14 +40,14 @@ def masked_cross_entropy(logits: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor, 
 
 
 def guided_alignment(alignment: tf.Tensor, wanted: tf.Tensor) -> tf.Tensor:
-    """-SUM_t SUM_s A_ts log alpha_ts, [] float32, nats: how far attention is from given alignments.
+    """Alignment loss -SUM_t SUM_s A_ts log alpha_ts, [] float32, nats.
 
-    (Chen, Matusov, Khadivi, Peter 2016, equation 8, summed here and not averaged over t, as all our losses are.) Where
-    alpha is 0, outside a local attention's window, nothing can be learnt: such a link adds nothing.
+    It is equation 8 of Chen, Matusov, Khadivi, Peter 2016, summed over t instead of averaged, like all losses here.
+    Links where alpha is 0, outside the window of local attention, add nothing, because they cannot be learnt.
 
     Args:
-        alignment: alpha, [B, T, S] float; each row sums to 1.
-        wanted: A, [B, T, S] float32; a row sums to 1, or is 0 if unspecified: it adds nothing.
+        alignment: alpha, [B, T, S] float. Each row sums to 1.
+        wanted: A, [B, T, S] float32. Each row sums to 1, or is 0 if no alignment is given and then adds nothing.
     """
     alpha = tf.cast(alignment, tf.float32)
     seen = alpha > 0.0
@@ -56,10 +56,10 @@ def guided_alignment(alignment: tf.Tensor, wanted: tf.Tensor) -> tf.Tensor:
 
 @tf.custom_gradient
 def _token_losses(logits: tf.Tensor, labels: tf.Tensor) -> Any:
-    """-log p_label, -mean_v log p_v and whether the label is the most probable: [N] each, of logits [N, V].
+    """Returns -log p_label, -mean_v log p_v and ``True`` where the label is most probable: [N] each, of logits [N, V].
 
-    Sums over the vocabulary are matrix products: XLA may not reorder a float sum, so on a CPU it adds one by one. The
-    gradients, p - one-hot(label) and p - 1 / V, are a single pass.
+    Sums over the vocabulary are matrix products, because XLA on a CPU may not reorder a float sum and adds one by one.
+    The gradients, p - one-hot(label) and p - 1 / V, are computed in a single pass.
     """
     size = tf.shape(logits)[-1]
     ones = tf.ones([size], logits.dtype)

@@ -1,4 +1,4 @@
-"""Optimizers as the papers state them, and gradient clipping."""
+"""Optimizers and gradient clipping."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from nmt_keras.config import TrainConfig
 
 
 def build_optimizer(config: TrainConfig, variables: list[keras.Variable]) -> keras.optimizers.Optimizer:
-    """Returns the optimizer of ``config``, built, so that a checkpoint can fill its slots.
+    """Returns the optimizer of ``config``, built so that a checkpoint can restore its slots.
 
     Adam (Kingma, Ba 2015), AdamW (Loshchilov, Hutter 2019: decoupled weight decay), Adadelta (Zeiler 2012) or plain
-    SGD. AdamW does not decay vectors, which are biases and scales of normalizations. With ``config.ema_decay`` the
+    SGD. AdamW does not decay vectors (biases and normalization scales). With ``config.ema_decay`` the
     optimizer keeps a moving average of every weight.
     """
     ema = {"use_ema": config.ema_decay is not None, "ema_momentum": config.ema_decay or 0.99}
@@ -33,9 +33,9 @@ def build_optimizer(config: TrainConfig, variables: list[keras.Variable]) -> ker
 
 
 def global_norm(gradients: list[tf.Tensor]) -> tf.Tensor:
-    """Returns the joint L2 norm of gradients, [] float32; not finite if one of their numbers is not.
+    """Returns the joint L2 norm of gradients, [] float32. It is not finite if any of their numbers is not.
 
-    Call it outside XLA, which on a CPU adds the squares one by one.
+    Call it outside XLA, which adds the squares one by one on a CPU.
     """
     return tf.sqrt(2.0 * tf.add_n([tf.nn.l2_loss(tf.cast(g, tf.float32)) for g in gradients]))
 
@@ -45,7 +45,7 @@ def clip(gradients: list[tf.Tensor], norm: tf.Tensor, clip_norm: float | None) -
 
     Args:
         gradients: Tensors of any shapes.
-        norm: [] float32, their joint L2 norm, from ``global_norm``.
+        norm: [] float32. Joint L2 norm of ``gradients``, from ``global_norm``.
         clip_norm: Maximum norm; ``None`` returns the gradients unchanged.
     """
     if clip_norm is None:

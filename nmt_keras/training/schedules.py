@@ -16,9 +16,9 @@ def learning_rate(config: TrainConfig, step: int, total_steps: int, reductions: 
 
     Args:
         config: Peak, warm-up and decay.
-        step: Number of updates made before.
+        step: Number of earlier updates.
         total_steps: Number of updates of the run.
-        reductions: "plateau" only: number of validations that have lowered the rate.
+        reductions: Number of validations that have lowered the rate; used by "plateau" only.
     """
     if step < config.warmup_steps:
         return config.learning_rate * (step + 1) / config.warmup_steps
@@ -41,9 +41,9 @@ def learning_rate(config: TrainConfig, step: int, total_steps: int, reductions: 
 
 
 def sampling_probability(config: TrainConfig, step: int, total_steps: int) -> float:
-    """Returns the probability that the decoder reads its own token at update ``step``, which is linear in the step.
+    """Returns the probability that the decoder reads its own token at update ``step`` (from 0).
 
-    (Bengio et al. 2015, section 2.4, linear decay.)
+    It is linear in the step (Bengio et al. 2015, section 2.4, linear decay).
     """
     done = step / max(1, total_steps - 1)
     return config.sampling_from + done * (config.sampling_to - config.sampling_from)

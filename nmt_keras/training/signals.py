@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM while training: the first is noted, and training asks for it; a second one acts at once."""
+"""Handling of SIGINT and SIGTERM during training. The first is recorded for the next check; a second acts at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Result = TypeVar("Result")
 
 
 class Interrupted(KeyboardInterrupt):
-    """Training stopped for a signal. The last checkpoint holds everything up to this step."""
+    """Raised when a signal has stopped training. The last checkpoint holds the state after this step."""
 
     def __init__(self, step: int, signal_number: int):
         super().__init__(f"stopped at step {step} by {signal.Signals(signal_number).name}")
@@ -19,10 +19,10 @@ class Interrupted(KeyboardInterrupt):
 
 
 class StopSignals:
-    """Context in which the first SIGINT or SIGTERM is noted. It restores the handlers, so that a second one acts."""
+    """Context that records the first SIGINT or SIGTERM, then restores the handlers, so that a second acts at once."""
 
     received: int | None = None
-    """Number of the signal, once it has arrived."""
+    """Number of the received signal; ``None`` before."""
     _interrupts = False
 
     def __enter__(self) -> Self:
@@ -45,7 +45,8 @@ class StopSignals:
     def unless_received(self, work: Callable[[], Result]) -> Result | None:
         """Returns the result of ``work``, or ``None`` if a signal has arrived.
 
-        A signal that arrives meanwhile ends the work. The work must change nothing, so that it can be repeated.
+        A signal that arrives meanwhile interrupts the work. The work must have no side effects, so that it can
+        be repeated.
         """
         try:
             try:
@@ -58,4 +59,4 @@ class StopSignals:
 
 
 class _Interruption(BaseException):
-    """A signal arrived during work that it ends."""
+    """Raised by the signal handler to interrupt ``unless_received``."""

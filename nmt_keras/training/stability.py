@@ -1,4 +1,4 @@
-"""Updates whose loss or gradient is not finite: the count of those skipped, and the loss scale of float16."""
+"""Updates whose loss or gradient is not finite: counters of skipped updates, and the loss scale of float16."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ import tensorflow as tf
 FIRST_LOSS_SCALE = 2.0**15
 
 UPDATES_TO_DOUBLE = 2000
-"""Finite updates after which a loss scale doubles (Micikevicius et al. 2018, section 3.2, leave the number open)."""
+"""Finite updates after which the loss scale doubles. Micikevicius et al. 2018, section 3.2, give no number."""
 
 
 class SkippedUpdates(tf.Module):
-    """Counts the updates that were skipped, in the graph."""
+    """Counters of skipped updates, updated in the graph."""
 
     def __init__(self) -> None:
         super().__init__(name="skipped")
         self.total = tf.Variable(0, dtype=tf.int64, trainable=False)
-        self.in_a_row = tf.Variable(0, dtype=tf.int64, trainable=False)  # directly before the next update
+        self.in_a_row = tf.Variable(0, dtype=tf.int64, trainable=False)  # consecutive, up to the last update
         self.longest_row = tf.Variable(0, dtype=tf.int64, trainable=False)
 
     def count(self, finite: tf.Tensor, in_a_row: tf.Tensor | bool = True) -> None:
         """Counts an update.
 
         Args:
-            finite: [] bool; ``False`` if the update was skipped.
-            in_a_row: [] bool; ``False`` leaves a skipped update out of ``in_a_row``.
+            finite: [] bool. ``False`` if the update was skipped.
+            in_a_row: [] bool. If ``False``, a skipped update sets the counter of consecutive ones to 0.
         """
         skipped = tf.cast(~finite, tf.int64)
         self.total.assign_add(skipped)
@@ -33,10 +33,10 @@ class SkippedUpdates(tf.Module):
 
 
 class LossScale(tf.Module):
-    """Factor of the loss in float16, without which small gradients become 0 (Micikevicius et al. 2018, section 3.2).
+    """Loss scale for float16, which keeps small gradients from becoming 0 (Micikevicius et al. 2018, section 3.2).
 
-    Gradients are divided by it afterwards. It halves after an update that is not finite, and doubles after
-    ``UPDATES_TO_DOUBLE`` finite ones. It is never below 1.
+    Gradients are divided by it afterwards. It halves after a non-finite update and doubles after
+    ``UPDATES_TO_DOUBLE`` consecutive finite ones. It is at least 1.
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class LossScale(tf.Module):
         self.finite_updates = tf.Variable(0, dtype=tf.int64, trainable=False)  # since the scale was changed
 
     def adjust(self, finite: tf.Tensor) -> None:
-        """Adjusts the scale after an update: [] bool, ``False`` if it was not finite."""
+        """Adjusts the scale after an update. ``finite``: [] bool."""
         updates = tf.cast(finite, tf.int64) * (self.finite_updates + 1)
         growth = tf.where(updates == UPDATES_TO_DOUBLE, 2.0, 1.0)
         self.value.assign(tf.maximum(1.0, self.value * tf.where(finite, growth, 0.5)))

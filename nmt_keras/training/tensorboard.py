@@ -23,16 +23,16 @@ FIRST_PROFILED = 10
 """Number of updates before a profile begins. The first ones compile and fill caches."""
 
 DATA_CLASSES = {"scalars": "DATA_CLASS_SCALAR", "text": "DATA_CLASS_TENSOR", "images": "DATA_CLASS_BLOB_SEQUENCE"}
-"""Kind of data that each plugin of TensorBoard reads."""
+"""Data class of each TensorBoard plugin."""
 
 
 class TensorBoardCallback(Callback):
     """Writes the rows of the log as scalars, and after each validation the translations of a few sentences.
 
     Args:
-        folder: The log directory of TensorBoard.
-        translator: Translates with the model as it is.
-        pairs: Their sources are translated; the references stand beside the translations, the alignments are images.
+        folder: TensorBoard's log directory.
+        translator: Translator with the model in training.
+        pairs: Pairs whose sources are translated. Texts include the references; alignments are written as images.
     """
 
     def __init__(self, folder: Path, translator: Translator, pairs: Sequence[Pair]):
@@ -75,7 +75,7 @@ class ProfilerCallback(Callback):
     """Records updates with TensorFlow's profiler.
 
     Args:
-        folder: The log directory of TensorBoard.
+        folder: TensorBoard's log directory.
         updates: Number of updates to record after the first ``FIRST_PROFILED``, at least 1.
     """
 
@@ -91,6 +91,6 @@ class ProfilerCallback(Callback):
             tf.profiler.experimental.stop()
 
     def on_train_end(self) -> None:
-        """Ends a profile that is under way."""
+        """Ends an unfinished profile."""
         if FIRST_PROFILED <= self._seen < FIRST_PROFILED + self._updates:
             tf.profiler.experimental.stop()

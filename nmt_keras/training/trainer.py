@@ -26,30 +26,29 @@ from nmt_keras.training.signals import Interrupted, StopSignals
 from nmt_keras.training.updater import Metrics, Updater
 
 SHARE_OF_TIME_FOR_STEPS = 0.92
-"""Share of the remaining minutes that is planned for updates. Validations, checkpoints and slowdowns take the rest."""
+"""Share of the remaining minutes that is planned for updates. The rest is for validations and checkpoints."""
 
 SHARE_OF_STEPS_TO_SETTLE = 0.05
-"""Share of the estimated steps after which minutes are converted to steps again, at the speed of real batches."""
+"""Share of the estimated steps after which minutes are converted to steps again, at the measured speed."""
 
 
 class Trainer:
-    """Trains a model until its steps are made, validation stops improving, or a signal arrives.
+    """Trains a model until all steps are made, validation stops improving, or a signal arrives.
 
-    Another Trainer resumes where the last one stopped. On a CPU with the same number of threads and with TensorFlow's
-    deterministic operations (``RunOptions.deterministic``), the weights are equal to the bit to those of an undisturbed
-    run.
+    A new Trainer resumes where the last one stopped. On a CPU with the same number of threads and with
+    ``RunOptions.deterministic``, the weights are bit-identical to those of an uninterrupted run.
 
     Args:
-        updater: Makes the updates. The last checkpoint, if there is one, replaces its model's weights.
-        batches: The training part.
-        checkpoints: Saves and restores the state. Its folder may be empty.
+        updater: Updater of the model. The last checkpoint, if there is one, replaces the model's weights.
+        batches: Batches of the training part.
+        checkpoints: Checkpoints of the run. Their folder may be empty.
         log_path: Path of ``log.jsonl``.
-        validate: Measures the model as it is; returns at least ``valid_loss``, in nats per token.
-        report: Receives sentences about the progress.
-        callbacks: Called after each update, between the log and the check for stop signals.
+        validate: Function that measures the model. It returns at least ``valid_loss``, in nats per token.
+        report: Function that receives progress messages.
+        callbacks: Additional callbacks, called between the log and the check for stop signals.
         previous: If ``True``, damaged checkpoints are set aside, and training resumes from the newest whole one.
         more_minutes, more_epochs: Continue a finished training; see ``RunOptions``.
-        is_chief: ``False`` for the workers that write no files. All workers make the same calls.
+        is_chief: If ``False``, this process writes no files. All processes make the same calls.
     """
 
     def __init__(
@@ -77,7 +76,7 @@ class Trainer:
             CheckpointCallback(),
         ]
         self.stop_signal: int | None = None
-        """Number of the signal for which all processes stop after this update."""
+        """Signal for which all processes stop after this update; ``None`` for none."""
         self.row: Mapping[str, float] = {}
         """Last row of training in the log."""
         self._log_path, self._previous, self._is_chief = log_path, previous, is_chief
@@ -85,12 +84,12 @@ class Trainer:
         self._began = time.perf_counter()
 
     def train(self) -> None:
-        """Trains. A finished run stays as it is.
+        """Trains the model. Does nothing if the run is finished.
 
         Raises:
             Interrupted: SIGINT or SIGTERM arrived; the state is saved. The next call repeats an interrupted validation.
-            FloatingPointError: Updates are no longer finite. The last checkpoint is from before.
-            ValueError: The checkpoint does not fit the model or the run, or other processes restored another one.
+            FloatingPointError: Updates are no longer finite. The last checkpoint is older.
+            ValueError: The checkpoint does not fit the model or the run, or other processes restored another step.
             OSError: A file cannot be written. The last checkpoint is whole.
         """
         if not self._restore():
@@ -125,22 +124,22 @@ class Trainer:
             callback.on_log(row)
 
     def save(self, name: str) -> None:
-        """Saves a checkpoint, "last" or "best"."""
+        """Saves a checkpoint named "last" or "best"."""
         self.progress.seconds.assign(self._seconds_before + time.perf_counter() - self._began)
         self.progress.advance(self.step, self.position)
         if self._is_chief:
             self.checkpoints.save(name)
 
     def agree_to_stop(self, due: bool) -> None:
-        """Sets ``stop_signal`` if a signal has arrived; several processes exchange their signals if it is ``due``."""
+        """Sets ``stop_signal`` if a signal has arrived. Several processes exchange their signals only if ``due``."""
         if self.stop_signal is None:
             self.stop_signal = self.updater.replicas.agree_on_signal(self.signals.received, due)
 
     def require_finite(self) -> None:
-        """Raises FloatingPointError if updates no longer have a finite loss and gradient.
+        """Raises FloatingPointError if training no longer has finite losses and gradients.
 
-        That is after ``TrainConfig.max_skipped`` consecutive ones since the run began, or at once if weights are not
-        finite.
+        This is the case if the run had ``TrainConfig.max_skipped`` consecutive non-finite updates, or if weights are
+        not finite.
         """
         config, skipped = self.config, self.updater.skipped
         if not skipped.total.numpy():
@@ -153,7 +152,7 @@ class Trainer:
         weights = f" and non-finite weights in {broken[0]}" if broken else ""
         raise FloatingPointError(
             f"step {self.step}: expected a finite loss and gradient. Received: loss {loss}, gradient norm {norm}, "
-            f"{longest} consecutive updates that are not finite{weights}. Last checkpoint: "
+            f"{longest} consecutive non-finite updates{weights}. Last checkpoint: "
             f"{newest(self.checkpoints.folder / 'last')}. Train in a new run directory with a lower "
             f"TrainConfig.learning_rate ({config.learning_rate} here) or TrainConfig.clip_norm ({config.clip_norm}), "
             f"with more TrainConfig.warmup_steps ({config.warmup_steps}), or with TrainConfig.precision float32 "
@@ -161,7 +160,7 @@ class Trainer:
         )
 
     def _restore(self) -> bool:
-        """Restores the last checkpoint, if there is one. Returns ``False`` if it is the end of training."""
+        """Restores the last checkpoint, if there is one. Returns ``False`` if training is finished."""
         folder, progress, replicas = self.checkpoints.folder, self.progress, self.updater.replicas
         if self._is_chief:
             mend_records(folder, self._previous, self.report)
@@ -170,8 +169,8 @@ class Trainer:
         self.step, self.total_steps = int(progress.step), int(progress.total_steps)
         if replicas.mean_over_processes(float(self.step)) != float(self.step):
             raise ValueError(
-                f"{folder}: expected the checkpoint of one step in all processes, received that of step {self.step} "
-                "here and another elsewhere. Is the run directory on a disk that all workers see?"
+                f"{folder}: expected the checkpoint of one step in all processes. Received: step {self.step} here, "
+                "another step elsewhere. Put the run directory on a disk that all workers share."
             )
         if math.isinf(replicas.mean_over_processes(float(progress.best))):
             progress.best.assign(math.inf)  # a slow disk may show the best checkpoint to some processes only
@@ -184,7 +183,7 @@ class Trainer:
         if self._is_chief:
             self._log = Log(self._log_path, self.step, int(progress.validated))
         self._seconds_before, following = float(progress.seconds), progress.position
-        # of the last batch seen; its number is -1 before the first batch of an epoch
+        # position of the last batch seen; its ``batch`` is -1 before the first one
         self.position = following._replace(batch=following.batch - 1)
         return True
 
@@ -210,7 +209,7 @@ class Trainer:
         return True
 
     def _plan_steps(self) -> None:
-        """Compiles the update, then plans the number of steps and, for minutes, the step at which it is corrected."""
+        """Compiles the update and plans the number of steps and, for minutes, the step at which it is corrected."""
         seconds = self.updater.compile_and_time(self.batches, self.report)
         if not self.total_steps:
             self.total_steps = _count_steps(self.config, self.batches, seconds, time.perf_counter() - self._began)
@@ -274,6 +273,6 @@ def _count_steps(config: TrainConfig, batches: BatchSource, seconds: Mapping[Buc
 
 
 def _count_fitting(config: TrainConfig, spent: float, mean: float) -> int:
-    """Returns how many updates of ``mean`` seconds fit into the remaining minutes after ``spent`` seconds."""
+    """Returns the number of updates of ``mean`` seconds that fit into the minutes left after ``spent`` seconds."""
     assert config.minutes is not None
     return max(0, int((60.0 * config.minutes - spent) * SHARE_OF_TIME_FOR_STEPS / mean))

@@ -1,7 +1,7 @@
 """One update: gradients of a batch's summed loss, added over batches, divided once, clipped and applied.
 
-An update whose loss or gradient is not finite is skipped. That is decided inside the graph, so that the host does not
-wait: it reads the counts when it logs.
+An update whose loss or gradient is not finite is skipped. The graph decides this, so that the host does not wait. The
+host reads the counters only for the log.
 """
 
 from __future__ import annotations
@@ -51,15 +51,14 @@ def batch_loss(
     """Returns the loss of targets given sources, under teacher forcing.
 
     Args:
-        model: Built.
+        model: Built model.
         source: [B, S] int32.
-        target: [B, T] int32, END included, PAD after it.
-        smoothing: Label smoothing.
+        target: [B, T] int32. END is included, followed by PAD.
+        smoothing: Float in [0, 1). Label smoothing.
         randomness, weights: See ``Seq2Seq.call``.
         sampling: See ``own_token_probability`` there.
-        alignment: [B, T, S] float32, wanted alignments, or None. ``guided_weight`` times the distance of attention from
-            them is added to the total.
-        guided_weight: See ``alignment``.
+        alignment: [B, T, S] float32. Given alignments, for ``guided_alignment``; ``None`` for none.
+        guided_weight: Weight of the guided alignment loss in the total.
     """
     starts = tf.fill([tf.shape(target)[0], 1], tf.constant(START, target.dtype))
     inputs = source, tf.concat([starts, target[:, :-1]], axis=1)
@@ -71,15 +70,15 @@ def batch_loss(
 
 
 class Updater:
-    """Updates a model.
+    """Updates the weights of a model.
 
-    The forward and backward pass is traced once per length bucket, the optimizer's update once. With XLA both are
+    The forward and backward pass is traced once per length bucket, and the optimizer's update once. With XLA both are
     compiled.
 
     Args:
-        model: Built; with several replicas, in the scope of their strategy.
-        config: Rate, clipping, smoothing, denominator, accumulation, XLA, precision.
-        replicas: The replicas of the model; None for one.
+        model: Built model. With several replicas, it was built in the scope of their strategy.
+        config: Configuration of the training.
+        replicas: Replicas of the model; ``None`` for a single one.
 
     Raises:
         ValueError: ``config.precision`` is bfloat16-products, but the model computes in another type than float32; or
@@ -97,8 +96,8 @@ class Updater:
             )
         if config.minutes is not None and self.replicas.several_processes:
             raise ValueError(
-                f"TrainConfig.minutes: expected steps or epochs instead if several workers train, received "
-                f"{config.minutes}: each worker would count other steps."
+                f"TrainConfig.minutes: expected None if several workers train, received {config.minutes}. Each would "
+                "estimate another number of steps: set TrainConfig.steps or TrainConfig.epochs instead."
             )
         self.variables = list(model.trainable_variables)
         with self.replicas.scope():
@@ -115,7 +114,7 @@ class Updater:
         self.add = self.replicas.on_each(compiled(_add))
         update = compiled(self._clip_and_apply) if self.replicas.compiles_update else self._clip_and_apply
         self._update_weights = self.replicas.on_each(update)
-        # XLA does not compile this one as a whole: its branches would copy every weight
+        # not compiled by XLA as a whole, because its branches would copy every weight
         self.apply = tf.function(self._apply, autograph=False)
 
     def update(self, batches: Sequence[Batch], step: int, total_steps: int, reductions: int = 0) -> Metrics:
@@ -124,7 +123,7 @@ class Updater:
         Args:
             batches: ``config.gradient_accumulation_steps`` batches. More would share dropout masks with the next
                 update.
-            step: Number of updates made before.
+            step: Number of earlier updates.
             total_steps: Number of updates of the run.
             reductions: Number of times that a plateau has lowered the rate.
         """
@@ -149,9 +148,9 @@ class Updater:
         sampling: tf.Tensor | None,
         scale: tf.Tensor | float,
     ) -> tuple[list[tf.Tensor], Loss]:
-        """Returns the gradients of the summed loss, and the loss, of batch ``number``. Gradients are dense."""
+        """Returns the dense gradients of the summed loss, and the loss, of batch ``number``."""
         source, target, alignment = batch
-        rounds = self.rounds_products and not tf.executing_eagerly()  # eagerly, to be debugged, nothing is compiled
+        rounds = self.rounds_products and not tf.executing_eagerly()  # eager calls are for debugging
         with tf.GradientTape() as tape:
             loss = batch_loss(
                 self.model,
@@ -184,7 +183,7 @@ class Updater:
         if self.loss_scale is None:
             self.skipped.count(finite)
         else:
-            # above a scale of 1 such an update only halves the scale, whose first value is too large by design
+            # above a scale of 1, a skipped update only halves the scale, whose first value is too large by design
             self.skipped.count(finite, in_a_row=self.loss_scale.value <= 1.0)
             self.loss_scale.adjust(finite)
         return norm
@@ -197,23 +196,23 @@ class Updater:
         return 1.0 if self.loss_scale is None else self.loss_scale.value
 
     def _sampling(self, step: int, total_steps: int) -> tf.Tensor | None:
-        """Returns the probability of reading an own token; None if the run never does."""
+        """Returns the probability that the decoder reads its own token; ``None`` without scheduled sampling."""
         if self.config.sampling_to == self.config.sampling_from == 0.0:
             return None
         return tf.constant(sampling_probability(self.config, step, total_steps), tf.float32)
 
     def compile_and_time(self, batches: BatchSource, report: Callable[[str], None]) -> dict[Bucket, float]:
-        """Compiles or traces all functions, on batches of masked rows. Restores weights and optimizer afterwards.
+        """Compiles or traces all functions on batches of masked rows, then restores weights and optimizer.
 
         Returns:
-            Seconds that a batch of each bucket takes, its share of an update included.
+            Seconds per batch of each bucket, including its share of an update.
         """
         counters = [*self.skipped.variables, *(self.loss_scale.variables if self.loss_scale else ())]
         state = [*self.variables, *self.optimizer.variables, *counters]
         before = [variable.numpy() for variable in state]
         seconds: dict[Bucket, float] = {}
         share_of_update = 0.0
-        for bucket in reversed(batches.buckets):  # the largest first: the others find the memory that it has freed
+        for bucket in reversed(batches.buckets):  # largest first: the others reuse its memory
             batch = batches.masked(bucket)
             arguments = self.replicas.split(batch), tf.constant(0), self._sampling(0, 1), self._scale()
             began = time.perf_counter()
@@ -231,7 +230,7 @@ class Updater:
         return seconds
 
     def _seconds_of_update(self, sums: Any) -> float:
-        """Returns the seconds that summing and applying gradients take, divided by the batches of an update."""
+        """Returns the seconds per batch that summing and applying gradients take."""
 
         def apply() -> tf.Tensor:
             gradients, _ = self.replicas.sum(sums)
@@ -245,7 +244,7 @@ class Updater:
         return seconds
 
     def _median_seconds(self, function: Callable[..., Any], *arguments: Any, runs: int = 5) -> float:
-        """Returns the median of the seconds until the results of ``function`` are computed."""
+        """Returns the median seconds until the results of ``function`` are computed."""
         durations = []
         for _ in range(runs):
             began = time.perf_counter()

@@ -215,7 +215,7 @@ def test_a_damaged_checkpoint_is_refused_and_the_whole_one_before_it_is_named_an
     with pytest.raises(ValueError, match=r"last/ckpt-9: expected a checkpoint.*ckpt-5 before it is whole"):
         Trained(batches, stopped)()
     again = Trained(batches, stopped, at={6: kill}).until_stopped(previous=True)
-    assert again.reports[0].endswith("ckpt-9 cannot be read, set aside; the newest that is whole is ckpt-5")
+    assert again.reports[0].endswith("set aside ckpt-9, which cannot be read; the newest whole checkpoint is ckpt-5")
     assert "resuming at step 5 of 20" in again.reports
     last = Trained(batches, stopped, at={8: interrupt}).until_stopped(previous=True)
     assert "set aside" not in last.reports[0]
@@ -237,7 +237,7 @@ def test_a_run_whose_record_of_checkpoints_is_lost_goes_on_from_the_newest_that_
     lose(last / "checkpoint")
     damage(stopped, 9)
     again = Trained(batches, stopped, at={7: interrupt}).until_stopped()
-    assert again.reports[0].endswith("lost and is made anew; the newest checkpoint that is whole is ckpt-5")
+    assert again.reports[0].endswith("the newest whole checkpoint is ckpt-5")
     assert again.steps == [6, 7]
     assert Trained(batches, stopped)().steps[0] == 8
 
@@ -271,7 +271,7 @@ def _leave_a_best(folder):
 def test_a_lone_damaged_checkpoint_of_a_trained_run_is_refused(batches, tmp_path, leave):
     last = _lone_damaged_checkpoint(tmp_path)
     leave(tmp_path)
-    with pytest.raises(ValueError, match=r"last/checkpoint: expected a record of the checkpoints ckpt-9000.*Restore"):
+    with pytest.raises(ValueError, match=r"last/checkpoint: .*ckpt-9000.*Restore"):
         Trained(batches, tmp_path)()
     assert (last / "ckpt-9000.index").read_text() == "damaged"
 
@@ -282,7 +282,7 @@ def test_a_damaged_first_checkpoint_of_a_run_with_an_empty_log_is_set_aside(batc
     run = Trained(batches, tmp_path, at={1: kill})
     with pytest.raises(Killed):
         run()
-    assert run.reports[0].endswith("ckpt-9000 cannot be read, set aside; none is left")
+    assert run.reports[0].endswith("set aside ckpt-9000, which cannot be read; no checkpoint is left")
     assert (last / "damaged-ckpt-9000.index").read_text() == "damaged"
 
 
@@ -331,7 +331,7 @@ def test_a_best_checkpoint_that_arrived_by_half_gives_way_when_asked_to(batches,
     again = Trained(batches, stopped, at={11: interrupt}, losses=[3.5])  # the lost one's was 3
     with pytest.raises(Interrupted):
         again(previous=True)
-    assert again.reports[0].endswith("ckpt-5 cannot be read, set aside; none is left")
+    assert again.reports[0].endswith("set aside ckpt-5, which cannot be read; no checkpoint is left")
     assert load_weights(Bigram(), stopped / "checkpoints") == 10
 
 
@@ -340,11 +340,11 @@ def test_a_best_checkpoint_without_record_or_data_is_set_aside_when_asked_to(bat
     (best / "checkpoint").write_text("")
     for data in best.glob("ckpt-5.data-*"):
         data.unlink()
-    with pytest.raises(ValueError, match=r"none of them is whole.*set them aside with RunOptions\.previous"):
+    with pytest.raises(ValueError, match=r"ckpt-5.*set the checkpoints aside with RunOptions\.previous"):
         Trained(batches, stopped)()
     again = Trained(batches, stopped)
     again(previous=True)
-    assert again.reports[0].endswith("none is left")
+    assert again.reports[0].endswith("no checkpoint is left")
     assert newest(best) is not None
 
 
@@ -385,12 +385,12 @@ def test_a_run_of_which_neither_record_nor_checkpoint_is_whole_does_not_begin_an
     lose(stopped / "checkpoints" / "last" / "checkpoint")
     damage(stopped, 5)
     damage(stopped, 9)
-    with pytest.raises(ValueError, match=r"last/checkpoint: expected a record of the checkpoints ckpt-5, ckpt-9"):
+    with pytest.raises(ValueError, match=r"last/checkpoint: .*ckpt-5, ckpt-9"):
         Trained(batches, stopped)()
 
 
 def test_a_checkpoint_of_other_shapes_is_refused_with_each_of_them(batches, stopped):
-    with pytest.raises(ValueError, match=r"embedding: \[11, 3\] there, \[11, 5\] here; .*kernel: \[3, 11\] there"):
+    with pytest.raises(ValueError, match=r"embedding: \[11, 3\] in .*, \[11, 5\] in .*kernel: \[3, 11\] in "):
         Trained(batches, stopped, model=Bigram(units=5))()
 
 
@@ -398,7 +398,7 @@ def test_a_checkpoint_of_another_run_is_refused_with_what_differs(batches, tmp_p
     ours = {"train.learning_rate": 0.05, "vocabulary.source": "1f0c", "corpus.train": "77"}
     Trained(batches, tmp_path, at={3: interrupt}).until_stopped(identity=ours)
     theirs = {**ours, "vocabulary.source": "aa31", "train.a_field_of_a_later_version": 1}
-    with pytest.raises(ValueError, match=r"vocabulary\.source: '1f0c' there, 'aa31' here") as refusal:
+    with pytest.raises(ValueError, match=r"vocabulary\.source: '1f0c' in .*, 'aa31' in ") as refusal:
         Trained(batches, tmp_path)(identity=theirs)
     assert "train." not in str(refusal.value)
 

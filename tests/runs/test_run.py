@@ -159,7 +159,7 @@ def test_a_finished_run_whose_best_checkpoint_is_damaged_translates_with_its_las
         Run(folder).translator()
     sentences = []
     Run(folder).train(corpus, sentences.append, lambda *_: None, RunOptions(previous=True))
-    assert sentences[0].endswith("cannot be read, set aside; none is left")
+    assert sentences[0].endswith("which cannot be read; no checkpoint is left")
     assert Run(folder).step() == Run(folder).recipe.train.steps
     assert len(Run(folder).translator().translate(["No."])) == 1
 

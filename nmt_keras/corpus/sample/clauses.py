@@ -37,7 +37,7 @@ from nmt_keras.corpus.sample.phrases import (
 
 
 class Complement(NamedTuple):
-    """What follows the verb; Spanish pronouns among it stand before the verb."""
+    """Words after the verb, and Spanish pronouns before it."""
 
     words: Words = NOTHING
     clitics: str = ""
@@ -45,7 +45,7 @@ class Complement(NamedTuple):
 
 
 class Clause(NamedTuple):
-    """A subject, a verb in a tense, and the rest."""
+    """Subject, verb in a tense, and complement."""
 
     subject: Phrase
     verb: Verb
@@ -53,18 +53,18 @@ class Clause(NamedTuple):
     complement: Complement = Complement()
     negative: bool = False
     often: Words = NOTHING
-    """`always` or `never`, before the verb in both languages."""
+    """`always` or `never`, placed before the verb in both languages."""
     infinitive: Words = NOTHING
-    """What one wants, can or has to do: `to buy`; its complement is the clause's."""
+    """Infinitive after want, can or have to, such as `to buy`. The clause's complement belongs to it."""
 
 
 def join(*parts: Words) -> Words:
-    """Concatenates in both languages."""
+    """Concatenates words in both languages."""
     return Words(spaced(*(part.en for part in parts)), spaced(*(part.es for part in parts)))
 
 
 def english_verb(clause: Clause, inverted: bool = False) -> tuple[str, str]:
-    """(auxiliary, verb): `do` comes in for negation and questions, unless the verb is `be` or `can`."""
+    """Returns auxiliary and verb. `do` is added in negations and questions, unless the verb is `be` or `can`."""
     person, verb = clause.subject.person, clause.verb
     if verb.auxiliary:
         auxiliary, main = verb.english_present[person], ""
@@ -76,19 +76,22 @@ def english_verb(clause: Clause, inverted: bool = False) -> tuple[str, str]:
 
 
 def spanish_verb(clause: Clause) -> str:
-    """The inflected verb with what must stand before it: no me lo dio."""
+    """Returns the inflected verb with negation and pronouns before it: no me lo dio."""
     negation = "no" if clause.negative else ""
     return spaced(negation, clause.complement.clitics, clause.verb.spanish[clause.tense][clause.subject.person])
 
 
 def statement(clause: Clause) -> Words:
-    """Subject, verb, complement."""
+    """Returns subject, verb, complement."""
     verb = Words(spaced(*english_verb(clause)), spanish_verb(clause))
     return join(clause.subject.words, clause.often, verb, clause.infinitive, clause.complement.words)
 
 
 def question(clause: Clause) -> Words:
-    """Auxiliary, subject, verb in English; verb, subject in Spanish; last after `be` and bare nouns: ¿Come pan Ana?"""
+    """Returns auxiliary, subject, verb in English and verb, subject in Spanish.
+
+    The Spanish subject comes last with `be` and bare nouns: ¿Come pan Ana?
+    """
     subject, said = clause.subject, clause.complement.words
     auxiliary, main = english_verb(clause, inverted=True)
     last = clause.verb.en == "be" or clause.complement.bare
@@ -98,28 +101,28 @@ def question(clause: Clause) -> Words:
 
 
 def sentence(words: Words, mark: str = ".") -> Texts:
-    """The finished pair: capitals, punctuation, and al, del for a el, de el."""
+    """Returns the finished pair, with capitals, punctuation, and al, del for a el, de el."""
     es = re.sub(r"\b(a|de) el\b", lambda match: match[1] + "l", words.es)
     opening = {"?": "¿", "!": "¡"}.get(mark, "")
     return f"{words.en[0].upper()}{words.en[1:]}{mark}", f"{opening}{es[0].upper()}{es[1:]}{mark}"
 
 
 def utter(clause: Clause, mark: str, before: Words = NOTHING, after: Words = NOTHING) -> Texts:
-    """The clause as the question or statement that ``mark`` says, with a time or question word around it."""
+    """Returns the clause as a question if ``mark`` is "?", else as a statement, with words before and after it."""
     return sentence(join(before, question(clause) if mark == "?" else statement(clause), after), mark)
 
 
-# What clauses are about
+# Content of clauses
 
 
 def receivers(subject: Phrase) -> list[Complement]:
-    """`me`, `you`, `us`, without those that would be the subject itself."""
+    """Returns `me`, `you` and `us`, except the subject itself."""
     same = {ME: (ME, US), US: (ME, US), YOU: (YOU,)}.get(subject.person, ())
     return [Complement(Words(en), es) for person, (en, es) in lexicon.SPEECH_PRONOUNS.items() if person not in same]
 
 
 def hand_to(draw: Draw, subject: Phrase, thing: Phrase) -> Complement:
-    """`me the book`; or `the book to Ana`, whom Spanish announces by le."""
+    """Draws `me the book` or `the book to Ana`, for which Spanish adds le."""
     if draw.chance(60):
         receiver = draw(receivers(subject))
         return Complement(join(receiver.words, thing.words), receiver.clitics, thing.bare)
@@ -129,13 +132,13 @@ def hand_to(draw: Draw, subject: Phrase, thing: Phrase) -> Complement:
 
 
 def hand_over(draw: Draw, subject: Phrase, it: Complement) -> Complement:
-    """`it to me`, me lo."""
+    """Draws a complement such as `it to me`, me lo."""
     receiver = draw(receivers(subject))
     return Complement(Words(f"{it.words.en} to {receiver.words.en}"), spaced(receiver.clitics, it.clitics))
 
 
 def draw_circumstance(draw: Draw, subject: Phrase, verb: Verb) -> Complement:
-    """To whom somebody talks; where, or with whom, somebody works."""
+    """Draws the person one talks to, or the place or company one works in."""
     if verb is lexicon.WORK and draw.chance(60):
         return Complement(draw(lexicon.FOR_PEOPLE))
     company = draw_person(draw, besides=subject)
@@ -143,7 +146,7 @@ def draw_circumstance(draw: Draw, subject: Phrase, verb: Verb) -> Complement:
 
 
 def draw_complement(draw: Draw, subject: Phrase, verb: Verb, tense: int, negative: bool) -> Complement:
-    """An object, receiver, companion or place that suits the verb and its tense."""
+    """Draws an object, receiver, companion or place that suits the verb and its tense."""
     if verb in lexicon.MOVING:
         return draw_circumstance(draw, subject, verb)
     if verb in lexicon.MEETING:
@@ -163,13 +166,16 @@ def draw_complement(draw: Draw, subject: Phrase, verb: Verb, tense: int, negativ
 
 
 def draw_clause(draw: Draw, subject: Phrase, verbs: Sequence[Verb], tense: int, negative: bool = False) -> Clause:
-    """A clause about one of these verbs."""
+    """Draws a clause with one of ``verbs``."""
     verb = draw(verbs)
     return Clause(subject, verb, tense, draw_complement(draw, subject, verb, tense, negative), negative)
 
 
 def draw_time(draw: Draw, clause: Clause, percent: int = 60) -> Words:
-    """A time that suits the tense in ``percent`` of the cases, or always if the verb hides its tense; else nothing."""
+    """Draws a time that suits the tense, or nothing.
+
+    The probability of a time is ``percent``, or 1 if the verb does not show its tense.
+    """
     if clause.verb.shows_tense(clause.subject.person) and not draw.chance(percent):
         return NOTHING
     ago = clause.tense == PRETERITE and draw.chance(25)
@@ -177,10 +183,10 @@ def draw_time(draw: Draw, clause: Clause, percent: int = 60) -> Words:
 
 
 def draw_asked(draw: Draw) -> Phrase:
-    """The subject of a question: you, or somebody by name or noun."""
+    """Draws the subject of a question: you, or a person by name or noun."""
     return LISTENER if draw.chance(35) else draw_person(draw)
 
 
 def draw_subject(draw: Draw) -> Phrase:
-    """The subject of a statement, each person about as often as the others."""
+    """Draws the subject of a statement. All grammatical persons are equally likely."""
     return draw(BY_PERSON[draw((ME, YOU, HER, US, THEM))])

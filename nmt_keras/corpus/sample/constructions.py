@@ -1,4 +1,4 @@
-"""Constructions of the sample grammar: each draws one kind of sentence pair."""
+"""Constructions of the sample grammar. Each draws one kind of sentence pair."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from nmt_keras.corpus.sample.phrases import (
 
 
 class Mood(NamedTuple):
-    """Of whom something is said or asked, and whether it is denied."""
+    """Subject, negation and punctuation of a sentence."""
 
     subject: Phrase
     negative: bool
@@ -59,7 +59,7 @@ class Mood(NamedTuple):
 
 
 def draw_mood(draw: Draw) -> Mood:
-    """A question; or a statement, which is negative about `you`."""
+    """Draws a question or a statement. Statements about `you` are negative."""
     if draw.chance(30):
         return Mood(draw_asked(draw), False, "?")
     subject = draw_subject(draw)
@@ -67,13 +67,16 @@ def draw_mood(draw: Draw) -> Mood:
 
 
 def qualify(draw: Draw, subject: Phrase, quality: Adjective) -> Complement:
-    """The adjective said of the subject, perhaps with `very`."""
+    """Returns the adjective in agreement with the subject, sometimes with `very`."""
     agreeing = Words(quality.en, quality.agreeing(subject.gender, subject.plural))
     return Complement(join(lexicon.VERY, agreeing) if draw.chance(40) and quality not in lexicon.COLORS else agreeing)
 
 
 def sayable(subject: Phrase, qualities: Sequence[Adjective]) -> list[Adjective]:
-    """Those that the subject's own name does not say already, and that do not show a gender that I, you, we hide."""
+    """Returns the qualities that the subject does not contain already.
+
+    For I, you and we, adjectives that show gender are excluded.
+    """
     hidden = subject.gender == ""
     return [how for how in qualities if how.en not in subject.en and not (hidden and how.es.endswith("o"))]
 
@@ -82,7 +85,7 @@ def sayable(subject: Phrase, qualities: Sequence[Adjective]) -> list[Adjective]:
 
 
 def act(draw: Draw) -> Texts:
-    """`Yesterday Ana bought a red car.`"""
+    """Draws sentences such as `Yesterday Ana bought a red car.`"""
     subject = draw_subject(draw)
     tense, negative = draw((PRESENT, PRETERITE, FUTURE)), subject.person == YOU or draw.chance(30)
     clause = draw_clause(draw, subject, lexicon.VERBS, tense, negative)
@@ -93,19 +96,19 @@ def act(draw: Draw) -> Texts:
 
 
 def act_often(draw: Draw) -> Texts:
-    """`My brother never calls us.`"""
+    """Draws sentences such as `My brother never calls us.`"""
     clause = draw_clause(draw, draw_subject(draw), lexicon.VERBS, PRESENT)
     return utter(clause._replace(often=draw(lexicon.OFTEN)), ".")
 
 
 def ask(draw: Draw) -> Texts:
-    """`Will you help me tomorrow?`"""
+    """Draws sentences such as `Will you help me tomorrow?`"""
     clause = draw_clause(draw, draw_asked(draw), lexicon.VERBS, draw((PRESENT, PRETERITE, FUTURE)))
     return utter(clause, "?", after=draw_time(draw, clause))
 
 
 def ask_circumstances(draw: Draw) -> Texts:
-    """`Where did Ana buy that hat?`"""
+    """Draws sentences such as `Where did Ana buy that hat?`"""
     asking = draw((lexicon.WHERE, lexicon.WHEN, lexicon.WHY))
     verbs = (lexicon.BUY, lexicon.SELL, lexicon.WASH, lexicon.EAT) if asking is lexicon.WHERE else lexicon.VERBS
     clause = draw_clause(draw, draw_asked(draw), verbs, draw((PRETERITE, FUTURE)))
@@ -114,7 +117,7 @@ def ask_circumstances(draw: Draw) -> Texts:
 
 
 def ask_object(draw: Draw) -> Texts:
-    """`What did Ana give you?`, `Who did Luis call?`"""
+    """Draws sentences such as `What did Ana give you?`, `Who did Luis call?`"""
     subject, verb = draw_asked(draw), draw(lexicon.HANDLING + lexicon.MEETING + lexicon.HANDING)
     complement = draw(receivers(subject)) if verb in lexicon.HANDING else Complement()
     clause = Clause(subject, verb, draw((PRETERITE, FUTURE)), complement)
@@ -123,13 +126,16 @@ def ask_object(draw: Draw) -> Texts:
 
 
 def ask_subject(draw: Draw) -> Texts:
-    """`Who sold the white horse?`"""
+    """Draws sentences such as `Who sold the white horse?`"""
     clause = draw_clause(draw, WHO, lexicon.VERBS, draw((PRETERITE, FUTURE)))
     return sentence(join(statement(clause), draw_time(draw, clause)), "?")
 
 
 def modal(draw: Draw) -> Texts:
-    """`I want to help him tomorrow.`, `Can you call me?`: the infinitive's pronoun stands before quiero and puedo."""
+    """Draws sentences such as `I want to help him tomorrow.`, `Can you call me?`
+
+    In Spanish the infinitive's pronoun comes before quiero and puedo.
+    """
     subject, negative, mark = draw_mood(draw)
     auxiliary, link = draw(((lexicon.WANT, Words("to")), (lexicon.CAN, NOTHING), (lexicon.HAVE, Words("to", "que"))))
     deed = draw_clause(draw, subject, lexicon.VERBS, FUTURE, negative)
@@ -139,7 +145,7 @@ def modal(draw: Draw) -> Texts:
 
 
 def draw_liked(draw: Draw, subject: Phrase, tense: int) -> Phrase:
-    """What pleases: this very thing; or, in the present, a kind of thing or doing something."""
+    """Draws what is liked: a definite thing or, in the present, a kind of thing or an activity."""
     if tense == PRETERITE or draw.chance(30):
         noun = draw_noun(draw, kinds("text wear vehicle furniture home"))
         return noun_phrase(noun, draw(lexicon.POINTING), draw.chance(35), draw_quality(draw, noun, 30))
@@ -154,7 +160,7 @@ def draw_liked(draw: Draw, subject: Phrase, tense: int) -> Phrase:
 
 
 def like(draw: Draw) -> Texts:
-    """`Ana likes dogs.`, A Ana le gustan los perros: in Spanish what is liked is the subject."""
+    """Draws sentences such as `Ana likes dogs.`, A Ana le gustan los perros. The Spanish subject is the thing liked."""
     subject, negative, mark = draw_mood(draw)
     tense = draw((PRESENT, PRESENT, PRETERITE))
     liked = draw_liked(draw, subject, tense)
@@ -168,7 +174,7 @@ def like(draw: Draw) -> Texts:
 
 
 def describe_person(draw: Draw) -> Texts:
-    """`She is very tired.`, `Are you hungry?`, `My friend is an artist.`: estar, tener and ser."""
+    """Draws sentences such as `She is very tired.` (estar), `Are you hungry?` (tener), `I am an artist.` (ser)."""
     subject, negative, mark = draw_mood(draw)
     topic = draw(("character", "state", "feeling", "occupation"))
     if topic == "feeling":
@@ -185,7 +191,7 @@ def describe_person(draw: Draw) -> Texts:
 
 
 def describe_thing(draw: Draw) -> Texts:
-    """`Is your sister's car very old?`"""
+    """Draws sentences such as `Is your sister's car very old?`"""
     quality = draw((*lexicon.QUALITIES, lexicon.DIRTY, lexicon.DIRTY))
     subject, mark = draw_definite(draw, draw_noun(draw, quality.kinds)), draw((".", ".", "?"))
     verb = lexicon.ESTAR if quality is lexicon.DIRTY else lexicon.SER
@@ -193,7 +199,7 @@ def describe_thing(draw: Draw) -> Texts:
 
 
 def locate(draw: Draw) -> Texts:
-    """`The apples aren't on the table.`, `Where is Ana?`"""
+    """Draws sentences such as `The apples aren't on the table.`, `Where is Ana?`"""
     subject, negative, mark = draw_mood(draw)
     company = draw_person(draw, besides=subject)
     place = draw((*lexicon.FOR_PEOPLE, Words(f"with {company.en}", f"con {company.es}")))
@@ -206,7 +212,7 @@ def locate(draw: Draw) -> Texts:
 
 
 def exist(draw: Draw) -> Texts:
-    """`There are two cats in the garden.`, `How many eggs are there on the table?`: hay is both is and are."""
+    """Draws sentences such as `There are two cats in the garden.`, `How many eggs are there?` (hay)."""
     noun = draw_noun(draw, kinds("text mail wear fruit furniture animal"))
     determiner, place = draw((lexicon.A, lexicon.HOW_MANY, *lexicon.COUNTING)), draw(lexicon.PLACES[noun.kind])
     some = noun_phrase(noun, determiner, determiner is not lexicon.A, draw_quality(draw, noun, 40)).words
@@ -216,7 +222,7 @@ def exist(draw: Draw) -> Texts:
 
 
 def own(draw: Draw) -> Texts:
-    """`Our neighbors have three white horses.`"""
+    """Draws sentences such as `Our neighbors have three white horses.`"""
     subject, negative, mark = draw_mood(draw)
     noun = draw_noun(draw, kinds("text mail wear vehicle furniture home fruit animal"))
     thing = draw_thing(draw, noun, subject, definite=negative)
@@ -224,7 +230,7 @@ def own(draw: Draw) -> Texts:
 
 
 def compare(draw: Draw) -> Texts:
-    """`Ana is taller than Luis.`, más alta que Luis."""
+    """Draws sentences such as `Ana is taller than Luis.`, más alta que Luis."""
     if draw.chance(50):
         subject = draw_subject(draw)
         quality, other = draw(sayable(subject, lexicon.CHARACTERS)), draw_person(draw, besides=subject)
@@ -239,7 +245,7 @@ def compare(draw: Draw) -> Texts:
 
 
 def act_twice(draw: Draw) -> Texts:
-    """`Luis bought an apple and ate it.`: the pronoun has the gender of what it stands for."""
+    """Draws sentences such as `Luis bought an apple and ate it.` The pronoun has the gender of its noun."""
     subject, tense = draw_subject(draw), draw((PRETERITE, FUTURE))
     kind, first, sequels = draw(lexicon.SEQUELS)
     thing = draw_thing(draw, draw_noun(draw, kinds(kind)), subject, definite=draw.chance(50))
@@ -253,7 +259,7 @@ def act_twice(draw: Draw) -> Texts:
 
 
 def explain_deed(draw: Draw) -> Texts:
-    """`I didn't buy the house because it is very old.`"""
+    """Draws sentences such as `I didn't buy the house because it is very old.`"""
     subject, (verb, negative, qualities) = draw_subject(draw), draw(lexicon.MOTIVES)
     quality = draw(qualities)
     thing = draw_definite(draw, draw_noun(draw, quality.kinds & verb.takes), subject)
@@ -266,7 +272,7 @@ def explain_deed(draw: Draw) -> Texts:
 
 
 def relate(draw: Draw) -> Texts:
-    """`The shirt that Ana bought is white.`, que compró Ana: the Spanish subject follows."""
+    """Draws sentences such as `The shirt that Ana bought is white.`, que compró Ana. The Spanish subject follows."""
     verb = draw((lexicon.BUY, lexicon.SELL, lexicon.READ, *lexicon.HANDING))
     quality = draw([quality for quality in lexicon.QUALITIES if quality.kinds & verb.takes])
     thing = noun_phrase(draw_noun(draw, quality.kinds & verb.takes), lexicon.THE, draw.chance(35))
@@ -278,7 +284,7 @@ def relate(draw: Draw) -> Texts:
 
 
 def exclaim(draw: Draw) -> Texts:
-    """`What a beautiful house you have!`"""
+    """Draws sentences such as `What a beautiful house you have!`"""
     quality = draw(lexicon.STRIKING)
     noun, plural = draw_noun(draw, quality.kinds), draw.chance(40)
     thing = noun_phrase(noun, lexicon.BARE if plural else lexicon.A, plural, quality)
@@ -291,7 +297,7 @@ def exclaim(draw: Draw) -> Texts:
 
 
 def command(draw: Draw) -> Texts:
-    """`Please wash the car.`; the Spanish form is that of `she washes`."""
+    """Draws sentences such as `Please wash the car.` The Spanish form is that of `she washes`."""
     verb = draw(lexicon.HANDLING + lexicon.MEETING)
     if verb in lexicon.MEETING:
         person = draw_person(draw)
@@ -322,4 +328,4 @@ CONSTRUCTIONS: tuple[tuple[Callable[[Draw], Texts], int], ...] = (
     (exclaim, 150),
     (command, 200),
 )
-"""Each construction and how many different pairs of it the corpus holds."""
+"""Constructions, with the number of different pairs of each in the corpus."""

@@ -1,7 +1,7 @@
-"""The sample grammar's words: what a noun, a determiner, an adjective and a verb know of English and Spanish.
+"""Lexicon of the sample grammar: nouns, determiners, adjectives and verbs in English and Spanish.
 
-The records hold what a dictionary would; number, gender and person are endings added by rule, and the few irregular
-forms are written out. Persons, numbered I, you, he or she, we, they, index every table of verb forms.
+Records hold dictionary forms. Rules add the endings for number, gender and person; irregular forms are written out.
+Tables of verb forms are indexed by person: I, you, he or she, we, they.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ PRESENT, PRETERITE, FUTURE = range(3)
 
 
 def spaced(*words: str) -> str:
-    """The words that are not empty, one space between."""
+    """Joins the words that are not empty by single spaces."""
     return " ".join(word for word in words if word)
 
 
 def kinds(names: str) -> frozenset[str]:
-    """A set of kinds of noun."""
+    """Returns a set of kinds of noun."""
     return frozenset(names.split())
 
 
@@ -31,7 +31,7 @@ class Words(NamedTuple):
 
 
 class Noun(NamedTuple):
-    """A noun; its kind decides which verbs, adjectives and places go with it."""
+    """Noun. Its kind determines which verbs, adjectives and places go with it."""
 
     en: str
     es: str
@@ -39,7 +39,7 @@ class Noun(NamedTuple):
     kind: str
 
     def words(self, plural: bool) -> Words:
-        """The singular or plural form."""
+        """Returns the singular or plural form."""
         if not plural:
             return Words(self.en, self.es)
         return Words(
@@ -48,7 +48,7 @@ class Noun(NamedTuple):
 
 
 class Determiner(NamedTuple):
-    """A determiner; Spanish agrees in gender and number, English at most in number."""
+    """Determiner. Spanish forms agree in gender and number, English forms at most in number."""
 
     singular: str
     plural: str
@@ -56,12 +56,12 @@ class Determiner(NamedTuple):
     """Masculine, feminine, masculine plural, feminine plural."""
 
     def words(self, gender: str, plural: bool) -> Words:
-        """The form that agrees with a noun."""
+        """Returns the form that agrees with a noun."""
         return Words(self.plural if plural else self.singular, self.es[2 * plural + (gender == "f")])
 
 
 class Adjective(NamedTuple):
-    """An adjective, for the kinds of noun it is sensibly said of."""
+    """Adjective, with the kinds of noun that it suits."""
 
     en: str
     es: str
@@ -69,31 +69,31 @@ class Adjective(NamedTuple):
     kinds: frozenset[str]
 
     def agreeing(self, gender: str, plural: bool) -> str:
-        """The Spanish form: -o becomes -a for a feminine noun, any plural adds -s."""
+        """Returns the Spanish form. -o becomes -a for a feminine noun, any plural adds -s."""
         stem = self.es[:-1] + "a" if gender == "f" and self.es.endswith("o") else self.es
         return stem + "s" * plural
 
 
 class Verb(NamedTuple):
-    """A verb: English forms, Spanish forms by tense and person, and its objects."""
+    """Verb: English forms, Spanish forms by tense and person, and its objects."""
 
     en: str
     english_present: tuple[str, ...]
     past: str
     infinitive: str
     spanish: tuple[tuple[str, ...], ...]
-    """[tense][person]; auxiliaries have the present only."""
+    """Forms by [tense][person]. Auxiliaries have only the present."""
     takes: frozenset[str] = frozenset()
-    """Kinds of noun that once were, or will be, its object."""
+    """Kinds of noun that are its object in the past or future."""
     habitually: frozenset[str] = frozenset()
-    """Kinds of noun that are its object day after day."""
+    """Kinds of noun that are its object as a habit, in the present."""
     afresh: bool = True
-    """Whether each time takes new objects (we buy newspapers) rather than the same ones (we wash the car)."""
+    """``True`` if each time has new objects (we buy newspapers); ``False`` for the same ones (we wash the car)."""
     auxiliary: bool = False
-    """Whether English says `is not` and `can you?`, without do."""
+    """``True`` if English has no do-support: `is not`, `can you?`."""
 
     def shows_tense(self, person: int) -> bool:
-        """False where present and preterite look alike in either language: compramos, we read."""
+        """Returns ``False`` if present and preterite are equal in either language: compramos, we read."""
         return (
             self.spanish[PRESENT][person] != self.spanish[PRETERITE][person]
             and self.english_present[person] != self.past
@@ -109,7 +109,7 @@ ENDINGS = {
 
 
 def conjugate(infinitive: str, present: str = "", preterite: str = "") -> tuple[tuple[str, ...], ...]:
-    """Present, preterite and future of a Spanish verb, five persons each; irregular tenses are passed in."""
+    """Returns present, preterite and future of a Spanish verb, five persons each. Irregular tenses are arguments."""
     stem, endings = infinitive[:-2], ENDINGS[infinitive[-2:]]
     regular = [tuple(stem + ending for ending in tense.split()) for tense in endings]
     future = tuple(infinitive + ending for ending in FUTURE_ENDINGS.split())
@@ -120,24 +120,24 @@ def verb(
     en: str, past: str, es: str, takes: str = "", habitually: str = "", *,
     afresh: bool = True, present: str = "", preterite: str = "",
 ) -> Verb:  # fmt: skip
-    """A full verb from its dictionary forms."""
+    """Returns a verb from its dictionary forms."""
     english = (en, en, en + ("es" if en.endswith("sh") else "s"), en, en)
     return Verb(en, english, past, es, conjugate(es, present, preterite), kinds(takes), kinds(habitually), afresh)
 
 
 def present_only(en: str, forms: str, es: str, auxiliary: bool = False) -> Verb:
-    """A verb that the grammar uses in the present alone; both languages list its five persons."""
+    """Returns a verb that is used only in the present, from the forms of its five persons."""
     return Verb(en, tuple(forms.split()), "", "", (tuple(es.split()),), auxiliary=auxiliary)
 
 
 def nouns(kind: str, entries: str) -> tuple[Noun, ...]:
-    """Nouns of one kind, from entries `English Spanish gender`."""
+    """Returns nouns of one kind from entries `English Spanish gender`."""
     rows = [entry.split() for entry in entries.split(", ")]
     return tuple(Noun(en, es, gender, kind) for en, es, gender in rows)
 
 
 def phrases(entries: str) -> tuple[Words, ...]:
-    """Small phrases, from entries `English = Spanish`."""
+    """Returns phrases from entries `English = Spanish`."""
     return tuple(Words(*entry.split(" = ")) for entry in entries.split(", "))
 
 
@@ -294,7 +294,7 @@ SEQUELS = (
     ("vehicle", WASH, (SELL,)),
     ("animal", BUY, (SELL, GIVE)),
 )
-"""What one does with a kind of thing, and then with the same thing."""
+"""Kind of thing, an action with it, and actions that can follow with the same thing."""
 
 MOTIVES = (
     (BUY, True, (OLD, EXPENSIVE, SMALL, BIG)),
@@ -304,7 +304,7 @@ MOTIVES = (
     (READ, False, (INTERESTING,)),
     (WASH, False, (DIRTY,)),
 )
-"""What one does, or does not, to a thing for being so."""
+"""Action on a thing, its negation, and qualities of the thing that explain it."""
 
 TO_BE, TENER = "am are is are are", "tengo tienes tiene tenemos tienen"
 
@@ -321,7 +321,7 @@ WANT = present_only("want", "want want wants want want", "quiero quieres quiere 
 CAN = present_only("can", "can can can can can", "puedo puedes puede podemos pueden", auxiliary=True)
 
 NEGATED = {"am": "am not", "can": "can't", "will": "won't"}
-"""Where not is not simply -n't."""
+"""Negated auxiliaries that do not just add -n't."""
 
 # Pronouns and small words
 
@@ -343,7 +343,7 @@ FEELINGS = (
     *((feeling, Words("very", "mucha")) for feeling in phrases("hungry = hambre, thirsty = sed")),
     *((feeling, Words("very", "mucho")) for feeling in phrases("cold = frío, sleepy = sueño")),
 )
-"""What one has in Spanish, each with its own `very`."""
+"""Feelings that Spanish expresses with tener, each with its form of `very`."""
 
 # Times and places
 
@@ -352,7 +352,7 @@ TIMES = (
     phrases("yesterday = ayer, last night = anoche, last week = la semana pasada, last Monday = el lunes pasado"),
     phrases("tomorrow = mañana, tonight = esta noche, next week = la próxima semana, next Monday = el próximo lunes"),
 )
-"""By tense."""
+"""Times by tense."""
 
 AGO = tuple(
     Words(f"{number.plural} {unit.en} ago", f"hace {number.es[2]} {unit.es}")
@@ -379,4 +379,4 @@ PLACES = {
     "furniture": ROOMS + IN_HOUSE,
     "animal": ROOMS + IN_HOUSE + FOR_SMALL_THINGS[1:2],
 }
-"""Where things of a kind may be."""
+"""Possible places of each kind of thing."""

@@ -29,19 +29,19 @@ Choice = TypeVar("Choice")
 
 
 class Draw:
-    """A stream of choices that depend on a name alone: choice n is read off sha256("name n")."""
+    """Stream of choices that depends only on a name. Choice n is computed from sha256("name n")."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.count = 0
 
     def __call__(self, options: Sequence[Choice]) -> Choice:
-        """The next choice."""
+        """Returns the next choice."""
         self.count += 1
         return options[int(sha256(f"{self.name} {self.count}".encode()).hexdigest(), 16) % len(options)]
 
     def chance(self, percent: int) -> bool:
-        """True in this many cases of a hundred."""
+        """Returns ``True`` with a probability of ``percent``."""
         return self(range(100)) < percent
 
 
@@ -51,26 +51,26 @@ NOTHING = Words()
 
 
 class Phrase(NamedTuple):
-    """A noun phrase: both languages, and what the rest of the sentence agrees with."""
+    """Noun phrase in both languages, with its grammar for agreement."""
 
     en: str
     es: str
     gender: str
-    """m or f; empty for I, you and we, of whom only adjectives are said that show no gender."""
+    """m or f; empty for I, you and we, which take only adjectives without gender."""
     person: int
     about: frozenset[str] = frozenset()
-    """Its nouns, so that nobody visits herself."""
+    """Nouns of the phrase, so that subject and object differ."""
     bare: bool = False
-    """Whether it is a noun without determiner, which Spanish does not part from its verb."""
+    """``True`` for a noun without determiner, which Spanish keeps next to its verb."""
 
     @property
     def words(self) -> Words:
-        """The phrase without its grammar."""
+        """Phrase without its grammar."""
         return Words(self.en, self.es)
 
     @property
     def plural(self) -> bool:
-        """Whether what is said of it is plural."""
+        """``True`` if verbs and adjectives are plural."""
         return self.person in (US, THEM)
 
 
@@ -81,7 +81,7 @@ def noun_phrase(
     quality: Adjective | None = None,
     owner: Phrase | None = None,
 ) -> Phrase:
-    """Determiner, noun, adjective and owner, agreeing: `Ana's red house`, la casa roja de Ana."""
+    """Returns determiner, noun, adjective and owner in agreement: `Ana's red house`, la casa roja de Ana."""
     determined, named = determiner.words(noun.gender, plural), noun.words(plural)
     en = spaced(f"{owner.en}'s" if owner else determined.en, quality.en if quality else "", named.en)
     es = spaced(determined.es, named.es, quality.agreeing(noun.gender, plural) if quality else "")
@@ -101,13 +101,13 @@ NAMED = tuple(Phrase(name, name, gender, HER, frozenset([name])) for name, gende
 
 
 def townspeople(plural: bool) -> tuple[Phrase, ...]:
-    """`the girl`, `the sick doctors`."""
+    """Returns phrases such as `the girl`, `the sick doctors`."""
     described = (None, lexicon.TALL, lexicon.TIRED, lexicon.SICK)
     return tuple(noun_phrase(noun, lexicon.THE, plural, how) for noun in lexicon.TOWNSPEOPLE for how in described)
 
 
 def both(a: Phrase, b: Phrase) -> Phrase:
-    """`Ana and Luis`, masculine unless both are women."""
+    """Returns a phrase such as `Ana and Luis`, masculine unless both are women."""
     return Phrase(f"{a.en} and {b.en}", f"{a.es} y {b.es}", max(a.gender, b.gender), THEM, a.about | b.about)
 
 
@@ -127,28 +127,28 @@ BY_PERSON = {ME: (SPEAKER,), YOU: (LISTENER,), HER: HE_SHE * 4 + SINGLES, US: (S
 
 
 def others(people: Sequence[Phrase], besides: Phrase) -> list[Phrase]:
-    """Those of the people who are not in ``besides``."""
+    """Returns the people who are not in ``besides``."""
     return [person for person in people if not person.about & besides.about]
 
 
 def draw_person(draw: Draw, besides: Phrase = NOBODY) -> Phrase:
-    """Somebody else by name or noun."""
+    """Draws a person by name or noun who is not in ``besides``."""
     return draw(others(SINGLES if draw.chance(65) else GROUPS, besides))
 
 
 def draw_noun(draw: Draw, among: Set[str]) -> Noun:
-    """A thing of one of these kinds."""
+    """Draws a thing of one of the kinds ``among``."""
     return draw([noun for noun in lexicon.THINGS if noun.kind in among])
 
 
 def draw_quality(draw: Draw, noun: Noun, percent: int) -> Adjective | None:
-    """An adjective that suits the noun, or none."""
+    """Draws an adjective that suits the noun, or ``None``."""
     suitable = [quality for quality in lexicon.QUALITIES if noun.kind in quality.kinds]
     return draw(suitable) if suitable and draw.chance(percent) else None
 
 
 def draw_definite(draw: Draw, noun: Noun, besides: Phrase = NOBODY, percent: int = 0) -> Phrase:
-    """This very thing: `that chair`, `our chairs`, `Ana's chair` (unless Ana is meant by ``besides``)."""
+    """Draws a definite phrase: `that chair`, `our chairs`, `Ana's chair` (unless Ana is in ``besides``)."""
     if noun.kind == "food":
         return noun_phrase(noun, lexicon.THE)
     quality = draw_quality(draw, noun, percent)
@@ -158,7 +158,7 @@ def draw_definite(draw: Draw, noun: Noun, besides: Phrase = NOBODY, percent: int
 
 
 def draw_indefinite(draw: Draw, noun: Noun) -> Phrase:
-    """`a`, `another`, `many` or a number of them; simply `bread` of what is not counted."""
+    """Draws a phrase with `a`, `another`, `many` or a number; food has no determiner."""
     if noun.kind == "food":
         return noun_phrase(noun, lexicon.BARE)
     plural = draw.chance(50)
@@ -167,12 +167,12 @@ def draw_indefinite(draw: Draw, noun: Noun) -> Phrase:
 
 
 def draw_thing(draw: Draw, noun: Noun, subject: Phrase, definite: bool) -> Phrase:
-    """This very thing, or some, every other time with an adjective."""
+    """Draws a definite or indefinite phrase, in half of the cases with an adjective."""
     return draw_definite(draw, noun, subject, 50) if definite else draw_indefinite(draw, noun)
 
 
 def draw_supply(draw: Draw, verb: Verb) -> Phrase:
-    """The object of a habit: new ones each time (`red apples`, `bread`) or always the same (`my car`)."""
+    """Draws the object of a habit: a new one each time (`red apples`, `bread`) or always the same (`my car`)."""
     noun = draw_noun(draw, verb.habitually)
     if not verb.afresh:
         return noun_phrase(noun, draw((lexicon.THE, *lexicon.POSSESSIVES)), draw.chance(30))
