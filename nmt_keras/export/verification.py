@@ -152,6 +152,7 @@ def checks(answers: Answers) -> list[Check]:
         *results,
         Check("replies have a row for each text and the width of the longest", list(_shape_faults(outputs))),
         Check("replies are well-formed: UTF-8, numbers", list(_value_faults(outputs))),
+        Check("the attention weights of each target token sum to 1", list(_alignment_faults(outputs))),
         Check("replies do not depend on batch-mates", list(_batch_mate_faults(outputs))),
     ]
 
@@ -202,6 +203,17 @@ def _value_faults(outputs: Outputs) -> Iterator[str]:
                 yield f"{signature}, {feeds}, {name}: expected UTF-8"
             if values.dtype.kind == "f" and np.isnan(values).any():
                 yield f"{signature}, {feeds}, {name}: expected numbers, received NaN"
+
+
+def _alignment_faults(outputs: Outputs) -> Iterator[str]:
+    for (signature, feeds), found in outputs.items():
+        for arrays in found:
+            if "alignment" in arrays:
+                sums = arrays["alignment"].sum(axis=-1)  # [B, T] or [B, K, T]
+                lengths = arrays["target_lengths" if "target_lengths" in arrays else "lengths"]
+                sums = sums[np.arange(sums.shape[-1]) < lengths[..., np.newaxis]]
+                if not np.allclose(sums, 1.0, atol=TOLERANCE):
+                    yield f"{signature}, {feeds}, alignment: expected sums of 1, received {sums.min()} to {sums.max()}"
 
 
 def _batch_mate_faults(outputs: Outputs) -> Iterator[str]:

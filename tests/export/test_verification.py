@@ -34,6 +34,8 @@ def echo(signature):
         for name, output in CONTRACT[signature].outputs.items():
             value = known if output.dtype == "string" else tf.cast(lengths, output.dtype)
             column = tf.reshape(value, [-1, *[1] * (len(output.axes) - 1)])
+            if name == "alignment":
+                column = tf.one_hot(0, sizes["S"])
             found[name] = tf.broadcast_to(column, [sizes[axis] for axis in output.axes])
         return found
 
@@ -96,6 +98,11 @@ def set_nan(answers):
         values(answers, "greedy", feeds, "score")[0] = float("nan")
 
 
+def lose_weight(answers):
+    for feeds in ("together", "each by itself"):
+        values(answers, "align", feeds, "alignment")[0][0][0] = 0.5
+
+
 def set_type(end, found):
     return lambda answers: answers.facts["signatures"].update({f"align, output {end}": found})
 
@@ -129,6 +136,7 @@ BROKEN = {
     "rows": (add_a_row, r"greedy, none, score: .*\(0,\).*\(1,\)"),
     "width": (widen, r"score, one word.*tokens: .*\(1, 6\).*\(1, 7\)"),
     "NaN": (set_nan, "greedy, together, score: .*NaN"),
+    "attention weights": (lose_weight, "align, together, alignment: .*received 0.5 to 1.0"),
     "not UTF-8": (set_value("translation", "\udcff"), "serving_default, together, translation: .*UTF-8"),
     **{
         f"batch-mates: {name}": (set_value(name, value), rf"serving_default, {name} of 'No\.'")
