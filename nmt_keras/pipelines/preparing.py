@@ -90,7 +90,7 @@ class EncodePairs(beam.DoFn):
 def prepare_files(
     source: str,
     folder: str,
-    texts: str,
+    tokenizers: str,
     filters: FilterConfig,
     *,
     source_column: int = 0,
@@ -106,7 +106,7 @@ def prepare_files(
     Args:
         source: Path or pattern, such as ``corpus/*.tsv.gz``, of tab-separated UTF-8 files: plain, gzipped or zipped.
         folder: Output folder. Leftovers of an interrupted preparation are removed.
-        texts: Folder with the tokenizers ``source`` and ``target``, which are copied into ``folder``.
+        tokenizers: Folder with the tokenizers ``source`` and ``target``, which are copied into ``folder``.
         filters: Filters that pairs must pass.
         source_column, target_column: Column indices, counted from 0.
         shards: Number of files to write. Use about one per 100,000 pairs.
@@ -135,9 +135,9 @@ def prepare_files(
     for side in ("source", "target"):
         with writing_by_tensorflow(folder):
             tf.io.gfile.makedirs(os.path.join(folder, side))
-            for name in tf.io.gfile.listdir(os.path.join(texts, side)):
+            for name in tf.io.gfile.listdir(os.path.join(tokenizers, side)):
                 place = os.path.join(side, name)
-                tf.io.gfile.copy(os.path.join(texts, place), os.path.join(folder, place), overwrite=True)
+                tf.io.gfile.copy(os.path.join(tokenizers, place), os.path.join(folder, place), overwrite=True)
 
     def write(number: int, pairs: Iterable[list[EncodedPair]]) -> str:
         path = os.path.join(folder, shard_name(number, shards))

@@ -17,7 +17,7 @@ class Translation(NamedTuple):
     log_prob: float  # nats: log p(tokens | source), END included
     alignment: np.ndarray  # [T, S] float32 attention weights; each row sums to 1
     source_tokens: list[str]  # S source tokens as the user wrote them; the last is END's ""
-    truncated: bool  # True if the source was longer than the model reads; the rest is not translated
+    truncated: bool  # True if the source exceeded the length limit; the rest is not translated
 
 
 class TranslationScore(NamedTuple):
@@ -26,7 +26,7 @@ class TranslationScore(NamedTuple):
     log_prob: float  # nats: log p(tokens | source), END included
     tokens: list[str]  # T displayed target tokens; the last is END's ""
     token_log_probs: list[float]  # T, nats; their sum is log_prob
-    truncated: bool  # True if source or target was longer than the model reads; the rest is not scored
+    truncated: bool  # True if source or target exceeded the length limit; the rest is not scored
 
 
 class Decoded(NamedTuple):

@@ -35,7 +35,7 @@ def align_words(source_tokens: Sequence[str], target_tokens: Sequence[str], alig
     """
     weights = np.asarray(alignment)
     shape = (len(target_tokens), len(source_tokens))
-    expected = f"shape [target tokens, source tokens] = {shape} (cut the padding off, keep END)"
+    expected = f"shape [target tokens, source tokens] = {shape} (remove padding, keep END)"
     require(weights.shape == shape, "alignment", expected, weights.shape)
     return _merged(weights, _pieces_by_word(source_tokens), _pieces_by_word(target_tokens))
 
