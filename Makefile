@@ -6,6 +6,7 @@
 # make lint       formatter, linter, type checker, schemas of the container, Kubernetes and workflow files
 # make serve      the embedded server over saved_models           PORT=8501
 # make docs       the documentation, in site/; a warning is an error
+# make notebooks  executes the notebooks that hold outputs         CORPUS=spa-eng.zip without a network
 # make dist       wheel and source archive, in dist/
 # make conformance   the checks of serve/conformance against a server   URL=http://127.0.0.1:8501  MODEL=spa-eng
 # Each creates the virtual environment it needs on a machine that has Python 3.11 to 3.13 and make.
@@ -17,7 +18,7 @@ URL ?= http://127.0.0.1:8501
 MODEL ?= spa-eng
 RUN = $(VENV)/bin/python
 
-.PHONY: demo test test-unit test-slow test-tf220 test-beam lint docs dist serve conformance
+.PHONY: demo test test-unit test-slow test-tf220 test-beam lint docs dist notebooks serve conformance
 .DELETE_ON_ERROR:
 
 $(VENV)/.installed: requirements.txt
@@ -83,6 +84,9 @@ docs: .venv-docs/.installed
 
 dist: .venv-docs/.installed
 	.venv-docs/bin/python -m build
+
+notebooks: $(VENV)/.installed-test
+	$(RUN) -m notebooks.execute 0-nmt-with-attention $(if $(CORPUS),--corpus "$(CORPUS)")
 
 serve: $(VENV)/.installed
 	$(RUN) -m serve.server --model-dir saved_models --port $(PORT)

@@ -16,9 +16,12 @@ from nbclient import NotebookClient
 from nmt_keras import cli
 from nmt_keras.runs import Run
 from notebooks import colab
+from notebooks.execute import HASH, as_printed, source_hash
 
 ROOT = Path(__file__).parents[2]
 NAMES = sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
+EXECUTED = ("0-nmt-with-attention",)
+"""Notebooks that hold the outputs of a run."""
 
 SMALL = """
 from dataclasses import replace
@@ -118,9 +121,40 @@ def test_notebook_6_makes_a_dry_run_without_a_gpu(tmp_path):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_notebook_holds_no_outputs(name):
+def test_the_outputs_of_a_notebook_are_those_of_its_code(name):
     code = [cell for cell in read(name).cells if cell.cell_type == "code"]
-    assert not [cell.id for cell in code if cell.outputs or cell.execution_count is not None]
+    if name not in EXECUTED:
+        assert not [cell.id for cell in code if cell.outputs or cell.execution_count is not None]
+        return
+    changed = [cell.id for cell in code if cell.metadata.get(HASH) != source_hash(cell.source)]
+    assert not changed, f"run: python -m notebooks.execute {name}"
+    assert not [output for cell in code for output in cell.outputs if output.output_type == "error"]
+
+
+@pytest.mark.parametrize("name", EXECUTED)
+def test_outputs_are_small_and_hold_no_path_of_a_machine(name):
+    path = ROOT / "notebooks" / f"{name}.ipynb"
+    assert path.stat().st_size < 1_500_000
+    texts = [
+        text
+        for cell in read(name).cells
+        if cell.cell_type == "code"
+        for output in cell.outputs
+        for text in (output.get("text", ""), output.get("data", {}).get("text/plain", ""))
+    ]
+    assert not [text for text in texts if re.search(r"(?<![\w.:/])/(root|home|tmp|work|usr|opt|content)/", text)]
+
+
+@pytest.mark.parametrize(
+    ("printed", "shown"),
+    [
+        ("a\nb\n", "a\nb\n"),
+        ("1/3 ...\r2/3 ...\r3/3 done\nnext", "3/3 done\nnext"),
+        ("\x1b[1m1/2\x1b[0m \b\b\b\b2/2 done\n", "2/2 done\n"),
+    ],
+)
+def test_a_progress_bar_is_kept_in_its_last_state(printed, shown):
+    assert as_printed(printed) == shown
 
 
 @pytest.mark.parametrize("name", NAMES)

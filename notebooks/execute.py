@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""Executes notebooks and writes their outputs into them.
+
+    python -m notebooks.execute 0-nmt-with-attention --corpus spa-eng.zip
+
+Each code cell keeps a hash of its source. A test compares them, so that no output belongs to other code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import nbformat
+import tyro
+from nbclient import NotebookClient
+
+ROOT = Path(__file__).parents[1]
+HASH = "executed_source_sha256"
+"""Metadata of a cell: the hash of the source that made its outputs."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to execute."""
+
+    names: Annotated[tuple[str, ...], tyro.conf.Positional]
+    """Names of notebooks, such as 0-nmt-with-attention."""
+    corpus: Path | None = None
+    """Zip file of the Spanish-English corpus, which is put into Keras's download cache. None downloads it."""
+
+
+def source_hash(source: str) -> str:
+    """Returns the hash of a cell's source."""
+    return hashlib.sha256(source.encode()).hexdigest()
+
+
+def execute(path: Path) -> None:
+    """Executes a notebook in an empty folder, and writes it with its outputs.
+
+    Raises:
+        nbclient.exceptions.CellExecutionError: A cell failed. The notebook stays as it was.
+    """
+    notebook = nbformat.read(path, as_version=4)
+    with tempfile.TemporaryDirectory() as folder:
+        client = NotebookClient(
+            notebook,
+            timeout=None,
+            kernel_name="python3",
+            coalesce_streams=True,
+            resources={"metadata": {"path": folder}},
+        )
+        client.execute(env={**os.environ, "PYTHONPATH": str(ROOT)})
+        for cell in notebook.cells:
+            if cell.cell_type == "code":
+                cell.metadata = {
+                    **{k: v for k, v in cell.metadata.items() if k != "execution"},
+                    HASH: source_hash(cell.source),
+                }
+                cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]
+                for output in cell.outputs:
+                    if "text" in output:
+                        output.text = as_printed(output.text.replace(folder, "."))
+    nbformat.write(notebook, path)
+
+
+def as_printed(text: str) -> str:
+    """Returns a text as a terminal shows it: a progress bar only in its last state."""
+    lines = (
+        re.split(r"[\r\b]+", line.rstrip("\r\b"))[-1] for line in re.sub(r"\x1b\[[\d;]*[A-Za-z]", "", text).split("\n")
+    )
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def main(options: Options) -> None:
+    """Executes the notebooks in turn."""
+    if options.corpus is not None:
+        cache = Path(os.environ.get("KERAS_HOME", Path.home() / ".keras")) / "datasets"
+        cache.mkdir(parents=True, exist_ok=True)
+        shutil.copy(options.corpus, cache / "spa-eng.zip")
+    for name in options.names:
+        execute(ROOT / "notebooks" / f"{name}.ipynb")
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Options, description=__doc__))
