@@ -109,9 +109,9 @@ def copied(model):
     library.decoder.attention.score.key_kernel.assign(decoder.attention.key.kernel)
     library.decoder.attention.score.energy.assign(decoder.attention.energy.kernel[:, 0])
     copy_cell(library.decoder.stack.cells[0], *decoder.cell.weights)
-    library.decoder.output_layer.pair_kernel.assign(decoder.maxout.kernel)
-    library.decoder.output_layer.pair_bias.assign(decoder.maxout.bias)
-    library.decoder.output_layer.rows.assign(tf.transpose(decoder.logits.kernel))
+    library.decoder.output_layer.maxout_kernel.assign(decoder.maxout.kernel)
+    library.decoder.output_layer.maxout_bias.assign(decoder.maxout.bias)
+    library.decoder.output_layer.output_kernel.assign(tf.transpose(decoder.logits.kernel))
     library.decoder.output_layer.output_bias.assign(decoder.logits.bias)
     return library
 
