@@ -68,10 +68,10 @@ def assert_normal(values, deviation):
 def test_bahdanau_s_recurrent_matrices_are_orthogonal_gate_by_gate(cell):
     for one in all_cells(initialized_by_bahdanau(cell)):
         matrices = recurrent_matrices(one)
-        assert len(matrices) == one.parts
+        assert len(matrices) == one.projections
         for U in matrices:
             np.testing.assert_allclose(U @ U.T, np.eye(one.units), atol=1e-5)
-        assert len({U.tobytes() for U in matrices}) == one.parts, "each gate has a matrix of its own"
+        assert len({U.tobytes() for U in matrices}) == one.projections, "each gate has a matrix of its own"
 
 
 @pytest.mark.parametrize("cell", CELLS)
@@ -83,7 +83,7 @@ def test_bahdanau_s_other_weights_are_normal_but_for_biases_and_the_alignment_s_
     assert not np.any(score.energy)
     biases = [v for v in model.trainable_variables if v.path.endswith("bias")]
     assert sum(v.shape.num_elements() for v in biases) == sum(
-        one.parts * one.units * (2 if cell == "gru-reset-after" else 1) for one in all_cells(model)
+        one.projections * one.units * (2 if cell == "gru-reset-after" else 1) for one in all_cells(model)
     ) + 2 * 41 + (2 * 43 + 103)
     assert not any(np.any(v) for v in biases)
     apart = [score.query_kernel, score.key_kernel, score.energy, *biases]
@@ -123,7 +123,7 @@ def test_glorot_leaves_matrices_as_their_layers_make_them(cell):
     for one, other in zip(before, model.get_weights(), strict=True):
         np.testing.assert_array_equal(one, other)
     for one in all_cells(model):
-        limit = (6.0 / (one.input_size + one.parts * one.units)) ** 0.5
+        limit = (6.0 / (one.input_size + one.projections * one.units)) ** 0.5
         assert np.abs(one.kernel).max() == pytest.approx(limit, rel=0.01)
         recurrent = one.recurrent.numpy()
         np.testing.assert_allclose(recurrent @ recurrent.T, np.eye(one.units), atol=1e-5)
