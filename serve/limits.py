@@ -20,7 +20,7 @@ class Limits:
     """Maximum bytes of a request's body as sent. Larger bodies get 413 (gRPC: RESOURCE_EXHAUSTED). All bodies together
     take at most this times (concurrency + queue), 2080 MiB by default. gRPC messages that are being received take at
     most as much again, plus this times 64 for status, metadata and reload requests, plus 64 KiB for each waiting call.
-    Decoding a hostile gRPC message takes up to 90 times its size, and as many are decoded at once as run concurrently."""
+    Decoding a hostile gRPC message takes up to 90 times its size; as many are decoded at once as run concurrently."""
     max_unpacked_bytes: int = 100_000_000
     """Maximum bytes of an unpacked gzip body, or of a gRPC tensor's strings. Larger ones get 413 (gRPC:
     INVALID_ARGUMENT)."""
