@@ -39,7 +39,9 @@ class Stack(BaseLayer):
     def output(self, cell_states: tuple[Any, ...]) -> tf.Tensor:
         """Returns the top output [B, Q, U] of given states: the output of ``advance``, but without dropout."""
         outputs = [cell.output(state) for cell, state in zip(self.cells, cell_states, strict=True)]
-        return tf.add_n(outputs) if self.residual else outputs[-1]
+        # not tf.add_n, nor a chain of sums that TensorFlow turns into it: its order, and with it the rounding, depends on
+        # whose memory it can reuse, so that two runs would differ
+        return tf.reduce_sum(tf.stack(outputs), axis=0) if self.residual else outputs[-1]
 
     def advance(
         self, weights: Weights, projected: tf.Tensor, cell_states: tuple[Any, ...], masks: StackMasks
