@@ -23,13 +23,11 @@ import multiprocessing
 import random
 import re
 import resource
-import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -38,14 +36,24 @@ import grpc
 import tyro
 
 from benchmarks.machine import machine
-from benchmarks.serve_load import BOMB, KINDS, SENTENCES, Parts, Report, percentiles, predict_path, request
+from benchmarks.serve_load import (
+    BOMB,
+    KINDS,
+    SENTENCES,
+    Parts,
+    Report,
+    Server,
+    percentiles,
+    predict_path,
+    request,
+    started,
+)
 from serve.client import Client, ClientError, Retry
 from serve.client.messages import MESSAGES
 
-ROOT = Path(__file__).parents[1]
 PREDICT = "/tensorflow.serving.PredictionService/Predict"
 REFUSED = (OSError, EOFError, asyncio.TimeoutError, asyncio.LimitOverrunError, grpc.RpcError)
-"""What an attacker sees when the server defends itself."""
+"""Errors that an attacker gets when the server refuses it."""
 
 
 class Target(NamedTuple):
@@ -79,7 +87,7 @@ def post(target: Target, body: bytes, *headers: str) -> bytes:
 
 
 async def malformed(target: Target, rng: random.Random) -> None:
-    """A request that is none: JSON, numbers, shapes, gzip, paths, framing, and clients that leave."""
+    """Malformed requests: JSON, numbers, shapes, gzip, paths, framing, and clients that leave."""
     await send(target, rng.choice(KINDS)(rng, target.model))
 
 
@@ -222,7 +230,7 @@ def attack_and_send(target: Target, seconds: float, seed: int, results: Any) -> 
 
 
 class Honest:
-    """A client that asks the same again and again, and records how long each answer took.
+    """A client that repeats one request and records the latency of each answer.
 
     Args:
         name: Name in the report.
@@ -263,50 +271,11 @@ class Honest:
         }
 
 
-# The server
-
-
-class Running(NamedTuple):
-    """The server's process, its addresses and its log."""
-
-    process: subprocess.Popen
-    rest: str
-    rpc: str
-    log: Path
-
-    def megabytes(self) -> float:
-        """Resident memory."""
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
-        return int(re.findall(r"VmRSS:\s+(\d+) kB", status)[0]) / 1024
-
-    def descriptors(self) -> int:
-        return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
-
-
-@contextlib.contextmanager
-def running(model_dir: Path, *options: str) -> Iterator[Running]:
-    """The embedded server over REST and gRPC."""
-    command = [sys.executable, "-m", "serve.server", "--model-dir", str(model_dir), "--port", "0", "--grpc-port", "0"]
-    command += options
-    with tempfile.TemporaryDirectory(prefix="attacks-") as scratch:
-        log = Path(scratch, "log")
-        with (
-            log.open("w") as file,
-            subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=file, text=True) as process,
-        ):
-            try:
-                assert process.stdout is not None
-                lines = [process.stdout.readline().removeprefix("Listening on ").strip() for _ in range(2)]
-                if not all(lines):
-                    raise SystemExit(f"attacks: the server did not start: {log.read_text()[-2000:]}")
-                yield Running(process, lines[0], lines[1], log)
-            finally:
-                process.terminate()
-                process.wait(60)
+# The server's log
 
 
 def lines_of_clients(log: str) -> list[str]:
-    """The lines that the server's own log does not have: tracebacks, and what clients wrote into it."""
+    """Returns unexpected lines of the server's log: tracebacks, and text written by clients."""
     own = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (INFO|WARNING) [^\x00-\x1f\x7f-\x9f]*")
     return [line for line in log.split("\n") if line and (not own.fullmatch(line) or "forged" in line)]
 
@@ -332,21 +301,23 @@ class Attacks:
 
     def measure(self) -> Report:
         """Returns what honest clients saw, the server's memory and descriptors, and the broken promises."""
-        with running(self.model_dir, "--rest-api-timeout-in-ms", f"{1000 * self.timeout_seconds:.0f}") as server:
+        options = ("--grpc-port", "0", "--rest-api-timeout-in-ms", f"{1000 * self.timeout_seconds:.0f}")
+        with started(self.model_dir, options) as server:
             return self._report(server)
 
-    def _report(self, server: Running) -> Report:
-        host, port = server.rest.removeprefix("http://").split(":")
-        target = Target(host, int(port), server.rpc.removeprefix("grpc://"), self.model)
+    def _report(self, server: Server) -> Report:
+        assert server.log is not None
+        target = Target(server.host, server.port, server.rpc, self.model)
+        rest, rpc = f"http://{server.host}:{server.port}", f"grpc://{server.rpc}"
         clients = [
-            Honest("REST", server.rest, self.model),
-            Honest("REST, a connection for each request", server.rest, self.model, reconnects=True),
-            Honest("gRPC", server.rpc, self.model),
+            Honest("REST", rest, self.model),
+            Honest("REST, a connection for each request", rest, self.model, reconnects=True),
+            Honest("gRPC", rpc, self.model),
         ]
         start_of_log = len(server.log.read_text())
         self._attack(target, min(20.0, 12 * self.minutes))  # memory that is allocated once
         self._settle(server)
-        before = {"megabytes": server.megabytes(), "descriptors": server.descriptors()}
+        before = {"megabytes": server.resident_megabytes(), "descriptors": server.descriptors()}
         stop = threading.Event()
         threads = [threading.Thread(target=client.run, args=(stop,)) for client in clients]
         for thread in threads:
@@ -356,7 +327,7 @@ class Attacks:
         for thread in threads:
             thread.join()
         self._settle(server)
-        after = {"megabytes": server.megabytes(), "descriptors": server.descriptors()}
+        after = {"megabytes": server.resident_megabytes(), "descriptors": server.descriptors()}
         log = server.log.read_text()[start_of_log:]
         result = {
             "options": {name: str(value) for name, value in asdict(self).items()},
@@ -368,7 +339,7 @@ class Attacks:
             "log_bytes": len(log),
         }
         promises = {
-            "the server died": server.process.poll() is None,
+            "the server died": server.is_alive(),
             "memory grew": after["megabytes"] <= before["megabytes"] * (1 + self.tolerance),
             "descriptors stayed open": after["descriptors"] <= before["descriptors"],
         }
@@ -390,7 +361,7 @@ class Attacks:
         attacker.join()
         return rounds
 
-    def _settle(self, server: Running) -> None:
+    def _settle(self, server: Server) -> None:
         """Waits until the server's limits have closed what the attackers left, and its descriptors no longer change."""
         time.sleep(self.timeout_seconds + 2)
         seen = [server.descriptors()]

@@ -110,7 +110,7 @@ SYSTEMS = {
 
 
 class Sizes(NamedTuple):
-    """How much every part does."""
+    """Amounts of work of the parts."""
 
     width: float  # of parity's models, a factor of the recipe's
     steps: int  # updates of each training, a multiple of the interval at which the clock is read
@@ -313,7 +313,7 @@ def accelerator() -> str:
 
 
 def sizes_of(settings: Settings) -> Sizes:
-    """How much the parts do."""
+    """Returns the amounts of work, small ones for a dry run."""
     return DRY if settings.dry else FULL
 
 
@@ -669,7 +669,7 @@ PARTS: dict[str, Callable[[Settings], Iterator[Result]]] = {
     "decode-cpu": decode,
     "export": export,
 }
-"""What each part measures, by name, in the order in which they run."""
+"""Functions of the parts by name, in the order in which they run."""
 
 
 if __name__ == "__main__":

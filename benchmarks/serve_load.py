@@ -65,12 +65,21 @@ class Server(NamedTuple):
     port: int
     process: subprocess.Popen | None
     """``None`` for a server at a given URL."""
+    rpc: str = ""
+    """HOST:PORT of gRPC, if it was asked for."""
+    log: Path | None = None
+    """File with the process's stderr. ``None`` for a server at a given URL."""
 
     def resident_megabytes(self) -> float:
         """Returns the resident memory of the process in megabytes."""
         assert self.process is not None
         lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
         return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS"))
+
+    def descriptors(self) -> int:
+        """Returns the number of open file descriptors of the process."""
+        assert self.process is not None
+        return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
 
     def is_alive(self) -> bool:
         return self.process is None or self.process.poll() is None
@@ -81,25 +90,31 @@ class Server(NamedTuple):
 
 @contextlib.contextmanager
 def started(model_dir: Path, options: Sequence[str] = ()) -> Iterator[Server]:
-    """Runs the embedded server for ``model_dir`` on a free port, in its own process."""
+    """Runs the embedded server for ``model_dir`` on a free port, in its own process.
+
+    Args:
+        model_dir: Folder that holds NAME/VERSION/.
+        options: Further options of the server. With ``--grpc-port``, gRPC is served too.
+    """
     command = [sys.executable, "-m", "serve.server", "--model-dir", str(model_dir), "--port", "0", *options]
-    with (
-        tempfile.TemporaryFile("w+") as log,
-        subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True) as process,
-    ):
-        try:
-            assert process.stdout is not None
-            line = process.stdout.readline()
-            if not line.startswith("Listening on "):
-                log.seek(0)
-                raise SystemExit(f"serve_load: the server did not start: {log.read()[-2000:]}")
-            address = urlsplit(line.split()[-1])
-            assert address.hostname is not None
-            assert address.port is not None
-            yield Server(address.hostname, address.port, process)
-        finally:
-            process.terminate()
-            process.wait(60)
+    with tempfile.TemporaryDirectory(prefix="serve-load-") as scratch:
+        log = Path(scratch, "log")
+        with (
+            log.open("w") as file,
+            subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=file, text=True) as process,
+        ):
+            try:
+                assert process.stdout is not None
+                lines = [process.stdout.readline() for _ in range(2 if "--grpc-port" in options else 1)]
+                if not all(line.startswith("Listening on ") for line in lines):
+                    raise SystemExit(f"{Path(sys.argv[0]).stem}: the server did not start: {log.read_text()[-2000:]}")
+                rest, *rpc = (urlsplit(line.split()[-1]) for line in lines)
+                assert rest.hostname is not None
+                assert rest.port is not None
+                yield Server(rest.hostname, rest.port, process, rpc[0].netloc if rpc else "", log)
+            finally:
+                process.terminate()
+                process.wait(60)
 
 
 @contextlib.contextmanager

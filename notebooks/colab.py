@@ -1,4 +1,4 @@
-"""What a notebook needs on Google Colab: the package's requirements, runs on Google Drive, and TensorFlow Serving."""
+"""Prepares Google Colab for a notebook: the package's requirements, runs on Google Drive, and TensorFlow Serving."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def install() -> None:
 
 
 def requirements(declared: Sequence[str], tensorflow: str | None, has_gpu: bool) -> list[str]:
-    """What pip is asked for.
+    """Returns the requirements to install.
 
     A TensorFlow in the supported range is named with the very version it has: pip leaves it alone, and takes the
     tensorflow-text that was built for it. Any other is replaced, where there is a GPU with the CUDA libraries it needs.

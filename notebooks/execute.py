@@ -28,7 +28,7 @@ HASH = "executed_source_sha256"
 
 @dataclass(frozen=True)
 class Options:
-    """What to execute."""
+    """Options of the command."""
 
     names: Annotated[tuple[str, ...], tyro.conf.Positional]
     """Names of notebooks, such as 0-nmt-with-attention."""

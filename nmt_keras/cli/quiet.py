@@ -72,10 +72,11 @@ def noise_dropped() -> Iterator[None]:
     with subprocess.Popen([sed, "-u", script], stdin=subprocess.PIPE, stdout=usual, start_new_session=True) as filter_:
         assert filter_.stdin is not None
         os.dup2(filter_.stdin.fileno(), 2)
+        # never closed, as handlers of loggers may keep it
         sys.stderr = open(usual, "w", buffering=1, encoding=ours.encoding, errors=ours.errors)  # noqa: SIM115
         try:
             yield
         finally:
             os.dup2(usual, 2)
-            sys.stderr.flush()  # not closed, as handlers of loggers may keep it
+            sys.stderr.flush()
             sys.stderr = ours

@@ -14,7 +14,7 @@ from nmt_keras.corpus.download import SPANISH_ENGLISH_BYTES, SPANISH_ENGLISH_SHA
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """Which side of a corpus is the source. The command line has an option for each field."""
+    """Columns of the source and target in a corpus file. The command line has an option for each field."""
 
     source_column: int | None = None
     """Source column of a TSV, counted from 0. 0 by default; 1 for the Spanish-English file."""

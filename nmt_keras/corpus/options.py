@@ -1,4 +1,4 @@
-"""Which corpus a run is trained on: a file, two files, the built-in sample, a download, or a prepared corpus."""
+"""The corpus of a run: a file, two files, the built-in sample, a download, or a prepared corpus."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SPANISH_ENGLISH_NAME = "spa-eng"
 
 @dataclass(frozen=True)
 class CorpusOptions(Columns):
-    """Which corpus, and how its file is read. The command line has an option for each field."""
+    """Location and format of the training corpus. The command line has an option for each field."""
 
     corpus: tuple[str, ...] = ()
     """A TSV, or a source and a target file; plain, .gz or .zip. "sample" is built in. Default: Spanish-English."""

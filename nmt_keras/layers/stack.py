@@ -39,8 +39,8 @@ class Stack(BaseLayer):
     def output(self, cell_states: tuple[Any, ...]) -> tf.Tensor:
         """Returns the top output [B, Q, U] of given states: the output of ``advance``, but without dropout."""
         outputs = [cell.output(state) for cell, state in zip(self.cells, cell_states, strict=True)]
-        # not tf.add_n, nor a chain of sums that TensorFlow turns into it: its order, and with it the rounding, depends on
-        # whose memory it can reuse, so that two runs would differ
+        # Not tf.add_n, nor a chain of sums, which TensorFlow turns into it: the order of its sum depends on the memory
+        # that it can reuse, so two runs could differ in the last bit.
         return tf.reduce_sum(tf.stack(outputs), axis=0) if self.residual else outputs[-1]
 
     def advance(

@@ -19,7 +19,7 @@ Tokenizers = tuple[Tokenizer, Tokenizer]
 
 
 class TrainingData(NamedTuple):
-    """What a run is trained and validated on."""
+    """Data on which a run is trained and validated."""
 
     facts: Mapping[str, Any]  # the content of corpus.json
     fit: Callable[[], Tokenizers]  # makes the tokenizers of a new run

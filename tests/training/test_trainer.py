@@ -349,7 +349,7 @@ def test_processes_that_restored_different_steps_do_not_train_together(batches, 
     shutil.copytree(stopped_run.folder, tmp_path / "run")
     # as if another process had restored nothing
     monkeypatch.setattr(Replicas, "mean_over_processes", lambda self, number: number / 2.0)
-    with pytest.raises(ValueError, match="step 3 here"):
+    with pytest.raises(ValueError, match=r"step 3 here, another step elsewhere"):
         Run(batches, tmp_path / "run")()
 
 
