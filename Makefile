@@ -86,7 +86,7 @@ dist: .venv-docs/.installed
 	.venv-docs/bin/python -m build
 
 notebooks: $(VENV)/.installed-test
-	$(RUN) -m notebooks.execute 0-nmt-with-attention $(if $(CORPUS),--corpus "$(CORPUS)")
+	$(RUN) -m notebooks.execute $(if $(CORPUS),--corpus "$(CORPUS)")
 
 serve: $(VENV)/.installed
 	$(RUN) -m serve.server --model-dir saved_models --port $(PORT)

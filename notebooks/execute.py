@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Executes notebooks and writes their outputs into them.
 
-    python -m notebooks.execute 0-nmt-with-attention --corpus spa-eng.zip
+    python -m notebooks.execute --corpus spa-eng.zip
+    python -m notebooks.execute 0-nmt-with-attention
 
 Each code cell keeps a hash of its source. A test compares them, so that no output belongs to other code.
 """
@@ -22,6 +23,8 @@ import tyro
 from nbclient import NotebookClient
 
 ROOT = Path(__file__).parents[1]
+EXECUTED = ("0-nmt-with-attention", "2-train", "1-step-by-step", "3-attention")
+"""Notebooks that are committed with outputs, in an order in which a run is trained before it is used."""
 HASH = "executed_source_sha256"
 """Metadata of a cell: the hash of the source that made its outputs."""
 
@@ -30,10 +33,10 @@ HASH = "executed_source_sha256"
 class Options:
     """Options of the command."""
 
-    names: Annotated[tuple[str, ...], tyro.conf.Positional]
-    """Names of notebooks, such as 0-nmt-with-attention."""
+    names: Annotated[tuple[str, ...], tyro.conf.Positional] = EXECUTED
+    """Names of notebooks."""
     corpus: Path | None = None
-    """Zip file of the Spanish-English corpus, which is put into Keras's download cache. None downloads it."""
+    """Zip file of the Spanish-English corpus. None downloads it."""
 
 
 def source_hash(source: str) -> str:
@@ -41,32 +44,29 @@ def source_hash(source: str) -> str:
     return hashlib.sha256(source.encode()).hexdigest()
 
 
-def execute(path: Path) -> None:
-    """Executes a notebook in an empty folder, and writes it with its outputs.
+def execute(path: Path, folder: Path) -> None:
+    """Executes a notebook in ``folder``, and writes it with its outputs.
 
     Raises:
         nbclient.exceptions.CellExecutionError: A cell failed. The notebook stays as it was.
     """
     notebook = nbformat.read(path, as_version=4)
-    with tempfile.TemporaryDirectory() as folder:
-        client = NotebookClient(
-            notebook,
-            timeout=None,
-            kernel_name="python3",
-            coalesce_streams=True,
-            resources={"metadata": {"path": folder}},
-        )
-        client.execute(env={**os.environ, "PYTHONPATH": str(ROOT)})
-        for cell in notebook.cells:
-            if cell.cell_type == "code":
-                cell.metadata = {
-                    **{k: v for k, v in cell.metadata.items() if k != "execution"},
-                    HASH: source_hash(cell.source),
-                }
-                cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]
-                for output in cell.outputs:
-                    if "text" in output:
-                        output.text = as_printed(output.text.replace(folder, "."))
+    client = NotebookClient(
+        notebook,
+        timeout=None,
+        kernel_name="python3",
+        coalesce_streams=True,
+        resources={"metadata": {"path": str(folder)}},
+    )
+    client.execute(env={**os.environ, "PYTHONPATH": str(ROOT)})
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            kept = {name: value for name, value in cell.metadata.items() if name != "execution"}
+            cell.metadata = {**kept, HASH: source_hash(cell.source)}
+            cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]
+            for output in cell.outputs:
+                if "text" in output:
+                    output.text = as_printed(output.text.replace(str(folder), "."))
     nbformat.write(notebook, path)
 
 
@@ -79,13 +79,16 @@ def as_printed(text: str) -> str:
 
 
 def main(options: Options) -> None:
-    """Executes the notebooks in turn."""
-    if options.corpus is not None:
-        cache = Path(os.environ.get("KERAS_HOME", Path.home() / ".keras")) / "datasets"
-        cache.mkdir(parents=True, exist_ok=True)
-        shutil.copy(options.corpus, cache / "spa-eng.zip")
-    for name in options.names:
-        execute(ROOT / "notebooks" / f"{name}.ipynb")
+    """Executes the notebooks in turn, in one new folder."""
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        if options.corpus is not None:
+            # where the notebooks would put a download: Keras's cache, and the working directory's data
+            for cache in (Path(os.environ.get("KERAS_HOME", Path.home() / ".keras")) / "datasets", folder / "data"):
+                cache.mkdir(parents=True, exist_ok=True)
+                shutil.copy(options.corpus, cache / "spa-eng.zip")
+        for name in options.names:
+            execute(ROOT / "notebooks" / f"{name}.ipynb", folder)
 
 
 if __name__ == "__main__":

@@ -16,12 +16,10 @@ from nbclient import NotebookClient
 from nmt_keras import cli
 from nmt_keras.runs import Run
 from notebooks import colab
-from notebooks.execute import HASH, as_printed, source_hash
+from notebooks.execute import EXECUTED, HASH, as_printed, source_hash
 
 ROOT = Path(__file__).parents[2]
 NAMES = sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
-EXECUTED = ("0-nmt-with-attention",)
-"""Notebooks that hold the outputs of a run."""
 
 SMALL = """
 from dataclasses import replace
@@ -65,14 +63,14 @@ def run(name, folder):
 def folder(tmp_path_factory):
     """The working directory that notebook 1 leaves behind, with the sample's run."""
     folder = tmp_path_factory.mktemp("notebooks")
-    assert run("1-walk-of-a-sentence", folder)[0] == 4, "pictures"
+    assert run("1-step-by-step", folder)[0] == 4, "pictures"
     return folder
 
 
 @pytest.mark.saved_model
 def test_notebook_3_compares_four_systems(folder):
     assert run("3-attention", folder)[0] == 4
-    assert len([*(folder / "runs").iterdir()]) == 4
+    assert len([*(folder / "runs").glob("sample-*")]) == 4
 
 
 @pytest.mark.saved_model
