@@ -3,7 +3,7 @@
 # make test-unit  the quick ones: nothing trained at length, exported, served, or opened in a browser
 # make test-slow  the slow ones: models that must learn something
 # make test-beam  the Apache Beam pipelines, in an environment of their own
-# make lint       formatter, linter, type checker, schemas of the container, Kubernetes and workflow files
+# make lint       formatter, linter, type checker, wording, schemas of the container, Kubernetes and workflow files
 # make serve      the embedded server over saved_models           PORT=8501
 # make docs       the documentation, in site/; a warning is an error
 # make notebooks  executes the notebooks that hold outputs         CORPUS=spa-eng.zip without a network
@@ -67,6 +67,7 @@ lint: $(VENV)/.installed-dev
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
 	$(RUN) -m mypy
+	$(RUN) tests/prose.py
 	$(VENV)/bin/check-jsonschema --quiet --builtin-schema vendor.compose-spec serve/deploy/compose.yaml
 	$(VENV)/bin/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(VENV)/bin/kubernetes-validate --quiet --strict serve/deploy/k8s/*.yaml docs/guides/training-job.yaml

@@ -3,7 +3,7 @@
 
     python -m notebooks.execute 0-nmt-with-attention --corpus spa-eng.zip
 
-Each code cell keeps a hash of its source. A test compares them, so that no output belongs to other code.
+Each code cell stores a hash of its source. A test compares the hashes, so that outputs always belong to their code.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from nbclient import NotebookClient
 
 ROOT = Path(__file__).parents[1]
 HASH = "executed_source_sha256"
-"""Metadata of a cell: the hash of the source that made its outputs."""
+"""Metadata of a cell: the hash of the source that produced its outputs."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Options:
     names: Annotated[tuple[str, ...], tyro.conf.Positional]
     """Names of notebooks, such as 0-nmt-with-attention."""
     corpus: Path | None = None
-    """Zip file of the Spanish-English corpus, which is put into Keras's download cache. None downloads it."""
+    """Zip file of the Spanish-English corpus, which is copied into Keras's download cache. None downloads it."""
 
 
 def source_hash(source: str) -> str:
@@ -42,10 +42,10 @@ def source_hash(source: str) -> str:
 
 
 def execute(path: Path) -> None:
-    """Executes a notebook in an empty folder, and writes it with its outputs.
+    """Executes a notebook in an empty folder and stores its outputs in the notebook.
 
     Raises:
-        nbclient.exceptions.CellExecutionError: A cell failed. The notebook stays as it was.
+        nbclient.exceptions.CellExecutionError: A cell failed. The notebook is unchanged.
     """
     notebook = nbformat.read(path, as_version=4)
     with tempfile.TemporaryDirectory() as folder:
@@ -71,7 +71,7 @@ def execute(path: Path) -> None:
 
 
 def as_printed(text: str) -> str:
-    """Returns a text as a terminal shows it: a progress bar only in its last state."""
+    """Returns a text as a terminal shows it: only the last state of a progress bar is left."""
     lines = (
         re.split(r"[\r\b]+", line.rstrip("\r\b"))[-1] for line in re.sub(r"\x1b\[[\d;]*[A-Za-z]", "", text).split("\n")
     )
@@ -79,7 +79,7 @@ def as_printed(text: str) -> str:
 
 
 def main(options: Options) -> None:
-    """Executes the notebooks in turn."""
+    """Executes the notebooks one after the other."""
     if options.corpus is not None:
         cache = Path(os.environ.get("KERAS_HOME", Path.home() / ".keras")) / "datasets"
         cache.mkdir(parents=True, exist_ok=True)

@@ -62,7 +62,7 @@ def translate_file(client: Client, lines: Iterable[bytes], output: Path, batch: 
         workers: Number of concurrent requests. At most twice as many batches are held in memory.
 
     Returns:
-        Number of lines with a sentence longer than the model reads.
+        Number of lines with a truncated sentence, which exceeded the model's length limit.
 
     Raises:
         ClientError: The server failed. ``output`` holds the translations so far.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of body, batch, text, queue and time. TensorFlow Serving has few of them."""
+    """Limits of body, batch, text, queue and time. TensorFlow Serving has only a few of them."""
 
     max_body_bytes: int = 16 * 1024 * 1024
     """Maximum bytes of a request's body as sent. Larger bodies get 413 (gRPC: RESOURCE_EXHAUSTED). All bodies together

@@ -1,8 +1,8 @@
 """Attention: from a query and the annotations to a context.
 
-A score function computes how well a query matches each annotation. An attention decides which annotations compete.
-After the loop over target positions, ``alignment`` puts attention weights at their source positions. Only local
-attention, which reads a window, has work to do there.
+A score function computes how well a query matches each annotation. An attention normalizes the scores, over all
+annotations or over a window. After the loop over target positions, ``alignment`` puts the attention weights of a window
+at their source positions.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Attention(BaseLayer):
 
     @abstractmethod
     def prepare(self, weights: Weights, encoding: Any) -> Any:
-        """Returns the results that depend on no query, a nest of [B, ...] or None, from an ``Encoding``."""
+        """Returns results of an ``Encoding`` that do not depend on a query: a nest of [B, ...], or None."""
 
     @abstractmethod
     def attend(self, weights: Weights, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> Attended:

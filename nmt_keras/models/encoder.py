@@ -111,8 +111,8 @@ class RecurrentEncoder(Encoder):
         merge: Combination of two directions, "concatenate" (D = 2U) or "sum" (D = U).
         layers: Number of layers.
         residual: If True, each layer but the first adds its input to its output.
-        word_view: If True, adds W_r e(x_j), a linear view of the word, to its annotation. The papers do not. With it,
-            the decoder learns which word translates which before the recurrence has learnt to carry words.
+        word_view: If True, adds W_r e(x_j), a linear projection of the word's embedding, to its annotation. This is not
+            in the papers. The decoder then learns word translations before the recurrence has learnt to carry words.
         dropout_rate: Dropout rate of the embeddings and between layers.
         recurrent_dropout_rate: Dropout rate of a state where its cell reads it; one mask for all positions.
     """

@@ -61,7 +61,7 @@ def links(aligned: AlignedPair) -> list[Link]:
 
 class _Word(NamedTuple):
     text: str
-    positions: list[int]  # of its tokens
+    positions: list[int]  # positions of the word's tokens
 
 
 def _pieces_by_word(tokens: Sequence[str]) -> list[_Word]:

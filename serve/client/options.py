@@ -18,13 +18,13 @@ class ServerOptions:
     model: str = DEFAULT_MODEL
     """Name of the model; the API cannot list them."""
     version: int | None = None
-    """Version of the model; the newest by default."""
+    """Version of the model. Default: the newest."""
     label: str | None = None
     """Label of a version, in place of its number."""
     timeout: float = 60.0
-    """Seconds within which the whole answer must arrive."""
+    """Time limit of a whole answer in seconds."""
     attempts: int = Retry.attempts
-    """Maximum number of requests while the server is busy or restarting."""
+    """Maximum number of attempts if the server is busy or restarting."""
     ca_file: Path | None = None
     """PEM file of the certificates that signed the server's."""
 
