@@ -31,7 +31,7 @@ def masked_softmax(scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
 
     Args:
         scores: [B, Q, W] float. The softmax is computed in float32 and returned in this dtype.
-        mask: [B, 1 or Q, W] bool. Each row holds at least one True: every sentence ends in END.
+        mask: [B, 1 or Q, W] bool. Each row holds at least one True, because every sentence ends in END.
     """
     logits = tf.where(mask, tf.cast(scores, tf.float32), tf.float32.min)
     return tf.cast(tf.nn.softmax(logits), scores.dtype)

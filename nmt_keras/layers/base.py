@@ -75,7 +75,7 @@ class BaseLayer(keras.layers.Layer):
         return tf.cast(x, self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the arguments of the constructors of this class and its bases; layers among them serialized."""
+        """Returns the arguments of the constructors of this class and its bases. Layers among them are serialized."""
         constructors = [base.__init__ for base in type(self).__mro__ if issubclass(base, BaseLayer)]
         names = {name for constructor in constructors for name in inspect.signature(constructor).parameters}
         names -= {"self", "options", *self.computed_arguments}

@@ -39,9 +39,9 @@ def read_stack(stack: Stack, x: tf.Tensor, initial_states: tuple[Any, ...], mask
 def read_fused(
     cell: Cell, x: tf.Tensor, mask: tf.Tensor | None, *, reverse: bool = False, initial_state: Any = None
 ) -> tuple[tf.Tensor, Any]:
-    """Reads whole sentences with a cell that ``can_fuse``; equals stepping through them.
+    """Runs a cell that ``can_fuse`` over whole sentences. Equals advancing the cell position by position.
 
-    On a GPU, outside XLA, cuDNN computes it; elsewhere Keras's own loop does.
+    cuDNN computes it on a GPU outside XLA. Otherwise, Keras's own loop does.
 
     Args:
         cell: Cell whose variables are read.
@@ -52,7 +52,7 @@ def read_fused(
         initial_state: State before the first position, a nest of [B, 1, U]; None for 0.
 
     Returns:
-        Outputs [B, S, U], anything at padding, and the state at the end, a nest of [B, 1, U].
+        Outputs [B, S, U], undefined at padding, and the state at the end, a nest of [B, 1, U].
     """
     if reverse:
         lengths = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)

@@ -56,7 +56,7 @@ def matmul(x: tf.Tensor, weight: Weight, bias: tf.Tensor | None = None, *, trans
 
     Args:
         x: [..., I] float.
-        weight: [I, O], or [O, I] if ``transpose``. If its dtype differs from that of ``x``, the product alone is
+        weight: [I, O], or [O, I] if ``transpose``. If its dtype differs from that of ``x``, only the product is
             computed in it.
         bias: [O] float, or None.
         transpose: If True, multiplies with the transposed weight.

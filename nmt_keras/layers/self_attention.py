@@ -21,7 +21,7 @@ def sinusoids(positions: tf.Tensor, units: int) -> tf.Tensor:
         units: Even width.
 
     Returns:
-        [..., units] float32; sines first, then cosines, where the paper interleaves them: a fixed permutation.
+        [..., units] float32: all sines, then all cosines. The paper interleaves them, which is a fixed permutation.
     """
     rates = 10000.0 ** (-tf.range(0, units, 2, dtype=tf.float32) / units)
     angles = tf.cast(positions, tf.float32)[..., tf.newaxis] * rates
@@ -99,7 +99,7 @@ class MultiHead(BaseLayer):
     def attend_apart(
         self, weights: Weights, x: tf.Tensor, keys: tf.Tensor, values: tf.Tensor, mask: tf.Tensor
     ) -> tf.Tensor:
-        """Attends to positions that each query has for itself, such as the earlier tokens of a hypothesis.
+        """Attends to different positions for each query, such as the earlier tokens of its hypothesis.
 
         Args:
             weights: This layer's weights.
@@ -119,7 +119,7 @@ class MultiHead(BaseLayer):
 
 
 class SublayerMasks(NamedTuple):
-    """Dropout masks of one layer, on each sublayer's result before it is added; None drops nothing."""
+    """Dropout masks of one layer, applied to each sublayer's result before the sum. None drops nothing."""
 
     own: tf.Tensor | None = None  # [B, L, units] float: self-attention
     source: tf.Tensor | None = None  # [B, L, units] float: attention to the source

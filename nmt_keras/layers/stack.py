@@ -21,7 +21,7 @@ class StackMasks(NamedTuple):
 
 @keras.saving.register_keras_serializable("nmt_keras")
 class Stack(BaseLayer):
-    """Recurrent cells of which each reads the output of the one below.
+    """Recurrent cells, each of which reads the output of the cell below it.
 
     Args:
         cells: Cells from bottom to top. Only the first may have a context.

@@ -24,7 +24,7 @@ StepFunction = Callable[[tf.Tensor, Any, Any], Prediction]
 
 
 class Predictor(Protocol):
-    """A model or an ensemble, as a search uses it."""
+    """Interface of models and ensembles for a search."""
 
     source_vocabulary_size: int
     target_vocabulary_size: int

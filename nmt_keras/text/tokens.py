@@ -1,7 +1,7 @@
 """Shared by all tokenizers: interface, special entries, and operations before and after the vocabulary lookup.
 
-The operations are core ``tf.strings`` and ragged ones. They give the same results eagerly, in a ``tf.function`` and in
-a SavedModel.
+The operations are those of ``tf.strings`` and of ragged tensors. They give the same results eagerly, in a
+``tf.function`` and in a SavedModel.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SPECIALS = ("<pad>", "<unk>", "<start>", "<end>")
 """Special entries, as written in a vocabulary file. Text such as "<end>" is not encoded as the special entry."""
 
 SPECIAL_SURFACES = ("", "⁇", "", "")
-"""Special entries in surfaces and decoded text. UNK is one character: a scorer would split <unk> into three words."""
+"""Special entries in surfaces and decoded text. UNK is one character, because scorers split <unk> into three words."""
 
 
 class Tokens(NamedTuple):
