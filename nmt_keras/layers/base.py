@@ -30,7 +30,7 @@ class BaseLayer(keras.layers.Layer):
     Most layers have no ``call``. A decoder calls their methods at different times: some once per sentence, some inside
     a loop, some after it. Encoder, decoder and attention have one, for use without these methods.
 
-    A constructor declares every variable, since it knows all sizes. Each of its arguments is an attribute of the same
+    A constructor declares every variable, because its arguments give all sizes. Each argument is an attribute of that
     name, so ``get_config`` needs no code in subclasses.
     """
 

@@ -185,7 +185,7 @@ class SubwordTokenizer(tf.Module):
 
 
 def _normalised(lines: Iterable[str], characters: set[str]) -> Iterator[str]:
-    """Yields ``lines`` in NFC, as ``encode`` sees them, and adds their characters to ``characters``."""
+    """Yields ``lines`` in NFC, like the input of ``encode``, and adds their characters to ``characters``."""
     remaining = iter(lines)
     while chunk := list(itertools.islice(remaining, _LINES_AT_ONCE)):
         for line in tf_text.normalize_utf8(tf.constant(chunk), "NFC").numpy().tolist():

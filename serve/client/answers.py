@@ -19,7 +19,7 @@ class Unavailable(ClientError):
     def __init__(self, message: str, after_seconds: float = 0.0) -> None:
         super().__init__(message)
         self.after_seconds = after_seconds
-        """Pause in seconds that the server asks for. 0 if unspecified."""
+        """Pause in seconds that the server requests. 0 if unspecified."""
 
 
 class ModelSpec(NamedTuple):
