@@ -2,10 +2,10 @@
 
     python -m benchmarks.attacks --model-dir saved_models --model spa-eng --minutes 30
 
-The server runs in a process of its own, and so do the attackers. Honest clients ask over REST on a connection that they
-keep, over REST on a new connection for each request, and over gRPC. They retry as ``serve.client`` does. The program
-prints a JSON document with the machine, the date, the rounds of each attack and what the honest clients saw. It exits
-with code 1 if a promise was broken:
+The server and the attackers run in separate processes. There are three honest clients: over REST on one connection,
+over REST on a new connection for each request, and over gRPC. They retry as ``serve.client`` does. The program prints
+a JSON document with the machine, the date, the rounds of each attack and the results of the honest clients. It exits
+with code 1 if a requirement was violated:
 
 - no honest request fails, gets a wrong answer, or waits longer than ``--bound``;
 - after the attacks the server is alive;

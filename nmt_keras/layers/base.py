@@ -30,8 +30,8 @@ class BaseLayer(keras.layers.Layer):
     Most layers have no ``call``. A decoder calls their methods at different times: some once per sentence, some inside
     a loop, some after it. Encoder, decoder and attention have one, for use without these methods.
 
-    A constructor declares every variable, because its arguments give all sizes. Each argument is an attribute of that
-    name, so ``get_config`` needs no code in subclasses.
+    A constructor declares every variable, because its arguments give all sizes. Each argument is stored under
+    its own name, so ``get_config`` needs no code in subclasses.
     """
 
     computed_arguments: ClassVar[tuple[str, ...]] = ()
