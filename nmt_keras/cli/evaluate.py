@@ -138,7 +138,7 @@ class Evaluate(Command):
 
         Raises:
             OSError: a file or the first run does not exist.
-            ValueError: the pairs differ from those that the first run did not train on.
+            ValueError: the first run may have been trained on these pairs.
         """
         from nmt_keras.corpus import evaluation_pairs, part_sha256
         from nmt_keras.corpus.loading import load_corpus, load_pairs
@@ -159,9 +159,9 @@ class Evaluate(Command):
         for path in filter(is_run, (*self.paths, *self.ensemble)):
             facts = read_json(path / CORPUS)
             if facts["sha256"].get(self.part) != part_sha256(pairs, key_side=facts.get("key_side", "target")):
-                problem = f"{path} was not trained without the {self.part} part of {self.data.name}"
+                problem = f"{path} may have been trained on pairs of the {self.part} part of {self.data.name}"
                 require(path != run, "--corpus", "the run's corpus and columns, or --pairs", problem)
-                console.say(f"Warning: {problem}, which may inflate its scores.")
+                console.say(f"Warning: {problem}, which inflates its scores.")
         if not self.all_pairs:
             pairs = evaluation_pairs(pairs, key_side=read_json(run / CORPUS).get("key_side", "target"))
         return f"{self.data.name}, {self.part}", pairs

@@ -18,7 +18,7 @@ class TrainConfig:
     """Number of passes over the training pairs."""
     minutes: float | None = 10.0
     """Training time in minutes, including compilation and validation. It is converted to a number of steps before the
-    first update and corrected after a twentieth of them."""
+    first update, and the number is corrected after 5 % of the steps."""
     batch_size: int = 64
     """Number of sentence pairs in a batch. Ignored if ``batch_tokens`` is set."""
     batch_tokens: int | None = None

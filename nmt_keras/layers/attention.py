@@ -38,7 +38,10 @@ def masked_softmax(scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
 
 
 class Attention(BaseLayer):
-    """Interface: ``prepare`` once per sentence, ``attend`` at every step, ``alignment`` after the last step."""
+    """Interface of attentions.
+
+    ``prepare`` is called once per sentence, ``attend`` at every step, and ``alignment`` after the last step.
+    """
 
     context_size: int
     """Width of the contexts; 0 if there are none."""
@@ -131,8 +134,8 @@ class BahdanauAttention(GlobalAttention):
 class FixedContext(Attention):
     """One context for every step: c = the encoder's last state (Cho et al. 2014; RNNencdec of Bahdanau et al. 2014).
 
-    With a bidirectional encoder, c is the last forward and the first backward state side by side. The alignment marks
-    the positions of these states: the last token, the first, or half and half.
+    With a bidirectional encoder, c concatenates the last forward and the first backward state. The alignment shows the
+    positions of these states: weight 1 at the last or the first token, or 1/2 at both.
 
     Args:
         state_size: Width of c.
@@ -159,7 +162,8 @@ class FixedContext(Attention):
 class NoAttention(Attention):
     """No context: the source reaches the decoder through its initial state alone (Sutskever et al. 2014).
 
-    The alignment marks the positions of that state: the last token, the first, half and half, or all.
+    The alignment shows the positions of that state: weight 1 at the last or the first token, 1/2 at both, or equal
+    weights at all tokens.
 
     Args:
         directions: Source of the initial state: the encoder's "forward" or "backward" state, both ("bidirectional"), or

@@ -1,4 +1,4 @@
-"""Whole recurrences as one operation, which cuDNN computes on a GPU, through Keras's layers."""
+"""Runs whole recurrences as one operation, through Keras's layers. On a GPU, cuDNN computes it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def read_stack(stack: Stack, x: tf.Tensor, initial_states: tuple[Any, ...], mask
         stack: Cells that ``can_fuse``, without a context.
         x: [B, T, I] float, the first cell's inputs.
         initial_states: Each cell's state before the first position, a nest of [B, 1, U].
-        masks: Dropout masks of the cells' inputs; none of states.
+        masks: Dropout masks of the cells' inputs. Masks of states are not supported.
     """
     outputs = x
     for number, (cell, state) in enumerate(zip(stack.cells, initial_states, strict=True)):

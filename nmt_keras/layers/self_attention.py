@@ -139,7 +139,9 @@ def draw_masks(like: tf.Tensor, rate: float, randomness: Randomness | None, laye
 
 @keras.saving.register_keras_serializable("nmt_keras")
 class SelfAttentionLayer(BaseLayer):
-    """x + MultiHead(norm(x)), then (x + MultiHead(norm(x), memory), then) x + W_2 relu(W_1 norm(x) + b_1) + b_2.
+    """Layer of self-attention, attention to the source (in decoders), and a feed-forward network.
+
+    x + MultiHead(norm(x)), then (x + MultiHead(norm(x), memory), then) x + W_2 relu(W_1 norm(x) + b_1) + b_2.
 
     (Vaswani et al. 2017, figure 1, each normalization before its sublayer.) The hidden layer has 4 · units.
 

@@ -85,7 +85,7 @@ class Decoder(BaseLayer):
 
     @abstractmethod
     def advance(self, weights: Weights, x: Any, state: Any, memory: Memory) -> tuple[Any, Any]:
-        """Returns the next state and one position's results from its inputs: the sequential part."""
+        """Computes the next state and the results of one position from its inputs. This is the sequential part."""
 
     @abstractmethod
     def features(self, weights: Weights, x: Any, results: Any, memory: Memory) -> tuple[tf.Tensor, tf.Tensor]:
@@ -132,7 +132,7 @@ class Decoder(BaseLayer):
         if own_token_probability is None:
             return self._teacher_forcing(weights, ids, memory, randomness)
         if randomness is None:
-            raise ValueError("own_token_probability: expected None without `randomness`, which draws. Pass both.")
+            raise ValueError("own_token_probability: expected None without `randomness` for the draws. Pass both.")
         return self._scheduled_sampling(weights, ids, memory, own_token_probability, randomness)
 
     def _teacher_forcing(
