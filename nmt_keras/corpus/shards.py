@@ -343,7 +343,10 @@ class ShardedBatches:
         return prefetched(((place, pool.batch(rows)) for place, (pool, rows) in places), ahead=8)
 
     def _cut_pools(self, epoch: int, begin: int) -> Iterator[list[tuple[Batches, np.ndarray]]]:
-        """Yields the pools of an epoch from number ``begin``. A pool is a list of batches: pairs, and a batch's rows."""
+        """Yields the batches of each pool of an epoch, from pool number ``begin``.
+
+        A batch consists of the ``Batches`` of its pool, and its rows there.
+        """
         for number, sides in enumerate(self.pools(epoch, begin), begin):
             pool = self._batches(*sides)
             yield [(pool, rows) for rows in pool.shuffled(np.arange(len(pool.source)), epoch, number)]

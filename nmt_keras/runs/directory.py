@@ -25,7 +25,7 @@ LOG = "log.jsonl"
 
 
 def is_run(path: Path) -> bool:
-    """Returns ``True`` if ``path`` is a run directory, ``False`` also if the system rejects it as too long."""
+    """Returns ``True`` if ``path`` is a run directory, and ``False`` for any other path, including invalid ones."""
     try:
         return (path / RECIPE).is_file()
     except (OSError, ValueError):
