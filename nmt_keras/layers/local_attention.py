@@ -84,7 +84,7 @@ class LocalAttention(Attention):
 
 @keras.saving.register_keras_serializable("nmt_keras")
 class MonotonicLocalAttention(LocalAttention):
-    """local-m: p_t = t, as if source and target were monotonically aligned; beyond the source, its last position."""
+    """local-m: p_t = t, as if source and target were monotonically aligned. At most the last source position."""
 
     def center(self, weights: Weights, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> tf.Tensor:
         """Returns t."""
@@ -130,4 +130,4 @@ class PredictiveLocalAttention(LocalAttention):
     def alignment(self, attended: Attended, memory: Memory) -> tf.Tensor:
         """Returns the window's weights at their source positions, divided by their sum."""
         alpha = super().alignment(attended, memory)
-        return alpha / tf.reduce_sum(alpha, axis=-1, keepdims=True)  # the sum exceeds 0.1: the window is 2 sigma
+        return alpha / tf.reduce_sum(alpha, axis=-1, keepdims=True)  # above 0.1, because the window ends at 2 sigma

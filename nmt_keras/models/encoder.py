@@ -114,7 +114,7 @@ class RecurrentEncoder(Encoder):
         word_view: If True, adds W_r e(x_j), a linear projection of the word's embedding, to its annotation. This is not
             in the papers. The decoder then learns word translations before the recurrence has learnt to carry words.
         dropout_rate: Dropout rate of the embeddings and between layers.
-        recurrent_dropout_rate: Dropout rate of a state where its cell reads it; one mask for all positions.
+        recurrent_dropout_rate: Dropout rate of the state that a cell reads. All positions share one mask.
     """
 
     def __init__(

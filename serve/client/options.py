@@ -16,7 +16,7 @@ class ServerOptions:
     url: str = DEFAULT_URL
     """URL of the server: http://, https://, grpc:// or grpcs://."""
     model: str = DEFAULT_MODEL
-    """Name of the model; the API cannot list them."""
+    """Name of the model. The API cannot list the models."""
     version: int | None = None
     """Version of the model. Default: the newest."""
     label: str | None = None
@@ -26,7 +26,7 @@ class ServerOptions:
     attempts: int = Retry.attempts
     """Maximum number of attempts if the server is busy or restarting."""
     ca_file: Path | None = None
-    """PEM file of the certificates that signed the server's."""
+    """PEM file of the certificates that signed the server's certificate."""
 
     def connect(self, max_text_bytes: int = DEFAULT_TEXT_BYTES) -> Client:
         """Returns a client of this server and model."""
