@@ -12,7 +12,8 @@ ROOT = Path(__file__).parents[1]
 FOLDERS = ("nmt_keras", "serve", "benchmarks", "notebooks", "docs")
 QUESTION = re.compile(r"(What|Whether|How|Of|Why|Which|Who|Where|When)\b")
 PHRASE = re.compile(
-    r"\b([Nn]obody|[Ss]omebody|[Ww]hoever|[Aa]s it were|[Aa]t the (?:most|least)|[Tt]hat one(?=[.,;:)]|$| (?:is|has|was)))\b"
+    r"\b([Nn]obody|[Ss]omebody|[Ww]hoever|[Aa]s it were|[Aa]t the (?:most|least)|"
+    r"[Tt]hat one(?=[.,;:)]|$| (?:is|has|was)))\b"
 )
 
 

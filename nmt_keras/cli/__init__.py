@@ -32,7 +32,7 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Any, NoReturn
 
 import tyro
-from nmt_keras_serve.usage import USAGE_ERROR, one_line_errors
+from nmt_keras_serve.usage import HELP, USAGE_ERROR, join_help, one_line_errors
 
 import nmt_keras
 from nmt_keras.cli.command import SETTINGS, Command, shortened
@@ -77,6 +77,8 @@ def any_command(name: str = "", options: Sequence[str] = ()) -> Any:
     kinds: list[Any] = []
     for each, kind in COMMANDS.items():
         chosen, short = each == name, not {"-h", "--help"}.isdisjoint(options)
+        if chosen and not HELP.isdisjoint(options):
+            join_help(kind)
         settings = tyro.conf.subcommand(
             each,
             default=kind.defaults(options) if chosen and not short else tyro.MISSING_NONPROP,

@@ -82,16 +82,17 @@ def shortened(kind: type[Any], rare: Collection[str]) -> type[Any]:
     hints = get_type_hints(kind, include_extras=True)
     for each in fields(kind):
         hint = hints[each.name]
-        default = field(default=each.default, default_factory=each.default_factory)
+        default = field(default=each.default, default_factory=each.default_factory, metadata=each.metadata)
         group = get_args(hint)[0] if get_origin(hint) is Annotated else hint
         if each.name in rare:
             hint = SUPPRESSED[hint]
         elif isinstance(group, type) and is_dataclass(group):
-            hint, default = Annotated[shortened(group, rare), *get_args(hint)[1:]], field(default=tyro.MISSING_NONPROP)
-        elif each.name in METAVARS:
-            hint = Annotated[hint, tyro.conf.arg(metavar=METAVARS[each.name])]
+            hint = Annotated[shortened(group, rare), *get_args(hint)[1:]]
+            default = field(default=tyro.MISSING_NONPROP, metadata=each.metadata)
         else:
-            continue
+            absent = each.default in (None, ())  # the help text describes the default better than "(default: None)"
+            argument = tyro.conf.arg(metavar=METAVARS.get(each.name), help_behavior_hint="" if absent else None)
+            hint = Annotated[hint, argument]
         changed.append((each.name, hint, default))
     return make_dataclass(kind.__name__, changed, bases=(kind,), frozen=True, kw_only=True)
 

@@ -39,7 +39,7 @@ class Beams(NamedTuple):
     history: tf.Tensor
     log_probs: tf.Tensor  # [b, Q] float32, nats
     scores: tf.Tensor  # [b, Q] float32; NOT_ENDED for hypotheses without END
-    # [b, Q, S] float32: SUM_i alpha_ij, and 1 at padding; () without coverage, because a TensorFlow loop carries no None
+    # [b, Q, S] float32: SUM_i alpha_ij, and 1 at padding; () without coverage, because a loop cannot carry None
     coverage: Any
     finished: tf.Tensor  # [b, Q] bool: True for hypotheses that take no more tokens
 
