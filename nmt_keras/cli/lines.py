@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from io import BufferedIOBase, BufferedReader, FileIO
 
 STANDARD_INPUT = "-"
-READ_AT_ONCE = 1 << 18  # bytes: about 7,000 sentences of a file, which are sorted by length together; a pipe has 64 KiB
+READ_AT_ONCE = 1 << 18  # bytes: about 7,000 sentences, so that many of similar length are translated together
 LONGEST_LINE = 1 << 20  # characters; the rest of a longer line is dropped, because no model reads that far
 
 
