@@ -151,7 +151,7 @@ class RunOptions:
     """Minutes to add to the training time of a finished run. The schedule is stretched to the new length, so the
     learning rate rises again."""
     more_epochs: float | None = None
-    """Epochs to add to a finished run. The schedule is stretched as for --more-minutes."""
+    """Epochs to add to a finished run. The schedule is stretched to the new length."""
     init_from: str | None = None
     """Run to fine-tune: its best weights and its vocabularies are copied. The optimizer and the schedule start from the
     beginning."""
