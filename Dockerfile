@@ -21,7 +21,7 @@ FROM python AS build
 ARG EXTRAS=""
 RUN python3 -m venv /opt/nmt
 WORKDIR /source
-# The pins first: as long as they stay, a change of the sources does not install TensorFlow again.
+# The pins are copied first, so that a change of the sources does not install TensorFlow again.
 COPY requirements.txt ./
 RUN /opt/nmt/bin/pip install --no-cache-dir -r requirements.txt \
     && case ",${EXTRAS}," in \

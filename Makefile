@@ -3,13 +3,13 @@
 # make test-unit  the quick ones: nothing trained at length, exported, served, or opened in a browser
 # make test-slow  the slow ones: models that must learn something
 # make test-beam  the Apache Beam pipelines, in an environment of their own
-# make lint       formatter, linter, type checker, schemas of the container, Kubernetes and workflow files
+# make lint       formatter, linter, type checker, wording, schemas of the container, Kubernetes and workflow files
 # make serve      the embedded server over saved_models           PORT=8501
 # make docs       the documentation, in site/; a warning is an error
 # make notebooks  executes the notebooks that hold outputs         CORPUS=spa-eng.zip without a network
 # make dist       wheel and source archive, in dist/
 # make conformance   the checks of serve/conformance against a server   URL=http://127.0.0.1:8501  MODEL=spa-eng
-# Each creates the virtual environment it needs on a machine that has Python 3.11 to 3.13 and make.
+# Each target creates the virtual environment that it needs. It requires Python 3.11 to 3.13 and make.
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -23,7 +23,7 @@ RUN = $(VENV)/bin/python
 
 $(VENV)/.installed: requirements.txt
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(None if (3, 11) <= v < (3, 14) else \
-	    f"make: expected Python 3.11 to 3.13, $(PYTHON) is {v.major}.{v.minor}. Pass PYTHON=python3.12, say.")'
+	    f"make: expected Python 3.11 to 3.13, $(PYTHON) is {v.major}.{v.minor}. Pass PYTHON=python3.12, for example.")'
 	$(PYTHON) -m venv $(VENV)
 	$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements.txt
 	$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --editable .
@@ -54,7 +54,7 @@ test-slow: $(VENV)/.installed-test
 test-tf220: $(VENV)/.installed-test
 	$(RUN) -m pytest -m tf220
 
-# Beside TensorFlow, but in an environment of its own: Apache Beam brings forty packages that nothing else needs.
+# A separate environment with TensorFlow and Apache Beam, because Beam brings forty packages that nothing else needs.
 .venv-beam/.installed: requirements.txt requirements-test.txt requirements-beam.txt
 	$(PYTHON) -m venv .venv-beam
 	.venv-beam/bin/python -m pip install --quiet --disable-pip-version-check -r requirements.txt -r requirements-test.txt -r requirements-beam.txt
@@ -67,13 +67,14 @@ lint: $(VENV)/.installed-dev
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
 	$(RUN) -m mypy
+	$(RUN) tests/prose.py
 	$(VENV)/bin/check-jsonschema --quiet --builtin-schema vendor.compose-spec serve/deploy/compose.yaml
 	$(VENV)/bin/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(VENV)/bin/kubernetes-validate --quiet --strict serve/deploy/k8s/*.yaml docs/guides/training-job.yaml
 	if command -v kubectl >/dev/null; then kubectl kustomize serve/deploy >$(VENV)/rendered.yaml && \
 	    $(VENV)/bin/kubernetes-validate --quiet --strict $(VENV)/rendered.yaml; fi
 
-# In an environment of their own: the documentation reads the sources and runs none, so that TensorFlow is not needed.
+# A separate environment: the documentation is built from the sources without running them, so TensorFlow is not needed.
 .venv-docs/.installed: requirements-docs.txt
 	$(PYTHON) -m venv .venv-docs
 	.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-docs.txt

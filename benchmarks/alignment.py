@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Alignment error rate of runs: how far attention is from word alignments that are known.
+"""Measures the alignment error rate of runs: the distance of their attention from reference word alignments.
 
     python -m benchmarks.alignment runs/flagship runs/hour > alignment.json
     python -m benchmarks.alignment runs/hour --links opennmt.align > alignment.json
     python -m benchmarks.alignment runs/sample --gold sample > alignment-sample.json
 
-Each run reads the sentences as they are written and is forced to decode the given translations. The weights of tokens
-become weights of the words and punctuation marks of the gold file: summed over the tokens of a source word, averaged
-over those of a target word. Each target word is linked with the source word of its largest weight, unless that is the
-end of the sentence. Prints JSON.
+Each run aligns the given translations by forced decoding. The weights of tokens are combined into weights of the words
+and punctuation marks in the gold file: they are summed over the tokens of a source word and averaged over those of a
+target word. Each target word is linked with the source word of its largest weight, unless that is the end of the
+sentence. Prints JSON.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from nmt_keras.translation.records import AlignedPair
 
 WORD = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
-"""A word, or a mark of punctuation."""
+"""A word or a punctuation mark."""
 ALIGNMENTS = Path(__file__).parents[1] / "docs" / "results" / "alignments"
 
 
@@ -48,10 +48,10 @@ class Settings:
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN ...")]
     """Run directories."""
     gold: str = "spa-eng"
-    """"spa-eng", the 100 pairs of docs/results/alignments; "sample", the test part of the sample corpus, aligned by its
-    lexicon; or a file of lines source words<TAB>target words<TAB>links."""
+    """Reference alignments. "spa-eng": the 100 pairs of docs/results/alignments. "sample": the test part of the sample
+    corpus, aligned by its lexicon. Otherwise: a file of lines source words<TAB>target words<TAB>links."""
     links: tuple[Path, ...] = ()
-    """Files of another system's links between the words of the gold file, a line of Pharaoh's format per pair."""
+    """Files with the alignments of other systems, one line in Pharaoh's format for each pair of the gold file."""
 
 
 class GoldPair(NamedTuple):
@@ -63,7 +63,7 @@ class GoldPair(NamedTuple):
 
 
 def main(settings: Settings) -> None:
-    """Measures, and prints the result."""
+    """Measures and prints the result."""
     import nmt_keras
 
     before, gold = machine(), gold_pairs(settings.gold)
@@ -97,7 +97,7 @@ def read_gold(path: Path) -> list[GoldPair]:
     """Returns the pairs of a file.
 
     Raises:
-        ValueError: a line has other columns than source words, target words and links.
+        ValueError: a line does not have three columns: source words, target words and links.
     """
     pairs = []
     for number, line in enumerate(path.read_text("utf-8").splitlines(), start=1):
@@ -110,12 +110,12 @@ def read_gold(path: Path) -> list[GoldPair]:
 
 
 def as_written(words: str) -> str:
-    """Returns the sentence of words separated by spaces: no space before a mark, nor after one that opens."""
+    """Joins words to a sentence, without a space before a punctuation mark or after an opening mark."""
     return re.sub(r" (?=[.,?!])|(?<=[¿¡]) ", "", words)
 
 
 def run_figures(translator: ModelTranslator, gold: Sequence[GoldPair]) -> dict[str, float]:
-    """Returns the figures of a run, and how sharp its alignments are."""
+    """Returns the figures of a run, and the mean of the largest weight of each target word."""
     sources, targets = ([as_written(words) for words in side] for side in list(zip(*gold, strict=True))[:2])
     aligned = translator.align(sources, targets)
     weights = [word_weights(one, pair.source, pair.target) for one, pair in zip(aligned, gold, strict=True)]
@@ -124,7 +124,7 @@ def run_figures(translator: ModelTranslator, gold: Sequence[GoldPair]) -> dict[s
 
 
 def figures(found: Sequence[frozenset[Link]], gold: Sequence[GoldPair]) -> dict[str, float]:
-    """Returns the error rate, precision and recall of links, and their number."""
+    """Returns the error rate, precision, recall and number of links."""
     from nmt_keras.evaluation.metrics import alignment_error
 
     error = alignment_error(found, [pair.links for pair in gold])
@@ -132,22 +132,22 @@ def figures(found: Sequence[frozenset[Link]], gold: Sequence[GoldPair]) -> dict[
 
 
 def word_weights(aligned: AlignedPair, source: str, target: str) -> np.ndarray:
-    """Returns the weights [T, S] of the words of a pair of sentences, END included, from those of its tokens."""
+    """Combines the weights of a pair's tokens into weights [T, S] of its words, END included."""
     rows, columns = _tokens_of(target, aligned.target), _tokens_of(source, aligned.source)
     rows /= np.maximum(rows.sum(axis=1, keepdims=True), 1.0)
     return rows @ aligned.alignment @ columns.T
 
 
 def hard_links(weights: np.ndarray) -> frozenset[Link]:
-    """Returns each target word with the source word of its largest weight; END, and words without tokens, have none."""
+    """Returns the link of each target word with the source word of its largest weight. END is never linked."""
     best = [(int(np.argmax(row)), t) for t, row in enumerate(weights[:-1]) if row.any()]
     return frozenset((s, t) for s, t in best if s < weights.shape[1] - 1)
 
 
 def _tokens_of(words: str, tokens: Sequence[str]) -> np.ndarray:
-    """Returns 1 where a token belongs to a word: [words and END, tokens]. The last token is END.
+    """Returns a matrix [words and END, tokens]: 1 if the token belongs to the word. The last token is END.
 
-    A token that no word contains, such as a space alone, belongs to the word of the next token.
+    A token outside all words, such as a single space, belongs to the word of the next token.
     """
     end = len(words.split())
     places = [*words_of_tokens(words, [token.strip(SPACE) for token in tokens[:-1]]), end]

@@ -1,11 +1,11 @@
-"""Every attack at once on the embedded server, beside honest clients.
+"""Runs all attacks on the embedded server at the same time, and measures honest clients meanwhile.
 
     python -m benchmarks.attacks --model-dir saved_models --model spa-eng --minutes 30
 
-The server runs in a process of its own, and so do the attackers. Honest clients ask over REST on a connection that they
-keep, over REST on a new connection for each request, and over gRPC. They retry as ``serve.client`` does. The program
-prints a JSON document with the machine, the date, the rounds of each attack and what the honest clients saw. It exits
-with code 1 if a promise was broken:
+The server and the attackers run in separate processes. There are three honest clients: over REST on one connection,
+over REST on a new connection for each request, and over gRPC. They retry as ``serve.client`` does. The program prints
+a JSON document with the machine, the date, the rounds of each attack and the results of the honest clients. It exits
+with code 1 if a requirement was violated:
 
 - no honest request fails, gets a wrong answer, or waits longer than ``--bound``;
 - after the attacks the server is alive;
@@ -53,7 +53,7 @@ from serve.client.messages import MESSAGES
 
 PREDICT = "/tensorflow.serving.PredictionService/Predict"
 REFUSED = (OSError, EOFError, asyncio.TimeoutError, asyncio.LimitOverrunError, grpc.RpcError)
-"""Errors that an attacker gets when the server refuses it."""
+"""Errors of an attacker's connection that the server refuses or closes."""
 
 
 class Target(NamedTuple):
@@ -87,7 +87,7 @@ def post(target: Target, body: bytes, *headers: str) -> bytes:
 
 
 async def malformed(target: Target, rng: random.Random) -> None:
-    """Malformed requests: JSON, numbers, shapes, gzip, paths, framing, and clients that leave."""
+    """Sends a malformed request: JSON, numbers, shapes, gzip, paths or framing, or disconnects early."""
     await send(target, rng.choice(KINDS)(rng, target.model))
 
 
@@ -101,7 +101,7 @@ async def slow_body(target: Target, rng: random.Random) -> None:
 
 
 async def slow_reader(target: Target, rng: random.Random) -> None:
-    """Asks for a large answer, and does not read it."""
+    """Requests a large answer and does not read it."""
     body = json.dumps({"signature_name": "align", "instances": ["a " * 200] * 60}).encode()
     _, writer = await asyncio.open_connection(target.host, target.port, limit=1)
     with contextlib.closing(writer):
@@ -110,7 +110,7 @@ async def slow_reader(target: Target, rng: random.Random) -> None:
 
 
 async def pipelined(target: Target, rng: random.Random) -> None:
-    """Two hundred requests at once."""
+    """Sends two hundred requests at once."""
     body = json.dumps({"instances": [rng.choice(SENTENCES)]}).encode()
     one = post(target, body).replace(b"Connection: close\r\n", b"")
     await send(target, Parts([one * 199 + post(target, body)], reads=rng.random() < 0.7))
@@ -122,7 +122,7 @@ async def header_flood(target: Target, rng: random.Random) -> None:
 
 
 async def bomb(target: Target, rng: random.Random) -> None:
-    """A body that takes much memory: gzip, base64, or values that are small as text."""
+    """Sends a body that takes much memory: gzip, base64, or values that are short as text."""
     if rng.random() < 0.3:
         await send(target, Parts([post(target, BOMB, "Content-Encoding: gzip")]))
         return
@@ -132,14 +132,14 @@ async def bomb(target: Target, rng: random.Random) -> None:
 
 
 async def forged_log(target: Target, rng: random.Random) -> None:
-    """Names with line breaks and control characters."""
+    """Sends a model name with line breaks or control characters."""
     name = rng.choice(["a%0a2026-01-01%20ERROR%20forged", "a%0d%0aforged", "%1b[31mforged", "%e2%80%aeforged", "..%2f"])
     path = rng.choice([f"/v1/models/{name}", f"/v1/models/{name}:predict", f"/{name}"])
     await send(target, Parts([request(b"{}", path)]))
 
 
 async def idle_sockets(target: Target, rng: random.Random) -> None:
-    """Opens ten thousand sockets, or as many as the process may, holds them for a few seconds, and rests."""
+    """Opens ten thousand sockets, or as many as the process may open, for a few seconds. Then pauses."""
     limit = min(10_000, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - 2000)
     writers: list[asyncio.StreamWriter] = []
     try:
@@ -163,7 +163,7 @@ def channel_to(target: Target) -> grpc.aio.Channel:
 
 
 async def silent_calls(target: Target, rng: random.Random) -> None:
-    """Calls that hold their slots without sending a message."""
+    """Opens gRPC calls that occupy their slots without sending a message."""
 
     async def nothing() -> AsyncIterator[bytes]:
         await asyncio.sleep(rng.uniform(0.5, 2.0))
@@ -176,7 +176,7 @@ async def silent_calls(target: Target, rng: random.Random) -> None:
 
 
 async def huge_shapes(target: Target, rng: random.Random) -> None:
-    """Short messages that claim, or hold, much more than a batch."""
+    """Sends short gRPC messages with a shape or a content that is much larger than a batch."""
     shape = rng.choice([[2**40], [2**62] * 254, [-1], [256, 10**6], [1] * 300])
     strings = rng.choice([[b"a"], [b"a" * 10**6], [b""] * 100_000])
     tensor = {"dtype": 7, "tensor_shape": {"dim": [{"size": size} for size in shape]}, "string_val": strings}
@@ -249,7 +249,7 @@ class Honest:
             self._expected = client.translate(SENTENCES)
 
     def run(self, stop: threading.Event) -> None:
-        """Asks until ``stop``."""
+        """Repeats the request until ``stop`` is set."""
         with contextlib.ExitStack() as kept:
             client = kept.enter_context(self._connect())
             while not stop.wait(0.1):
@@ -282,7 +282,7 @@ def lines_of_clients(log: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Attacks:
-    """Attacks the embedded server in every way at once, beside honest clients."""
+    """Runs all attacks on the embedded server at the same time, and measures honest clients meanwhile."""
 
     model_dir: Path = Path("saved_models")
     """Folder that holds NAME/VERSION/."""
@@ -291,16 +291,16 @@ class Attacks:
     minutes: float = 30.0
     """Duration of the attacks."""
     bound: float = 30.0
-    """Maximum seconds of an honest request, retries included."""
+    """Maximum duration of an honest request in seconds, including retries."""
     timeout_seconds: float = 30.0
     """The server's ``--rest-api-timeout-in-ms``, in seconds."""
     tolerance: float = 0.05
-    """Relative growth of memory that is tolerated."""
+    """Allowed relative growth of memory."""
     seed: int = 0
     """Seed of the attackers' random numbers."""
 
     def measure(self) -> Report:
-        """Returns what honest clients saw, the server's memory and descriptors, and the broken promises."""
+        """Returns the honest clients' answers, the server's memory and descriptors, and the violated requirements."""
         options = ("--grpc-port", "0", "--rest-api-timeout-in-ms", f"{1000 * self.timeout_seconds:.0f}")
         with started(self.model_dir, options) as server:
             return self._report(server)
@@ -352,7 +352,7 @@ class Attacks:
         return Report(result, broken)
 
     def _attack(self, target: Target, seconds: float) -> Counter[str]:
-        """Attacks from another process, whose work does not delay the honest clients' threads."""
+        """Attacks from another process, so that the attackers do not delay the threads of the honest clients."""
         context = multiprocessing.get_context("spawn")
         results = context.Queue()
         attacker = context.Process(target=attack_and_send, args=(target, seconds, self.seed, results))
@@ -362,7 +362,7 @@ class Attacks:
         return rounds
 
     def _settle(self, server: Server) -> None:
-        """Waits until the server's limits have closed what the attackers left, and its descriptors no longer change."""
+        """Waits until the server has closed the attackers' connections and its descriptors no longer change."""
         time.sleep(self.timeout_seconds + 2)
         seen = [server.descriptors()]
         while len(seen) < 60 and len(set(seen[-5:])) * 5 != len(seen[-5:]):
@@ -371,7 +371,7 @@ class Attacks:
 
 
 def main() -> None:
-    """Reads the command line, attacks, prints."""
+    """Reads the command line, runs the attacks and prints the report."""
     report = tyro.cli(Attacks, prog="python -m benchmarks.attacks", description=__doc__).measure()
     head = {"benchmark": "attacks", "command": " ".join(["python -m benchmarks.attacks", *sys.argv[1:]])}
     libraries = ("tensorflow", "starlette", "uvicorn", "h11", "grpcio")

@@ -6,10 +6,10 @@
     python -m benchmarks.decode_speed --run runs/spa-eng       a trained model
     python -m benchmarks.decode_speed --run runs/spa-eng --shortlists 0 20 --sentences test.es --references test.en
 
-An untrained model does not end its sentences, so its translations are cut at the source's tokens + 1, which resembles
-real lengths. The result states this. Single sentences run as in TensorFlow Serving, in a session with the names of
-feeds and fetches. For an export, the size and the seconds to write and load it are reported. Prints JSON with the
-median and all repetitions of each measurement.
+An untrained model does not end its sentences. So its translations are cut after as many tokens as the source has, plus
+one, which resembles real lengths. The result states this. Single sentences run as in TensorFlow Serving, in a session
+with the names of feeds and fetches. For an export, the size and the seconds to write and load it are reported. Prints
+JSON with the median and all repetitions of each measurement.
 """
 
 from __future__ import annotations

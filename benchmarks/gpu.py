@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks and measures a GPU in one command: parity with the CPU, training and search speed, an export served on a CPU.
+"""Checks and measures a GPU: parity with the CPU, speed of training and search, and an export that runs on a CPU.
 
     python -m benchmarks.gpu --to gpu.json                     every part, in at most eight minutes
     python -m benchmarks.gpu --to gpu.json --corpus spa-eng.zip
@@ -8,18 +8,18 @@
 Parts:
 
     device                 the GPU, its driver and the libraries
-    parity-RECIPE          loss and gradients on the GPU (plain graph, cuDNN, XLA) against those of the CPU
+    parity-RECIPE          difference of loss and gradients between the GPU (plain graph, cuDNN, XLA) and the CPU
     train-SYSTEM-EXECUTION target tokens per second and peak memory, in float32, TF32 or bfloat16
     decode, decode-cpu     greedy and beam search: sentences per second, and milliseconds of a single sentence
-    export                 a model trained here, exported, and run in a process that has no GPU
+    export                 a model trained on the GPU, exported, and run in a process without a GPU
 
-``plain`` is TensorFlow's own operations in a plain graph, ``cudnn`` the same graph with cuDNN where the cells allow,
-``xla`` a step compiled by XLA. Each part runs in a process of its own with a time limit. A part that fails is recorded
-with its error and the others go on. The JSON is rewritten after every result. Parity is computed by several processes
-at a time; everything that is timed runs alone.
+There are three executions. ``plain`` is a plain graph with TensorFlow's own operations. ``cudnn`` is the same graph
+with cuDNN for the cells that it supports. ``xla`` is a step compiled by XLA. Each part runs in its own process with a
+time limit. If a part fails, its error is recorded and the other parts still run. The JSON is rewritten after every
+result. Several processes compute parity at the same time; the timed parts run one at a time.
 
-Models are drawn with the initializer "uniform": "orthogonal" needs cuSOLVER, which nothing else here does. Sentences
-are random ids with the lengths, in words, of the corpus or of the built-in sample.
+Weights have the initializer "uniform", because "orthogonal" needs cuSOLVER, which is otherwise not needed. Sentences
+are random ids. Their lengths are those of the corpus or of the built-in sample corpus, in words.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ Precision = Literal["float32", "tf32", "bfloat16"]
 Result = dict[str, Any]
 
 LOSS_TOLERANCE, GRADIENT_TOLERANCE = 1e-5, 1e-3
-"""Largest relative difference of the loss, and of the gradient of each weight, between two devices in float32."""
+"""Maximum relative difference of the loss, and of the gradient of each weight, between two devices in float32."""
 SCORE_TOLERANCE = 1e-2
-"""Largest difference in nats between log-probabilities of a translation on the GPU, in TF32, and on the CPU."""
+"""Maximum difference in nats between the log-likelihoods of a translation on the GPU, in TF32, and on the CPU."""
 FAMILIES = (
     "rnnsearch-small",
     "rnnsearch-base",
@@ -88,11 +88,11 @@ FAMILIES = (
 
 
 class System(NamedTuple):
-    """A model to train, and what is measured of it."""
+    """Model to train, with the executions and precisions to measure."""
 
     recipe: Recipe
     vocabulary: int
-    tokens: int | None  # of every sentence; None for the lengths of the corpus
+    tokens: int | None  # length of every sentence; None for the lengths of the corpus
     executions: tuple[Execution, ...]
     precisions: tuple[Precision, ...]
 
@@ -112,12 +112,12 @@ SYSTEMS = {
 class Sizes(NamedTuple):
     """Amounts of work of the parts."""
 
-    width: float  # of parity's models, a factor of the recipe's
-    steps: int  # updates of each training, a multiple of the interval at which the clock is read
-    units: int  # of the decoded model
-    vocabulary: int  # of the decoded model
-    sentences: int  # translated in a batch run
-    single: int  # translated one by one
+    width: float  # factor for the layer sizes of the parity models
+    steps: int  # updates of each training, a multiple of train_speed.INTERVAL
+    units: int  # of the model that decodes
+    vocabulary: int  # of the model that decodes
+    sentences: int  # number of sentences translated in batches
+    single: int  # number of sentences translated one by one
     repeats: int
 
 
@@ -130,19 +130,19 @@ class Settings:
     """Options of the benchmark."""
 
     to: Path = Path("gpu.json")
-    """The file to write."""
+    """JSON file to write."""
     corpus: Path | None = None
-    """Spanish-English corpus, English first; without one, the built-in sample."""
+    """Spanish-English corpus, English first. None uses the built-in sample corpus."""
     parts: tuple[str, ...] = ()
-    """Parts to run; by default all."""
+    """Parts to run. Default: all."""
     minutes: float = 8.0
-    """Time limit of the whole command. Parts that it leaves no time for are recorded as not run."""
+    """Time limit of the whole command in minutes. Parts that do not fit are recorded as not run."""
     part_seconds: float = 120.0
-    """Time limit of each part."""
+    """Time limit of each part in seconds."""
     dry: bool = False
-    """If True, runs tiny models, on the CPU if there is no GPU. Its figures mean nothing."""
+    """If True, runs tiny models, on the CPU if there is no GPU. The figures of a dry run are meaningless."""
     only: str | None = None
-    """Run one part in this process and print a JSON object per result: what the benchmark starts."""
+    """Part to run in this process, printing a JSON object per result. Used internally."""
 
 
 def main(settings: Settings) -> None:
@@ -159,8 +159,8 @@ def main(settings: Settings) -> None:
     run_part("device", settings, report, deadline)
     seen = report.results("device")
     if not settings.dry and not (seen and seen[0]["gpu"]):
-        error = report.parts["device"]["error"] or "TensorFlow sees none"
-        raise SystemExit(f"gpu: expected a GPU: {error}. Install tensorflow[and-cuda], or try --dry without one.")
+        error = report.parts["device"]["error"] or "TensorFlow finds none"
+        raise SystemExit(f"gpu: expected a GPU: {error}. Install tensorflow[and-cuda], or pass --dry.")
     together = [name for name in names if name.startswith("parity-")]
     with ThreadPoolExecutor(max(1, (os.cpu_count() or 2) // 4)) as pool:
         list(pool.map(lambda name: run_part(name, settings, report, deadline), together))
@@ -171,7 +171,7 @@ def main(settings: Settings) -> None:
 
 
 def commit() -> str | None:
-    """The commit of this checkout, with "-dirty" if it has changes; ``None`` outside a checkout or without Git."""
+    """Returns the commit of this checkout, with "-dirty" if it has changes. ``None`` outside a Git checkout."""
     command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
@@ -180,18 +180,18 @@ def commit() -> str | None:
 
 
 def chosen(asked: Sequence[str]) -> tuple[str, ...]:
-    """The parts to run, all if none is asked for. Ends the benchmark if there is no such part."""
+    """Returns the parts to run, all if ``asked`` is empty. Raises SystemExit if a part does not exist."""
     if unknown := [name for name in asked if name not in PARTS]:
         raise SystemExit(f"gpu: --parts: expected some of {', '.join(PARTS)}; received {', '.join(unknown)}.")
     return tuple(asked) or tuple(PARTS)
 
 
 class Report:
-    """The file that is written: the machine, and of each part its seconds, its results and its error.
+    """JSON file with the machine, and the seconds, results and error of each part.
 
     Args:
-        path: The file.
-        head: What stands above the parts.
+        path: Path of the file.
+        head: Fields to write before the parts.
     """
 
     def __init__(self, path: Path, head: Result):
@@ -211,7 +211,7 @@ class Report:
             self._write()
 
     def end(self, name: str, seconds: float, error: str | None) -> None:
-        """Records how a part ended."""
+        """Records the seconds and the error of a part that has ended."""
         with self.lock:
             self.parts[name] |= {"seconds": round(seconds, 1), "error": error}
             self._write()
@@ -219,7 +219,7 @@ class Report:
         print(f"{name}: {count} results in {seconds:.0f} s{f', {error}' if error else ''}", file=sys.stderr, flush=True)
 
     def results(self, name: str) -> list[Result]:
-        """The results of a part so far."""
+        """Returns the results of a part so far."""
         return list(self.parts[name]["results"])
 
     def _write(self) -> None:
@@ -227,7 +227,7 @@ class Report:
         write_whole(self.path, json.dumps({**whole, "fastest": fastest(self.parts)}, indent=2) + "\n")
 
     def summary(self) -> str:
-        """Lines that say what failed, and which execution was the fastest."""
+        """Returns lines with the failed parts, the differing results and the fastest executions."""
         failed = [f"{name}: {part['error']}" for name, part in self.parts.items() if part["error"]]
         wrong = [
             f"{name}: differs, {json.dumps(result)}"
@@ -240,7 +240,7 @@ class Report:
 
 
 def fastest(parts: dict[str, Result]) -> dict[str, str]:
-    """The execution with the most target tokens per second, by system and precision."""
+    """Returns the execution with the most target tokens per second, by system and precision."""
     rates: dict[str, dict[str, float]] = {}
     for part in parts.values():
         for result in part["results"]:
@@ -251,7 +251,7 @@ def fastest(parts: dict[str, Result]) -> dict[str, str]:
 
 
 def run_part(name: str, settings: Settings, report: Report, deadline: float) -> None:
-    """Runs one part in a process group of its own, which is killed at its time limit."""
+    """Runs one part in its own process group, which is killed at the time limit."""
     report.begin(name)
     began = time.monotonic()
     limit = min(settings.part_seconds, deadline - began)
@@ -289,13 +289,13 @@ def run_part(name: str, settings: Settings, report: Report, deadline: float) -> 
 
 
 def kill_group(group: int) -> None:
-    """Kills a part's process and those that it started."""
+    """Kills the process of a part and its child processes."""
     with suppress(ProcessLookupError):
         os.killpg(group, signal.SIGKILL)
 
 
 def environment(name: str) -> dict[str, str]:
-    """The environment of a part's process."""
+    """Returns the environment variables of a part's process."""
     given = {
         "TF_CPP_MIN_LOG_LEVEL": "2",
         "TF_FORCE_GPU_ALLOW_GROWTH": "true",
@@ -306,19 +306,19 @@ def environment(name: str) -> dict[str, str]:
 
 
 def accelerator() -> str:
-    """The device to measure: the first GPU, or the CPU where there is none."""
+    """Returns the device to measure: the first GPU, or the CPU if there is no GPU."""
     import tensorflow as tf
 
     return "/GPU:0" if tf.config.list_physical_devices("GPU") else "/CPU:0"
 
 
 def sizes_of(settings: Settings) -> Sizes:
-    """Returns the amounts of work, small ones for a dry run."""
+    """Returns the amounts of work, which are small for a dry run."""
     return DRY if settings.dry else FULL
 
 
 def read_corpus(settings: Settings) -> list[Pair]:
-    """The pairs of the corpus, or of the built-in sample."""
+    """Returns the pairs of the corpus, or of the built-in sample corpus."""
     from nmt_keras.corpus.reading import read_pairs
     from nmt_keras.corpus.sample import sample_pairs
 
@@ -328,7 +328,7 @@ def read_corpus(settings: Settings) -> list[Pair]:
 
 
 def device(settings: Settings) -> Iterator[Result]:
-    """Yields what TensorFlow and the driver tell of the GPU."""
+    """Yields facts about the GPU from TensorFlow and the driver."""
     import tensorflow as tf
 
     build = tf.sysconfig.get_build_info()
@@ -345,7 +345,7 @@ def device(settings: Settings) -> Iterator[Result]:
 
 
 def driver() -> str | None:
-    """Driver version and memory as nvidia-smi prints them; ``None`` without it."""
+    """Returns the driver version and the memory as nvidia-smi prints them, or ``None`` without nvidia-smi."""
     command = ["nvidia-smi", "--query-gpu=driver_version,memory.total", "--format=csv,noheader"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20)
@@ -355,16 +355,16 @@ def driver() -> str | None:
 
 
 class Computed(NamedTuple):
-    """Loss and gradients of a batch, and how they were computed."""
+    """Loss and gradients of a batch, and facts about the computation."""
 
     loss: float  # nats per token
     gradients: list[np.ndarray]
-    fused: bool  # whole sentences are read with one operation
-    operations: set[str]
+    fused: bool  # True if one operation reads whole sentences
+    operations: set[str]  # types of the operations in the graph
 
 
 def parity(name: str, settings: Settings) -> Iterator[Result]:
-    """Yields how far loss and gradients of a small version of a recipe are from those of the CPU's plain graph."""
+    """Yields the differences of loss and gradients from those of a plain graph on the CPU, for a small model."""
     import tensorflow as tf
 
     tf.config.experimental.enable_tensor_float_32_execution(False)
@@ -381,7 +381,7 @@ def parity(name: str, settings: Settings) -> Iterator[Result]:
 
 
 def small(model: ModelConfig, width: float) -> ModelConfig:
-    """A narrow version of a model, with at most two layers."""
+    """Returns a narrow version of a model, with at most two layers."""
     scaled = model.scaled(width)
     encoder = replace(scaled.encoder, layers=min(2, scaled.encoder.layers))
     decoder = replace(scaled.decoder, layers=min(2, scaled.decoder.layers))
@@ -397,7 +397,7 @@ class IdBatch(NamedTuple):
 
 
 def one_batch() -> IdBatch:
-    """The first 64 pairs of the sample corpus; they differ in length."""
+    """Returns the first 64 pairs of the sample corpus, which have different lengths."""
     import tensorflow as tf
 
     from nmt_keras.corpus.sample import sample_pairs
@@ -414,7 +414,7 @@ def one_batch() -> IdBatch:
 
 
 def draw_weights(config: ModelConfig, batch: IdBatch) -> list[np.ndarray]:
-    """Weights large enough for gates and attention to differ from their means, and random biases."""
+    """Returns random biases, and weights that are large enough to drive gates and attention away from their means."""
     import keras
     import numpy as np
     import tensorflow as tf
@@ -459,7 +459,10 @@ def compute(
 
 
 def compare(found: Computed, wanted: Computed) -> Result:
-    """The relative differences, of the gradients the largest, and whether both are small. NaN is not small."""
+    """Returns the relative difference of the losses, the largest one of the gradients, and whether both are small.
+
+    NaN does not count as small.
+    """
     import numpy as np
 
     loss = abs(found.loss - wanted.loss) / abs(wanted.loss)
@@ -471,7 +474,7 @@ def compare(found: Computed, wanted: Computed) -> Result:
 
 
 def train(name: str, execution: Execution, settings: Settings) -> Iterator[Result]:
-    """Yields target tokens per second and memory of a system's updates, for each of its precisions."""
+    """Yields the target tokens per second and the memory of a system's training, for each of its precisions."""
     import keras
 
     from benchmarks.train_speed import rates
@@ -504,7 +507,10 @@ def train(name: str, execution: Execution, settings: Settings) -> Iterator[Resul
 
 
 def executed(system: System, execution: Execution, precision: Precision, dry: bool) -> tuple[Recipe, int]:
-    """A system's recipe in a precision, and its vocabulary; both are tiny in a dry run. Sets TF32."""
+    """Returns the recipe of a system for a precision, and its vocabulary size. Both are tiny in a dry run.
+
+    Enables TF32 for the precision "tf32", and disables it otherwise.
+    """
     import tensorflow as tf
 
     tf.config.experimental.enable_tensor_float_32_execution(precision == "tf32")
@@ -521,7 +527,7 @@ def executed(system: System, execution: Execution, precision: Precision, dry: bo
 
 
 def build_updater(recipe: Recipe, vocabularies: tuple[int, int], execution: Execution) -> Updater:
-    """The recipe's model and optimizer; only ``cudnn`` reads whole sentences with one operation."""
+    """Builds the model and the optimizer of a recipe. Only the execution ``cudnn`` uses cuDNN."""
     from nmt_keras.training import Updater
     from nmt_keras.training.execution import build_for_training
 
@@ -531,7 +537,7 @@ def build_updater(recipe: Recipe, vocabularies: tuple[int, int], execution: Exec
 
 
 def random_batches(recipe: Recipe, vocabulary: int, tokens: int | None, settings: Settings) -> Batches:
-    """Pairs of random ids in two length buckets; or in one, if all sentences have ``tokens`` tokens."""
+    """Returns batches of random ids in two length buckets, or in one if all sentences have ``tokens`` tokens."""
     import numpy as np
 
     from nmt_keras.corpus.batches import Batches, TokenLists, choose_buckets, rows_by_bucket
@@ -556,7 +562,7 @@ def random_batches(recipe: Recipe, vocabulary: int, tokens: int | None, settings
 
 
 def forget_peak() -> None:
-    """Resets the GPU's peak of memory."""
+    """Resets the peak memory of the GPU."""
     import tensorflow as tf
 
     if accelerator() == "/GPU:0":
@@ -564,7 +570,7 @@ def forget_peak() -> None:
 
 
 def peak_megabytes() -> int:
-    """The most memory used on the GPU since ``forget_peak``; without a GPU, the most this process has used."""
+    """Returns the peak memory of the GPU since ``forget_peak``, or that of this process if there is no GPU."""
     import tensorflow as tf
 
     if accelerator() == "/GPU:0":
@@ -573,7 +579,7 @@ def peak_megabytes() -> int:
 
 
 def decode(settings: Settings) -> Iterator[Result]:
-    """Yields the speed of greedy and of beam search, as ``benchmarks/decode_speed.py`` measures it."""
+    """Yields the speed of greedy search and of beam search, measured by ``benchmarks/decode_speed.py``."""
     from benchmarks import decode_speed
 
     sizes = sizes_of(settings)
@@ -598,7 +604,7 @@ print(json.dumps({"scores": scores, "texts": [found.text for found in exported.t
 
 
 def export(settings: Settings) -> Iterator[Result]:
-    """Yields whether a model trained here, exported, gives a process without a GPU the same probabilities."""
+    """Trains and exports a model. Yields the difference of its scores in a process without a GPU."""
     import numpy as np
 
     from benchmarks.train_speed import rates
@@ -645,7 +651,7 @@ def export(settings: Settings) -> Iterator[Result]:
 
 
 def bound_operations(version: Path) -> list[str]:
-    """Operations of an export that belong to XLA, to cuDNN or to a GPU, and functions that XLA must compile."""
+    """Returns the operations of an export that need XLA, cuDNN or a GPU, and the functions that XLA must compile."""
     from tensorflow.core.protobuf import saved_model_pb2
 
     (graph,) = saved_model_pb2.SavedModel.FromString((version / "saved_model.pb").read_bytes()).meta_graphs

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Diagnoses predictive local attention (local-p): whether it learns, and whether its predicted position saturates.
+"""Diagnoses predictive local attention (local-p): tests if it learns, and if its predicted position saturates.
 
     python -m benchmarks.local_p --corpus spa-eng.zip
 

@@ -31,8 +31,8 @@ PEERS = {
     "matched": "this package",
     "matched-bfloat16": "this package, bfloat16",
     "flagship": "this package, rnnsearch-small",
-    "flagship-bfloat16": "the same in bfloat16",
-    "plain": "the same without XLA",
+    "flagship-bfloat16": "this package, rnnsearch-small, bfloat16",
+    "plain": "this package, without XLA",
     "onmt": "OpenNMT-py 3.5.1",
     "joey": "Joey NMT 2.3.0",
 }
@@ -41,13 +41,13 @@ PEERS = {
 def train_speed(found: Result) -> list[str]:
     """Returns the table of target tokens per second, with this package's ratios to the peers."""
     others = next(iter(found["ratios"].values()))
-    heads = "".join(f" beside {PEERS[other]} |" for other in others)
+    heads = "".join(f" ratio to {PEERS[other]} |" for other in others)
     lines = [f"| | parameters | tokens/s of each process | median |{heads}", "|---|---|---|---|" + "---|" * len(others)]
     for name, runs in found["runs"].items():
         each = " · ".join(f"{run['target_tokens_per_s']:,.0f}" for run in runs)
         ratios = found["ratios"].get(name, {})
         times = "".join(f" {ratios[other]:.2f}x |" if ratios else " |" for other in others)
-        parameters = f"{runs[0]['parameters']:,}" if runs[0]["parameters"] else "not told"
+        parameters = f"{runs[0]['parameters']:,}" if runs[0]["parameters"] else "not reported"
         lines.append(f"| {PEERS[name]} | {parameters} | {each} | {found['median'][name]:,.0f} |{times}")
     compiling = {
         PEERS[name]: " · ".join(f"{run['compile_s']:.0f}" for run in runs)
@@ -56,7 +56,7 @@ def train_speed(found: Result) -> list[str]:
     }
     shapes = next(iter(found["runs"].values()))[0]["shapes"]
     told = ", ".join(f"{seconds} s ({name})" for name, seconds in compiling.items())
-    return [*lines, "", f"Compilation for {shapes} length buckets is not included. It took {told}."]
+    return [*lines, "", f"Compilation for {shapes} length buckets is not included. Compilation times: {told}."]
 
 
 def train_cost(found: Result) -> list[str]:
@@ -81,7 +81,7 @@ def train_cost(found: Result) -> list[str]:
             for point, one in points.items():
                 cells = [f"{one[column]:,}" for column in told]
                 if len(each := one["target_tokens_per_s_of_each"]) > 1:
-                    cells[0] += f", of {' · '.join(f'{rate:,}' for rate in each)}"
+                    cells[0] += f", median of {' · '.join(f'{rate:,}' for rate in each)}"
                 lines.append(f"| {point} | {' | '.join(cells)} |")
             lines.append("")
     return lines[:-1]
@@ -104,12 +104,12 @@ def demo(found: Result) -> list[str]:
         "test BLEU / chrF (greedy, raw, cased)": f"{test['bleu']:.2f} / {test['chrf']:.2f}",
         "sentences of the test part translated exactly": f"{test['exact']:.1f} %",
         "updates (epochs)": f"{test['step']:,} ({found['epochs']:.1f})",
-        "target tokens per second, median of the log's rows; padding": (
+        "target tokens per second (median of the log's rows); padding": (
             f"{found['tokens_per_s']:,}; {found['padding']:.0%}"
         ),
-        "length buckets, seconds of compilation": f"{found['shapes']}, {found['compile_s']:.0f}",
+        "length buckets; seconds of compilation": f"{found['shapes']}; {found['compile_s']:.0f}",
         "peak memory of the process": f"{found['peak_megabytes']:,} MB",
-        "training / whole command, without installing": f"{seconds:.1f} min / {found['command_minutes']:.1f} min",
+        "training / whole command, without installation": f"{seconds:.1f} min / {found['command_minutes']:.1f} min",
     }
     return ["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows.items())]
 
@@ -198,13 +198,13 @@ def decode_peers(found: Result) -> list[str]:
     for name, title in names.items():
         if ratios := found.get(f"{name} / opennmt"):
             each = f"{ratios['whole_process_per_s']:.2f}x | {ratios['after_start_up_per_s']:.2f}x"
-            lines.append(f"| {title}, beside {PEERS['onmt']} | | | {each} |")
+            lines.append(f"| {title}, ratio to {PEERS['onmt']} | | | {each} |")
     if other := found["tools"].get("ctranslate2"):
         lines += [
             "",
-            f"CTranslate2 {other['version']}, a transformer of 3 + 3 layers and 256 units, after start-up: beam 5 "
-            f"{other['beam5_sentences_per_s']} sentences/s, greedy {other['greedy_sentences_per_s']}, one sentence "
-            f"alone with beam 5 {other['batch1_beam5_median_ms']} ms.",
+            f"CTranslate2 {other['version']} with a transformer of 3 + 3 layers and 256 units, after start-up: "
+            f"{other['beam5_sentences_per_s']} sentences/s with beam 5, {other['greedy_sentences_per_s']} with greedy "
+            f"search, and {other['batch1_beam5_median_ms']} ms for one sentence with beam 5.",
         ]
     return lines
 
@@ -221,8 +221,8 @@ def gpu(found: Result) -> list[str]:
     largest = max((result["gradient_difference"] for result in compared), default=0.0)
     lines = [
         f"{device['gpu']}, driver {device['driver']}, CUDA {device['cuda']}, cuDNN {device['cudnn']}. Loss and "
-        f"gradients equal the CPU's in {equal} of {len(compared)} comparisons; the largest difference of a gradient "
-        f"is {largest:.1e}.",
+        f"gradients equal those on the CPU in {equal} of {len(compared)} comparisons. The largest difference between "
+        f"gradients is {largest:.1e}.",
         "",
         "| training | execution | precision | tokens/s | peak memory | compilation |",
         "|---|---|---|---|---|---|",
@@ -243,14 +243,15 @@ def gpu(found: Result) -> list[str]:
         said = f"{row['equal_translations']} of {row['translations']} translations equal"
         lines += [
             "",
-            f"Exported there, run on a CPU: {said}, {row['largest_difference_in_nats']:.1e} nats apart at most.",
+            f"Exported on the GPU, run on a CPU: {said}; the largest difference is "
+            f"{row['largest_difference_in_nats']:.1e} nats.",
         ]
     failed = [name for name, part in parts.items() if part["error"]]
     return lines + (["", f"Parts that failed: {', '.join(failed)}."] if failed else [])
 
 
 def serve_load(found: Result) -> list[str]:
-    """Returns the table of one of the three subcommands."""
+    """Returns the table of a subcommand of the benchmark."""
     kind = found["benchmark"].split()[1]
     return {"latency": _latency, "swap": _swap, "hostile": _hostile}[kind](found)
 
@@ -273,10 +274,10 @@ def _latency(found: Result) -> list[str]:
 
 def _swap(found: Result) -> list[str]:
     return [
-        f"{found['requests']:,} requests of {found['clients']} clients in {found['seconds']:.0f} s, "
-        f"{len(found['versions']) - 1} new versions: {sum(found['failures'].values())} failed. Memory: "
-        f"{found['megabytes_before_first_publication']} MB before the first publication, "
-        f"{found['megabytes_at_the_end']} MB in the last tenth, {found['megabytes_at_most']} MB at most."
+        f"{found['clients']} clients sent {found['requests']:,} requests in {found['seconds']:.0f} s, while "
+        f"{len(found['versions']) - 1} new versions were published: {sum(found['failures'].values())} requests failed. "
+        f"Memory: {found['megabytes_before_first_publication']} MB before the first publication, "
+        f"{found['megabytes_at_the_end']} MB in the last tenth of the time, at most {found['megabytes_at_most']} MB."
         + _broken(found)
     ]
 
@@ -292,8 +293,8 @@ def _hostile(found: Result) -> list[str]:
         "|---|---|",
         *rows,
         "",
-        f"Answers to valid requests during the test: {valid}; afterwards: "
-        f"{'right' if found['later_answer_is_right'] else 'wrong'}. Memory: {found['megabytes_after_a_tenth']} MB "
+        f"Answers to valid requests during the test: {valid}. The answer to a valid request after the test is "
+        f"{'correct' if found['later_answer_is_right'] else 'wrong'}. Memory: {found['megabytes_after_a_tenth']} MB "
         f"after a tenth of the requests, {found['megabytes_after']} MB at the end." + _broken(found),
     ]
 
@@ -303,8 +304,8 @@ OUTCOMES = {"left": "none: the client disconnected", "closed": "none: the server
 
 
 def _broken(found: Result) -> str:
-    """Returns the requirements that were violated."""
-    return f" Broken: {', '.join(found['broken'])}." if found["broken"] else ""
+    """Returns a sentence about the violated requirements, empty if there are none."""
+    return f" Violated requirements: {', '.join(found['broken'])}." if found["broken"] else ""
 
 
 TABLES: dict[str, Callable[[Result], list[str]]] = {
@@ -338,7 +339,9 @@ def block(name: str, folder: Path = MEASURED) -> str:
         return f"    {json.dumps(answer, ensure_ascii=False)}\n"
     benchmark = re.search(r"benchmarks\.(\w+)", found["command"])
     if benchmark is None or benchmark.group(1) not in TABLES:
-        raise ValueError(f"{name}.json: expected a command of {', '.join(TABLES)}, received {found['command']!r}.")
+        raise ValueError(
+            f"{name}.json: expected the command of one of {', '.join(TABLES)}; received {found['command']!r}."
+        )
     where = (
         f"{found['cores']} cores, {found['cpu']}, {found['date'][:10]}, TensorFlow {found['libraries']['tensorflow']}"
     )

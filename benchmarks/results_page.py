@@ -27,7 +27,7 @@ LADDER = {
     "luong-feed": ("+ input feeding", 18.1),
     "luong-local-p": ("local-p attention (general) + feeding", 19.0),
     "luong-replace": ("+ unknown words replaced", 20.9),
-    "luong-ensemble": ("+ ensemble (of 4; of 8 there)", 23.0),
+    "luong-ensemble": ("+ ensemble (of 4; paper: of 8)", 23.0),
 }
 """System name and BLEU in table 1 of Luong, Pham, Manning 2015 (WMT14 English-German), by run."""
 
@@ -43,19 +43,24 @@ MORE_PUBLISHED = (("RNNsearch-50, trained longer", 28.45, 36.15), ("Moses", 33.3
 
 INTRODUCTION = """# Results
 
-Every system, trained for about {minutes:g} minutes on one CPU core on the Spanish-English benchmark split, in one small
-setting. This page is written by `python -m benchmarks.results_page` from one JSON file per run in `docs/results/`,
-which `python -m benchmarks.results --corpus spa-eng.zip` makes; each holds its recipe, versions, machine and date.
-[Papers and code](papers.md) names the recipe, the switch and the test of every line.
+Each system was trained for about {minutes:g} minutes on one CPU core, on the Spanish-English benchmark split, in the
+same small setting. `python -m benchmarks.results --corpus spa-eng.zip` writes one JSON file per run into
+`docs/results/`, with its recipe, versions, machine and date. `python -m benchmarks.results_page` writes this page from
+the files. [Papers and code](papers.md) lists the recipe, the switch and the test of each system.
 
-**The small setting**, and where it departs from the papers: layers a fraction as wide, at most two upon each other;
-local attention's window is D = {window}, for sentences of 8 tokens on average where the paper's have 25;
-{vocabulary:,} words a side; Adam with a rate that falls to 0, Glorot and orthogonal initial weights, label smoothing
-0.1, batches of 64 - because the papers' Adadelta and SGD are made for days. The rate begins at 0.002 for the lecture's
-systems, at 0.006 for the others; `rnnsearch-small` is the recipe as it is, with 4,000 pieces. What else tells the
-systems apart is the papers'. Minutes become a number of updates at a run's start; each of Luong's systems has a seed of
-its own. Scores are sacreBLEU and chrF on raw, cased text, greedy unless said; the loss is nats per token of the
-reference. The recipes themselves, `nmt_keras/recipes/`, have the papers' sizes and training.
+**The small setting** differs from the papers as follows:
+
+- Layers are narrower, and there are at most two of them.
+- The window of local attention is D = {window}. Sentences have 8 tokens on average; those of the paper have 25.
+- The vocabulary has {vocabulary:,} words on each side.
+- Training uses Adam with a learning rate that decays to 0, Glorot and orthogonal initial weights, label smoothing 0.1
+  and batches of 64. The papers use Adadelta and SGD and train for days. The initial rate is 0.002 for the lecture's
+  systems and 0.006 for the others.
+
+`rnnsearch-small` is the unchanged recipe, with 4,000 subword pieces. All other differences between the systems are
+those of the papers. The number of updates is derived from the minutes at the start of a run. Each of Luong's systems
+has its own seed. Scores are sacreBLEU and chrF on raw, cased text, with greedy search unless stated otherwise. The loss
+is in nats per reference token. The recipes in `nmt_keras/recipes/` have the sizes and the training of the papers.
 """
 
 PROSE = "findings.md"
@@ -79,7 +84,7 @@ def every_system(found: Mapping[str, Result]) -> list[str]:
     systems: list[Run | Combined] = [*all_runs(), *COMBINED]
     for run in systems:
         if one := found.get(run.name):
-            trained = f"{one['steps']:,} | {one['minutes']:.1f}" if "steps" in one else "of finished runs |"
+            trained = f"{one['steps']:,} | {one['minutes']:.1f}" if "steps" in one else "combines runs |"
             lines.append(
                 f"| `{run.name}` | {one['bleu']:.2f} | {one['chrf']:.2f} | {one['loss']:.3f} | {one['exact']:.1f} | "
                 f"{one['parameters'] / 1e6:.1f} M | {trained} |"
@@ -88,8 +93,8 @@ def every_system(found: Mapping[str, Result]) -> list[str]:
             lines.append(f"| `{run.name}` | not run yet | | | | | | |")
     lines += [
         "",
-        "`tutorial` has a corpus of its own, the first 30,000 pairs, in lower case without accents: its figures do not "
-        "compare. The -8 and -16 models are trained on other pairs, see below.",
+        "The figures of `tutorial` cannot be compared with the others, because it has its own corpus: the first 30,000 "
+        "pairs, in lower case and without accents. The -8 and -16 models are trained on other pairs; see below.",
         "",
     ]
     return lines
@@ -98,9 +103,9 @@ def every_system(found: Mapping[str, Result]) -> list[str]:
 def ladder(found: Mapping[str, Result]) -> list[str]:
     """Returns the table of Luong's systems, with the paper's BLEU."""
     lines = [
-        "## The ladder of Luong, Pham, Manning 2015",
+        "## Table 1 of Luong, Pham, Manning 2015, at a small size",
         "",
-        "| system | BLEU here | gain | BLEU there | gain |",
+        "| system | BLEU | gain | paper's BLEU | gain |",
         "|---|---|---|---|---|",
     ]
     before: tuple[float | None, float | None] = (None, None)
@@ -116,12 +121,13 @@ def ladder(found: Mapping[str, Result]) -> list[str]:
 def table_1(found: Mapping[str, Result]) -> list[str]:
     """Returns table 1 of Bahdanau et al., with the paper's BLEU."""
     lines = [
-        "## Table 1 of Bahdanau, Cho, Bengio 2014, in small",
+        "## Table 1 of Bahdanau, Cho, Bengio 2014, at a small size",
         "",
-        "The corpus's sentences are short, so limits of 8 and 16 words stand for the paper's 30 and 50. "
-        "The -16 models also train on "
-        'concatenations of up to 16 words; "long" concatenates 2 to 6 test pairs. '
-        f'Beam {BEAM}. "No UNK": pairs without words unknown to the model, as many as are told, UNK never written.',
+        "The sentences of this corpus are short, so the training limits are 8 and 16 words instead of the paper's 30 "
+        "and 50. The -16 models are also trained on concatenations of up to 16 words. "
+        '"Long" pairs are concatenations of 2 to 6 test pairs. '
+        f'"No UNK" pairs have no unknown words, and UNK is never generated. The beam size is {BEAM}. The numbers of '
+        "pairs are in parentheses.",
         "",
         "| model | test, all | test, no UNK | long, all | long, no UNK | paper's model | all | no UNK |",
         "|---|---|---|---|---|---|---|---|",
@@ -152,7 +158,7 @@ def pictures(found: Mapping[str, Result], folder: Path) -> list[str]:
         "",
         "![BLEU by length](results-by-length.svg)",
         "",
-        "Test pairs and their concatenations together, with 95 % bootstrap intervals.",
+        "Scores of test pairs and their concatenations, with 95 % bootstrap intervals.",
         "",
     ]
     if "rnnsearch-16" in found:
@@ -162,7 +168,7 @@ def pictures(found: Mapping[str, Result], folder: Path) -> list[str]:
         ]
         save_figure(alignment_grid(panels, columns=2), folder / "results-alignments.png")
         lines += [
-            "## Figure 3: what the words looked at",
+            "## Figure 3: alignments",
             "",
             "![Alignments of four sentences by rnnsearch-16](results-alignments.png)",
             "",
@@ -172,7 +178,7 @@ def pictures(found: Mapping[str, Result], folder: Path) -> list[str]:
 
 def findings(found: Mapping[str, Result], prose: Path) -> list[str]:
     """Returns the section on findings: computed sentences, then the text of ``prose``."""
-    lines = ["## What differs from the papers' findings", ""]
+    lines = ["## Comparison with the papers' findings", ""]
     for limit in (8, 16):
         names = [f"rnnencdec-{limit}", f"rnnsearch-{limit}"]
         if all(name in found for name in names):
@@ -180,8 +186,9 @@ def findings(found: Mapping[str, Result], prose: Path) -> list[str]:
             beyond = next(i for i, each in enumerate(bins[0]) if int(re.findall(r"\d+", each["label"])[0]) >= limit)
             falls = [each[0]["bleu"][0] - each[beyond]["bleu"][0] for each in bins]
             lines.append(
-                f"- Trained on up to {limit} words, from sources of {bins[0][0]['label']} words to those of "
-                f"{bins[0][beyond]['label']}: `{names[0]}` loses {falls[0]:.1f} BLEU, `{names[1]}` {falls[1]:.1f}."
+                f"- From sources of {bins[0][0]['label']} words to sources of {bins[0][beyond]['label']} words, "
+                f"`{names[0]}` loses {falls[0]:.1f} BLEU and `{names[1]}` {falls[1]:.1f}. Both are trained on up to "
+                f"{limit} words."
             )
     if len(lines) == 2:
         return []
@@ -192,7 +199,7 @@ def circumstances(found: Mapping[str, Result]) -> list[str]:
     """Returns the dates, machines and versions of the runs."""
     told = {json.dumps(result["circumstances"], sort_keys=True) for result in found.values()}
     return [
-        "## Circumstances",
+        "## Machines and versions",
         "",
         *(f"- {', '.join(f'{k} {v}' for k, v in json.loads(one).items())}" for one in sorted(told)),
         "",

@@ -1,6 +1,7 @@
 """Word alignments of the sample corpus, from the lexicon of its grammar.
 
-Words correspond if the lexicon translates them by each other; determiners and prepositions, if the nouns after them do.
+Words correspond if they are translations of each other in the lexicon. Determiners and prepositions correspond if the
+nouns after them do.
 Links are sure or possible by the rules of docs/results/alignments/README.md.
 """
 
@@ -18,12 +19,12 @@ SMALL = (
     "more = más, last = pasado pasada anoche, night = anoche, next = próximo próxima, ago = hace, what = qué, "
     "not = no, i me = me, you = te, we us = nos, he = él, she = ella, they = ellos, . = ., ? = ?, ! = !"
 )
-"""Words that stand in phrases of the lexicon or in the rules, and their translations."""
+"""Words that occur only in phrases of the lexicon or in the rules, and their translations."""
 PLACES_AND_TIMES = (
     "home = casa, school = escuela, london = londres, spain = españa, kitchen = cocina, garden = jardín, "
     "week = semana, weeks = semanas, monday mondays = lunes, sundays = domingos, day days = días, tonight = noche"
 )
-"""Likewise; determiners and prepositions may stand before them."""
+"""Words for places and times, and their translations. Determiners and prepositions may stand before them."""
 CLITICS = {"lo": {"it", "him"}, "la": {"it", "her"}, "los": {"them"}, "las": {"them"}}
 PREPOSITIONS = {"a", "al", "en", "con", "de", "del", "at", "in", "on", "to", "with"}
 AUXILIARIES = {"do", "does", "did", "will"}
@@ -32,7 +33,7 @@ PRONOUNS = {"i", "you", "we", "it", "they"}
 
 
 class Vocabulary:
-    """Words that the grammar translates by each other, as groups (English, Spanish), and the words of some kinds."""
+    """Groups (English words, Spanish words) of translations in the grammar, and the words of some kinds."""
 
     def __init__(self) -> None:
         self.groups: list[tuple[set[str], set[str]]] = []
@@ -118,7 +119,7 @@ class _Pair:
         self.verbs()
 
     def lexical(self) -> None:
-        """Links the words of each group; several of one group in their order."""
+        """Links the words of each group. Several words of one group are linked in their order."""
         skipped = {i for i, word in enumerate(self.spanish) if word in CLITICS}
         for group, others in VOCABULARY.groups:
             english = [t for t, word in enumerate(self.english) if word in group]
@@ -136,11 +137,11 @@ class _Pair:
                 self.possible.add((s, len(self.english) - 1))
 
     def to_english(self, s: int) -> int | None:
-        """The English word that a Spanish one is surely linked with, or None."""
+        """Returns the English word that is surely linked with a Spanish word, or None."""
         return min((t for each, t in self.sure if each == s), default=None)
 
     def to_spanish(self, t: int) -> int | None:
-        """The Spanish word that an English one is surely linked with, or None."""
+        """Returns the Spanish word that is surely linked with an English word, or None."""
         return min((s for s, each in self.sure if each == t), default=None)
 
     def negation(self) -> None:
@@ -149,11 +150,11 @@ class _Pair:
             self.sure |= {(s, t) for t, word in enumerate(self.full) if word.endswith("n't")}
 
     def is_clitic(self, s: int) -> bool:
-        """Returns whether lo, la, los or las is a pronoun: a verb follows."""
+        """Returns True if lo, la, los or las is a pronoun, which a verb follows."""
         return self.spanish[s] in CLITICS and self.spanish[s + 1] in VOCABULARY.verbs
 
     def clitics(self) -> None:
-        """Links pronouns before the verb; le and les with the noun that they double."""
+        """Links pronouns before the verb. Links le and les with the noun that they repeat."""
         for s, word in enumerate(self.spanish):
             if self.is_clitic(s):
                 objects = [t for t, each in enumerate(self.english) if each in CLITICS[word]]
@@ -164,11 +165,11 @@ class _Pair:
                 self.possible |= {(s, t) for t in doubled if t is not None}
 
     def head(self, words: Sequence[str], position: int) -> int | None:
-        """The noun after a position, or None."""
+        """Returns the position of the next noun, or None."""
         return next((at for at in range(position + 1, len(words)) if words[at] in VOCABULARY.heads), None)
 
     def determiners(self) -> None:
-        """Links determiners whose nouns are linked; an article alone is possible with the noun."""
+        """Links determiners whose nouns are linked. An article without a partner gets a possible link with the noun."""
         for s, word in enumerate(self.spanish):
             plain = {"al": "el", "del": "el"}.get(word, word)
             groups = [english for english, spanish in VOCABULARY.determiners if plain in spanish]
@@ -199,7 +200,10 @@ class _Pair:
                     self.possible.add((other, t))
 
     def prepositions(self) -> None:
-        """Links prepositions whose nouns are linked; one alone is possible with the noun. de is the owner's 's."""
+        """Links prepositions whose nouns are linked. One without a partner gets a possible link with the noun.
+
+        The preposition de is also linked with the owner's 's.
+        """
         for s, word in enumerate(self.spanish):
             if word not in PREPOSITIONS or (noun := self.head(self.spanish, s)) is None:
                 continue

@@ -66,7 +66,7 @@ class Server(NamedTuple):
     process: subprocess.Popen | None
     """``None`` for a server at a given URL."""
     rpc: str = ""
-    """HOST:PORT of gRPC, if it was asked for."""
+    """HOST:PORT of gRPC, or an empty string if gRPC is off."""
     log: Path | None = None
     """File with the process's stderr. ``None`` for a server at a given URL."""
 

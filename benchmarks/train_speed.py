@@ -7,11 +7,12 @@
     python -m benchmarks.train_speed --venv PEERS --work WORK --units 512 --batch 128
     python -m benchmarks.train_speed --work WORK --peers --flagship      only rnnsearch-small, with and without XLA
 
-The matched model: Spanish to English, vocabularies of 5,000 words, embeddings of 256, a bidirectional GRU layer of
-units / 2 a direction, additive attention, a GRU decoder layer with input feeding, tanh(W [c ; s]) of ``units`` below
-the softmax, Adam at 1e-3, clipping at 1, no dropout. This package is also measured with bfloat16 factors. Rates count
-real target tokens, END included, after warm-up. Compilation is reported separately. All systems run in turn, each in
-its own process, ``repeats`` times. Prints JSON with every repetition and the ratios of the medians.
+The matched model translates Spanish to English with vocabularies of 5,000 words. It has embeddings of 256, a
+bidirectional GRU layer of units / 2 per direction, additive attention, a GRU decoder layer with input feeding, and
+tanh(W [c ; s]) of ``units`` below the softmax. It is trained with Adam at 1e-3, clipping at 1 and no dropout. This
+package is also measured with bfloat16 factors. Rates count target tokens after warm-up, END included and padding
+excluded. Compilation is reported separately. The systems run one after the other, each in its own process, ``repeats``
+times. Prints JSON with every repetition and the ratios of the medians.
 """
 
 from __future__ import annotations

@@ -15,9 +15,9 @@ Shape comments and docstrings use one legend throughout the package:
     L  positions that a self-attention layer reads: S, T, or the maximum number of target positions
     N  heads of a self-attention layer
 
-A sentence walks through the package as
+A sentence passes through the package as follows:
 
-    string -> text (Tokens) -> Encoder -> Memory -> Decoder inside search -> ids + alignment -> text (string)
+    string -> tokenizer -> Tokens -> Encoder -> Memory -> search with the Decoder -> ids + alignment -> string
 """
 
 from __future__ import annotations
@@ -62,17 +62,17 @@ def __dir__() -> list[str]:
 
 
 def load(path: str | PathLike[str], *more: str | PathLike[str]) -> Translator:
-    """Loads a translator from a run directory or from an exported version; several runs make an ensemble.
+    """Loads a translator from a run directory, an exported version, or several runs (an ensemble).
 
-    An exported version is a SavedModel, and a SavedModel is a program: load only models that you trust (SECURITY.md).
+    An exported version is a SavedModel, which can run any code. Load only models that you trust; see SECURITY.md.
 
     Args:
-        path: a run directory, an exported version, or the folder that holds an export's versions (the newest is taken).
-        *more: further run directories, of the same vocabularies. Together they translate by the mean of their
-            probabilities, searching as the first one's recipe says.
+        path: Run directory, exported version, or folder of exported versions, of which the newest is loaded.
+        *more: More run directories with the same vocabularies, for an ensemble: the mean of the runs' probabilities.
+            It uses the search options of the first run's recipe.
 
     Returns:
-        An object whose ``translate(list of strings)`` answers a list of ``Translation`` records.
+        A translator. Its ``translate`` takes a list of strings and returns a list of ``Translation`` records.
 
     Raises:
         FileNotFoundError: ``path`` does not exist.
@@ -82,7 +82,7 @@ def load(path: str | PathLike[str], *more: str | PathLike[str]) -> Translator:
 
     folder = Path(path)
     if not folder.exists():
-        raise FileNotFoundError(f"path: expected a run or an exported version, {folder} does not exist.")
+        raise FileNotFoundError(f"path: expected a run directory or an exported version; {folder} does not exist.")
     if more or (folder / "recipe.json").exists():
         from nmt_keras.runs import load_runs
 

@@ -43,31 +43,31 @@ QUESTIONS = {
 the others."""
 
 SERVER_SECONDS = 300.0
-"""Seconds after which the embedded server is killed if it has not started and answered."""
+"""Seconds after which the embedded server is killed if it has not answered."""
 
 STEPS = (
     "corpus",
     "training, then evaluation on the test part",
     "five sentences",
-    "the alignment of the last one, as a picture",
+    "picture of the last sentence's alignment",
     "export",
     "the embedded server, and a request",
 )
 
 
 def questions_of(corpus: SplitCorpus, languages: Languages) -> list[str]:
-    """Returns the sentences that the demo translates: of another corpus or direction, held-out sentences."""
+    """Returns the sentences that the demo translates. For another corpus or direction, these are held-out sentences."""
     known = QUESTIONS.get(corpus.name) if languages == ("es", "en") else None
     return known or [pair.source for pair in (corpus.test or corpus.valid)[:5]]
 
 
 def announce_steps(say: Callable[[str], None]) -> Iterator[None]:
-    """Announces a step at each call of ``next``, and the total time after the last step."""
+    """Prints the title of a step at each call of ``next``, and the total time after the last step."""
     began = time.perf_counter()
     for number, step in enumerate(STEPS, start=1):
         say(f"\n[{number}/{len(STEPS)}] {step}   (after {time.perf_counter() - began:.0f} s)")
         yield
-    say(f"\nDone in {time.perf_counter() - began:.0f} s. Next:")
+    say(f"\nDone in {time.perf_counter() - began:.0f} s. Next steps:")
 
 
 def demonstrate(
@@ -109,13 +109,13 @@ def demonstrate(
 
 
 def ask(version: Path, sentence: str) -> str:
-    """Sends one request to an embedded server on a free port, and returns request and answer as text.
+    """Sends one request to an embedded server on a free port. Returns the request and the answer as text.
 
     Raises:
-        OSError: the server did not start, did not answer, or answered with an error.
+        OSError: the server did not start, did not answer, or returned an error.
     """
     command = [sys.executable, "-m", "nmt_keras_serve.server", "--model-dir", str(version.parent.parent), "--port", "0"]
-    # this process may hold all memory of a GPU
+    # on the CPU, because this process may hold all memory of the GPU
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1"}
     request = json.dumps({"instances": [sentence]}, ensure_ascii=False)
     with (
@@ -146,11 +146,11 @@ def next_commands(sample: bool, model: str, sentence: str) -> Sequence[str]:
     """Returns the commands to run after the demo."""
     python = shlex.quote(os.path.relpath(sys.executable))
     lines = [
-        f"{python} -m nmt_keras serve     the server, on http://127.0.0.1:8501; then, elsewhere:",
+        f"{python} -m nmt_keras serve     starts the server on http://127.0.0.1:8501; in another terminal, run:",
         f"{python} -m nmt_keras_serve.client --model {model} {shlex.quote(sentence)}",
     ]
     if sample:
-        lines.insert(0, f"{python} -m nmt_keras demo --corpus spa-eng.zip     the real corpus; this was the sample")
+        lines.insert(0, f"{python} -m nmt_keras demo --corpus spa-eng.zip     repeats the demo with the real corpus")
     if Path("notebooks").is_dir():  # in a clone; the package does not contain them
-        lines.append("notebooks/     from one sentence's walk to a server, in Jupyter or Colab")
+        lines.append("notebooks/     explain each step, from one sentence to a server, in Jupyter or Colab")
     return lines

@@ -19,7 +19,7 @@ SERVING_PACKAGES = "https://storage.googleapis.com/tensorflow-serving-apt"
 
 
 def install() -> None:
-    """Installs what the package needs; a preinstalled TensorFlow that it can work with stays as it is."""
+    """Installs the requirements of the package. A supported, preinstalled TensorFlow is kept."""
     has_gpu = shutil.which("nvidia-smi") is not None
     wanted = requirements(dependencies(), _installed("tensorflow"), has_gpu)
     subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", *wanted], check=True)
@@ -28,13 +28,13 @@ def install() -> None:
 def requirements(declared: Sequence[str], tensorflow: str | None, has_gpu: bool) -> list[str]:
     """Returns the requirements to install.
 
-    A TensorFlow in the supported range is named with the very version it has: pip leaves it alone, and takes the
-    tensorflow-text that was built for it. Any other is replaced, where there is a GPU with the CUDA libraries it needs.
+    An installed TensorFlow in the supported range is required at its exact version, so that pip keeps it and installs
+    the tensorflow-text built for it. Any other version is replaced. If there is a GPU, the new one includes CUDA.
 
     Args:
-        declared: what the package says it needs.
-        tensorflow: the version that is installed; None where there is none.
-        has_gpu: whether the machine has one.
+        declared: Requirements of the package.
+        tensorflow: Installed version of TensorFlow; None if it is not installed.
+        has_gpu: If True, the machine has a GPU.
     """
     found = []
     for line in declared:
@@ -49,25 +49,25 @@ def requirements(declared: Sequence[str], tensorflow: str | None, has_gpu: bool)
 
 
 def keep_runs_on_drive() -> None:
-    """Mounts Google Drive, and makes ``runs`` a link to nmt_keras/runs there: checkpoints outlive the machine.
+    """Mounts Google Drive and replaces ``runs`` by a link to nmt_keras/runs there, so that checkpoints are kept.
 
-    Where Drive is declined or cannot be mounted, that is said, and runs stay on the machine.
+    If Drive cannot be mounted or the user declines, prints a warning. Runs then stay on the machine.
     """
     from google.colab import drive, errors
 
     try:
         drive.mount(str(DRIVE))
-    except (ValueError, errors.Error) as error:  # a mount that failed, and a dialogue that was declined
+    except (ValueError, errors.Error) as error:  # the mount failed, or the user declined the dialogue
         print(
-            f"WARNING: Google Drive is not mounted ({error}). Runs stay on this machine and end with it: after a "
-            "disconnect training begins anew. To keep them, run this cell again and allow Drive."
+            f"WARNING: Google Drive is not mounted ({error}). Runs are lost when this machine is disconnected, and "
+            "training starts again from the beginning. To keep runs, run this cell again and allow access to Drive."
         )
         return
     move_and_link(ROOT / "runs", DRIVE / "MyDrive" / "nmt_keras" / "runs")
 
 
 def move_and_link(folder: Path, home: Path) -> None:
-    """Makes ``folder`` a link to ``home``, and moves there what it holds, except what ``home`` has already."""
+    """Moves the content of ``folder`` to ``home``, except names that exist there, and makes ``folder`` a link to it."""
     home.mkdir(parents=True, exist_ok=True)
     if folder.is_symlink():
         return
@@ -80,7 +80,7 @@ def move_and_link(folder: Path, home: Path) -> None:
 
 
 def install_tensorflow_serving() -> None:
-    """Installs ``tensorflow_model_server`` from its makers' Debian packages, unless it is there.
+    """Installs ``tensorflow_model_server`` from TensorFlow's Debian packages, if it is missing.
 
     Raises:
         OSError, CalledProcessError: the packages cannot be reached, or their signing key has expired.
@@ -98,7 +98,7 @@ def install_tensorflow_serving() -> None:
 
 
 def dependencies() -> list[str]:
-    """Those of the package, as pyproject.toml lists them."""
+    """Returns the dependencies of the package that pyproject.toml lists."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     return project["dependencies"]
 

@@ -4,7 +4,7 @@
     python -m notebooks.execute --corpus spa-eng.zip
     python -m notebooks.execute 0-nmt-with-attention
 
-Each code cell keeps a hash of its source. A test compares them, so that no output belongs to other code.
+Each code cell stores a hash of its source. A test compares the hashes, so that outputs always belong to their code.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[1]
 EXECUTED = ("0-nmt-with-attention", "2-train", "1-step-by-step", "3-attention")
 """Notebooks that are committed with outputs, in an order in which a run is trained before it is used."""
 HASH = "executed_source_sha256"
-"""Metadata of a cell: the hash of the source that made its outputs."""
+"""Metadata of a cell: the hash of the source that produced its outputs."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def execute(path: Path, folder: Path) -> None:
     """Executes a notebook in ``folder``, and writes it with its outputs.
 
     Raises:
-        nbclient.exceptions.CellExecutionError: A cell failed. The notebook stays as it was.
+        nbclient.exceptions.CellExecutionError: A cell failed. The notebook is unchanged.
     """
     notebook = nbformat.read(path, as_version=4)
     client = NotebookClient(
@@ -71,7 +71,7 @@ def execute(path: Path, folder: Path) -> None:
 
 
 def as_printed(text: str) -> str:
-    """Returns a text as a terminal shows it: a progress bar only in its last state."""
+    """Returns a text as a terminal shows it: only the last state of a progress bar is left."""
     lines = (
         re.split(r"[\r\b]+", line.rstrip("\r\b"))[-1] for line in re.sub(r"\x1b\[[\d;]*[A-Za-z]", "", text).split("\n")
     )

@@ -62,7 +62,7 @@ def translate_file(client: Client, lines: Iterable[bytes], output: Path, batch: 
         workers: Number of concurrent requests. At most twice as many batches are held in memory.
 
     Returns:
-        Number of lines with a sentence longer than the model reads.
+        Number of lines with a truncated sentence, which exceeded the model's length limit.
 
     Raises:
         ClientError: The server failed. ``output`` holds the translations so far.
@@ -146,7 +146,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"{PROGRAM}: interrupted. Run the same command to resume.", file=sys.stderr)
         raise SystemExit(130) from error
     if cut:
-        print(f"{PROGRAM}: {cut} lines have a sentence longer than the model reads. It was cut.", file=sys.stderr)
+        print(f"{PROGRAM}: {cut} lines have a sentence that was truncated to the length limit.", file=sys.stderr)
 
 
 def _open(path: Path) -> BinaryIO:

@@ -37,9 +37,9 @@ class Core:
 
     @contextlib.asynccontextmanager
     async def admit(self, entrypoint: Entrypoint, seconds: float) -> AsyncIterator[Ticket]:
-        """Counts a request, and refuses it before its body is read if the queue is full.
+        """Counts a request. If the queue is full, refuses it before its body is read.
 
-        The request gets its place in the queue when it takes its turn. A client that sends slowly delays no other.
+        A request occupies a place in the queue only after its body has arrived, so slow clients do not delay others.
 
         Args:
             entrypoint: Protocol of the request.
@@ -83,10 +83,10 @@ class Core:
             self._admitted -= 1
 
     def hold(self, count: int) -> None:
-        """Adds ``count`` bytes to the size of all bodies, which may be that of a full queue.
+        """Adds ``count`` bytes to the total size of all bodies.
 
         Raises:
-            StatusError: UNAVAILABLE if the bodies are larger.
+            StatusError: UNAVAILABLE if the total exceeds ``max_body_bytes`` for each request of a full queue.
         """
         self._held += count
         if self._held > self.limits.max_body_bytes * (self.limits.concurrency + self.limits.queue):

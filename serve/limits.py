@@ -14,13 +14,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of body, batch, text, queue and time. TensorFlow Serving has few of them."""
+    """Limits of body, batch, text, queue and time. TensorFlow Serving has only a few of them."""
 
     max_body_bytes: int = 16 * 1024 * 1024
     """Maximum bytes of a request's body as sent. Larger bodies get 413 (gRPC: RESOURCE_EXHAUSTED). All bodies together
-    take at most this times (concurrency + queue), 2080 MiB by default. gRPC messages that are being received take at
-    most as much again, plus this times 64 for status, metadata and reload requests, plus 64 KiB for each waiting call.
-    Decoding a hostile gRPC message takes up to 90 times its size; as many are decoded at once as run concurrently."""
+    take at most this limit times (concurrency + queue), 2080 MiB by default. gRPC messages that are being received take
+    at most the same again, plus 64 times this limit for status, metadata and reload requests, plus 64 KiB for each
+    waiting call. Decoding a hostile gRPC message takes up to 90 times its size. At most ``concurrency`` messages are
+    decoded at the same time."""
     max_unpacked_bytes: int = 100_000_000
     """Maximum bytes of an unpacked gzip body, or of a gRPC tensor's strings. Larger ones get 413 (gRPC:
     INVALID_ARGUMENT)."""
@@ -34,13 +35,13 @@ class Limits:
     rest_api_timeout_in_ms: int = 30_000
     """Milliseconds from a request's headers to its answer, including the queue. Slower ones get 504."""
     concurrency: int = 2
-    """Number of requests computed at once."""
+    """Number of requests computed at the same time."""
     queue: int = 128
     """Number of further requests that may wait. More get 503 (gRPC: UNAVAILABLE)."""
     connections: int = 512
-    """Maximum number of open HTTP connections. Further ones get 503 and are closed. gRPC has as many connections of its
-    own; further ones are closed. It has as many calls; further ones get RESOURCE_EXHAUSTED. A gRPC connection has at
-    most 16 calls at once."""
+    """Maximum number of open HTTP connections. Further ones get 503 and are closed. The same limit holds separately for
+    gRPC connections (further ones are closed) and for gRPC calls (further ones get RESOURCE_EXHAUSTED). A gRPC
+    connection has at most 16 concurrent calls."""
 
     def __post_init__(self) -> None:
         for name in self.__dataclass_fields__:

@@ -122,7 +122,7 @@ def serve(options: Options) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(LogFormatter("%(asctime)s %(levelname)s %(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
-    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # else each malformed request writes a line
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # otherwise each malformed request writes a line
     repository = _repository(configs, options)
     try:
         _start(repository)
@@ -160,7 +160,7 @@ def http_config(app: ASGIApp, limits: Limits, shutdown_seconds: int) -> uvicorn.
 
 
 def _leave(number: int, frame: FrameType | None) -> NoReturn:
-    """Exits while models load, and after uvicorn has shut down, which then raises the signal that it had caught."""
+    """Exits. Called while models load, and again after uvicorn has shut down, because it repeats the signal."""
     raise SystemExit(0)
 
 

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
+import dataclasses
+import inspect
 import io
 import re
 import sys
+import textwrap
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
-from typing import Any, TypeVar
+from itertools import pairwise
+from types import MappingProxyType
+from typing import Any, TypeVar, get_args, get_type_hints
 
 import tyro
 
 Options = TypeVar("Options")
 USAGE_ERROR = 2
+HELP = frozenset(("-h", "--help", "--help-all"))
+"""Options that ask for a help."""
 TENSORFLOW_SERVING = {
     "--rest-api-port": "--port",
     "--model-base-path": "--model-dir",
@@ -37,12 +45,40 @@ def read_options(kind: type[Options], program: str, arguments: Sequence[str] | N
     Raises:
         SystemExit: With code 0 after --help; with code 2 after an error, which is printed in one line.
     """
+    if not HELP.isdisjoint(sys.argv[1:] if arguments is None else arguments):
+        join_help(kind)
     try:
         with one_line_errors(program):
             return tyro.cli(kind, prog=program, args=arguments, **settings)
     except ValueError as error:
         print(f"{program}: {error}", file=sys.stderr)
         raise SystemExit(USAGE_ERROR) from error
+
+
+def join_help(kind: type[Any]) -> None:
+    """Joins the lines of the help texts of a dataclass's options, at any depth. Call it before ``tyro.cli``.
+
+    tyro would break a text where its docstring is wrapped. It prefers the metadata of a field to its docstring.
+    """
+    options = {each.name: each for each in dataclasses.fields(kind)}
+    for base in filter(dataclasses.is_dataclass, kind.__mro__):
+        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
+        assert isinstance(definition, ast.ClassDef)
+        for pair in pairwise(definition.body):
+            match pair:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                    if name in options:
+                        options[name].metadata = MappingProxyType({"help": " ".join(text.split())})
+    for hint in get_type_hints(kind, include_extras=True).values():
+        for nested in _dataclasses_in(hint):
+            join_help(nested)
+
+
+def _dataclasses_in(hint: Any) -> Iterator[type[Any]]:
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        yield hint
+    for part in get_args(hint):
+        yield from _dataclasses_in(part)
 
 
 @contextlib.contextmanager
@@ -92,7 +128,7 @@ def _nearest(sections: Sequence[Sequence[str]], message: str) -> str | None:
     meant = typed[0].replace("_", "-") if typed else ""
     if meant in TENSORFLOW_SERVING or not meant or not listed:
         return TENSORFLOW_SERVING.get(meant)
-    named = [row for row in listed if all(name != meant for name in row.split(", "))]  # else it is only misplaced
+    named = [row for row in listed if all(name != meant for name in row.split(", "))]  # others are only misplaced
     return max(named, key=lambda row: SequenceMatcher(None, meant, row.split()[0].rstrip(",")).ratio(), default=None)
 
 

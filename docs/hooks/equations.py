@@ -1,4 +1,4 @@
-"""Sets equations as MathML while the site is built: browsers draw it, screen readers read it, no script is loaded."""
+"""Converts equations to MathML when the site is built. Pages need no script, and screen readers can read them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ EQUATION = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>'
 
 
 def on_page_content(content: str, page: Any, **_: Any) -> str:
-    """Replaces what Arithmatex left of each equation; one that is left over ends the build."""
+    """Replaces each equation marked by Arithmatex. Raises PluginError if one cannot be converted."""
     found = EQUATION.sub(_mathml, content)
     if 'class="arithmatex"' in found:
-        raise PluginError(f"{page.file.src_path}: expected every equation to become MathML, one did not.")
+        raise PluginError(f"{page.file.src_path}: an equation could not be converted to MathML.")
     return found
 
 

@@ -1,4 +1,4 @@
-"""Writes the page of recipes from their modules: what each reproduces, where it departs, what it sets."""
+"""Writes the page of recipes from their modules: docstrings, and fields that differ from the defaults."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from nmt_keras.recipes import RECIPES
 ROOT = Path(__file__).parents[2]
 RESULTS = "results.md"
 PLUS = r"\+"
-"""A plus that Markdown takes for no list's bullet: "+ dropout 0.2" is what a rung of a ladder adds."""
+"""Escaped plus, because Markdown would read a plus at the start of a line as a list item."""
 INTRODUCTION = """# Recipes
 
-A recipe is a Python value, `nmt_keras.config.Recipe`, that holds everything which makes a system except the corpus and
-the run directory. `nmt recipes` lists them; this page is written from their modules when the documentation is built.
-[Papers and code](papers.md) says which line of which paper is where{results}.
+A recipe is a Python value, `nmt_keras.config.Recipe`. It contains all settings of a system except the corpus and the
+run directory. `nmt recipes` lists the recipes. This page is written from their modules when the documentation is built.
+[Papers and code](papers.md) maps the equations of the papers to the code{results}.
 
-A paper's sizes are meant for a GPU and days, and so are its Adadelta and SGD. `--width 0.25` trains the same system
-with every layer a quarter as wide; with Adam it learns in an hour:
+The papers' sizes, and their optimizers Adadelta and SGD, need a GPU and days of training. `--width 0.25` trains the
+same system with every layer a quarter as wide. With Adam, it learns in an hour:
 
 ```sh
 nmt train luong-feed --width 0.25 --minutes 60 \\
@@ -39,7 +39,7 @@ nmt train luong-feed --width 0.25 --minutes 60 \\
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Puts the results into the navigation, behind this page, where they have been written."""
+    """Adds the page of results to the navigation, if it exists."""
     assert config.nav is not None
     if (Path(config.docs_dir) / RESULTS).exists():
         for entry in config.nav:
@@ -51,14 +51,14 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds the page."""
     measured = files.get_file_from_path(RESULTS) is not None
-    results = f", and [Results]({RESULTS}) what they reach" if measured else ""
+    results = f", and [Results]({RESULTS}) lists the scores of the recipes" if measured else ""
     content = INTRODUCTION.format(results=results) + summary() + "".join(section(module) for module in modules())
     files.append(File.generated(config, "recipes.md", content=content))
     return files
 
 
 def modules() -> list[ModuleType]:
-    """The modules that hold recipes, in the order of ``RECIPES``."""
+    """Returns the modules that define recipes, in the order of ``RECIPES``."""
     folder = ROOT / "nmt_keras" / "recipes"
     found = [importlib.import_module(f"nmt_keras.recipes.{path.stem}") for path in sorted(folder.glob("[!_]*.py"))]
     order = list(RECIPES)
@@ -68,12 +68,12 @@ def modules() -> list[ModuleType]:
 
 
 def recipes_of(module: ModuleType) -> dict[str, Recipe]:
-    """The recipes of a module, by the name of the variable."""
+    """Returns the recipes of a module, by the name of the variable."""
     return {name: value for name, value in vars(module).items() if isinstance(value, Recipe) and name.isupper()}
 
 
 def summary() -> str:
-    """One row for each recipe."""
+    """Returns a table with one row for each recipe."""
     rows = ["| recipe | text | encoder | attention | decoder | training |", "|---|---|---|---|---|---|"]
     for recipe in RECIPES.values():
         encoder, attention, decoder, train = (
@@ -97,7 +97,7 @@ def summary() -> str:
 
 
 def duration(recipe: Recipe) -> str:
-    """How long a recipe trains, with its unit."""
+    """Returns the training time of a recipe with its unit."""
     train = recipe.train
     for unit in ("steps", "epochs", "minutes"):
         if (count := getattr(train, unit)) is not None:
@@ -106,7 +106,7 @@ def duration(recipe: Recipe) -> str:
 
 
 def section(module: ModuleType) -> str:
-    """What a module says of its recipes, and each of them with the fields that it sets."""
+    """Returns the section of a module: its docstring, and the docstring and fields of each recipe."""
     title, _, text = (inspect.getdoc(module) or "").partition("\n\n")
     said = docstrings(Path(inspect.getfile(module)))
     parts = [f"## {title.rstrip('.')}\n\n{text}\n\n"]
@@ -120,7 +120,7 @@ def section(module: ModuleType) -> str:
 
 
 def docstrings(file: Path) -> dict[str, str]:
-    """The string behind each assignment at the top of a module, by the variable's name."""
+    """Returns the docstring after each assignment of a module, by the name of the variable."""
     statements = ast.parse(file.read_text(encoding="utf-8")).body
     found: dict[str, str] = {}
     for statement, following in pairwise(statements):
@@ -131,13 +131,13 @@ def docstrings(file: Path) -> dict[str, str]:
 
 
 def settings(recipe: Recipe) -> dict[str, Any]:
-    """The fields of a recipe that differ from the defaults, with their path: ``model.encoder.units``."""
+    """Returns the fields of a recipe that differ from the defaults, by their path, such as ``model.encoder.units``."""
     ours, defaults = (flat(dataclasses.asdict(r)) for r in (recipe, Recipe(name="")))
     return {name: value for name, value in ours.items() if name != "name" and value != defaults[name]}
 
 
 def flat(fields: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested fields by their dotted path."""
+    """Flattens nested fields, by their dotted path."""
     found: dict[str, Any] = {}
     for name, value in fields.items():
         found |= flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}

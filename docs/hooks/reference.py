@@ -1,4 +1,4 @@
-"""Writes the API reference: a page for each module and package, found in the tree, in the order of the walk."""
+"""Writes the API reference: a page for each module and package, in the order of the tree."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ SECTIONS = {
     "Evaluation": "evaluation plotting markdown",
     "Delivery": "export pipelines cli demo",
 }
-"""Modules of nmt_keras by section; any other is listed at the end of the last but one."""
+"""Modules of nmt_keras by section. Modules that are not listed are added to the section "Evaluation"."""
 
 HIDDEN = ("__main__",)
 SERVING = ("client", "bulk", "server", "options", "limits", "conformance")
-"""What of ``serve`` others may rely on; the rest is the server's own."""
+"""Public modules of ``serve``. The other modules are internal."""
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Puts the pages into the navigation, where it names the section."""
+    """Adds the pages to the section "Reference" of the navigation."""
     assert config.nav is not None
     sections: list[Any] = [{"nmt_keras": "reference/index.md"}]
     for section, names in contents().items():
@@ -51,7 +51,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def contents() -> dict[str, list[str]]:
-    """Modules and packages of nmt_keras by section."""
+    """Returns the modules and packages of nmt_keras by section."""
     found = {*inner_modules("nmt_keras")}.difference(HIDDEN)
     sections = {section: [name for name in names.split() if name in found] for section, names in SECTIONS.items()}
     others = found.difference(*sections.values())
@@ -60,7 +60,7 @@ def contents() -> dict[str, list[str]]:
 
 
 def page(module: str) -> str:
-    """Returns the reference of a module, or of a package and all modules and packages inside it."""
+    """Returns the reference page of a module, or of a package with all modules and packages inside it."""
     return "\n".join([directive(module), *(directive(name, level=2) for name in below(module))])
 
 
@@ -81,7 +81,7 @@ def inner_modules(module: str) -> list[str]:
 
 
 def directive(module: str, level: int = 1) -> str:
-    """The line that makes mkdocstrings document a module: what it defines, not what it passes on from others."""
+    """Returns the directive with which mkdocstrings documents the names that a module defines, without its imports."""
     members = [name for name in defined(file_of(module)) if not name.startswith("_")]
     listed = "[]" if not members else "".join(f"\n        - {name}" for name in members)
     return f"::: {module}\n    options:\n      heading_level: {level}\n      members: {listed}\n"

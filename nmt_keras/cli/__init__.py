@@ -4,16 +4,16 @@ Each module holds one command or a few similar ones (``pairs``, ``runs``), excep
 
     command   base classes of the commands
     console   messages and progress for the user
-    lines     text read by lines as they arrive
-    memory    a malloc that keeps freed memory
-    quiet     TensorFlow without its log messages
+    lines     reading of text, line by line as it arrives
+    memory    malloc settings that make training faster
+    quiet     import of TensorFlow without log messages
 
 Results go to standard output, everything else to standard error. Exit codes:
 
     0        done
     1        an error, in one line; --debug shows its traceback
     2        the command line is wrong
-    128 + N  ended by signal N: 130 after Ctrl-C, 141 if the reader of the output has gone
+    128 + N  ended by signal N: 130 after Ctrl-C, 141 if the process that reads the output has ended
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Any, NoReturn
 
 import tyro
-from nmt_keras_serve.usage import USAGE_ERROR, one_line_errors
+from nmt_keras_serve.usage import HELP, USAGE_ERROR, join_help, one_line_errors
 
 import nmt_keras
 from nmt_keras.cli.command import SETTINGS, Command, shortened
@@ -69,14 +69,16 @@ COMMANDS: dict[str, type[Command]] = {
     "completion": Completion,
 }
 
-LONGEST_MESSAGE = 1000  # characters; messages of TensorFlow can fill pages
+LONGEST_MESSAGE = 1000  # characters; TensorFlow's messages can be several pages long
 
 
 def any_command(name: str = "", options: Sequence[str] = ()) -> Any:
-    """Returns the union of all commands for tyro; the options of the command ``name`` get their defaults."""
+    """Returns the union of all commands for tyro, with default values for the options of the command ``name``."""
     kinds: list[Any] = []
     for each, kind in COMMANDS.items():
         chosen, short = each == name, not {"-h", "--help"}.isdisjoint(options)
+        if chosen and not HELP.isdisjoint(options):
+            join_help(kind)
         settings = tyro.conf.subcommand(
             each,
             default=kind.defaults(options) if chosen and not short else tyro.MISSING_NONPROP,
@@ -87,10 +89,10 @@ def any_command(name: str = "", options: Sequence[str] = ()) -> Any:
 
 
 def parse(arguments: Sequence[str]) -> Command:
-    """Returns the command of a command line. A run or a recipe in it gives the defaults of its options.
+    """Parses a command line. The defaults of the options come from the run or the recipe that it names.
 
     Raises:
-        SystemExit: after --help.
+        SystemExit: --help was printed.
         ValueError: there is no such command, recipe or option, or an option's value is invalid.
     """
     name, options = (arguments[0], arguments[1:]) if arguments else ("--help", [])
@@ -108,22 +110,22 @@ def parse(arguments: Sequence[str]) -> Command:
             )
             command.check()
             if isinstance(command, Train) and command.recipe != recipe_name(options):
-                raise ValueError(f"RECIPE: expected right after train: nmt train {command.recipe} ...")
+                raise ValueError(f"RECIPE: expected directly after train, as in: nmt train {command.recipe} ...")
         except ValueError as error:
             raise ValueError(f"{error} See {program} --help.") from error
     return command
 
 
 def require_platform(platform: str, say: Callable[[str], None]) -> None:
-    """Raises OSError on Windows, and warns where the commands are untested: on all platforms but Linux."""
+    """Raises OSError on Windows. On any other platform than Linux, warns that the commands are untested there."""
     if platform == "win32":
-        raise OSError("Windows is not supported, as TensorFlow Text has no release for it. Use Linux in WSL 2.")
+        raise OSError("Windows is not supported, because TensorFlow Text has no release for it. Use Linux in WSL 2.")
     if platform != "linux":
         say(f"nmt: {platform} is untested; only Linux on x86-64 is supported. If a command fails, use a container.")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs one command, by default that of this process; see the exit codes above."""
+    """Runs one command line, by default that of this process. The module's docstring lists the exit codes."""
     if arguments is None:
         signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:
@@ -132,7 +134,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         finally:
             sys.stdout.flush()
     except OSError as error:  # standard output cannot be written; ``_run`` handles all other errors
-        # discard the rest, which the interpreter would try to write once more
+        # discard the rest of the output: the interpreter would try to write it again at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
             raise SystemExit(128 + signal.SIGPIPE) from None
@@ -161,7 +163,7 @@ def _run(arguments: Sequence[str], restarts: bool) -> None:
     except BrokenPipeError:
         raise
     except KeyboardInterrupt as error:
-        again = " The same command resumes the training." * trains
+        again = " Run the same command again to resume the training." * trains
         print(f"nmt: {str(error) or 'interrupted'}.{again}", file=sys.stderr)
         raise SystemExit(128 + getattr(error, "signal_number", signal.SIGINT)) from error
     except Exception as error:

@@ -1,4 +1,4 @@
-"""The base classes of the commands. Each command is a frozen dataclass whose fields are its options."""
+"""Base classes of the commands. Each command is a frozen dataclass; its fields are the options."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 Flag = tyro.conf.FlagCreatePairsOff[bool]
 """An option without a value; ``False`` by default."""
 
-SUPPRESSED: Any = tyro.conf.Suppress  # mypy takes a subscript of it for a type
+SUPPRESSED: Any = tyro.conf.Suppress  # Any, because mypy would read a subscript of it as a type
 SIDE_BY_SIDE = max(1, (os.cpu_count() or 1) // BATCHES_AT_ONCE)
-"""Threads per operation where batches run in parallel, so that batches do not wait for each other's threads."""
+"""Threads per operation for commands that run batches in parallel. With more, batches would wait for each other."""
 
 RARE = (
     *("debug", "settings", "options", "search", "filters", "source", "target"),
     *("width", "max_malformed", "alignments", "prepared", "deterministic", "previous", "tensorboard", "profile"),
 )
-"""Options, and groups of options, that most commands leave out of their short help."""
+"""Options and option groups that the short help of most commands omits."""
 
 METAVARS = {
     **dict.fromkeys(("corpus", "valid", "test", "pairs", "gold"), "FILE"),
@@ -41,35 +41,35 @@ METAVARS = {
     **dict.fromkeys(("steps", "n_best", "max_to_keep", "shards"), "N"),
     **{"recipe": "RECIPE", "to": "FOLDER"},
 }
-"""Names of options' values in a short help. In the help of all options, a value that may be None is shown as such."""
+"""Placeholders for the values of options in the short help. The full help shows the types of the values instead."""
 
 SETTINGS = (tyro.conf.OmitSubcommandPrefixes, tyro.conf.HelptextFromCommentsOff)
-"""Settings of tyro. Looking for comments would take a fifth of a help's time."""
+"""Settings of tyro. Help texts are not read from comments, because that takes a fifth of the time of --help."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Command(ABC):
-    """A command."""
+    """Base class of the commands."""
 
     computes: ClassVar[bool] = True
-    """If ``True``, TensorFlow is imported before the call."""
+    """If ``True``, TensorFlow is imported before the command is called."""
     threads: ClassVar[int | None] = None
     """Threads per operation; ``None`` leaves the number to TensorFlow."""
     rare: ClassVar[Collection[str]] = RARE
-    """Options, and groups of options, that only --help-all shows."""
+    """Options and option groups that only --help-all shows."""
 
     help_all: Flag = False
-    """Show the help of all options, the fields of the recipe included."""
+    """Show the help of all options, including the fields of the recipe."""
     debug: Flag = False
-    """Show an error's traceback."""
+    """Show the traceback of an error."""
 
     @classmethod
     def defaults(cls, arguments: Sequence[str]) -> Any:
-        """Returns the command whose values are the defaults of the options in ``arguments``."""
+        """Returns a command whose field values are the options' defaults. They may depend on ``arguments``."""
         return tyro.MISSING_NONPROP
 
     def check(self) -> None:  # noqa: B027 - most commands check nothing
-        """Raises ValueError if the options contradict each other, before anything is loaded."""
+        """Raises ValueError if the options contradict each other. Called before anything is loaded."""
 
     @abstractmethod
     def __call__(self, console: Console) -> None:
@@ -77,21 +77,22 @@ class Command(ABC):
 
 
 def shortened(kind: type[Any], rare: Collection[str]) -> type[Any]:
-    """Returns a dataclass for a short help: ``kind`` without the options and groups ``rare``, at any depth."""
+    """Returns the dataclass ``kind`` for the short help: without the options and groups ``rare``, at any depth."""
     changed: list[tuple[str, Any, Any]] = []
     hints = get_type_hints(kind, include_extras=True)
     for each in fields(kind):
         hint = hints[each.name]
-        default = field(default=each.default, default_factory=each.default_factory)
+        default = field(default=each.default, default_factory=each.default_factory, metadata=each.metadata)
         group = get_args(hint)[0] if get_origin(hint) is Annotated else hint
         if each.name in rare:
             hint = SUPPRESSED[hint]
         elif isinstance(group, type) and is_dataclass(group):
-            hint, default = Annotated[shortened(group, rare), *get_args(hint)[1:]], field(default=tyro.MISSING_NONPROP)
-        elif each.name in METAVARS:
-            hint = Annotated[hint, tyro.conf.arg(metavar=METAVARS[each.name])]
+            hint = Annotated[shortened(group, rare), *get_args(hint)[1:]]
+            default = field(default=tyro.MISSING_NONPROP, metadata=each.metadata)
         else:
-            continue
+            absent = each.default in (None, ())  # the help text describes the default better than "(default: None)"
+            argument = tyro.conf.arg(metavar=METAVARS.get(each.name), help_behavior_hint="" if absent else None)
+            hint = Annotated[hint, argument]
         changed.append((each.name, hint, default))
     return make_dataclass(kind.__name__, changed, bases=(kind,), frozen=True, kw_only=True)
 
@@ -105,19 +106,19 @@ class RunCommand(Command):
     path: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """A run directory, or an exported version."""
     ensemble: tuple[Path, ...] = ()
-    """More runs with the same vocabularies. RUN and they predict together: the mean of their probabilities."""
+    """More runs with the same vocabularies. Their probabilities are averaged with those of RUN."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SearchCommand(RunCommand):
-    """A command that searches for translations. Options that are not given have the values of the run's recipe."""
+    """A command that searches for translations. The defaults of the search options are those of the run's recipe."""
 
     search: SearchConfig = field(default_factory=SearchConfig)
-    """Search options. An exported version has a fixed search: greedy, and a beam for n-best lists."""
+    """Search options of a run. An exported version has a fixed search: greedy, or beam search for n-best lists."""
 
     @classmethod
     def defaults(cls, arguments: Sequence[str]) -> Any:
-        """Returns a command with the search of the run in ``arguments``."""
+        """Returns a command with the search options of the run in ``arguments``."""
         run = named_run(arguments)
         return tyro.MISSING_NONPROP if run is None else cls(path=tyro.MISSING, search=read_recipe(run).search)
 
@@ -125,7 +126,7 @@ class SearchCommand(RunCommand):
 def named_run(arguments: Sequence[str], option: str | None = None) -> Path | None:
     """Returns the first run directory in ``arguments``, except the values of ``--ensemble`` and ``--init-from``.
 
-    With ``option``, returns the first one among its values.
+    If ``option`` is given, returns the first run directory among the values of that option.
     """
     current = ""
     for each in arguments:
@@ -146,11 +147,11 @@ def load_translator(
     Args:
         path: A run directory, an exported version, or the folder of an export's versions.
         ensemble: More run directories.
-        search: The search of a run. An exported version accepts only the default.
-        n_best: Number of translations of each sentence; a run's beam is widened to hold them.
+        search: Search options of a run. An exported version accepts only the default.
+        n_best: Number of translations of each sentence. The beam of a run is widened if necessary.
 
     Raises:
-        OSError, ValueError: something cannot be loaded, or cannot search like this.
+        OSError, ValueError: a file cannot be loaded, or the model does not support the search options.
     """
     import nmt_keras
     from nmt_keras.translation.model_translator import ModelTranslator
@@ -159,12 +160,12 @@ def load_translator(
     if isinstance(translator, ModelTranslator):
         if n_best is not None:
             search = replace(search, beam_size=max(search.beam_size, n_best), n_best=n_best)
-        replace(read_recipe(path), search=search)  # raises if the recipe's model cannot be searched like this
+        replace(read_recipe(path), search=search)  # raises ValueError if the model does not support these options
         return translator if search == translator.search else translator.with_search(search)
     require(
         search == SearchConfig(),
         "--search",
-        f"no search options for the exported version {path}, whose search is fixed (pass the run instead)",
+        f"no search options, because the search of the exported version {path} is fixed (pass the run instead)",
         str(search),
     )
     return translator

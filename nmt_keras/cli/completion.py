@@ -1,4 +1,4 @@
-"""``nmt completion``: a script with which a shell completes commands, options and the names of recipes."""
+"""``nmt completion``: prints a shell script for completing commands, options and recipe names."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ for command in COMPLETION_SPEC['subcommands'].values():
         option['description'] = ' '.join(option['description'].split())
 
 """
-"""Code for the script that tyro writes. It adds the recipes as subcommands, as tyro does not complete positional
-arguments, and joins the lines of descriptions, each of which would be taken for an option. It has no double quotes,
-which fish would need escaped."""
+"""Code inserted into tyro's script. It adds the recipes as subcommands, because tyro does not complete positional
+arguments. It joins the lines of descriptions, because the shell would take each line for an option. It contains no
+double quotes, because fish would need them escaped."""
 
 
 @dataclass(frozen=True)
 class Completion(Command):
-    """Print a script that lets a shell complete commands, options and recipes: source <(nmt completion bash).
+    """Print a shell script for completing commands, options and recipes: source <(nmt completion bash).
 
-    To have it in every new shell, write it where the shell looks for it:
+    To load it in every new shell, write it to the shell's folder of completions:
     nmt completion bash > ~/.local/share/bash-completion/completions/nmt.
     """
 
     computes: ClassVar[bool] = False
     shell: Annotated[Literal["bash", "zsh", "fish"], tyro.conf.Positional]
-    """The shell."""
+    """The shell that reads the script."""
 
     def __call__(self, console: Console) -> None:
         """Prints the script."""

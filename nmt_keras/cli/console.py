@@ -23,7 +23,7 @@ GROUPS = {
     "ExportConfig": ("options.",),
     "MicroBatchingConfig": ("options.micro-batching.",),
 }
-"""Prefixes of the options for the fields of each configuration."""
+"""Prefixes of the options that set the fields of each configuration class."""
 
 
 class Console:
@@ -36,12 +36,12 @@ class Console:
         self._bar: tqdm | None = None
 
     def say(self, sentence: str) -> None:
-        """Prints a sentence without disturbing the bar; configuration fields get the names of their options."""
+        """Prints a message without disturbing the progress bar. Names of fields are replaced by those of options."""
         self._tqdm.write(with_options(sentence), file=sys.stderr)
         sys.stderr.flush()
 
     def show(self, step: int, total: int, row: Mapping[str, float]) -> None:
-        """Shows the progress of training: ``row`` is the last row of the log."""
+        """Shows the progress of training. ``row`` is the last row of the log."""
         from nmt_keras.training import describe, describe_figures
 
         terminal = sys.stderr.isatty()
@@ -51,13 +51,13 @@ class Console:
             self._bar.set_postfix_str(describe_figures(row), refresh=False)
             if not terminal:
                 self.say(describe(row, total))
-        self._bar.total = total  # a training time becomes a number of steps once some are measured
+        self._bar.total = total  # changes if the training time is in minutes: the speed decides the number of steps
         self._bar.update()
 
     def count(self, blocks: Iterable[Sequence[Line]]) -> Iterator[Sequence[Line]]:
-        """Yields blocks of lines, and flushes standard output after each one.
+        """Yields the blocks of lines, and flushes standard output after each one.
 
-        Counts the lines, unless results appear on the same terminal.
+        Shows the number of lines, unless the results are printed on the same terminal.
         """
         watched = sys.stderr.isatty() and not sys.stdout.isatty()
         self._bar = self._tqdm(disable=not watched, unit=" lines", dynamic_ncols=True)
@@ -68,16 +68,16 @@ class Console:
         self.close()
 
     def close(self) -> None:
-        """Removes the bar."""
+        """Removes the progress bar."""
         if self._bar is not None:
             self._bar.close()
             self._bar = None
 
 
 def with_options(message: str) -> str:
-    """Returns a message in which fields and arguments are named as options of the command line.
+    """Returns a message with command-line options in place of fields and arguments.
 
-    Of "max_malformed=0.1 (--max-malformed)", which names both, "--max-malformed 0.1" is left.
+    If it names both, only the option remains: "max_malformed=0.1 (--max-malformed)" becomes "--max-malformed 0.1".
     """
 
     def option(field: re.Match[str]) -> str:

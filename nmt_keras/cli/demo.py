@@ -17,21 +17,21 @@ from nmt_keras.recipes import SAMPLE, SPANISH_ENGLISH, find_recipe
 from nmt_keras.runs.origin import with_languages_of
 
 FALLING_BACK = (
-    "The demo continues with the built-in sample, sentences of a small phrase grammar with about 400 words. Its scores "
-    "mean nothing. For the real corpus, run again with a network, or "
-    "nmt demo --corpus path/to/spa-eng.zip (make demo CORPUS=path/to/spa-eng.zip)."
+    "The demo continues with the built-in sample corpus: sentences from a small grammar of about 400 words. Its scores "
+    "cannot be compared with those of a real corpus. For the real corpus, run again with a network connection, or pass "
+    "a copy: nmt demo --corpus path/to/spa-eng.zip (make demo CORPUS=path/to/spa-eng.zip)."
 )
 
 
 @dataclass(frozen=True)
 class Demo(Command):
-    """Everything, from the corpus to a REST answer: train, evaluate, translate, draw, export, serve, ask."""
+    """Run all steps from the corpus to a REST answer: train, evaluate, translate, plot, export and serve."""
 
     data: Annotated[CorpusOptions, tyro.conf.arg(name="")] = field(default_factory=CorpusOptions)
     minutes: float | None = None
-    """Training time, compilation included; the recipe's by default."""
+    """Training time in minutes, including compilation. Default: that of the recipe."""
     recipe: str | None = None
-    """A recipe's name or file; by default the one for the corpus."""
+    """Name or file of a recipe. Default: the recipe for the corpus."""
 
     def __call__(self, console: Console) -> None:
         """Runs the demo."""

@@ -1,4 +1,4 @@
-"""``nmt evaluate``: scores of runs with confidence intervals, and their differences."""
+"""``nmt evaluate``: scores runs with confidence intervals, and compares them."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Evaluate(Command):
-    """Score runs by BLEU and chrF with 95 % intervals, by length, with unknown words and speed; compare them.
+    """Score and compare runs: BLEU and chrF with 95 % intervals, scores by sentence length, unknown words, speed.
 
-    Prints Markdown. Translates the runs' test part, or --pairs. Each run is compared with the first.
+    Translates the test part of the corpus, or --pairs, and prints Markdown. Each run is compared with the first one.
     """
 
     rare: ClassVar[Collection[str]] = (*RARE, "corpus", "valid", "test")
     threads: ClassVar[int | None] = SIDE_BY_SIDE
 
     paths: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN ...")]
-    """Run directories, or exported versions, which need --pairs."""
+    """Run directories, or exported versions. Exported versions require --pairs."""
     part: Literal["test", "valid"] = "test"
     """The part of the first run's corpus to translate."""
     all_pairs: Flag = False
     """Translate the whole part. By default, at most 5,000 of its pairs are translated: those with the smallest
     hash."""
     pairs: tuple[str, ...] = ()
-    """Translate these pairs instead: a TSV, source first, or a source and a target file."""
+    """Pairs to translate instead: a TSV file with the source first, or a source and a target file."""
     gold: Path | None = None
-    """Word alignments of --pairs, one line per pair: 0-0 is sure, 1p2 possible. Adds the alignment error rate of
-    runs."""
+    """File with reference word alignments of --pairs, one line per pair: 0-0 is sure, 1p2 possible. Adds the alignment
+    error rate of each run to the report."""
     to: Path | None = None
     """Folder for report.md, report.json and pictures."""
     json: Flag = False
@@ -52,17 +52,16 @@ class Evaluate(Command):
     worst: int = 10
     """Number of sentences to show, by lowest chrF."""
     ensemble: tuple[Path, ...] = ()
-    """More runs with the same vocabularies. RUN and they are evaluated as one system."""
+    """More runs with the same vocabularies, evaluated together with RUN as one system."""
     data: Annotated[CorpusOptions, tyro.conf.arg(name="")] = field(default_factory=CorpusOptions)
     search: SearchConfig = field(default_factory=SearchConfig)
-    """Search options of all runs; the first run's recipe by default. Exported versions search
-    greedily."""
+    """Search options of all runs. Default: those of the first run's recipe. Exported versions use greedy search."""
 
     @classmethod
     def defaults(cls, arguments: Sequence[str]) -> Any:
-        """Returns a command with the search and the corpus of the first run in ``arguments``.
+        """Returns a command with the search options and the corpus of the first run in ``arguments``.
 
-        The run's columns are those of its corpus; ``--pairs`` have their own.
+        The run's column options hold for its corpus, not for ``--pairs``.
         """
         run = named_run(arguments)
         if run is None:
@@ -79,7 +78,7 @@ class Evaluate(Command):
         require(not self.ensemble or len(paths) == 1, "--ensemble", "exactly one RUN", paths)
         self.data.require_readable(self.pairs)
         require(self.worst >= 0, "--worst", "0 or more", self.worst)
-        require(self.gold is None or bool(self.pairs), "--gold", "--pairs, one for each line", self.pairs)
+        require(self.gold is None or bool(self.pairs), "--gold", "to be used with --pairs", self.pairs)
 
     def __call__(self, console: Console) -> None:
         """Prints the report."""
@@ -102,7 +101,10 @@ class Evaluate(Command):
                 if gold is not None:
                     errors[name] = gold_error(translator, pairs, gold)
             elif gold is not None:
-                raise ValueError(f"--gold: exported versions do not align given pairs; received {path}. Pass runs.")
+                raise ValueError(
+                    f"--gold: expected run directories, because exported versions do not support forced alignment; "
+                    f"received {path}."
+                )
             system = " and ".join(map(str, (path, *others)))
             console.say(f"{system}: translating {title}, {len(pairs):,} sentences, {searches[name]}")
             reports[name] = evaluate(translator, pairs, target_language)
@@ -118,10 +120,10 @@ class Evaluate(Command):
         )
         print(comparison.to_json(found) if self.json else comparison.to_markdown(found), end="")
         if self.to is not None:
-            console.say(f"written: {comparison.write_report(found, next(iter(reports.values())), self.to)}")
+            console.say(f"report written to {comparison.write_report(found, next(iter(reports.values())), self.to)}")
 
     def _systems(self) -> dict[str, tuple[Path, ...]]:
-        """Returns the runs of each system by its name: the folder's name, or the whole path if names are equal."""
+        """Returns the runs of each system by its name: the name of the folder, or its path if two names are equal."""
         runs = (*self.paths, *self.ensemble)
         names = [path.resolve().name for path in runs]
         if len(set(names)) < len(names):
@@ -136,7 +138,7 @@ class Evaluate(Command):
 
         Raises:
             OSError: a file or the first run does not exist.
-            ValueError: the first run was not trained without these pairs.
+            ValueError: the first run may have been trained on these pairs.
         """
         from nmt_keras.corpus import evaluation_pairs, part_sha256
         from nmt_keras.corpus.loading import load_corpus, load_pairs
@@ -145,7 +147,7 @@ class Evaluate(Command):
             return ", ".join(self.pairs), load_pairs(self.data, self.pairs, console.say)
         run = self.paths[0]
         if not is_run(run):
-            found = "is no run directory" if run.exists() else "does not exist"
+            found = "is not a run directory" if run.exists() else "does not exist"
             raise FileNotFoundError(f"RUN: expected a run directory, or --pairs; {run} {found}. Train a run first.")
         if not self.data.valid:
             corpus = load_corpus(self.data, read_recipe(run).corpus, Path("data"), console.say)
@@ -157,9 +159,9 @@ class Evaluate(Command):
         for path in filter(is_run, (*self.paths, *self.ensemble)):
             facts = read_json(path / CORPUS)
             if facts["sha256"].get(self.part) != part_sha256(pairs, key_side=facts.get("key_side", "target")):
-                problem = f"{path} was not trained without the {self.part} part of {self.data.name}"
+                problem = f"{path} may have been trained on pairs of the {self.part} part of {self.data.name}"
                 require(path != run, "--corpus", "the run's corpus and columns, or --pairs", problem)
-                console.say(f"{problem}, which may inflate its scores.")
+                console.say(f"Warning: {problem}, which inflates its scores.")
         if not self.all_pairs:
             pairs = evaluation_pairs(pairs, key_side=read_json(run / CORPUS).get("key_side", "target"))
         return f"{self.data.name}, {self.part}", pairs

@@ -1,4 +1,4 @@
-"""Lines of text: read in blocks as they arrive, so that pipes flow and memory stays bounded."""
+"""Reads lines of text in blocks as they arrive, so that pipes keep flowing and memory stays bounded."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Iterator, Sequence
 from io import BufferedIOBase, BufferedReader, FileIO
 
 STANDARD_INPUT = "-"
-READ_AT_ONCE = 1 << 18  # bytes: about 7,000 sentences of a file are sorted by length together; a pipe gives 64 KiB
-LONGEST_LINE = 1 << 20  # characters; the rest of a longer line is dropped, as no model reads it
+READ_AT_ONCE = 1 << 18  # bytes: about 7,000 sentences, so that many of similar length are translated together
+LONGEST_LINE = 1 << 20  # characters; the rest of a longer line is dropped, because no model reads that far
 
 
 def blocks(stream: BufferedIOBase) -> Iterator[list[str]]:
-    """Yields the lines of a UTF-8 stream, without their ends, in blocks of the lines that have arrived.
+    """Yields the lines of a UTF-8 stream in blocks. A block holds the lines that have arrived.
 
-    A line ends in "\\n" or "\\r\\n". Bytes that are not UTF-8 become U+FFFD.
+    Lines end in "\\n" or "\\r\\n", which is removed. Bytes that are not UTF-8 become U+FFFD.
     """
     decoder, rest = codecs.getincrementaldecoder("utf-8-sig")("replace"), ""
     while data := stream.read1(READ_AT_ONCE):
@@ -28,7 +28,7 @@ def blocks(stream: BufferedIOBase) -> Iterator[list[str]]:
 
 
 def text_blocks(sentences: Sequence[str]) -> Iterator[list[str]]:
-    """Yields ``sentences`` as one block; without sentences, or with "-", blocks of standard input's lines."""
+    """Yields ``sentences`` as one block. If there are none, or only "-", yields blocks of lines of standard input."""
     if tuple(sentences) in ((), (STANDARD_INPUT,)):
         yield from blocks(standard_input())
     else:
@@ -36,12 +36,12 @@ def text_blocks(sentences: Sequence[str]) -> Iterator[list[str]]:
 
 
 def standard_input() -> BufferedIOBase:
-    """Returns standard input as a stream; on a terminal, explains how to end it."""
+    """Returns standard input as a stream. If it is a terminal, prints how to end the input."""
     if sys.stdin.isatty():
-        print("Reading standard input; Ctrl-D ends it.", file=sys.stderr)
+        print("Reading standard input. Press Ctrl-D to end it.", file=sys.stderr)
     return BufferedReader(FileIO(sys.stdin.fileno(), closefd=False))
 
 
 def one_line(text: str) -> str:
-    """Returns a text without line breaks, so that each answer is one line."""
+    """Returns the text with spaces in place of line breaks, so that each translation is one line."""
     return text.replace("\n", " ").replace("\r", " ")

@@ -1,4 +1,4 @@
-"""``nmt align`` and ``nmt score``: word alignments and log-probabilities of sentence pairs."""
+"""``nmt align`` and ``nmt score``: word alignments and log-likelihoods of sentence pairs."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ class PairFiles(Columns):
     """The options of commands that read sentence pairs."""
 
     files: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FILE ...")] = ()
-    """A file of lines source<TAB>target, or a source and a target file, plain, .gz or .zip. Without a file, or with -,
+    """A file of lines source<TAB>target, or a source and a target file; plain, .gz or .zip. Without a file, or with -,
     standard input is read."""
 
     def __post_init__(self) -> None:
-        require(len(self.files) <= 2, "FILE", "one of lines source<TAB>target, or a source and a target", self.files)
+        require(len(self.files) <= 2, "FILE", "one file of lines source<TAB>target, or two files", self.files)
         self.require_readable(self.files)
         super().__post_init__()
 
     def blocks(self) -> Iterator[list[Pair]]:
-        """Yields the pairs in blocks. No line is skipped, so results correspond to lines.
+        """Yields the pairs in blocks. No line is skipped, so the n-th result belongs to the n-th line.
 
         Raises:
             OSError: a file cannot be read.
@@ -75,30 +75,32 @@ class PairFiles(Columns):
         if len(found) <= max(source, target) or (len(found) > 2 and not self.names_columns):
             where = f"{self.files[0] if self.files else 'standard input'}:{number}"
             raise ValueError(
-                f"{where}: expected source<TAB>target in columns {source} and {target}, received {line!r:.80}. Pass "
-                "--source-column and --target-column for lines of more columns or in another order."
+                f"{where}: expected source<TAB>target in columns {source} and {target}, received {line!r:.80}. If the "
+                "lines have more columns or another order, pass --source-column and --target-column."
             )
         return Pair(found[source], found[target])
 
 
 @dataclass(frozen=True)
 class Align(SearchCommand):
-    """Print the most attended source word of each target word, a line per pair: 0-0 1-2, source-target, from 0.
+    """Print word alignments: the source word that each target word attends to most.
 
-    Words are separated by spaces. A word that attends most to the end of the sentence is not linked. Given pairs:
-    paste es.txt en.txt | nmt align RUN. Translations of the model: nmt align RUN --translations < es.txt.
+    Prints one line per pair, such as 0-0 1-2: positions of source and target words, counted from 0. Words are separated
+    by spaces. A target word that attends most to the end of the sentence has no link. To align given pairs, run
+    paste es.txt en.txt | nmt align RUN. To align the model's translations, run nmt align RUN --translations < es.txt.
     """
 
     pairs: Annotated[PairFiles, tyro.conf.arg(name="")] = field(default_factory=PairFiles)
     translations: Flag = False
-    """Translate source sentences from standard input, and print TRANSLATION<TAB>ALIGNMENT."""
+    """Translate the source sentences of standard input, and print TRANSLATION<TAB>ALIGNMENT."""
     json: Flag = False
-    """Print one JSON object per pair, with words and weights."""
+    """Print one JSON object per pair, with words and attention weights."""
 
     def check(self) -> None:
-        """Raises ValueError if translations are asked for of a file."""
+        """Raises ValueError if ``--translations`` is combined with a file."""
         files = self.pairs.files
-        require(not self.translations or files in ((), ("-",)), "--translations", "no FILE (standard input)", files)
+        found = not self.translations or files in ((), ("-",))
+        require(found, "--translations", "no FILE, because it reads standard input", files)
 
     def __call__(self, console: Console) -> None:
         """Prints one line per pair."""
@@ -122,7 +124,7 @@ class Align(SearchCommand):
                 print(f"{target}\t" * self.translations + to_pharaoh(linked))
 
     def _aligned(self, console: Console) -> Iterator[tuple[str, str, AlignedPair]]:
-        """Yields source, target and alignment; flushes the output after each block of lines."""
+        """Yields source, target and alignment of each pair. Flushes the output after each block of lines."""
         from nmt_keras.translation.model_translator import ModelTranslator
         from nmt_keras.translation.word_alignment import align_words
 
@@ -139,13 +141,17 @@ class Align(SearchCommand):
                     yield pair.source, pair.target, align_words(*given)
         else:
             raise ValueError(
-                f"RUN: expected a run, as exported versions do not align given pairs; received {self.path}."
+                f"RUN: expected a run directory, because exported versions do not support forced alignment; received "
+                f"{self.path}. Pass the run, or --translations."
             )
 
 
 @dataclass(frozen=True)
 class Score(RunCommand):
-    """Print the log-probability of each given pair in nats, END included: paste es.txt en.txt | nmt score RUN."""
+    """Print the log-likelihood of each given translation, in nats: paste es.txt en.txt | nmt score RUN.
+
+    The end-of-sentence token is included.
+    """
 
     pairs: Annotated[PairFiles, tyro.conf.arg(name="")] = field(default_factory=PairFiles)
     json: Flag = False

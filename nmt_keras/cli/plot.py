@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Picture(Command):
-    """A picture."""
+    """Base class of the pictures."""
 
     to: Path | None = None
-    """The file to write, .svg or .png; PICTURE.svg by default."""
+    """The file to write, .svg or .png. Default: the name of the picture, such as curves.svg."""
 
     def check(self) -> None:
-        """Raises ValueError if the file is of another format."""
+        """Raises ValueError if the file name has another suffix."""
         suffixes = (".svg", ".png")
         known = self.to is None or self.to.suffix.lower() in suffixes
         require(known, "--to", "a file name that ends in .svg or .png", str(self.to))
 
     def __call__(self, console: Console) -> None:
-        """Writes the picture and prints its file."""
+        """Writes the picture and prints the name of its file."""
         from nmt_keras.plotting import save_figure
 
         file = self.to or Path(f"{type(self).__name__.lower()}.svg")
@@ -65,23 +65,23 @@ class Curves(Picture):
 
         for run in self.runs:
             if not (run / LOG).exists():
-                raise FileNotFoundError(f"RUN: expected a run's log in {run}, found none. Train a run there first.")
+                raise FileNotFoundError(f"RUN: expected a run directory with a training log, received {run}.")
         logs = {str(run): read_log(run / LOG) for run in self.runs}
         return training_curves(*logs.values()) if len(logs) == 1 else compare_training(logs)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Heatmap(Picture):
-    """Alignment of a translation; several sentences, or an n-best list, make a grid."""
+    """Attention weights of a translation as a heatmap; of several sentences or an n-best list, as a grid."""
 
     path: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """A run directory, or an exported version."""
     sentences: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="SENTENCE ...")]
     """Sentences to translate."""
     n_best: int = 1
-    """Number of translations of each sentence to draw, best first."""
+    """Number of translations to draw for each sentence, best first."""
     search: SearchConfig = field(default_factory=SearchConfig)
-    """Search options. An exported version has a fixed search: greedy, and a beam for --n-best."""
+    """Search options of a run. An exported version has a fixed search: greedy, or beam search for --n-best."""
 
     def check(self) -> None:
         """Raises ValueError if there is nothing to draw."""
@@ -112,7 +112,7 @@ class Heatmap(Picture):
 
 @dataclass(frozen=True, kw_only=True)
 class ReportPicture(Picture):
-    """A picture of a report."""
+    """Base class of the pictures of a report."""
 
     report: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
     """The report.json that nmt evaluate --to FOLDER writes."""
@@ -148,7 +148,7 @@ class Scores(ReportPicture):
 
 @dataclass(frozen=True)
 class Plot(Command):
-    """Draw heatmaps, training curves, BLEU by length, and runs side by side, as SVG or PNG."""
+    """Draw alignment heatmaps, training curves, BLEU by sentence length or scores of several runs, as SVG or PNG."""
 
     picture: (
         Annotated[Curves, tyro.conf.subcommand("curves")]

@@ -18,8 +18,8 @@ from nmt_keras.corpus.columns import Columns
 class Prepare(Command):
     """Filter a corpus of any size, learn its vocabularies, and write it as shards of token ids.
 
-    Then: nmt train RECIPE --prepared FOLDER --valid valid.tsv. The files must not contain the validation and test
-    pairs.
+    To train on the result, run nmt train RECIPE --prepared FOLDER --valid valid.tsv. The files must not contain
+    validation or test pairs.
     """
 
     files: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FILE ...")]
@@ -27,25 +27,25 @@ class Prepare(Command):
     to: Path
     """The folder to write."""
     corpus: tyro.conf.UseAppendAction[tuple[tuple[str, ...], ...]] = ()
-    """A TSV, or a source and a target file whose lines correspond. Can be repeated, and adds to FILE."""
+    """A TSV file, or a source and a target file whose lines correspond. Can be repeated; adds to FILE."""
     columns: Annotated[Columns, tyro.conf.arg(name="")] = field(default_factory=Columns)
     shards: int | None = None
-    """Number of files to write; one at a time is held in memory. By default one per hundred thousand pairs, at least
-    16 and at most 512."""
+    """Number of files to write. One at a time is held in memory. Default: one per 100,000 pairs, at least 16 and at
+    most 512."""
     max_malformed: float = 0.01
-    """Maximum share of malformed lines; they are skipped."""
+    """Maximum share of malformed lines, from 0 to 1. They are skipped."""
     filters: FilterConfig = field(default_factory=FilterConfig)
     source: TokenizerConfig = field(default_factory=TokenizerConfig)
     target: TokenizerConfig = field(default_factory=TokenizerConfig)
 
     def check(self) -> None:
         """Raises ValueError if there is no file."""
-        require(bool(self.files or self.corpus), "FILE", "at least one", self.files)
+        require(bool(self.files or self.corpus), "FILE", "at least one file", self.files)
         for each in self.corpus:
             require(1 <= len(each) <= 2, "--corpus", "one file, or two: source and target", each)
 
     def __call__(self, console: Console) -> None:
-        """Prints the folder."""
+        """Prepares the corpus and prints its folder."""
         from nmt_keras.corpus.preparing import prepare
 
         prepare(

@@ -1,4 +1,4 @@
-"""TensorFlow without its log messages: imported in two thirds of the time, and its noise dropped afterwards."""
+"""Imports TensorFlow in two thirds of the usual time, and hides log messages that mean nothing to users."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ NOISE = (
     "Unable to register cu",  # of cuFFT, cuDNN and cuBLAS
     "computation placer already registered",
 )
-"""Lines of native libraries that tell users nothing and that no setting switches off."""
+"""Patterns of log lines from native libraries that mean nothing to users and that no setting switches off."""
 
 
 def import_tensorflow(threads: int | None = None) -> None:
-    """Imports TensorFlow and lists its devices; only errors are logged, unless TF_CPP_MIN_LOG_LEVEL is set.
+    """Imports TensorFlow and initialises its devices. Only errors are logged, unless TF_CPP_MIN_LOG_LEVEL is set.
 
     Args:
         threads: Threads per operation. ``None``, or TF_NUM_INTRAOP_THREADS in the environment, leaves the number to
@@ -38,7 +38,7 @@ def import_tensorflow(threads: int | None = None) -> None:
     level = os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     hidden = {name: None for name in UNUSED if name not in sys.modules}
     sys.modules.update(hidden)  # type: ignore[arg-type]  # None: the import fails, as if the package were not installed
-    gc.disable()  # modules are not garbage: a quarter of the time
+    gc.disable()  # garbage collection takes a quarter of the import time and finds no garbage
     try:
         import tensorflow as tf
     finally:
@@ -57,10 +57,10 @@ def import_tensorflow(threads: int | None = None) -> None:
 
 @contextmanager
 def noise_dropped() -> Iterator[None]:
-    """Drops ``NOISE`` from what native code writes to file descriptor 2; Python writes past the filter.
+    """Removes ``NOISE`` from the output of native code on file descriptor 2. Python's output bypasses the filter.
 
-    The filter is a process of its own, so that the last words of a crash get through, and in a session of its own, so
-    that Ctrl-C does not end it. If TF_CPP_MIN_LOG_LEVEL is 0 or 1, all messages are shown.
+    The filter runs in its own process, so that it still prints the last messages of a crash. It runs in its own
+    session, so that Ctrl-C does not end it. If TF_CPP_MIN_LOG_LEVEL is 0 or 1, all messages are shown.
     """
     sed = shutil.which("sed")
     if sed is None or os.environ.get("TF_CPP_MIN_LOG_LEVEL", "2") in ("0", "1"):
@@ -72,7 +72,7 @@ def noise_dropped() -> Iterator[None]:
     with subprocess.Popen([sed, "-u", script], stdin=subprocess.PIPE, stdout=usual, start_new_session=True) as filter_:
         assert filter_.stdin is not None
         os.dup2(filter_.stdin.fileno(), 2)
-        # never closed, as handlers of loggers may keep it
+        # never closed, because handlers of loggers may hold it
         sys.stderr = open(usual, "w", buffering=1, encoding=ours.encoding, errors=ours.errors)  # noqa: SIM115
         try:
             yield

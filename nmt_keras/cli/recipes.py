@@ -20,11 +20,11 @@ class Recipes(Command):
 
     computes: ClassVar[bool] = False
     name: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="RECIPE")] = None
-    """The recipe to print as JSON."""
+    """The recipe to print as JSON. Default: a line about each recipe is printed."""
     yaml: Flag = False
-    """Print the recipe as YAML. Edit it, and train with the file: nmt train mine.yaml."""
+    """Print the recipe as YAML. To train with an edited copy, pass the file: nmt train mine.yaml."""
     json: Flag = False
-    """Print all recipes as JSON, by name."""
+    """Print all recipes as one JSON object, by name."""
 
     def check(self) -> None:
         """Raises ValueError if there is no such recipe."""
@@ -33,7 +33,7 @@ class Recipes(Command):
             find_recipe(self.name)
 
     def __call__(self, console: Console) -> None:
-        """Prints a line per recipe, or JSON."""
+        """Prints one recipe, all recipes as JSON, or a line about each recipe."""
         if self.name is not None:
             recipe = find_recipe(self.name)
             print(to_yaml(recipe) if self.yaml else recipe.to_json(), end="")

@@ -1,4 +1,4 @@
-"""``nmt export``, ``nmt average`` and ``nmt shortlist``: what is made of a trained run."""
+"""``nmt export``, ``nmt average`` and ``nmt shortlist``: commands that process a trained run."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ class Export(SearchCommand):
     """
 
     to: Path | None = None
-    """The model's folder; saved_models/RUN by default."""
+    """Folder of the model's versions. Default: saved_models/RUN."""
     max_to_keep: int | None = None
-    """Number of versions to keep, the new one included; all by default."""
+    """Number of versions to keep, including the new one. Default: all."""
     labelled: tuple[int, ...] = ()
-    """With --max-to-keep: older versions to keep because a server's configuration names them."""
+    """Older versions that --max-to-keep must not delete, because a server's configuration names them."""
     verify: Flag = False
-    """Test everything that the export promises, in a process without Keras, and print the results."""
+    """Test the exported version in a process without Keras, and print the results."""
     options: ExportConfig = field(default_factory=ExportConfig)
 
     def __call__(self, console: Console) -> None:
-        """Prints the version's folder.
+        """Exports the run and prints the folder of the version.
 
         Raises:
             ValueError: the verification failed.
@@ -84,18 +84,18 @@ class Export(SearchCommand):
 class Average(Command):
     """Average a run's last checkpoints into a new run, and print its directory.
 
-    The new run is evaluated, exported and used like any other. `nmt train --train.max-to-keep N` keeps N checkpoints.
+    The new run can be evaluated and exported like any other. `nmt train --train.max-to-keep N` keeps N checkpoints.
     """
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """The run directory."""
     checkpoints: int = 2
-    """Number of checkpoints; at most --train.max-to-keep of the run."""
+    """Number of checkpoints to average, at most --train.max-to-keep of the run."""
     to: Path | None = None
-    """The new run directory; RUN-averaged by default."""
+    """The new run directory. Default: RUN-averaged."""
 
     def __call__(self, console: Console) -> None:
-        """Prints the new run's directory."""
+        """Averages the checkpoints and prints the new run directory."""
         from nmt_keras.runs import Run
 
         folder = self.to or Path(f"{self.run}-averaged")
@@ -105,16 +105,16 @@ class Average(Command):
 
 @dataclass(frozen=True)
 class Shortlist(Command):
-    """Learn the lexical table that --search.shortlist needs from a run's training pairs; print its file.
+    """Learn the lexical table for --search.shortlist from a run's training pairs, and print its file.
 
-    Reads the corpus that nmt train recorded in the run. In Python, Run.learn_shortlist takes pairs.
+    The run directory records the files of its corpus. In Python, pass pairs to Run.learn_shortlist.
     """
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """The run directory."""
 
     def __call__(self, console: Console) -> None:
-        """Prints the file."""
+        """Learns the lexical table and prints the name of its file."""
         from nmt_keras.corpus import part_sha256
         from nmt_keras.corpus.loading import load_corpus
         from nmt_keras.corpus.shards import PreparedCorpus

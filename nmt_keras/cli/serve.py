@@ -27,19 +27,19 @@ class Serve(Command):
         "shutdown_seconds",
         "enable_reload",
     )
-    computes: ClassVar[bool] = False  # the server imports TensorFlow itself, after it has opened its port
+    computes: ClassVar[bool] = False  # the server imports TensorFlow itself, after it has opened its ports
     options: Annotated[Options, tyro.conf.FlagCreatePairsOff, tyro.conf.arg(name="")] = field(
         default_factory=lambda: MODELS
     )
 
     @classmethod
     def defaults(cls, arguments: Sequence[str]) -> Serve:
-        """Returns a command for the models in saved_models, or in the file of --model-config-file."""
+        """Returns a command that serves saved_models, or the models listed in the file of --model-config-file."""
         by_file = any(each.replace("_", "-").startswith("--model-config-file") for each in arguments)
         return cls(options=Options(model_config_file=Path("models.config")) if by_file else MODELS)
 
     def __call__(self, console: Console) -> None:
-        """Serves models until a signal stops it."""
+        """Serves the models until a signal stops the process."""
         from nmt_keras_serve.server import serve
 
         serve(self.options)

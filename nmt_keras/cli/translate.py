@@ -1,4 +1,4 @@
-"""``nmt translate``: lines in, translations out."""
+"""``nmt translate``: translates sentences, or the lines of standard input."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ if TYPE_CHECKING:
 class Translate(SearchCommand):
     """Translate sentences, or the lines of standard input: cat es.txt | nmt translate RUN > en.txt.
 
-    Prints one line for each line, as soon as it is translated. A line of several sentences is translated sentence by
-    sentence.
+    Prints one translation per line, as soon as it is ready. A line that holds several sentences is translated sentence
+    by sentence.
     """
 
     sentences: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="SENTENCE ...")] = ()
-    """Sentences to translate. Without any, or with -, lines are read from standard input."""
+    """Sentences to translate. Without a sentence, or with -, lines are read from standard input."""
     n_best: int | None = None
-    """Print this many translations of each line, best first: LINE ||| TRANSLATION ||| SCORE, lines from 0. Lines are
-    not split into sentences. A run's beam is widened to hold them."""
+    """Number of translations to print for each line, best first, as LINE ||| TRANSLATION ||| SCORE. Lines are numbered
+    from 0 and are not split into sentences. The beam of a run is widened if necessary."""
     split: bool = True
     """Split each line into sentences."""
     json: Flag = False
     """Print one JSON object per line, with tokens, scores and alignments."""
 
     def check(self) -> None:
-        """Raises ValueError if there is no n-best list to print."""
+        """Raises ValueError if the search cannot return an n-best list."""
         if self.n_best is not None:
             require(self.n_best >= 1, "--n-best", "at least 1", self.n_best)
             require(self.search.temperature == 0.0, "--n-best", "--search.temperature 0", self.search.temperature)

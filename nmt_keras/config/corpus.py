@@ -36,10 +36,10 @@ class CorpusConfig:
     """Selection of pairs from a corpus, and its split."""
 
     first: int | None = None
-    """Pairs from the beginning of the file; None takes all."""
+    """Number of pairs to take from the beginning of the file; None takes all."""
     split: Literal["hashed-groups", "shuffled-groups"] = "hashed-groups"
-    """The benchmark's split, or 80 % to train on and 20 % to validate and test on. Both have a key: a TSV's column 0,
-    or the second of two files."""
+    """Kind of split: "hashed-groups" is the benchmark's split (94 % training data), "shuffled-groups" a random split
+    (80 % training data). Groups are named by the sentences in column 0 of a TSV file, or in the second of two files."""
     seed: int = 1
     """Seed of the shuffled split."""
 

@@ -18,7 +18,7 @@ class TrainConfig:
     """Number of passes over the training pairs."""
     minutes: float | None = 10.0
     """Training time in minutes, including compilation and validation. It is converted to a number of steps before the
-    first update and corrected after a twentieth of them."""
+    first update, and the number is corrected after 5 % of the steps."""
     batch_size: int = 64
     """Number of sentence pairs in a batch. Ignored if ``batch_tokens`` is set."""
     batch_tokens: int | None = None
@@ -54,7 +54,7 @@ class TrainConfig:
     epsilon: float = 1e-8
     """Constant that Adam and Adadelta add to the denominator."""
     weight_decay: float = 0.01
-    """Share of each weight, times the learning rate, that an update subtracts. AdamW only."""
+    """Weight decay. Each update subtracts this share of a weight, times the learning rate. AdamW only."""
     ema_decay: float | None = None
     """Decay of a moving average of the weights, used in validations and the best checkpoint; None for no average."""
     precision: Literal["float32", "bfloat16-products", "mixed_bfloat16", "mixed_float16"] = "float32"
@@ -75,7 +75,7 @@ class TrainConfig:
     """Probability that the decoder reads its own token instead of the reference's, at the first step (scheduled
     sampling). 0 at both ends is teacher forcing, 1 at both ends is free running."""
     sampling_to: float = 0.0
-    """Probability of scheduled sampling at the last step. It is linear in between."""
+    """Probability of scheduled sampling at the last step. Between the first and the last step it changes linearly."""
     denominator: Literal["tokens", "sentences"] = "tokens"
     """Divisor of the summed loss and its gradient: number of target tokens, or of sentence pairs."""
     validations: int = 8
@@ -148,11 +148,13 @@ class RunOptions:
     """Options of one training that are not part of the run's recipe."""
 
     more_minutes: float | None = None
-    """Train a finished run for longer. Its schedule is stretched: the rate rises to that of a run of the new length."""
+    """Minutes to add to the training time of a finished run. The schedule is stretched to the new length, so the
+    learning rate rises again."""
     more_epochs: float | None = None
-    """Train a finished run for more epochs, with the schedule stretched in the same way."""
+    """Epochs to add to a finished run. The schedule is stretched to the new length."""
     init_from: str | None = None
-    """Fine-tune a run: copies its best weights and its vocabularies. The optimizer and the schedule start anew."""
+    """Run to fine-tune: its best weights and its vocabularies are copied. The optimizer and the schedule start from the
+    beginning."""
     deterministic: bool = False
     """If True, sums are computed in a fixed order. On one machine, two runs then have bit-identical weights."""
     previous: bool = False
@@ -165,7 +167,7 @@ class RunOptions:
     def __post_init__(self) -> None:
         require_each(self, lambda value: value >= 0, "0 or more", "profile")
         more = self.more_minutes, self.more_epochs
-        require(None in more, "RunOptions.more_minutes, RunOptions.more_epochs", "one of them", more)
+        require(None in more, "RunOptions.more_minutes, RunOptions.more_epochs", "at most one of them", more)
         require_each(self, lambda value: value is None or value > 0, "more than 0", "more_minutes", "more_epochs")
 
     @property

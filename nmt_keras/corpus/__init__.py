@@ -1,10 +1,10 @@
-"""Parallel corpora: fetched, read and checked, split without leaks.
+"""Parallel corpora: downloads and reads them, checks each line, and splits the pairs without leaks.
 
-A corpus enters as a file and leaves as three lists of ``Pair``:
+A corpus file becomes three lists of ``Pair``:
 
     fetch_corpus -> read_pairs or read_parallel -> Corpus(pairs, report) -> split_corpus
 
-Nothing here needs TensorFlow.
+None of the functions exported here needs TensorFlow.
 """
 
 from nmt_keras.corpus.archive import open_text

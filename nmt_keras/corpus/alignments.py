@@ -1,8 +1,8 @@
-"""Word alignments of sentence pairs in Pharaoh's format, and the links between tokens that follow from them.
+"""Word alignments of sentence pairs in Pharaoh's format, and the token alignments derived from them.
 
 A line such as ``0-0 1p2`` links word 0 of the source with word 0 of the target (sure) and word 1 with word 2
-(possible). Words are separated by white space. A tokenizer cuts words into other tokens; a token belongs to the word
-that contains it.
+(possible). Words are separated by white space. A tokenizer may split a word into several tokens; each token belongs to
+the word that contains it.
 """
 
 from __future__ import annotations
@@ -16,24 +16,28 @@ from typing import NamedTuple
 import numpy as np
 
 LINK = re.compile(r"(\d+)([-p])(\d+)")
-SPACE = "▁"  # SentencePiece's sign for a space
+SPACE = "▁"  # stands for a space in SentencePiece tokens
 
 Link = tuple[int, int]
-"""The positions of a source word and a target word that correspond, from 0."""
+"""Positions of a source word and the target word that translates it, counted from 0."""
 
 
 class GoldLinks(NamedTuple):
-    """The given links of one sentence pair."""
+    """Reference links of a sentence pair."""
 
     sure: frozenset[Link]
-    possible: frozenset[Link]  # the sure ones included
+    possible: frozenset[Link]  # includes the sure links
 
 
 def from_pharaoh(line: str, where: str = "line") -> GoldLinks:
     """Returns the links of a line in Pharaoh's format: ``i-j`` is sure, ``ipj`` possible.
 
+    Args:
+        line: The line.
+        where: Name of the line in errors.
+
     Raises:
-        ValueError: the line has another format; the message names ``where``.
+        ValueError: the line has another format.
     """
     sure: set[Link] = set()
     possible: set[Link] = set()
@@ -54,8 +58,8 @@ def words_of_tokens(sentence: str, surfaces: Sequence[str]) -> list[int]:
     """Returns the position of the word that contains each token; -1 for a token outside all words, such as END.
 
     Args:
-        sentence: The sentence as it is written.
-        surfaces: The display forms of its tokens, or of the first ones.
+        sentence: The text of the sentence.
+        surfaces: Display forms of its tokens. The last tokens may be missing.
     """
     sentence = unicodedata.normalize("NFC", sentence)
     begins = [word.start() for word in re.finditer(r"\S+", sentence)]
@@ -72,10 +76,14 @@ def words_of_tokens(sentence: str, surfaces: Sequence[str]) -> list[int]:
 
 
 def token_links(links: Iterable[Link], source_words: Sequence[int], target_words: Sequence[int]) -> np.ndarray:
-    """Returns links between tokens, [L, 2] int32 (source token, target token), from links between words.
+    """Converts links between words to links between tokens, [L, 2] int32 (source token, target token).
 
-    Every token of one word is linked with every token of the other. Links to words that the tokenizer cut off are
-    dropped.
+    Every token of one word is linked with every token of the other. Links to words beyond the tokenizer's length limit
+    are dropped.
+
+    Args:
+        links: Links between words.
+        source_words, target_words: Word of each token; see ``words_of_tokens``.
     """
     found = [
         (s, t)
@@ -89,11 +97,13 @@ def token_links(links: Iterable[Link], source_words: Sequence[int], target_words
 
 
 def alignment_of(links: Sequence[np.ndarray], rows: int, target: int, source: int) -> np.ndarray:
-    """Returns attention weights [rows, target, source] float32: uniform over a target token's links, 0 without links.
+    """Returns attention weights [rows, target, source] float32.
+
+    The weights of a target token are uniform over the source tokens that it is linked to. They are 0 if it has no link.
 
     Args:
-        links: Links of the first rows, from ``token_links``.
-        rows, target, source: The shape of the batch.
+        links: Links of each pair, from ``token_links``. Further rows have no links.
+        rows, target, source: Shape of the batch.
     """
     wanted = np.zeros([rows, target, source], np.float32)
     for row, pairs in enumerate(links):

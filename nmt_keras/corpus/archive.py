@@ -1,4 +1,4 @@
-"""Reads text files that are plain, gzipped or zipped as streams."""
+"""Reads plain, gzipped and zipped text files as streams."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from typing import cast
 
 
 def text_sha256(path: str | PathLike[str]) -> str:
-    """Returns the sha256 of a corpus file's unpacked text; the bytes of a zip differ from copy to copy."""
+    """Returns the sha256 of the unpacked text of a corpus file. Zip files of the same text may have different bytes."""
     with open_text(path) as text:
         return hashlib.file_digest(cast(io.BytesIO, text), "sha256").hexdigest()
 
 
 @contextmanager
 def open_text(path: str | PathLike[str]) -> Iterator[io.BufferedIOBase]:
-    """Opens a text file as a stream of bytes. gzip and zip are unpacked while they are read.
+    """Opens a text file as a stream of bytes. gzip and zip files are unpacked while they are read.
 
     Args:
-        path: A plain, gzipped or zipped file; its first bytes decide which. A zip must hold exactly one .txt or .tsv
-            file. Names that begin with "_" or "." (such as _about.txt) do not count.
+        path: Path of a plain, gzipped or zipped file. The first bytes determine the format. A zip file must hold
+            exactly one .txt or .tsv file. Names that begin with "_" or "." (such as _about.txt) do not count.
 
     Raises:
         FileNotFoundError: there is no file at ``path``.
@@ -35,7 +35,7 @@ def open_text(path: str | PathLike[str]) -> Iterator[io.BufferedIOBase]:
     path = Path(path)
     if path.is_dir() or not path.exists():
         raise FileNotFoundError(
-            f"path: expected a text file (plain, .gz or .zip), received {path}. Pass the path of an existing file."
+            f"path: expected an existing text file (plain, .gz or .zip), received {path}. Check the path."
         )
     with path.open("rb") as raw, unpacked(raw, path) as text:
         yield text
@@ -43,18 +43,18 @@ def open_text(path: str | PathLike[str]) -> Iterator[io.BufferedIOBase]:
 
 @contextmanager
 def unpacked(raw: io.BufferedReader, path: str | PathLike[str]) -> Iterator[io.BufferedIOBase]:
-    """Unpacks an opened file, see ``open_text``.
+    """Unpacks an opened file; see ``open_text``.
 
     Args:
-        raw: The file from its first byte on. A zip must be seekable.
-        path: The name of the file in errors.
+        raw: The file, positioned at its first byte. A zip file must be seekable.
+        path: Name of the file in errors.
     """
     magic = raw.peek(4)
     try:
         if magic.startswith(b"\x1f\x8b"):
             with gzip.GzipFile(fileobj=raw) as text:
                 yield text
-        elif magic.startswith((b"PK\x03\x04", b"PK\x05\x06")):  # the second: a zip without members
+        elif magic.startswith((b"PK\x03\x04", b"PK\x05\x06")):  # the second is an empty zip
             with zipfile.ZipFile(raw) as archive, archive.open(_text_member(archive, path)) as member:
                 yield io.BufferedReader(cast(zipfile.ZipExtFile, member))
         else:
@@ -71,6 +71,6 @@ def _text_member(archive: zipfile.ZipFile, path: str | PathLike[str]) -> str:
     ]
     if len(texts) != 1:
         raise ValueError(
-            f"path: expected one .txt or .tsv file in {path}, received {texts}. Pack one file, or pass it unpacked."
+            f"path: expected one .txt or .tsv file in {path}, received {texts}. Zip one file, or pass it unpacked."
         )
     return texts[0]

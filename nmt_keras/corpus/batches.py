@@ -1,11 +1,11 @@
 """Batches of a few static shapes, in an order that is a pure function of (seed, epoch).
 
-An epoch permutes all sentence pairs, takes them in pools, sorts each pool by bucket, cuts it into batches and permutes
-the batches (Bahdanau, Cho, Bengio 2014, appendix B.2, sort pools of 1600). Every pair is seen once per epoch: masked
-rows fill the last batch of a pool.
+An epoch permutes all sentence pairs and divides them into pools. Each pool is sorted by bucket and cut into batches,
+which are permuted. (Bahdanau, Cho, Bengio 2014, appendix B.2, sort pools of 1600 pairs.) Every pair occurs once per
+epoch. Masked rows fill the last batch of a pool.
 
-Each batch has the same number of sentences. With a number of target positions instead, the number of rows depends on
-the bucket.
+Each batch has the same number of sentences. If the batch size is given in target positions, the number of rows depends
+on the bucket.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ class Bucket(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Sentence pairs as token ids. A masked row has a source of END alone and a target of PAD alone."""
+    """Sentence pairs as token ids. In a masked row, the source is a single END and the target has only PAD."""
 
     source: np.ndarray  # [B, S] int32
     target: np.ndarray  # [B, T] int32, END included
-    pairs: int  # real rows
-    alignment: np.ndarray | None = None  # [B, T, S] float32: given attention weights; rows without links are 0
+    pairs: int  # number of rows that are not masked
+    alignment: np.ndarray | None = None  # [B, T, S] float32, reference attention weights; see ``alignment_of``
 
 
 class Position(NamedTuple):
-    """A place in the order of training: epoch, pool of the epoch and batch of the pool, each counted from 0."""
+    """Position in the order of training: epoch, pool of the epoch and batch of the pool, each counted from 0."""
 
     epoch: int
     pool: int
@@ -47,7 +47,7 @@ class Position(NamedTuple):
 
 
 class BatchSource(Protocol):
-    """The batches of training, which can be resumed at any position."""
+    """Batches for training. Iteration can resume at any position."""
 
     buckets: list[Bucket]
 
@@ -55,7 +55,7 @@ class BatchSource(Protocol):
         """Number of batches of an epoch. It may be an estimate if the number of rows depends on the bucket."""
 
     def iterate(self, position: Position) -> Iterator[tuple[Position, Batch]]:
-        """Yields position and batch, from ``position`` on, epoch after epoch without end."""
+        """Yields each batch with its position, starting at ``position``. Epochs follow each other without end."""
 
     def masked(self, bucket: Bucket) -> Batch:
         """Returns a batch of masked rows."""
@@ -67,11 +67,11 @@ class BatchSource(Protocol):
 def iterate_pools(
     pools: Callable[[int, int], Iterator[Sequence[Item]]], position: Position
 ) -> Iterator[tuple[Position, Item]]:
-    """Yields position and item of each pool from ``position`` on, epoch after epoch without end.
+    """Yields the items of pools with their positions. Epochs follow each other without end.
 
     Args:
-        pools: Returns the pools of an epoch, from a number on.
-        position: The first position.
+        pools: Function that yields the pools of an epoch. Arguments: number of the epoch, number of the first pool.
+        position: Position of the first item.
     """
     epoch, first_pool, first_batch = position
     while True:
@@ -83,14 +83,20 @@ def iterate_pools(
 
 
 def rows_by_bucket(buckets: Sequence[Bucket], batch_size: int, batch_tokens: int | None) -> dict[Bucket, int]:
-    """Returns B of each bucket: ``batch_size``, or the rows that ``batch_tokens`` target positions hold, at least 1."""
+    """Returns the number of rows B of each bucket.
+
+    Args:
+        buckets: The buckets.
+        batch_size: Number of rows of every bucket if ``batch_tokens`` is ``None``.
+        batch_tokens: Maximum number of target positions of a batch. Each bucket has at least one row.
+    """
     if batch_tokens is None:
         return dict.fromkeys(buckets, batch_size)
     return {bucket: max(1, batch_tokens // bucket.target) for bucket in buckets}
 
 
 class TokenLists:
-    """Many token lists in one flat array: sentence i is ``flat[offsets[i]:offsets[i + 1]]``."""
+    """Token ids of many sentences in one flat array. Sentence i is ``flat[offsets[i]:offsets[i + 1]]``."""
 
     def __init__(self, flat: np.ndarray, lengths: np.ndarray):
         self.flat = np.asarray(flat, np.int32)
@@ -101,7 +107,7 @@ class TokenLists:
         return len(self.lengths)
 
     def take(self, rows: np.ndarray) -> TokenLists:
-        """Returns the sentences ``rows``, in that order."""
+        """Returns the sentences with the indices ``rows``, in that order."""
         return TokenLists(np.concatenate([self[row] for row in rows] or [self.flat[:0]]), self.lengths[rows])
 
     def __getitem__(self, row: int) -> np.ndarray:
@@ -111,22 +117,22 @@ class TokenLists:
 def choose_buckets(
     source_lengths: np.ndarray, target_lengths: np.ndarray, count: int, pairs: np.ndarray | None = None
 ) -> list[Bucket]:
-    """Returns the buckets that waste the fewest padded positions on these lengths, from the smallest to the largest.
+    """Returns the buckets that need the fewest padded positions for the given lengths, the smallest bucket first.
 
-    A pair belongs to the first bucket that holds its longer side. The boundaries are found exactly, by dynamic
-    programming over the longer side's length.
+    A pair belongs to the first bucket that holds its longer side. Dynamic programming over the length of the longer
+    side finds the optimal buckets.
 
     Args:
-        source_lengths, target_lengths: [N] int, tokens.
-        count: Maximum number of buckets; each is traced and compiled once.
-        pairs: [N] int, number of pairs that have these lengths; ``None`` for one each.
+        source_lengths, target_lengths: [N] int, in tokens.
+        count: Maximum number of buckets. Each bucket is traced and compiled once.
+        pairs: [N] int, number of pairs with these lengths; ``None`` for one each.
     """
     weights = np.ones(len(source_lengths), np.int64) if pairs is None else pairs
     longer = np.maximum(source_lengths, target_lengths)
     sizes = np.unique(longer)
     widest = np.array([[source_lengths[longer <= n].max(), target_lengths[longer <= n].max()] for n in sizes])
     below = np.concatenate([[0], np.cumsum([weights[longer == n].sum() for n in sizes])])
-    best = np.full((count + 1, len(sizes) + 1), np.inf)  # padded positions of the first n sizes in k buckets
+    best = np.full((count + 1, len(sizes) + 1), np.inf)  # [k, n]: positions of the first n sizes in k buckets
     best[:, 0] = 0.0
     previous = np.zeros(best.shape, int)
     for k in range(1, count + 1):
@@ -143,18 +149,18 @@ def choose_buckets(
 
 
 class Batches:
-    """The batches of a corpus in memory.
+    """Batches of a corpus in memory.
 
     Args:
-        source, target: The two sides, of equal length.
-        batch_size: B, rows of every batch; or by bucket, from :func:`rows_by_bucket`.
-        buckets: From :func:`choose_buckets`; the last must hold every pair.
+        source, target: The sentences of the two sides, in the same order.
+        batch_size: Number of rows B of every batch, or of the batches of each bucket (see :func:`rows_by_bucket`).
+        buckets: Buckets from :func:`choose_buckets`. The last one must hold every pair.
         pool_size: Number of sentence pairs that are sorted together.
         seed: Seed of the order.
-        links: [N] of each pair, from ``alignments.token_links``, for guided alignment; ``None`` for none.
+        links: Links of each of the N pairs, from ``alignments.token_links``, for guided alignment; ``None`` for none.
 
     Raises:
-        ValueError: the sides differ in length, or there is no pair.
+        ValueError: the sides have different numbers of sentences, or none.
     """
 
     def __init__(
@@ -170,7 +176,7 @@ class Batches:
     ):
         if len(source) != len(target) or not len(source):
             raise ValueError(
-                f"source, target: expected two sides of one length, at least 1 pair; "
+                f"source, target: expected the same number of sentences, at least 1; "
                 f"received {len(source)} and {len(target)}."
             )
         self.source, self.target, self.buckets = source, target, list(buckets)
@@ -180,7 +186,7 @@ class Batches:
         self.bucket_of = np.argmax(fits, axis=0)  # [N] the first bucket that holds the pair
 
     def __len__(self) -> int:
-        """Number of batches of the first epoch; others may differ if the number of rows depends on the bucket."""
+        """Number of batches of the first epoch. It may vary if the number of rows depends on the bucket."""
         return self._length
 
     @cached_property
@@ -188,7 +194,7 @@ class Batches:
         return len(self.order(0))
 
     def pools(self, epoch: int, begin: int = 0) -> Iterator[list[np.ndarray]]:
-        """Yields the rows of each batch of each pool of an epoch, in order, from pool number ``begin``."""
+        """Yields the pools of an epoch in order, from number ``begin``. A pool is a list of its batches' rows."""
         rows = np.random.default_rng([self.seed, epoch]).permutation(len(self.source))
         for number in range(begin, -(-len(rows) // self.pool_size)):
             yield self.shuffled(rows[number * self.pool_size :][: self.pool_size], epoch, number)
@@ -199,11 +205,11 @@ class Batches:
         return [cuts[i] for i in np.random.default_rng([self.seed, epoch, 2, number]).permutation(len(cuts))]
 
     def order(self, epoch: int) -> list[np.ndarray]:
-        """Returns the rows of each batch of an epoch, in order."""
+        """Returns the rows of each batch of an epoch, in the order of training."""
         return [rows for pool in self.pools(epoch) for rows in pool]
 
     def cut(self, pool: np.ndarray) -> list[np.ndarray]:
-        """Sorts ``pool`` by bucket and cuts it into batches. Rows left over in a bucket go to the next larger one."""
+        """Sorts ``pool`` by bucket and cuts it into full batches. The rest of a bucket joins the next larger bucket."""
         pool = pool[np.argsort(self.bucket_of[pool], kind="stable")]
         held = np.searchsorted(self.bucket_of[pool], range(len(self.buckets)), side="right")
         cuts, begin = [], 0
@@ -215,7 +221,7 @@ class Batches:
         return cuts + [pool[begin:]] * (begin < len(pool))
 
     def iterate(self, position: Position) -> Iterator[tuple[Position, Batch]]:
-        """Yields position and batch, from ``position`` on, epoch after epoch without end."""
+        """Yields each batch with its position, starting at ``position``. Epochs follow each other without end."""
         return ((place, self.batch(rows)) for place, rows in iterate_pools(self.pools, position))
 
     def epoch(self, epoch: int) -> Iterator[Batch]:
@@ -223,7 +229,7 @@ class Batches:
         return map(self.batch, self.order(epoch))
 
     def batch(self, rows: np.ndarray) -> Batch:
-        """Returns the batch that holds ``rows``, at most as many as their bucket has."""
+        """Returns the batch of ``rows``. Its bucket is the largest one among the rows' buckets."""
         return self.filled(rows, self._bucket(rows))
 
     def masked(self, bucket: Bucket) -> Batch:
@@ -231,7 +237,7 @@ class Batches:
         return self.filled(np.zeros([0], np.int64), bucket)
 
     def filled(self, rows: np.ndarray, bucket: Bucket) -> Batch:
-        """Returns ``rows`` in a batch of ``bucket``, filled with masked rows."""
+        """Returns a batch with the lengths of ``bucket`` that holds ``rows`` and is filled up with masked rows."""
         size = self.rows[bucket]
         source = np.full((size, bucket.source), PAD, np.int32)
         target = np.full((size, bucket.target), PAD, np.int32)

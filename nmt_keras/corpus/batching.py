@@ -1,4 +1,4 @@
-"""Encodes sentence pairs in memory and makes the batches of a configuration."""
+"""Encodes sentence pairs in memory and groups them into batches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nmt_keras.corpus.sampling import SampledBatches, Segmenter
 from nmt_keras.text import SubwordTokenizer, Tokenizer
 
 MAX_LEFT_OUT = 0.05
-"""Share of pairs that may be left out without a warning."""
+"""Maximum share of skipped pairs without a warning."""
 
 
 def batch_pairs(
@@ -30,9 +30,9 @@ def batch_pairs(
     Args:
         pairs: The training part.
         texts: Tokenizers of source and target.
-        config: Limits, buckets, sizes, sampling.
-        report: Receives messages for the user.
-        alignments: [N] lines in Pharaoh's format; ``None`` for none.
+        config: Length limits, buckets, batch size and sampled segmentations.
+        report: Function that receives messages for the user.
+        alignments: A line in Pharaoh's format for each of the N pairs; ``None`` for none.
 
     Raises:
         ValueError: no pair is short enough, a line is not an alignment, or alignments are combined with sampled
@@ -41,7 +41,7 @@ def batch_pairs(
     require(
         alignments is None or config.segmentation_alpha is None,
         "TrainConfig.segmentation_alpha",
-        "None with alignments, which refer to the most probable segmentation",
+        "None with --alignments, because they refer to the most probable segmentation",
         config.segmentation_alpha,
     )
     limit = config.max_tokens
@@ -54,7 +54,9 @@ def batch_pairs(
     kept = np.flatnonzero(~long).tolist()
     name = "TrainConfig.max_tokens" if min(limits) == limit else "TokenizerConfig.max_tokens"
     if not kept:
-        raise ValueError(f"{name}: expected some pair of at most {told}, found none.")
+        raise ValueError(
+            f"{name}: expected some pair of at most {told}, found none among {len(source):,} pairs. Raise the limit."
+        )
     report(f"{len(kept):,} pairs to train on; {len(source) - len(kept):,} left out: more than {told}")
     if (share := (len(source) - len(kept)) / len(source)) > MAX_LEFT_OUT:
         report(f"Warning: {share:.0%} of the training pairs are longer than {told}. Raise {name} to train on them.")
@@ -79,7 +81,7 @@ def batch_pairs(
 
 
 def _segmenter(text: Tokenizer, config: TrainConfig) -> Segmenter | None:
-    """Returns what segments one side; ``None`` if its tokens are fixed."""
+    """Returns the segmenter of one side, or ``None`` if its segmentation is fixed."""
     if config.segmentation_alpha is None or not isinstance(text, SubwordTokenizer) or text.config.kind != "subword":
         return None
     return Segmenter(text, config.segmentation_alpha, config.segmentations)
@@ -88,7 +90,7 @@ def _segmenter(text: Tokenizer, config: TrainConfig) -> Segmenter | None:
 def _links(
     pairs: Sequence[Pair], lines: Sequence[str], kept: Sequence[int], texts: tuple[Tokenizer, Tokenizer]
 ) -> list[np.ndarray]:
-    """Returns the links between the tokens of the pairs ``kept``."""
+    """Returns the links between the tokens of the pairs with the indices ``kept``."""
     links = [from_pharaoh(lines[row], f"alignments, line {row + 1}").possible for row in kept]
     sources = _words(texts[0], [pairs[row].source for row in kept])
     targets = _words(texts[1], [pairs[row].target for row in kept])
@@ -96,7 +98,7 @@ def _links(
 
 
 def _words(text: Tokenizer, sentences: Sequence[str]) -> Iterator[list[int]]:
-    """Yields the word of each token of each sentence; see ``words_of_tokens``."""
+    """Yields, for each sentence, the word of each token; see ``words_of_tokens``."""
     for begin in range(0, len(sentences), LINES_AT_ONCE):
         chunk = sentences[begin : begin + LINES_AT_ONCE]
         tokens = text.encode(tf.constant(chunk))
@@ -108,7 +110,7 @@ LINES_AT_ONCE = 4096
 
 
 def encode_lines(text: Tokenizer, lines: Sequence[str]) -> tuple[TokenLists, np.ndarray]:
-    """Returns all lines as token ids, cut at the tokenizer's ``max_tokens``, and which were cut, [N] bool."""
+    """Returns the token ids of all lines, and whether the tokenizer's ``max_tokens`` truncated each line, [N] bool."""
     ids, lengths, truncated = [np.zeros([0], np.int32)], [np.zeros([0], np.int32)], [np.zeros([0], bool)]
     for begin in range(0, len(lines), LINES_AT_ONCE):
         tokens = text.encode(tf.constant(lines[begin : begin + LINES_AT_ONCE]))

@@ -1,4 +1,7 @@
-"""Columns of source and target: the source comes first, except in the Spanish-English file, known by its text."""
+"""Columns of source and target. The source comes first, except in the Spanish-English file.
+
+That file is recognised by a checksum of its text.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,9 @@ class Columns:
     """Columns of the source and target in a corpus file. The command line has an option for each field."""
 
     source_column: int | None = None
-    """Source column of a TSV, counted from 0. 0 by default; 1 for the Spanish-English file."""
+    """Source column of a TSV file, counted from 0. Default: 0, or 1 for the Spanish-English file."""
     target_column: int | None = None
-    """Target column of a TSV, counted from 0. 1 by default; 0 for the Spanish-English file."""
+    """Target column of a TSV file, counted from 0. Default: 1, or 0 for the Spanish-English file."""
     reverse: bool = False
     """Swap source and target."""
 
@@ -38,10 +41,10 @@ class Columns:
         require(ok, "--source-column, --target-column", "none with two files (--reverse swaps them)", received)
 
     def of(self, *files: str, english_first: bool = False) -> tuple[int, int]:
-        """Returns the columns of source and target in a TSV; of two files, which is the source and which the target.
+        """Returns the columns of source and target in a TSV file, or their indices among two files.
 
         Args:
-            files: One TSV, or two files whose lines correspond.
+            files: One TSV file, or two files whose lines correspond.
             english_first: If ``True``, the file has the columns of the Spanish-English file.
         """
         english_first = english_first or (len(files) == 1 and is_spanish_english(files[0]))
@@ -55,22 +58,22 @@ class Columns:
 def require_columns(
     source_column: int, target_column: int, names: tuple[str, str] = ("source_column", "target_column")
 ) -> None:
-    """Raises ValueError, with the columns' ``names``, unless a line can have both columns."""
+    """Raises ValueError if a column is negative or both are the same. The message uses ``names`` for the columns."""
     for name, column in zip(names, (source_column, target_column), strict=True):
         require(column >= 0, name, "a column counted from 0", column)
     require(source_column != target_column, names[1], f"another column than {names[0]}", target_column)
 
 
 def is_spanish_english(path: str) -> bool:
-    """Returns ``True`` if the text of a file is that of the Spanish-English corpus. Reads at most its size.
+    """Returns ``True`` if a file holds the Spanish-English corpus. Reads no more bytes than the corpus has.
 
-    A pipe, which can be read only once, and a file that cannot be read are not.
+    Returns ``False`` for a file that cannot be read, and for a pipe, because a pipe can be read only once.
     """
     if not Path(path).is_file():
         return False
     try:
         with open_text(path) as text:
             content = text.read(SPANISH_ENGLISH_BYTES + 1)
-    except (OSError, ValueError):  # reading the corpus reports it
+    except (OSError, ValueError):  # reported when the corpus is read
         return False
     return hashlib.sha256(content).hexdigest() == SPANISH_ENGLISH_SHA256

@@ -1,4 +1,4 @@
-"""Downloads a zipped corpus once. A blocked network is noticed within seconds."""
+"""Downloads a zipped corpus once. Fails within seconds if the network is blocked."""
 
 from __future__ import annotations
 
@@ -29,28 +29,28 @@ class CorpusUnavailable(OSError):
 
     def __init__(self, url: str, reason: object) -> None:
         super().__init__(
-            f"The corpus could not be fetched from {url}: {reason}. Pass --corpus PATH (make demo CORPUS=PATH) to name "
-            "a copy of the zip or of its text file, or --corpus sample to use the built-in sample."
+            f"The corpus could not be fetched from {url}: {reason}. Pass a copy of the zip or of its text file with "
+            "--corpus PATH (make demo CORPUS=PATH), or use the built-in sample corpus with --corpus sample."
         )
 
 
 def fetch_corpus(url: str, folder: str | PathLike[str], sha256: str, *, answer_within: float = 4.0) -> Path:
-    """Downloads a zip that holds one text file, unless ``folder`` has it already, and checks the text.
+    """Downloads a zip that holds one text file, unless it is already in ``folder``, and checks the text.
 
     Args:
-        url: URL of the zip. Its last part names the file in ``folder``.
-        folder: Folder for the zip; made if it does not exist.
-        sha256: Hex digest of the unpacked text, not of the zip.
+        url: URL of the zip. Its last part is the file name in ``folder``.
+        folder: Folder for the zip, created if missing.
+        sha256: Expected hex digest of the unpacked text, not of the zip.
         answer_within: Maximum time for name lookup, connection and the server's answer, in seconds.
 
     Returns:
-        The path of the zip. ``read_pairs`` reads the text in it.
+        The path of the zip, which ``read_pairs`` can read.
 
     Warns:
         UserWarning: the text has another digest.
 
     Raises:
-        CorpusUnavailable: the download failed; ``folder`` is left as it was.
+        CorpusUnavailable: the download failed. ``folder`` is unchanged.
         OSError: the file cannot be written.
     """
     path = Path(folder) / Path(urlsplit(url).path).name
@@ -61,24 +61,24 @@ def fetch_corpus(url: str, folder: str | PathLike[str], sha256: str, *, answer_w
     if (digest := text_sha256(path)) != sha256:
         warnings.warn(
             f"{path} holds another version of the corpus (its text has sha256 {digest}, expected {sha256}). It is "
-            "used, but scores on it may not compare with published ones.",
+            "used, but scores on it may not be comparable with published ones.",
             stacklevel=2,
         )
     return path
 
 
 def _download(url: str, answer_within: float) -> bytes:
-    import httpx  # here, because `nmt --help` need not wait for it
+    import httpx  # imported here so that `nmt --help` is fast
 
     try:
-        # Half the time for each of a host's addresses, so that a dead IPv6 route leaves time for the IPv4 one.
+        # each address of a host gets half the time, so that IPv4 is tried in time if IPv6 does not work
         client = httpx.Client(timeout=httpx.Timeout(10.0, connect=answer_within / 2), follow_redirects=True)
         answer = _ask(client, url)
         try:
             response = answer.result(answer_within)
             content = response.raise_for_status().read()
         finally:
-            answer.add_done_callback(lambda _: client.close())  # at once, or when the abandoned thread ends
+            answer.add_done_callback(lambda _: client.close())  # now, or when the abandoned thread ends
         if not zipfile.is_zipfile(io.BytesIO(content)):
             raise ValueError("the answer is not a complete zip archive")
     except TimeoutError as error:
@@ -89,7 +89,7 @@ def _download(url: str, answer_within: float) -> bytes:
 
 
 def _ask(client: httpx.Client, url: str) -> Future[httpx.Response]:
-    """Sends the request from a thread that can be abandoned: the system's name lookup has no timeout."""
+    """Sends the request from a thread that can be abandoned, because the system's name lookup has no timeout."""
     answer: Future[httpx.Response] = Future()
 
     def ask() -> None:

@@ -1,4 +1,4 @@
-"""Filters of a prepared corpus, and the key that assigns a pair to its shard: pure functions of a pair."""
+"""Filters for a prepared corpus, and the key that assigns a pair to a shard. All are pure functions of a pair."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from nmt_keras.corpus.reading import Pair
 
 
 class Rejection(StrEnum):
-    """Why a pair is skipped."""
+    """Reason for skipping a pair."""
 
     IDENTICAL = "identical sides"
-    TOO_LONG = "more than max_tokens of filter or text on a side"
-    RATIO = "sides too unlike in length"
+    TOO_LONG = "too many tokens on a side"
+    RATIO = "ratio of lengths too large"
 
 
 def reject_text(pair: Pair, filters: FilterConfig) -> Rejection | None:
-    """Returns why the text of a pair is skipped; ``None`` keeps the pair."""
+    """Returns the reason for skipping a pair because of its text, or ``None`` to keep it."""
     same = filters.drop_identical and pair.source.strip() == pair.target.strip()
     return Rejection.IDENTICAL if same else None
 
 
 def reject_lengths(source: int, target: int, truncated: bool, filters: FilterConfig) -> Rejection | None:
-    """Returns why the lengths of a pair are skipped; ``None`` keeps the pair.
+    """Returns the reason for skipping a pair because of its lengths, or ``None`` to keep it.
 
     Args:
         source, target: Number of tokens of each side, END included.
-        truncated: If ``True``, a tokenizer cut one side, so that its true length is greater.
-        filters: The limits.
+        truncated: If ``True``, a tokenizer truncated one side, so its real length is greater.
+        filters: Limits of length and ratio.
     """
     longer, shorter = max(source, target), min(source, target)
     if truncated or longer > filters.max_tokens:
@@ -39,11 +39,11 @@ def reject_lengths(source: int, target: int, truncated: bool, filters: FilterCon
 
 
 def pair_key(pair: Pair) -> bytes:
-    """Returns sixteen bytes that identify a pair. They decide its shard and its place there."""
+    """Returns 16 bytes that identify a pair. They determine its shard and its position there."""
     sides = f"{pair.source}\n{pair.target}".encode()
     return hashlib.blake2b(sides, digest_size=16).digest()
 
 
 def shard_of(key: bytes, shards: int) -> int:
-    """Returns the shard of a pair; equal pairs have the same shard."""
+    """Returns the number of a pair's shard. Equal pairs have the same shard."""
     return int.from_bytes(key[:8], "big") % shards

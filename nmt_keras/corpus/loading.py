@@ -28,11 +28,11 @@ def load_corpus(
     """Reads a corpus and splits it into training, validation and test part.
 
     Args:
-        options: The files. A prepared corpus is refused.
-        config: Which pairs are taken, and how they are split.
-        folder: Where downloads are kept.
-        report: Receives messages for the user.
-        with_alignments: If ``True``, the file ``options.alignments`` is read.
+        options: Files and columns of the corpus. It must not be a prepared corpus.
+        config: Number of pairs to read, and kind of split.
+        folder: Folder for downloads.
+        report: Function that receives messages for the user.
+        with_alignments: If ``True``, the file ``options.alignments`` is also read.
 
     Raises:
         CorpusUnavailable: the download failed.
@@ -42,7 +42,7 @@ def load_corpus(
         options.prepared is None, "--prepared", "a corpus file: only nmt train reads prepared corpora", options.prepared
     )
     columns = options.columns
-    # the first column of a TSV, or the second of two files: both directions have the same parts
+    # the side in the first column of a TSV, or in the second of two files, so that both directions have the same parts
     key_side: Side = "source" if (columns[0] < columns[1]) == (len(options.corpus) < 2) else "target"
     if options.corpus == (SAMPLE_NAME,):
         pairs = sample_pairs()
@@ -61,7 +61,12 @@ def load_corpus(
 
 
 def load_pairs(options: CorpusOptions, files: Sequence[str], report: Callable[[str], None]) -> list[Pair]:
-    """Returns all pairs of one TSV, with the columns that ``options`` give it, or of two files whose lines correspond.
+    """Returns all pairs of one TSV file, or of two files whose lines correspond.
+
+    Args:
+        options: Columns of the files, and maximum share of malformed lines.
+        files: One or two paths.
+        report: Function that receives messages for the user.
 
     Raises:
         FileNotFoundError, ValueError: a file cannot be read.
@@ -70,7 +75,7 @@ def load_pairs(options: CorpusOptions, files: Sequence[str], report: Callable[[s
 
 
 def sample_corpus(config: CorpusConfig = DEFAULTS) -> SplitCorpus:
-    """Returns the built-in sample, Spanish to English, in its parts."""
+    """Returns the built-in sample corpus, Spanish to English, split into its parts."""
     return _split(SAMPLE_NAME, sample_pairs(), config, "target")
 
 
@@ -93,7 +98,7 @@ def _parts(
     key_side: Side,
     report: Callable[[str], None],
 ) -> SplitCorpus:
-    """Returns the split of ``pairs``; with validation files, all of them as training part."""
+    """Returns the split of ``pairs``. If there are validation files, all ``pairs`` are training pairs."""
     if not options.valid:
         return _split(options.name, pairs, config, key_side)
     valid = load_pairs(options, options.valid, report)
@@ -124,10 +129,10 @@ def _split(name: str, pairs: Sequence[Pair], config: CorpusConfig, key_side: Sid
 
 
 def _alignments(path: str, expected: int) -> list[str]:
-    """Returns the lines of an alignment file, one for each of the ``expected`` lines of the corpus.
+    """Returns the lines of an alignment file. The corpus has ``expected`` lines.
 
     Raises:
-        FileNotFoundError, ValueError: the file cannot be read, or has another number of lines.
+        FileNotFoundError, ValueError: the file cannot be read, or has another number of lines than the corpus.
     """
     with open_text(path) as file:
         lines = file.read().decode("utf-8", "replace").removesuffix("\n").split("\n")

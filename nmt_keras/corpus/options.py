@@ -19,23 +19,24 @@ class CorpusOptions(Columns):
     """Location and format of the training corpus. The command line has an option for each field."""
 
     corpus: tuple[str, ...] = ()
-    """A TSV, or a source and a target file; plain, .gz or .zip. "sample" is built in. Default: Spanish-English."""
+    """A TSV file, or a source and a target file; plain, .gz or .zip. "sample" is the built-in sample corpus. Default:
+    the Spanish-English corpus, which is downloaded."""
     max_malformed: float = 0.01
-    """Maximum share of malformed lines; they are skipped."""
+    """Maximum share of malformed lines, from 0 to 1. They are skipped."""
     source_language: str | None = None
-    """Code of the source language, such as es. Chinese, Japanese and Korean are counted in characters."""
+    """Code of the source language, such as es. Sentence lengths in zh, ja and ko are counted in characters."""
     target_language: str | None = None
-    """Code of the target language; zh, ja and ko are scored with tokenizers of their own."""
+    """Code of the target language, such as en. BLEU uses a special tokenizer for zh, ja and ko."""
 
     alignments: str | None = None
-    """A file of word alignments, one line such as 0-0 1-2 (source-target) for each line of the corpus, for guided
-    alignment."""
+    """A file of word alignments for guided alignment: a line such as 0-0 1-2 (source-target) for each line of the
+    corpus."""
     prepared: str | None = None
-    """A folder made by nmt prepare, instead of a corpus; all of it is training data."""
+    """A folder written by nmt prepare, instead of a corpus. All of its pairs are training data."""
     valid: tuple[str, ...] = ()
-    """Validation pairs: a TSV, or two files. All of the corpus is then training data. Required with --prepared."""
+    """Validation pairs: a TSV file, or two files. All of the corpus is then training data. Required with --prepared."""
     test: tuple[str, ...] = ()
-    """Test pairs: a TSV, or two files. Requires --valid."""
+    """Test pairs: a TSV file, or two files. Requires --valid."""
 
     def __post_init__(self) -> None:
         self.require_readable(self.corpus or self.valid)
@@ -43,10 +44,10 @@ class CorpusOptions(Columns):
         for name, files in (("--corpus", self.corpus), ("--valid", self.valid), ("--test", self.test)):
             require(len(files) <= 2, name, "one file, or two: source and target", files)
             alike = self.prepared is not None or not files or len(files) == len(self.corpus)
-            require(alike, name, "--corpus with as many files: one TSV, or source and target", files)
-        require(bool(self.valid) or not self.test, "--test", "--valid beside it", self.test)
+            require(alike, name, "as many files as --corpus: one TSV file, or source and target", files)
+        require(bool(self.valid) or not self.test, "--test", "to be used with --valid", self.test)
         if self.prepared is not None:
-            require(bool(self.valid), "--prepared", "--valid beside it", self.prepared)
+            require(bool(self.valid), "--prepared", "to be used with --valid", self.prepared)
             require(not self.test, "--test", "none with --prepared (see nmt evaluate --pairs)", self.test)
             require(not self.corpus, "--corpus", "none with --prepared", self.corpus)
             require(self.alignments is None, "--alignments", "none with --prepared", self.alignments)
@@ -57,7 +58,7 @@ class CorpusOptions(Columns):
 
     @property
     def name(self) -> str:
-        """Name of the corpus, from which runs and models get theirs."""
+        """Name of the corpus. Runs and models are named after it."""
         if self.prepared is not None:
             return corpus_name(Path(self.prepared).resolve())
         if self.corpus == (SAMPLE_NAME,):
@@ -79,27 +80,30 @@ class CorpusOptions(Columns):
 
     @property
     def is_spanish_english(self) -> bool:
-        """``True`` for the sample and the download, and for a copy of the download, which its text identifies."""
+        """``True`` for the sample corpus, the downloaded corpus, and any copy of its text."""
         if self.prepared is not None or len(self.corpus) > 1:
             return False
         return self.corpus in ((), (SAMPLE_NAME,)) or is_spanish_english(self.corpus[0])
 
     @property
     def columns(self) -> tuple[int, int]:
-        """Columns of source and target; see ``Columns.of``. The sample's are those of the Spanish-English file."""
+        """Columns of source and target; see ``Columns.of``. The sample has the columns of the Spanish-English file."""
         return self.of(*self.corpus, english_first=self.is_spanish_english)
 
 
 def corpus_name(path: str | PathLike[str]) -> str:
-    """Returns a corpus file's name without .tsv, .txt, .gz and .zip, fit for a URL.
+    """Returns the name of a corpus file without .tsv, .txt, .gz and .zip, in characters that are allowed in a URL.
 
     Raises:
-        ValueError: nothing is left of the name.
+        ValueError: the name has none of these characters.
     """
     name = Path(path).name
     while name.lower().endswith((".gz", ".zip", ".tsv", ".txt")):
         name = name[: name.rindex(".")]
     name = re.sub(r"[^A-Za-z0-9.-]+", "_", name).strip("._-")
     if not name:
-        raise ValueError(f"corpus: expected a file with a name for its run and model, received {path}. Rename it.")
+        raise ValueError(
+            f"corpus: expected a file name with letters or digits, because runs and models are named after it; "
+            f"received {path}. Rename the file."
+        )
     return "sample-file" if name == SAMPLE_NAME else name  # the name sample belongs to the built-in corpus

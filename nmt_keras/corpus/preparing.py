@@ -1,9 +1,9 @@
-"""Prepares a corpus larger than memory: text files in, shards of token ids out, on one machine.
+"""Converts text files larger than memory to shards of token ids, on one machine.
 
-    lines -> pairs -> not identical -> token ids -> not too long, not unlike -> shard by hash -> sorted, deduplicated
+    lines -> pairs -> drop identical -> token ids -> filter by length -> shard by hash -> sort, deduplicate
 
 The text is read four times: to count it, to learn each vocabulary, and to encode it. Memory holds a few thousand lines
-or one shard; while a vocabulary is learnt, up to two million lines (SentencePiece) or all distinct words (word
+or one shard. While a vocabulary is learnt, it holds up to two million lines (SentencePiece) or all distinct words (word
 tokenizers). ``pipelines.preparing`` writes the same shards on many machines.
 """
 
@@ -41,8 +41,8 @@ from nmt_keras.text.subword import MAX_LINES
 
 PAIRS_AT_ONCE = 4096
 PAIRS_OF_SHARD = 100_000
-MIN_SHARDS = 16  # so that an epoch has shards to permute
-MAX_SHARDS = 512  # files that are open at once
+MIN_SHARDS = 16  # an epoch permutes the shards
+MAX_SHARDS = 512  # all are open at once while pairs are encoded
 Place = str | PathLike[str]
 
 
@@ -63,22 +63,22 @@ def prepare(
     """Writes a prepared corpus into ``folder``.
 
     Args:
-        files: Each a file of tab-separated text, see ``read_pairs``, or a source and a target file, see
-            ``read_parallel``. Validation pairs do not belong here.
-        folder: Made if it does not exist. Leftovers of an interrupted preparation are removed.
+        files: Files of tab-separated text (see ``read_pairs``), or tuples of a source and a target file (see
+            ``read_parallel``). They must not contain validation pairs.
+        folder: Output folder, created if missing. Leftovers of an interrupted preparation are removed.
         source, target: Tokenizers of the two sides. Word tokenizers learn from all lines, others from at most two
-            million, evenly spaced.
-        filters: Which pairs are skipped.
+            million evenly spaced lines.
+        filters: Filters that pairs must pass.
         source_column, target_column, reverse: Columns of tab-separated text; see ``Columns``.
-        shards: Number of files to write, at most 512; one is held in memory at a time. ``None``: one per hundred
-            thousand pairs read, at least 16.
-        max_malformed: Maximum share of malformed lines; they are skipped.
-        report: Receives messages for the user.
+        shards: Number of files to write, at most 512. One at a time is held in memory. ``None`` writes one per 100,000
+            pairs, at least 16.
+        max_malformed: Maximum share (0 to 1) of malformed lines, which are skipped.
+        report: Function that receives messages for the user.
 
     Raises:
         FileExistsError: ``folder`` holds a prepared corpus.
-        FileNotFoundError, ValueError: a file cannot be read, or has too many malformed lines; an argument is out of its
-            range; the filters leave no pair.
+        FileNotFoundError, ValueError: a file cannot be read, too many lines are malformed, an argument is out of range,
+            or the filters leave no pair.
         OSError: ``folder`` cannot be written.
     """
     require(len(files) > 0, "files", "at least one file of sentence pairs", list(files))
@@ -107,7 +107,7 @@ def prepare(
     report(f"learning the vocabularies; {found}")
 
     def fit(config: TokenizerConfig, lines: Iterator[str]) -> Tokenizer:
-        # evenly spaced, because the first lines often have one origin
+        # evenly spaced, because the first lines of a corpus often come from one source
         step = 1 if config.kind == "word" else -(-count // MAX_LINES)
         return fit_tokenizer(config, islice(lines, 0, None, step))
 
@@ -133,8 +133,8 @@ def prepare(
     report(f"{len(prepared):,} pairs prepared; left out: {prepared.told_left_out()}")
     if (share := (count - len(prepared)) / count) > MAX_LEFT_OUT:
         report(
-            f"Warning: {share:.0%} of the pairs are left out. Change FilterConfig.max_tokens, FilterConfig.max_ratio, "
-            "FilterConfig.drop_identical or FilterConfig.drop_duplicates to keep them."
+            f"Warning: {share:.0%} of the pairs are left out. To keep them, change FilterConfig.max_tokens, "
+            "FilterConfig.max_ratio, FilterConfig.drop_identical or FilterConfig.drop_duplicates."
         )
     return prepared
 
@@ -147,15 +147,15 @@ def complete(
     left_out: Mapping[Rejection, int],
     filters: FilterConfig,
 ) -> None:
-    """Writes the record that makes a folder of shards a prepared corpus.
+    """Writes ``prepared.json``, which makes a folder of shards a prepared corpus.
 
     Args:
-        folder: The folder, anywhere TensorFlow can write.
-        names: The files that were read.
+        folder: Folder, on any file system that TensorFlow can write.
+        names: Names of the files that were read, for errors.
         written: Reports of the shards.
         found: Counts of the lines.
         left_out: Number of skipped pairs by reason.
-        filters: Which pairs were skipped.
+        filters: Filters that were applied.
 
     Raises:
         OSError: the folder cannot be written.
@@ -165,8 +165,8 @@ def complete(
     if not any(shard.pairs for shard in written):
         counts = ", ".join(f"{count:,} {reason}" for reason, count in rejected.items() if count)
         raise ValueError(
-            f"filters: expected filters that keep pairs of {names}, received filters that skip all: {counts}. "
-            "Loosen them."
+            f"filters: expected filters that some pairs of {names} pass, but all pairs were skipped: {counts}. "
+            "Loosen the filters."
         )
     rejected["malformed lines"] = found.malformed
     write_record(folder, written, found.lines, rejected, {"filters": dataclasses.asdict(filters)})
@@ -176,7 +176,7 @@ def complete(
 def encoded(
     pairs: Iterable[Pair], tokenizers: tuple[Tokenizer, Tokenizer], filters: FilterConfig, left_out: Counter[Rejection]
 ) -> Iterator[EncodedPair]:
-    """Yields the pairs that pass the filters, as token ids; the others are counted in ``left_out``."""
+    """Yields the pairs that pass the filters, as token ids. Counts the others by reason in ``left_out``."""
     remaining = iter(pairs)
     while chunk := list(islice(remaining, PAIRS_AT_ONCE)):
         reasons = [reject_text(pair, filters) for pair in chunk]
@@ -193,7 +193,7 @@ def encoded(
 
 
 def _spill(pairs: Iterable[EncodedPair], folder: Path, shards: int) -> None:
-    """Writes pairs into a temporary file for each shard, in their order; ``_spilled`` reads one."""
+    """Writes the pairs of each shard into a temporary file, in the order of ``pairs``; ``_spilled`` reads it."""
     with ExitStack() as stack:
         stack.enter_context(writing(folder, "Nothing was prepared."))
         folder.mkdir(exist_ok=True)
@@ -204,7 +204,7 @@ def _spill(pairs: Iterable[EncodedPair], folder: Path, shards: int) -> None:
 
 
 def _spilled(path: Path) -> Iterator[EncodedPair]:
-    """Yields the pairs of a temporary file."""
+    """Yields the pairs of a temporary file from ``_spill``."""
     with path.open("rb") as file:
         while key := file.read(16):
             source, target = np.frombuffer(file.read(8), np.int32)

@@ -1,7 +1,7 @@
 """Reads sentence pairs from text files and counts malformed lines.
 
-A file is plain text, gzip or zip. Only "\\n" ends a line, with one optional "\\r" before it: U+2028, U+0085 and similar
-characters belong to a sentence. Sentences keep their spaces, case and accents.
+A file is plain text, gzip or zip. A line ends in "\\n" or "\\r\\n". U+2028, U+0085 and similar characters belong to the
+sentence. Sentences keep their spaces, case and accents.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from nmt_keras.config import require
 from nmt_keras.corpus.archive import open_text
 from nmt_keras.corpus.columns import require_columns
 
-MAX_CHARACTERS = 2000  # of a side; a longer one makes its line malformed
-MAX_LINE_BYTES = 2 * 4 * MAX_CHARACTERS + 2**20  # two longest sides in UTF-8 and a megabyte of other columns
+MAX_CHARACTERS = 2000  # of a side; a line with a longer side is malformed
+MAX_LINE_BYTES = 2 * 4 * MAX_CHARACTERS + 2**20  # two sides of maximum length in UTF-8, and 1 MiB of other columns
 REPORTED_FAULTS = 10
 
 
 class Pair(NamedTuple):
-    """A sentence and its translation, as the file spells them."""
+    """A sentence and its translation, unchanged from the file."""
 
     source: str
     target: str
 
 
 class Fault(StrEnum):
-    """Why a line is malformed."""
+    """Kind of error in a malformed line."""
 
     MISSING_COLUMN = "missing column"
     EMPTY_SIDE = "empty side"
@@ -59,10 +59,10 @@ class FaultyLine(NamedTuple):
 class ReadReport:
     """Counts of the lines of a corpus."""
 
-    lines: int = 0  # blank lines at the end of a file are not counted
-    faults: Counter[Fault] = field(default_factory=Counter)  # a line counts once, under the first fault found
+    lines: int = 0  # without blank lines at the end of a file
+    faults: Counter[Fault] = field(default_factory=Counter)  # a line with several faults counts under the first one
     first_faults: list[FaultyLine] = field(default_factory=list)  # at most REPORTED_FAULTS
-    numbers: list[int] = field(default_factory=list)  # the line of each pair, from 1; filled by read_*
+    numbers: list[int] = field(default_factory=list)  # line number of each pair, from 1; set by read_*
 
     @property
     def malformed(self) -> int:
@@ -75,7 +75,7 @@ class ReadReport:
         return f"{self.malformed:,} of {self.lines:,} lines malformed{counts and ': '}{counts}{first}"
 
     def count(self, found: Iterable[Pair | FaultyLine]) -> Iterator[Pair]:
-        """Counts lines as they pass, and yields the pairs among them."""
+        """Yields the pairs in ``found``, and counts pairs and malformed lines."""
         for one in found:
             self.lines += 1
             if isinstance(one, Pair):
@@ -87,7 +87,7 @@ class ReadReport:
 
 
 class Corpus(NamedTuple):
-    """The pairs of a file in its order, and the counts of its lines."""
+    """Pairs in the order of their file, and counts of its lines."""
 
     pairs: list[Pair]
     report: ReadReport
@@ -98,19 +98,19 @@ def read_pairs(
 ) -> Corpus:
     """Reads pairs from tab-separated lines. Other columns are ignored.
 
-    The columns have no default because a file does not tell its direction: manythings.org/anki writes
-    English<TAB>Spanish, so a Spanish-to-English corpus has ``source_column=1, target_column=0``.
+    The columns have no default, because a file does not record its direction. Files of manythings.org/anki have the
+    columns English<TAB>Spanish, so a Spanish-to-English corpus has ``source_column=1, target_column=0``.
 
     Args:
-        path: Plain, gzipped or zipped UTF-8 text; a byte order mark at its start is dropped.
+        path: Path of plain, gzipped or zipped UTF-8 text. A byte order mark at the start is dropped.
         source_column: Column of the source sentence, counted from 0.
         target_column: Column of the target sentence, counted from 0.
-        max_malformed: Maximum share of malformed lines, 0 to 1. They are skipped and counted.
+        max_malformed: Maximum share (0 to 1) of malformed lines, which are skipped and counted.
 
     Raises:
         FileNotFoundError: there is no file at ``path``.
-        ValueError: an argument is out of its range, or the file cannot be opened as text, gives no pair, or has too
-            many malformed lines.
+        ValueError: an argument is out of range, the file is a damaged archive, or it has no pair or too many malformed
+            lines.
     """
     return _collect(stream_pairs(path, source_column, target_column), str(path), max_malformed)
 
@@ -121,7 +121,8 @@ def read_parallel(
     """Reads pairs from two files whose lines correspond; see ``read_pairs``.
 
     Raises:
-        ValueError: also if one file has more lines than the other; blank lines at the end do not count.
+        FileNotFoundError: there is no file at one of the paths.
+        ValueError: see ``read_pairs``; also if one file has more lines, not counting blank lines at the end.
     """
     found = stream_parallel(source_path, target_path)
     return _collect(found, f"{source_path} and {target_path}", max_malformed)
@@ -136,7 +137,7 @@ def stream_pairs(path: str | PathLike[str], source_column: int, target_column: i
 def parse_table(
     stream: io.BufferedIOBase, path: str | PathLike[str], source_column: int, target_column: int
 ) -> Iterator[Pair | FaultyLine]:
-    """Yields each pair and each malformed line of an opened tab-separated file, called ``path``."""
+    """Yields each pair and each malformed line of an opened tab-separated file. Errors name it ``path``."""
     require_columns(source_column, target_column)
     for number, (line,) in _rows(stream):
         try:
@@ -170,10 +171,10 @@ def stream_parallel(source_path: str | PathLike[str], target_path: str | PathLik
 
 
 def require_usable(report: ReadReport, name: str, max_malformed: float) -> None:
-    """Raises ValueError if the file ``name`` gives no pair or has a larger share of malformed lines than allowed."""
+    """Raises ValueError if the file ``name`` has no pair or a larger share of malformed lines than allowed."""
     require(0 <= max_malformed <= 1, "max_malformed", "a share from 0 to 1", max_malformed)
     columns = (
-        " Check source_column and target_column (--source-column, --target-column): tabs separate columns."
+        " Check source_column and target_column (--source-column, --target-column). Tabs separate columns."
         if Fault.MISSING_COLUMN in report.faults
         else ""
     )
@@ -222,9 +223,9 @@ def _side(sentence: str) -> str:
 
 
 def _rows(*streams: io.BufferedIOBase) -> Iterator[tuple[int, tuple[bytes, ...]]]:
-    """Yields number and lines of each row of files read side by side, without blank rows at the end.
+    """Reads files in parallel. Yields the number of each row and its line in each file, ``None`` after a file's end.
 
-    ``None`` stands for a line after the end of a file.
+    Omits blank rows at the end.
     """
     last = 0  # the last row that was not blank
     for number, row in enumerate(zip_longest(*map(_lines, streams)), start=1):
@@ -235,7 +236,7 @@ def _rows(*streams: io.BufferedIOBase) -> Iterator[tuple[int, tuple[bytes, ...]]
 
 
 def _lines(stream: io.BufferedIOBase) -> Iterator[bytes]:
-    """Yields lines without their ends. A line of MAX_LINE_BYTES or more is cut there, to bound memory."""
+    """Yields lines without their line ends. A line is truncated to MAX_LINE_BYTES, to bound memory."""
     for number, line in enumerate(iter(lambda: stream.readline(MAX_LINE_BYTES), b"")):
         if len(line) == MAX_LINE_BYTES and not line.endswith(b"\n"):
             while (rest := stream.readline(MAX_LINE_BYTES)) and not rest.endswith(b"\n"):

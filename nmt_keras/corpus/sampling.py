@@ -1,4 +1,4 @@
-"""Subword regularisation: every epoch segments sentences anew (Kudo 2018)."""
+"""Subword regularisation: draws a new segmentation of each sentence in every epoch (Kudo 2018)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from nmt_keras.text import SubwordTokenizer
 
 
 class Segmenter:
-    """Draws one of a sentence's most probable segmentations, with p(x) = P(x)^alpha / SUM_x' P(x')^alpha.
+    """Draws one of a sentence's most probable segmentations (Kudo 2018, section 3.3).
 
-    (Kudo 2018, section 3.3; P is the unigram model's probability of the pieces.)
+    A segmentation x is drawn with probability P(x)^alpha / SUM_x' P(x')^alpha, where P is the probability of its pieces
+    under the unigram model.
 
     Args:
         text: The tokenizer.
-        alpha: 0 draws uniformly; larger values prefer the best segmentation.
+        alpha: Exponent. 0 draws uniformly; larger values prefer the best segmentation.
         count: Number of segmentations to draw from.
     """
 
@@ -34,15 +35,15 @@ class Segmenter:
 
 
 class SampledBatches:
-    """Batches whose sentences are segmented anew in every epoch, as a pure function of (seed, epoch, sentence).
+    """Batches with new segmentations in every epoch. A segmentation is a pure function of (seed, epoch, sentence).
 
-    Order and buckets are those of the best segmentations. If a drawn segmentation is too long for the bucket, the best
-    one is used.
+    The best segmentations determine the order and the buckets. If a drawn segmentation is too long for the bucket, the
+    best one is used.
 
     Args:
         batches: Batches of the best segmentations.
-        lines: [N] the sentences of each side.
-        segmenters: For each side; ``None`` for a side with fixed tokens.
+        lines: The N sentences of each side.
+        segmenters: Segmenter of each side; ``None`` for a side with fixed tokens.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class SampledBatches:
         return len(self.batches)
 
     def iterate(self, position: Position) -> Iterator[tuple[Position, Batch]]:
-        """Yields position and batch, see ``BatchSource``; a thread draws ahead."""
+        """Yields each batch with its position; see ``BatchSource``. A thread draws segmentations ahead."""
         places = iterate_pools(self.batches.pools, position)
         return prefetched(((place, self._drawn(place.epoch, rows)) for place, rows in places), ahead=8)
 

@@ -1,4 +1,4 @@
-"""A prepared corpus: shards of token ids on disk, read in shuffled order, resumable at any point, with constant memory.
+"""Prepared corpus: shards of token ids on disk. Reads them in shuffled order with constant memory, from any position.
 
 FOLDER/
   prepared.json             counts, filters, shards, lengths, checksums of the vocabularies; written last
@@ -6,8 +6,8 @@ FOLDER/
   train-00000-of-00004.tfrecord ...
 
 A shard is a TFRecord file of ``tf.train.Example`` with two features, ``source`` and ``target``: int64 ids, END
-included. A hash assigns pairs to shards and orders the pairs of a shard. So each shard is a fair sample of the corpus,
-and does not depend on the order of the input or on the number of machines that wrote it.
+included. A hash assigns pairs to shards and orders the pairs of a shard. So each shard is a random sample of the
+corpus. It does not depend on the order of the input or on the number of machines that wrote it.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ from nmt_keras.files import require_format, settle, settle_below, unwritable, wr
 RECORD_FILE = "prepared.json"
 FORMAT = 1
 SIDES = ("source", "target")
-# shards, and shards and records that are being written
+# finished shards, and unfinished shards and records
 SHARD_FILES = re.compile(r"train-\d{5}-of-\d{5}\.tfrecord(\.\w+\.partial)?|prepared\.json\.\w+\.partial")
 
 
 class EncodedPair(NamedTuple):
-    """A sentence pair as token ids, and the key that decides its place."""
+    """A sentence pair as token ids, with the key that determines its shard and its position there."""
 
     key: bytes  # from filtering.pair_key
     source: np.ndarray  # [S] int32, END included
@@ -61,7 +61,7 @@ class ShardReport(NamedTuple):
 
     file: str
     pairs: int
-    duplicates: int  # pairs that were dropped because the shard already has them
+    duplicates: int  # dropped pairs that are equal to another pair
     lengths: list[list[int]]  # [source tokens, target tokens, number of pairs], END included
 
 
@@ -71,17 +71,19 @@ def shard_name(number: int, count: int) -> str:
 
 
 def require_new(folder: str) -> None:
-    """Raises FileExistsError if ``folder``, anywhere TensorFlow can read, holds a prepared corpus or a run."""
+    """Raises FileExistsError if ``folder`` holds a prepared corpus or a run. TensorFlow must be able to read it."""
     for file, what in ((RECORD_FILE, "a prepared corpus"), ("recipe.json", "the directory of a run")):
         if tf.io.gfile.exists(os.path.join(folder, file)):
-            raise FileExistsError(f"{folder}: expected a new folder, received {what}. Name another, or remove it.")
+            raise FileExistsError(
+                f"{folder}: expected a new folder, received {what}. Pass another folder, or remove this one."
+            )
 
 
 def remove_leftovers(folder: str, keep: Collection[str] = ()) -> None:
-    """Removes all shards but ``keep`` and all half-written files from ``folder``.
+    """Removes all shards except ``keep`` and all unfinished files from ``folder``.
 
     Raises:
-        FileExistsError: there are shards but no vocabulary, so no preparation wrote them.
+        FileExistsError: there are shards but no vocabulary, so they were not written by a preparation.
     """
     if not tf.io.gfile.isdir(folder):
         return
@@ -89,29 +91,29 @@ def remove_leftovers(folder: str, keep: Collection[str] = ()) -> None:
     if found and not tf.io.gfile.exists(os.path.join(folder, "source", "text.json")):
         raise FileExistsError(
             f"{folder}: expected a new folder, or one of an interrupted preparation, received one with {found[0]} and "
-            "no vocabulary. Name another."
+            "no vocabulary. Pass another folder."
         )
     for name in found:
-        with suppress(tf.errors.NotFoundError):  # a Beam worker may be replacing it at this moment
+        with suppress(tf.errors.NotFoundError):  # a Beam worker may replace it at the same time
             tf.io.gfile.remove(os.path.join(folder, name))
 
 
 @contextmanager
 def writing_by_tensorflow(path: str) -> Iterator[None]:
-    """Turns TensorFlow's errors while it writes ``path`` into an OSError with a remedy, see ``files.unwritable``."""
+    """Converts TensorFlow's errors while it writes ``path`` to an OSError with a remedy; see ``files.unwritable``."""
     try:
         yield
     except tf.errors.OpError as error:
-        # its message is "FILE; REASON", and the file may be a temporary one
+        # the message is "FILE; REASON", where FILE may be a temporary file
         raise unwritable(path, error.message.rpartition("; ")[2].rstrip("."), "Nothing was prepared.") from error
 
 
 @contextmanager
 def _replacing(path: str) -> Iterator[str]:
-    """Yields a temporary name. Its file becomes ``path`` if the block ends well, and is removed otherwise.
+    """Yields a temporary file name. Renames the file to ``path`` if the block succeeds, and removes it otherwise.
 
-    Each attempt has a name of its own, because two Beam workers may write the same file. On a local disk, the file
-    outlives a power cut.
+    Each attempt has its own name, because two Beam workers may write the same file. On a local disk, the renamed file
+    survives a power cut.
     """
     partial = f"{path}.{uuid.uuid4().hex}.partial"
     try:
@@ -133,8 +135,8 @@ def write_shard(path: str, pairs: Iterable[EncodedPair], drop_duplicates: bool) 
     """Writes the pairs of a shard in the order of their keys.
 
     Args:
-        path: The file, anywhere TensorFlow can write. It appears when it is complete.
-        pairs: The pairs in any order; they are held in memory.
+        path: Path of the file, on any file system that TensorFlow can write. The file appears when it is complete.
+        pairs: The pairs in any order. All are held in memory.
         drop_duplicates: If ``True``, equal pairs are written once.
 
     Raises:
@@ -162,10 +164,10 @@ def _histogram(lengths: Counter[tuple[int, int]]) -> list[list[int]]:
 
 
 def read_shard(path: str) -> tuple[TokenLists, TokenLists]:
-    """Returns the two sides of a shard, in its order.
+    """Returns the two sides of a shard, in the order of the file.
 
     Raises:
-        ValueError: the file is damaged or cut short.
+        ValueError: the file is damaged or incomplete.
     """
     try:
         records: list[bytes] = []
@@ -174,7 +176,9 @@ def read_shard(path: str) -> tuple[TokenLists, TokenLists]:
         features = {side: tf.io.RaggedFeature(tf.int64) for side in SIDES}
         found = tf.io.parse_example(tf.constant(records, tf.string), features)
     except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
-        raise ValueError(f"{path}: expected a whole shard of token ids; {error.message}. Prepare it again.") from error
+        raise ValueError(
+            f"{path}: expected a whole shard of token ids; {error.message}. Prepare the corpus again."
+        ) from error
     source, target = (TokenLists(found[side].flat_values.numpy(), found[side].row_lengths().numpy()) for side in SIDES)
     return source, target
 
@@ -189,7 +193,7 @@ def write_record(
         shards: Reports of the written shards.
         lines: Number of lines read.
         rejected: Number of skipped pairs by reason, without duplicates.
-        facts: Further fields, such as the filters.
+        facts: More fields of the record, such as the filters.
 
     Raises:
         OSError: the file cannot be written.
@@ -211,7 +215,7 @@ def write_record(
     path = os.path.join(folder, RECORD_FILE)
     if "://" not in folder:
         with writing(Path(folder), "Nothing was prepared."):
-            for side in SIDES:  # the Beam pipeline copies them without syncing them
+            for side in SIDES:  # the Beam pipeline copies the tokenizers without syncing them
                 settle_below(Path(folder) / side)
             settle([Path(folder)])
     with _replacing(path) as partial, tf.io.gfile.GFile(partial, "w") as file:
@@ -224,13 +228,13 @@ def _checksums(folder: str, side: str) -> Any:
 
 
 class PreparedCorpus:
-    """A folder of shards that ``prepare`` wrote.
+    """A folder of shards written by ``prepare``.
 
     Args:
-        folder: The folder.
+        folder: Path of the folder.
 
     Raises:
-        FileNotFoundError: there is no ``prepared.json``, so the preparation has not ended.
+        FileNotFoundError: there is no ``prepared.json``, so the preparation has not finished.
         ValueError: the record has another format, or a shard is missing.
     """
 
@@ -238,7 +242,7 @@ class PreparedCorpus:
         self.folder = Path(folder)
         path = self.folder / RECORD_FILE
         if not path.exists():
-            raise FileNotFoundError(f"{path}: expected a prepared corpus, found none. Prepare one there first.")
+            raise FileNotFoundError(f"{path}: expected a prepared corpus, found none. Run nmt prepare first.")
         text = path.read_text(encoding="utf-8")
         self.record = json.loads(text)
         require_format(path, self.record.get("format"), FORMAT, "Prepare the corpus again.")
@@ -255,41 +259,41 @@ class PreparedCorpus:
         return int(self.sizes.sum())
 
     def require_its_vocabularies(self) -> None:
-        """Raises ValueError if the folder's tokenizers are not those that encoded the shards."""
+        """Raises ValueError if the shards were encoded with other tokenizers than those in the folder."""
         for side, recorded in self.record["vocabularies"].items():
             if _checksums(str(self.folder), side) != recorded:
                 raise ValueError(
-                    f"{self.folder / side}: expected the vocabulary that encoded the shards, received another. "
-                    "Prepare the corpus again, in a new folder."
+                    f"{self.folder / side}: expected the vocabulary with which the shards were encoded, received "
+                    "another. Prepare the corpus again, in a new folder."
                 )
 
     def told_left_out(self) -> str:
-        """Returns the number of skipped pairs by reason, as text."""
+        """Returns the number of skipped pairs by reason, for a message."""
         counts = [f"{count:,} {reason}" for reason, count in self.record["left_out"].items() if count]
         return ", ".join(counts) or "none"
 
     def read(self, shard: int) -> tuple[TokenLists, TokenLists]:
-        """Returns the two sides of a shard, in its order. Raises ValueError if the file is damaged."""
+        """Returns the two sides of a shard, in the order of the file. Raises ValueError if the file is damaged."""
         return read_shard(self.files[shard])
 
     def read_some(self, count: int) -> tuple[TokenLists, TokenLists]:
-        """Returns the two sides of about ``count`` pairs, or of all: evenly spaced whole shards."""
+        """Returns the two sides of about ``count`` pairs, taken from evenly spaced whole shards."""
         wanted = max(1, min(len(self.files), count * len(self.files) // max(1, len(self))))
         return _joined([self.read(int(shard)) for shard in np.linspace(0, len(self.files) - 1, wanted).round()])
 
 
 class ShardedBatches:
-    """The pairs of a prepared corpus as batches. Memory holds a shard, a pool and a few batches.
+    """Batches of a prepared corpus. Memory holds a shard, a pool and a few batches.
 
-    An epoch permutes the shards, and the pairs of each shard. It takes this sequence in pools, which are sorted and cut
-    like those of ``Batches``. All is a pure function of (seed, epoch). Resuming at a pool reads only the one or two
-    shards that the pool lies in.
+    An epoch permutes the shards and the pairs of each shard. This sequence of pairs is divided into pools, which are
+    sorted and cut like those of ``Batches``. The order is a pure function of (seed, epoch). To resume at a pool, only
+    the shards with pairs of that pool are read.
 
     Args:
         corpus: The prepared corpus.
         buckets: Maximum number of buckets; see ``choose_buckets``.
-        batch_size: Rows of a batch.
-        batch_tokens: Target positions of a batch instead; see ``rows_by_bucket``.
+        batch_size: Number of rows of a batch if ``batch_tokens`` is ``None``.
+        batch_tokens: Maximum number of target positions of a batch; see ``rows_by_bucket``.
         pool_size: Number of pairs that are sorted together.
         seed: Seed of the order.
 
@@ -334,21 +338,24 @@ class ShardedBatches:
         return self._batches(end, end).masked(bucket)
 
     def iterate(self, position: Position) -> Iterator[tuple[Position, Batch]]:
-        """Yields position and batch, see ``BatchSource``; a thread reads a few batches ahead."""
+        """Yields each batch with its position; see ``BatchSource``. A thread reads a few batches ahead."""
         places = iterate_pools(self._cut_pools, position)
         return prefetched(((place, pool.batch(rows)) for place, (pool, rows) in places), ahead=8)
 
     def _cut_pools(self, epoch: int, begin: int) -> Iterator[list[tuple[Batches, np.ndarray]]]:
-        """Yields the batches of each pool of an epoch, as pool and rows in it, from number ``begin``."""
+        """Yields the batches of each pool of an epoch, from pool number ``begin``.
+
+        A batch consists of the ``Batches`` of its pool, and its rows there.
+        """
         for number, sides in enumerate(self.pools(epoch, begin), begin):
             pool = self._batches(*sides)
             yield [(pool, rows) for rows in pool.shuffled(np.arange(len(pool.source)), epoch, number)]
 
     def pools(self, epoch: int, begin: int = 0) -> Iterator[tuple[TokenLists, TokenLists]]:
-        """Yields the two sides of each pool of an epoch, from number ``begin``."""
+        """Yields the two sides of each pool of an epoch, from pool number ``begin``."""
         shards = np.random.default_rng([self.seed, epoch, 0]).permutation(len(self.corpus.files)).tolist()
         bounds = np.cumsum([0, *self.corpus.sizes[shards]])
-        held: dict[int, tuple[TokenLists, TokenLists]] = {}  # the last shard that was read
+        held: dict[int, tuple[TokenLists, TokenLists]] = {}  # the shard that was read last
         for first in range(begin * self.pool_size, len(self.corpus), self.pool_size):
             last = min(first + self.pool_size, len(self.corpus))
             parts = []

@@ -1,12 +1,13 @@
 """Splits a corpus into train, valid and test so that no sentence, on either side, occurs in two parts.
 
-A random split leaks: one English sentence of the Spanish-English corpus has up to 40 Spanish versions. Here pairs that
-share a sentence form a group, and a hash of the group's name selects its part. The split has no seed and does not
-depend on the order of the pairs. In a corpus that grows, a sentence stays in its part as long as its group keeps its
-name.
+A random split leaks, because one English sentence of the Spanish-English corpus has up to 40 Spanish translations. Here
+pairs that share a sentence form a group, and a hash of the group's name selects the part. The split has no seed and
+does not depend on the order of the pairs. If pairs are added to the corpus, a sentence stays in its part as long as the
+name of its group does not change.
 
-1. ``sentence_key`` of a sentence: NFKD, lower case, combining marks dropped, all else but letters and digits one space.
-2. Pairs that share the key of a source or of a target are linked; groups are the connected components.
+1. ``sentence_key`` normalises a sentence: NFKD, lower case, no combining marks, and one space in place of any other
+   characters than letters and digits.
+2. Pairs that share the key of a source or of a target are linked. The groups are the connected components.
 3. A group's name is the smallest key of its ``key_side``, by code point. The first 8 hex digits of the name's sha256,
    divided by 2^32, put it into test (below 0.03), valid (below 0.06) or train.
 """
@@ -34,10 +35,10 @@ class SplitCorpus(NamedTuple):
     """A named corpus in three parts.
 
     Attributes:
-        name: Name of the corpus, from which runs get theirs.
+        name: Name of the corpus. Runs are named after it.
         train, valid, test: The parts.
-        key_side: The side that names the groups of the split and comes first in checksums; see ``split_pairs``.
-        alignments: A line in Pharaoh's format (see ``corpus.alignments``) for each training pair, for guided alignment.
+        key_side: Side that names the groups of the split and comes first in checksums; see ``split_pairs``.
+        alignments: A line in Pharaoh's format (see ``corpus.alignments``) for each training pair; ``None`` for none.
     """
 
     name: str
@@ -52,13 +53,13 @@ def split_pairs(pairs: Sequence[Pair], *, key_side: Side) -> dict[Part, list[Pai
     """Splits pairs into the parts "train", "valid" and "test", each in the order of the corpus.
 
     Args:
-        pairs: The whole corpus. A selection of it may have other groups, and so other parts.
-        key_side: The side whose keys name the groups. It belongs to the corpus, not to the direction of translation:
-            the Spanish-English benchmark uses the English side, "target" when translating into English and "source"
-            when translating from it. Then both directions have the same parts.
+        pairs: The whole corpus. A selection of its pairs may have other groups, and therefore other parts.
+        key_side: Side whose keys name the groups. For the same parts in both directions, name the same language: the
+            Spanish-English benchmark uses English, so "target" for Spanish to English and "source" for English to
+            Spanish.
 
     Returns:
-        All three parts; those of a small corpus may be empty.
+        All three parts. Those of a small corpus may be empty.
 
     Raises:
         ValueError: ``key_side`` is neither "source" nor "target".
@@ -77,10 +78,10 @@ def split_corpus(name: str, pairs: Sequence[Pair], *, key_side: Side) -> SplitCo
 
 
 def shuffle_pairs(pairs: Sequence[Pair], *, seed: int, key_side: Side = "target") -> dict[Part, list[Pair]]:
-    """Draws 80 % of the sentences of ``key_side`` for training; the others go alternately to "valid" and "test".
+    """Draws 80 % of the sentences of ``key_side`` for training. The others go alternately to "valid" and "test".
 
-    Pairs with the same sentence there stay together (scikit-learn's GroupShuffleSplit). A sentence of the other side
-    may occur in two parts. Use ``split_pairs`` for scores that others can compare with.
+    Pairs with the same sentence on ``key_side`` stay together (scikit-learn's GroupShuffleSplit). A sentence of the
+    other side may occur in two parts. For comparable scores, use ``split_pairs``.
 
     Args:
         pairs: The corpus.
@@ -104,15 +105,15 @@ def shuffle_pairs(pairs: Sequence[Pair], *, seed: int, key_side: Side = "target"
 
 
 def part_sha256(pairs: Sequence[Pair], *, key_side: Side) -> str:
-    """Returns the sha256 of the pairs' sorted lines: key side<TAB>other side, each ended by "\\n", in UTF-8.
+    """Returns a checksum of a part: the sha256 of its sorted lines, key side<TAB>other side<"\\n">, in UTF-8.
 
-    It depends neither on the order of the pairs nor on the direction, so it identifies the sentences of a score.
+    The checksum does not depend on the order of the pairs or on the direction of translation.
     """
     return hashlib.sha256("".join(sorted(_lines(pairs, key_side))).encode()).hexdigest()
 
 
 def evaluation_pairs(pairs: Sequence[Pair], *, key_side: Side) -> Sequence[Pair]:
-    """Returns a part; of one above 5,000 pairs only the 5,000 whose lines have the smallest sha256, in their order."""
+    """Returns at most 5,000 pairs of a part, those whose lines have the smallest sha256, in the order of the part."""
     if len(pairs) <= MAX_EVALUATION_PAIRS:
         return pairs
     digests = [hashlib.sha256(line.encode()).digest() for line in _lines(pairs, key_side)]
@@ -121,19 +122,19 @@ def evaluation_pairs(pairs: Sequence[Pair], *, key_side: Side) -> Sequence[Pair]
 
 
 def _lines(pairs: Sequence[Pair], key_side: Side) -> list[str]:
-    """Returns the lines of the pairs, key side first, so that they do not depend on the direction."""
+    """Returns the lines of the pairs. The key side comes first, so lines do not depend on the direction."""
     sides = ((pair.target, pair.source) if key_side == "target" else pair for pair in pairs)
     return [f"{first}\t{second}\n" for first, second in sides]
 
 
 def group_names(pairs: Sequence[Pair], *, key_side: Side) -> list[str]:
-    """Returns the name of each pair's group: the smallest key that linked pairs have on ``key_side``."""
-    import numpy as np  # here, because `nmt --help` need not wait for it
+    """Returns the name of each pair's group: the smallest key of its pairs on ``key_side``."""
+    import numpy as np  # imported here so that `nmt --help` is fast
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
     require_choice("key_side", ("source", "target"), key_side)
-    nodes: dict[tuple[str, str], int] = {}  # the keys of each side, numbered
+    nodes: dict[tuple[str, str], int] = {}  # number of each (side, key)
     keys = {side: [sentence_key(getattr(pair, side)) for pair in pairs] for side in ("source", "target")}
     source, target = ([nodes.setdefault((side, key), len(nodes)) for key in keys[side]] for side in keys)
     links = coo_array((np.ones(len(pairs)), (source, target)), shape=(len(nodes), len(nodes)))
@@ -152,7 +153,7 @@ def repetitions(held_out: Sequence[Pair], train: Sequence[Pair]) -> int:
 
 
 def sentence_key(sentence: str) -> str:
-    """Returns a sentence without differences of case, accents, punctuation and spaces."""
+    """Returns a normalised sentence, in which case, accents, punctuation and spaces make no difference."""
     folded = unicodedata.normalize("NFKD", sentence).lower()
     if not folded.isascii():
         folded = "".join(character for character in folded if unicodedata.category(character) != "Mn")

@@ -193,7 +193,7 @@ def to_markdown(comparison: Comparison, pictures: Sequence[str] = ()) -> str:
     ]
     if len(names) > 1:
         parts += [
-            f"p: probability of so large a difference from {names[0]} by chance (paired bootstrap).",
+            f"p: probability of a difference this large from {names[0]} by chance (paired bootstrap).",
             table(
                 ["system", "p of BLEU", "p of chrF"],
                 [[escaped(s.name), f"{s.bleu.p:.3f}", f"{s.chrf.p:.3f}"] for s in comparison.systems[1:]],

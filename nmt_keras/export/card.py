@@ -52,7 +52,8 @@ def _summary(translator: ModelTranslator, manifest: Mapping[str, Any]) -> str:
     if recipe := manifest.get("recipe"):
         facts.insert(0, ("recipe", f"{escaped(recipe['name'])}: {_system(recipe['model'])}"))
     return (
-        f"Neural machine translation with attention{between}. Strings in, translations out, all in the graph.\n\n"
+        f"Neural machine translation with attention{between}. Inputs and outputs are strings: tokenization and search "
+        f"are part of the graph.\n\n"
         f"{table(('', ''), facts)}"
     )
 
@@ -73,8 +74,8 @@ def _concurrency(batching: Mapping[str, Any] | None) -> str:
     if batching is None:
         return "each answered separately"
     return (
-        f"merged inside the graph, up to {batching['max_batch_size']} sentences, waiting at most "
-        f"{batching['wait_ms']:g} ms; at most {batching['queue']} batches may wait, then UNAVAILABLE"
+        f"merged inside the graph into batches of up to {batching['max_batch_size']} sentences, after at most "
+        f"{batching['wait_ms']:g} ms; refused with UNAVAILABLE while {batching['queue']} batches wait"
     )
 
 
@@ -82,7 +83,7 @@ def _training(corpus: Mapping[str, Any] | None) -> str:
     if corpus is None:
         return "## Training data\n\nNot recorded."
     rows = [(part, f"{count:,}", f"`{corpus['sha256'][part]}`") for part, count in corpus["pairs"].items()]
-    return f"## Training data\n\nThe corpus {corpus['name']}.\n\n{table(('part', 'pairs', 'sha256'), rows)}"
+    return f"## Training data\n\nCorpus: {corpus['name']}.\n\n{table(('part', 'pairs', 'sha256'), rows)}"
 
 
 def _scores(scores: Mapping[str, Mapping[str, Any]] | None) -> str:
@@ -91,31 +92,31 @@ def _scores(scores: Mapping[str, Mapping[str, Any]] | None) -> str:
     names = ("bleu", "chrf", "exact", "sentences", "search", "signature")
     rows = [(part, *(escaped(str(score.get(name, ""))) for name in names)) for part, score in scores.items()]
     titles = ("part", "BLEU", "chrF", "exact, %", "sentences", "search", "sacreBLEU signature")
-    return f"## Scores\n\nOn raw, cased text, one reference each.\n\n{table(titles, rows)}"
+    return f"## Scores\n\nMeasured on raw, cased text with one reference translation.\n\n{table(titles, rows)}"
 
 
 def _limits(translator: ModelTranslator) -> str:
     source, target = translator.source_tokenizer.config, translator.target_tokenizer.config
     unknown = (
-        "A word outside the vocabulary is translated as unknown, `⁇`, or replaced if the search is configured so."
+        "A word outside the vocabulary is translated as `⁇` (unknown), unless the search replaces unknown words."
         if source.kind == "word"
         else "There are no unknown words: text outside the vocabulary is encoded as bytes."
     )
     return f"""## Limits
 
-- Pass one sentence per string. The model was trained on sentences and does not see the previous ones. \
+- Pass one sentence per string. The model was trained on single sentences and has no access to previous ones. \
 `nmt_keras_serve.client` splits a text into sentences.
-- A source is read up to {source.max_tokens} tokens, END included. `truncated` is true if there were more; the rest is \
-not translated. A translation has at most {translator.search.max_tokens} tokens, a target to be scored at most \
-{target.max_tokens}.
+- A source sentence has at most {source.max_tokens} tokens, END included. If it has more, `truncated` is true and the \
+rest is not translated. A translation has at most {translator.search.max_tokens} tokens. A target for the signature \
+`score` has at most {target.max_tokens}.
 - {unknown} Bytes that are not UTF-8 are read as U+FFFD.
-- Text of another kind or language than the training data is answered too, but wrongly, and `score` is a weak warning \
-of it. Check names, numbers and negations."""
+- Translations of text that is unlike the training data, or in another language, are often wrong. A low `score` is \
+only a weak sign of this. Check names, numbers and negations."""
 
 
 def _signatures() -> str:
     parts = [
-        "## Signatures\n\nAxes: B sentence, K hypothesis, best first, T target token, S source token. "
+        "## Signatures\n\nAxes: B sentences, K hypotheses (best first), T target tokens, S source tokens. "
         "Every input is a string [B]."
     ]
     for name, signature in CONTRACT.items():
@@ -131,7 +132,7 @@ def _signatures() -> str:
 def _usage(name: str) -> str:
     return f"""## Usage
 
-Over REST, from TensorFlow Serving or the embedded server:
+Over REST, with TensorFlow Serving or the embedded server:
 
     curl http://127.0.0.1:8501/v1/models/{name}:predict -d '{{"instances": ["..."]}}'
     curl http://127.0.0.1:8501/v1/models/{name}:predict -d '{{"signature_name": "align", "instances": ["..."]}}'
@@ -142,5 +143,5 @@ In Python, with a server:
     with Client("http://127.0.0.1:8501", "{name}") as client:
         client.translate(["..."])
 
-Without a server: `nmt_keras.load("{name}/VERSION").translate(["..."])`. The graph needs the operations of TensorFlow
-and tensorflow-text, neither Keras nor the code that made it."""
+Without a server: `nmt_keras.load("{name}/VERSION").translate(["..."])`. The SavedModel needs TensorFlow and
+tensorflow-text, but not Keras or nmt_keras."""

@@ -22,9 +22,9 @@ def merge_requests(
 ) -> Answer:
     """Returns a function like ``answer`` that runs concurrent requests as one batch.
 
-    Each request gets the same answer as alone, up to rounding: axes that another request widened are cut. A request
-    with more than ``max_batch_size`` texts is split into parts of that size. If the queue is full, a request fails
-    with UNAVAILABLE.
+    Each request gets the same answer as without batching, up to rounding. Padding that other requests cause is removed.
+    A request with more than ``max_batch_size`` texts is split into parts of that size. If the queue is full, a request
+    fails with UNAVAILABLE.
 
     The batch operation supports neither scalars nor padding. So only strings [B] enter it, and sentences are encoded
     and padded inside.

@@ -57,7 +57,7 @@ def _signature(name: str, function: Callable[..., Any], micro_batching: MicroBat
 
     @tf.function(input_signature=inputs, autograph=False)
     def served(*texts: tf.Tensor) -> dict[str, tf.Tensor]:
-        # A server feeds a request of any rank, and some tokenizers end the process on a scalar.
+        # Servers accept inputs of any rank, and some tokenizers crash the process if they receive a scalar.
         return answer(*(tf.ensure_shape(text, [None]) for text in texts))
 
     return served

@@ -126,7 +126,7 @@ def checks(answers: Answers) -> list[Check]:
     answered = {key: found for key, found in replies.items() if key[1] not in REFUSED}
     errors = [(key, one.get("error")) for key, found in replies.items() if key[1] in REFUSED for one in found]
     all_answered = Check(
-        "every text is answered: blank, emoji, not UTF-8, 10,000 letters; and none at all",
+        "every text is answered: blank, emoji, not UTF-8, 10,000 letters; and an empty batch",
         [f"{', '.join(key)}: {one['message']}" for key, found in answered.items() for one in found if "error" in one],
     )
     results = [

@@ -90,7 +90,7 @@ def prune(model_folder: Path, max_to_keep: int, labelled: Collection[int] = ()) 
         with suppress(FileNotFoundError):  # another process may have renamed it
             os.rename(found[number], model_folder / f"{DELETED}{number}-{uuid.uuid4().hex}")
     if found:
-        settle([model_folder])  # else a power cut may restore the number of a version with missing files
+        settle([model_folder])  # otherwise a power cut may restore the number of a version with missing files
     for left in model_folder.glob(f"{DELETED}*"):
         shutil.rmtree(left, ignore_errors=True)
     for left in model_folder.glob(f"{PARTIAL}*"):

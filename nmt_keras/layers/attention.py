@@ -1,8 +1,8 @@
 """Attention: from a query and the annotations to a context.
 
-A score function computes how well a query matches each annotation. An attention decides which annotations compete.
-After the loop over target positions, ``alignment`` puts attention weights at their source positions. Only local
-attention, which reads a window, has work to do there.
+A score function computes how well a query matches each annotation. An attention normalizes the scores, over all
+annotations or over a window. After the loop over target positions, ``alignment`` puts the attention weights of a window
+at their source positions.
 """
 
 from __future__ import annotations
@@ -31,21 +31,24 @@ def masked_softmax(scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
 
     Args:
         scores: [B, Q, W] float. The softmax is computed in float32 and returned in this dtype.
-        mask: [B, 1 or Q, W] bool. Each row holds at least one True: every sentence ends in END.
+        mask: [B, 1 or Q, W] bool. Each row holds at least one True, because every sentence ends in END.
     """
     logits = tf.where(mask, tf.cast(scores, tf.float32), tf.float32.min)
     return tf.cast(tf.nn.softmax(logits), scores.dtype)
 
 
 class Attention(BaseLayer):
-    """Interface: ``prepare`` once per sentence, ``attend`` at every step, ``alignment`` after the last step."""
+    """Interface of attentions.
+
+    ``prepare`` is called once per sentence, ``attend`` at every step, and ``alignment`` after the last step.
+    """
 
     context_size: int
     """Width of the contexts; 0 if there are none."""
 
     @abstractmethod
     def prepare(self, weights: Weights, encoding: Any) -> Any:
-        """Returns the results that depend on no query, a nest of [B, ...] or None, from an ``Encoding``."""
+        """Returns results of an ``Encoding`` that do not depend on a query: a nest of [B, ...], or None."""
 
     @abstractmethod
     def attend(self, weights: Weights, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> Attended:
@@ -131,8 +134,8 @@ class BahdanauAttention(GlobalAttention):
 class FixedContext(Attention):
     """One context for every step: c = the encoder's last state (Cho et al. 2014; RNNencdec of Bahdanau et al. 2014).
 
-    With a bidirectional encoder, c is the last forward and the first backward state side by side. The alignment marks
-    the positions of these states: the last token, the first, or half and half.
+    With a bidirectional encoder, c concatenates the last forward and the first backward state. The alignment shows the
+    positions of these states: weight 1 at the last or the first token, or 1/2 at both.
 
     Args:
         state_size: Width of c.
@@ -159,7 +162,8 @@ class FixedContext(Attention):
 class NoAttention(Attention):
     """No context: the source reaches the decoder through its initial state alone (Sutskever et al. 2014).
 
-    The alignment marks the positions of that state: the last token, the first, half and half, or all.
+    The alignment shows the positions of that state: weight 1 at the last or the first token, 1/2 at both, or equal
+    weights at all tokens.
 
     Args:
         directions: Source of the initial state: the encoder's "forward" or "backward" state, both ("bidirectional"), or

@@ -23,14 +23,14 @@ class Weights(SimpleNamespace):
 class BaseLayer(keras.layers.Layer):
     """A layer whose equations are functions of tensors.
 
-    Methods that compute take the layer's weights as their first argument. Call ``read_weights`` once, before a loop,
-    and let the loop's body close over the result: TensorFlow's gradient keeps a copy of a variable for every step of a
-    loop that reads it. Outside loops, bridges and ``layers.cudnn`` read variables themselves.
+    Methods that compute take the layer's weights as their first argument. Call ``read_weights`` once before a loop, and
+    use the result inside the loop. If a loop reads a variable, TensorFlow's gradient keeps a copy of it for every step.
+    Outside loops, bridges and ``layers.cudnn`` read variables themselves.
 
-    Most layers have no ``call``. A decoder calls their methods at different times: some once per sentence, some inside
-    a loop, some after it. Encoder, decoder and attention have one, for use without these methods.
+    Most layers have no ``call``, because a decoder calls their methods at different times: once per sentence, inside a
+    loop, or after it. Encoders, decoders and attentions also have a ``call``.
 
-    A constructor declares every variable, since it knows all sizes. Each of its arguments is an attribute of the same
+    A constructor declares every variable, because its arguments give all sizes. Each argument is stored under its own
     name, so ``get_config`` needs no code in subclasses.
     """
 
@@ -75,7 +75,7 @@ class BaseLayer(keras.layers.Layer):
         return tf.cast(x, self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the arguments of the constructors of this class and its bases; layers among them serialized."""
+        """Returns the arguments of the constructors of this class and its bases. Layers among them are serialized."""
         constructors = [base.__init__ for base in type(self).__mro__ if issubclass(base, BaseLayer)]
         names = {name for constructor in constructors for name in inspect.signature(constructor).parameters}
         names -= {"self", "options", *self.computed_arguments}

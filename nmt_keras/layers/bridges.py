@@ -45,7 +45,7 @@ class DenseBridge(Bridge):
     """s_0 = tanh(W_s · x + b_s), with rows of W_s for each cell.
 
     x is the backward state h_1 in Bahdanau, Cho, Bengio 2014, appendix A.2.2 (whose formulas leave biases out),
-    [forward h_S ; backward h_1] in its PyTorch rendition, and the mean of the annotations in Xu et al. 2015. An LSTM's
+    [forward h_S ; backward h_1] in its PyTorch version, and the mean of the annotations in Xu et al. 2015. An LSTM's
     c_0 is 0.
 
     Args:

@@ -1,7 +1,7 @@
 """Recurrent cells: tanh, GRU in two conventions, LSTM.
 
-A cell splits its equation in two. ``project`` does not depend on the previous state, so it is one product for all
-positions. ``advance`` does, and only ``advance`` stays in the loop.
+A cell splits its equation into two parts. ``project`` does not depend on the previous state, so it is one product for
+all positions. ``advance`` depends on it, and is the only part in the loop.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Cell(BaseLayer):
             weights: This cell's weights.
             projected: [..., projections · U] float, W x_t + b, plus C c_t if there is a context.
             state: s_{t-1}, a nest of [..., U].
-            dropout_mask: [..., U] float, factors on s_{t-1} wherever a product reads it (variational dropout: Gal,
+            dropout_mask: [..., U] float, factors of s_{t-1} in each product that reads it (variational dropout: Gal,
                 Ghahramani 2016, section 4). None drops nothing.
         """
 
@@ -108,11 +108,11 @@ class TanhCell(Cell):
 
     @property
     def recurrent(self) -> keras.Variable:
-        """U."""
+        """Recurrent matrix U."""
         return self.own_recurrent if self.recurrence_of is None else self.recurrence_of.recurrent
 
     def read_weights(self, precision: Precision = compute_dtype_weights) -> Weights:
-        """See :class:`BaseLayer`; with U, shared or not, as ``recurrent``."""
+        """See :class:`BaseLayer`. Adds U, shared or not, as ``recurrent``."""
         weights = super().read_weights(precision)
         weights.recurrent = precision(self.recurrent, self.compute_dtype)
         return weights
@@ -142,7 +142,7 @@ class GRUCell(Cell):
 
     def __init__(self, units: int, input_size: int, context_size: int = 0, **options: Any) -> None:
         super().__init__(units, input_size, context_size, **options)
-        # ``initializers`` makes matrices orthogonal whose names end in "recurrent"
+        # ``initializers`` makes a matrix orthogonal if its name ends in "recurrent"
         self.gates_recurrent = self.add_weight((units, 2 * units), "orthogonal", name="gates_recurrent")  # U_z, U_r
         self.recurrent = self.add_weight((units, units), "orthogonal", name="recurrent")  # U
 

@@ -1,4 +1,4 @@
-"""Whole recurrences as one operation, which cuDNN computes on a GPU, through Keras's layers."""
+"""Runs whole recurrences as one operation, through Keras's layers. On a GPU, cuDNN computes it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def read_stack(stack: Stack, x: tf.Tensor, initial_states: tuple[Any, ...], mask
         stack: Cells that ``can_fuse``, without a context.
         x: [B, T, I] float, the first cell's inputs.
         initial_states: Each cell's state before the first position, a nest of [B, 1, U].
-        masks: Dropout masks of the cells' inputs; none of states.
+        masks: Dropout masks of the cells' inputs. Masks of states are not supported.
     """
     outputs = x
     for number, (cell, state) in enumerate(zip(stack.cells, initial_states, strict=True)):
@@ -39,9 +39,9 @@ def read_stack(stack: Stack, x: tf.Tensor, initial_states: tuple[Any, ...], mask
 def read_fused(
     cell: Cell, x: tf.Tensor, mask: tf.Tensor | None, *, reverse: bool = False, initial_state: Any = None
 ) -> tuple[tf.Tensor, Any]:
-    """Reads whole sentences with a cell that ``can_fuse``; equals stepping through them.
+    """Runs a cell that ``can_fuse`` over whole sentences. Equals advancing the cell position by position.
 
-    On a GPU, outside XLA, cuDNN computes it; elsewhere Keras's own loop does.
+    cuDNN computes it on a GPU outside XLA. Otherwise, Keras's own loop does.
 
     Args:
         cell: Cell whose variables are read.
@@ -52,7 +52,7 @@ def read_fused(
         initial_state: State before the first position, a nest of [B, 1, U]; None for 0.
 
     Returns:
-        Outputs [B, S, U], anything at padding, and the state at the end, a nest of [B, 1, U].
+        Outputs [B, S, U], undefined at padding, and the state at the end, a nest of [B, 1, U].
     """
     if reverse:
         lengths = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)

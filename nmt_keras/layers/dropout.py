@@ -16,9 +16,9 @@ class Randomness:
     """The source of one forward pass's random numbers. Made once per pass; nothing is stored or advanced."""
 
     seed: tf.Tensor | int  # [] int32
-    batch_number: tf.Tensor | int  # [] int32: batches differentiated before, accumulated ones included
+    batch_number: tf.Tensor | int  # [] int32: number of batches before this one, over all updates
     replica: tf.Tensor | int = 0  # [] int32
-    position: tf.Tensor | int = 0  # [] int32: target position, if positions draw one by one
+    position: tf.Tensor | int = 0  # [] int32: target position, if numbers are drawn position by position
 
 
 def random_uniform(shape: tf.Tensor, randomness: Randomness, site: str) -> tf.Tensor:

@@ -11,8 +11,8 @@ def initialize(scheme: str, variables: list[keras.Variable]) -> None:
 
     Args:
         scheme: "glorot" keeps the layers' own: Glorot uniform, orthogonal recurrent matrices, biases 0.
-            "bahdanau": recurrent matrices random orthogonal, each gate's by itself; W_a and U_a N(0, 0.001^2); v_a and
-            every bias 0; all others N(0, 0.01^2) (Bahdanau, Cho, Bengio 2014, appendix B.1).
+            "bahdanau": random orthogonal recurrent matrices, one per gate; W_a and U_a N(0, 0.001^2); v_a and biases 0;
+            all others N(0, 0.01^2) (Bahdanau, Cho, Bengio 2014, appendix B.1).
             "uniform": all uniform in [-0.1, 0.1] (Luong, Pham, Manning 2015, section 4.1).
             Layer normalizations, which neither paper has, keep scale 1 and shift 0.
         variables: Variables of a built model, changed in place. Draws come from Keras's global seed.

@@ -1,4 +1,4 @@
-"""Everything private of TensorFlow and Keras that this package uses, in one place: look here when an upgrade fails."""
+"""Uses of private parts of TensorFlow and Keras, collected in one module. Look here if an upgrade fails."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 
 
 def optimization_barrier(x: tf.Tensor) -> tf.Tensor:
-    """Returns ``x``, past which XLA moves no operation. For functions that XLA compiles."""
+    """Returns ``x`` and keeps XLA from moving operations across it. For functions that XLA compiles."""
     [same] = gen_xla_ops.xla_optimization_barrier([x])
     return same
 

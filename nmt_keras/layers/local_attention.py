@@ -18,9 +18,10 @@ from nmt_keras.layers.scores import ScoreFunction
 class LocalAttention(Attention):
     """Attention over the annotations within D positions of p_t (Luong, Pham, Manning 2015, section 3.2).
 
-    Only the 2D + 1 positions of the window are gathered, so the cost of a context does not depend on the source's
-    length. A batch known to be no wider is read whole, which is cheaper. If the window reaches beyond the sentence, the
-    positions inside compete. Positions count from 0. D is the paper's, not the width of an annotation.
+    Only the 2D + 1 positions of the window are gathered, so the cost of a context does not depend on the length of the
+    source. If a batch is known to be no wider than the window, all positions are read, which is cheaper. If the window
+    extends beyond the sentence, only the positions inside the sentence compete. Positions count from 0. D is the
+    paper's half-width of the window, not the width of an annotation.
 
     Args:
         score: Function that computes e_ts.
@@ -83,7 +84,7 @@ class LocalAttention(Attention):
 
 @keras.saving.register_keras_serializable("nmt_keras")
 class MonotonicLocalAttention(LocalAttention):
-    """local-m: p_t = t, as if source and target were monotonically aligned; beyond the source, its last position."""
+    """local-m: p_t = t, as if source and target were monotonically aligned. At most the last source position."""
 
     def center(self, weights: Weights, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> tf.Tensor:
         """Returns t."""
@@ -129,4 +130,4 @@ class PredictiveLocalAttention(LocalAttention):
     def alignment(self, attended: Attended, memory: Memory) -> tf.Tensor:
         """Returns the window's weights at their source positions, divided by their sum."""
         alpha = super().alignment(attended, memory)
-        return alpha / tf.reduce_sum(alpha, axis=-1, keepdims=True)  # the sum exceeds 0.1: the window is 2 sigma
+        return alpha / tf.reduce_sum(alpha, axis=-1, keepdims=True)  # above 0.1, because the window ends at 2 sigma

@@ -56,7 +56,7 @@ def matmul(x: tf.Tensor, weight: Weight, bias: tf.Tensor | None = None, *, trans
 
     Args:
         x: [..., I] float.
-        weight: [I, O], or [O, I] if ``transpose``. If its dtype differs from that of ``x``, the product alone is
+        weight: [I, O], or [O, I] if ``transpose``. If its dtype differs from that of ``x``, only the product is
             computed in it.
         bias: [O] float, or None.
         transpose: If True, multiplies with the transposed weight.
@@ -88,7 +88,7 @@ def _rounded_matmul(x: tf.Tensor, weight: Weight, transpose: bool) -> tf.Tensor:
     """Returns x W of two matrices in float32, with bfloat16 factors in the product and in its gradients."""
 
     @tf.custom_gradient
-    def multiply(x: tf.Tensor, value: tf.Tensor, rounded: tf.Tensor) -> tf.Tensor:  # value: for its gradient alone
+    def multiply(x: tf.Tensor, value: tf.Tensor, rounded: tf.Tensor) -> tf.Tensor:  # value: only for its gradient
         factor = _round(x)
 
         def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, None]:
@@ -125,11 +125,11 @@ def _in_rows(x: tf.Tensor) -> tf.Tensor:
 PROCESSORS = Path("/proc/cpuinfo")
 
 BFLOAT16_FLAGS = ("avx512_bf16", "amx_bf16", "bf16")
-"""Names that Linux gives to bfloat16 products: two on x86, the last on Arm."""
+"""Linux's names of the instructions for bfloat16 products: two on x86, the last on Arm."""
 
 
 def multiplies_bfloat16() -> bool | None:
-    """Returns whether the processor has instructions for bfloat16 products; None if Linux does not tell."""
+    """Returns whether the processor has instructions for bfloat16 products; None if Linux does not report it."""
     try:
         words = set(PROCESSORS.read_text(encoding="utf-8").split())
     except OSError:

@@ -33,7 +33,7 @@ def scan(
         values = iter([array.read(position)[:, tf.newaxis] for array in input_arrays])
         return tf.nest.map_structure(lambda x: None if x is None else next(values), inputs)
 
-    _, example = advance(inputs_at(0), state)  # for its dtypes and shapes: a graph drops its computation
+    _, example = advance(inputs_at(0), state)  # only its dtypes and shapes are used; the graph drops the computation
     output_arrays = [_array(x.dtype, length, x.shape[:1] + x.shape[2:]) for x in tf.nest.flatten(example)]
 
     def body(count: tf.Tensor, state: Any, output_arrays: list[tf.TensorArray]) -> tuple[Any, ...]:

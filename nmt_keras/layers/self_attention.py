@@ -21,7 +21,7 @@ def sinusoids(positions: tf.Tensor, units: int) -> tf.Tensor:
         units: Even width.
 
     Returns:
-        [..., units] float32; sines first, then cosines, where the paper interleaves them: a fixed permutation.
+        [..., units] float32: all sines, then all cosines. The paper interleaves them, which is a fixed permutation.
     """
     rates = 10000.0 ** (-tf.range(0, units, 2, dtype=tf.float32) / units)
     angles = tf.cast(positions, tf.float32)[..., tf.newaxis] * rates
@@ -99,7 +99,7 @@ class MultiHead(BaseLayer):
     def attend_apart(
         self, weights: Weights, x: tf.Tensor, keys: tf.Tensor, values: tf.Tensor, mask: tf.Tensor
     ) -> tf.Tensor:
-        """Attends to positions that each query has for itself, such as the earlier tokens of a hypothesis.
+        """Attends to different positions for each query, such as the earlier tokens of its hypothesis.
 
         Args:
             weights: This layer's weights.
@@ -119,7 +119,7 @@ class MultiHead(BaseLayer):
 
 
 class SublayerMasks(NamedTuple):
-    """Dropout masks of one layer, on each sublayer's result before it is added; None drops nothing."""
+    """Dropout masks of one layer, applied to each sublayer's result before the sum. None drops nothing."""
 
     own: tf.Tensor | None = None  # [B, L, units] float: self-attention
     source: tf.Tensor | None = None  # [B, L, units] float: attention to the source
@@ -139,7 +139,9 @@ def draw_masks(like: tf.Tensor, rate: float, randomness: Randomness | None, laye
 
 @keras.saving.register_keras_serializable("nmt_keras")
 class SelfAttentionLayer(BaseLayer):
-    """x + MultiHead(norm(x)), then (x + MultiHead(norm(x), memory), then) x + W_2 relu(W_1 norm(x) + b_1) + b_2.
+    """Layer of self-attention, attention to the source (in decoders), and a feed-forward network.
+
+    x + MultiHead(norm(x)), then (x + MultiHead(norm(x), memory), then) x + W_2 relu(W_1 norm(x) + b_1) + b_2.
 
     (Vaswani et al. 2017, figure 1, each normalization before its sublayer.) The hidden layer has 4 · units.
 

@@ -21,7 +21,7 @@ class StackMasks(NamedTuple):
 
 @keras.saving.register_keras_serializable("nmt_keras")
 class Stack(BaseLayer):
-    """Recurrent cells of which each reads the output of the one below.
+    """Recurrent cells, each of which reads the output of the cell below it.
 
     Args:
         cells: Cells from bottom to top. Only the first may have a context.
@@ -37,7 +37,7 @@ class Stack(BaseLayer):
         return tuple(cell.zero_state(batch) for cell in self.cells)
 
     def output(self, cell_states: tuple[Any, ...]) -> tf.Tensor:
-        """Returns the top output [B, Q, U] of given states: the output of ``advance``, but without dropout."""
+        """Returns the top output [B, Q, U] of given states. It equals the output of ``advance`` without dropout."""
         outputs = [cell.output(state) for cell, state in zip(self.cells, cell_states, strict=True)]
         # Not tf.add_n, nor a chain of sums, which TensorFlow turns into it: the order of its sum depends on the memory
         # that it can reuse, so two runs could differ in the last bit.

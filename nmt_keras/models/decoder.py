@@ -1,7 +1,7 @@
 """Decoders: one interface for teacher forcing and search.
 
 Teacher forcing and search compute the same equations because they call the same methods. ``inputs`` does not depend
-on the previous step, and ``features`` feeds nothing back into the recurrence, so both stand outside the loop.
+on the previous step, and ``features`` feeds nothing back into the recurrence, so both are computed outside the loop.
 
     teacher forcing     output(inputs(ids), scan(advance, inputs(ids), initial_state))      T positions at once
     search step         output(inputs(ids), advance(inputs(ids), state))                    Q hypotheses instead
@@ -85,7 +85,7 @@ class Decoder(BaseLayer):
 
     @abstractmethod
     def advance(self, weights: Weights, x: Any, state: Any, memory: Memory) -> tuple[Any, Any]:
-        """Returns the next state and one position's results from its inputs: the sequential part."""
+        """Computes the next state and the results of one position from its inputs. This is the sequential part."""
 
     @abstractmethod
     def features(self, weights: Weights, x: Any, results: Any, memory: Memory) -> tuple[tf.Tensor, tf.Tensor]:
@@ -132,7 +132,7 @@ class Decoder(BaseLayer):
         if own_token_probability is None:
             return self._teacher_forcing(weights, ids, memory, randomness)
         if randomness is None:
-            raise ValueError("own_token_probability: expected None without `randomness`, which draws. Pass both.")
+            raise ValueError("own_token_probability: expected None without `randomness` for the draws. Pass both.")
         return self._scheduled_sampling(weights, ids, memory, own_token_probability, randomness)
 
     def _teacher_forcing(
@@ -147,9 +147,9 @@ class Decoder(BaseLayer):
     ) -> DecoderOutput:
         """Predicts every target token by scheduled sampling (Bengio et al. 2015).
 
-        At each position but the first, for each sentence by itself, the decoder reads its most probable last token with
-        ``probability``, else the reference's. At 1 it runs free; at 0 this equals teacher forcing up to the draw of
-        dropout masks.
+        At each position but the first, the decoder reads its own most probable token with ``probability``, else that of
+        the reference. Draws are independent for each sentence. With probability 0 this equals teacher forcing, except
+        that the dropout masks are drawn differently.
         """
         probability = tf.cast(probability, tf.float32)  # a model in mixed precision casts its arguments
         takes_own = random_uniform(tf.shape(ids), randomness, "scheduled sampling") < probability  # [B, T]

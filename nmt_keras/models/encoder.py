@@ -49,7 +49,7 @@ class Encoder(BaseLayer):
     def encode(
         self, weights: Weights, embedded: tf.Tensor, mask: tf.Tensor, randomness: Randomness | None
     ) -> tuple[tf.Tensor, tuple[LayerStates, ...], tf.Tensor | None]:
-        """Returns annotations [B, S, D], anything at padding, and ``states`` and ``summary`` of the Encoding.
+        """Returns annotations [B, S, D], undefined at padding, and ``states`` and ``summary`` of the Encoding.
 
         Args:
             weights: This layer's weights.
@@ -97,10 +97,10 @@ class RecurrentEncoder(Encoder):
 
         h_j = [forward h_j ; backward h_j]                       (or their sum; + W_r e(x_j) with ``word_view``)
 
-    The first layer reads the source embeddings, each other layer the annotations of the one below. Padding leaves the
-    state unchanged: the forward state ends at the sentence's last token however wide the batch is, and the backward
-    state starts there. Reading backward is reading the reversed source: END comes first, and annotations keep the order
-    of the source.
+    The first layer reads the source embeddings. Each further layer reads the annotations of the layer below. Padding
+    leaves the state unchanged. So the forward pass ends at the sentence's last token, and the backward pass starts
+    there, however wide the batch is. The backward pass reads the reversed source, beginning with END. Annotations keep
+    the order of the source.
 
     Args:
         vocabulary_size: V of the source.
@@ -111,10 +111,10 @@ class RecurrentEncoder(Encoder):
         merge: Combination of two directions, "concatenate" (D = 2U) or "sum" (D = U).
         layers: Number of layers.
         residual: If True, each layer but the first adds its input to its output.
-        word_view: If True, adds W_r e(x_j), a linear view of the word, to its annotation. The papers do not. With it,
-            the decoder learns which word translates which before the recurrence has learnt to carry words.
+        word_view: If True, adds W_r e(x_j), a linear projection of the word's embedding, to its annotation. This is not
+            in the papers. The decoder then learns word translations before the recurrence has learnt to carry words.
         dropout_rate: Dropout rate of the embeddings and between layers.
-        recurrent_dropout_rate: Dropout rate of a state where its cell reads it; one mask for all positions.
+        recurrent_dropout_rate: Dropout rate of the state that a cell reads. All positions share one mask.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Ensembles: several models of the same vocabularies that search as one."""
+"""Ensembles: several models with the same vocabularies, used as one model in a search."""
 
 from __future__ import annotations
 

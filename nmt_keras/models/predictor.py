@@ -20,11 +20,11 @@ class Prediction(NamedTuple):
 
 
 StepFunction = Callable[[tf.Tensor, Any, Any], Prediction]
-"""One step of a search: (last tokens [B, Q] int32, state, a nest of [B, Q, ...], memory, a nest of [B, ...])."""
+"""One step of a search. Arguments: last tokens [B, Q] int32; state, nest of [B, Q, ...]; memory, nest of [B, ...]."""
 
 
 class Predictor(Protocol):
-    """A model or an ensemble, as a search uses it."""
+    """Interface of models and ensembles for a search."""
 
     source_vocabulary_size: int
     target_vocabulary_size: int

@@ -52,7 +52,7 @@ class RecurrentDecoder(Decoder):
         bridge: Bridge that computes s_0.
         attention: Attention that computes c_i.
         output_layer: Layer that computes features and logits. If it is tied, its matrix is ``embedding``.
-        recurrent_dropout_rate: Dropout rate of a state where its cell reads it; one mask for all positions.
+        recurrent_dropout_rate: Dropout rate of the state that a cell reads. All positions share one mask.
     """
 
     def __init__(

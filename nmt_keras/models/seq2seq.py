@@ -94,7 +94,7 @@ class Seq2Seq(keras.Model):
         if not self.config.dropout and not self.config.recurrent_dropout:
             return None
         if getattr(self, "optimizer", None) is None:
-            raise ValueError("training: dropout draws from `randomness`, received None. Pass it, or compile the model.")
+            raise ValueError("randomness: expected a source for dropout, received None. Pass it, or compile the model.")
         context = tf.distribute.get_replica_context()
         replica = context.replica_id_in_sync_group if context else 0
         return Randomness(self.seed, tf.cast(self.optimizer.iterations, tf.int32), replica)
@@ -108,7 +108,7 @@ class Seq2Seq(keras.Model):
             ValueError: ``sample_weight`` is given: padding is the only weight.
         """
         if sample_weight is not None:
-            raise ValueError("sample_weight: expected None, as padding alone has weight 0. Fit without it.")
+            raise ValueError("sample_weight: expected None, because only padding has weight 0. Fit without it.")
         mask = tf.cast(tf.not_equal(y, PAD), tf.float32)
         logits = tf.cast(y_pred.logits, tf.float32)
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=logits)

@@ -63,11 +63,11 @@ __all__ = ["RECIPES", "SAMPLE", "SPANISH_ENGLISH", "find_recipe", "to_yaml"]
 
 
 def find_recipe(name: str) -> Recipe:
-    """Returns the recipe called ``name``, or the one in the file ``name`` if that ends in .yaml, .yml or .json.
+    """Returns the recipe called ``name``, or the recipe in the file ``name`` if it ends in .yaml, .yml or .json.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: there is no such recipe, and the nearest is named; or the file holds no recipe.
+        ValueError: there is no such recipe, or the file holds no recipe. The message suggests the nearest name.
     """
     path = Path(name)
     if path.suffix in (".yaml", ".yml", ".json"):
@@ -78,7 +78,7 @@ def find_recipe(name: str) -> Recipe:
 
 def to_yaml(recipe: Recipe) -> str:
     """Returns a recipe as YAML, which ``find_recipe`` reads from a file."""
-    import yaml  # here, because `nmt --help` need not wait for it
+    import yaml  # imported here so that `nmt --help` is fast
 
     return yaml.safe_dump(json.loads(recipe.to_json()), sort_keys=False, allow_unicode=True)
 

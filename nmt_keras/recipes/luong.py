@@ -15,7 +15,7 @@ Differences from the paper:
 - the corpus (WMT14 English-German in the paper) and the tokenizer
 - a reversed source begins with its END
 - products have biases
-- the loss is averaged over sentences, to which rate and norms refer
+- the loss is averaged over sentences; the learning rate and the norms refer to this average
 """
 
 from __future__ import annotations

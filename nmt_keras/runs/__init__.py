@@ -1,4 +1,4 @@
-"""Run directories: creating, training, validating, averaging, loading and exporting them.
+"""Run directories: create, train, validate, average, load and export runs.
 
     runs/NAME/
       recipe.json      the recipe, with the format number of the directory
@@ -6,7 +6,7 @@
       origin.json      the corpus options of ``nmt train``
       source/ target/  the two tokenizers
       checkpoints/     last/ and best/
-      initial/         the checkpoint whose weights a fine-tuned run begins with (``RunOptions.init_from``)
+      initial/         checkpoint with the initial weights of a fine-tuned run (``RunOptions.init_from``)
       lexicon.tsv      replacements of unknown words: source word, tab, target word (``Run.learn_lexicon``)
       shortlist.npz    lexical table of ``SearchConfig.shortlist`` (``nmt shortlist``)
       lock             locked by the process that trains
@@ -14,9 +14,9 @@
       scores.json      BLEU and chrF of valid and test
       tensorboard/     scalars, alignments, translations and profiles (``RunOptions.tensorboard``)
 
-directory       the files of a run, and which changes to a run are refused
-origin          origin.json
-training_data   corpus in memory or prepared corpus -> tokenizers and batches
+directory       names and formats of a run's files; checks that a run is resumed with the same recipe and corpus
+origin          reads and writes origin.json
+training_data   tokenizers and batches of a corpus in memory or of a prepared corpus
 training        trains a run
 validation      loss and BLEU during training
 run             ``Run`` and ``load_runs``
@@ -33,7 +33,7 @@ __all__ = ["Run", "load_runs"]
 
 
 def __getattr__(name: str) -> Any:
-    """Imports ``Run`` and ``load_runs`` on first use: the command line reads recipes without TensorFlow."""
+    """Imports ``Run`` and ``load_runs`` on first use, because the command line reads recipes without TensorFlow."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from nmt_keras.runs import run

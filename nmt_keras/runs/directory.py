@@ -1,4 +1,4 @@
-"""The files of a run directory, and the refusal of changes to a run. Needs no TensorFlow."""
+"""Files of a run directory, and checks against changes of a run's recipe or corpus. Needs no TensorFlow."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LOG = "log.jsonl"
 
 
 def is_run(path: Path) -> bool:
-    """Returns whether ``path`` is a run directory; a path that the system rejects, such as a long sentence, is none."""
+    """Returns ``True`` if ``path`` is a run directory, and ``False`` for any other path, including invalid ones."""
     try:
         return (path / RECIPE).is_file()
     except (OSError, ValueError):
@@ -36,8 +36,8 @@ def read_recipe(folder: Path) -> Recipe:
     """Returns the recipe of a run directory.
 
     Raises:
-        OSError: it cannot be read.
-        ValueError: it is no recipe, or the run directory has another format.
+        OSError: the file cannot be read.
+        ValueError: the file is not a recipe, or the run directory has another format.
     """
     path = folder / RECIPE
     fields = read_json(path)
@@ -46,7 +46,7 @@ def read_recipe(folder: Path) -> Recipe:
 
 
 def write_recipe(folder: Path, recipe: Recipe) -> None:
-    """Writes the recipe and the format number of a run directory; see ``write_whole``."""
+    """Writes the recipe and the format number into a run directory; see ``write_whole``."""
     record = {"format": FORMAT, **dataclasses.asdict(recipe)}
     write_whole(folder / RECIPE, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
 
@@ -54,16 +54,16 @@ def write_recipe(folder: Path, recipe: Recipe) -> None:
 def settle_recipe(folder: Path, recipe: Recipe | None) -> Recipe:
     """Returns the stored recipe of a run, or ``recipe`` for a new run.
 
-    Until the first checkpoint exists, ``recipe`` may change how long the run trains.
+    Until the first checkpoint is written, ``recipe`` may have another training time than the stored recipe.
 
     Raises:
-        FileNotFoundError: no recipe is given and none is stored.
+        FileNotFoundError: ``recipe`` is ``None`` and no recipe is stored.
         ValueError: the stored recipe differs from ``recipe``.
     """
     path = folder / RECIPE
     if not path.exists():
         if recipe is None:
-            raise FileNotFoundError(f"{path}: expected a run's recipe, found none. Train a run there first.")
+            raise FileNotFoundError(f"{path}: expected the recipe of a run, found none. Train a run there first.")
         return recipe
     stored = read_recipe(folder)
     if recipe is None:
@@ -75,36 +75,36 @@ def settle_recipe(folder: Path, recipe: Recipe | None) -> Recipe:
     if changed := [f"{field} {before[field]!r} -> {now[field]!r}" for field in before if before[field] != now[field]]:
         raise ValueError(
             f"{path}: the run has another recipe: {', '.join(changed)}. "
-            f"Ask for the recipe it has, train in a new run directory, or remove {folder}."
+            f"Pass the recipe of the run, train in another run directory, or remove {folder}."
         )
     return stored
 
 
 def refuse_other_corpus(folder: Path, facts: Mapping[str, Any]) -> None:
-    """Raises ValueError if ``facts`` are not those of the corpus in ``corpus.json``."""
+    """Raises ValueError if ``facts`` differ from ``corpus.json``."""
     path = folder / CORPUS
     there, here = flat(read_json(path)), flat(facts)
     differing = sorted(name for name in there.keys() | here.keys() if there.get(name) != here.get(name))
     if differing == ["key_side"]:
         raise ValueError(
-            f"{path}: the run was trained on this corpus with its columns swapped. Pass the run's --reverse, "
-            f"--source-column and --target-column, or only --run {folder}. Train in a new run directory to translate "
-            "the other way."
+            f"{path}: the run was trained on this corpus in the opposite direction. Pass the run's --reverse, "
+            f"--source-column and --target-column, or only --run {folder}. To translate in this direction, train in "
+            "another run directory."
         )
     if differing:
         changes = ", ".join(f"{name} {there.get(name)} -> {here.get(name)}" for name in differing)
-        raise ValueError(f"{path}: the run was trained on another corpus: {changes}. Train in a new run directory.")
+        raise ValueError(f"{path}: the run was trained on another corpus: {changes}. Train in another run directory.")
 
 
 def identity(folder: Path, recipe: Recipe) -> dict[str, Any]:
-    """Returns what identifies the run's checkpoints: the recipe's fields, and checksums of corpus and vocabularies."""
+    """Returns the identity of a run's checkpoints: fields of the recipe, and checksums of corpus and vocabularies."""
     vocabularies = {side: read_json(folder / side / "text.json")["sha256"] for side in ("source", "target")}
     record = {"corpus": read_json(folder / CORPUS)["sha256"], "vocabulary": vocabularies}
     return flat({**dataclasses.asdict(recipe), **record})
 
 
 def flat(record: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Returns nested mappings as one: ``{"a": {"b": 1}}`` becomes ``{"a.b": 1}``."""
+    """Flattens nested mappings: ``{"a": {"b": 1}}`` becomes ``{"a.b": 1}``."""
     found: dict[str, Any] = {}
     for name, value in record.items():
         found |= flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}

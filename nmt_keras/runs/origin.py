@@ -1,4 +1,4 @@
-"""``origin.json``: the corpus options with which ``nmt train`` created a run. Needs no TensorFlow."""
+"""Reads and writes ``origin.json``, the corpus options with which ``nmt train`` created a run. Needs no TensorFlow."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ORIGIN = "origin.json"
 
 
 def write_origin(run: Path, options: CorpusOptions) -> None:
-    """Writes corpus options beside a run, with absolute paths.
+    """Writes the corpus options of a run, with absolute paths.
 
     Raises:
         OSError: the run directory cannot be created or written.
@@ -34,11 +34,11 @@ def write_origin(run: Path, options: CorpusOptions) -> None:
 def read_origin(run: Path) -> CorpusOptions:
     """Returns the corpus options of a run.
 
-    A run without ``origin.json`` was not created by ``nmt train``: it gets the options of the built-in sample if that
-    is its corpus, else the defaults.
+    A run that was not created by ``nmt train`` has no ``origin.json``. Its options are those of the sample corpus if
+    that is its corpus, else the defaults.
 
     Raises:
-        ValueError: the file holds no corpus options.
+        ValueError: ``origin.json`` holds no corpus options.
     """
     path = run / ORIGIN
     if path.exists():
@@ -47,16 +47,16 @@ def read_origin(run: Path) -> CorpusOptions:
             fields |= {name: tuple(fields[name]) for name in ("corpus", "valid", "test") if name in fields}
             return record_from(CorpusOptions, fields)
         except TypeError as error:
-            raise ValueError(f"{path}: expected the options of a corpus; {error}. Remove the file.") from error
+            raise ValueError(f"{path}: expected corpus options; {error}. Remove the file.") from error
     sample = (run / CORPUS).exists() and read_json(run / CORPUS)["name"] == SAMPLE_NAME
     return CorpusOptions((SAMPLE_NAME,)) if sample else CorpusOptions()
 
 
 def with_languages_of(run: Path, options: CorpusOptions) -> CorpusOptions:
-    """Returns ``options`` with languages; one that they do not name is taken from the run, then from the corpus.
+    """Returns ``options`` with both languages. Missing languages are taken from the run, else from the corpus.
 
     Raises:
-        ValueError: the file holds no corpus options.
+        ValueError: ``origin.json`` of the run holds no corpus options.
     """
     kept = read_origin(run) if is_run(run) else options
     named = replace(

@@ -1,4 +1,4 @@
-"""``Run``, one run directory; ``load_runs``, a translator of one or several runs."""
+"""``Run`` trains, evaluates, averages and exports a run. ``load_runs`` loads a translator of one or several runs."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ Languages = tuple[str | None, str | None]
 """Codes of source and target language; ``None`` if unspecified."""
 
 SHORTLIST_PAIRS = 400_000
-"""Maximum number of pairs for the lexical table: about ten seconds for short sentences on two cores."""
+"""Maximum number of pairs for the lexical table, which takes about ten seconds for short sentences on two cores."""
 
 LEXICON_PAIRS = 40_000
-"""Maximum number of pairs for the lexicon: about two minutes on two cores."""
+"""Maximum number of pairs for the lexicon, which takes about two minutes on two cores."""
 
 
 class Run:
@@ -55,11 +55,12 @@ class Run:
 
     Args:
         folder: The run directory.
-        recipe: What to train; ``None`` takes the stored recipe.
+        recipe: Recipe of the run. ``None`` reads the stored recipe.
 
     Raises:
-        FileNotFoundError: no recipe is given and none is stored.
-        ValueError: the stored recipe differs. Only the training time may differ, until the first checkpoint.
+        FileNotFoundError: ``recipe`` is ``None`` and no recipe is stored.
+        ValueError: the stored recipe differs from ``recipe``. Only the training time may differ, and only until the
+            first checkpoint is written.
     """
 
     def __init__(self, folder: str | PathLike[str], recipe: Recipe | None = None):
@@ -74,14 +75,15 @@ class Run:
         options: RunOptions = DEFAULTS,
         strategy: tf.distribute.Strategy | None = None,
     ) -> None:
-        """Trains the run, or resumes it; returns at once if it is finished. See ``training.train``.
+        """Trains the run or resumes its training. Returns at once if the run is finished.
 
         Args:
             corpus: Training and validation pairs, or a prepared corpus and validation pairs.
-            report, show: See ``training.train``.
+            report: Function that receives messages for the user.
+            show: Function that receives the progress after each update; see ``runs.training.Show``.
             options: See ``RunOptions``. ``deterministic`` holds for the rest of the process.
-            strategy: From ``training.find_strategy``; ``None`` trains on one device. Every worker makes this call with
-                the run directory on a shared disk; only the chief writes.
+            strategy: Strategy from ``training.find_strategy``; ``None`` trains on one device. Every worker makes this
+                call with the run directory on a shared disk. Only the chief writes.
 
         Raises:
             ValueError: the recipe cannot be trained on the corpus; see ``training_data``.
@@ -96,15 +98,15 @@ class Run:
         if self.recipe.search.replaces_unknown and not (self.folder / LEXICON).exists():
             if isinstance(corpus, PreparedSplit):
                 report(
-                    "unknown words are replaced by the source word: a prepared corpus holds no text to learn a lexicon "
-                    "from. Pass sentence pairs to Run.learn_lexicon to learn one."
+                    "unknown words are replaced by the source word, because a prepared corpus has no text from which a "
+                    "lexicon could be learnt. To learn one, pass sentence pairs to Run.learn_lexicon."
                 )
             else:
                 report("learning the lexicon from the alignments of the training part")
                 self.learn_lexicon(corpus.train)
 
     def learn_lexicon(self, pairs: Sequence[Pair]) -> int:
-        """Learns the replacements of unknown words from the alignments of ``pairs``; returns their number."""
+        """Learns replacements of unknown words from the alignments of ``pairs``. Returns the number of replacements."""
         taken = _spaced(pairs, LEXICON_PAIRS)
         aligned = self.translator().align([pair.source for pair in taken], [pair.target for pair in taken])
         lexicon = learn_lexicon(aligned)
@@ -124,15 +126,15 @@ class Run:
         save_lexical_table(learn_lexical_table(source, target, *sizes), self.folder / SHORTLIST)
 
     def average(self, count: int, folder: str | PathLike[str]) -> Run:
-        """Makes ``folder`` a finished run whose weights are the mean of this run's last ``count`` checkpoints.
+        """Creates a finished run in ``folder``. Its weights are the mean of this run's last ``count`` checkpoints.
 
         Raises:
             FileExistsError: ``folder`` holds a run.
-            ValueError: this run has kept fewer checkpoints.
+            ValueError: this run has fewer checkpoints.
         """
         made = Path(folder)
         if (made / RECIPE).exists():
-            raise FileExistsError(f"{made}: expected a new run directory, received one that holds a run. Name another.")
+            raise FileExistsError(f"{made}: expected a new run directory, but it holds a run. Pass another directory.")
         source, target = load_tokenizers(self.folder)
         model = build_model(self.recipe.model, source.vocabulary_size, target.vocabulary_size)
         make_folder(made)
@@ -144,7 +146,7 @@ class Run:
             if (self.folder / name).exists():
                 shutil.copyfile(self.folder / name, made / name)
         settle_below(made)
-        write_recipe(made, self.recipe)  # last: until now ``made`` is not a run
+        write_recipe(made, self.recipe)  # last, because the recipe makes ``made`` a run
         return Run(made)
 
     def translator(self) -> ModelTranslator:
@@ -168,18 +170,25 @@ class Run:
     def evaluate(
         self, translator: ModelTranslator, part: str, pairs: Sequence[Pair], language: str | None = None
     ) -> Report:
-        """Evaluates a part and writes its scores into ``scores.json``; ``language`` is the target language's code."""
+        """Translates and scores a part, and writes its scores into ``scores.json``.
+
+        Args:
+            translator: Translator from ``translator``, with any search options.
+            part: Name of the part.
+            pairs: Pairs of the part.
+            language: Code of the target language; ``None`` if unspecified.
+        """
         found = evaluate(translator, pairs, language)
         write_score(self.folder / SCORES, part, found, str(translator.search), self.step())
         return found
 
     def scores(self) -> dict[str, Any]:
-        """Returns the scores in ``scores.json`` of the checkpoint that ``translator`` loads, by part."""
+        """Returns the scores in ``scores.json`` by part, without scores of other checkpoints than the current best."""
         found = read_scores(self.folder / SCORES)
         return {part: score for part, score in found.items() if score["step"] == self.step()}
 
     def step(self) -> int:
-        """Returns the training step of the checkpoint that ``translator`` loads."""
+        """Returns the training step of the best checkpoint, which ``translator`` loads."""
         return int(best_checkpoint(self.folder / CHECKPOINTS).name.rpartition("-")[2])
 
     def export(
@@ -192,11 +201,11 @@ class Run:
         max_to_keep: int | None = None,
         labelled: Collection[int] = (),
     ) -> Path:
-        """Exports the run's best weights as the next version, or returns the newest version if it is the same export.
+        """Exports the run's best weights as the next version. Returns the newest version if it is the same export.
 
         Args:
-            translator: From ``translator``, with any search.
-            model_folder: ``saved_models/NAME``.
+            translator: Translator from ``translator``, with any search options.
+            model_folder: Folder of the model's versions, such as ``saved_models/NAME``.
             config, max_to_keep, labelled: See ``nmt_keras.export.export``.
             languages: Codes of source and target language, for the model card.
         """
@@ -218,7 +227,7 @@ class Run:
         return export(translator, model_folder, manifest, config, max_to_keep=max_to_keep, labelled=labelled)
 
     def facts(self, translator: ModelTranslator, languages: Languages) -> dict[str, Any]:
-        """Returns what the manifest of an export records of a run, or of an ensemble whose first run it is."""
+        """Returns facts about a run, or about an ensemble with this first run, for the manifest of an export."""
         codes = zip(("source", "target"), languages, strict=True)
         return {
             "search": str(translator.search),
@@ -229,11 +238,11 @@ class Run:
 
 
 def load_runs(paths: Sequence[str | PathLike[str]]) -> ModelTranslator:
-    """Returns a run's translator; of several runs, their ensemble, which searches like the first one.
+    """Returns the translator of a run, or of an ensemble of runs, with the search options of the first run.
 
     Raises:
-        FileNotFoundError: there is no such run.
-        ValueError: the runs' vocabularies differ.
+        FileNotFoundError: a path is not a run directory.
+        ValueError: the vocabularies of the runs differ.
     """
     runs = [Run(path) for path in paths]
     for side in ("source", "target"):
@@ -241,8 +250,8 @@ def load_runs(paths: Sequence[str | PathLike[str]]) -> ModelTranslator:
         for other in others:
             if _files(other) != _files(first):
                 raise ValueError(
-                    f"paths: expected runs with one {side} vocabulary, received {other}, which differs from {first}. "
-                    "Train them on the same corpus with the same tokenizer configuration."
+                    f"paths: expected runs with the same {side} vocabulary; those of {other} and {first} differ. Train "
+                    "them on the same corpus with the same tokenizer configuration."
                 )
     translators = [run.translator() for run in runs]
     first_one = translators[0]
@@ -259,10 +268,10 @@ def load_runs(paths: Sequence[str | PathLike[str]]) -> ModelTranslator:
 
 
 def _files(folder: Path) -> dict[str, bytes]:
-    """Returns the files of a tokenizer's folder and their contents."""
+    """Returns the contents of the files in a tokenizer's folder, by name."""
     return {file.name: file.read_bytes() for file in sorted(folder.iterdir()) if file.suffix != PARTIAL}
 
 
 def _spaced(pairs: Sequence[Pair], count: int) -> Sequence[Pair]:
-    """Returns at most ``count`` of the pairs, evenly spaced."""
+    """Returns at most ``count`` evenly spaced pairs."""
     return pairs[:: max(1, -(-len(pairs) // count))]

@@ -19,11 +19,11 @@ Tokenizers = tuple[Tokenizer, Tokenizer]
 
 
 class TrainingData(NamedTuple):
-    """Data on which a run is trained and validated."""
+    """Data for the training and validation of a run."""
 
-    facts: Mapping[str, Any]  # the content of corpus.json
-    fit: Callable[[], Tokenizers]  # makes the tokenizers of a new run
-    batches: Callable[[Tokenizers], BatchSource]
+    facts: Mapping[str, Any]  # content of corpus.json
+    fit: Callable[[], Tokenizers]  # learns or loads the tokenizers of a new run
+    batches: Callable[[Tokenizers], BatchSource]  # returns the training batches
     valid: Sequence[Pair]
 
 
@@ -41,9 +41,9 @@ def training_data(corpus: SplitCorpus | PreparedSplit, recipe: Recipe, report: C
     """Returns the training data of a corpus.
 
     Raises:
-        ValueError: the corpus has alignments, but not one for each training pair, or the recipe cannot learn from them;
-            or the corpus was prepared with other tokenizers or longer sentences than those of the recipe, or the recipe
-            draws segmentations.
+        ValueError: the recipe and the corpus do not fit. A corpus with alignments needs one for each training pair and
+            a trainable attention. A prepared corpus needs the recipe's tokenizers, sides of at most
+            ``TrainConfig.max_tokens``, and no ``TrainConfig.segmentation_alpha``.
     """
     if isinstance(corpus, PreparedSplit):
         return _prepared(corpus, recipe, report)
@@ -60,13 +60,13 @@ def _in_memory(corpus: SplitCorpus, recipe: Recipe, report: Callable[[str], None
         _require_guidable(recipe)
         if len(alignments) != len(corpus.train):
             raise ValueError(
-                f"alignments: expected one for each of the {len(corpus.train)} training pairs, received "
+                f"alignments: expected one line for each of the {len(corpus.train)} training pairs, received "
                 f"{len(alignments)}."
             )
         sums["alignments"] = hashlib.sha256("".join(f"{line}\n" for line in alignments).encode()).hexdigest()
     facts = {
         "name": corpus.name,
-        "key_side": corpus.key_side,  # the checksums are those of both directions of a file
+        "key_side": corpus.key_side,  # distinguishes the two directions, whose checksums are equal
         "pairs": {"train": len(corpus.train), "valid": len(corpus.valid), "test": len(corpus.test)},
         "sha256": sums,
     }
@@ -92,7 +92,7 @@ def _prepared(split: PreparedSplit, recipe: Recipe, report: Callable[[str], None
         if tokenizer.config != wanted:
             raise ValueError(
                 f"{corpus.folder / side}: expected the recipe's {wanted}, received {tokenizer.config}. "
-                "Prepare the corpus with the recipe's tokenizers, or train with those of the corpus."
+                "Prepare the corpus with the tokenizers of the recipe, or pass a recipe with those of the corpus."
             )
     config = recipe.train
     longest = int(corpus.lengths[:, :2].max(initial=0))
@@ -105,7 +105,7 @@ def _prepared(split: PreparedSplit, recipe: Recipe, report: Callable[[str], None
     require(
         config.segmentation_alpha is None,
         "TrainConfig.segmentation_alpha",
-        "None with a prepared corpus, whose subwords are fixed",
+        "None with a prepared corpus, because its tokens are fixed",
         config.segmentation_alpha,
     )
     facts = {
@@ -129,17 +129,17 @@ def _prepared(split: PreparedSplit, recipe: Recipe, report: Callable[[str], None
 
 
 def _require_guidable(recipe: Recipe) -> None:
-    """Raises ValueError unless the recipe's attention can learn from given alignments."""
+    """Raises ValueError if the recipe's attention cannot be trained on given alignments."""
     kind, precision = recipe.model.attention.kind, recipe.train.precision
     require(
         recipe.model.decoder.order == "self-attention" or kind not in ("fixed", "none"),
         "AttentionConfig.kind",
-        "a trainable attention, as alignments are given",
+        "a trainable attention, because alignments are given",
         kind,
     )
     require(
         precision != "mixed_float16",
         "TrainConfig.precision",
-        "another than mixed_float16, as alignments are given: the gradient of log alpha overflows float16",
+        "another precision, because alignments are given and the gradient of log alpha overflows float16",
         precision,
     )

@@ -17,22 +17,22 @@ from nmt_keras.training import batch_loss
 from nmt_keras.translation.model_translator import ModelTranslator
 
 MAX_ROWS = 128
-"""Maximum number of sentences in a validation batch; one device holds it, while several may share a training batch."""
+"""Maximum number of sentences in a validation batch. Validation runs on one device, even if several devices train."""
 
 
 def validation(
     model: Seq2Seq, translator: ModelTranslator, pairs: Sequence[Pair], config: TrainConfig
 ) -> Callable[[], dict[str, float]]:
-    """Returns a function that measures ``model`` on ``pairs``.
+    """Returns a function that evaluates ``model`` on ``pairs`` with its current weights.
 
-    The function returns ``valid_loss``, the cross-entropy of all pairs in nats per token without smoothing or dropout,
-    and ``valid_bleu``, of an evenly spaced sample of ``config.validation_sentences`` pairs.
+    The function returns two values. ``valid_loss`` is the cross-entropy of all pairs in nats per token, without label
+    smoothing or dropout. ``valid_bleu`` is the BLEU of ``config.validation_sentences`` evenly spaced pairs.
 
     Args:
-        model: Measured with its weights at the time of the call.
-        translator: Translates with ``model``.
+        model: The model.
+        translator: Translator with ``model``.
         pairs: The validation part.
-        config: Batch sizes, which validation batches do not exceed.
+        config: Batch sizes of training, which are also maximum batch sizes of validation.
     """
     source, _ = encode_lines(translator.source_tokenizer, [pair.source for pair in pairs])
     target, _ = encode_lines(translator.target_tokenizer, [pair.target for pair in pairs])

@@ -28,18 +28,18 @@ class Hypotheses(NamedTuple):
 class Beams(NamedTuple):
     """Q hypotheses of each of b sentences, during a search.
 
-    A place without a hypothesis has log-probability -infinity. At the beginning there is one, without tokens. A
-    hypothesis ends when it takes END: it then has a score, and is finished. Those without END are finished, without a
-    score, when their sentence is.
+    A place without a hypothesis has log-probability -infinity. At the beginning there is one hypothesis, which is
+    empty. A hypothesis that takes END gets a score and is finished. When a sentence is finished, its hypotheses without
+    END are finished, too, without a score.
     """
 
     last_ids: tf.Tensor  # [b, Q] int32: the last tokens
     # [b, Q, t] int32: token * Q + parent of each step, one tensor to gather and extend. The parent is the place of the
-    # hypothesis that the token extended, and so of the token's alignment, which was computed before the choice.
+    # extended hypothesis. The token's alignment has the same place, because it is computed before the token is chosen.
     history: tf.Tensor
     log_probs: tf.Tensor  # [b, Q] float32, nats
     scores: tf.Tensor  # [b, Q] float32; NOT_ENDED for hypotheses without END
-    # [b, Q, S] float32: SUM_i alpha_ij, and 1 at padding; () without coverage, as a TensorFlow loop cannot carry None
+    # [b, Q, S] float32: SUM_i alpha_ij, and 1 at padding; () without coverage, because a loop cannot carry None
     coverage: Any
     finished: tf.Tensor  # [b, Q] bool: True for hypotheses that take no more tokens
 

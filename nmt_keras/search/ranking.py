@@ -24,7 +24,7 @@ def plain_length(alpha: float) -> LengthPenalty:
 
 
 def gnmt_length(alpha: float) -> LengthPenalty:
-    """lp(Y) = ((5 + |Y|) / 6)^alpha (Wu et al. 2016, equation 14): milder than the plain one on short sentences."""
+    """lp(Y) = ((5 + |Y|) / 6)^alpha (Wu et al. 2016, equation 14). It is at most |Y|^alpha."""
     return lambda lengths: tf.pow((5.0 + lengths) / 6.0, alpha)
 
 

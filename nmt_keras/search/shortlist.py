@@ -141,8 +141,8 @@ def learn_lexical_table(
 ) -> LexicalTable:
     """Learns which target tokens co-occur with each source token more often than by chance.
 
-    They are ranked by their part of the mutual information, n(s, t) · log(N n(s, t) / (n(s) n(t))), where n counts the
-    sentence pairs, of N, that contain the tokens.
+    They are ranked by their part of the mutual information, n(s, t) · log(N n(s, t) / (n(s) n(t))). N is the number of
+    sentence pairs, and n the number of pairs that contain the tokens.
 
     Args:
         source, target: The two sides of N pairs, as token ids.

@@ -144,7 +144,7 @@ def sample(
     ranking: Ranking = PER_TOKEN,
     constraints: Constraints = UNCONSTRAINED,
 ) -> Hypotheses:
-    """Draws every token from softmax(logits / temperature), or from its most probable part.
+    """Draws every token from softmax(logits / temperature), or only from its most probable tokens.
 
     A draw is a pure function of ``noise``: the first token at which the cumulative probability exceeds it. The returned
     log-probabilities are the model's own, at temperature 1 over all tokens.

@@ -12,8 +12,8 @@ import tensorflow as tf
 def top_k(logits: tf.Tensor, k: int) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns the k largest logits and their ids, like ``tf.math.top_k``.
 
-    The k largest values lie in the k blocks with the largest maxima. Maxima take a fraction of the time of a top k,
-    which then reads the maxima, and the values of k blocks.
+    The logits are divided into blocks. The k largest values lie in the k blocks with the largest maxima. Computing the
+    maxima takes a fraction of the time of a top k, which then reads only the maxima and the values of k blocks.
 
     Args:
         logits: [B, Q, V] float32. If V is not static, it must be at least k, and one stage is used.

@@ -1,4 +1,4 @@
-"""Tokenizers: strings to token ids and back, in the graph, behind one interface, ``Tokenizer``.
+"""Tokenizers: convert strings to token ids and back, in the graph. Their interface is ``Tokenizer``.
 
 Only this subpackage imports ``tensorflow_text``.
 """

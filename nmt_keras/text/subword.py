@@ -39,7 +39,7 @@ _SPACE = "▁"
 _BYTE_PIECES = 256
 _LINES_AT_ONCE = 8192
 MAX_LINES = 2_000_000
-"""Maximum number of lines that ``fit`` reads. The trainer holds them in memory; more hardly change the vocabulary."""
+"""Maximum number of lines that ``fit`` reads into memory. More lines hardly change the vocabulary."""
 _MAX_LINE_BYTES = 1 << 20  # the trainer skips longer lines; its default of 4192 would skip paragraphs
 _THREADS = 4  # fixed: the number of threads changes the order of floating-point sums, and so the model
 
@@ -176,7 +176,7 @@ class SubwordTokenizer(tf.Module):
     def _displayed(self, ids: tf.Tensor, first: tf.Tensor) -> tf.Tensor:
         """Returns the surfaces of tokens ``ids`` [N] of concatenated sentences as [N] string.
 
-        ``first`` [N] bool marks tokens that never continue a character of the token before.
+        ``first`` [N] bool marks tokens that do not continue a character of the previous token.
         """
         begins = first | ~tf.gather(self._continues, ids)  # [N], False at continuation bytes
         character = tf.cumsum(tf.cast(begins, tf.int32)) - 1  # [N], index of the piece or character
@@ -185,7 +185,7 @@ class SubwordTokenizer(tf.Module):
 
 
 def _normalised(lines: Iterable[str], characters: set[str]) -> Iterator[str]:
-    """Yields ``lines`` in NFC, as ``encode`` sees them, and adds their characters to ``characters``."""
+    """Yields ``lines`` in NFC, like the input of ``encode``, and adds their characters to ``characters``."""
     remaining = iter(lines)
     while chunk := list(itertools.islice(remaining, _LINES_AT_ONCE)):
         for line in tf_text.normalize_utf8(tf.constant(chunk), "NFC").numpy().tolist():
@@ -196,7 +196,7 @@ def _normalised(lines: Iterable[str], characters: set[str]) -> Iterator[str]:
 
 
 def _fault(characters: set[str], config: TokenizerConfig) -> str:
-    """Returns why training on lines with these ``characters`` failed, and what to do."""
+    """Returns an error message for failed training on lines with these ``characters``."""
     if not characters:
         return "lines: expected at least one that is not blank, received none. Check the corpus file."
     least = len(SPECIALS) + _BYTE_PIECES + len(characters)

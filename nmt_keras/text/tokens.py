@@ -1,7 +1,7 @@
 """Shared by all tokenizers: interface, special entries, and operations before and after the vocabulary lookup.
 
-The operations are core ``tf.strings`` and ragged ones. They give the same results eagerly, in a ``tf.function`` and in
-a SavedModel.
+The operations are those of ``tf.strings`` and of ragged tensors. They give the same results eagerly, in a
+``tf.function`` and in a SavedModel.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SPECIALS = ("<pad>", "<unk>", "<start>", "<end>")
 """Special entries, as written in a vocabulary file. Text such as "<end>" is not encoded as the special entry."""
 
 SPECIAL_SURFACES = ("", "⁇", "", "")
-"""Special entries in surfaces and decoded text. UNK is one character: a scorer would split <unk> into three words."""
+"""Special entries in surfaces and decoded text. UNK is one character, because scorers split <unk> into three words."""
 
 
 class Tokens(NamedTuple):
@@ -58,8 +58,8 @@ class Tokenizer(Protocol):
 def well_formed(text: tf.Tensor) -> tf.Tensor:
     """Returns ``text`` [B] string as valid UTF-8. Bytes that cannot be decoded become U+FFFD.
 
-    Rejects any rank but 1, also at run time: a server does not check the shapes that it feeds, and some tokenizer
-    kernels end the process on a scalar.
+    Rejects any rank but 1, also at run time. Servers do not check the shapes of their inputs, and some tokenizer
+    kernels crash the process if they receive a scalar.
     """
     text = tf.ensure_shape(text, [None])
     return tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")
@@ -72,7 +72,10 @@ def cut(tokens: tf.RaggedTensor, end: int | str, max_tokens: int) -> tf.RaggedTe
 
 
 def replaced(ids: tf.Tensor, shown: tf.Tensor, unknown: tf.Tensor | None, before: str = "") -> tf.Tensor:
-    """Returns ``shown`` [B, T] string, with ``before + unknown`` [B, T] at each UNK of ``ids`` where it is not ""."""
+    """Returns ``shown`` [B, T] string with replacements of UNK.
+
+    Where ``ids`` [B, T] is UNK and ``unknown`` [B, T] is not "", the result is ``before + unknown``.
+    """
     if unknown is None:
         return shown
     return tf.where(tf.equal(ids, UNK) & tf.not_equal(unknown, ""), before + unknown, shown)

@@ -48,8 +48,8 @@ class _Forced(NamedTuple):
 class ModelTranslator(Translator):
     """Translates with a model, or an ensemble, and the tokenizers of its two sides.
 
-    A translation depends on its sentence only, never on batch-mates. So do the length limit and, in sampling, each
-    draw, which is a function of the sentence, the position and the seed.
+    A translation depends only on its sentence, not on the other sentences of the batch. This includes the length limit.
+    In sampling, each draw is a function of the sentence, the position and the seed.
 
     Args:
         source_tokenizer: Tokenizer of the source.
@@ -73,8 +73,8 @@ class ModelTranslator(Translator):
         super().__init__(name="translator")
         if search.shortlist and shortlist is None:
             raise ValueError(
-                f"SearchConfig.shortlist: expected 0, as the run has no lexical table, received {search.shortlist}. "
-                "Learn one with `nmt shortlist RUN`, or Run.learn_shortlist in Python."
+                "SearchConfig.shortlist: expected 0, because the run has no lexical table; received "
+                f"{search.shortlist}. Learn one with `nmt shortlist RUN`, or Run.learn_shortlist in Python."
             )
         self.source_tokenizer = source_tokenizer
         self.target_tokenizer = target_tokenizer
@@ -217,7 +217,7 @@ class ModelTranslator(Translator):
         )
 
     def _search(self, source: Tokens, text: tf.Tensor, n_best: int = 1, prefix: tf.Tensor | None = None) -> Hypotheses:
-        """Searches as ``SearchConfig`` declares.
+        """Runs the search that ``SearchConfig`` declares.
 
         Args:
             source: [B, S] tokens of ``text`` [B] string.

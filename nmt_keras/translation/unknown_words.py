@@ -53,7 +53,7 @@ def learn_lexicon(pairs: Iterable[AlignedPair], *, min_count: int = 2, min_share
 
 
 def save_lexicon(lexicon: Mapping[str, str], path: str | PathLike[str]) -> None:
-    """Writes sorted lines source<TAB>target, whole or not at all."""
+    """Writes sorted lines source<TAB>target, atomically."""
     write_whole(Path(path), "".join(f"{source}\t{target}\n" for source, target in sorted(lexicon.items())))
 
 

@@ -50,9 +50,9 @@ def written_words(aligned: AlignedPair, source: str, target: str) -> AlignedPair
 
 
 def links(aligned: AlignedPair) -> list[Link]:
-    """Returns each target word with the source word of its largest weight, in order.
+    """Returns the links of each target word with the source word of its largest weight, sorted.
 
-    END has no links, and neither has a word that was cut off.
+    END and words that were cut off have no links.
     """
     best = [(int(np.argmax(row)), t) for t, row in enumerate(aligned.alignment) if row.any()]
     ends = [len(words) - 1 if words[-1] == "" else None for words in (aligned.source, aligned.target)]
@@ -61,7 +61,7 @@ def links(aligned: AlignedPair) -> list[Link]:
 
 class _Word(NamedTuple):
     text: str
-    positions: list[int]  # of its tokens
+    positions: list[int]  # positions of the word's tokens
 
 
 def _pieces_by_word(tokens: Sequence[str]) -> list[_Word]:

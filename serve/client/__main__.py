@@ -61,7 +61,7 @@ def _print_details(options: Options, sentence: str, answer: Translation | Alignm
     elif isinstance(answer, Alignment):
         print("\n".join(_alignment_lines(answer)))
     if answer.truncated:
-        print(f"{__package__}: longer than the model reads, and cut: {sentence[:60]}...", file=sys.stderr)
+        print(f"{__package__}: truncated to the length limit: {sentence[:60]}...", file=sys.stderr)
 
 
 def _alignment_lines(answer: Alignment) -> list[str]:

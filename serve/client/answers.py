@@ -19,7 +19,7 @@ class Unavailable(ClientError):
     def __init__(self, message: str, after_seconds: float = 0.0) -> None:
         super().__init__(message)
         self.after_seconds = after_seconds
-        """Pause in seconds that the server asks for. 0 if unspecified."""
+        """Pause in seconds that the server requests. 0 if unspecified."""
 
 
 class ModelSpec(NamedTuple):
@@ -47,7 +47,7 @@ class Translation(NamedTuple):
     score: float
     """Log-probability in nats, normalised as by the export's search."""
     truncated: bool
-    """If `True`, the source was longer than the model reads, and was cut."""
+    """If `True`, the source exceeded the model's length limit and was truncated."""
 
 
 class TranslatedText(NamedTuple):
@@ -59,7 +59,7 @@ class TranslatedText(NamedTuple):
 
     @property
     def truncated(self) -> bool:
-        """If `True`, a sentence was longer than the model reads."""
+        """If `True`, a sentence exceeded the model's length limit and was truncated."""
         return any(sentence.truncated for sentence in self.sentences)
 
 

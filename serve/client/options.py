@@ -16,17 +16,17 @@ class ServerOptions:
     url: str = DEFAULT_URL
     """URL of the server: http://, https://, grpc:// or grpcs://."""
     model: str = DEFAULT_MODEL
-    """Name of the model; the API cannot list them."""
+    """Name of the model. The API cannot list the models."""
     version: int | None = None
-    """Version of the model; the newest by default."""
+    """Version of the model. Default: the newest."""
     label: str | None = None
     """Label of a version, in place of its number."""
     timeout: float = 60.0
-    """Seconds within which the whole answer must arrive."""
+    """Time limit of a whole answer in seconds."""
     attempts: int = Retry.attempts
-    """Maximum number of requests while the server is busy or restarting."""
+    """Maximum number of attempts if the server is busy or restarting."""
     ca_file: Path | None = None
-    """PEM file of the certificates that signed the server's."""
+    """PEM file of the certificates that signed the server's certificate."""
 
     def connect(self, max_text_bytes: int = DEFAULT_TEXT_BYTES) -> Client:
         """Returns a client of this server and model."""

@@ -132,8 +132,8 @@ class RestConnection:
 def _within(seconds: float, fetch: Callable[[], _Answer]) -> _Answer:
     """Returns the result of ``fetch``, or raises its error.
 
-    It runs in a thread, because HTTPX's timeouts restart with every byte of headers and body: a server that sends byte
-    by byte could hold its client for hours.
+    It runs in a thread, because HTTPX's timeouts restart with every byte of headers and body. A server that sends one
+    byte at a time could block the client for hours.
 
     Raises:
         TimeoutError: ``fetch`` takes longer than ``seconds``. Its thread ends when the server is silent or the client

@@ -7,8 +7,8 @@ A sentence ends
   upper-case letter, a digit or an opening mark (``¿ ¡ « " ' “ ‘ ( [ —``).
 
 It does not end at the full stop of an initial ("J. R. R. Tolkien") or of an abbreviation in the list below, which names
-and numbers follow. Other abbreviations before a capital ("etc. Luego") end a sentence. A missed end gives the model two
-sentences at once, a wrong end two halves, so the list has only abbreviations that rarely end a sentence.
+and numbers follow. Other abbreviations before a capital ("etc. Luego") end a sentence. The list has only abbreviations
+that rarely end a sentence: after a missed end, the model gets two sentences at once.
 """
 
 from __future__ import annotations

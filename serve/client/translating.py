@@ -31,8 +31,8 @@ DEFAULT_BATCH_SIZE = 64
 """At most ``max_batch_size`` of batching.config, because TensorFlow Serving refuses larger requests."""
 
 DEFAULT_TEXT_BYTES = 32768
-"""Half of the embedded server's limit of a string. A batch of such sentences is smaller than a body of 16 MiB, the
-limit of the server and of nginx, even if JSON writes six bytes for each of theirs."""
+"""Half of the embedded server's limit of a string. A batch of such sentences is smaller than 16 MiB, the limit of the
+server and of nginx, even if JSON escapes each byte as six bytes."""
 
 DEFAULT_RETRY = Retry()
 
@@ -49,8 +49,8 @@ class Client:
         label: Label of a version, instead of ``version``.
         timeout: Time limit of a whole answer in seconds.
         batch_size: Maximum number of sentences in a request.
-        max_text_bytes: Maximum UTF-8 bytes of a sentence. Longer sentences are cut, and their answers are
-            ``truncated``, because servers refuse long strings and models do not read them to the end.
+        max_text_bytes: Maximum UTF-8 bytes of a sentence, because servers refuse long strings. Longer sentences are
+            cut, and their answers are ``truncated``.
         retry: Repetition of requests to a busy server.
         ca_file: PEM file of the certificates that signed the server's. `None` uses the system's certificates.
         transport: HTTPX transport for tests. `None` uses the network.

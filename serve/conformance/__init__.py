@@ -11,7 +11,7 @@ Some answers may differ between the servers. Only their status or code is compar
 
 - A batch of the wrong rank, or over gRPC of the wrong type. TensorFlow Serving feeds it to the graph, which refuses it
   with its own message. The embedded server compares it with the signature first.
-- A path without a model. TensorFlow Serving says that the model is missing; the embedded server calls it malformed.
+- A path without a model. TensorFlow Serving reports a missing model; the embedded server reports a malformed path.
 - A version beyond 64 bits, and OPTIONS without an origin. TensorFlow Serving answers 400 without a body.
 - A path outside /v1/. TensorFlow Serving answers 404; another server may have a page there.
 - A malformed gRPC message: INTERNAL, without a message or with the embedded server's.
@@ -21,8 +21,8 @@ Some answers are known to differ, and are not checked:
 - Capital letters at the end of a path, ``:PREDICT`` or ``/METADATA``. The embedded server matches whole paths in any
   case. TensorFlow Serving compares the last word once more: it calls ``:PREDICT`` malformed, and answers ``/METADATA``
   with the status. Write them in lower case.
-- A gzipped body that cannot be unpacked, or that has several members. Both answer 400. TensorFlow Serving's message
-  says that the document is empty.
+- A gzipped body that cannot be unpacked, or that has several members. Both answer 400. TensorFlow Serving reports an
+  empty document.
 - Base64 without padding or with white space, and a question mark at the end of a path. TensorFlow Serving accepts the
   first two and refuses the third. The embedded server does the opposite.
 - An int8, int16 or uint8 out of range. TensorFlow Serving wraps it around. The embedded server refuses it.

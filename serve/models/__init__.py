@@ -1,1 +1,1 @@
-"""The models: which versions are served, how they are loaded, and what they answer."""
+"""Models: selects versions, loads them, and answers requests with them."""

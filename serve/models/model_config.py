@@ -123,7 +123,7 @@ def model_configs(config: ModelServerConfig) -> list[ModelConfig]:
     """Returns the models that ``config`` lists.
 
     Raises:
-        StatusError: INVALID_ARGUMENT, with TensorFlow Serving's message where it has one.
+        StatusError: INVALID_ARGUMENT, with TensorFlow Serving's message if it has one.
     """
     if config.WhichOneof("config") != "model_config_list":
         reason = "type not supported by HandleReloadConfigRequest. Only ModelConfigList is currently supported"

@@ -314,7 +314,7 @@ def _as_status(error: Exception) -> StatusError:
 
 
 def _return_memory() -> None:
-    """Makes glibc return free memory, which it would otherwise keep in pieces too small for the next version."""
+    """Makes glibc return free memory to the system. The pieces that it keeps are too small for the next version."""
     if platform.libc_ver()[0] == "glibc":
         ctypes.CDLL(None).malloc_trim(0)
 
@@ -347,7 +347,7 @@ def kept_up_to_date(repository: Repository, seconds: float) -> Iterator[None]:
 
 
 def _fingerprint(folder: Path) -> Fingerprint:
-    """Returns what changes with any file in ``folder``. It is incomplete while files come and go."""
+    """Returns path, size and modification time of each file in ``folder``. Files may be missing during a copy."""
     facts = set()
     with contextlib.suppress(OSError):
         for path in folder.rglob("*"):

@@ -38,12 +38,12 @@ class _Timer:
 def timed_protocol(seconds: float, connections: int) -> type[asyncio.Protocol]:
     """Returns a protocol that closes connections of slow clients, and connections beyond a limit.
 
-    Headers and answers have a timer each, because a client may send its next request while it does not read the last
-    answer. The application limits the time for bodies.
+    There is one timer for headers and one for answers, because a client may send its next request before it reads the
+    last answer. The application limits the time for bodies.
 
     Args:
-        seconds: Time limit for the headers of a request, from the end of the last answer; and for reading an answer,
-            from when it no longer fits the buffers.
+        seconds: Time limit in seconds. The headers of a request must arrive within this time after the last answer.
+            Once an answer fills the buffers, the client must read it within this time.
         connections: Maximum number of open connections. Further ones get 503 and are closed at once.
     """
 

@@ -36,7 +36,7 @@ from ..models.status import Code, StatusError, invalid
 Request = TypeVar("Request", bound=Message)
 
 Messages = AsyncIterator[bytes]
-"""Messages of a call, which should have one. A message is received when the iterator is asked for it."""
+"""Messages of a call, which should have exactly one. The iterator receives a message when the next one is requested."""
 
 PREDICTION = "/tensorflow.serving.PredictionService/"
 MODEL = "/tensorflow.serving.ModelService/"

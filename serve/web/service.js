@@ -33,7 +33,7 @@ export class ServiceError extends Error {
  *
  * @typedef {object} Answer
  * @property {string[]} sourceTokens
- * @property {boolean} truncated `true` if the sentence was longer than the model reads
+ * @property {boolean} truncated `true` if the sentence exceeded the model's length limit
  * @property {Hypothesis[]} hypotheses at least one, best first
  */
 

@@ -119,7 +119,7 @@ def test_a_pair_is_too_long_if_the_tokenizer_cuts_either_side():
 
 def test_every_reason_is_counted(corpus):
     assert corpus.record["left_out"] == {
-        "identical sides": 1, "more than max_tokens of filter or text on a side": 1, "sides too unlike in length": 1,
+        "identical sides": 1, "too many tokens on a side": 1, "ratio of lengths too large": 1,
         "malformed lines": 1, "duplicate pairs": 5,
     }  # fmt: skip
     assert corpus.record["lines"] == 120 + 5 + 4
@@ -215,7 +215,7 @@ def test_malformed_and_unequal_files_are_refused_before_anything_is_written(pair
 
 def test_filters_that_skip_all_pairs_are_refused(tmp_path):
     file = write(tmp_path / "a.tsv", [Pair("Tom", "Tom"), Pair("Sí, sí, sí.", "Yes.")])
-    with pytest.raises(ValueError, match=r"filters: .*a\.tsv.*1 identical sides, 1 sides too unlike"):
+    with pytest.raises(ValueError, match=r"filters: .*a\.tsv.*1 identical sides, 1 ratio of lengths"):
         prepare([file], tmp_path / "corpus", filters=replace(FILTERS, max_ratio=1.0))
     assert not (tmp_path / "corpus" / "prepared.json").exists()
 

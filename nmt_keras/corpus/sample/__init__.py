@@ -1,8 +1,8 @@
 """Built-in sample corpus: Spanish-English sentence pairs from a small phrase grammar. It needs no network.
 
 Each phrase is built in both languages at once. A noun phrase agrees in number and gender (`the red houses`, `las casas
-rojas`). A clause joins a subject, a verb in a tense and a complement. It becomes a statement or a question: English
-uses do-support, Spanish puts pronouns before the verb (`She didn't give it to me`, `Ella no me lo dio`). Some
+rojas`). A clause joins a subject, a verb in a tense and a complement, as a statement or a question. English uses
+do-support, and Spanish puts pronouns before the verb (`She didn't give it to me`, `Ella no me lo dio`). Some
 constructions cannot be translated word by word: gustar, ser and estar, tener hambre, the personal a, possessives,
 comparisons, relative clauses and reasons.
 

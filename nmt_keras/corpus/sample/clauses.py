@@ -138,7 +138,7 @@ def hand_over(draw: Draw, subject: Phrase, it: Complement) -> Complement:
 
 
 def draw_circumstance(draw: Draw, subject: Phrase, verb: Verb) -> Complement:
-    """Draws the person one talks to, or the place or company one works in."""
+    """Draws the person whom the subject talks to, works with or works for."""
     if verb is lexicon.WORK and draw.chance(60):
         return Complement(draw(lexicon.FOR_PEOPLE))
     company = draw_person(draw, besides=subject)

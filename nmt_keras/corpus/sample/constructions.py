@@ -145,7 +145,7 @@ def modal(draw: Draw) -> Texts:
 
 
 def draw_liked(draw: Draw, subject: Phrase, tense: int) -> Phrase:
-    """Draws what is liked: a definite thing or, in the present, a kind of thing or an activity."""
+    """Draws the thing that is liked: a definite thing or, in the present, a kind of thing or an activity."""
     if tense == PRETERITE or draw.chance(30):
         noun = draw_noun(draw, kinds("text wear vehicle furniture home"))
         return noun_phrase(noun, draw(lexicon.POINTING), draw.chance(35), draw_quality(draw, noun, 30))
