@@ -38,7 +38,7 @@ METAVARS = {
     **dict.fromkeys(("run", "ensemble", "init_from"), "RUN"),
     **dict.fromkeys(("minutes", "more_minutes"), "MINUTES"),
     **dict.fromkeys(("epochs", "more_epochs"), "EPOCHS"),
-    **dict.fromkeys(("steps", "n_best", "max_to_keep", "shards"), "N"),
+    **dict.fromkeys(("steps", "updates", "pilot_updates", "jobs", "n_best", "max_to_keep", "shards"), "N"),
     **{"recipe": "RECIPE", "to": "FOLDER"},
 }
 """Names of options' values in a short help. In the help of all options, a value that may be None is shown as such."""

@@ -17,6 +17,8 @@ from nmt_keras.recipes.lecture import (
 )
 from nmt_keras.recipes.luong import (
     LUONG_BASE,
+    LUONG_CONCAT,
+    LUONG_DOT,
     LUONG_DROPOUT,
     LUONG_FEED,
     LUONG_GENERAL,
@@ -45,7 +47,9 @@ RECIPES: dict[str, Recipe] = {
         LUONG_DROPOUT,
         LUONG_LOCATION,
         LUONG_FEED,
+        LUONG_DOT,
         LUONG_GENERAL,
+        LUONG_CONCAT,
         LUONG_LOCAL_M,
         LUONG_LOCAL_P,
         LUONG_REPLACE,

@@ -18,6 +18,7 @@ directory       the files of a run, and which changes to a run are refused
 origin          origin.json
 training_data   corpus in memory or prepared corpus -> tokenizers and batches
 training        trains a run
+protocol        trains several systems with several seeds by one protocol, and compares them
 validation      loss and BLEU during training
 run             ``Run`` and ``load_runs``
 """

@@ -55,7 +55,10 @@ def test_each_rung_of_luong_s_ladder_adds_one_thing():
         "dropout": ("reverse", lambda model: replace(model, dropout=0.0)),
         "location": ("dropout", lambda model: replace(model, attention=AttentionConfig("none"), decoder=seeing(model))),
         "feed": ("location", lambda model: replace(model, decoder=replace(model.decoder, input_feeding=False))),
-        "general": ("feed", lambda model: replace(model, attention=models["feed"].attention)),
+        **dict.fromkeys(
+            ("dot", "general", "concat"),
+            ("feed", lambda model: replace(model, attention=models["feed"].attention)),
+        ),
         "local-m": ("general", lambda model: replace(model, attention=replace(model.attention, span="global"))),
         "local-p": ("general", lambda model: replace(model, attention=AttentionConfig("general"))),
         "replace": ("local-p", lambda model: model),
@@ -104,7 +107,7 @@ BAHDANAU = {  # Bahdanau, Cho, Bengio 2014, appendices A.2.3, B.1 and B.2
 }
 RNNSEARCH = {"model.encoder": {"direction": "bidirectional"}, "model.attention": {"kind": "additive"}}
 RNNENCDEC = {"model.encoder": {"direction": "forward"}, "model.attention": {"kind": "fixed"}}
-LADDER = ("base", "reverse", "dropout", "location", "feed", "general", "local-m", "local-p", "replace")
+LADDER = ("base", "reverse", "dropout", "location", "feed", "dot", "general", "concat", "local-m", "local-p", "replace")
 LUONG = {  # Luong, Pham, Manning 2015, sections 3.2 and 4.1
     "source": {**WORDS, "vocabulary_size": 50_004},
     "target": {**WORDS, "vocabulary_size": 50_004},
