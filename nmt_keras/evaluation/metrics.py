@@ -149,8 +149,7 @@ def bootstrap_seeds(
 
     Each bootstrap sample draws sentences with replacement, the same ones for all systems, and runs of each system with
     replacement. So an interval covers the choice of the sentences and of the seeds, although a few runs understate how
-    far seeds differ. With one run per system, this is the paired bootstrap of ``bootstrap``, which counts differences on
-    one side only.
+    far seeds differ. With one run per system, this is the paired bootstrap of ``bootstrap``, but two-sided.
 
     Args:
         systems: Detokenised translations of each run, by system name.
