@@ -54,8 +54,8 @@ There are two kinds of results:
   variants](guides/compare-attention.md) describes the protocol. Command:
   `python -m benchmarks.results ladder --corpus spa-eng.zip --to runs/ladder --jobs 2`.
 - **Single runs** (`docs/results/*.json`): one seed per system and about 7.5 minutes on one CPU core, so faster systems
-  made more updates. The learning rate is 0.002 for the lecture's systems and 0.006 for the others. The last validated
-  checkpoint with the lower of two validation losses is scored. Each of Luong's systems has another seed.
+  made more updates. The learning rate is 0.002 for the lecture's systems and 0.006 for the others. Of two validated
+  checkpoints, the one with the lower loss is scored. Each of Luong's systems has another seed.
 
 **The small setting** differs from the papers:
 

@@ -82,6 +82,7 @@ class Compare(Command):
             seeds=self.seeds,
             language=language,
             gold=read_gold(self.gold) if self.gold else (),
+            origin=self.data,
         )
         print(to_markdown(run_study(study, self.jobs, console.say)), end="")
         console.say(f"written: {self.to / 'table.md'}")

@@ -43,10 +43,12 @@ import tensorflow as tf
 
 from nmt_keras.config import Recipe, require
 from nmt_keras.corpus import Pair, SplitCorpus, evaluation_pairs
+from nmt_keras.corpus.options import CorpusOptions
 from nmt_keras.evaluation.gold import GoldPair
 from nmt_keras.evaluation.seeds import RunResult, SystemFigures, run_figures, summarise, to_markdown
 from nmt_keras.files import make_folder, read_json, write_whole
 from nmt_keras.runs.directory import LOG, flat
+from nmt_keras.runs.origin import write_origin
 from nmt_keras.runs.run import Run
 from nmt_keras.runs.training_data import training_data
 from nmt_keras.training import Interrupted, read_log
@@ -83,6 +85,8 @@ class Study:
     """Code of the target language; see ``evaluation.metrics.bleu``."""
     gold: Sequence[GoldPair] = ()
     """Pairs with gold alignments, for the alignment error rate of systems with attention."""
+    origin: CorpusOptions | None = None
+    """Corpus options, stored beside each run so that other commands find its corpus."""
 
     def __post_init__(self) -> None:
         names = [system.name for system in self.systems]
@@ -270,7 +274,8 @@ def _train_pilots(study: Study, system: Recipe) -> None:
         run = Run(study.run_folder(system, f"pilot-{factor:g}"), recipe)
         loss = None
         try:
-            loss = min(row["valid_loss"] for row in _validations(_trained(run, study)))
+            _train(run, study)
+            loss = min(row["valid_loss"] for row in _validations(run))
         except FloatingPointError as error:  # the rate is too high
             _say(run, str(error))
         rows.append({"learning_rate": recipe.train.learning_rate, "valid_loss": loss})
@@ -285,7 +290,10 @@ def _train_pilots(study: Study, system: Recipe) -> None:
 def _train_and_score(study: Study, system: Recipe, seed: int) -> None:
     """Trains a run or resumes it, scores it, and writes its translations and then its figures."""
     recipe, path = study.run_recipe(system, seed), study.path(system, seed)
-    run = _trained(Run(study.run_folder(system, seed), recipe), study)
+    run = Run(study.run_folder(system, seed), recipe)
+    if study.origin is not None:
+        write_origin(run.folder, study.origin)
+    _train(run, study)
     _say(run, f"translating {len(study.pairs):,} sentences")
     attends = recipe.model.decoder.order == "self-attention" or recipe.model.attention.kind not in ("fixed", "none")
     result = run_figures(run.translator(), study.pairs, study.language, study.gold if attends else ())
@@ -312,10 +320,9 @@ def _train_and_score(study: Study, system: Recipe, seed: int) -> None:
     _write_json(path, found)
 
 
-def _trained(run: Run, study: Study) -> Run:
-    """Trains a run or resumes it, and returns it."""
+def _train(run: Run, study: Study) -> None:
+    """Trains a run or resumes it."""
     run.train(study.corpus, lambda sentence: _say(run, sentence), lambda *_: None)
-    return run
 
 
 def _validations(run: Run) -> list[dict[str, float]]:

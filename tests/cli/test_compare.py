@@ -16,6 +16,7 @@ from tiny import TINY_RECIPE
 from nmt_keras import cli
 from nmt_keras.config import AttentionConfig
 from nmt_keras.corpus import SplitCorpus
+from nmt_keras.runs.origin import read_origin
 from nmt_keras.runs.protocol import Study, chosen_rate
 
 ROOT = Path(__file__).parents[2]
@@ -144,6 +145,7 @@ def test_a_comparison_that_was_stopped_resumes_and_writes_its_table(command, tmp
     assert (out / "table.md").read_text().startswith(printed)
     assert len((out / "first-1.txt").read_text().splitlines()) == results["first-1"]["test_pairs"]
     assert {path.name for path in (out / "runs").iterdir()} == set(results)
+    assert read_origin(out / "runs" / "first-1").corpus == ("sample",)
 
     written = {path: path.stat().st_mtime_ns for path in out.glob("*-[12].json")}
     cli.main(command)
