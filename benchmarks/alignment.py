@@ -20,7 +20,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import tyro
@@ -28,9 +28,10 @@ import tyro
 from benchmarks.machine import machine
 from benchmarks.sample_alignments import grammar_links
 from nmt_keras.config import require
-from nmt_keras.corpus.alignments import SPACE, GoldLinks, Link, from_pharaoh, words_of_tokens
+from nmt_keras.corpus.alignments import SPACE, Link, from_pharaoh, words_of_tokens
 from nmt_keras.corpus.sample import SAMPLE_NAME, sample_pairs
 from nmt_keras.corpus.split import split_pairs
+from nmt_keras.evaluation.gold import GoldPair, read_gold
 
 if TYPE_CHECKING:
     from nmt_keras.translation.model_translator import ModelTranslator
@@ -52,14 +53,6 @@ class Settings:
     corpus, aligned by its lexicon. Otherwise: a file of lines source words<TAB>target words<TAB>links."""
     links: tuple[Path, ...] = ()
     """Files with the alignments of other systems, one line in Pharaoh's format for each pair of the gold file."""
-
-
-class GoldPair(NamedTuple):
-    """A sentence pair as words separated by spaces, with its links."""
-
-    source: str
-    target: str
-    links: GoldLinks
 
 
 def main(settings: Settings) -> None:
@@ -91,22 +84,6 @@ def gold_pairs(name: str) -> list[GoldPair]:
     test = split_pairs(sample_pairs(), key_side="target")["test"]
     words = [[" ".join(WORD.findall(side)) for side in pair] for pair in test]
     return [GoldPair(source, target, grammar_links(source, target)) for source, target in words]
-
-
-def read_gold(path: Path) -> list[GoldPair]:
-    """Returns the pairs of a file.
-
-    Raises:
-        ValueError: a line does not have three columns: source words, target words and links.
-    """
-    pairs = []
-    for number, line in enumerate(path.read_text("utf-8").splitlines(), start=1):
-        columns = line.split("\t")
-        require(
-            len(columns) == 3, f"{path}:{number}", "source words, target words and links", f"{len(columns)} columns"
-        )
-        pairs.append(GoldPair(columns[0], columns[1], from_pharaoh(columns[2], f"{path}:{number}")))
-    return pairs
 
 
 def as_written(words: str) -> str:

@@ -1,48 +1,43 @@
-"""Trains and scores every recipe at a small size, and writes one JSON file per run: docs/results/NAME.json.
+"""Trains and scores every recipe at a small size by the protocol of ``nmt compare``.
 
-    python -m benchmarks.results --corpus spa-eng.zip              all runs without a file
-    python -m benchmarks.results --corpus spa-eng.zip --only luong-feed
-    python -m benchmarks.results --list
+    python -m benchmarks.results ladder --corpus spa-eng.zip --to runs/ladder --jobs 2
+    python -m benchmarks.results bahdanau-16 --corpus spa-eng.zip --to runs/bahdanau-16 --jobs 2
 
 Every recipe is trained for minutes on one core in the same small setting, ``in_small``, instead of days on a GPU.
-Cells, order, attention, output layer, reversal, dropout and tokenizer stay as in the paper. Two runs are trained at a
-time, each in its own process and on its own core. The machine should be idle otherwise, because the first updates are
-timed to convert minutes to a number of updates. Runs are kept under ``--runs``. A stopped run is resumed; a run with a
-JSON file is skipped.
+Cells, order, attention, output layer, reversal, dropout and tokenizer stay as in the paper. Systems of one group share
+training pairs, updates and seeds; ``nmt_keras.runs.protocol`` describes the protocol and the files. A stopped group
+resumes.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
-import platform
 import random
-import subprocess
-import sys
-import time
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
-from datetime import date
-from importlib.metadata import version
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
+import tyro
 
-from benchmarks.machine import processor
-from nmt_keras.config import Recipe
+from nmt_keras.cli.memory import keep_memory
+from nmt_keras.config import Recipe, require_choice
 from nmt_keras.corpus import Pair, SplitCorpus, read_pairs, shuffle_pairs, split_pairs
+from nmt_keras.files import read_json, write_whole
 from nmt_keras.recipes import find_recipe
 
 if TYPE_CHECKING:
+    from nmt_keras.runs.protocol import Study
     from nmt_keras.translation.model_translator import ModelTranslator
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
-MINUTES = 7.5
-"""Training time in minutes on one core, enough for the updates of five minutes on two cores."""
+GOLD = RESULTS / "alignments" / "spa-eng.tsv"
+UPDATES = 7_000
+"""Number of updates of each run, four epochs.
+
+The slowest system should take about 12 minutes on one core. Of the systems that were timed (docs/results/luong-*.json),
+local-p was the slowest, with 4,536 updates in 6.99 minutes on a core of an AMD EPYC: 10.8 minutes for 7,000, without
+the additional validations. The concat score, which was not timed, costs more."""
 VOCABULARY = 5_000
 WINDOW = 3
 """Half-width D of local attention. Windows cover 7 of 8 tokens on average; in the paper, 21 of 25."""
@@ -58,11 +53,10 @@ FIGURE_3 = (
 
 
 @dataclass(frozen=True)
-class Run:
-    """System to train."""
+class Group:
+    """Systems that are compared, and their training pairs."""
 
-    name: str
-    recipe: Recipe
+    systems: tuple[Recipe, ...]
     words: int | None = None
     """Maximum number of words on each side of a training pair; ``None`` for no limit."""
     joined: bool = False
@@ -70,33 +64,26 @@ class Run:
     by_length: bool = False
     """If ``True``, also scores concatenated test pairs, for the figures and the table of Bahdanau et al."""
 
-    def seeded(self, seed: int) -> Run:
-        """Returns the run with another seed, so that models of an ensemble differ in initial weights and order."""
-        return replace(self, recipe=replace(self.recipe, train=replace(self.recipe.train, seed=seed)))
-
 
 @dataclass(frozen=True)
 class Combined:
-    """System that combines finished runs."""
+    """System that combines finished runs of the ladder."""
 
     name: str
-    runs: tuple[str, ...]
-    replaces_unknown: bool = False
+    systems: tuple[str, ...]
 
 
 COMBINED = (
-    Combined("luong-replace", ("luong-local-p",), replaces_unknown=True),
-    Combined(
-        "luong-ensemble", ("luong-local-p", "luong-local-m", "luong-general", "luong-feed"), replaces_unknown=True
-    ),
+    Combined("luong-replace", ("luong-local-p",)),
+    Combined("luong-ensemble", ("luong-local-p", "luong-local-m", "luong-general", "luong-feed")),
 )
-"""Last two systems of Luong et al., whose ensemble also combines several kinds of attention."""
+"""Last two systems of Luong et al., which replace unknown words. The ensemble combines several kinds of attention."""
 
 
 def in_small(recipe: Recipe, width: float, rate: float = 6e-3) -> Recipe:
-    """Returns a small recipe: at most two layers, sizes times ``width``, 5,000 words, ``MINUTES`` of Adam."""
+    """Returns a small recipe: at most two layers, sizes times ``width``, 5,000 words, ``UPDATES`` of Adam."""
     model = recipe.model
-    recipe = replace(
+    low = replace(
         recipe,
         model=replace(
             model,
@@ -105,18 +92,17 @@ def in_small(recipe: Recipe, width: float, rate: float = 6e-3) -> Recipe:
             attention=replace(model.attention, window=min(WINDOW, model.attention.window)),
         ),
     )
-    small = recipe.scaled(width)
     few = min(VOCABULARY, recipe.source.vocabulary_size)
     return replace(
-        small,
+        recipe,
         source=replace(recipe.source, vocabulary_size=few),
         target=replace(recipe.target, vocabulary_size=few),
-        model=replace(small.model, initializer="glorot"),
+        model=replace(low.scaled(width).model, initializer="glorot"),
         train=replace(
             recipe.train,
-            minutes=MINUTES,
+            minutes=None,
             epochs=None,
-            steps=None,
+            steps=UPDATES,
             batch_size=64,
             length_buckets=6,
             max_tokens=40,
@@ -130,34 +116,41 @@ def in_small(recipe: Recipe, width: float, rate: float = 6e-3) -> Recipe:
             clip_norm=1.0,
             label_smoothing=0.1,
             denominator="tokens",
-            validations=2,
+            validations=8,
         ),
         search=replace(recipe.search, beam_size=1),
     )
 
 
-def all_runs() -> list[Run]:
-    """Returns all runs."""
-    bahdanau = [
-        Run("rnnencdec-8", in_small(find_recipe("rnnencdec-30"), 0.15), words=8, by_length=True),
-        Run("rnnsearch-8", in_small(find_recipe("rnnsearch-30"), 0.15), words=8, by_length=True),
-        Run("rnnencdec-16", in_small(find_recipe("rnnencdec-50"), 0.15), words=16, joined=True, by_length=True),
-        Run("rnnsearch-16", in_small(find_recipe("rnnsearch-50"), 0.15), words=16, joined=True, by_length=True),
-    ]
-    ladder = enumerate(("base", "reverse", "dropout", "location", "feed", "general", "local-m", "local-p"), start=1)
-    luong = [Run(f"luong-{rung}", in_small(find_recipe(f"luong-{rung}"), 0.128)).seeded(i) for i, rung in ladder]
-    lecture = [
-        Run(f"lecture-{name}", in_small(find_recipe(f"lecture-{name}"), 0.25, 2e-3))
+def named(recipe: Recipe, name: str) -> Recipe:
+    """Returns a recipe with another name."""
+    return replace(recipe, name=name)
+
+
+LADDER = ("base", "reverse", "dropout", "location", "feed", "dot", "general", "concat", "local-m", "local-p")
+"""Systems of the ladder. Those after "location" have input feeding; "feed" is "location" with it."""
+
+
+def groups() -> dict[str, Group]:
+    """Returns the groups of systems by name."""
+    ladder = tuple(in_small(find_recipe(f"luong-{rung}"), 0.128) for rung in LADDER)
+    lecture = tuple(
+        in_small(find_recipe(f"lecture-{name}"), 0.25, 2e-3)
         for name in ("rnn", "separate", "fed", "deep", "bidirectional", "reversed")
-    ]
-    flagship = find_recipe("rnnsearch-small")
-    return [
-        Run("rnnsearch-small", replace(flagship, train=replace(flagship.train, minutes=MINUTES))),
-        *bahdanau,
-        *luong,
-        Run("tutorial", in_small(find_recipe("tutorial"), 0.2)),
-        *lecture,
-    ]
+    )
+
+    def bahdanau(limit: int, paper: int) -> tuple[Recipe, ...]:
+        kinds = ("rnnencdec", "rnnsearch")
+        return tuple(named(in_small(find_recipe(f"{kind}-{paper}"), 0.15), f"{kind}-{limit}") for kind in kinds)
+
+    return {
+        "ladder": Group(ladder),
+        "bahdanau-8": Group(bahdanau(8, 30), words=8, by_length=True),
+        "bahdanau-16": Group(bahdanau(16, 50), words=16, joined=True, by_length=True),
+        "lecture": Group(lecture),
+        "tutorial": Group((in_small(find_recipe("tutorial"), 0.2),)),
+        "flagship": Group((find_recipe("rnnsearch-small"),)),
+    }
 
 
 def words(sentence: str) -> int:
@@ -197,9 +190,9 @@ def long_pairs(pairs: Sequence[Pair], each: int = 300, seed: int = 1) -> list[Pa
     return [joined(draw.sample(list(pairs), k)) for k in range(2, 7) for _ in range(each)]
 
 
-def corpus_of(run: Run, pairs: Sequence[Pair]) -> SplitCorpus:
-    """Returns the benchmark split or the recipe's own, with the run's limits on the training part."""
-    config = run.recipe.corpus
+def corpus_of(group: Group, pairs: Sequence[Pair]) -> SplitCorpus:
+    """Returns the benchmark split or the recipes' own, with the group's limits on the training part."""
+    config = group.systems[0].corpus
     taken = list(pairs[: config.first])
     parts = (
         split_pairs(taken, key_side="target")
@@ -207,70 +200,42 @@ def corpus_of(run: Run, pairs: Sequence[Pair]) -> SplitCorpus:
         else shuffle_pairs(taken, seed=config.seed)
     )
     train = parts["train"]
-    if run.words is not None:
-        short = [pair for pair in train if fits(pair, run.words)]
-        train = short + (joined_up_to(short, run.words) if run.joined else [])
+    if group.words is not None:
+        short = [pair for pair in train if fits(pair, group.words)]
+        train = short + (joined_up_to(short, group.words) if group.joined else [])
     return SplitCorpus("spa-eng", train, parts["valid"], parts["test"])
 
 
-def measured(run: Run, corpus: SplitCorpus, folder: Path) -> dict[str, Any]:
-    """Trains or resumes the run, and scores it on the test part."""
-    from nmt_keras import runs
+def add_by_length(study: Study) -> None:
+    """Adds the figures of ``by_length`` to the results of the first seed."""
+    from nmt_keras.runs import Run
 
-    trained = runs.Run(folder, run.recipe)
-    trained.train(corpus, lambda sentence: print(sentence, flush=True), lambda *_: None)
-    translator = trained.translator()
-    found = {
-        "recipe": asdict(run.recipe),
-        "train_pairs": len(corpus.train),
-        "steps": trained.step(),
-        "minutes": trained_minutes(folder),
-        **scores(run.name, translator, corpus.test),
-    }
-    if run.by_length:
-        found |= by_length(translator, corpus)
-    return found
+    for system in study.systems:
+        path = study.path(system, study.seeds[0])
+        found = read_json(path)
+        if "table" not in found:
+            translator = Run(study.run_folder(system, study.seeds[0])).translator()
+            write(path, found | by_length(translator, study.corpus))
 
 
-def trained_minutes(folder: Path) -> float:
-    """Returns the training time of a run in minutes, over all its processes."""
-    import tensorflow as tf
-
-    reader = tf.train.load_checkpoint(str(folder / "checkpoints" / "last"))
-    (name,) = (name for name in reader.get_variable_to_shape_map() if name.startswith("progress/seconds/"))
-    return round(float(reader.get_tensor(name)) / 60.0, 2)
-
-
-def combined(system: Combined, corpus: SplitCorpus, runs: Path) -> dict[str, Any]:
-    """Scores finished runs together. The lexicon of the first run, learnt if missing, replaces unknown words."""
+def add_combined(study: Study) -> None:
+    """Writes the results of ``COMBINED`` for the first seed. The lexicon of the first run replaces unknown words."""
     import nmt_keras
-    import nmt_keras.runs
+    from nmt_keras.evaluation.seeds import run_figures
+    from nmt_keras.runs import Run
 
-    first = runs / system.runs[0]
-    if system.replaces_unknown and not (first / "lexicon.tsv").exists():
-        nmt_keras.runs.Run(first).learn_lexicon(corpus.train)
-    translator = nmt_keras.load(*(runs / name for name in system.runs))
-    translator = translator.with_search(replace(translator.search, replaces_unknown=system.replaces_unknown))
-    return {"runs": system.runs, **scores(system.name, translator, corpus.test)}
-
-
-def scores(name: str, translator: ModelTranslator, pairs: Sequence[Pair]) -> dict[str, Any]:
-    """Returns the scores of a translator on ``pairs``."""
-    from nmt_keras.evaluation.report import evaluate
-
-    report = evaluate(translator, pairs)
-    scored = translator.score([pair.source for pair in pairs], [pair.target for pair in pairs])
-    return {
-        "name": name,
-        "bleu": round(report.bleu, 2),
-        "chrf": round(report.chrf, 2),
-        "exact": round(report.exact, 2),
-        "loss": round(-sum(s.log_prob for s in scored) / sum(len(s.tokens) for s in scored), 4),
-        "signature": report.signature,
-        "search": str(translator.search),
-        "parameters": sum(int(np.prod(v.shape)) for v in translator.model.variables),
-        "test_pairs": len(pairs),
-    }
+    by_name, seed = {system.name: system for system in study.systems}, study.seeds[0]
+    for combined in COMBINED:
+        path = study.folder / f"{combined.name}-{seed}.json"
+        if path.exists():
+            continue
+        folders = [study.run_folder(by_name[name], seed) for name in combined.systems]
+        if not (folders[0] / "lexicon.tsv").exists():
+            Run(folders[0]).learn_lexicon(study.corpus.train)
+        translator = nmt_keras.load(*folders)
+        translator = translator.with_search(replace(translator.search, replaces_unknown=True))
+        figures, _ = run_figures(translator, study.pairs, study.language, study.gold)
+        write(path, {"name": combined.name, "seed": seed, "runs": combined.systems, **figures})
 
 
 def by_length(translator: ModelTranslator, corpus: SplitCorpus) -> dict[str, Any]:
@@ -319,87 +284,52 @@ def has_unknown(translator: ModelTranslator, pair: Pair) -> bool:
     return any(bool(tf.reduce_any(text.encode(tf.constant([s])).ids == UNK)) for text, s in sides)
 
 
-def circumstances() -> dict[str, str]:
-    """Returns the date, machine and versions of a result."""
-    return {
-        "date": date.today().isoformat(),
-        "machine": f"{len(os.sched_getaffinity(0))} of {os.cpu_count()} cores, {processor()}",
-        "python": platform.python_version(),
-        **{name: version(name) for name in ("tensorflow", "keras", "sacrebleu")},
-    }
-
-
-def write(path: Path, found: Mapping[str, Any]) -> None:
+def write(path: Path, found: dict[str, Any]) -> None:
     """Writes a result atomically."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    os.replace(partial, path)
+    write_whole(path, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
 
 
-def train_each(names: Sequence[str], arguments: argparse.Namespace) -> None:
-    """Trains and scores the runs, ``--at-once`` at a time, each in its own process and on its own core.
+@dataclass(frozen=True)
+class Settings:
+    """Options of the benchmark."""
 
-    Raises:
-        SystemExit: A run failed. The others have their files.
-    """
-    free: SimpleQueue[int] = SimpleQueue()
-    for core in sorted(os.sched_getaffinity(0))[: arguments.at_once]:
-        free.put(core)
-
-    def train(name: str) -> int:
-        core = free.get()
-        folders = ["--runs", str(arguments.runs), "--results", str(arguments.results)]
-        command = [sys.executable, "-m", "benchmarks.results", "--corpus", str(arguments.corpus), *folders]
-        try:
-            return subprocess.run([*command, "--only", name, "--core", str(core)], check=False).returncode
-        finally:
-            free.put(core)
-
-    with ThreadPoolExecutor(arguments.at_once) as processes:
-        codes = dict(zip(names, processes.map(train, names), strict=True))
-    if failed := [name for name, code in codes.items() if code]:
-        raise SystemExit(f"results: {', '.join(failed)} failed. Repeat the command to train the missing runs.")
+    group: Annotated[str, tyro.conf.Positional]
+    """Group of systems: ladder, bahdanau-8, bahdanau-16, lecture, tutorial or flagship."""
+    corpus: Path
+    """File of the Spanish-English corpus."""
+    to: Path
+    """Folder of the results and the run directories."""
+    jobs: int = 1
+    """Number of runs trained at the same time."""
+    seeds: tuple[int, ...] = (1, 2, 3)
+    """Seeds of each system's runs."""
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--corpus", type=Path, help="file of the Spanish-English corpus")
-    parser.add_argument("--runs", type=Path, default=Path("runs/results"))
-    parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument("--only", nargs="*", help="names of runs; default: all")
-    parser.add_argument("--at-once", type=int, default=2, help="number of runs trained at the same time")
-    parser.add_argument("--core", type=int, help="core to train on, one run after the other; used internally")
-    parser.add_argument("--list", action="store_true", help="list the runs and mark those that are done")
-    arguments = parser.parse_args()
-    systems: list[Run | Combined] = [*all_runs(), *COMBINED]
-    known = {system.name: system for system in systems}
-    if strange := [name for name in arguments.only or () if name not in known]:
-        parser.error(f"--only: expected names of runs (see --list), received {', '.join(strange)}")
-    wanted = [system for name, system in known.items() if not arguments.only or name in arguments.only]
-    missing = [system for system in wanted if not (arguments.results / f"{system.name}.json").exists()]
-    if arguments.list:
-        for system in wanted:
-            print(f"{system.name:24} {'' if system in missing else 'done'}")
-        return
-    if arguments.corpus is None:
-        parser.error("--corpus is required. Pass the file of the Spanish-English corpus.")
-    if arguments.core is None:
-        train_each([system.name for system in missing if isinstance(system, Run)], arguments)
-        missing = [system for system in missing if isinstance(system, Combined)]
-    else:
-        os.sched_setaffinity(0, {arguments.core})
-    pairs = read_pairs(arguments.corpus, source_column=1, target_column=0).pairs
-    for system in missing:
-        began = time.perf_counter()
-        print(f"== {system.name}", flush=True)
-        if isinstance(system, Combined):
-            found = combined(system, corpus_of(all_runs()[0], pairs), arguments.runs)
-        else:
-            found = measured(system, corpus_of(system, pairs), arguments.runs / system.name)
-        write(arguments.results / f"{system.name}.json", found | {"circumstances": circumstances()})
-        print(f"   BLEU {found['bleu']} after {time.perf_counter() - began:.0f} s", flush=True)
+def main(settings: Settings) -> None:
+    """Trains and scores the runs of a group that have no result yet."""
+    from nmt_keras.evaluation.gold import read_gold
+    from nmt_keras.evaluation.seeds import to_markdown
+    from nmt_keras.runs.protocol import Study, run_study
+
+    known = groups()
+    require_choice("group", tuple(known), settings.group)
+    group = known[settings.group]
+    study = Study(
+        folder=settings.to,
+        systems=group.systems,
+        corpus=corpus_of(group, read_pairs(settings.corpus, source_column=1, target_column=0).pairs),
+        updates=UPDATES,
+        seeds=settings.seeds,
+        language="en",
+        gold=read_gold(GOLD) if settings.group == "ladder" else (),
+    )
+    print(to_markdown(run_study(study, settings.jobs, print)))
+    if group.by_length:
+        add_by_length(study)
+    if settings.group == "ladder":
+        add_combined(study)
 
 
 if __name__ == "__main__":
-    main()
+    keep_memory()
+    main(tyro.cli(Settings, description=__doc__))

@@ -1,4 +1,4 @@
-"""Writes docs/results.md and its figures from docs/results/*.json. All numbers come from these files.
+"""Writes docs/results.md and its figures from the files in docs/results. All numbers come from these files.
 
 python -m benchmarks.results_page
 """
@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.results import BEAM, COMBINED, MINUTES, RESULTS, VOCABULARY, WINDOW, Combined, Run, all_runs
-from nmt_keras.plotting import Panel, alignment_grid, bleu_by_length, save_figure
+from benchmarks.results import BEAM, COMBINED, LADDER, RESULTS, VOCABULARY, WINDOW, groups
+from nmt_keras.plotting import Panel, alignment_grid, bleu_by_length, compare_training, save_figure
 
 Result = Mapping[str, Any]
 
-LADDER = {
+RUNGS = {
     "luong-base": ("base", 11.3),
     "luong-reverse": ("+ source reversed", 12.6),
     "luong-dropout": ("+ dropout", 14.0),
@@ -43,24 +43,30 @@ MORE_PUBLISHED = (("RNNsearch-50, trained longer", 28.45, 36.15), ("Moses", 33.3
 
 INTRODUCTION = """# Results
 
-Each system was trained for about {minutes:g} minutes on one CPU core, on the Spanish-English benchmark split, in the
-same small setting. `python -m benchmarks.results --corpus spa-eng.zip` writes one JSON file per run into
-`docs/results/`, with its recipe, versions, machine and date. `python -m benchmarks.results_page` writes this page from
-the files. [Papers and code](papers.md) lists the recipe, the switch and the test of each system.
+Every system in one small setting on the Spanish-English benchmark split. `python -m benchmarks.results_page` writes
+this page from the JSON files in `docs/results/`. [Papers and code](papers.md) lists the recipe, field and test of each
+equation.
 
-**The small setting** differs from the papers as follows:
+There are two kinds of results:
 
-- Layers are narrower, and there are at most two of them.
-- The window of local attention is D = {window}. Sentences have 8 tokens on average; those of the paper have 25.
-- The vocabulary has {vocabulary:,} words on each side.
-- Training uses Adam with a learning rate that decays to 0, Glorot and orthogonal initial weights, label smoothing 0.1
-  and batches of 64. The papers use Adadelta and SGD and train for days. The initial rate is 0.002 for the lecture's
-  systems and 0.006 for the others.
+- **By protocol** (`docs/results/ladder/`): three seeds per system, equal numbers of updates, a learning rate chosen for
+  each system by pilots, and the checkpoint of the lowest validation loss. [Compare attention
+  variants](guides/compare-attention.md) describes the protocol. Command:
+  `python -m benchmarks.results ladder --corpus spa-eng.zip --to runs/ladder --jobs 2`.
+- **Single runs** (`docs/results/*.json`): one seed per system and about 7.5 minutes on one CPU core, so faster systems
+  made more updates. The learning rate is 0.002 for the lecture's systems and 0.006 for the others. Of two validated
+  checkpoints, the one with the lower loss is scored. Each of Luong's systems has another seed.
 
-`rnnsearch-small` is the unchanged recipe, with 4,000 subword pieces. All other differences between the systems are
-those of the papers. The number of updates is derived from the minutes at the start of a run. Each of Luong's systems
-has its own seed. Scores are sacreBLEU and chrF on raw, cased text, with greedy search unless stated otherwise. The loss
-is in nats per reference token. The recipes in `nmt_keras/recipes/` have the sizes and the training of the papers.
+**The small setting** differs from the papers:
+
+- layers a fraction as wide, at most two of them
+- local attention with D = {window}, for sentences of 8 tokens on average instead of 25
+- {vocabulary:,} words per side (`rnnsearch-small`, which is not changed: 4,000 subwords)
+- Adam with a rate that falls linearly to 0, Glorot and orthogonal initial weights, label smoothing 0.1, batches of 64,
+  because the papers' Adadelta and SGD need days
+
+Scores are sacreBLEU and chrF on raw, cased text with greedy search, unless stated otherwise. The loss is in nats per
+token of the reference.
 """
 
 PROSE = "findings.md"
@@ -68,33 +74,52 @@ PROSE = "findings.md"
 
 
 def results(folder: Path) -> dict[str, Result]:
-    """Returns all results by name."""
+    """Returns all single runs by name."""
     found = (json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json")))
     return {result["name"]: result for result in found}
 
 
-def every_system(found: Mapping[str, Result]) -> list[str]:
-    """Returns the table of all runs, in the order of their declaration."""
+def by_protocol(ladder: Path, figures: Path) -> list[str]:
+    """Returns the section of the ladder in the folder ``ladder``; draws validation losses into ``figures``."""
+    if not (ladder / "table.md").exists():
+        return []
+    lines = ["## The ladder, by protocol", "", (ladder / "table.md").read_text("utf-8").rstrip(), ""]
+    names = [name for name in LADDER if (ladder / f"luong-{name}-1.json").exists()]
+    runs = {name: json.loads((ladder / f"luong-{name}-1.json").read_text("utf-8")) for name in names}
+    if runs:
+        curves = compare_training({name: run["validations"] for name, run in runs.items()})
+        save_figure(curves, figures / "results-ladder.svg")
+        lines += [
+            "![Validation loss and BLEU against updates](results-ladder.svg)",
+            "",
+            "Validations of the first seed.",
+            "",
+        ]
+    return lines
+
+
+def single_runs(found: Mapping[str, Result]) -> list[str]:
+    """Returns the table of all single runs, in the order of their groups."""
     lines = [
-        "## Every system",
+        "## Single runs",
         "",
         "| run | BLEU | chrF | loss | exact, % | parameters | updates | minutes |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    systems: list[Run | Combined] = [*all_runs(), *COMBINED]
-    for run in systems:
-        if one := found.get(run.name):
-            trained = f"{one['steps']:,} | {one['minutes']:.1f}" if "steps" in one else "combines runs |"
+    names = [system.name for group in groups().values() for system in group.systems]
+    for name in [*names, *(combined.name for combined in COMBINED)]:
+        if one := found.get(name):
+            trained = f"{one['steps']:,} | {one['minutes']:.1f}" if "steps" in one else "of finished runs |"
             lines.append(
-                f"| `{run.name}` | {one['bleu']:.2f} | {one['chrf']:.2f} | {one['loss']:.3f} | {one['exact']:.1f} | "
+                f"| `{name}` | {one['bleu']:.2f} | {one['chrf']:.2f} | {one['loss']:.3f} | {one['exact']:.1f} | "
                 f"{one['parameters'] / 1e6:.1f} M | {trained} |"
             )
-        else:
-            lines.append(f"| `{run.name}` | not run yet | | | | | | |")
+    if not found:
+        lines.append("| no system has been run | | | | | | | |")
     lines += [
         "",
-        "The figures of `tutorial` cannot be compared with the others, because it has its own corpus: the first 30,000 "
-        "pairs, in lower case and without accents. The -8 and -16 models are trained on other pairs; see below.",
+        "`tutorial` has another corpus, the first 30,000 pairs, in lower case without accents. Its scores are not "
+        "comparable. The -8 and -16 models are trained on other pairs; see table 1.",
         "",
     ]
     return lines
@@ -103,13 +128,13 @@ def every_system(found: Mapping[str, Result]) -> list[str]:
 def ladder(found: Mapping[str, Result]) -> list[str]:
     """Returns the table of Luong's systems, with the paper's BLEU."""
     lines = [
-        "## Table 1 of Luong, Pham, Manning 2015, at a small size",
+        "## Single runs: the ladder of Luong, Pham, Manning 2015",
         "",
         "| system | BLEU | gain | paper's BLEU | gain |",
         "|---|---|---|---|---|",
     ]
     before: tuple[float | None, float | None] = (None, None)
-    for name, (rung, published) in LADDER.items():
+    for name, (rung, published) in RUNGS.items():
         here = found[name]["bleu"] if name in found else None
         lines.append(
             f"| {rung} | {_score(here)} | {_gain(here, before[0])} | {published:.1f} | {_gain(published, before[1])} |"
@@ -177,22 +202,11 @@ def pictures(found: Mapping[str, Result], folder: Path) -> list[str]:
 
 
 def findings(found: Mapping[str, Result], prose: Path) -> list[str]:
-    """Returns the section on findings: computed sentences, then the text of ``prose``."""
-    lines = ["## Comparison with the papers' findings", ""]
-    for limit in (8, 16):
-        names = [f"rnnencdec-{limit}", f"rnnsearch-{limit}"]
-        if all(name in found for name in names):
-            bins = [found[name]["by_length"] for name in names]
-            beyond = next(i for i, each in enumerate(bins[0]) if int(re.findall(r"\d+", each["label"])[0]) >= limit)
-            falls = [each[0]["bleu"][0] - each[beyond]["bleu"][0] for each in bins]
-            lines.append(
-                f"- From sources of {bins[0][0]['label']} words to sources of {bins[0][beyond]['label']} words, "
-                f"`{names[0]}` loses {falls[0]:.1f} BLEU and `{names[1]}` {falls[1]:.1f}. Both are trained on up to "
-                f"{limit} words."
-            )
-    if len(lines) == 2:
+    """Returns the section on findings: the text of ``prose`` without the expressions that check it."""
+    if not found or not prose.exists():
         return []
-    return [*lines, *([prose.read_text(encoding="utf-8").rstrip()] if prose.exists() else []), ""]
+    text = re.sub(r"\s*<!--.*?-->", "", prose.read_text(encoding="utf-8"), flags=re.DOTALL)
+    return ["## Findings of the single runs", "", text.strip(), ""]
 
 
 def circumstances(found: Mapping[str, Result]) -> list[str]:
@@ -214,17 +228,19 @@ def _gain(value: float | None, before: float | None) -> str:
     return "" if value is None or before is None else f"{value - before:+.1f}"
 
 
-def page(found: Mapping[str, Result], folder: Path, prose: Path) -> str:
-    """Returns the page and draws its figures into ``folder``. ``prose`` is the file with the discussion."""
+def page(source: Path, figures: Path) -> str:
+    """Returns the page on the results in the folder ``source``, and draws its figures into the folder ``figures``."""
+    found = results(source)
     sections: Sequence[list[str]] = (
-        every_system(found),
+        by_protocol(source / "ladder", figures),
+        single_runs(found),
         ladder(found),
         table_1(found),
-        pictures(found, folder),
-        findings(found, prose),
+        pictures(found, figures),
+        findings(found, source / PROSE),
         circumstances(found),
     )
-    introduction = INTRODUCTION.format(minutes=MINUTES, vocabulary=VOCABULARY, window=WINDOW)
+    introduction = INTRODUCTION.format(vocabulary=VOCABULARY, window=WINDOW)
     return introduction + "\n" + "\n".join(line for section in sections for line in section)
 
 
@@ -233,10 +249,8 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--page", type=Path, default=RESULTS.parent / "results.md")
     arguments = parser.parse_args()
-    found = results(arguments.results)
-    written = page(found, arguments.page.parent, arguments.results / PROSE)
-    arguments.page.write_text(written, encoding="utf-8")
-    print(f"{arguments.page}: {len(found)} results")
+    arguments.page.write_text(page(arguments.results, arguments.page.parent), encoding="utf-8")
+    print(arguments.page)
 
 
 if __name__ == "__main__":

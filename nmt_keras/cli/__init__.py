@@ -36,6 +36,7 @@ from nmt_keras_serve.usage import HELP, USAGE_ERROR, join_help, one_line_errors
 
 import nmt_keras
 from nmt_keras.cli.command import SETTINGS, Command, shortened
+from nmt_keras.cli.compare import Compare
 from nmt_keras.cli.completion import Completion
 from nmt_keras.cli.console import Console, with_options
 from nmt_keras.cli.demo import Demo
@@ -55,6 +56,7 @@ from nmt_keras.config import require_choice
 COMMANDS: dict[str, type[Command]] = {
     "train": Train,
     "evaluate": Evaluate,
+    "compare": Compare,
     "translate": Translate,
     "align": Align,
     "score": Score,
@@ -142,7 +144,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _run(arguments: Sequence[str], restarts: bool) -> None:
-    code, debug, trains = USAGE_ERROR, "--debug" in arguments, arguments[:1] in (["train"], ["demo"])
+    code, debug, trains = USAGE_ERROR, "--debug" in arguments, arguments[:1] in (["train"], ["compare"], ["demo"])
     try:
         if arguments == ["--version"]:
             print(f"nmt {nmt_keras.__version__}")

@@ -38,7 +38,7 @@ METAVARS = {
     **dict.fromkeys(("run", "ensemble", "init_from"), "RUN"),
     **dict.fromkeys(("minutes", "more_minutes"), "MINUTES"),
     **dict.fromkeys(("epochs", "more_epochs"), "EPOCHS"),
-    **dict.fromkeys(("steps", "n_best", "max_to_keep", "shards"), "N"),
+    **dict.fromkeys(("steps", "updates", "pilot_updates", "jobs", "n_best", "max_to_keep", "shards"), "N"),
     **{"recipe": "RECIPE", "to": "FOLDER"},
 }
 """Placeholders for the values of options in the short help. The full help shows the types of the values instead."""

@@ -15,7 +15,7 @@ from nmt_keras.recipes import RECIPES
 
 WITH_RECIPES = """\
 RECIPES = {recipes}
-for name in ('train', 'recipes'):
+for name in ('train', 'compare', 'recipes'):
     command = COMPLETION_SPEC['subcommands'][name]
     command['subcommands'] = {{name: {{**command, 'description': 'recipe', 'subcommands': {{}}}} for name in RECIPES}}
 for command in COMPLETION_SPEC['subcommands'].values():

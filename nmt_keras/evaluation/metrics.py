@@ -121,6 +121,87 @@ def _estimates(systems: Mapping[str, Any], results: Sequence[Any]) -> dict[str, 
     return found
 
 
+@dataclass(frozen=True)
+class SeedEstimate:
+    """Corpus score of a system over its runs, which differ in their seeds."""
+
+    mean: float  # 0 to 100
+    deviation: float | None  # sample standard deviation over the runs; None of one run
+    low: float  # 95 % bootstrap interval of the mean
+    high: float
+    p: float | None  # probability of a difference this large from the system before by chance; None for the first
+
+
+class SeedEstimates(NamedTuple):
+    """Result of ``bootstrap_seeds``: estimates by system, in the given order."""
+
+    bleu: dict[str, SeedEstimate]
+    chrf: dict[str, SeedEstimate]
+
+
+def bootstrap_seeds(
+    systems: Mapping[str, Sequence[Sequence[str]]],
+    references: Sequence[str],
+    language: str | None = None,
+    samples: int = 1000,
+) -> SeedEstimates:
+    """Returns mean BLEU and chrF of systems with several runs, and two-sided p-values against the system before.
+
+    Each bootstrap sample draws sentences with replacement, the same ones for all systems, and runs of each system with
+    replacement. So an interval covers the choice of the sentences and of the seeds, although a few runs understate how
+    far seeds differ. With one run per system, this is the paired bootstrap of ``bootstrap``, but two-sided.
+
+    Args:
+        systems: Detokenised translations of each run, by system name.
+        references: Detokenised references, in the same order.
+        language: As in ``bleu``.
+        samples: Number of bootstrap samples.
+
+    Raises:
+        ValueError: as in ``bleu``, or a system has no run.
+    """
+    for name, runs in systems.items():
+        require(len(runs) > 0, "systems", f"at least one run of {name}", runs)
+        for hypotheses in runs:
+            _require_corresponding(hypotheses, references)
+    count = len(references)
+    draws = np.random.default_rng(_SEED).multinomial(count, np.full(count, 1.0 / count), size=samples)
+    bleu_, chrf_ = (_over_seeds(metric, systems, references, draws) for metric in (_bleu(language), CHRF()))
+    return SeedEstimates(bleu_, chrf_)
+
+
+_SEED = 12345  # sacreBLEU's
+
+
+def _over_seeds(
+    metric: BLEU | CHRF, systems: Mapping[str, Sequence[Sequence[str]]], references: Sequence[str], draws: np.ndarray
+) -> dict[str, SeedEstimate]:
+    """Returns the estimates of one metric; ``draws`` [samples, sentences] counts how often a sentence is drawn."""
+    random = np.random.default_rng(_SEED)
+    found: dict[str, SeedEstimate] = {}
+    before: tuple[float, np.ndarray] | None = None
+    for name, runs in systems.items():
+        # sacreBLEU's own significance tests, too, need its private statistics of sentences
+        sums = [np.array(metric._extract_corpus_statistics(list(run), [list(references)])) for run in runs]
+        values = [_of_statistics(metric, each.sum(axis=0)) for each in sums]
+        drawn = np.array([[_of_statistics(metric, row) for row in draws @ each] for each in sums])  # [runs, samples]
+        runs_drawn = random.integers(len(runs), size=drawn.shape)
+        means = np.take_along_axis(drawn, runs_drawn, axis=0).mean(axis=0)
+        mean, p = float(np.mean(values)), None
+        if before is not None:
+            difference = means - before[1]
+            as_large = np.abs(difference - difference.mean()) >= abs(mean - before[0])
+            p = float((1 + as_large.sum()) / (1 + len(draws)))
+        low, high = map(float, np.percentile(means, [2.5, 97.5]))
+        found[name] = SeedEstimate(mean, float(np.std(values, ddof=1)) if values[1:] else None, low, high, p)
+        before = mean, means
+    return found
+
+
+def _of_statistics(metric: BLEU | CHRF, statistics: np.ndarray) -> float:
+    return float(metric._compute_score_from_stats(statistics.astype(int).tolist()).score)
+
+
 LENGTH_EDGES = (5, 10, 15, 20, 30, 40, 50)
 """Maximum lengths of all bins but the last."""
 

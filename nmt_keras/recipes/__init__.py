@@ -17,6 +17,8 @@ from nmt_keras.recipes.lecture import (
 )
 from nmt_keras.recipes.luong import (
     LUONG_BASE,
+    LUONG_CONCAT,
+    LUONG_DOT,
     LUONG_DROPOUT,
     LUONG_FEED,
     LUONG_GENERAL,
@@ -26,8 +28,10 @@ from nmt_keras.recipes.luong import (
     LUONG_REPLACE,
     LUONG_REVERSE,
 )
+from nmt_keras.recipes.pytorch import RNNSEARCH_PYTORCH
 from nmt_keras.recipes.rnnencdec import RNNENCDEC_30, RNNENCDEC_50, RNNSEARCH_30, RNNSEARCH_50
 from nmt_keras.recipes.rnnsearch import BASE, SAMPLE, SPANISH_ENGLISH
+from nmt_keras.recipes.self_attention import SELF_ATTENTION
 from nmt_keras.recipes.tutorial import TUTORIAL
 
 RECIPES: dict[str, Recipe] = {
@@ -40,16 +44,20 @@ RECIPES: dict[str, Recipe] = {
         RNNENCDEC_50,
         RNNSEARCH_30,
         RNNSEARCH_50,
+        RNNSEARCH_PYTORCH,
         LUONG_BASE,
         LUONG_REVERSE,
         LUONG_DROPOUT,
         LUONG_LOCATION,
         LUONG_FEED,
+        LUONG_DOT,
         LUONG_GENERAL,
+        LUONG_CONCAT,
         LUONG_LOCAL_M,
         LUONG_LOCAL_P,
         LUONG_REPLACE,
         TUTORIAL,
+        SELF_ATTENTION,
         LECTURE_RNN,
         LECTURE_SEPARATE,
         LECTURE_FED,

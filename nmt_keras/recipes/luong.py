@@ -95,8 +95,12 @@ LUONG_LOCATION = _attending("luong-location", AttentionConfig("location", max_so
 """+ global attention, location score."""
 LUONG_FEED = _attending("luong-feed", AttentionConfig("location", max_source_positions=51), True)
 """+ input feeding."""
+LUONG_DOT = _attending("luong-dot", AttentionConfig("dot"), True)
+"""Global attention with the dot score, and input feeding."""
 LUONG_GENERAL = _attending("luong-general", AttentionConfig("general"), True)
 """Global attention with the general score, and input feeding."""
+LUONG_CONCAT = _attending("luong-concat", AttentionConfig("concat", units=1000), True)
+"""Global attention with the concat score, and input feeding."""
 LUONG_LOCAL_M = _attending("luong-local-m", AttentionConfig("general", span="local-m", window=10), True)
 """Monotonic local attention with the general score, and input feeding."""
 LUONG_LOCAL_P = _attending("luong-local-p", AttentionConfig("general", span="local-p", units=1000, window=10), True)

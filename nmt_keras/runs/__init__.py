@@ -18,6 +18,7 @@ directory       names and formats of a run's files; checks that a run is resumed
 origin          reads and writes origin.json
 training_data   tokenizers and batches of a corpus in memory or of a prepared corpus
 training        trains a run
+protocol        trains several systems with several seeds by one protocol, and compares them
 validation      loss and BLEU during training
 run             ``Run`` and ``load_runs``
 """

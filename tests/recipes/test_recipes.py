@@ -55,7 +55,10 @@ def test_each_rung_of_luong_s_ladder_adds_one_thing():
         "dropout": ("reverse", lambda model: replace(model, dropout=0.0)),
         "location": ("dropout", lambda model: replace(model, attention=AttentionConfig("none"), decoder=seeing(model))),
         "feed": ("location", lambda model: replace(model, decoder=replace(model.decoder, input_feeding=False))),
-        "general": ("feed", lambda model: replace(model, attention=models["feed"].attention)),
+        **dict.fromkeys(
+            ("dot", "general", "concat"),
+            ("feed", lambda model: replace(model, attention=models["feed"].attention)),
+        ),
         "local-m": ("general", lambda model: replace(model, attention=replace(model.attention, span="global"))),
         "local-p": ("general", lambda model: replace(model, attention=AttentionConfig("general"))),
         "replace": ("local-p", lambda model: model),
@@ -104,7 +107,7 @@ BAHDANAU = {  # Bahdanau, Cho, Bengio 2014, appendices A.2.3, B.1 and B.2
 }
 RNNSEARCH = {"model.encoder": {"direction": "bidirectional"}, "model.attention": {"kind": "additive"}}
 RNNENCDEC = {"model.encoder": {"direction": "forward"}, "model.attention": {"kind": "fixed"}}
-LADDER = ("base", "reverse", "dropout", "location", "feed", "general", "local-m", "local-p", "replace")
+LADDER = ("base", "reverse", "dropout", "location", "feed", "dot", "general", "concat", "local-m", "local-p", "replace")
 LUONG = {  # Luong, Pham, Manning 2015, sections 3.2 and 4.1
     "source": {**WORDS, "vocabulary_size": 50_004},
     "target": {**WORDS, "vocabulary_size": 50_004},
@@ -193,6 +196,18 @@ def test_a_recipe_has_the_figures_of_its_paper(name, figures):
         assert {field: getattr(record, field) for field in fields} == fields
     if name != "lecture-rnn":
         assert recipe.train.patience >= recipe.train.validations  # the paper does not stop early
+
+
+def test_the_pytorch_rendition_is_composed_as_it_says():
+    """s_0 of both last states, attention with s_{i-1}, a linear layer over [s_i ; c_i ; e], dropout of embeddings."""
+    model = find_recipe("rnnsearch-pytorch").model
+    assert (model.encoder.direction, model.encoder.layers, model.attention.kind) == ("bidirectional", 1, "additive")
+    assert (model.decoder.order, model.decoder.initial_state) == ("attend-then-update", "both")
+    assert (model.decoder.output, model.decoder.output_state) == ("linear", "current")
+    assert (model.dropout > 0.0, model.output_dropout, model.recurrent_dropout) == (True, 0.0, 0.0)
+    output = build_model(model.scaled(0.02), 11, 13).decoder.output_layer
+    sizes = model.scaled(0.02)
+    assert output.feature_size == sizes.decoder.units + 2 * sizes.encoder.units + sizes.embedding_size
 
 
 def test_the_base_recipe_lies_between_the_small_one_and_the_paper_s():

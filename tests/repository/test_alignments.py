@@ -15,9 +15,9 @@ from benchmarks.alignment import (
     gold_pairs,
     hard_links,
     main,
-    read_gold,
     word_weights,
 )
+from nmt_keras.evaluation.gold import read_gold
 from nmt_keras.translation.records import AlignedPair
 
 GOLD = gold_pairs("spa-eng")

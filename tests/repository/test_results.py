@@ -1,27 +1,40 @@
-"""The results: which pairs a run is trained and tested on, and a page that holds what the files say."""
+"""The results: which pairs a system is trained and tested on, a page of the files' figures, and findings that hold."""
 
+import json
 from dataclasses import asdict, replace
 
 import pytest
 
-from benchmarks.results import RESULTS, Run, all_runs, corpus_of, fits, joined_up_to, long_pairs, words
-from benchmarks.results_page import PROSE, page, results
+from benchmarks.findings import PROSE, findings
+from benchmarks.results import RESULTS, Group, corpus_of, fits, groups, joined_up_to, long_pairs, words
+from benchmarks.results_page import page
 from nmt_keras.corpus import Pair
 from nmt_keras.corpus.sample import sample_pairs
 from nmt_keras.recipes import find_recipe
 
 PAIRS = sample_pairs()[:400]
+SYSTEMS = [system for group in groups().values() for system in group.systems]
 
 
-@pytest.mark.parametrize("run", all_runs(), ids=lambda run: run.name)
-def test_a_run_differs_from_its_recipe_in_size_alone(run):
+@pytest.mark.parametrize("system", SYSTEMS, ids=lambda system: system.name)
+def test_a_system_differs_from_its_recipe_in_size_alone(system):
     short = {"rnnencdec-8": "rnnencdec-30", "rnnsearch-8": "rnnsearch-30"}
     long = {"rnnencdec-16": "rnnencdec-50", "rnnsearch-16": "rnnsearch-50"}
-    paper, model = find_recipe({**short, **long}.get(run.name, run.name)).model, run.recipe.model
+    paper, model = find_recipe({**short, **long}.get(system.name, system.name)).model, system.model
     for part in ("encoder", "attention", "decoder"):
         here, there = asdict(getattr(model, part)), asdict(getattr(paper, part))
         assert {name for name in here if here[name] != there[name]} <= {"units", "layers", "output_units", "window"}
     assert model.dropout == paper.dropout
+
+
+def test_the_systems_of_a_group_differ_in_model_alone():
+    for group in groups().values():
+        unused = {"halve_from": 0.5, "halve_every": 0.1}  # of another schedule
+        alike = {
+            replace(system, name="", model=group.systems[0].model, train=replace(system.train, **unused))
+            for system in group.systems
+        }
+        assert len(alike) == 1
 
 
 def test_concatenations_fit_the_limit_and_join_at_least_two_pairs():
@@ -32,10 +45,10 @@ def test_concatenations_fit_the_limit_and_join_at_least_two_pairs():
     assert joined_up_to([Pair("a b", "c"), Pair("d e", "f")], 3) == []
 
 
-def test_a_limited_run_trains_on_short_pairs_and_their_concatenations_and_is_tested_on_the_whole_part():
-    run = Run("x", find_recipe("rnnsearch-30"))
+def test_a_limited_group_trains_on_short_pairs_and_their_concatenations_and_is_tested_on_the_whole_part():
+    group = Group((find_recipe("rnnsearch-30"),))
     whole, short, joined = (
-        corpus_of(each, PAIRS) for each in (run, replace(run, words=4), replace(run, words=4, joined=True))
+        corpus_of(each, PAIRS) for each in (group, replace(group, words=4), replace(group, words=4, joined=True))
     )
     assert 0 < len(short.train) < len(whole.train)
     assert all(fits(pair, 4) for pair in joined.train)
@@ -50,11 +63,41 @@ def test_the_long_test_set_joins_two_to_six_pairs():
 
 
 def test_the_page_holds_the_figures_of_the_files(tmp_path):
-    written = page(results(RESULTS), tmp_path, RESULTS / PROSE)
+    written = page(RESULTS, tmp_path)
     assert written == (RESULTS.parent / "results.md").read_text("utf-8"), "python -m benchmarks.results_page writes it"
-    assert {path.name for path in tmp_path.iterdir()} == {"results-by-length.svg", "results-alignments.png"}
+    assert all((RESULTS.parent / path.name).exists() for path in tmp_path.iterdir())
 
 
 def test_a_page_without_results_says_so_and_has_no_picture(tmp_path):
-    assert "not run yet" in page({}, tmp_path, tmp_path / "none")
+    assert "no system has been run" in page(tmp_path / "none", tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_every_finding_holds():
+    found = findings(PROSE.read_text("utf-8"))
+    assert found
+    assert [finding.text for finding in found if not finding.holds] == []
+
+
+@pytest.mark.parametrize(
+    ("item", "holds"),
+    [
+        ('- True. <!-- run("luong-feed").bleu > run("luong-base").bleu -->', True),
+        ('- False. <!-- run("luong-feed").bleu < run("luong-base").bleu -->', False),
+        ('- No comparison. <!-- run("luong-feed").bleu -->', False),
+        ("- No expression.", False),
+    ],
+)
+def test_a_finding_holds_only_if_its_expression_is_true(item, holds):
+    (finding,) = findings(f"Introduction.\n\n{item}\n")
+    assert finding.holds is holds
+
+
+def test_every_result_of_the_ladder_is_in_its_table():
+    table = RESULTS / "ladder" / "table.json"
+    if not table.exists():
+        pytest.skip("no run of the ladder has ended")
+    rows = {row["name"]: row for row in json.loads(table.read_text("utf-8"))["systems"]}
+    for path in table.parent.glob("luong-*-[0-9].json"):
+        result = json.loads(path.read_text("utf-8"))
+        assert result["seed"] in rows[result["name"]]["seeds"]

@@ -1,0 +1,115 @@
+"""Checks the sentences of docs/results/findings.md against the results.
+
+    python -m benchmarks.findings
+
+Each item of a list ends in an HTML comment: a Python expression over the results that is true if the sentence holds.
+
+    run("luong-base")             docs/results/luong-base.json; fields are attributes
+    bin("rnnsearch-16", "1-5")    BLEU of a run on sources of a length
+    gain("luong-base", "x")       BLEU of the second run minus that of the first
+    system("luong-base")          row of docs/results/ladder/table.json
+    diagnostic("local-p", 1)      last measurement of a system and a seed in docs/results/diagnostics/local-p.json
+    LECTURE                       pairs of the lecture's recipes, each an extension of the other
+
+Prints each sentence with the outcome, and ends with 1 if one does not hold or has no expression.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import tyro
+
+RESULTS = Path(__file__).parents[1] / "docs" / "results"
+PROSE = RESULTS / "findings.md"
+ITEM = re.compile(r"^- (?P<text>.*?)(?:\s*<!--\s*(?P<claim>.*?)\s*-->)?$", re.MULTILINE)
+LECTURE = (
+    ("lecture-rnn", "lecture-separate"),
+    ("lecture-separate", "lecture-fed"),
+    ("lecture-fed", "lecture-deep"),
+    ("lecture-deep", "lecture-bidirectional"),
+    ("lecture-deep", "lecture-reversed"),
+)
+
+
+class Finding(NamedTuple):
+    """A sentence and whether it holds."""
+
+    text: str
+    claim: str
+    holds: bool
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Options of the check."""
+
+    prose: Path = PROSE
+    """Markdown file with the sentences."""
+
+
+@cache
+def read(path: Path) -> Any:
+    """Returns the content of a JSON file, with objects as namespaces."""
+    return json.loads(path.read_text("utf-8"), object_hook=lambda fields: SimpleNamespace(**fields))
+
+
+def run(name: str) -> Any:
+    return read(RESULTS / f"{name}.json")
+
+
+def bleu_of_bin(name: str, label: str) -> float:
+    (found,) = [each for each in run(name).by_length if each.label == label]
+    return float(found.bleu[0])
+
+
+def gain(before: str, after: str) -> float:
+    return float(run(after).bleu - run(before).bleu)
+
+
+def system(name: str) -> Any:
+    (found,) = [each for each in read(RESULTS / "ladder" / "table.json").systems if each.name == name]
+    return found
+
+
+def diagnostic(name: str, seed: int) -> Any:
+    rows = read(RESULTS / "diagnostics" / "local-p.json")
+    (found,) = [row for row in rows if row.experiment == "training" and (row.system, row.seed) == (name, seed)]
+    return found.points[-1]
+
+
+NAMES = {
+    **{function.__name__: function for function in (run, gain, system, diagnostic, round, min, max, abs, all, any)},
+    "bin": bleu_of_bin,
+    "LECTURE": LECTURE,
+    "__builtins__": {},
+}
+
+
+def findings(prose: str) -> list[Finding]:
+    """Returns the list items of ``prose``; one without an expression does not hold."""
+    found = []
+    for item in ITEM.finditer(prose):
+        claim = item["claim"] or ""
+        found.append(Finding(item["text"], claim, bool(claim) and eval(claim, dict(NAMES)) is True))
+    return found
+
+
+def main(settings: Settings) -> None:
+    """Prints the outcome of each sentence."""
+    found = findings(settings.prose.read_text("utf-8"))
+    for finding in found:
+        print(f"{'holds' if finding.holds else 'FAILS'}  {finding.text}\n       {finding.claim or 'no expression'}")
+    if not found or not all(finding.holds for finding in found):
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Settings, description=__doc__))

@@ -1,0 +1,88 @@
+"""``nmt compare``: trains recipes by one protocol, with several seeds, and compares their scores."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+import tyro
+
+from nmt_keras.cli.command import RARE, Command
+from nmt_keras.cli.console import Console
+from nmt_keras.config import require
+from nmt_keras.corpus.options import CorpusOptions
+from nmt_keras.recipes import find_recipe
+
+
+@dataclass(frozen=True)
+class Compare(Command):
+    """Train recipes with several seeds by one protocol, score them on the test part, and print a table.
+
+    Pilots choose each recipe's learning rate. All runs then make the same number of updates. The same command resumes a
+    comparison that was stopped.
+    """
+
+    rare: ClassVar[Collection[str]] = [name for name in RARE if name != "width"]
+
+    recipes: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RECIPE ...")]
+    """Names or files (YAML, JSON) of recipes, in the order of the table. Each row is compared with the one above."""
+    to: Path
+    """Folder of the results: a table, a JSON file per run, translations and run directories."""
+    updates: int
+    """Number of updates of each run. The recipes' own training times are ignored."""
+    data: Annotated[CorpusOptions, tyro.conf.arg(name="")] = field(default_factory=CorpusOptions)
+    seeds: tuple[int, ...] = (1, 2, 3)
+    """Seeds of each recipe's runs."""
+    rates: tuple[float, ...] = (0.5, 1.0, 2.0)
+    """Factors of the recipe's learning rate that pilots try. A single one is taken without a pilot."""
+    pilot_updates: int | None = None
+    """Number of updates of a pilot. Default: a sixth of --updates."""
+    jobs: int = 1
+    """Number of runs trained at the same time, each in a process of its own with its share of the cores."""
+    width: float = 1.0
+    """Multiplies the size of every layer: 0.25 fits a paper's model on a laptop."""
+    gold: Path | None = None
+    """A file of sentence pairs with word alignments, in three columns: source words, target words, and links such as
+    0-0 (sure) and 1p2 (possible). Adds the alignment error rate."""
+
+    def check(self) -> None:
+        """Raises ValueError if a recipe or an option is invalid."""
+        require(bool(self.recipes), "RECIPE", "at least one recipe", self.recipes)
+        found = {recipe.corpus for recipe in map(find_recipe, self.recipes)}
+        require(len(found) == 1, "RECIPE", "recipes with the same selection and split of the corpus", self.recipes)
+        positive = {"--updates": self.updates, "--pilot-updates": self.pilot_updates, "--jobs": self.jobs}
+        for name, value in positive.items():
+            require(value is None or value > 0, name, "1 or more", value)
+        require(bool(self.rates) and min(self.rates) > 0, "--rates", "positive factors, at least one", self.rates)
+        distinct = 0 < len(self.seeds) == len({*self.seeds}) and min(self.seeds) >= 0
+        require(distinct, "--seeds", "different numbers from 0, at least one", self.seeds)
+
+    def __call__(self, console: Console) -> None:
+        """Trains what is missing, and prints the table."""
+        from nmt_keras.corpus.loading import load_corpus
+        from nmt_keras.evaluation.gold import read_gold
+        from nmt_keras.evaluation.metrics import require_tokenizer
+        from nmt_keras.evaluation.seeds import to_markdown
+        from nmt_keras.runs.protocol import Study, run_study
+
+        language = self.data.languages[1]
+        require_tokenizer(language)
+        systems = [find_recipe(name) for name in self.recipes]
+        if self.width != 1.0:
+            systems = [system.scaled(self.width) for system in systems]
+        study = Study(
+            folder=self.to,
+            systems=systems,
+            corpus=load_corpus(self.data, systems[0].corpus, Path("data"), console.say, with_alignments=True),
+            updates=self.updates,
+            pilot_updates=self.pilot_updates,
+            rates=self.rates,
+            seeds=self.seeds,
+            language=language,
+            gold=read_gold(self.gold) if self.gold else (),
+            origin=self.data,
+        )
+        print(to_markdown(run_study(study, self.jobs, console.say)), end="")
+        console.say(f"written: {self.to / 'table.md'}")

@@ -1,0 +1,170 @@
+"""Figures of systems that were trained with several seeds: of each run, and of each system over its runs."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nmt_keras.corpus import Pair
+from nmt_keras.evaluation.gold import GoldPair
+from nmt_keras.evaluation.metrics import SeedEstimate, bootstrap, bootstrap_seeds
+from nmt_keras.evaluation.report import evaluate, gold_error
+from nmt_keras.markdown import escaped, table
+from nmt_keras.translation.model_translator import ModelTranslator
+
+
+class RunResult(NamedTuple):
+    """Result of one run."""
+
+    figures: Mapping[str, Any]  # a JSON object; see ``run_figures``
+    translations: Sequence[str]  # of the test part
+
+
+def run_figures(
+    translator: ModelTranslator, pairs: Sequence[Pair], language: str | None = None, gold: Sequence[GoldPair] = ()
+) -> RunResult:
+    """Returns the translations of ``pairs`` and a translator's figures, rounded, as a JSON object.
+
+    bleu, chrf                      corpus scores, 0 to 100
+    bleu_interval, chrf_interval    their 95 % bootstrap intervals
+    exact                           percentage of translations that equal their reference
+    loss, perplexity                cross-entropy of the references in nats per token, END included, and its exponential
+    alignment                       error rate, precision and recall of the attention; ``None`` without ``gold``
+    signature, chrf_signature, search, parameters, test_pairs
+
+    Args:
+        translator: The translator.
+        pairs: Sentences and their references.
+        language: Code of the target language; see ``metrics.bleu``.
+        gold: Pairs with gold alignments.
+    """
+    sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
+    report = evaluate(translator, pairs, language)
+    texts = [translation.text for translation in report.translations]
+    estimates = bootstrap({"run": texts}, references, language)
+    scored = translator.score(sources, references)
+    loss = -sum(each.log_prob for each in scored) / sum(len(each.tokens) for each in scored)
+    error = gold_error(translator, [Pair(*one[:2]) for one in gold], [one.links for one in gold]) if gold else None
+
+    def interval(metric: str) -> list[float]:
+        found = getattr(estimates, metric)["run"]
+        return [round(found.low, 2), round(found.high, 2)]
+
+    figures = {
+        "bleu": round(report.bleu, 2),
+        "bleu_interval": interval("bleu"),
+        "chrf": round(report.chrf, 2),
+        "chrf_interval": interval("chrf"),
+        "exact": round(report.exact, 2),
+        "loss": round(loss, 4),
+        "perplexity": round(math.exp(loss), 3),
+        "alignment": error and {name: round(value, 4) for name, value in asdict(error).items()},
+        "signature": report.signature,
+        "chrf_signature": report.chrf_signature,
+        "search": str(translator.search),
+        "parameters": sum(int(np.prod(variable.shape)) for variable in translator.model.variables),
+        "test_pairs": len(pairs),
+    }
+    return RunResult(figures, texts)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Mean of a figure over the runs of a system."""
+
+    mean: float
+    deviation: float | None  # sample standard deviation; None of one run
+
+
+@dataclass(frozen=True)
+class SystemFigures:
+    """Figures of a system over its runs, a row of the table."""
+
+    name: str
+    seeds: list[int]
+    learning_rate: float
+    parameters: int
+    bleu: SeedEstimate
+    chrf: SeedEstimate
+    perplexity: Spread  # of the test part
+    valid_loss: Spread  # lowest validation loss of each run, nats per token
+    error_rate: Spread | None  # alignment error rate, 0 to 1
+
+
+def summarise(
+    systems: Mapping[str, Sequence[RunResult]], references: Sequence[str], language: str | None = None
+) -> list[SystemFigures]:
+    """Returns the rows of the table, in the order of ``systems``.
+
+    Args:
+        systems: Results of each system's runs, by name. Their figures also hold ``seed``, ``recipe`` and
+            ``validations``; see ``nmt_keras.runs.protocol``.
+        references: References of the test part.
+        language: Code of the target language; see ``metrics.bleu``.
+    """
+    scores = bootstrap_seeds(
+        {name: [run.translations for run in runs] for name, runs in systems.items()}, references, language
+    )
+    found = []
+    for name, runs in systems.items():
+        figures = [run.figures for run in runs]
+        errors = [each["alignment"]["error_rate"] for each in figures if each["alignment"]]
+        found.append(
+            SystemFigures(
+                name=name,
+                seeds=[each["seed"] for each in figures],
+                learning_rate=figures[0]["recipe"]["train"]["learning_rate"],
+                parameters=figures[0]["parameters"],
+                bleu=scores.bleu[name],
+                chrf=scores.chrf[name],
+                perplexity=_spread([each["perplexity"] for each in figures]),
+                valid_loss=_spread([min(row["valid_loss"] for row in each["validations"]) for each in figures]),
+                error_rate=_spread(errors) if errors else None,
+            )
+        )
+    return found
+
+
+def to_markdown(systems: Sequence[SystemFigures]) -> str:
+    """Returns the table of the systems, with a line that explains it."""
+    aligned = any(system.error_rate for system in systems)
+    heads = ["system", "rate", "runs", "BLEU", "p", "chrF", "p", "perplexity", *["AER"] * aligned, "parameters"]
+    rows = []
+    for one in systems:
+        error = [_plus_minus(one.error_rate, 3) if one.error_rate else "-"] * aligned
+        rows.append(
+            [
+                escaped(one.name),
+                f"{one.learning_rate:g}",
+                str(len(one.seeds)),
+                *_estimate(one.bleu),
+                *_estimate(one.chrf),
+                _plus_minus(one.perplexity, 2),
+                *error,
+                f"{one.parameters / 1e6:.1f} M",
+            ]
+        )
+    told = (
+        "Mean ± standard deviation over the runs, with the 95 % interval of the mean. p: probability of so large a "
+        "difference from the row above by chance (paired bootstrap over sentences and runs)."
+    )
+    return f"{table(heads, rows)}\n\n{told}\n"
+
+
+def _spread(values: Sequence[float]) -> Spread:
+    return Spread(round(statistics.fmean(values), 4), round(statistics.stdev(values), 4) if values[1:] else None)
+
+
+def _plus_minus(figure: Spread | SeedEstimate, digits: int) -> str:
+    deviation = "" if figure.deviation is None else f" ± {figure.deviation:.{digits}f}"
+    return f"{figure.mean:.{digits}f}{deviation}"
+
+
+def _estimate(score: SeedEstimate) -> tuple[str, str]:
+    value = f"{_plus_minus(score, 2)} ({score.low:.1f} to {score.high:.1f})"
+    return value, "" if score.p is None else f"{score.p:.3f}"

@@ -1,0 +1,397 @@
+"""Trains several systems by one protocol and scores them, so that their figures can be compared.
+
+1. A pilot chooses each system's learning rate: a short run with the first seed for each of several rates. The rate of
+   the lowest validation loss is taken.
+2. Each system is trained with several seeds, all for the same number of updates, and never stops early.
+3. The checkpoint of the lowest validation loss is scored on the test part.
+
+Pilots and runs are measured in updates, so a busy machine does not change the figures. A stopped study resumes: results
+that exist are kept, and a run that was stopped continues from its last checkpoint.
+
+    FOLDER/
+      NAME-pilot.json   learning rates and validation losses of the pilots
+      NAME-SEED.json    figures of a finished run
+      NAME-SEED.txt     its translations of the test part
+      table.json        figures of the systems, with the protocol
+      table.md          the same as a table
+      runs/             run directories; those of pilots are removed when all pilots of the system have ended
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import platform
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, replace
+from datetime import date
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+import tensorflow as tf
+
+from nmt_keras.config import Recipe, require
+from nmt_keras.corpus import Pair, SplitCorpus, evaluation_pairs
+from nmt_keras.corpus.options import CorpusOptions
+from nmt_keras.evaluation.gold import GoldPair
+from nmt_keras.evaluation.seeds import RunResult, SystemFigures, run_figures, summarise, to_markdown
+from nmt_keras.files import make_folder, read_json, write_whole
+from nmt_keras.runs.directory import LOG, flat
+from nmt_keras.runs.origin import write_origin
+from nmt_keras.runs.run import Run
+from nmt_keras.runs.training_data import training_data
+from nmt_keras.training import Interrupted, read_log
+
+RATES = (0.5, 1.0, 2.0)
+SEEDS = (1, 2, 3)
+PILOT_SHARE = 1 / 6
+"""Number of updates of a pilot as a share of those of a run."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """Systems, the corpus, and the protocol by which they are trained.
+
+    Raises:
+        ValueError: there is no system, two names or seeds are equal, a name is no file name, or there is no test part.
+    """
+
+    folder: Path
+    """Folder of the results."""
+    systems: Sequence[Recipe]
+    """Systems in the order of the table. A recipe's name is the system's."""
+    corpus: SplitCorpus
+    """The corpus. At most 5,000 pairs of its test part are translated."""
+    updates: int
+    """Number of updates of each run."""
+    pilot_updates: int | None = None
+    """Number of updates of a pilot; ``None`` for ``PILOT_SHARE`` of ``updates``."""
+    rates: Sequence[float] = RATES
+    """Factors of the recipe's learning rate among which pilots choose. One factor needs no pilot."""
+    seeds: Sequence[int] = SEEDS
+    """Seeds. The pilots use the first one."""
+    language: str | None = None
+    """Code of the target language; see ``evaluation.metrics.bleu``."""
+    gold: Sequence[GoldPair] = ()
+    """Pairs with gold alignments, for the alignment error rate of systems with attention."""
+    origin: CorpusOptions | None = None
+    """Corpus options, stored beside each run so that other commands find its corpus."""
+
+    def __post_init__(self) -> None:
+        names = [system.name for system in self.systems]
+        require(0 < len(names) == len(set(names)), "systems", "different names, at least one", names)
+        require(0 < len(self.seeds) == len({*self.seeds}), "seeds", "different seeds, at least one", self.seeds)
+        for name in names:
+            require(re.fullmatch(r"[\w.+-]+", name) is not None, "systems", "names of letters, digits, . + and -", name)
+        require(bool(self.corpus.test), "corpus", "a corpus with a test part", self.corpus.name)
+
+    @cached_property
+    def pairs(self) -> Sequence[Pair]:
+        """The pairs on which runs are scored."""
+        return evaluation_pairs(self.corpus.test, key_side=self.corpus.key_side)
+
+    @cached_property
+    def corpus_facts(self) -> Mapping[str, Any]:
+        """Name, sizes and checksums of the corpus."""
+        return training_data(self.corpus, self.systems[0], lambda _: None).facts
+
+    @property
+    def needs_pilots(self) -> bool:
+        """``True`` if there are several rates to choose from."""
+        return len(self.rates) > 1
+
+    def pilot_recipe(self, system: Recipe, factor: float = 1.0) -> Recipe:
+        """Returns the recipe of a pilot, which is validated once, at its end."""
+        updates = self.pilot_updates or max(1, round(PILOT_SHARE * self.updates))
+        rate = factor * system.train.learning_rate
+        return _timed(replace(system, train=replace(system.train, validations=1)), updates, self.seeds[0], rate)
+
+    def run_recipe(self, system: Recipe, seed: int) -> Recipe:
+        """Returns the recipe of a run.
+
+        Raises:
+            FileNotFoundError: the system's pilots have no result.
+            ValueError: no pilot has a finite loss.
+        """
+        if self.needs_pilots:
+            rate = chosen_rate(system.name, read_json(self.pilot_path(system))["pilots"])
+        else:
+            rate = self.rates[0] * system.train.learning_rate
+        return _timed(system, self.updates, seed, rate)
+
+    def pilot_path(self, system: Recipe) -> Path:
+        """Returns the path of the result of a system's pilots."""
+        return self.folder / f"{system.name}-pilot.json"
+
+    def path(self, system: Recipe, seed: int) -> Path:
+        """Returns the path of a run's figures. The file of its translations has the suffix ``.txt``."""
+        return self.folder / f"{system.name}-{seed}.json"
+
+    def run_folder(self, system: Recipe, name: object) -> Path:
+        """Returns the run directory of a system and a seed, or of one of its pilots."""
+        return self.folder / "runs" / f"{system.name}-{name}"
+
+
+def chosen_rate(system: str, pilots: Sequence[Mapping[str, Any]]) -> float:
+    """Returns the learning rate of the pilot with the lowest validation loss; the first one of equal losses.
+
+    Args:
+        system: Name of the system, for the message.
+        pilots: ``learning_rate`` and ``valid_loss`` of each pilot; the loss is ``None`` if it was not finite.
+
+    Raises:
+        ValueError: no pilot has a finite loss.
+    """
+    finite = [row for row in pilots if row["valid_loss"] is not None]
+    require(bool(finite), "rates", f"a learning rate at which {system} trains (pass lower factors)", pilots)
+    return float(min(finite, key=lambda row: row["valid_loss"])["learning_rate"])
+
+
+def run_study(study: Study, jobs: int, report: Callable[[str], None]) -> list[SystemFigures]:
+    """Trains and scores all runs that have no result yet. Returns the rows of the table, which it also writes.
+
+    All systems are trained with the first seed, then with the second. The table is written whenever a run has ended.
+
+    Args:
+        study: Systems and protocol.
+        jobs: Number of runs trained at the same time, each in a process of its own with its share of the cores.
+        report: Receives messages for the user.
+
+    Raises:
+        ValueError: a result in the folder is that of another recipe or corpus.
+        ChildProcessError: runs failed. The others have their results.
+        KeyboardInterrupt, SystemExit: a signal arrived. All processes have saved their state.
+    """
+    make_folder(study.folder / "runs")
+    _require_same_study(study)
+    piloted = {system.name: threading.Event() for system in study.systems}
+    with _Processes(jobs) as processes:
+
+        def work(system: Recipe, seed: int) -> None:
+            if seed == study.seeds[0]:
+                try:
+                    if study.needs_pilots and not study.pilot_path(system).exists():
+                        processes.run(_train_pilots, study, system)
+                finally:
+                    piloted[system.name].set()
+            piloted[system.name].wait()
+            if not study.path(system, seed).exists():
+                processes.run(_train_and_score, study, system, seed)
+
+        names: dict[Future[None], str] = {}
+        for seed in study.seeds:
+            for system in study.systems:
+                names[processes.threads.submit(work, system, seed)] = study.path(system, seed).stem
+        failed = []
+        for future in as_completed(names):
+            if (error := future.exception()) is None:
+                rows = _write_table(study)
+            else:
+                failed.append(names[future])
+                report(f"{names[future]}: {error}")
+    if failed:
+        raise ChildProcessError(f"{', '.join(sorted(failed))}: failed. The same command trains the missing runs.")
+    return rows
+
+
+class _Processes:
+    """Threads that start processes: at most ``jobs`` at a time, each with its share of the cores.
+
+    Ctrl-C does not reach the processes. When this process stops, they receive SIGTERM, at which training saves its
+    state.
+    """
+
+    def __init__(self, jobs: int):
+        cores = sorted(os.sched_getaffinity(0))
+        self._shares: SimpleQueue[list[int]] = SimpleQueue()
+        for job in range(jobs):
+            self._shares.put(cores[job::jobs] or [cores[job % len(cores)]])
+        self.threads = ThreadPoolExecutor(jobs, initializer=self._settle_thread)
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._lock, self._stopped = threading.Lock(), False
+
+    def __enter__(self) -> _Processes:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            with self._lock:
+                self._stopped = True
+                for process in self._running:
+                    process.terminate()
+        self.threads.shutdown(cancel_futures=kind is not None)
+
+    def run(self, target: Callable[..., None], *arguments: Any) -> None:
+        """Calls ``target`` in a new process, and waits for its end. Raises ChildProcessError if it fails."""
+        # unlike ``multiprocessing``, this leaves no process behind that holds standard error open
+        command = [sys.executable, "-c", f"from {__name__} import _called; _called()"]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        with self._lock:
+            if self._stopped:
+                raise ChildProcessError("stopped")
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment)
+            self._running.add(process)
+        process.communicate(pickle.dumps((target, arguments)))
+        with self._lock:
+            self._running.remove(process)
+        if process.returncode:
+            raise ChildProcessError(f"its process ended with exit code {process.returncode}")
+
+    def _settle_thread(self) -> None:
+        """Gives a thread its cores and blocks SIGINT. Its processes inherit both."""
+        os.sched_setaffinity(0, self._shares.get())
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+
+
+def _called() -> None:
+    """Calls the function on standard input. An expected error ends the process with a line instead of a traceback."""
+    target, arguments = pickle.load(sys.stdin.buffer)
+    try:
+        target(*arguments)
+    except Interrupted as stop:
+        sys.exit(128 + stop.signal_number)
+    except (OSError, ValueError, FloatingPointError, MemoryError, tf.errors.OpError) as error:
+        print(error, file=sys.stderr)
+        sys.exit(1)
+
+
+def _train_pilots(study: Study, system: Recipe) -> None:
+    """Trains a system's pilots one after another, writes their result, and removes their run directories."""
+    rows, folders = [], []
+    for factor in study.rates:
+        recipe = study.pilot_recipe(system, factor)
+        run = Run(study.run_folder(system, f"pilot-{factor:g}"), recipe)
+        loss = None
+        try:
+            _train(run, study)
+            loss = min(row["valid_loss"] for row in _validations(run))
+        except FloatingPointError as error:  # the rate is too high
+            _say(run, str(error))
+        rows.append({"learning_rate": recipe.train.learning_rate, "valid_loss": loss})
+        folders.append(run.folder)
+        tf.keras.backend.clear_session()
+    identity = {"recipe": asdict(study.pilot_recipe(system)), "corpus": study.corpus_facts}
+    _write_json(study.pilot_path(system), {"name": system.name, **identity, "pilots": rows})
+    for folder in folders:
+        shutil.rmtree(folder)
+
+
+def _train_and_score(study: Study, system: Recipe, seed: int) -> None:
+    """Trains a run or resumes it, scores it, and writes its translations and then its figures."""
+    recipe, path = study.run_recipe(system, seed), study.path(system, seed)
+    run = Run(study.run_folder(system, seed), recipe)
+    if study.origin is not None:
+        write_origin(run.folder, study.origin)
+    _train(run, study)
+    _say(run, f"translating {len(study.pairs):,} sentences")
+    attends = recipe.model.decoder.order == "self-attention" or recipe.model.attention.kind not in ("fixed", "none")
+    result = run_figures(run.translator(), study.pairs, study.language, study.gold if attends else ())
+    found = {
+        "name": system.name,
+        "seed": seed,
+        **result.figures,
+        "train_pairs": len(study.corpus.train),
+        "steps": recipe.train.steps,
+        "best_step": run.step(),
+        "validations": _validations(run),
+        "pilots": read_json(study.pilot_path(system))["pilots"] if study.needs_pilots else [],
+        "recipe": asdict(recipe),
+        "corpus": study.corpus_facts,
+        "circumstances": {
+            "date": date.today().isoformat(),
+            "cores": len(os.sched_getaffinity(0)),
+            "python": platform.python_version(),
+            **{name: version(name) for name in ("tensorflow", "keras", "sacrebleu")},
+        },
+    }
+    lines = [text.replace("\n", " ") + "\n" for text in result.translations]
+    write_whole(path.with_suffix(".txt"), "".join(lines))
+    _write_json(path, found)
+
+
+def _train(run: Run, study: Study) -> None:
+    """Trains a run or resumes it."""
+    run.train(study.corpus, lambda sentence: _say(run, sentence), lambda *_: None)
+
+
+def _validations(run: Run) -> list[dict[str, float]]:
+    """Returns step, loss in nats per token and BLEU of each validation of a run."""
+    rows = [row for row in read_log(run.folder / LOG) if "valid_loss" in row]
+    return [{name: row[name] for name in ("step", "valid_loss", "valid_bleu")} for row in rows]
+
+
+def _say(run: Run, sentence: str) -> None:
+    print(f"{run.folder.name}: {sentence}", file=sys.stderr, flush=True)
+
+
+def _require_same_study(study: Study) -> None:
+    """Raises ValueError if a result in the folder is that of another recipe or corpus."""
+    for system in study.systems:
+        pilot = study.pilot_path(system)
+        if study.needs_pilots and pilot.exists():
+            _require_identity(study, pilot, study.pilot_recipe(system))
+        for seed in study.seeds:
+            path = study.path(system, seed)
+            if path.exists():
+                _require_identity(study, path, study.run_recipe(system, seed))
+
+
+def _require_identity(study: Study, path: Path, recipe: Recipe) -> None:
+    stored = read_json(path)
+    there = flat({name: stored[name] for name in ("recipe", "corpus")})
+    here = flat({"recipe": asdict(recipe), "corpus": study.corpus_facts})
+    changed = [f"{name} {there.get(name)!r} -> {value!r}" for name, value in here.items() if there.get(name) != value]
+    if changed:
+        raise ValueError(f"{path}: the result has another recipe or corpus: {', '.join(changed)}. Use another folder.")
+
+
+def _write_table(study: Study) -> list[SystemFigures]:
+    """Writes the table of the runs that have results, and returns its rows."""
+    results: dict[str, list[RunResult]] = {}
+    for system in study.systems:
+        for path in (study.path(system, seed) for seed in study.seeds):
+            if path.exists():
+                lines = path.with_suffix(".txt").read_text("utf-8").split("\n")[:-1]
+                results.setdefault(system.name, []).append(RunResult(read_json(path), lines))
+    rows = summarise(results, [pair.target for pair in study.pairs], study.language)
+    first = next(iter(results.values()))[0].figures
+    protocol = {
+        "corpus": study.corpus.name,
+        "updates": study.updates,
+        "pilot_updates": study.pilot_recipe(study.systems[0]).train.steps,
+        "rates": list(study.rates),
+        "seeds": list(study.seeds),
+        "runs": len(study.systems) * len(study.seeds),
+        "finished": sum(map(len, results.values())),
+        **{name: first[name] for name in ("test_pairs", "signature", "chrf_signature")},
+    }
+    _write_json(study.folder / "table.json", {**protocol, "systems": [asdict(row) for row in rows]})
+    told = (
+        f"{protocol['finished']} of {protocol['runs']} runs of {study.updates:,} updates; "
+        f"{first['test_pairs']:,} test sentences of {study.corpus.name}. "
+        f"BLEU: `{first['signature']}`, chrF: `{first['chrf_signature']}`."
+    )
+    write_whole(study.folder / "table.md", f"{to_markdown(rows)}\n{told}\n")
+    return rows
+
+
+def _write_json(path: Path, found: Mapping[str, Any]) -> None:
+    write_whole(path, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+
+
+def _timed(recipe: Recipe, updates: int, seed: int, rate: float) -> Recipe:
+    """Returns a recipe that makes ``updates`` updates and never stops early."""
+    changes = {"steps": updates, "epochs": None, "minutes": None, "seed": seed, "learning_rate": rate}
+    train = replace(recipe.train, **changes, patience=recipe.train.validations)  # type: ignore[arg-type]
+    return replace(recipe, train=train)

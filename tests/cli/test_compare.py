@@ -1,0 +1,157 @@
+"""``nmt compare``: the choice of learning rates, and a small comparison that is stopped and resumed."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tiny import TINY_RECIPE
+
+from nmt_keras import cli
+from nmt_keras.config import AttentionConfig
+from nmt_keras.corpus import SplitCorpus
+from nmt_keras.runs.origin import read_origin
+from nmt_keras.runs.protocol import Study, chosen_rate
+
+ROOT = Path(__file__).parents[2]
+
+
+def pilots(*losses):
+    return [{"learning_rate": rate, "valid_loss": loss} for rate, loss in zip((0.1, 0.2, 0.4), losses, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("losses", "rate"),
+    [((3.0, 2.0, 2.5), 0.2), ((3.0, 2.0, None), 0.2), ((2.0, 2.0, 2.1), 0.1), ((None, None, 5.0), 0.4)],
+)
+def test_the_rate_is_that_of_the_pilot_with_the_lowest_finite_loss(losses, rate):
+    assert chosen_rate("a", pilots(*losses)) == rate
+
+
+def test_a_system_that_trains_at_no_rate_is_named():
+    with pytest.raises(ValueError, match="luong-dot"):
+        chosen_rate("luong-dot", pilots(None, None, None))
+
+
+def study(folder, pairs, **changes):
+    parts = SplitCorpus("sample", pairs[:80], pairs[80:100], pairs[100:])
+    return Study(**{"folder": folder, "systems": [TINY_RECIPE], "corpus": parts, "updates": 60, **changes})
+
+
+def test_runs_have_equal_updates_and_never_stop_early_and_pilots_are_short(tmp_path, pairs):
+    system = replace(TINY_RECIPE, train=replace(TINY_RECIPE.train, steps=None, minutes=5.0, validations=4, patience=1))
+    made = study(tmp_path, pairs, systems=[system], seeds=(5, 6))
+    made.pilot_path(system).write_text(json.dumps({"pilots": pilots(3.0, 2.0, 2.5)}))
+    run = made.run_recipe(system, 6).train
+    assert (run.steps, run.minutes, run.seed, run.learning_rate) == (60, None, 6, 0.2)
+    assert run.patience >= run.validations == 4
+    pilot = made.pilot_recipe(system, 0.5).train
+    assert (pilot.steps, pilot.seed, pilot.learning_rate, pilot.validations) == (10, 5, 0.01, 1)
+    assert made.pilot_recipe(system).model == system.model
+    without = study(tmp_path / "none", pairs, rates=(0.5,))
+    assert without.run_recipe(TINY_RECIPE, 1).train.learning_rate == 0.01
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"systems": []}, "systems"),
+        ({"systems": [TINY_RECIPE, TINY_RECIPE]}, "systems"),
+        ({"systems": [replace(TINY_RECIPE, name="a/b")]}, "a/b"),
+        ({"seeds": (1, 1)}, "seeds"),
+        ({"corpus": SplitCorpus("own", [], [], [])}, "own"),
+    ],
+)
+def test_a_study_that_cannot_be_compared_is_refused(changes, named, tmp_path, pairs):
+    with pytest.raises(ValueError, match=named):
+        study(tmp_path, pairs, **changes)
+
+
+@pytest.fixture
+def command(tmp_path):
+    """The arguments of a comparison of two tiny recipes, with two seeds and a pilot for two rates."""
+    files = []
+    for name, attention in (("first", AttentionConfig("none")), ("second", AttentionConfig("general"))):
+        decoder = replace(TINY_RECIPE.model.decoder, order="update-then-attend", output="attentional")
+        if attention.kind == "none":
+            decoder = replace(decoder, output="state")
+        train = replace(TINY_RECIPE.train, checkpoint_every=5, validations=2)
+        model = replace(TINY_RECIPE.model, attention=attention, decoder=decoder)
+        files.append(tmp_path / f"{name}.json")
+        files[-1].write_text(replace(TINY_RECIPE, name=name, model=model, train=train).to_json())
+    gold = tmp_path / "gold.tsv"
+    gold.write_text("Ana lee .\tAna reads .\t0-0 1-1 2-2\n", "utf-8")
+    options = "--corpus sample --updates 300 --pilot-updates 4 --rates 0.5 1 --seeds 1 2 --jobs 2"
+    return ["compare", *map(str, files), *options.split(), "--to", str(tmp_path / "out"), "--gold", str(gold)]
+
+
+def wait_for(condition, process, seconds=240):
+    """Waits until ``condition`` is true, while a process runs."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert process.poll() is None, "the process has ended"
+        assert time.monotonic() < end, "waited too long"
+        time.sleep(0.1)
+
+
+@pytest.mark.saved_model
+def test_a_comparison_that_was_stopped_resumes_and_writes_its_table(command, tmp_path, capfd):
+    out = tmp_path / "out"
+    log = out / "runs" / "first-1" / "log.jsonl"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    begun = subprocess.Popen(
+        [sys.executable, "-m", "nmt_keras", *command], cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True
+    )
+    wait_for(lambda: log.exists() and '"step": 20' in log.read_text(), begun)
+    begun.send_signal(signal.SIGTERM)
+    _, told = begun.communicate(timeout=120)
+    assert begun.returncode == 128 + signal.SIGTERM, told
+    assert not (out / "first-1.json").exists()
+    pilot = (out / "first-pilot.json").stat().st_mtime_ns
+
+    cli.main(command)
+
+    printed, messages = capfd.readouterr()
+    (step,) = map(int, re.findall(r"first-1: resuming at step (\d+) of 300", messages))
+    assert step >= 5
+    assert (out / "first-pilot.json").stat().st_mtime_ns == pilot
+    results = {path.stem: json.loads(path.read_text()) for path in out.glob("*-[12].json")}
+    assert results.keys() == {"first-1", "first-2", "second-1", "second-2"}
+    for result in results.values():
+        assert result["steps"] == result["recipe"]["train"]["steps"] == 300
+        best = min(result["validations"], key=lambda row: row["valid_loss"])
+        assert result["best_step"] == best["step"]
+        assert [row["step"] for row in result["validations"]] == [150, 300]
+        rates = [row["learning_rate"] for row in result["pilots"]]
+        assert rates == [0.01, 0.02]
+        assert result["recipe"]["train"]["learning_rate"] == chosen_rate("", result["pilots"])
+        assert (result["alignment"] is None) == (result["name"] == "first")
+    assert (
+        results["first-1"]["recipe"]["train"]["learning_rate"]
+        == (results["first-2"]["recipe"]["train"]["learning_rate"])
+    )
+    table = json.loads((out / "table.json").read_text())
+    assert (table["runs"], table["finished"]) == (4, 4)
+    assert [row["name"] for row in table["systems"]] == ["first", "second"]
+    assert table["systems"][0]["bleu"]["p"] is None
+    assert 0 < table["systems"][1]["bleu"]["p"] <= 1
+    assert [line for line in printed.splitlines() if line.startswith("| second")]
+    assert (out / "table.md").read_text().startswith(printed)
+    assert len((out / "first-1.txt").read_text().splitlines()) == results["first-1"]["test_pairs"]
+    assert {path.name for path in (out / "runs").iterdir()} == set(results)
+    assert read_origin(out / "runs" / "first-1").corpus == ("sample",)
+
+    written = {path: path.stat().st_mtime_ns for path in out.glob("*-[12].json")}
+    cli.main(command)
+    assert {path: path.stat().st_mtime_ns for path in out.glob("*-[12].json")} == written
+
+    with pytest.raises(SystemExit) as stop:
+        cli.main([*command, "--updates", "301"])
+    assert stop.value.code == 1
+    assert "train.steps" in capfd.readouterr().err

@@ -1,0 +1,117 @@
+"""Systems with several runs: means, deviations, intervals, and differences from the row above."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from nmt_keras.corpus.alignments import to_pharaoh
+from nmt_keras.evaluation.gold import read_gold
+from nmt_keras.evaluation.metrics import bleu, bootstrap, bootstrap_seeds
+from nmt_keras.evaluation.seeds import RunResult, run_figures, summarise, to_markdown
+from nmt_keras.translation.word_alignment import align_words, links
+
+REFERENCES = [f"the cat number {n} sees a small dog in house {n + 1} today" for n in range(60)]
+
+
+def worse(share, seed=0):
+    """The references with a share of their sentences cut."""
+    cut = np.random.default_rng(seed).random(len(REFERENCES)) < share
+    return [text[:25] if short else text for text, short in zip(REFERENCES, cut, strict=True)]
+
+
+def test_a_system_s_score_is_the_mean_of_its_runs_with_their_standard_deviation():
+    runs = [worse(0.2, 1), worse(0.3, 2), worse(0.4, 3)]
+    found = bootstrap_seeds({"a": runs}, REFERENCES).bleu["a"]
+    values = [bleu(run, REFERENCES).value for run in runs]
+    assert found.mean == pytest.approx(np.mean(values))
+    assert found.deviation == pytest.approx(np.std(values, ddof=1))
+    assert found.low < found.mean < found.high
+    assert found.p is None
+
+
+def test_one_run_per_system_is_the_paired_bootstrap_on_both_sides():
+    systems = {"a": worse(0.45, 1), "b": worse(0.22, 2)}
+    here = bootstrap_seeds({name: [run] for name, run in systems.items()}, REFERENCES)
+    there = bootstrap(systems, REFERENCES)
+    for metric in ("bleu", "chrf"):
+        one, other = getattr(here, metric)["b"], getattr(there, metric)["b"]
+        assert one.deviation is None
+        assert one.mean == pytest.approx(other.value)
+        assert [one.low, one.high] == pytest.approx([other.low, other.high], abs=1.0)  # other draws
+        assert one.p == pytest.approx(2 * other.p, abs=0.03)
+
+
+def test_each_system_is_compared_with_the_one_before():
+    good, bad = [worse(0.02, seed) for seed in (1, 2)], [worse(0.6, seed) for seed in (3, 4)]
+    found = bootstrap_seeds({"bad": bad, "good": good, "again": good}, REFERENCES)
+    for scores in (found.bleu, found.chrf):
+        assert scores["good"].p == pytest.approx(1 / 1001)
+        assert scores["again"].p == 1.0
+
+
+def test_a_difference_within_the_variation_of_the_seeds_is_not_significant():
+    """The sentences alone would make it so: without the first two runs, p is small."""
+    one, other = [worse(0.1, 1), worse(0.5, 2)], [worse(0.15, 3), worse(0.6, 4)]
+    assert bootstrap_seeds({"a": one, "b": other}, REFERENCES).bleu["b"].p > 0.1
+    assert bootstrap_seeds({"a": one[:1], "b": other[1:]}, REFERENCES).bleu["b"].p < 0.01
+
+
+def test_a_system_without_runs_is_refused():
+    with pytest.raises(ValueError, match="systems"):
+        bootstrap_seeds({"a": []}, REFERENCES)
+
+
+def result(texts, seed, perplexity, error=None):
+    figures = {
+        "seed": seed,
+        "recipe": {"train": {"learning_rate": 0.003}},
+        "parameters": 1_500_000,
+        "perplexity": perplexity,
+        "validations": [{"valid_loss": 2.0}, {"valid_loss": perplexity / 2}],
+        "alignment": error and {"error_rate": error, "precision": 0.5, "recall": 0.5},
+    }
+    return RunResult(figures, texts)
+
+
+def test_the_table_has_a_row_per_system_and_a_dash_without_attention():
+    plain = [result(worse(0.5, 1), 1, 6.0), result(worse(0.5, 2), 2, 8.0)]
+    attentive = [result(worse(0.1, 3), 1, 3.0, 0.25)]
+    rows = summarise({"plain": plain, "attentive": attentive}, REFERENCES)
+    assert [row.seeds for row in rows] == [[1, 2], [1]]
+    assert (rows[0].perplexity.mean, rows[0].perplexity.deviation) == (7.0, pytest.approx(math.sqrt(2), abs=1e-4))
+    assert rows[0].valid_loss.mean == 2.0
+    assert rows[0].error_rate is None
+    assert (rows[1].error_rate.mean, rows[1].error_rate.deviation) == (0.25, None)
+    head, _, first, second = to_markdown(rows).splitlines()[:4]
+    assert head.count("|") == first.count("|") == second.count("|")
+    assert "7.00 ± 1.41" in first
+    assert "| - |" in first
+    assert "0.250" in second
+    assert "AER" not in to_markdown(summarise({"plain": plain}, REFERENCES))
+
+
+def test_the_figures_of_a_run_are_those_of_its_translations(translator, pairs):
+    greedy = translator.with_search(replace(translator.search, beam_size=1))
+    found, texts = run_figures(greedy, pairs[:9])
+    references = [pair.target for pair in pairs[:9]]
+    assert texts == [each.text for each in greedy.translate([pair.source for pair in pairs[:9]])]
+    assert found["bleu"] == round(bleu(texts, references).value, 2)
+    scored = greedy.score([pair.source for pair in pairs[:9]], references)
+    nats = -sum(each.log_prob for each in scored) / sum(len(each.tokens) for each in scored)
+    assert found["perplexity"] == pytest.approx(math.exp(nats), rel=1e-3)
+    assert (found["test_pairs"], found["alignment"]) == (9, None)
+
+
+def test_gold_alignments_are_read_from_three_columns(translator, tmp_path):
+    source, target = "Ana lee .", "Ana reads ."
+    ((*tokens, weights),) = translator.align([source], [target])
+    own = to_pharaoh(links(align_words(*tokens, weights)))
+    path = tmp_path / "gold.tsv"
+    path.write_text(f"{source}\t{target}\t{own}\n", "utf-8")
+    found, _ = run_figures(translator, read_gold(path), gold=read_gold(path))
+    assert found["alignment"] == {"error_rate": 0.0, "precision": 1.0, "recall": 1.0}
+    path.write_text(f"{source}\t{target}\n", "utf-8")
+    with pytest.raises(ValueError, match=r"gold\.tsv:1.*2 columns"):
+        read_gold(path)
