@@ -18,7 +18,8 @@ LINK = re.compile(r"\]\((\d-[\w-]+)\.ipynb\)")
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds the pages and their pictures."""
-    executed = {path.stem: notebook for path in (ROOT / "notebooks").glob("*.ipynb") if has_outputs(notebook := read(path))}
+    notebooks = {path.stem: read(path) for path in (ROOT / "notebooks").glob("*.ipynb")}
+    executed = {name: notebook for name, notebook in notebooks.items() if has_outputs(notebook)}
     for name, notebook in executed.items():
         text, resources = MarkdownExporter().from_notebook_node(
             notebook, resources={"unique_key": "output", "output_files_dir": name}
