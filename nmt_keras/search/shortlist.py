@@ -62,8 +62,7 @@ class BatchShortlist(NamedTuple):
             raise TypeError(f"model: expected a Seq2Seq or an Ensemble of them, received {type(model).__name__}.")
         weights = model.decoder.read_weights(precision)
         layer = weights.output_layer
-        axis = 0 if model.decoder.output_layer.tied else 1
-        layer.output_kernel = Weight(tf.gather(layer.output_kernel.value, self.ids, axis=axis))
+        layer.output_kernel = Weight(tf.gather(layer.output_kernel.value, self.ids))
         layer.output_bias = tf.gather(layer.output_bias, self.ids)
         narrowed = model.step_with(weights)
 
