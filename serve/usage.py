@@ -61,7 +61,9 @@ def join_help(kind: type[Any]) -> None:
     tyro would break a text where its docstring is wrapped. It prefers the metadata of a field to its docstring.
     """
     options = {each.name: each for each in dataclasses.fields(kind)}
-    for base in filter(dataclasses.is_dataclass, kind.__mro__):
+    for base in kind.__mro__:
+        if not dataclasses.is_dataclass(base):
+            continue
         (definition,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
         assert isinstance(definition, ast.ClassDef)
         for pair in pairwise(definition.body):

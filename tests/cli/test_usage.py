@@ -129,7 +129,7 @@ def told(capsys, monkeypatch):
             cli.main(list(line))
         assert stop.value.code == 0
         lines = capsys.readouterr().out.splitlines()[1:]
-        return [line.strip("│ ").strip() for line in lines if line.startswith("│")]
+        return [line.removeprefix("│ ").rstrip("│ ") for line in lines if line.startswith("│")]  # options: not indented
 
     return rows
 
@@ -155,7 +155,7 @@ def test_every_option_has_its_help(place, option, told):
     options = [(row, following) for row, following in zip(rows, [*rows[1:], ""], strict=True) if row.startswith("-")]
     assert options
     for row, following in options:
-        told = row.partition("  ")[2].strip() or following
+        told = row.partition("  ")[2].strip() or following.strip()
         assert told, row
         assert not told.startswith(("-", "(default", "(required")), f"{row} has no help"
 
