@@ -84,12 +84,14 @@ def summary() -> str:
         )
         looks = attention.kind if attention.span == "global" else f"{attention.kind}, {attention.span}"
         rate = f"{train.optimizer} {train.learning_rate:g}"
+        reads = "self-attention" if encoder.kind == "self-attention" else f"{encoder.cell}, {encoder.direction}"
+        writes = "self-attention" if decoder.order == "self-attention" else decoder.cell
         cells = (
             f"[`{recipe.name}`](#{recipe.name})",
             f"{recipe.source.kind}, {recipe.source.vocabulary_size:,}",
-            f"{encoder.layers} x {encoder.units} {encoder.cell}, {encoder.direction}",
+            f"{encoder.layers} x {encoder.units} {reads}",
             looks + (", fed" if decoder.input_feeding else ""),
-            f"{decoder.layers} x {decoder.units} {decoder.cell}",
+            f"{decoder.layers} x {decoder.units} {writes}",
             f"{rate}, {duration(recipe)}",
         )
         rows.append(f"| {' | '.join(cells)} |")

@@ -190,6 +190,8 @@ class ModelConfig:
     """Decoder."""
     dropout: float = 0.2
     """Dropout rate of embeddings, between layers, and before the softmax, in [0, 1)."""
+    output_dropout: float | None = None
+    """Dropout rate before the softmax, in [0, 1); None for the rate ``dropout``."""
     recurrent_dropout: float = 0.0
     """Dropout rate of the recurrent state, in [0, 1). Each sentence has one mask for all steps."""
     initializer: Literal["glorot", "bahdanau", "uniform"] = "glorot"
@@ -197,7 +199,8 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         require_positive(self, "embedding_size")
-        require_each(self, lambda rate: 0.0 <= rate < 1.0, "a probability in [0, 1)", "dropout", "recurrent_dropout")
+        rates = ("dropout", "output_dropout", "recurrent_dropout")
+        require_each(self, lambda rate: rate is None or 0.0 <= rate < 1.0, "a probability in [0, 1)", *rates)
         require_choices(self)
         _check_parts_fit(self)
 

@@ -203,6 +203,7 @@ def _recurrent_arguments(config: ModelConfig, target_vocabulary_size: int, encod
         "attention": attention,
         "output_layer": _output_layer(config, target_vocabulary_size, attention.context_size),
         "dropout_rate": config.dropout,
+        "output_dropout_rate": config.output_dropout,
         "recurrent_dropout_rate": config.recurrent_dropout,
         "name": "decoder",
     }
@@ -229,6 +230,7 @@ def _self_attention_decoder(config: ModelConfig, target_vocabulary_size: int, en
         max_positions=config.decoder.max_positions,
         output_layer=_output_layer(config, target_vocabulary_size, 0),
         dropout_rate=config.dropout,
+        output_dropout_rate=config.output_dropout,
         name="decoder",
     )
 

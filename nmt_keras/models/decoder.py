@@ -40,7 +40,8 @@ class Decoder(BaseLayer):
 
     Args:
         embedding: Embedding of the target tokens, [V, E].
-        dropout_rate: Dropout rate of the embeddings and of the features.
+        dropout_rate: Dropout rate of the embeddings.
+        output_dropout_rate: Dropout rate of the features; ``None`` for ``dropout_rate``.
     """
 
     output_layer: OutputLayer
@@ -49,9 +50,16 @@ class Decoder(BaseLayer):
     use_cudnn = False
     """If True, teacher forcing reads whole sentences with one cuDNN operation if the cells allow it."""
 
-    def __init__(self, *, embedding: keras.layers.Embedding, dropout_rate: float = 0.0, **options: Any) -> None:
+    def __init__(
+        self,
+        *,
+        embedding: keras.layers.Embedding,
+        dropout_rate: float = 0.0,
+        output_dropout_rate: float | None = None,
+        **options: Any,
+    ) -> None:
         super().__init__(**options)
-        self.embedding, self.dropout_rate = embedding, dropout_rate
+        self.embedding, self.dropout_rate, self.output_dropout_rate = embedding, dropout_rate, output_dropout_rate
 
     def build(self, input_shape: Any = None) -> None:
         """Builds the embedding."""
@@ -96,7 +104,8 @@ class Decoder(BaseLayer):
     ) -> DecoderOutput:
         """Returns the logits [B, Q, V] and alignments [B, Q, S] of ``results``."""
         features, alignment = self.features(weights, x, results, memory)
-        features = dropout(features, self.dropout_rate, randomness, "readout")
+        rate = self.dropout_rate if self.output_dropout_rate is None else self.output_dropout_rate
+        features = dropout(features, rate, randomness, "readout")
         return DecoderOutput(self.output_layer.logits(weights.output_layer, features), alignment)
 
     def step(self, weights: Weights, ids: tf.Tensor, state: Any, memory: Memory) -> Prediction:

@@ -26,8 +26,10 @@ from nmt_keras.recipes.luong import (
     LUONG_REPLACE,
     LUONG_REVERSE,
 )
+from nmt_keras.recipes.pytorch import RNNSEARCH_PYTORCH
 from nmt_keras.recipes.rnnencdec import RNNENCDEC_30, RNNENCDEC_50, RNNSEARCH_30, RNNSEARCH_50
 from nmt_keras.recipes.rnnsearch import BASE, SAMPLE, SPANISH_ENGLISH
+from nmt_keras.recipes.self_attention import SELF_ATTENTION
 from nmt_keras.recipes.tutorial import TUTORIAL
 
 RECIPES: dict[str, Recipe] = {
@@ -40,6 +42,7 @@ RECIPES: dict[str, Recipe] = {
         RNNENCDEC_50,
         RNNSEARCH_30,
         RNNSEARCH_50,
+        RNNSEARCH_PYTORCH,
         LUONG_BASE,
         LUONG_REVERSE,
         LUONG_DROPOUT,
@@ -50,6 +53,7 @@ RECIPES: dict[str, Recipe] = {
         LUONG_LOCAL_P,
         LUONG_REPLACE,
         TUTORIAL,
+        SELF_ATTENTION,
         LECTURE_RNN,
         LECTURE_SEPARATE,
         LECTURE_FED,

@@ -1,5 +1,6 @@
 """Decoders of every kind against the papers' equations, and teacher forcing against one step after another."""
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -185,6 +186,20 @@ def test_no_two_places_of_a_model_share_a_mask(name, monkeypatch):
     built(COMBINATIONS[name])((SOURCES, IDS), randomness=Randomness(1, 2))
     assert len(sites) >= 8
     assert len(set(sites)) == len(sites), sorted(sites)
+
+
+def test_dropout_of_the_output_is_separate_from_that_of_the_embeddings():
+    everything = 1.0 - 2.0**-25  # no draw, a multiple of 2^-24, is kept
+    linear, randomness = COMBINATIONS["rnnsearch-linear"], Randomness(1, 1)
+    model = built(replace(linear, dropout=everything, output_dropout=0.0))
+    encoding = model.encoder(SOURCES)
+    logits = model.decoder(IDS, encoding, randomness).logits
+    model.decoder.embedding.embeddings.assign(tf.zeros_like(model.decoder.embedding.embeddings))
+    np.testing.assert_allclose(logits, model.decoder(IDS, encoding).logits, rtol=1e-5, atol=1e-6)
+
+    model = built(replace(linear, dropout=0.0, output_dropout=everything))
+    logits = model.decoder(IDS, model.encoder(SOURCES), randomness).logits
+    np.testing.assert_allclose(logits, tf.broadcast_to(model.decoder.output_layer.output_bias, logits.shape))
 
 
 # The fixed context

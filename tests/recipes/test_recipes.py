@@ -195,6 +195,18 @@ def test_a_recipe_has_the_figures_of_its_paper(name, figures):
         assert recipe.train.patience >= recipe.train.validations  # the paper does not stop early
 
 
+def test_the_pytorch_rendition_is_composed_as_it_says():
+    """s_0 of both last states, attention with s_{i-1}, a linear layer over [s_i ; c_i ; e], dropout of embeddings."""
+    model = find_recipe("rnnsearch-pytorch").model
+    assert (model.encoder.direction, model.encoder.layers, model.attention.kind) == ("bidirectional", 1, "additive")
+    assert (model.decoder.order, model.decoder.initial_state) == ("attend-then-update", "both")
+    assert (model.decoder.output, model.decoder.output_state) == ("linear", "current")
+    assert (model.dropout > 0.0, model.output_dropout, model.recurrent_dropout) == (True, 0.0, 0.0)
+    output = build_model(model.scaled(0.02), 11, 13).decoder.output_layer
+    sizes = model.scaled(0.02)
+    assert output.feature_size == sizes.decoder.units + 2 * sizes.encoder.units + sizes.embedding_size
+
+
 def test_the_base_recipe_lies_between_the_small_one_and_the_paper_s():
     small, base, paper = (find_recipe(f"rnnsearch-{name}") for name in ("small", "base", "50"))
     for path in ("embedding_size", "encoder.units", "attention.units", "decoder.units"):
