@@ -193,12 +193,12 @@ def test_dropout_of_the_output_is_separate_from_that_of_the_embeddings():
     linear, randomness = COMBINATIONS["rnnsearch-linear"], Randomness(1, 1)
     model = built(replace(linear, dropout=everything, output_dropout=0.0))
     encoding = model.encoder(SOURCES)
-    logits = model.decoder(IDS, encoding, randomness).logits
+    logits = model.decoder(IDS, encoding, randomness=randomness).logits
     model.decoder.embedding.embeddings.assign(tf.zeros_like(model.decoder.embedding.embeddings))
     np.testing.assert_allclose(logits, model.decoder(IDS, encoding).logits, rtol=1e-5, atol=1e-6)
 
     model = built(replace(linear, dropout=0.0, output_dropout=everything))
-    logits = model.decoder(IDS, model.encoder(SOURCES), randomness).logits
+    logits = model.decoder(IDS, model.encoder(SOURCES), randomness=randomness).logits
     np.testing.assert_allclose(logits, tf.broadcast_to(model.decoder.output_layer.output_bias, logits.shape))
 
 
