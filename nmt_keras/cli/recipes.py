@@ -43,7 +43,9 @@ class Recipes(Command):
             for recipe in RECIPES.values():
                 encoder, attention, decoder = recipe.model.encoder, recipe.model.attention, recipe.model.decoder
                 kind = attention.kind if attention.span == "global" else f"{attention.kind} {attention.span}"
-                reading = "self-attention" if encoder.kind == "self-attention" else f"{encoder.direction} {encoder.cell}"
+                reading = (
+                    "self-attention" if encoder.kind == "self-attention" else f"{encoder.direction} {encoder.cell}"
+                )
                 print(
                     f"{recipe.name:22} {recipe.source.kind:8} {reading} x {encoder.layers}, "
                     f"attention {kind}, decoder {decoder.units} units"
