@@ -120,8 +120,9 @@ class Trainer:
     def is_validation_step(self) -> bool:
         """``True`` if the model is validated after this step."""
         interval = math.ceil(self.schedule_steps / self.config.validations)
-        before, now = (self._schedule_position(step) // interval for step in (self.step - 1, self.step))
-        return now > before or self.step == self.total_steps
+        # by positions of the current plan, so that a new plan neither repeats nor skips one
+        here, next_ = (math.ceil(self._schedule_position(step) / interval) for step in (self.step, self.step + 1))
+        return next_ > here or self.step == self.total_steps
 
     def log(self, row: Mapping[str, float]) -> None:
         """Appends a row to the log and passes it to the callbacks."""

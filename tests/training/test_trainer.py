@@ -246,6 +246,7 @@ def test_a_training_takes_its_minutes_while_the_machine_s_load_changes(batches, 
     settings = in_minutes(log_every=1)
     run = Run(batches, tmp_path, settings)()
     assert 0.9 * LIMIT <= clock.now <= 1.1 * LIMIT
+    assert len(run.validated) == settings.validations
     totals = sorted({total for _, total in run.shown})
     assert len(totals) > 2
     assert totals[-1] > 1.2 * totals[0]
