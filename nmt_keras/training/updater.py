@@ -18,7 +18,7 @@ from nmt_keras.config import PAD, START, TrainConfig
 from nmt_keras.corpus.batches import Batch, BatchSource, Bucket
 from nmt_keras.layers.base import Weights
 from nmt_keras.layers.dropout import Randomness
-from nmt_keras.layers.internals import keep_gradients_as_given
+from nmt_keras.layers.internals import keep_gradients_as_given, start_names_anew
 from nmt_keras.layers.matmul import bfloat16_products, compute_dtype_weights
 from nmt_keras.models.seq2seq import Seq2Seq
 from nmt_keras.training.distribution import Replicas
@@ -210,6 +210,7 @@ class Updater:
         before = [variable.numpy() for variable in state]
         seconds: dict[Bucket, float] = {}
         share_of_update = 0.0
+        start_names_anew()
         for bucket in reversed(batches.buckets):  # largest first: the others reuse its memory
             batch = batches.masked(bucket)
             arguments = self.replicas.split(batch), tf.constant(0), self._sampling(0.0), self._scale()
