@@ -264,6 +264,7 @@ def run(
 
     from nmt_keras.models.seq2seq import build_model
     from nmt_keras.training import Updater
+    from nmt_keras.training.schedules import learning_rate
 
     recipe = recipe_of(settings, variant, window)
     keras.utils.set_random_seed(seed)
@@ -275,7 +276,7 @@ def run(
     found = [{"updates": 0.0, **measure(model, valid)}]
     for step in range(updates):
         before = [v.numpy() for v in position] if variant == "local-p, slow" else []
-        updater.update([train.batch(random, batch_size)], step, updates)
+        updater.update([train.batch(random, batch_size)], step, learning_rate(recipe.train, step, updates))
         for variable, value in zip(position, before, strict=False):
             variable.assign(value + 0.1 * (variable.numpy() - value))
         if (step + 1) % (updates // points) == 0:

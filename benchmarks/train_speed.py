@@ -222,11 +222,12 @@ def rates(updater: Updater, batches: Batches | ShardedBatches, steps: int) -> li
     import numpy as np
 
     from nmt_keras.corpus.batches import Position
+    from nmt_keras.training.schedules import learning_rate
 
     found: list[float] = []
     tokens, began = 0, time.perf_counter()
     for step, (_, batch) in zip(range(1, steps + 1), batches.iterate(Position(0, 0, 0)), strict=False):
-        metrics = updater.update([batch], step, steps)
+        metrics = updater.update([batch], step, learning_rate(updater.config, step, steps))
         tokens += int(np.count_nonzero(batch.target))
         if step % INTERVAL == 0:
             float(metrics.gradient_norm)  # waits for the update

@@ -7,6 +7,7 @@ from pathlib import Path
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # figures are compared across machines; a GPU rounds otherwise
+os.environ["NMT_COMPILATION_CACHE"] = "off"  # nothing is left in the home folder
 
 import keras
 import pytest

@@ -2,6 +2,7 @@
 
 Each module holds one command or a few similar ones (``pairs``, ``runs``), except
 
+    cache     compiled training steps, kept for the next start
     command   base classes of the commands
     console   messages and progress for the user
     lines     reading of text, line by line as it arrives
@@ -35,13 +36,14 @@ import tyro
 from nmt_keras_serve.usage import HELP, USAGE_ERROR, join_help, one_line_errors
 
 import nmt_keras
+from nmt_keras.cli.cache import reject, use_compilation_cache
 from nmt_keras.cli.command import SETTINGS, Command, shortened
 from nmt_keras.cli.compare import Compare
 from nmt_keras.cli.completion import Completion
 from nmt_keras.cli.console import Console, with_options
 from nmt_keras.cli.demo import Demo
 from nmt_keras.cli.evaluate import Evaluate
-from nmt_keras.cli.memory import keep_memory
+from nmt_keras.cli.memory import keep_memory, restart
 from nmt_keras.cli.pairs import Align, Score
 from nmt_keras.cli.plot import Plot
 from nmt_keras.cli.prepare import Prepare
@@ -145,6 +147,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _run(arguments: Sequence[str], restarts: bool) -> None:
     code, debug, trains = USAGE_ERROR, "--debug" in arguments, arguments[:1] in (["train"], ["compare"], ["demo"])
+    cache = None
     try:
         if arguments == ["--version"]:
             print(f"nmt {nmt_keras.__version__}")
@@ -154,6 +157,8 @@ def _run(arguments: Sequence[str], restarts: bool) -> None:
         if trains and restarts:
             keep_memory()
         console = Console()
+        if trains and restarts:
+            cache = use_compilation_cache(console.say)
         quiet = noise_dropped() if restarts and command.computes and not debug else contextlib.nullcontext()
         with quiet, warnings.catch_warnings(), contextlib.closing(console):
             if not debug:
@@ -171,6 +176,10 @@ def _run(arguments: Sequence[str], restarts: bool) -> None:
     except Exception as error:
         expected: tuple[type[Exception], ...] = (OSError, ValueError, FloatingPointError, MemoryError)
         if (tensorflow := sys.modules.get("tensorflow")) is not None:
+            if cache is not None and isinstance(error, tensorflow.errors.OpError) and not console.has_shown_updates:
+                console.say("nmt: compiled training steps could not be loaded or kept; starting again without them.")
+                reject(cache)
+                restart()
             expected += (tensorflow.errors.OpError,)
         if not isinstance(error, expected):
             raise

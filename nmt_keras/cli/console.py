@@ -34,6 +34,7 @@ class Console:
 
         self._tqdm = tqdm
         self._bar: tqdm | None = None
+        self.has_shown_updates = False
 
     def say(self, sentence: str) -> None:
         """Prints a message without disturbing the progress bar. Names of fields are replaced by those of options."""
@@ -44,7 +45,7 @@ class Console:
         """Shows the progress of training. ``row`` is the last row of the log."""
         from nmt_keras.training import describe, describe_figures
 
-        terminal = sys.stderr.isatty()
+        terminal, self.has_shown_updates = sys.stderr.isatty(), True
         if self._bar is None:
             self._bar = self._tqdm(disable=not terminal, initial=step - 1, total=total, unit="step", dynamic_ncols=True)
         if row.get("step") == step:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
+from typing import NoReturn
 
 MALLOC = (
     "glibc.malloc.hugetlb=1:"  # pages of 2 MiB
@@ -23,5 +24,10 @@ def keep_memory() -> None:
     """
     if platform.libc_ver()[0] == "glibc" and "GLIBC_TUNABLES" not in os.environ:
         os.environ["GLIBC_TUNABLES"] = MALLOC
-        sys.stdout.flush()
-        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+        restart()
+
+
+def restart() -> NoReturn:
+    """Starts the command of this process again, in its place and in its environment."""
+    sys.stdout.flush()
+    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])

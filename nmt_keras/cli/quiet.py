@@ -22,6 +22,7 @@ NOISE = (
     "failed call to cuInit",  # no GPU
     "Unable to register cu",  # of cuFFT, cuDNN and cuBLAS
     "computation placer already registered",
+    "cpu_aot_loader.cc",  # features of the processor that are preferences of the compiler
 )
 """Patterns of log lines from native libraries that mean nothing to users and that no setting switches off."""
 

@@ -17,8 +17,8 @@ class TrainConfig:
     epochs: float | None = None
     """Number of passes over the training pairs."""
     minutes: float | None = 10.0
-    """Training time in minutes, including compilation and validation. It is converted to a number of steps before the
-    first update, and the number is corrected after 5 % of the steps."""
+    """Training time in minutes, including compilation and validation. The number of steps is planned before the first
+    update, and again after 5, 25, 50 and 75 % of the minutes, at the measured speed."""
     batch_size: int = 64
     """Number of sentence pairs in a batch. Ignored if ``batch_tokens`` is set."""
     batch_tokens: int | None = None

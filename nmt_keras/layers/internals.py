@@ -5,12 +5,24 @@ from __future__ import annotations
 import keras
 import tensorflow as tf
 from tensorflow.compiler.tf2xla.ops import gen_xla_ops
+from tensorflow.python.framework import ops
 
 
 def optimization_barrier(x: tf.Tensor) -> tf.Tensor:
     """Returns ``x`` and keeps XLA from moving operations across it. For functions that XLA compiles."""
     [same] = gen_xla_ops.xla_optimization_barrier([x])
     return same
+
+
+def start_names_anew() -> None:
+    """Gives the functions traced from here on the names that they have in other processes.
+
+    A traced function's name ends in a counter of all functions and eager tensors of the process. XLA's persistent
+    cache finds a function by its name and content. This advances the counter to a multiple of a number that
+    processes which trace the same functions exceed equally often.
+    """
+    while ops.uid() % 2**20:
+        pass
 
 
 def keep_gradients_as_given(optimizer: keras.optimizers.Optimizer) -> None:

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from nmt_keras.training.log import LogInterval
-from nmt_keras.training.schedules import learning_rate
 from nmt_keras.training.updater import Updater
 
 if TYPE_CHECKING:
@@ -63,8 +62,7 @@ class LogCallback(Callback):
             trainer.require_finite()
         if not due:
             return
-        rate = learning_rate(config, step - 1, trainer.total_steps, trainer.reductions)
-        trainer.row = interval.row(step, trainer.position.epoch, rate, trainer.total_steps - step)
+        trainer.row = interval.row(step, trainer.position.epoch, trainer.rate, trainer.total_steps - step)
         trainer.log(trainer.row)
         if skipped := trainer.row["skipped"]:
             trainer.report(
@@ -125,12 +123,12 @@ class ValidationCallback(Callback):
 
 
 class CheckpointCallback(Callback):
-    """Saves the "last" checkpoint periodically, after validations, before a stop, and when the step count is final."""
+    """Saves the "last" checkpoint periodically, after validations, after a new plan, and before a stop."""
 
     def on_update_end(self, trainer: Trainer) -> None:
         """Saves a checkpoint if one is due."""
-        periodic = trainer.step % trainer.config.checkpoint_every == 0 or trainer.step == trainer.settling_step
-        if periodic or trainer.is_validation_step or trainer.stop_signal is not None:
+        periodic = trainer.step % trainer.config.checkpoint_every == 0
+        if periodic or trainer.is_validation_step or trainer.replanned or trainer.stop_signal is not None:
             trainer.require_finite()
             trainer.save("last")
 

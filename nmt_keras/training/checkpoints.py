@@ -22,7 +22,7 @@ from nmt_keras.training.updater import Updater
 
 VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 
-FORMAT = 2
+FORMAT = 3
 """Format number of checkpoints, stored in ``Progress``."""
 
 
@@ -41,7 +41,10 @@ class Progress(tf.Module):
         self.pool = tf.Variable(0, dtype=tf.int64)
         self.batch = tf.Variable(0, dtype=tf.int64)  # batches of this pool seen
         self.total_steps = tf.Variable(0, dtype=tf.int64)  # 0 until planned
-        self.settled = tf.Variable(False)  # True once total_steps is final
+        self.replans = tf.Variable(0, dtype=tf.int64)  # times that total_steps was planned again
+        self.plan_step = tf.Variable(0, dtype=tf.int64)  # step at which it was last planned
+        self.plan_position = tf.Variable(0.0, dtype=tf.float64)  # position in the schedules at that step
+        self.schedule_steps = tf.Variable(0, dtype=tf.int64)  # last position in the schedules: total_steps at first
         self.seconds = tf.Variable(0.0, dtype=tf.float64)  # spent training
         self.best = tf.Variable(math.inf, dtype=tf.float64)  # lowest validation loss, nats per token
         self.stale = tf.Variable(0, dtype=tf.int64)  # validations since then

@@ -7,7 +7,7 @@ import math
 from nmt_keras.config import TrainConfig
 
 
-def learning_rate(config: TrainConfig, step: int, total_steps: int, reductions: int = 0) -> float:
+def learning_rate(config: TrainConfig, step: float, total_steps: int, reductions: int = 0) -> float:
     """Returns the learning rate of update number ``step`` (from 0) of ``total_steps``.
 
     The rate grows linearly from 0 to its peak over the warm-up. Then it stays constant, falls to 0 along half a cosine
@@ -16,7 +16,7 @@ def learning_rate(config: TrainConfig, step: int, total_steps: int, reductions: 
 
     Args:
         config: Peak, warm-up and decay.
-        step: Number of earlier updates.
+        step: Number of earlier updates, or a position between two updates.
         total_steps: Number of updates of the run.
         reductions: Number of validations that have lowered the rate; used by "plateau" only.
     """
@@ -40,10 +40,10 @@ def learning_rate(config: TrainConfig, step: int, total_steps: int, reductions: 
             return config.learning_rate
 
 
-def sampling_probability(config: TrainConfig, step: int, total_steps: int) -> float:
+def sampling_probability(config: TrainConfig, step: float, total_steps: int) -> float:
     """Returns the probability that the decoder reads its own token at update ``step`` (from 0).
 
     It is linear in the step (Bengio et al. 2015, section 2.4, linear decay).
     """
-    done = step / max(1, total_steps - 1)
+    done = min(1.0, step / max(1, total_steps - 1))
     return config.sampling_from + done * (config.sampling_to - config.sampling_from)

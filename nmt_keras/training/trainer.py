@@ -22,14 +22,15 @@ from nmt_keras.training.callbacks import (
 from nmt_keras.training.checkpoint_index import mend_records, newest
 from nmt_keras.training.checkpoints import Checkpoints
 from nmt_keras.training.log import Log, LogInterval
+from nmt_keras.training.schedules import learning_rate, sampling_probability
 from nmt_keras.training.signals import Interrupted, StopSignals
 from nmt_keras.training.updater import Metrics, Updater
 
-SHARE_OF_TIME_FOR_STEPS = 0.92
-"""Share of the remaining minutes that is planned for updates. The rest is for validations and checkpoints."""
+REPLANS = 0.05, 0.25, 0.5, 0.75
+"""Shares of the minutes after which the number of steps is planned again, at the speed since the last plan."""
 
-SHARE_OF_STEPS_TO_SETTLE = 0.05
-"""Share of the estimated steps after which minutes are converted to steps again, at the measured speed."""
+SHARE_OF_TIME_FOR_STEPS = 0.92
+"""Share of the remaining minutes for updates in the first plans, whose speed includes no validations yet."""
 
 
 class Trainer:
@@ -79,8 +80,13 @@ class Trainer:
         """Signal for which all processes stop after this update; ``None`` for none."""
         self.row: Mapping[str, float] = {}
         """Last row of training in the log."""
+        self.rate = 0.0
+        """Learning rate of the last update."""
+        self.replanned = False
+        """``True`` if the number of steps was planned again after the last update."""
         self._log_path, self._previous, self._is_chief = log_path, previous, is_chief
         self._more_minutes, self._more_epochs = more_minutes, more_epochs
+        self._limit = math.inf if self.config.minutes is None else 60.0 * self.config.minutes  # seconds
         self._began = time.perf_counter()
 
     def train(self) -> None:
@@ -102,7 +108,7 @@ class Trainer:
                 groups = self._groups()
                 while self._continues():
                     self._update(*next(groups))
-                    self._settle_steps()
+                    self._replan_steps()
                     for callback in self.callbacks:
                         callback.on_update_end(self)
         finally:
@@ -113,8 +119,10 @@ class Trainer:
     @property
     def is_validation_step(self) -> bool:
         """``True`` if the model is validated after this step."""
-        interval = math.ceil(self.total_steps / self.config.validations)
-        return self.step % interval == 0 or self.step == self.total_steps
+        interval = math.ceil(self.schedule_steps / self.config.validations)
+        # by positions of the current plan, so that a new plan neither repeats nor skips one
+        here, next_ = (math.ceil(self._schedule_position(step) / interval) for step in (self.step, self.step + 1))
+        return next_ > here or self.step == self.total_steps
 
     def log(self, row: Mapping[str, float]) -> None:
         """Appends a row to the log and passes it to the callbacks."""
@@ -125,8 +133,14 @@ class Trainer:
 
     def save(self, name: str) -> None:
         """Saves a checkpoint named "last" or "best"."""
-        self.progress.seconds.assign(self._seconds_before + time.perf_counter() - self._began)
-        self.progress.advance(self.step, self.position)
+        progress = self.progress
+        progress.advance(self.step, self.position)
+        progress.total_steps.assign(self.total_steps)
+        progress.replans.assign(self.replans)
+        progress.plan_step.assign(self.plan_step)
+        progress.plan_position.assign(self.plan_position)
+        progress.schedule_steps.assign(self.schedule_steps)
+        progress.seconds.assign(self._elapsed())
         if self._is_chief:
             self.checkpoints.save(name)
 
@@ -166,7 +180,9 @@ class Trainer:
             mend_records(folder, self._previous, self.report)
         replicas.wait_for_processes()  # other processes read the records after the chief has mended them
         resumed = self.checkpoints.restore()
-        self.step, self.total_steps = int(progress.step), int(progress.total_steps)
+        self.step, self.total_steps, self.replans = int(progress.step), int(progress.total_steps), int(progress.replans)
+        self.plan_step, self.plan_position = int(progress.plan_step), float(progress.plan_position)
+        self.schedule_steps = int(progress.schedule_steps)
         if replicas.mean_over_processes(float(self.step)) != float(self.step):
             raise ValueError(
                 f"{folder}: expected the checkpoint of one step in all processes. Received: step {self.step} here, "
@@ -200,37 +216,62 @@ class Trainer:
             steps = 60.0 * self._more_minutes * self.step / float(progress.seconds)
         else:
             return False
-        self.total_steps = self.step + max(1, round(steps))
-        progress.total_steps.assign(self.total_steps)
-        progress.settled.assign(True)
+        self.total_steps = self.schedule_steps = self.step + max(1, round(steps))
+        self.plan_step, self.plan_position, self.replans = 0, 0.0, len(REPLANS)
         progress.stale.assign(0)
         progress.finished.assign(False)
         self.finished = False
         return True
 
     def _plan_steps(self) -> None:
-        """Compiles the update and plans the number of steps and, for minutes, the step at which it is corrected."""
+        """Compiles the update and plans the number of steps, unless a checkpoint has a plan."""
         seconds = self.updater.compile_and_time(self.batches, self.report)
-        if not self.total_steps:
-            self.total_steps = _count_steps(self.config, self.batches, seconds, time.perf_counter() - self._began)
-            self.progress.total_steps.assign(self.total_steps)
-        self.settling_step: int | None = None
-        if self.config.minutes is not None and not self.progress.settled.numpy():
-            self.settling_step = self.step + max(1, round(SHARE_OF_STEPS_TO_SETTLE * (self.total_steps - self.step)))
+        if self.total_steps:
+            self._began = time.perf_counter()  # compiling again is not part of the minutes
+        else:
+            self.total_steps = _count_steps(self.config, self.batches, seconds, self._elapsed())
+            self.schedule_steps = self.total_steps
         self._report_steps()
-        self.interval, self._first_step, self._loop_began = LogInterval(), self.step, time.perf_counter()
+        self.interval = LogInterval()
+        self._measure_speed()
 
-    def _settle_steps(self) -> None:
-        """Replaces the estimated number of steps by the number that the time for real updates allows."""
-        if self.step != self.settling_step:
+    def _measure_speed(self) -> None:
+        """Starts to measure the speed for the next plan, and sets its time.
+
+        If compiling took longer than the next share, the speed is measured for a share of the rest.
+        """
+        elapsed = self._elapsed()
+        share = REPLANS[self.replans] if self.replans < len(REPLANS) else math.inf
+        self._measured_from = self.step, elapsed
+        self._replan_at = max(share * self._limit, elapsed + REPLANS[0] * (self._limit - elapsed))
+
+    def _replan_steps(self) -> None:
+        """Plans the number of steps again if it is time.
+
+        The schedules go on from where they are, faster or slower, and end with the new last step.
+        """
+        self.replanned = self._elapsed() >= self._replan_at
+        if not self.replanned:
             return
         np.asarray(self.metrics.loss.total)  # waits for the updates
-        now = time.perf_counter()
-        mean = (now - self._loop_began) / (self.step - self._first_step)
-        self.total_steps = self.step + _count_fitting(self.config, self._seconds_before + now - self._began, mean)
-        self.progress.total_steps.assign(self.total_steps)
-        self.progress.settled.assign(True)
-        self._report_steps()
+        (step, began), elapsed = self._measured_from, self._elapsed()
+        left = (self._limit - elapsed) * (1.0 if self.replans else SHARE_OF_TIME_FOR_STEPS)
+        total_steps = self.step + max(0, round(left * (self.step - step) / (elapsed - began)))
+        self.replans = sum(elapsed >= share * self._limit for share in REPLANS)
+        if total_steps != self.total_steps:
+            self.plan_step, self.plan_position = self.step, self._schedule_position(self.step)
+            self.total_steps = total_steps
+            self._report_steps()
+        self._measure_speed()
+
+    def _schedule_position(self, step: int) -> float:
+        """Returns the position in the schedules: ``step``, unless the number of steps was planned again."""
+        pace = (self.schedule_steps - self.plan_position) / max(1, self.total_steps - self.plan_step)
+        return self.plan_position + pace * (step - self.plan_step)
+
+    def _elapsed(self) -> float:
+        """Returns the seconds spent training, those before the last checkpoint included."""
+        return self._seconds_before + time.perf_counter() - self._began
 
     def _report_steps(self) -> None:
         epochs = self.total_steps * self.config.gradient_accumulation_steps / len(self.batches)
@@ -249,7 +290,10 @@ class Trainer:
             yield group[-1][0], [batch for _, batch in group]
 
     def _update(self, position: Position, batches: list[Batch]) -> None:
-        self.metrics: Metrics = self.updater.update(batches, self.step, self.total_steps, self.reductions)
+        at, of = self._schedule_position(self.step), self.schedule_steps
+        self.rate = learning_rate(self.config, at, of, self.reductions)
+        sampling = sampling_probability(self.config, at, of)
+        self.metrics: Metrics = self.updater.update(batches, self.step, self.rate, sampling)
         self.step, self.position = self.step + 1, position
         self.interval.add(batches, self.metrics)
 
@@ -263,16 +307,11 @@ def _count_steps(config: TrainConfig, batches: BatchSource, seconds: Mapping[Buc
     counts = batches.bucket_counts(0)
     mean = sum(seconds[bucket] * count for bucket, count in counts.items()) / sum(counts.values())
     mean *= config.gradient_accumulation_steps
-    steps = _count_fitting(config, spent, mean)
+    assert config.minutes is not None
+    steps = int((60.0 * config.minutes - spent) * SHARE_OF_TIME_FOR_STEPS / mean)
     if steps < 1:
         raise ValueError(
             f"TrainConfig.minutes: expected more than the {(spent + mean) / 60.0:.1f} that compiling and one update "
             f"take here, received {config.minutes}. Train for longer, or with fewer TrainConfig.length_buckets."
         )
     return steps
-
-
-def _count_fitting(config: TrainConfig, spent: float, mean: float) -> int:
-    """Returns the number of updates of ``mean`` seconds that fit into the minutes left after ``spent`` seconds."""
-    assert config.minutes is not None
-    return max(0, int((60.0 * config.minutes - spent) * SHARE_OF_TIME_FOR_STEPS / mean))

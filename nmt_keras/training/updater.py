@@ -18,14 +18,13 @@ from nmt_keras.config import PAD, START, TrainConfig
 from nmt_keras.corpus.batches import Batch, BatchSource, Bucket
 from nmt_keras.layers.base import Weights
 from nmt_keras.layers.dropout import Randomness
-from nmt_keras.layers.internals import keep_gradients_as_given
+from nmt_keras.layers.internals import keep_gradients_as_given, start_names_anew
 from nmt_keras.layers.matmul import bfloat16_products, compute_dtype_weights
 from nmt_keras.models.seq2seq import Seq2Seq
 from nmt_keras.training.distribution import Replicas
 from nmt_keras.training.execution import BFLOAT16_PRODUCTS, execution_of
 from nmt_keras.training.loss import Loss, guided_alignment, masked_cross_entropy
 from nmt_keras.training.optimizers import build_optimizer, clip, global_norm
-from nmt_keras.training.schedules import learning_rate, sampling_probability
 from nmt_keras.training.stability import LossScale, SkippedUpdates
 
 
@@ -117,17 +116,17 @@ class Updater:
         # not compiled by XLA as a whole, because its branches would copy every weight
         self.apply = tf.function(self._apply, autograph=False)
 
-    def update(self, batches: Sequence[Batch], step: int, total_steps: int, reductions: int = 0) -> Metrics:
+    def update(self, batches: Sequence[Batch], step: int, rate: float, own_token_probability: float = 0.0) -> Metrics:
         """Makes one update with the sums of several batches, as if they were one large batch.
 
         Args:
             batches: ``config.gradient_accumulation_steps`` batches. More would share dropout masks with the next
                 update.
             step: Number of earlier updates.
-            total_steps: Number of updates of the run.
-            reductions: Number of times that a plateau has lowered the rate.
+            rate: Learning rate.
+            own_token_probability: Probability that the decoder reads its own token. Ignored without scheduled sampling.
         """
-        sampling = self._sampling(step, total_steps)
+        sampling = self._sampling(own_token_probability)
         sums: tuple[list[tf.Tensor], Loss] | None = None
         for index, batch in enumerate(batches):
             number = tf.constant(step * self.config.gradient_accumulation_steps + index)
@@ -138,7 +137,6 @@ class Updater:
         loss = tf.nest.map_structure(self.replicas.local, loss)
         pairs = float(sum(batch.pairs for batch in batches))
         denominator = loss.tokens if self.config.denominator == "tokens" else tf.constant(pairs)
-        rate = learning_rate(self.config, step, total_steps, reductions)
         return Metrics(loss, self.apply(gradients, loss.total, denominator, tf.constant(rate)))
 
     def _differentiate(
@@ -195,11 +193,11 @@ class Updater:
     def _scale(self) -> tf.Tensor | float:
         return 1.0 if self.loss_scale is None else self.loss_scale.value
 
-    def _sampling(self, step: int, total_steps: int) -> tf.Tensor | None:
-        """Returns the probability that the decoder reads its own token; ``None`` without scheduled sampling."""
+    def _sampling(self, probability: float) -> tf.Tensor | None:
+        """Returns ``probability`` as a tensor; ``None`` without scheduled sampling."""
         if self.config.sampling_to == self.config.sampling_from == 0.0:
             return None
-        return tf.constant(sampling_probability(self.config, step, total_steps), tf.float32)
+        return tf.constant(probability, tf.float32)
 
     def compile_and_time(self, batches: BatchSource, report: Callable[[str], None]) -> dict[Bucket, float]:
         """Compiles or traces all functions on batches of masked rows, then restores weights and optimizer.
@@ -212,9 +210,10 @@ class Updater:
         before = [variable.numpy() for variable in state]
         seconds: dict[Bucket, float] = {}
         share_of_update = 0.0
+        start_names_anew()
         for bucket in reversed(batches.buckets):  # largest first: the others reuse its memory
             batch = batches.masked(bucket)
-            arguments = self.replicas.split(batch), tf.constant(0), self._sampling(0, 1), self._scale()
+            arguments = self.replicas.split(batch), tf.constant(0), self._sampling(0.0), self._scale()
             began = time.perf_counter()
             sums = self.differentiate(*arguments)
             if not seconds:

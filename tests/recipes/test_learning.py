@@ -14,6 +14,7 @@ from nmt_keras.models.seq2seq import build_model
 from nmt_keras.recipes import find_recipe
 from nmt_keras.search import greedy
 from nmt_keras.training import Updater, batch_loss
+from nmt_keras.training.schedules import learning_rate
 
 PAD, END = 0, 3
 LETTERS = range(4, 20)
@@ -60,7 +61,7 @@ def trained(config, task, steps, rate):
     )
     random = np.random.default_rng(1)
     for step in range(steps):
-        updater.update([task.draw(random, 64)], step, steps)
+        updater.update([task.draw(random, 64)], step, learning_rate(updater.config, step, steps))
     return model
 
 

@@ -37,7 +37,7 @@ def test_batches_that_are_added_are_one_large_batch(denominator):
         settings = config(
             gradient_accumulation_steps=len(group), denominator=denominator, clip_norm=0.05, optimizer="sgd"
         )
-        metrics = Updater(model, settings).update(group, 4, STEPS)
+        metrics = Updater(model, settings).update(group, 4, 0.05)
         updated.append([*model.get_weights(), *map(float, metrics.loss), float(metrics.gradient_norm)])
     for one, other in zip(*updated, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5)
@@ -51,7 +51,7 @@ def test_batches_of_one_update_have_dropout_masks_of_their_own(batches):
         updater = Updater(
             Bigram(rate=rate), config(gradient_accumulation_steps=2, optimizer="sgd", learning_rate=1e-30)
         )
-        one, both = (updater.update([batch] * count, 0, STEPS) for count in (1, 2))
+        one, both = (updater.update([batch] * count, 0, 1e-30) for count in (1, 2))
         ratios.append(float(both.loss.total) / float(one.loss.total))
     assert ratios[0] == 2.0
     assert ratios[1] != pytest.approx(2.0, abs=1e-6)
@@ -127,7 +127,7 @@ def test_a_real_model_learns_in_half_precision_with_weights_in_single(dtype_poli
     updater = Updater(model, settings)
     source = np.array([[5, 6, END], [7, END, PAD]], np.int32)
     batch = Batch(source, source, 2)
-    losses = [float(updater.update([batch], step, STEPS).loss.cross_entropy) for step in range(8)]
+    losses = [float(updater.update([batch], step, 0.02).loss.cross_entropy) for step in range(8)]
     assert {variable.dtype for variable in model.trainable_variables} == {"float32"}
     assert f"mixed_{model.encoder.compute_dtype}" == precision
     assert losses[-1] < 0.9 * losses[0]
@@ -144,7 +144,7 @@ def test_a_large_batch_finds_its_loss_scale_and_no_row_of_skipped_updates_is_cou
         build_model(TINY_MODEL, V, V), config(precision="mixed_float16", warmup_steps=0, decay="constant")
     )
     source = np.tile(np.array([[5, 6, END], [7, END, PAD]], np.int32), (64, 1))  # the loss is a sum over sentences
-    losses = [float(updater.update([Batch(source, source, 128)], step, STEPS).loss.cross_entropy) for step in range(16)]
+    losses = [float(updater.update([Batch(source, source, 128)], step, 0.05).loss.cross_entropy) for step in range(16)]
     assert 0 < int(updater.skipped.total) < 12
     assert float(updater.loss_scale.value) < FIRST_LOSS_SCALE
     assert int(updater.skipped.longest_row) == 0
@@ -168,7 +168,7 @@ def test_updates_in_bfloat16_can_be_debugged_eagerly():
         tf.config.run_functions_eagerly(eagerly)
         try:
             updater = Updater(build_model(TINY_MODEL, V, V), config(precision="bfloat16-products", xla=True))
-            losses.append(float(updater.update([batch], 0, STEPS).loss.cross_entropy))
+            losses.append(float(updater.update([batch], 0, 0.05).loss.cross_entropy))
         finally:
             tf.config.run_functions_eagerly(False)
     assert losses[1] == pytest.approx(losses[0], rel=1e-2)

@@ -15,7 +15,20 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from bigram import END, PAD, START, STEPS, Bigram, Killed, Run, V, config, interrupt, kill
+from bigram import (
+    END,
+    PAD,
+    START,
+    STEPS,
+    Bigram,
+    Killed,
+    Run,
+    V,
+    checkpoint_state,
+    config,
+    interrupt,
+    kill,
+)
 from reference import adam, clip, cross_entropy
 from tiny import TINY_RECIPE
 
@@ -79,7 +92,7 @@ def test_an_update_is_adam_on_the_clipped_mean_gradient_of_the_loss_it_reports(b
         loss = batch_loss(model, tf.constant(batch.source), tf.constant(target), 0.1)
     gradients = tape.gradient(loss.total, [v.value for v in model.trainable_variables])
     means = [tf.convert_to_tensor(g).numpy().astype(float) / divisor for g in gradients]
-    metrics = updater.update([batch], 0, STEPS)
+    metrics = updater.update([batch], 0, 0.05)
     assert float(metrics.loss.total) == pytest.approx(float(loss.total), rel=1e-6)
     clipped, norm = clip(means, 0.01)
     assert float(metrics.gradient_norm) == pytest.approx(norm, rel=1e-5)
@@ -98,7 +111,7 @@ def test_masked_rows_change_no_update(batches, denominator):
         keras.utils.set_random_seed(5)
         model = Bigram(rate=0.0)
         room = Batches(batches.source, batches.target, batch_size=size, buckets=[shape], pool_size=13, seed=1)
-        metrics = Updater(model, config(denominator=denominator)).update([room.filled(rows, shape)], 0, STEPS)
+        metrics = Updater(model, config(denominator=denominator)).update([room.filled(rows, shape)], 0, 0.05)
         updated.append([*model.get_weights(), float(metrics.gradient_norm), float(metrics.loss.total)])
     for one, other in zip(*updated, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5)
@@ -114,7 +127,7 @@ def test_own_tokens_are_asked_for_only_where_a_run_ever_reads_them(batches, begi
             return super().call(inputs, randomness, own_token_probability)
 
     updater = Updater(Watched(), config(sampling_from=begin, sampling_to=end))
-    updater.update([next(batches.epoch(0))], 0, STEPS)
+    updater.update([next(batches.epoch(0))], 0, 0.05)
     assert [sampling is None for sampling in asked] == [begin == end == 0.0] * len(asked)
     assert asked
 
@@ -124,7 +137,7 @@ def test_compiling_times_each_shape_and_leaves_no_trace(batches):
     batches = Batches(batches.source, batches.target, batch_size=4, buckets=buckets, pool_size=13, seed=1)
     model = Bigram()
     updater = Updater(model, config())
-    updater.update([next(batches.epoch(0))], 5, STEPS)
+    updater.update([next(batches.epoch(0))], 5, 0.05)
     before = [v.numpy() for v in [*model.variables, *updater.optimizer.variables]]
     reports = []
     seconds = updater.compile_and_time(batches, reports.append)
@@ -171,44 +184,122 @@ def test_the_logged_loss_is_that_of_the_batches(batches, tmp_path):
     assert row["padding"] == pytest.approx(1.0 - float(wanted.tokens) / batch.target.size)
 
 
-@pytest.fixture
-def _clock(monkeypatch):
-    """A clock of the Trainer on which a timed batch takes 5 ms, a real update 20 ms, and nothing else any time."""
-    now, update = [0.0], Updater.update
+# Training time in minutes
 
-    def timed(*arguments):
-        now[0] += 0.02
+LIMIT, TICK = 3.0, 1 / 64  # seconds
+
+
+class Clock:
+    """A Trainer's clock on which an update takes a tick, or two while the machine is busy."""
+
+    now = 0.0
+    compiling = 0.0  # seconds
+    timed = TICK  # seconds of a batch after compiling
+
+    def busy(self, now):
+        return False
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock, update = Clock(), Updater.update
+
+    def updated(*arguments):
+        clock.now += TICK * (1 + clock.busy(clock.now))
         return update(*arguments)
 
-    monkeypatch.setattr(trainer, "time", SimpleNamespace(perf_counter=lambda: now[0]))
-    monkeypatch.setattr(Updater, "update", timed)
-    monkeypatch.setattr(Updater, "compile_and_time", lambda self, batches, _: dict.fromkeys(batches.buckets, 0.005))
+    def compiled(_, batches, report):
+        clock.now += clock.compiling
+        return dict.fromkeys(batches.buckets, clock.timed)
+
+    monkeypatch.setattr(trainer, "time", SimpleNamespace(perf_counter=lambda: clock.now))
+    monkeypatch.setattr(Updater, "update", updated)
+    monkeypatch.setattr(Updater, "compile_and_time", compiled)
+    return clock
 
 
-@pytest.mark.usefixtures("_clock")
-def test_minutes_become_steps_again_at_the_speed_of_real_updates(batches, tmp_path):
-    run = Run(batches, tmp_path, config(steps=None, minutes=0.02, log_every=1000))()
-    guessed = 220  # 92 % of 1.2 s at 5 ms
-    settled = 11 + 45  # 5 % of these, and 92 % of what they leave of 1.2 s at 20 ms
-    assert [total for _, total in run.shown] == [guessed] * 10 + [settled] * (settled - 10)
+def in_minutes(**fields):
+    """A training of 3 seconds: 192 ticks."""
+    return config(**{"steps": None, "minutes": LIMIT / 60.0, "log_every": 1000, "decay": "linear", **fields})
+
+
+def test_minutes_become_steps_again_at_the_speed_of_real_updates(batches, tmp_path, clock):
+    clock.timed = TICK / 4
+    run = Run(batches, tmp_path, in_minutes())()
+    guessed = 706  # 92 % of 3 s, in quarters of a tick
+    measured = 10 + 167  # the ticks of 5 % of 3 s, and 92 % of what they leave of 192
+    assert [total for _, total in run.shown] == [guessed] * 9 + [measured] * 38 + [192] * 145
     with pytest.raises(ValueError, match=r"^TrainConfig\.minutes: .* received 1e-05"):
         Run(batches, tmp_path / "short", config(steps=None, minutes=1e-5))()
 
 
-@pytest.mark.usefixtures("_clock")
-def test_a_run_of_minutes_that_is_killed_before_its_steps_are_settled_settles_them_once(batches, tmp_path, monkeypatch):
-    totals = []
-    for share, minutes, last in ((0.5, 0.02, 3), (0.0, 0.02, 4), (0.0, 500.0, 6)):
-        monkeypatch.setattr(trainer, "SHARE_OF_STEPS_TO_SETTLE", share)
-        settings = config(steps=None, minutes=minutes, checkpoint_every=2, log_every=1000)
-        run = Run(batches, tmp_path, settings, at={last: kill})
-        with pytest.raises(Killed):
-            run()
-        totals.append([total for _, total in run.shown])
-    first, second, third = totals
-    assert first == [220] * 3
-    assert second[0] != 220
-    assert set(third) == set(second)
+LOADS = {
+    "comes": lambda now: now > 0.3 * LIMIT,
+    "goes": lambda now: now < 0.3 * LIMIT,
+    "comes and goes": lambda now: 0.3 * LIMIT < now < 0.6 * LIMIT,
+}
+
+
+@pytest.mark.parametrize("busy", LOADS.values(), ids=LOADS)
+def test_a_training_takes_its_minutes_while_the_machine_s_load_changes(batches, tmp_path, clock, busy):
+    clock.busy, clock.compiling = busy, 0.05 * LIMIT
+    settings = in_minutes(log_every=1)
+    run = Run(batches, tmp_path, settings)()
+    assert 0.9 * LIMIT <= clock.now <= 1.1 * LIMIT
+    assert len(run.validated) == settings.validations
+    totals = sorted({total for _, total in run.shown})
+    assert len(totals) > 2
+    assert totals[-1] > 1.2 * totals[0]
+    # the rate has no jump, and the update after the last would have a rate of 0
+    rates = [row["learning_rate"] for row in read_log(tmp_path / "log.jsonl") if "learning_rate" in row]
+    drops = -np.diff(rates[settings.warmup_steps :])
+    first_plan = run.shown[0][1]
+    assert all(0.4 < drop * first_plan / settings.learning_rate < 4.0 for drop in drops)
+    assert rates[-1] == pytest.approx(drops[-1], rel=1e-6)
+
+
+def test_the_probability_of_own_tokens_goes_on_after_a_new_plan(batches, tmp_path, clock, monkeypatch):
+    clock.busy, found, update = LOADS["comes"], [], Updater.update
+    monkeypatch.setattr(Updater, "update", lambda *arguments: found.append(arguments[-1]) or update(*arguments))
+    run = Run(batches, tmp_path, in_minutes(sampling_to=0.8))()
+    assert len({total for _, total in run.shown}) > 2
+    assert found[0] == 0.0
+    steps = np.diff([*found, 0.8]) * run.shown[0][1] / 0.8
+    assert all(0.4 < step < 4.0 for step in steps[:-1])
+    assert abs(steps[-1]) < 4.0
+
+
+@pytest.mark.parametrize(("busy", "last"), [(lambda now: False, 60), (LOADS["comes"], 115)], ids=["idle", "loaded"])
+def test_a_run_of_minutes_that_is_killed_after_a_new_plan_ends_with_the_same_weights(
+    batches, tmp_path, clock, busy, last
+):
+    """After 25 % on an idle machine, and after 75 % on a loaded one, compiling again is not part of the minutes."""
+    clock.busy, runs = busy, []
+    settings = in_minutes(checkpoint_every=1000, validations=3, log_every=1)
+    for name in ("whole", "killed"):
+        (tmp_path / name).mkdir()
+        clock.now = 0.0
+        runs.append(Run(batches, tmp_path / name, settings, at={last: kill} if name == "killed" else {}))
+        if name == "killed":
+            runs[-1].until_stopped()
+        else:
+            runs[-1]()
+    clock.compiling = LIMIT
+    resumed = Run(batches, tmp_path / "killed", settings)()
+    whole = runs[0]
+    assert 0 < len(resumed.shown) < len(whole.shown)
+    assert resumed.shown == whole.shown[-len(resumed.shown) :]
+    found, wanted = (checkpoint_state(tmp_path / name) for name in ("killed", "whole"))
+    assert found.keys() == wanted.keys()
+    for name, value in found.items():
+        np.testing.assert_array_equal(value, wanted[name], err_msg=name)
+
+
+def test_more_minutes_are_planned_once(batches, tmp_path, clock):
+    Run(batches, tmp_path, in_minutes())()
+    clock.busy = lambda now: True
+    more = Run(batches, tmp_path, in_minutes())(more_minutes=0.5 * LIMIT / 60.0)
+    assert more.shown == [(step, 192 + 96) for step in range(193, 192 + 96 + 1)]
 
 
 # Stopping and resuming
@@ -226,7 +317,7 @@ def test_a_variable_that_the_loss_does_not_reach_stays_as_it_is(batches):
     model = Bigram()
     idle = model.add_weight(name="idle", shape=(2, 3), initializer="random_normal")
     before, updater = idle.numpy(), Updater(model, config())
-    updater.update([next(batches.epoch(0))], 0, STEPS)
+    updater.update([next(batches.epoch(0))], 0, 0.05)
     np.testing.assert_array_equal(idle, before)
 
 

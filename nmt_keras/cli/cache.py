@@ -1,0 +1,108 @@
+"""XLA's persistent cache: compiled training steps, kept for the next start in a folder of the user.
+
+XLA compares the step itself. The folder's name is a hash of what the machine code depends on besides: TensorFlow, the
+processor, the number of threads, XLA's flags, and the sources of this package.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import stat
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from importlib.metadata import version
+from pathlib import Path
+
+import nmt_keras
+
+SWITCH = "NMT_COMPILATION_CACHE"
+"""Environment variable that switches the cache off if it is ``off``."""
+
+FLAGS, DIRECTORY = "TF_XLA_FLAGS", "--tf_xla_persistent_cache_directory"
+
+LARGEST = 2**30
+"""Bytes of all folders together. The folders used longest ago are removed first."""
+
+REJECTED = "rejected"
+"""File in a folder whose entries XLA could not load."""
+
+
+def use_compilation_cache(say: Callable[[str], None]) -> Path | None:
+    """Switches the cache on. Call it before TensorFlow is imported.
+
+    Returns:
+        The folder of the cache. ``None`` on other systems than Linux, if the environment switches the cache off or has
+        one of its own, or, with a message, if the folder cannot be used.
+    """
+    flags = os.environ.get(FLAGS, "")
+    if sys.platform != "linux" or os.environ.get(SWITCH) == "off" or DIRECTORY in flags:
+        return None
+    root = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "nmt_keras"
+    folder = root / _key()
+    try:
+        if not root.is_absolute() or len(str(root).split()) > 1:
+            raise OSError("expected an absolute path without spaces")
+        root.parent.mkdir(parents=True, exist_ok=True)
+        _make_own(root)
+        _remove_oldest(root)
+        _make_own(folder)
+        if (folder / REJECTED).exists():
+            raise OSError("entries could not be loaded. Remove the folder to try again")
+        os.utime(folder)  # its last use
+    except OSError as error:
+        say(f"{folder}: compiled training steps are not kept for the next start; {error.strerror or error}.")
+        return None
+    os.environ[FLAGS] = f"{flags} {DIRECTORY}={folder}".lstrip()
+    return folder
+
+
+def reject(folder: Path) -> None:
+    """Removes the entries of a folder, and switches it off for good and the cache for processes started by this one."""
+    shutil.rmtree(folder, ignore_errors=True)
+    with suppress(OSError):  # the disk may be full
+        folder.mkdir(mode=0o700, exist_ok=True)
+        (folder / REJECTED).touch()
+    os.environ[SWITCH] = "off"
+    os.environ[FLAGS] = os.environ[FLAGS].replace(f"{DIRECTORY}={folder}", "").rstrip()
+
+
+def _key() -> str:
+    """Returns a hash of what compiled code depends on, except the compiled function."""
+    facts = [version("tensorflow"), _processor(), len(os.sched_getaffinity(0))]
+    facts += [os.environ.get(name) for name in ("TF_NUM_INTRAOP_THREADS", "XLA_FLAGS", FLAGS)]
+    digest, package = hashlib.sha256(repr(facts).encode()), Path(nmt_keras.__file__).parent
+    for path in sorted(package.rglob("*.py")):
+        digest.update(f"{path.relative_to(package)}\n".encode() + path.read_bytes())
+    return digest.hexdigest()[:32]
+
+
+def _processor() -> list[str]:
+    """Returns the kinds of processors of this machine, and their features."""
+    names = ("vendor_id", "cpu family", "model", "stepping", "flags", "CPU ", "Features")  # the last two on ARM
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    return sorted({line for line in lines if line.startswith(names)})
+
+
+def _make_own(folder: Path) -> None:
+    """Creates a folder that only this user may enter: its code is executed. Raises OSError if it is another's."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        mode = stat.filemode(found.st_mode)
+        raise OSError(f"expected a folder of user {os.getuid()} with mode drwx------. Received: {found.st_uid}, {mode}")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise OSError("cannot be written")
+
+
+def _remove_oldest(root: Path) -> None:
+    """Removes the folders used longest ago, so that all together have at most ``LARGEST`` bytes."""
+    total = 0
+    for folder in sorted(root.iterdir(), key=lambda each: each.stat().st_mtime, reverse=True):
+        for entry in folder.iterdir():
+            with suppress(FileNotFoundError):  # another process may rename it at this moment
+                total += entry.stat().st_size
+        if total > LARGEST:
+            shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,250 @@
+"""Compiled training steps are kept for the next start, and training is the same with and without them."""
+
+import os
+import re
+import stat
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bigram import checkpoint_state
+from tiny import TINY_RECIPE
+
+import nmt_keras
+from nmt_keras.cli import cache
+
+ROOT = Path(nmt_keras.__file__).parents[1]
+FLAG = "--tf_xla_persistent_cache_directory"
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    """The folder of all caches, in an environment without settings."""
+    for name in ("NMT_COMPILATION_CACHE", "TF_XLA_FLAGS", "XLA_FLAGS", "TF_NUM_INTRAOP_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "nmt_keras"
+
+
+def used(monkeypatch):
+    """The folder that a process uses, and what it says."""
+    said = []
+    with monkeypatch.context() as patch:  # restores TF_XLA_FLAGS
+        patch.setenv("TF_XLA_FLAGS", os.environ.get("TF_XLA_FLAGS", ""))
+        folder = cache.use_compilation_cache(said.append)
+        flags = os.environ["TF_XLA_FLAGS"]
+    assert (f"{FLAG}={folder}" in flags) == (folder is not None)
+    return folder, said
+
+
+def test_the_folder_is_the_user_s_alone_and_the_same_in_the_next_process(root, monkeypatch):
+    folder, said = used(monkeypatch)
+    assert (folder.parent, said) == (root, [])
+    assert [stat.S_IMODE(each.stat().st_mode) for each in (root, folder)] == [0o700, 0o700]
+    assert used(monkeypatch) == (folder, [])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda patch: patch.setattr(cache, "version", lambda _: "2.20.0"),
+        lambda patch: patch.setattr(cache, "_processor", lambda: ["flags : sse"]),
+        lambda patch: patch.setattr(os, "sched_getaffinity", lambda _: range(77)),
+        lambda patch: patch.setenv("TF_NUM_INTRAOP_THREADS", "77"),
+        lambda patch: patch.setenv("XLA_FLAGS", "--xla_cpu_enable_fast_math=true"),
+        lambda patch: patch.setenv("TF_XLA_FLAGS", "--tf_xla_clustering_debug"),
+    ],
+    ids=["TensorFlow", "processor", "cores", "threads", "flags of XLA", "flags of TensorFlow"],
+)
+def test_another_machine_or_setting_has_another_folder(root, monkeypatch, change):
+    before, _ = used(monkeypatch)
+    change(monkeypatch)
+    after, said = used(monkeypatch)
+    assert after not in (None, before)
+    assert said == []
+
+
+def test_another_source_has_another_folder(root, monkeypatch, tmp_path):
+    folders = []
+    (tmp_path / "package").mkdir()
+    monkeypatch.setattr(nmt_keras, "__file__", str(tmp_path / "package" / "__init__.py"))
+    for source in ("x = 1", "x = 2"):
+        (tmp_path / "package" / "layer.py").write_text(source)
+        folders.append(used(monkeypatch)[0])
+    assert None not in folders
+    assert folders[0] != folders[1]
+
+
+@pytest.mark.parametrize("name", ["NMT_COMPILATION_CACHE", "TF_XLA_FLAGS"])
+def test_the_environment_switches_it_off_or_has_one_of_its_own(root, monkeypatch, name):
+    monkeypatch.setenv(name, "off" if name == "NMT_COMPILATION_CACHE" else f"{FLAG}=/elsewhere")
+    said = []
+    assert cache.use_compilation_cache(said.append) is None
+    assert said == []
+    assert os.environ.get("TF_XLA_FLAGS", "") in ("", f"{FLAG}=/elsewhere")
+    assert not root.exists()
+
+
+def open_to_others(root, _):
+    root.mkdir(parents=True)
+    root.chmod(0o755)
+
+
+def link(root, elsewhere):
+    root.parent.mkdir(parents=True)
+    root.symlink_to(elsewhere)
+
+
+def file_in_its_place(root, _):
+    root.parent.mkdir(parents=True)
+    root.write_text("")
+
+
+@pytest.mark.parametrize("home", ["relative", "/a home/cache"])
+def test_a_path_that_a_flag_cannot_hold_is_not_used(root, monkeypatch, home):
+    monkeypatch.setenv("XDG_CACHE_HOME", home)
+    folder, [line] = used(monkeypatch)
+    assert folder is None
+    assert home in line
+
+
+@pytest.mark.parametrize("prepare", [open_to_others, link, file_in_its_place])
+def test_a_folder_that_cannot_be_trusted_or_written_is_not_used_and_told_in_one_line(
+    root, monkeypatch, tmp_path, prepare
+):
+    prepare(root, tmp_path)
+    folder, [line] = used(monkeypatch)
+    assert folder is None
+    assert str(root) in line
+    assert "\n" not in line
+
+
+def test_a_folder_of_another_user_is_not_used(root, monkeypatch):
+    assert used(monkeypatch)[0] is not None
+    monkeypatch.setattr(os, "getuid", lambda: 12345)
+    folder, [line] = used(monkeypatch)
+    assert folder is None
+    assert "12345" in line
+
+
+def test_the_folders_used_longest_ago_are_removed(root, monkeypatch):
+    monkeypatch.setattr(cache, "LARGEST", 250)
+    root.mkdir(parents=True, mode=0o700)
+    for days in range(4):
+        folder = root / f"{days} days ago"
+        folder.mkdir()
+        (folder / "entry.pb").write_bytes(bytes(100))
+        os.utime(folder, (1e9 - 86400 * days,) * 2)
+    folder, said = used(monkeypatch)
+    assert said == []
+    assert {each.name for each in root.iterdir()} == {"0 days ago", "1 days ago", folder.name}
+
+
+def test_a_folder_whose_entries_were_rejected_is_not_used_again(root, monkeypatch):
+    said = []
+    monkeypatch.setenv("TF_XLA_FLAGS", "--tf_xla_clustering_debug")
+    folder = cache.use_compilation_cache(said.append)
+    (folder / "entry.pb").write_bytes(bytes(100))
+    monkeypatch.setenv("NMT_COMPILATION_CACHE", "")
+    cache.reject(folder)
+    assert os.environ["TF_XLA_FLAGS"] == "--tf_xla_clustering_debug"
+    assert not (folder / "entry.pb").exists()
+    assert cache.use_compilation_cache(said.append) is None  # the command that is started again
+    assert said == []
+    monkeypatch.delenv("NMT_COMPILATION_CACHE")
+    assert cache.use_compilation_cache(said.append) is None  # a later command
+    assert str(folder) in said[0]
+
+
+# On real runs
+
+
+class Commands:
+    """Commands that train a tiny run with XLA, each in a process of its own."""
+
+    def __init__(self, folder, pairs, precision):
+        train = replace(
+            TINY_RECIPE.train, steps=6, log_every=1, checkpoint_every=2, length_buckets=2, xla=True, precision=precision
+        )
+        (folder / "recipe.json").write_text(replace(TINY_RECIPE, train=train).to_json(), "utf-8")
+        for name, some in (("train.tsv", pairs[:80]), ("valid.tsv", pairs[80:90])):
+            (folder / name).write_text("".join(f"{pair.source}\t{pair.target}\n" for pair in some), "utf-8")
+        self.folder, self.environment = folder, {**os.environ, "XDG_CACHE_HOME": str(folder / "cache")}
+        self.environment.pop("NMT_COMPILATION_CACHE", None)
+        self.environment["PYTHONPATH"] = str(ROOT)
+
+    def started(self, run, **environment):
+        options = ["--corpus", "train.tsv", "--valid", "valid.tsv", "--run", run, "--deterministic"]
+        return subprocess.Popen(
+            [sys.executable, "-m", "nmt_keras", "train", "recipe.json", *options],
+            cwd=self.folder,
+            env={**self.environment, **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def train(self, run, **environment):
+        """Returns what a training prints on standard error."""
+        process = self.started(run, **environment)
+        _, messages = process.communicate(timeout=400)
+        assert process.returncode == 0, messages[-3000:]
+        return messages
+
+    def kill_after(self, step, run):
+        process = self.started(run)
+        for line in process.stderr:
+            if line.startswith(f"step {step} of"):
+                break
+        process.kill()
+        process.communicate(timeout=60)
+
+    @property
+    def entries(self):
+        return sorted((self.folder / "cache").rglob("*.pb"))
+
+    def weights(self, run):
+        return checkpoint_state(self.folder / run)
+
+
+def assert_equal_to_the_bit(found, wanted):
+    assert found.keys() == wanted.keys()
+    for name, value in found.items():
+        np.testing.assert_array_equal(value, wanted[name], err_msg=name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["float32", "bfloat16-products"])
+def test_weights_do_not_depend_on_where_the_compiled_steps_come_from(pairs, tmp_path, precision):
+    commands = Commands(tmp_path, pairs, precision)
+    commands.train("without", NMT_COMPILATION_CACHE="off")
+    assert commands.entries == []
+    commands.kill_after(3, "killed")
+    entries = commands.entries
+    assert entries
+    resumed = commands.train("killed")
+    assert commands.entries == entries  # nothing was compiled anew, also after the restored checkpoint
+    warm = commands.train("warm")
+    assert commands.entries == entries
+    for run in ("killed", "warm"):
+        assert_equal_to_the_bit(commands.weights(run), commands.weights("without"))
+    for messages in (resumed, warm):
+        assert not re.search(r"cpu_aot_loader|machine feature", messages)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("damage", [lambda content: content[:1000], lambda content: content[: -len(content) // 2]])
+def test_a_training_whose_entries_cannot_be_loaded_starts_again_without_them(pairs, tmp_path, damage):
+    commands = Commands(tmp_path, pairs, "float32")
+    commands.train("cold")
+    for entry in commands.entries:
+        entry.write_bytes(damage(entry.read_bytes()))
+    messages = commands.train("damaged")
+    assert messages.count("starting again") == 1
+    assert commands.entries == []
+    assert_equal_to_the_bit(commands.weights("damaged"), commands.weights("cold"))
+    assert "Remove the folder" in commands.train("again")
+    assert commands.entries == []
