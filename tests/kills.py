@@ -339,9 +339,12 @@ def kill_and_check(work: Work, folder: Path, kills: int, rng: random.Random) -> 
         each.mkdir(parents=True)
     run(work.set_up, log)
 
+    def done(number: int) -> None:
+        progress.write_text(str(number))
+
     def do(place: Path) -> Callable[[], None]:
-        progress.write_text("0")
-        return lambda: work.do(place, lambda number: progress.write_text(str(number)) and None)
+        done(0)
+        return lambda: work.do(place, done)
 
     assert traced(do(whole), log, trace) == 0, log.read_text()
     calls = changes(trace, whole)
@@ -369,6 +372,7 @@ def kill_and_check(work: Work, folder: Path, kills: int, rng: random.Random) -> 
             run(check, log)
         except AssertionError as error:
             raise AssertionError(f"{type(work).__name__}: killed at {call} number {number}: {at}") from error
+        print(f"{type(work).__name__}: {killed.total()} kills, last at {call} {number}", file=sys.stderr, flush=True)
     return {"kills": killed.total(), "by system call": dict(sorted(killed.items())), "not killed": completed}
 
 
@@ -385,7 +389,6 @@ def main(options: Options) -> None:
         for name in options.works:
             work = WORKS[name](folder / name / "base")
             found[name] = kill_and_check(work, folder / name, options.kills, random.Random(f"{name} {options.seed}"))
-            print(json.dumps({name: found[name]}), file=sys.stderr, flush=True)
     shutil.rmtree(folder)  # kept after a failure
     print(json.dumps(found, indent=2))
 
