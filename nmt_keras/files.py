@@ -7,7 +7,7 @@ import glob
 import json
 import os
 import shutil
-import time
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -126,8 +126,22 @@ def _remove_abandoned(path: Path) -> None:
     """Removes partial files of ``path`` that killed processes left behind."""
     for partial in path.parent.glob(f"{glob.escape(path.name)}.*{PARTIAL}"):
         with suppress(FileNotFoundError):  # another process may replace or remove it at this moment
-            if time.time() - partial.stat().st_mtime > ABANDONED_AFTER:
+            if is_abandoned(partial):
                 partial.unlink()
+
+
+def is_abandoned(path: Path) -> bool:
+    """Returns ``True`` if nothing at or below ``path`` has changed for ``ABANDONED_AFTER`` seconds.
+
+    The time is that of the file system, because the clock of this machine may be ahead of a file server's.
+
+    Raises:
+        FileNotFoundError: the path has been removed meanwhile.
+    """
+    with tempfile.TemporaryFile(dir=path.parent) as probe:
+        now = os.fstat(probe.fileno()).st_mtime
+    last_change = max(each.stat().st_mtime for each in (path, *path.rglob("*")))
+    return now - last_change > ABANDONED_AFTER
 
 
 @contextmanager

@@ -13,10 +13,12 @@ import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
+import portalocker
 import tyro
 from tqdm import tqdm
 
@@ -66,27 +68,45 @@ def translate_file(client: Client, lines: Iterable[bytes], output: Path, batch: 
 
     Raises:
         ClientError: The server failed. ``output`` holds the translations so far.
-        ValueError: ``output`` has more lines than the input, or a line is not UTF-8.
+        ValueError: Another process writes ``output``, ``output`` has more lines than the input, or a line is not UTF-8.
     """
-    done = whole_lines(output)
-    numbered = enumerate(lines, 1)
-    skipped = sum(1 for _ in itertools.islice(numbered, done))
-    if skipped < done:
-        raise ValueError(
-            f"{output} has {done} lines, more than the input's {skipped}. Pass another output: it may belong to "
-            "another input."
-        )
     cut = 0
-    with (
-        output.open("ab") as file,
-        tqdm(unit=" lines", initial=done, disable=None, smoothing=0.05) as progress,  # None: on a terminal only
-    ):
-        for translated in _in_order(client, numbered, batch, workers):
-            file.write("".join(text.translation.replace("\n", " ") + "\n" for text in translated).encode())
-            file.flush()
-            cut += sum(text.truncated for text in translated)
-            progress.update(len(translated))
+    with _appending(output) as file:
+        done = whole_lines(output)
+        numbered = enumerate(lines, 1)
+        skipped = sum(1 for _ in itertools.islice(numbered, done))
+        if skipped < done:
+            raise ValueError(
+                f"{output} has {done} lines, more than the input's {skipped}. Pass another output: it may belong to "
+                "another input."
+            )
+        # disable=None: on a terminal only
+        with tqdm(unit=" lines", initial=done, disable=None, smoothing=0.05) as progress:
+            for translated in _in_order(client, numbered, batch, workers):
+                file.write("".join(text.translation.replace("\n", " ") + "\n" for text in translated).encode())
+                file.flush()
+                cut += sum(text.truncated for text in translated)
+                progress.update(len(translated))
     return cut
+
+
+@contextmanager
+def _appending(output: Path) -> Iterator[BinaryIO]:
+    """Opens ``output`` and locks it. The lock has no effect on file systems without locks.
+
+    Raises:
+        ValueError: Another process has locked it.
+    """
+    with output.open("ab") as file:
+        try:
+            portalocker.lock(file, portalocker.LockFlags.EXCLUSIVE | portalocker.LockFlags.NON_BLOCKING)
+        except portalocker.AlreadyLocked as error:
+            raise ValueError(
+                f"{output}: another process is writing this file. Wait for it, or pass another output."
+            ) from error
+        except portalocker.LockException:
+            pass
+        yield file
 
 
 def whole_lines(output: Path) -> int:

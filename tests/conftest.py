@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
@@ -62,6 +63,13 @@ def dtype_policy():
     before = keras.config.dtype_policy()
     yield keras.config.set_dtype_policy
     keras.config.set_dtype_policy(before)
+
+
+@pytest.fixture
+def _clock_ahead(monkeypatch):
+    """The clock of this machine is a day ahead of the file system's."""
+    seconds = time.time
+    monkeypatch.setattr(time, "time", lambda: seconds() + 86400.0)
 
 
 @pytest.fixture(scope="session")

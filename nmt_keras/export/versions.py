@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import tempfile
-import time
 import uuid
 from collections.abc import Callable, Collection
 from contextlib import suppress
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt_keras.config import require
-from nmt_keras.files import ABANDONED_AFTER, make_folder, settle, settle_below
+from nmt_keras.files import is_abandoned, make_folder, settle, settle_below
 
 EXTRA = "assets.extra"
 """Folder of a version for files that are not part of the graph."""
@@ -95,8 +94,7 @@ def prune(model_folder: Path, max_to_keep: int, labelled: Collection[int] = ()) 
         shutil.rmtree(left, ignore_errors=True)
     for left in model_folder.glob(f"{PARTIAL}*"):
         with suppress(FileNotFoundError):  # its writer is active
-            last_change = max(path.stat().st_mtime for path in (left, *left.rglob("*")))
-            if time.time() - last_change > ABANDONED_AFTER:
+            if is_abandoned(left):
                 shutil.rmtree(left, ignore_errors=True)
 
 

@@ -40,16 +40,18 @@ from nmt_keras.training import (
     load_weights,
 )
 from nmt_keras.training.checkpoint_index import mend_record
+from nmt_keras.training.distribution import Replicas, reporting_lost_workers
 from nmt_keras.training.execution import build_for_training, describe_execution, execution_of
 from nmt_keras.training.lock import sole_trainer
 from nmt_keras.training.tensorboard import ProfilerCallback, TensorBoardCallback
+from nmt_keras.training.watchdog import watching_sigterm
 from nmt_keras.translation.model_translator import ModelTranslator
 
 Show = Callable[[int, int, Mapping[str, float]], None]
 """Receives, after each update: the step, the number of steps, and the last row of the log."""
 
-SECONDS_FOR_CHIEF = 600
-"""Seconds that other workers wait for the chief to create the run directory."""
+SECONDS_TO_APPEAR = 60
+"""Seconds until other workers see the chief's files. Network drives cache folders for up to a minute."""
 
 SHOWN_SENTENCES = 4
 """Number of validation sentences whose translations TensorBoard shows."""
@@ -65,10 +67,15 @@ def train_run(
     strategy: tf.distribute.Strategy | None,
 ) -> Recipe:
     """Trains the run in ``folder``, or resumes it, and returns its recipe. A finished run stays as it is."""
-    chief = is_chief(strategy)
-    with sole_trainer(folder) if chief else nullcontext():
+    chief, replicas = is_chief(strategy), StrategyReplicas(strategy) if strategy else Replicas()
+    with sole_trainer(folder) if chief else nullcontext(), watching_sigterm(), reporting_lost_workers(replicas):
         recipe = settle_recipe(folder, recipe)  # another process may have created the run meanwhile
-        _create(folder, recipe, data, chief, options.init_from)
+        if chief:
+            _create(folder, recipe, data, options.init_from)
+        replicas.wait_for_processes()  # with an error if the chief has failed
+        if not chief:
+            _await_recipe(folder)
+            refuse_other_corpus(folder, data.facts)
         if is_finished(folder) and not options.continues:
             mended = mend_record(folder / CHECKPOINTS / "best", options.previous, needed=False) if chief else None
             if mended:
@@ -93,7 +100,7 @@ def train_run(
         if options.tensorboard and chief:
             shown = data.valid[:SHOWN_SENTENCES]
             callbacks.append(TensorBoardCallback(folder / "tensorboard", translator, shown))
-        updater = Updater(model, config, StrategyReplicas(strategy) if strategy else None)
+        updater = Updater(model, config, replicas)
         trainer = Trainer(
             updater,
             batches,
@@ -116,24 +123,14 @@ def load_tokenizers(folder: Path) -> Tokenizers:
     return load_tokenizer(folder / "source"), load_tokenizer(folder / "target")
 
 
-def _create(folder: Path, recipe: Recipe, data: TrainingData, chief: bool, init_from: str | None) -> None:
-    """Writes the tokenizers, the corpus facts and, last, the recipe of a new run. Other workers wait for the chief.
+def _create(folder: Path, recipe: Recipe, data: TrainingData, init_from: str | None) -> None:
+    """Writes the tokenizers, the corpus facts and, last, the recipe of a new run.
 
     With ``init_from``, the tokenizers and the initial weights are copied from that run.
 
     Raises:
-        FileNotFoundError: the chief wrote no recipe in time.
         ValueError: the run exists and was trained on another corpus.
     """
-    waited = 0
-    while not chief and not (folder / RECIPE).exists():
-        if waited == SECONDS_FOR_CHIEF:
-            raise FileNotFoundError(
-                f"{folder / RECIPE}: expected the chief to write it within {waited} s. Is the run directory on a disk "
-                "that all workers share?"
-            )
-        time.sleep(1.0)
-        waited += 1
     if (folder / RECIPE).exists():
         refuse_other_corpus(folder, data.facts)
     else:
@@ -147,5 +144,16 @@ def _create(folder: Path, recipe: Recipe, data: TrainingData, chief: bool, init_
                 shutil.copytree(Path(init_from) / side, folder / side, dirs_exist_ok=True)
             settle_below(folder)
         write_whole(folder / CORPUS, json.dumps(data.facts, indent=2) + "\n")
-    if chief:
-        write_recipe(folder, recipe)
+    write_recipe(folder, recipe)
+
+
+def _await_recipe(folder: Path) -> None:
+    """Returns when the chief's recipe is visible. Raises FileNotFoundError if it does not appear."""
+    for _ in range(SECONDS_TO_APPEAR):
+        if (folder / RECIPE).exists():
+            return
+        time.sleep(1.0)
+    raise FileNotFoundError(
+        f"{folder / RECIPE}: expected the chief to write it within {SECONDS_TO_APPEAR} s. Is the run directory on a "
+        "disk that all workers share?"
+    )

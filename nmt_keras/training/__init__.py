@@ -15,6 +15,7 @@ checkpoint_index  the index of the checkpoints in a folder, and its repair
 log               log.jsonl and its rows
 signals           SIGINT and SIGTERM
 lock              one process per run directory
+watchdog          ends a process that waits in native code
 """
 
 from nmt_keras.training.callbacks import Callback, ProgressCallback

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,13 @@ import tensorflow as tf
 
 from nmt_keras.config import END, PAD
 from nmt_keras.corpus.batches import Batch
+from nmt_keras.training.watchdog import time_limit
+
+LOST = tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError, tf.errors.DeadlineExceededError
+"""Errors of collective operations after another process has ended or hangs."""
+
+SECONDS_TO_MEET = 60.0
+"""Seconds that a worker waits for the others at the start."""
 
 
 def find_cluster() -> tuple[int, bool]:
@@ -49,13 +56,19 @@ def find_cluster() -> tuple[int, bool]:
 def find_strategy() -> tf.distribute.Strategy | None:
     """Returns a strategy for the workers in ``TF_CONFIG`` or for several GPUs of this machine; ``None`` for neither.
 
-    Call this before any other operation of TensorFlow, because workers must find each other first.
+    Call this before any other operation of TensorFlow, because workers must find each other first. The process ends if
+    a worker is missing for ``SECONDS_TO_MEET``.
 
     Raises:
         ValueError: See ``find_cluster``.
     """
     if find_cluster()[0] > 1:
-        return tf.distribute.MultiWorkerMirroredStrategy()
+        jobs = tf.distribute.cluster_resolver.TFConfigClusterResolver().cluster_spec().as_dict()
+        addresses = ", ".join(address for job in jobs.values() for address in job)
+        with time_limit(SECONDS_TO_MEET, f"the workers in TF_CONFIG: {addresses}"):
+            strategy = tf.distribute.MultiWorkerMirroredStrategy()
+            StrategyReplicas(strategy).wait_for_processes()
+        return strategy
     if len(tf.config.list_logical_devices("GPU")) > 1:
         return tf.distribute.MirroredStrategy()
     return None
@@ -192,6 +205,20 @@ class StrategyReplicas(Replicas):
         if not self.several_processes:
             return number
         return float(self.local(self.sum(tf.constant(number, tf.float64)))) / self.count
+
+
+@contextmanager
+def reporting_lost_workers(replicas: Replicas) -> Iterator[None]:
+    """Converts the errors that TensorFlow raises after another worker was lost into a ConnectionError."""
+    try:
+        yield
+    except LOST as error:
+        if not replicas.several_processes:
+            raise
+        raise ConnectionError(
+            "Lost another worker: it ended, or it does not answer. Look for its message, then start all workers again. "
+            f"They resume from the last checkpoint. TensorFlow: {error.message}"
+        ) from error
 
 
 def _sum_over_replicas(values: Any) -> Any:

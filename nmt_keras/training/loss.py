@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow as tf
+
+SMALLEST = float(np.finfo(np.float32).tiny)
+"""Smallest attention weight that guided alignment trains: the smallest normal float32."""
 
 
 class Loss(NamedTuple):
@@ -43,14 +47,15 @@ def guided_alignment(alignment: tf.Tensor, wanted: tf.Tensor) -> tf.Tensor:
     """Alignment loss -SUM_t SUM_s A_ts log alpha_ts, [] float32, nats.
 
     It is equation 8 of Chen, Matusov, Khadivi, Peter 2016, summed over t instead of averaged, like all losses here.
-    Links where alpha is 0, outside the window of local attention, add nothing, because they cannot be learnt.
+    Links where alpha is below ``SMALLEST``, such as those outside the window of local attention, add nothing: the
+    gradient -A / alpha would be infinite.
 
     Args:
         alignment: alpha, [B, T, S] float. Each row sums to 1.
         wanted: A, [B, T, S] float32. Each row sums to 1, or is 0 if no alignment is given and then adds nothing.
     """
     alpha = tf.cast(alignment, tf.float32)
-    seen = alpha > 0.0
+    seen = alpha >= SMALLEST
     return -tf.reduce_sum(wanted * tf.math.log(tf.where(seen, alpha, 1.0)))
 
 

@@ -187,6 +187,13 @@ def test_leftovers_of_deletions_go_and_those_of_exports_if_they_have_not_changed
     assert children(tmp_path) == ["2", "partial-new", "partial-slow"]
 
 
+@pytest.mark.usefixtures("_clock_ahead")
+def test_an_export_in_progress_is_kept_by_a_machine_whose_clock_is_ahead(tmp_path):
+    make_versions(tmp_path, "2", "partial-new")
+    prune(tmp_path, max_to_keep=1)
+    assert children(tmp_path) == ["2", "partial-new"]
+
+
 def test_two_processes_may_prune_at_the_same_time(tmp_path, monkeypatch):
     make_versions(tmp_path, "1", "2", "3")
     rename = os.rename

@@ -72,6 +72,13 @@ def test_a_write_removes_old_partial_files_of_its_own_file_alone(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"a.json", "a.json.2e.partial", "b.json.3d.partial"}
 
 
+@pytest.mark.usefixtures("_clock_ahead")
+def test_the_clock_of_the_file_system_says_how_old_a_partial_file_is(tmp_path):
+    (tmp_path / "a.json.1f.partial").write_text("half")
+    write_whole(tmp_path / "a.json", "text")
+    assert (tmp_path / "a.json.1f.partial").exists()
+
+
 def failing_lock(*_):
     """Fails as ``portalocker.lock`` does on a file system without locks."""
     raise portalocker.LockException(OSError(errno.ENOLCK, os.strerror(errno.ENOLCK)))

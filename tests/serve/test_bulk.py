@@ -103,6 +103,17 @@ def test_an_output_with_more_lines_than_the_input_is_refused(output):
     assert output.read_text() == "A\nB\nC\n"
 
 
+def test_an_output_that_another_command_writes_is_refused(output):
+    def beside():
+        yield from lines(1)
+        with pytest.raises(ValueError, match=str(output)):
+            translate(Upper(), lines(4), output)
+        yield from lines(4)[1:]
+
+    translate(Upper(), beside(), output, batch=1)
+    assert output.read_text() == translated(*range(4))
+
+
 @pytest.mark.parametrize(
     ("content", "count", "kept"),
     [

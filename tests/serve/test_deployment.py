@@ -284,7 +284,9 @@ def test_the_training_job_starts_every_worker_with_all_addresses_and_a_command_t
     assert job["completions"] == job["parallelism"] == int(workers)
     program = tmp_path / "nmt"
     program.write_text('#!/bin/sh\nprintf "%s\\n" "$TF_CONFIG" | tr "\\n" " "\necho\nprintf "%s\\n" "$@"\n')
-    program.chmod(0o755)
+    (tmp_path / "getent").write_text(f"#!/bin/sh\necho $* >> {tmp_path}/asked; [ $(wc -l < {tmp_path}/asked) = 2 ]\n")
+    for each in (program, tmp_path / "getent"):
+        each.chmod(0o755)
     environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "WORKERS": workers, "JOB_COMPLETION_INDEX": "2"}
     done = subprocess.run(container["command"], env=environment, capture_output=True, text=True, check=True)
     config, *arguments = done.stdout.splitlines()
@@ -292,6 +294,8 @@ def test_the_training_job_starts_every_worker_with_all_addresses_and_a_command_t
         "cluster": {"worker": [f"training-{number}.training:2222" for number in range(4)]},
         "task": {"type": "worker", "index": 2},
     }
+    names = " ".join(f"training-{number}.training" for number in range(4))
+    assert (tmp_path / "asked").read_text() == f"hosts {names}\n" * 2
     assert cli.parse(arguments).chosen().train.steps == 300_000
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -16,11 +17,14 @@ from bigram import checkpoint_state
 import nmt_keras
 from nmt_keras.config import FilterConfig, TokenizerConfig
 from nmt_keras.corpus.preparing import prepare
-from nmt_keras.training import read_log
+from nmt_keras.training import newest, read_log
+from nmt_keras.training.checkpoint_index import step_of
 from nmt_keras.training.distribution import find_cluster
 
 ROOT = Path(nmt_keras.__file__).parents[1]
 SCRIPT = ROOT / "tests" / "training/train_replicated.py"
+
+LOST = "Lost another worker"
 
 pytestmark = pytest.mark.saved_model
 
@@ -114,41 +118,100 @@ def test_an_update_that_is_not_finite_is_skipped_on_all_devices(tmp_path):
     assert_same_state(*folders)
 
 
+def failed(training, seconds=90.0):
+    """What a training process printed that must end with an error in time."""
+    output, _ = training.communicate(timeout=seconds)
+    assert training.returncode > 0, output[-3000:]
+    return output
+
+
+def assert_resumed_as_one(folder, single, step):
+    """Started again, both workers resume after ``step`` and end with the weights of an undisturbed run."""
+    workers = two_addresses()
+    outputs = [finished(one) for one in [process(folder, workers=workers, index=index) for index in (0, 1)]]
+    for output in outputs:
+        assert f"resuming at step {step} of 20" in output
+        assert_same_course(folder, output, single)
+
+
 def test_two_workers_train_as_one_and_when_one_dies_all_fail_and_go_on_together(single, tmp_path):
     workers = two_addresses()
     lost = {"step": 7, "number": signal.SIGKILL}
     died = [process(tmp_path, workers=workers, index=0), process(tmp_path, workers=workers, index=1, **lost)]
-    died[1].wait(240)
-    began = time.monotonic()
+    died[1].communicate(timeout=240)
     assert died[1].returncode == -signal.SIGKILL
-    assert died[0].wait(60) != 0
-    assert time.monotonic() - began < 60.0
-    for training in died:
-        training.communicate()
-    workers = two_addresses()
-    outputs = [finished(one) for one in [process(tmp_path, workers=workers, index=index) for index in (0, 1)]]
-    for output in outputs:
-        assert "resuming at step 5 of 20" in output
-        assert_same_course(tmp_path, output, single)
+    assert LOST in failed(died[0])
+    assert_resumed_as_one(tmp_path, single, 5)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("index", [0, 1], ids=["the chief", "a worker"])
-def test_where_one_hangs_the_others_fail_within_a_minute(tmp_path, index):
+def test_where_one_hangs_all_fail_and_go_on_together(single, tmp_path, index):
     """Stopped, a process sends no heartbeat; its connections stay open, as those of a machine that froze do."""
     workers = two_addresses()
     hung = process(tmp_path, workers=workers, index=index, step=7, number=signal.SIGSTOP)
     other = process(tmp_path, workers=workers, index=1 - index)
-    try:
-        _, status = os.waitpid(hung.pid, os.WUNTRACED)
-        assert os.WIFSTOPPED(status)
-        began = time.monotonic()
-        assert other.wait(60) != 0
-        assert time.monotonic() - began < 60.0
-    finally:
-        for each in (hung, other):
-            each.kill()
-            each.communicate()
+    _, status = os.waitpid(hung.pid, os.WUNTRACED)
+    assert os.WIFSTOPPED(status)
+    assert LOST in failed(other)
+    hung.send_signal(signal.SIGCONT)
+    assert LOST in failed(hung)
+    assert_resumed_as_one(tmp_path, single, 5)
+
+
+@pytest.mark.slow
+def test_where_the_chief_s_disk_is_full_all_fail_and_go_on_together(single, tmp_path):
+    """A limit on the size of files stands for the disk's end, as the system refuses to write on."""
+    workers = two_addresses()
+    full, other = (process(tmp_path, workers=workers, index=index) for index in (0, 1))
+    while not (tmp_path / "checkpoints" / "last" / "checkpoint").exists():
+        assert full.poll() is None, full.communicate()[0][-3000:]
+        time.sleep(0.01)
+    resource.prlimit(full.pid, resource.RLIMIT_FSIZE, (600, 600))
+    assert "could not be written" in failed(full)
+    assert LOST in failed(other)
+    step = step_of(newest(tmp_path / "checkpoints" / "last").name)
+    assert_resumed_as_one(tmp_path, single, step)
+
+
+@pytest.mark.slow
+def test_a_worker_does_not_wait_for_ever_for_one_that_never_starts(single, tmp_path):
+    alone = []
+    for index in (0, 1):
+        workers = two_addresses()
+        alone.append((workers[1 - index], process(tmp_path, workers=workers, index=index)))
+    for missing, training in alone:
+        assert missing in failed(training)
+
+
+WAITING = """
+import signal, sys, time
+from nmt_keras.training import StrategyReplicas, find_strategy
+from nmt_keras.training.watchdog import watching_sigterm
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
+strategy = find_strategy()
+with watching_sigterm(1.0):
+    print("met", flush=True)
+    time.sleep({seconds})
+    StrategyReplicas(strategy).wait_for_processes()
+"""
+
+
+@pytest.mark.slow
+def test_sigterm_ends_a_worker_that_waits_for_another():
+    workers = two_addresses()
+    waiting, busy = (
+        started([sys.executable, "-c", WAITING.format(seconds=seconds)], workers, index)
+        for index, seconds in enumerate((0, 120))
+    )
+    while "met" not in (line := waiting.stdout.readline()):
+        assert line
+    time.sleep(1.0)
+    waiting.terminate()
+    output, _ = waiting.communicate(timeout=60)
+    busy.kill()
+    busy.communicate()
+    assert (waiting.returncode, "SIGTERM" in output) == (128 + signal.SIGTERM, True)
 
 
 def test_workers_of_which_one_is_told_to_stop_stop_together_and_lose_nothing(single, tmp_path):

@@ -69,6 +69,14 @@ def test_a_link_outside_the_window_of_a_local_attention_adds_nothing():
     assert tape.gradient(loss, alignment).numpy().tolist() == [[[pytest.approx(-0.5 / 0.75), 0.0, 0.0]]]
 
 
+@pytest.mark.parametrize("weight", [1e-37, 1.2e-38, 1.1e-38, 2e-39, 1e-45])
+def test_the_gradient_of_a_link_that_attention_hardly_sees_is_finite(weight):
+    alignment = tf.Variable([[[1.0, weight]]])
+    with tf.GradientTape() as tape:
+        loss = guided_alignment(alignment, tf.constant([[[0.0, 1.0]]]))
+    assert np.isfinite(tape.gradient(loss, alignment)).all()
+
+
 def test_the_alignment_loss_is_added_with_its_weight_and_only_to_what_is_differentiated(model):
     source, target = tf.constant([[5, 6, 3]]), tf.constant([[7, 3]])
     wanted = tf.constant([[[0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]])

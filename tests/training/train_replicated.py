@@ -28,6 +28,7 @@ from nmt_keras.training import (
     find_strategy,
     is_chief,
 )  # fmt: skip
+from nmt_keras.training.distribution import reporting_lost_workers
 
 folder, (devices, signalled, number, *spoilt) = Path(sys.argv[1]), map(int, sys.argv[2:])
 tf.config.set_logical_device_configuration(
@@ -77,6 +78,7 @@ checkpoints, log, callbacks = (
     folder / "log.jsonl",
     [ProgressCallback(show)],
 )
-Trainer(updater, batches, checkpoints, log, validate, print, callbacks, is_chief=is_chief(strategy)).train()
+with reporting_lost_workers(updater.replicas):
+    Trainer(updater, batches, checkpoints, log, validate, print, callbacks, is_chief=is_chief(strategy)).train()
 weights = [variable.numpy().tolist() for variable in model.trainable_variables]
 print("WEIGHTS", json.dumps(weights))

@@ -1,0 +1,91 @@
+"""Watchdogs: they end a process whose main thread waits in native code.
+
+Python raises exceptions and calls signal handlers only between two bytecodes of the main thread. A main thread that
+waits for other workers, or for a compilation, can therefore only be ended from another thread.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+SECONDS_TO_REACT = 60.0
+"""Seconds after which a process ends if its main thread has not reacted to SIGTERM."""
+
+
+@contextmanager
+def time_limit(seconds: float, waits_for: str) -> Iterator[None]:
+    """Ends the process with exit code 1 and a traceback if the block takes longer than ``seconds``.
+
+    faulthandler's thread does not need Python's global lock, which TensorFlow holds while it waits for other workers.
+
+    Args:
+        seconds: Seconds.
+        waits_for: What the block waits for, for the message.
+    """
+    print(f"nmt: waiting at most {seconds:.0f} s for {waits_for}", file=sys.stderr, flush=True)
+    faulthandler.dump_traceback_later(seconds, exit=True)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+
+@contextmanager
+def watching_sigterm(seconds: float = SECONDS_TO_REACT) -> Iterator[None]:
+    """Ends the process if its main thread has executed no bytecode ``seconds`` after SIGTERM.
+
+    Without a Python handler for SIGTERM, the signal ends the process at once, as usual. Call this in the main thread.
+    """
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    # TensorFlow has replaced the handler if several workers train
+    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM) or signal.SIG_DFL)
+    before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    threading.Thread(target=_watch, args=(reader, seconds), daemon=True).start()
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(writer)  # ends the thread
+
+
+def _watch(reader: int, seconds: float) -> None:
+    """Reads the numbers of received signals until the pipe is closed."""
+    with open(reader, "rb", buffering=0) as numbers:
+        while number := numbers.read(1):
+            if number[0] == signal.SIGTERM and not _reacts(seconds):
+                _end(
+                    f"SIGTERM: a call of TensorFlow took longer than {seconds:.0f} s and was not completed. "
+                    "The last checkpoint is whole. The same command resumes the training.",
+                    128 + signal.SIGTERM,
+                )
+
+
+def _reacts(seconds: float) -> bool:
+    """Returns ``True`` if the main thread executes bytecode within ``seconds``."""
+    _REACTED.clear()
+    ctypes.pythonapi.Py_AddPendingCall(_react, None)
+    return _REACTED.wait(seconds)
+
+
+@ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
+def _react(_: None) -> int:
+    """Called by the interpreter between two bytecodes of the main thread."""
+    _REACTED.set()
+    return 0
+
+
+_REACTED = threading.Event()
+
+
+def _end(message: str, code: int) -> NoReturn:
+    print(f"nmt: {message}", file=sys.stderr, flush=True)
+    os._exit(code)
