@@ -22,6 +22,8 @@ class CorpusOptions(Columns):
     """A TSV, or a source and a target file; plain, .gz or .zip. "sample" is built in. Default: Spanish-English."""
     max_malformed: float = 0.01
     """Maximum share of malformed lines; they are skipped."""
+    accept_other_version: bool = False
+    """Use the downloaded Spanish-English corpus even if its text has changed, which is an error by default."""
     source_language: str | None = None
     """Code of the source language, such as es. Chinese, Japanese and Korean are counted in characters."""
     target_language: str | None = None
