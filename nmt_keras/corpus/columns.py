@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,7 +71,12 @@ def is_spanish_english(path: str) -> bool:
         return False
     try:
         with open_text(path) as text:
-            content = text.read(SPANISH_ENGLISH_BYTES + 1)
+            return is_spanish_english_text(text)
     except (OSError, ValueError):  # reading the corpus reports it
         return False
+
+
+def is_spanish_english_text(text: io.BufferedIOBase) -> bool:
+    """Returns ``True`` if a stream holds the text of the Spanish-English corpus. Reads at most its size."""
+    content = text.read(SPANISH_ENGLISH_BYTES + 1)
     return hashlib.sha256(content).hexdigest() == SPANISH_ENGLISH_SHA256
