@@ -6,7 +6,7 @@
 #   docker run --rm -v "$PWD:/work" nmt train --corpus sample               with --gpus all for nmt:gpu
 #
 # BASE is any image of Debian or Ubuntu that has Python 3.11 to 3.13, or can install it from its own packages.
-ARG BASE=python:3.12-slim-bookworm
+ARG BASE=python:3.12-slim-bookworm@sha256:54c85f3c47607a77f32adec749d3c81d1348bf25833671f512b26a9b6d778cb3
 
 # hadolint ignore=DL3006
 FROM ${BASE} AS python
@@ -18,19 +18,17 @@ RUN command -v python3 > /dev/null || { \
         && rm -rf /var/lib/apt/lists/*; }
 
 FROM python AS build
+# Empty or gpu.
 ARG EXTRAS=""
 RUN python3 -m venv /opt/nmt
 WORKDIR /source
-# The pins are copied first, so that a change of the sources does not install TensorFlow again.
-COPY requirements.txt ./
-RUN /opt/nmt/bin/pip install --no-cache-dir -r requirements.txt \
-    && case ",${EXTRAS}," in \
-        *,gpu,*) /opt/nmt/bin/pip install --no-cache-dir "tensorflow[and-cuda]" -c requirements.txt ;; \
-    esac
+# The packages first: as long as they stay, a change of the sources does not install TensorFlow again.
+COPY requirements.txt requirements-gpu.txt ./
+RUN /opt/nmt/bin/pip install --no-cache-dir --no-deps --require-hashes -r "requirements${EXTRAS:+-${EXTRAS}}.txt"
 COPY pyproject.toml setup.py README.md LICENSE ./
 COPY nmt_keras nmt_keras
 COPY serve serve
-RUN /opt/nmt/bin/pip install --no-cache-dir ".${EXTRAS:+[${EXTRAS}]}" -c requirements.txt
+RUN /opt/nmt/bin/pip install --no-cache-dir --no-deps --no-build-isolation .
 
 FROM python
 COPY --from=build /opt/nmt /opt/nmt

@@ -6,6 +6,7 @@ That file is recognised by a checksum of its text.
 from __future__ import annotations
 
 import hashlib
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,7 +74,12 @@ def is_spanish_english(path: str) -> bool:
         return False
     try:
         with open_text(path) as text:
-            content = text.read(SPANISH_ENGLISH_BYTES + 1)
-    except (OSError, ValueError):  # reported when the corpus is read
+            return is_spanish_english_text(text)
+    except (OSError, ValueError):  # reading the corpus reports it
         return False
+
+
+def is_spanish_english_text(text: io.BufferedIOBase) -> bool:
+    """Returns ``True`` if a stream holds the text of the Spanish-English corpus. Reads at most its size."""
+    content = text.read(SPANISH_ENGLISH_BYTES + 1)
     return hashlib.sha256(content).hexdigest() == SPANISH_ENGLISH_SHA256

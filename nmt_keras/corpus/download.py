@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import threading
-import warnings
 import zipfile
 from concurrent.futures import Future
 from os import PathLike
@@ -18,7 +17,7 @@ from nmt_keras.files import make_folder, write_whole
 if TYPE_CHECKING:
     import httpx
 
-SPANISH_ENGLISH_URL = "http://storage.googleapis.com/download.tensorflow.org/data/spa-eng.zip"
+SPANISH_ENGLISH_URL = "https://storage.googleapis.com/download.tensorflow.org/data/spa-eng.zip"
 # of spa-eng/spa.txt as of 2018-05-13; the bytes of the zip may change
 SPANISH_ENGLISH_BYTES = 8_042_772
 SPANISH_ENGLISH_SHA256 = "6ec60e212f812ee3430f7568ea6f33b6fb080e32193c5952e8da0ee8ba45574c"
@@ -34,35 +33,44 @@ class CorpusUnavailable(OSError):
         )
 
 
-def fetch_corpus(url: str, folder: str | PathLike[str], sha256: str, *, answer_within: float = 4.0) -> Path:
+def fetch_corpus(
+    url: str,
+    folder: str | PathLike[str],
+    sha256: str,
+    *,
+    accept_other_version: bool = False,
+    answer_within: float = 4.0,
+) -> Path:
     """Downloads a zip that holds one text file, unless it is already in ``folder``, and checks the text.
 
     Args:
         url: URL of the zip. Its last part is the file name in ``folder``.
         folder: Folder for the zip, created if missing.
         sha256: Expected hex digest of the unpacked text, not of the zip.
+        accept_other_version: If ``True``, a text with another digest is accepted.
         answer_within: Maximum time for name lookup, connection and the server's answer, in seconds.
 
     Returns:
         The path of the zip, which ``read_pairs`` can read.
 
-    Warns:
-        UserWarning: the text has another digest.
-
     Raises:
         CorpusUnavailable: the download failed. ``folder`` is unchanged.
         OSError: the file cannot be written.
+        ValueError: the text has another digest. A file that was just downloaded is removed.
     """
     path = Path(folder) / Path(urlsplit(url).path).name
-    if not path.exists():
+    is_new = not path.exists()
+    if is_new:
         content = _download(url, answer_within)
         make_folder(path.parent)
         write_whole(path, content)
-    if (digest := text_sha256(path)) != sha256:
-        warnings.warn(
-            f"{path} holds another version of the corpus (its text has sha256 {digest}, expected {sha256}). It is "
-            "used, but scores on it may not be comparable with published ones.",
-            stacklevel=2,
+    if not accept_other_version and (digest := text_sha256(path)) != sha256:
+        if is_new:
+            path.unlink()
+        raise ValueError(
+            f"{url if is_new else path}: expected a corpus whose text has sha256 {sha256}, received one with {digest}. "
+            f"{'Download it later' if is_new else 'Remove the file to download it again'}, or pass "
+            "accept_other_version (--accept-other-version) to use it: its scores do not compare with published ones."
         )
     return path
 

@@ -50,7 +50,7 @@ def load_corpus(
             pairs = [Pair(pair.target, pair.source) for pair in pairs]
         read = Corpus(pairs, ReadReport(len(pairs), numbers=list(range(1, len(pairs) + 1))))
     else:
-        files = options.corpus or (str(fetch_corpus(SPANISH_ENGLISH_URL, folder, SPANISH_ENGLISH_SHA256)),)
+        files = options.corpus or (_downloaded(options, folder),)
         read = _read(options, files, columns, report)
     corpus = _parts(options, read.pairs, config, key_side, report)
     if options.alignments is None or not with_alignments:
@@ -77,6 +77,11 @@ def load_pairs(options: CorpusOptions, files: Sequence[str], report: Callable[[s
 def sample_corpus(config: CorpusConfig = DEFAULTS) -> SplitCorpus:
     """Returns the built-in sample corpus, Spanish to English, split into its parts."""
     return _split(SAMPLE_NAME, sample_pairs(), config, "target")
+
+
+def _downloaded(options: CorpusOptions, folder: Path) -> str:
+    accepts = options.accept_other_version
+    return str(fetch_corpus(SPANISH_ENGLISH_URL, folder, SPANISH_ENGLISH_SHA256, accept_other_version=accepts))
 
 
 def _read(

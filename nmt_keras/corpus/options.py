@@ -23,6 +23,8 @@ class CorpusOptions(Columns):
     the Spanish-English corpus, which is downloaded."""
     max_malformed: float = 0.01
     """Maximum share of malformed lines, from 0 to 1. They are skipped."""
+    accept_other_version: bool = False
+    """Use the downloaded Spanish-English corpus even if its text has changed, which is an error by default."""
     source_language: str | None = None
     """Code of the source language, such as es. Sentence lengths in zh, ja and ko are counted in characters."""
     target_language: str | None = None

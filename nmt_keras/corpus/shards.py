@@ -109,7 +109,7 @@ def writing_by_tensorflow(path: str) -> Iterator[None]:
 
 
 @contextmanager
-def _replacing(path: str) -> Iterator[str]:
+def replacing(path: str) -> Iterator[str]:
     """Yields a temporary file name. Renames the file to ``path`` if the block succeeds, and removes it otherwise.
 
     Each attempt has its own name, because two Beam workers may write the same file. On a local disk, the renamed file
@@ -144,7 +144,7 @@ def write_shard(path: str, pairs: Iterable[EncodedPair], drop_duplicates: bool) 
     """
     lengths: Counter[tuple[int, int]] = Counter()
     duplicates, before = 0, b""
-    with _replacing(path) as partial, tf.io.TFRecordWriter(partial) as writer:
+    with replacing(path) as partial, tf.io.TFRecordWriter(partial) as writer:
         for key, source, target in sorted(pairs, key=lambda pair: pair.key):
             if key == before and drop_duplicates:
                 duplicates += 1
@@ -154,7 +154,9 @@ def write_shard(path: str, pairs: Iterable[EncodedPair], drop_duplicates: bool) 
                 side: tf.train.Feature(int64_list=tf.train.Int64List(value=ids.tolist()))
                 for side, ids in zip(SIDES, (source, target), strict=True)
             }
-            writer.write(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString())
+            example = tf.train.Example(features=tf.train.Features(feature=features))
+            # without it, the order of the two sides depends on the process
+            writer.write(example.SerializeToString(deterministic=True))
             lengths[len(source), len(target)] += 1
     return ShardReport(os.path.basename(path), lengths.total(), duplicates, _histogram(lengths))
 
@@ -218,7 +220,7 @@ def write_record(
             for side in SIDES:  # the Beam pipeline copies the tokenizers without syncing them
                 settle_below(Path(folder) / side)
             settle([Path(folder)])
-    with _replacing(path) as partial, tf.io.gfile.GFile(partial, "w") as file:
+    with replacing(path) as partial, tf.io.gfile.GFile(partial, "w") as file:
         file.write(json.dumps(record, ensure_ascii=False) + "\n")
 
 

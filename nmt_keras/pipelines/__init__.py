@@ -3,6 +3,13 @@
     translation   bulk translation with an exported model
     preparing     text to shards of token ids, for training
 
-Install with ``pip install "nmt-keras-attention[beam]"``, then run ``python -m nmt_keras.pipelines --help``. If one
-server is enough, use ``python -m nmt_keras_serve.bulk``, which keeps the order of the lines.
+Install with ``pip install "nmt-keras-attention[beam]"``, then run ``python -m nmt_keras.pipelines --help``. For files
+that one server can translate, use ``python -m nmt_keras_serve.bulk``.
 """
+
+import os
+
+
+def absolute(path: str) -> str:
+    """Returns a path that means the same on all workers; a path with a scheme, such as gs://, is returned as it is."""
+    return path if "://" in path else os.path.abspath(path)

@@ -6,6 +6,10 @@ Learn the vocabularies beforehand on one machine. Two million lines of the corpu
 
 Each file is read by one worker, which distributes its pairs to all workers. If source and target are separate files,
 merge them first with ``paste source target``.
+
+An engine may run a step twice, for instance after a worker has died. Every step is therefore a pure function of its
+input: keys are numbers instead of Beam's random ones, and files have fixed names. Counts are data, because not every
+engine supports metrics, and some count repeated work twice.
 """
 
 from __future__ import annotations
@@ -13,8 +17,9 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import islice
 from typing import Any, cast
 
@@ -22,11 +27,10 @@ import apache_beam as beam
 import tensorflow as tf
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
-from apache_beam.metrics import Metrics, MetricsFilter
 
 from nmt_keras.config import FilterConfig, require
 from nmt_keras.corpus.archive import unpacked
-from nmt_keras.corpus.columns import require_columns
+from nmt_keras.corpus.columns import Columns, is_spanish_english_text, require_columns
 from nmt_keras.corpus.filtering import Rejection, shard_of
 from nmt_keras.corpus.preparing import PAIRS_AT_ONCE, complete, encoded
 from nmt_keras.corpus.reading import Fault, Pair, ReadReport, parse_table, require_usable
@@ -34,57 +38,79 @@ from nmt_keras.corpus.shards import (
     EncodedPair,
     ShardReport,
     remove_leftovers,
+    replacing,
     require_new,
     shard_name,
     write_shard,
     writing_by_tensorflow,
 )
+from nmt_keras.pipelines import absolute
 from nmt_keras.text import load_tokenizer
 
-NAMESPACE = "preparing"
 LINES = "lines"
 REPORTS = "reports-of-shards"
+TOTALS = -1  # the key of counts; keys of encoded pairs are the numbers of their shards
 
 
-def _count(counts: Mapping[Any, int]) -> None:
-    for name, count in counts.items():
-        Metrics.counter(NAMESPACE, name).inc(count)
+@contextmanager
+def _opened(path: str) -> Iterator[io.BufferedIOBase]:
+    """Opens a plain, gzipped or zipped file that Beam can read."""
+    stream = FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)  # ``unpacked`` detects it
+    with io.BufferedReader(cast(Any, stream)) as raw, unpacked(raw, path) as text:
+        yield text
 
 
-def read_batches(path: str, source_column: int, target_column: int) -> Iterator[list[Pair]]:
-    """Yields batches of pairs from a plain, gzipped or zipped file that Beam can read, and counts its lines."""
-    opened = FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)  # ``unpacked`` detects it
-    found = ReadReport()
-    with io.BufferedReader(cast(Any, opened)) as raw, unpacked(raw, path) as text:
-        pairs = found.count(parse_table(text, path, source_column, target_column))
+def read_batches(
+    file: int, paths: Iterable[str], columns: Columns
+) -> Iterator[tuple[tuple[int, int], tuple[list[Pair], Counter[str]]]]:
+    """Yields batches of pairs, and last the counts of lines, each with the number of the file and its own number.
+
+    Args:
+        file: Number of the file.
+        paths: The path of the file.
+        columns: Columns of source and target.
+    """
+    (path,) = paths
+    with _opened(path) as text:
+        sides = columns.of(english_first=not columns.names_columns and is_spanish_english_text(text))
+    found, number = ReadReport(), 0
+    with _opened(path) as text:
+        pairs = found.count(parse_table(text, path, *sides))
         while batch := list(islice(pairs, PAIRS_AT_ONCE)):
-            yield batch
-    _count({LINES: found.lines})
-    _count(found.faults)
+            yield (file, number), (batch, Counter())
+            number += 1
+    yield (file, number), ([], Counter({LINES: found.lines, **found.faults}))
 
 
 class EncodePairs(beam.DoFn):
-    """Encodes batches of pairs and counts skipped pairs by reason (metrics ``preparing``).
+    """Encodes batches of pairs.
 
     Args:
         folder: Folder with the tokenizers ``source`` and ``target``. Every worker must be able to read it.
         filters: Filters that pairs must pass.
+        shards: Number of shards.
     """
 
-    def __init__(self, folder: str, filters: FilterConfig):
+    def __init__(self, folder: str, filters: FilterConfig, shards: int):
         super().__init__()
-        self._folder, self._filters = folder, filters
+        self._folder, self._filters, self._shards = folder, filters, shards
 
     def setup(self) -> None:
-        """Loads the tokenizers, once in each process."""
+        """Loads the tokenizers."""
         source, target = (load_tokenizer(os.path.join(self._folder, side)) for side in ("source", "target"))
         self._tokenizers = source, target
 
-    def process(self, pairs: list[Pair]) -> Iterator[EncodedPair]:
-        """Yields the encoded pairs that pass the filters."""
-        left_out: Counter[Rejection] = Counter()
-        yield from encoded(pairs, self._tokenizers, self._filters, left_out)
-        _count(left_out)
+    def process(
+        self, numbered: tuple[tuple[int, int], Iterable[tuple[list[Pair], Counter[str]]]]
+    ) -> Iterator[tuple[int, list[EncodedPair] | Counter[str]]]:
+        """Yields the pairs of each shard that pass the filters, and counts of lines and of skipped pairs."""
+        for pairs, counts in numbered[1]:
+            left_out: Counter[Rejection] = Counter()
+            by_shard = defaultdict(list)
+            for pair in encoded(pairs, self._tokenizers, self._filters, left_out):
+                by_shard[shard_of(pair.key, self._shards)].append(pair)
+            yield from by_shard.items()
+            yield TOTALS, counts + left_out
 
 
 def prepare_files(
@@ -93,8 +119,9 @@ def prepare_files(
     tokenizers: str,
     filters: FilterConfig,
     *,
-    source_column: int = 0,
-    target_column: int = 1,
+    source_column: int | None = None,
+    target_column: int | None = None,
+    reverse: bool = False,
     shards: int,
     max_malformed: float = 0.01,
     options: list[str],
@@ -108,7 +135,7 @@ def prepare_files(
         folder: Output folder. Leftovers of an interrupted preparation are removed.
         tokenizers: Folder with the tokenizers ``source`` and ``target``, which are copied into ``folder``.
         filters: Filters that pairs must pass.
-        source_column, target_column: Column indices, counted from 0.
+        source_column, target_column, reverse: Columns of the text; see ``Columns``.
         shards: Number of files to write. Use about one per 100,000 pairs.
         max_malformed: Maximum share (0 to 1) of malformed lines, which are skipped.
         options: Options of Beam, such as ``--runner=FlinkRunner``. If empty, the pipeline runs on this machine.
@@ -116,14 +143,16 @@ def prepare_files(
     Raises:
         FileExistsError: ``folder`` contains a prepared corpus.
         FileNotFoundError: no file matches ``source``.
-        OSError: ``folder`` cannot be written.
+        OSError: ``folder`` cannot be written, or the report of a shard is missing.
         ValueError: too many lines are malformed, an argument is out of range, or the filters leave no pair.
     """
     require(shards >= 1, "shards", "at least 1", shards)
-    require_columns(source_column, target_column)
+    require_columns(source_column or 0, 1 if target_column is None else target_column)
+    columns = Columns(source_column=source_column, target_column=target_column, reverse=reverse)
+    source, folder, tokenizers = map(absolute, (source, folder, tokenizers))
     require_new(folder)
     pipeline = beam.Pipeline(argv=options)  # its options also configure file systems
-    paths = [found.path for match in FileSystems.match([source]) for found in match.metadata_list]
+    paths = sorted(found.path for match in FileSystems.match([source]) for found in match.metadata_list)
     if not paths:
         raise FileNotFoundError(
             f"source: expected files of sentence pairs, but none match {source}. Pass another path or pattern."
@@ -132,6 +161,8 @@ def prepare_files(
     if tf.io.gfile.isdir(reports):  # of an interrupted run, which may have had another number of shards
         tf.io.gfile.rmtree(reports)
     remove_leftovers(folder)
+    with writing_by_tensorflow(folder):
+        tf.io.gfile.makedirs(reports)
     for side in ("source", "target"):
         with writing_by_tensorflow(folder):
             tf.io.gfile.makedirs(os.path.join(folder, side))
@@ -139,38 +170,48 @@ def prepare_files(
                 place = os.path.join(side, name)
                 tf.io.gfile.copy(os.path.join(tokenizers, place), os.path.join(folder, place), overwrite=True)
 
-    def write(number: int, pairs: Iterable[list[EncodedPair]]) -> str:
-        path = os.path.join(folder, shard_name(number, shards))
-        report = write_shard(path, (pair for some in pairs for pair in some), filters.drop_duplicates)
-        return json.dumps(report._asdict())
+    def write(number: int, grouped: Iterable[Any]) -> None:
+        report: Mapping[str, Any]
+        if number == TOTALS:
+            report = sum(grouped, Counter())
+        else:
+            path = os.path.join(folder, shard_name(number, shards))
+            pairs = (pair for some in grouped for pair in some)
+            report = write_shard(path, pairs, filters.drop_duplicates)._asdict()
+        with replacing(_report_of(reports, number)) as partial, tf.io.gfile.GFile(partial, "w") as file:
+            file.write(json.dumps(report))
 
-    numbered = (
+    encoded_pairs = (
         pipeline
-        | "Files" >> beam.Create(paths)
-        | "SpreadFiles" >> beam.Reshuffle()
-        | "Read" >> beam.FlatMap(read_batches, source_column, target_column)
-        | "SpreadPairs" >> beam.Reshuffle()
-        | "Encode" >> beam.ParDo(EncodePairs(folder, filters))
-        | "ToShard" >> beam.Map(lambda pair: (shard_of(pair.key, shards), [pair]))
+        | "Files" >> beam.Create(list(enumerate(paths)))
+        | "SpreadFiles" >> beam.GroupByKey()
+        | "Read" >> beam.FlatMapTuple(lambda file, paths: read_batches(file, paths, columns))
+        | "SpreadPairs" >> beam.GroupByKey()
+        | "Encode" >> beam.ParDo(EncodePairs(folder, filters, shards))
     )
     nothing: list[EncodedPair] = []
     empty = pipeline | "Shards" >> beam.Create([(number, nothing) for number in range(shards)])
-    (
-        (numbered, empty)
-        | beam.Flatten()
-        | beam.GroupByKey()
-        | "Write" >> beam.MapTuple(write)
-        | "Report" >> beam.io.WriteToText(os.path.join(reports, "shard"))
-    )
-    result = pipeline.run()
-    result.wait_until_finish()
-    counted = result.metrics().query(MetricsFilter().with_namespace(NAMESPACE))["counters"]
-    counts = Counter({each.key.metric.name: each.result for each in counted})
+    (encoded_pairs, empty) | beam.Flatten() | beam.GroupByKey() | "Write" >> beam.MapTuple(write)
+    pipeline.run().wait_until_finish()
+    counts = Counter(_read_report(reports, TOTALS))
     found = ReadReport(counts[LINES], +Counter({fault: counts[fault] for fault in Fault}))
     require_usable(found, source, max_malformed)
-    written = []
-    for path in tf.io.gfile.glob(os.path.join(reports, "shard*")):
-        with tf.io.gfile.GFile(path) as file:
-            written += [ShardReport(**json.loads(line)) for line in file]
+    written = [ShardReport(**_read_report(reports, number)) for number in range(shards)]
     complete(folder, source, written, found, {reason: counts[reason] for reason in Rejection}, filters)
     tf.io.gfile.rmtree(reports)
+
+
+def _report_of(reports: str, number: int) -> str:
+    return os.path.join(reports, "totals.json" if number == TOTALS else f"shard-{number:05d}.json")
+
+
+def _read_report(reports: str, number: int) -> dict[str, Any]:
+    """Returns a report that a worker wrote. Raises OSError if it is missing, before any shard is removed."""
+    path = _report_of(reports, number)
+    try:
+        with tf.io.gfile.GFile(path) as file:
+            return cast(dict[str, Any], json.loads(file.read()))
+    except tf.errors.NotFoundError as error:
+        raise OSError(
+            f"{path}: expected the report that a worker writes after its shard, found none. Prepare the corpus again."
+        ) from error

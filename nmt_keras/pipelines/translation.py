@@ -1,26 +1,32 @@
-"""Bulk translation from lines of text to JSON lines. Each worker process loads the exported model once.
+"""Bulk translation from lines of text to JSON lines, in the order of the lines.
 
-    lines -> drop empty lines -> batches -> Translator.translate -> records -> JSON lines
+    lines -> drop empty lines -> blocks of lines -> Translator.translate -> records -> one file for each block
 
-Beam does not preserve the order of lines, so each record contains its source.
+An engine may run a step twice, for instance after a worker has died. Blocks, and so the batches of the translator, are
+a function of the input files alone, and each block has a fixed output file. A repeated step writes the same bytes.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+import re
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
 
 import apache_beam as beam
-from apache_beam.metrics import Metrics, MetricsFilter
-from apache_beam.ml.inference.base import ModelHandler, RunInference
+from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.utils.shared import Shared
 
 import nmt_keras
 from nmt_keras.config import require
+from nmt_keras.pipelines import absolute
 from nmt_keras.translation.exported import ServedTranslator
 from nmt_keras.translation.translator import Translator
 
-NAMESPACE = "translation"
+LINES_AT_ONCE = 4096
 
 
 class TranslatedLine(NamedTuple):
@@ -33,39 +39,73 @@ class TranslatedLine(NamedTuple):
     truncated: bool  # True if the line exceeded the length limit; the rest is not translated
 
 
-class TranslatorHandler(ModelHandler[str, TranslatedLine, Translator]):
-    """Loads and calls a translator for Beam's RunInference.
+class Counts(NamedTuple):
+    """Numbers of written files, of their lines, and of truncated lines among these."""
 
-    RunInference forms batches, shares the translator within a process, and collects metrics.
+    files: int
+    lines: int
+    truncated: int
+
+
+def read_blocks(file: int, paths: Iterable[str]) -> Iterator[tuple[tuple[int, int], list[str]]]:
+    """Yields the lines of a file that are not empty, in blocks. Each block has the numbers of the file and of itself.
 
     Args:
-        path: Exported version, folder of versions or run directory; see ``nmt_keras.load``. Every worker must be able
-            to read it.
+        file: Number of the file.
+        paths: The path of a UTF-8 file. A compressed file is known by its name, and decompressed.
+    """
+    (path,) = paths
+    with FileSystems.open(path) as stream:
+        lines = (line.decode("utf-8").strip() for line in iter(stream.readline, b""))
+        sentences, number = filter(None, lines), 0
+        while block := list(islice(sentences, LINES_AT_ONCE)):
+            yield (file, number), block
+            number += 1
+
+
+def translated_lines(
+    translator: Translator, lines: Sequence[str], batch_size: int, greedy: bool
+) -> list[TranslatedLine]:
+    """Returns the translations of lines; see ``TranslateBlocks``."""
+    if isinstance(translator, ServedTranslator) and not greedy:
+        best = [found[0] for found in translator.translate_nbest(lines, batch_size)]
+    else:
+        best = translator.translate(lines, batch_size)
+    return [
+        TranslatedLine(text, found.text, found.score, found.log_prob, found.truncated)
+        for text, found in zip(lines, best, strict=True)
+    ]
+
+
+class TranslateBlocks(beam.DoFn):
+    """Translates blocks of lines and writes a file for each.
+
+    Args:
+        model: Exported version, folder of versions or run directory; see ``nmt_keras.load``. Every worker must be able
+            to read it. A process loads it once.
+        output: Prefix of the files.
         batch_size: Maximum number of sentences in a batch.
         greedy: If ``True``, uses the greedy search of an export, else its beam search. A run directory always uses the
             search of its recipe.
     """
 
-    def __init__(self, path: str, batch_size: int, greedy: bool = False):
-        super().__init__(min_batch_size=1, max_batch_size=batch_size)
-        self._path, self._greedy = path, greedy
+    def __init__(self, model: str, output: str, batch_size: int, greedy: bool):
+        super().__init__()
+        self._model, self._output, self._batch_size, self._greedy = model, output, batch_size, greedy
+        self._shared = Shared()
 
-    def load_model(self) -> Translator:
-        """Returns the translator. Called once per process."""
-        return nmt_keras.load(self._path)
+    def setup(self) -> None:
+        """Loads the translator unless this process has it."""
+        self._translator = self._shared.acquire(lambda: nmt_keras.load(self._model))
 
-    def run_inference(
-        self, batch: Sequence[str], model: Translator, inference_args: dict[str, Any] | None = None
-    ) -> Iterable[TranslatedLine]:
-        """Yields the translations of ``batch`` in order and counts them."""
-        if isinstance(model, ServedTranslator) and not self._greedy:
-            best = [found[0] for found in model.translate_nbest(batch, batch_size=len(batch))]
-        else:
-            best = model.translate(batch, batch_size=len(batch))
-        Metrics.counter(NAMESPACE, "lines").inc(len(best))
-        Metrics.counter(NAMESPACE, "truncated").inc(sum(found.truncated for found in best))
-        for text, found in zip(batch, best, strict=True):
-            yield TranslatedLine(text, found.text, found.score, found.log_prob, found.truncated)
+    def process(self, numbered: tuple[tuple[int, int], Iterable[list[str]]]) -> Iterator[Counts]:
+        """Writes the file of a block and yields its counts."""
+        (file, number), blocks = numbered
+        for block in blocks:
+            found = translated_lines(self._translator, block, self._batch_size, self._greedy)
+            text = "".join(json.dumps(line._asdict(), ensure_ascii=False) + "\n" for line in found)
+            _write(f"{self._output}-{file:05d}-{number:05d}.jsonl", text)
+            yield Counts(1, len(found), sum(line.truncated for line in found))
 
 
 def translate_files(
@@ -75,28 +115,74 @@ def translate_files(
 
     Args:
         source: Path or pattern, such as ``corpus/*.txt``, of UTF-8 files with one sentence per line. Compressed files
-            are decompressed.
-        output: Prefix of the JSON lines files ``OUTPUT-00000-of-00003.jsonl``. They appear when the pipeline ends.
-        model: See ``TranslatorHandler``.
+            are decompressed. One worker reads each file.
+        output: Prefix of the JSON lines files ``OUTPUT-FILE-BLOCK.jsonl``: numbers of the input file and of the block
+            of lines. Together, in the order of their names, they have the order of the lines. ``OUTPUT.json`` has the
+            counts and is written last. Leftovers of an interrupted translation are removed.
+        model: See ``TranslateBlocks``.
         batch_size: Maximum number of sentences in a batch.
         options: Options of Beam, such as ``--runner=FlinkRunner``. If empty, the pipeline runs on this machine.
-        greedy: See ``TranslatorHandler``.
+        greedy: See ``TranslateBlocks``.
 
     Returns:
-        The numbers of translated ``lines`` and of ``truncated`` ones.
+        The numbers of written ``files``, of their ``lines`` and of ``truncated`` lines.
+
+    Raises:
+        FileExistsError: ``OUTPUT.json`` exists.
+        FileNotFoundError: no file matches ``source``.
     """
     require(batch_size >= 1, "batch_size", "1 or more", batch_size)
-    pipeline = beam.Pipeline(argv=options)
-    (
+    source, output, model = map(absolute, (source, output, model))
+    pipeline = beam.Pipeline(argv=options)  # its options also configure file systems
+    totals = f"{output}.json"
+    if FileSystems.exists(totals):
+        raise FileExistsError(f"output: expected a new prefix, but {totals} exists. Pass another, or remove its files.")
+    paths = sorted(_matching(source))
+    if not paths:
+        raise FileNotFoundError(f"source: expected text files, but none match {source}. Pass another path or pattern.")
+    _remove_leftovers(output, r"-\d{5}-\d{5}\.jsonl(\.\w+\.partial)?")
+
+    def write_totals(_: int, counts: Iterable[Counts]) -> None:
+        sums = Counts(*map(sum, zip(*counts, strict=True)))
+        _write(totals, json.dumps(sums._asdict()) + "\n")
+
+    counts = (
         pipeline
-        | "Read" >> beam.io.ReadFromText(source)
-        | "Strip" >> beam.Map(str.strip)
-        | "SkipEmpty" >> beam.Filter(bool)
-        | "Translate" >> RunInference(TranslatorHandler(model, batch_size, greedy))
-        | "Format" >> beam.Map(lambda line: json.dumps(line._asdict(), ensure_ascii=False))
-        | "Write" >> beam.io.WriteToText(output, file_name_suffix=".jsonl")
+        | "Files" >> beam.Create(list(enumerate(paths)))
+        | "SpreadFiles" >> beam.GroupByKey()
+        | "Read" >> beam.FlatMapTuple(read_blocks)
+        | "SpreadBlocks" >> beam.GroupByKey()
+        | "Translate" >> beam.ParDo(TranslateBlocks(model, output, batch_size, greedy))
     )
-    result = pipeline.run()
-    result.wait_until_finish()
-    counters = result.metrics().query(MetricsFilter().with_namespace(NAMESPACE))["counters"]
-    return {"lines": 0, "truncated": 0} | {each.key.metric.name: each.result for each in counters}
+    nothing = pipeline | "Nothing" >> beam.Create([Counts(0, 0, 0)])
+    (
+        (counts, nothing)
+        | beam.Flatten()
+        | "ToOne" >> beam.Map(lambda counted: (0, counted))
+        | beam.GroupByKey()
+        | "WriteTotals" >> beam.MapTuple(write_totals)
+    )
+    pipeline.run().wait_until_finish()
+    _remove_leftovers(output, r"-\d{5}-\d{5}\.jsonl\.\w+\.partial")  # of workers that died
+    with FileSystems.open(totals) as file:
+        found: dict[str, int] = json.loads(file.read())
+    return found
+
+
+def _matching(pattern: str) -> list[str]:
+    return [found.path for match in FileSystems.match([pattern]) for found in match.metadata_list]
+
+
+def _remove_leftovers(output: str, ending: str) -> None:
+    """Removes the files whose names are ``output`` and an ``ending``, a regular expression."""
+    found = [path for path in _matching(f"{output}-*") if re.search(ending + "$", path)]
+    if found:
+        FileSystems.delete(found)
+
+
+def _write(path: str, text: str) -> None:
+    """Writes a file. It appears when it is complete. Each attempt has a temporary file of its own."""
+    partial = f"{path}.{uuid.uuid4().hex}.partial"
+    with FileSystems.create(partial, compression_type=CompressionTypes.UNCOMPRESSED) as file:
+        file.write(text.encode("utf-8"))
+    FileSystems.rename([partial], [path])

@@ -159,6 +159,16 @@ def test_shards_depend_neither_on_the_order_of_lines_nor_on_the_form_of_files(pa
     assert shard_bytes(parted) == shard_bytes(whole)
 
 
+def test_the_sides_of_a_record_have_one_order_in_every_process(tmp_path):
+    """Protocol buffers order the keys of a map anew in each process, unless the output is to be deterministic."""
+    ids = np.array([4, 3], np.int32)
+    pairs = [EncodedPair(pair_key(Pair(str(number), "a")), ids, ids) for number in range(40)]
+    write_shard(str(tmp_path / "shard"), pairs, True)
+    records = [record.numpy() for record in tf.data.TFRecordDataset(str(tmp_path / "shard"))]
+    assert len(records) == 40
+    assert all(record.index(b"source") < record.index(b"target") for record in records)
+
+
 def test_the_source_comes_first_unless_the_preparation_is_reversed(pairs, tmp_path):
     turned = [Pair(pair.target, pair.source) for pair in pairs]
     whole = prepare([write(tmp_path / "a", pairs)], tmp_path / "A", shards=2)

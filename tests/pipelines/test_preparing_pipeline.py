@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import zipfile
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from tiny import TINY_TEXT
 
 from nmt_keras.config import FilterConfig
+from nmt_keras.corpus import columns
 from nmt_keras.corpus.preparing import prepare
 
 pytestmark = pytest.mark.beam
@@ -23,8 +25,13 @@ def prepare_by_beam(files, folder, texts, **fields):
     """Runs the pipeline over the files that a pattern matches."""
     from nmt_keras.pipelines.preparing import prepare_files
 
-    options = ["--runner=DirectRunner"]
-    prepare_files(str(files), str(folder), str(texts), FILTERS, options=options, **{"shards": 2, **COLUMNS, **fields})
+    fields = {"shards": 2, "options": ["--runner=DirectRunner"], **fields}
+    prepare_files(str(files), str(folder), str(texts), FILTERS, **fields)
+
+
+def contents(folder):
+    """Returns the bytes of the files in a folder, by name."""
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 
 @pytest.fixture(scope="module")
@@ -121,3 +128,54 @@ def test_both_refuse_the_same_files_with_the_same_words(both, tmp_path, content,
 def test_bad_arguments_are_refused_before_the_pipeline_runs(files, both, tmp_path, fields, error, expected):
     with pytest.raises(error, match=expected):
         prepare_by_beam(files / "*.none", tmp_path / "out", both[0].folder, **fields)
+
+
+@pytest.mark.parametrize(
+    "kill_after",
+    ["nmt_keras.pipelines.preparing:encoded,2", "nmt_keras.corpus.shards:write_shard,2"],
+    ids=["while pairs are encoded", "when a shard is written"],
+)
+def test_a_worker_that_is_killed_changes_no_byte_and_no_count(files, both, dask, tmp_path, kill_after):
+    one, _ = both
+    with dask(kill_after) as options:
+        prepare_by_beam(files / "*.tsv*", tmp_path / "many", one.folder, shards=5, max_malformed=0.03, options=options)
+    assert contents(tmp_path / "many") == contents(one.folder)
+
+
+def test_processes_of_beam_prepare_the_same_files(files, both, tmp_path):
+    one, _ = both
+    options = ["--runner=DirectRunner", "--direct_running_mode=multi_processing", "--direct_num_workers=2"]
+    prepare_by_beam(files / "*.tsv*", tmp_path / "many", one.folder, shards=5, max_malformed=0.03, options=options)
+    assert contents(tmp_path / "many") == contents(one.folder)
+
+
+@pytest.mark.parametrize("place", [0, -1])
+def test_a_lost_report_is_an_error_that_keeps_every_shard(files, both, tmp_path, monkeypatch, place):
+    import apache_beam
+
+    def run_and_lose(pipeline):
+        result = run(pipeline)
+        result.wait_until_finish()
+        lost.append(sorted((tmp_path / "many" / "reports-of-shards").iterdir())[place])
+        lost[0].unlink()
+        return result
+
+    lost, run = [], apache_beam.Pipeline.run
+    monkeypatch.setattr(apache_beam.Pipeline, "run", run_and_lose)
+    with pytest.raises(OSError, match="report") as caught:
+        prepare_by_beam(files / "*.tsv*", tmp_path / "many", both[0].folder, shards=5, max_malformed=0.03)
+    assert str(lost[0]) in str(caught.value)
+    shards = sorted(path.name for path in (tmp_path / "many").glob("train-*"))
+    assert shards == [Path(file).name for file in both[0].files]
+    assert not (tmp_path / "many" / "prepared.json").exists()
+
+
+@pytest.mark.parametrize("order", [{}, {"reverse": True}, {"source_column": 0, "target_column": 1}], ids=str)
+def test_both_take_the_same_columns_of_the_spanish_english_file(pairs, tmp_path, monkeypatch, order):
+    text = "".join(f"{pair.target}\t{pair.source}\n" for pair in pairs)
+    monkeypatch.setattr(columns, "SPANISH_ENGLISH_SHA256", hashlib.sha256(text.encode()).hexdigest())
+    with zipfile.ZipFile(tmp_path / "mine.zip", "w") as archive:
+        archive.writestr("mine.txt", text)
+    one = prepare([tmp_path / "mine.zip"], tmp_path / "one", TINY_TEXT, TINY_TEXT, FILTERS, shards=2, **order)
+    prepare_by_beam(tmp_path / "mine.zip", tmp_path / "many", one.folder, **order)
+    assert contents(tmp_path / "many") == contents(one.folder)

@@ -1,7 +1,8 @@
-"""The Beam pipelines, on the runner that needs no cluster, in an environment that has apache-beam (make test-beam)."""
+"""Bulk translation with Apache Beam gives the same files on every engine (make test-beam)."""
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import subprocess
@@ -32,23 +33,49 @@ def sentences(pairs):
     return [pair.source for pair in pairs[:50]]
 
 
+TOO_LONG = "palabra " * 100
+
+
+def translate(files, output, model, *options):
+    """Runs the command."""
+    arguments = ["--input", files, "--output", output, "--model", model, "--batch-size", 7, *options]
+    command = [sys.executable, "-m", "nmt_keras.pipelines", *map(str, arguments)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+
+
+def contents(folder):
+    """Returns the bytes of the files in a folder, by name."""
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
 @pytest.fixture(scope="module")
-def ran(exported, sentences, tmp_path_factory):
-    """The command, run over two files, and the folder it wrote into."""
-    folder = tmp_path_factory.mktemp("bulk")
-    too_long = "palabra " * 100
-    (folder / "a.txt").write_text("\n".join(sentences[:30]) + "\n\n   \n", "utf-8")
-    (folder / "b.txt").write_text("\n".join([*sentences[30:], too_long]), "utf-8")
-    arguments = ["--input", folder / "*.txt", "--output", folder / "out" / "part", "--model", exported]
-    command = [sys.executable, "-m", "nmt_keras.pipelines", *arguments, "--batch-size", "7", "--runner=DirectRunner"]
-    run = subprocess.run(list(map(str, command)), cwd=ROOT, capture_output=True, text=True, timeout=300)
+def files(sentences, tmp_path_factory):
+    """Five files of ten sentences, the second with empty lines and the last, which is compressed, with a long line."""
+    folder = tmp_path_factory.mktemp("texts")
+    texts = ["\n".join(sentences[begin : begin + 10]) for begin in range(0, 50, 10)]
+    texts[1] += "\n\n   \n"
+    for number, text in enumerate(texts[:4]):
+        (folder / f"{number}.txt").write_text(text, "utf-8")
+    (folder / "4.txt.gz").write_bytes(gzip.compress(f"{texts[4]}\n{TOO_LONG}\n".encode()))
+    return folder / "*.txt*"
+
+
+@pytest.fixture(scope="module")
+def ran(exported, files, tmp_path_factory):
+    """The command, run over the files with the leftovers of an earlier run, and the folder it wrote into."""
+    folder = tmp_path_factory.mktemp("bulk") / "out"
+    folder.mkdir()
+    for name in ("part-00000-00001.jsonl", "part-00000-00000.jsonl.0a1b.partial"):
+        (folder / name).write_text("{}")
+    run = translate(files, folder / "part", exported, "--runner=DirectRunner")
     assert run.returncode == 0, run.stderr
-    return run, folder / "out"
+    return run, folder
 
 
 @pytest.fixture(scope="module")
 def records(ran):
-    return [json.loads(line) for file in ran[1].glob("part-*.jsonl") for line in file.read_text("utf-8").splitlines()]
+    found = sorted(ran[1].glob("part-*.jsonl"))
+    return [json.loads(line) for file in found for line in file.read_text("utf-8").splitlines()]
 
 
 def test_every_line_is_translated_as_the_server_translates_it(records, exported, sentences):
@@ -56,27 +83,63 @@ def test_every_line_is_translated_as_the_server_translates_it(records, exported,
     expected = [found[0] for found in served.translate_nbest(sentences)]
     default = served.loaded.signatures["serving_default"](text=tf.constant(sentences))["translation"].numpy()
     assert [one.text for one in expected] == [text.decode() for text in default]
-    found = {record["text"]: record for record in records}
-    for sentence, translation in zip(sentences, expected, strict=True):
-        record = found[sentence]
+    for record, translation in zip(records, expected, strict=False):
         assert record["translation"] == translation.text
         assert record["score"] == pytest.approx(translation.score, abs=1e-5)
         assert record["log_prob"] == pytest.approx(translation.log_prob, abs=1e-4)
 
 
 def test_a_worker_may_be_asked_for_greedy_translations(exported, sentences):
-    from nmt_keras.pipelines.translation import TranslatorHandler
+    from nmt_keras.pipelines.translation import translated_lines
 
-    handler = TranslatorHandler(str(exported), 7, greedy=True)
-    found = handler.run_inference(sentences[:5], handler.load_model())
-    assert [one.translation for one in found] == [one.text for one in nmt_keras.load(exported).translate(sentences[:5])]
+    served = nmt_keras.load(exported)
+    found = translated_lines(served, sentences[:5], 7, greedy=True)
+    assert [one.translation for one in found] == [one.text for one in served.translate(sentences[:5])]
 
 
-def test_every_line_that_is_not_empty_is_written_and_a_cut_one_is_marked_and_counted(ran, records, sentences):
-    texts = [record["text"] for record in records]
-    assert sorted(texts) == sorted([*sentences, ("palabra " * 100).strip()])
+def test_every_line_that_is_not_empty_is_written_in_its_order_and_a_cut_one_is_marked_and_counted(
+    ran, records, sentences
+):
+    assert [record["text"] for record in records] == [*sentences, TOO_LONG.strip()]
     assert [record["text"].startswith("palabra") for record in records if record["truncated"]] == [True]
     assert re.findall(r"\d+", ran[0].stdout) == [str(len(sentences) + 1), "1"]
+    assert json.loads((ran[1] / "part.json").read_text()) == {"files": 5, "lines": 51, "truncated": 1}
+    assert sorted(contents(ran[1])) == [*(f"part-0000{number}-00000.jsonl" for number in range(5)), "part.json"]
+
+
+@pytest.mark.parametrize(
+    "kill_after",
+    ["nmt_keras.pipelines.translation:translated_lines,1", "os:rename,1"],
+    ids=["while a block is translated", "when a block is written"],
+)
+def test_a_worker_that_is_killed_changes_no_byte_and_no_count(ran, files, exported, dask, tmp_path, kill_after):
+    with dask(kill_after) as options:
+        run = translate(files, tmp_path / "out" / "part", exported, *options)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout == ran[0].stdout
+    assert contents(tmp_path / "out") == contents(ran[1])
+
+
+def test_processes_of_beam_translate_into_the_same_files(ran, files, exported, tmp_path):
+    options = ["--runner=DirectRunner", "--direct_running_mode=multi_processing", "--direct_num_workers=2"]
+    run = translate(files, tmp_path / "out" / "part", exported, *options)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout == ran[0].stdout
+    assert contents(tmp_path / "out") == contents(ran[1])
+
+
+def test_a_finished_translation_is_not_written_over(ran, files, exported):
+    before = contents(ran[1])
+    run = translate(files, ran[1] / "part", exported)
+    assert run.returncode == 1
+    assert "part.json" in run.stderr
+    assert contents(ran[1]) == before
+
+
+def test_files_that_are_not_there_are_named(exported, tmp_path):
+    run = translate(tmp_path / "*.none", tmp_path / "out", exported)
+    assert run.returncode == 1
+    assert "*.none" in run.stderr
 
 
 def test_a_model_that_is_not_there_is_named(tmp_path):

@@ -11,15 +11,18 @@ import sys
 import tarfile
 import tomllib
 import zipfile
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import nmt_keras
 
 ROOT = Path(__file__).parents[2]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+DECLARED = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT, GROUPS = DECLARED["project"], DECLARED["dependency-groups"]
 COPIED = (
     *(".github", "benchmarks", "docs", "nmt_keras", "notebooks", "serve", "tests"),
     *(".dockerignore", "CHANGELOG.md", "CONTRIBUTING.md", "Dockerfile", "LICENSE", "MANIFEST.in", "Makefile"),
@@ -30,10 +33,23 @@ COPIED = (
 NOT_COPIED = shutil.ignore_patterns("__pycache__", "tls", ".ipynb_checkpoints", ".*_cache")
 
 
-def pins(file: Path) -> dict[str, str]:
-    """The versions that a requirements file pins, by name."""
-    lines = [line.partition("#")[0].strip() for line in file.read_text().splitlines()]
-    return {name.lower(): version for name, _, version in (line.partition("==") for line in lines if line)}
+LOCKS = sorted(ROOT.glob("requirements*.txt"))
+
+
+def locked(file: Path) -> list[tuple[Requirement, list[str]]]:
+    """The requirements of a lock, each with its hashes."""
+    lines = [line for line in file.read_text().replace("\\\n", "").splitlines() if line.partition("#")[0].strip()]
+    return [(Requirement(line.partition("--hash")[0]), re.findall(r"--hash=sha256:(\S+)", line)) for line in lines]
+
+
+def pins(file: Path) -> dict[str, set[str]]:
+    """The versions that a lock pins, by name. Other Python versions or systems may get another one."""
+    found = defaultdict(set)
+    for requirement, _ in locked(file):
+        (pin,) = requirement.specifier
+        assert pin.operator == "==", requirement
+        found[canonicalize_name(requirement.name)].add(pin.version)
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +96,7 @@ def test_the_wheel_has_the_command_the_version_the_extras_and_the_licence(wheel)
     (info,) = {name.split("/")[0] for name in wheel.namelist() if ".dist-info/" in name}
     metadata = email.message_from_bytes(wheel.read(f"{info}/METADATA"))
     assert metadata["Version"] == nmt_keras.__version__
-    assert set(metadata.get_all("Provides-Extra")) == {"gpu", "serving", "beam", "notebooks", "docs", "dev"}
+    assert set(metadata.get_all("Provides-Extra")) == {"gpu", "serving", "beam", "notebooks"}
     assert b"nmt = nmt_keras.cli:main" in wheel.read(f"{info}/entry_points.txt")
     assert f"{info}/licenses/LICENSE" in wheel.namelist()
 
@@ -135,15 +151,46 @@ def test_a_release_s_readme_has_no_link_that_the_package_index_cannot_resolve(tm
         assert file == link or (ROOT / file).exists(), link
 
 
-@pytest.mark.parametrize("file", sorted(ROOT.glob("requirements*.txt")), ids=lambda file: file.name)
-def test_every_pin_lies_within_the_ranges_of_the_package(file):
-    pinned = pins(file)
-    extras = PROJECT["optional-dependencies"].values()
-    for requirement in map(Requirement, itertools.chain(PROJECT["dependencies"], *extras)):
-        version = pinned.get(requirement.name.lower())
-        assert version is None or requirement.specifier.contains(version), f"{requirement}: {version}"
+@pytest.mark.parametrize("file", LOCKS, ids=lambda file: file.name)
+def test_every_package_of_a_lock_has_hashes_and_lies_within_the_ranges_of_the_project(file):
+    for requirement, hashes in locked(file):
+        assert hashes, requirement
+        assert all(re.fullmatch("[0-9a-f]{64}", digest) for digest in hashes), requirement
+    pinned, extras = pins(file), PROJECT["optional-dependencies"].values()
+    for requirement in map(Requirement, itertools.chain(PROJECT["dependencies"], *extras, *GROUPS.values())):
+        for version in pinned.get(canonicalize_name(requirement.name), ()):
+            assert requirement.specifier.contains(version), f"{requirement}: {version}"
 
 
-def test_every_dependency_of_the_package_is_pinned():
-    pinned = pins(ROOT / "requirements.txt")
-    assert {Requirement(line).name.lower() for line in PROJECT["dependencies"]} <= set(pinned)
+@pytest.mark.parametrize(
+    ("file", "declared"),
+    [
+        ("requirements.txt", PROJECT["dependencies"]),
+        ("requirements-gpu.txt", [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["gpu"]]),
+        ("requirements-beam.txt", [*PROJECT["dependencies"], *GROUPS["test"], *GROUPS["beam"]]),
+        *((f"requirements-{group}.txt", GROUPS[group]) for group in GROUPS if group != "beam"),
+    ],
+)
+def test_a_lock_pins_everything_that_it_is_made_from(file, declared):
+    assert {canonicalize_name(Requirement(line).name) for line in declared} <= set(pins(ROOT / file))
+
+
+def test_locks_that_share_an_environment_pin_the_same_versions():
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for file in ("requirements.txt", "requirements-gpu.txt", "requirements-test.txt", "requirements-dev.txt"):
+        for name, versions in pins(ROOT / file).items():
+            found[name] |= versions
+    assert {name: versions for name, versions in found.items() if len(versions) > 1} == {}
+
+
+def test_no_lock_names_a_package_index():
+    for file in LOCKS:
+        assert not re.search(r"index-url|find-links|trusted-host|://", file.read_text()), file.name
+
+
+def test_workflows_name_actions_by_commit():
+    used = [
+        line for file in (ROOT / ".github/workflows").glob("*.yml") for line in re.findall("uses: .*", file.read_text())
+    ]
+    assert used
+    assert [line for line in used if not re.fullmatch(r"uses: [\w/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", line)] == []
