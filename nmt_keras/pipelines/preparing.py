@@ -79,7 +79,7 @@ def read_batches(
         while batch := list(islice(pairs, PAIRS_AT_ONCE)):
             yield (file, number), (batch, Counter())
             number += 1
-    yield (file, number), ([], Counter({LINES: found.lines, **found.faults}))
+    yield (file, number), ([], Counter({LINES: found.lines}) + Counter[str](found.faults.elements()))
 
 
 class EncodePairs(beam.DoFn):
@@ -110,7 +110,7 @@ class EncodePairs(beam.DoFn):
             for pair in encoded(pairs, self._tokenizers, self._filters, left_out):
                 by_shard[shard_of(pair.key, self._shards)].append(pair)
             yield from by_shard.items()
-            yield TOTALS, counts + left_out
+            yield TOTALS, counts + Counter[str](left_out.elements())
 
 
 def prepare_files(
