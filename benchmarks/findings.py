@@ -85,7 +85,7 @@ def diagnostic(name: str, seed: int) -> Any:
     return found.points[-1]
 
 
-NAMES = {
+NAMES: dict[str, Any] = {
     **{function.__name__: function for function in (run, gain, system, diagnostic, round, min, max, abs, all, any)},
     "bin": bleu_of_bin,
     "LECTURE": LECTURE,
