@@ -392,6 +392,13 @@ def _write_json(path: Path, found: Mapping[str, Any]) -> None:
 
 def _timed(recipe: Recipe, updates: int, seed: int, rate: float) -> Recipe:
     """Returns a recipe that makes ``updates`` updates and never stops early."""
-    changes = {"steps": updates, "epochs": None, "minutes": None, "seed": seed, "learning_rate": rate}
-    train = replace(recipe.train, **changes, patience=recipe.train.validations)  # type: ignore[arg-type]
+    train = replace(
+        recipe.train,
+        steps=updates,
+        epochs=None,
+        minutes=None,
+        seed=seed,
+        learning_rate=rate,
+        patience=recipe.train.validations,
+    )
     return replace(recipe, train=train)
