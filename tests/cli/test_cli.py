@@ -507,7 +507,7 @@ def test_sigterm_ends_a_command_with_its_clean_up(tmp_path):
 def offline(monkeypatch, tmp_path):
     """An empty working directory, without a network."""
 
-    def unavailable(*_):
+    def unavailable(*_, **__):
         raise CorpusUnavailable("http://127.0.0.1/none.zip", "the server cannot be reached")
 
     monkeypatch.setattr("nmt_keras.corpus.loading.fetch_corpus", unavailable)

@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -192,17 +193,39 @@ def drive(monkeypatch):
     return drive
 
 
-def test_the_first_cell_on_colab_installs_the_package_and_moves_runs_to_drive(drive, monkeypatch):
+def run_setup(name, monkeypatch, **replaced):
+    """Runs the first code cell of a notebook as on Colab, in the repository. Returns what it did."""
     done = []
     monkeypatch.setattr(subprocess, "run", lambda command, check: done.append(command[:4]))
     monkeypatch.setattr(colab, "move_and_link", lambda folder, home: done.append((folder, home)))
     monkeypatch.setattr(sys, "path", sys.path[:])
     monkeypatch.chdir(ROOT / "notebooks")
-    code = sources("2-train")["setup"].replace("/content/nmt_keras", str(ROOT))
+    code = sources(name)["setup"].replace("/content/nmt_keras", replaced.pop("clone", str(ROOT)))
+    for field, value in replaced.items():
+        code, found = re.subn(rf"^{field} = \S+", f"{field} = {value}", code, flags=re.MULTILINE)
+        assert found == 1
     exec(re.sub(r"^( *)[%!].*$", r"\1pass", code, flags=re.MULTILINE), {})  # without magics and shell commands
-    pip = [sys.executable, "-m", "pip", "install"]
-    assert done == [pip, (ROOT / "runs", Path("/content/drive/MyDrive/nmt_keras/runs"))]
+    return done
+
+
+PIP = [sys.executable, "-m", "pip", "install"]
+
+
+def test_the_first_cell_on_colab_installs_the_package(drive, monkeypatch):
+    assert run_setup("2-train", monkeypatch) == [PIP]
     assert Path.cwd() == ROOT
+
+
+def test_runs_are_kept_on_drive_on_request(drive, monkeypatch):
+    runs = (ROOT / "runs", Path("/content/drive/MyDrive/nmt_keras/runs"))
+    assert run_setup("2-train", monkeypatch, DRIVE="True") == [PIP, runs]
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith("0")])
+def test_a_failed_clone_names_the_address_of_the_project(name, drive, monkeypatch, tmp_path):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    with pytest.raises(AssertionError, match=f"{project['urls']['Homepage']}.*REPOSITORY"):
+        run_setup(name, monkeypatch, clone=str(tmp_path / "none"))
 
 
 @pytest.mark.parametrize("error", [DriveError("credentials were declined"), ValueError("mount failed")])
