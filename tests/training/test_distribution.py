@@ -175,7 +175,7 @@ def test_where_the_chief_s_disk_is_full_all_fail_and_go_on_together(single, tmp_
 
 
 @pytest.mark.slow
-def test_a_worker_does_not_wait_for_ever_for_one_that_never_starts(single, tmp_path):
+def test_a_worker_does_not_wait_for_ever_for_one_that_never_starts(tmp_path):
     alone = []
     for index in (0, 1):
         workers = two_addresses()
