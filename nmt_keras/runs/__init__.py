@@ -19,6 +19,7 @@ origin          reads and writes origin.json
 training_data   tokenizers and batches of a corpus in memory or of a prepared corpus
 training        trains a run
 protocol        trains several systems with several seeds by one protocol, and compares them
+processes       runs functions in processes of their own, a few at a time
 validation      loss and BLEU during training
 run             ``Run`` and ``load_runs``
 """

@@ -21,22 +21,18 @@ from __future__ import annotations
 
 import json
 import os
-import pickle
 import platform
 import re
 import shutil
-import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, as_completed
 from dataclasses import asdict, dataclass, replace
 from datetime import date
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any
 
 import tensorflow as tf
@@ -49,9 +45,10 @@ from nmt_keras.evaluation.seeds import RunResult, SystemFigures, run_figures, su
 from nmt_keras.files import make_folder, read_json, write_whole
 from nmt_keras.runs.directory import LOG, flat
 from nmt_keras.runs.origin import write_origin
+from nmt_keras.runs.processes import Processes
 from nmt_keras.runs.run import Run
 from nmt_keras.runs.training_data import training_data
-from nmt_keras.training import Interrupted, read_log
+from nmt_keras.training import read_log
 
 RATES = (0.5, 1.0, 2.0)
 SEEDS = (1, 2, 3)
@@ -176,7 +173,7 @@ def run_study(study: Study, jobs: int, report: Callable[[str], None]) -> list[Sy
     make_folder(study.folder / "runs")
     _require_same_study(study)
     piloted = {system.name: threading.Event() for system in study.systems}
-    with _Processes(jobs) as processes:
+    with Processes(jobs) as processes:
 
         def work(system: Recipe, seed: int) -> None:
             if seed == study.seeds[0]:
@@ -203,67 +200,6 @@ def run_study(study: Study, jobs: int, report: Callable[[str], None]) -> list[Sy
     if failed:
         raise ChildProcessError(f"{', '.join(sorted(failed))}: failed. The same command trains the missing runs.")
     return rows
-
-
-class _Processes:
-    """Threads that start processes: at most ``jobs`` at a time, each with its share of the cores.
-
-    Ctrl-C does not reach the processes. When this process stops, they receive SIGTERM, at which training saves its
-    state.
-    """
-
-    def __init__(self, jobs: int):
-        cores = sorted(os.sched_getaffinity(0))
-        self._shares: SimpleQueue[list[int]] = SimpleQueue()
-        for job in range(jobs):
-            self._shares.put(cores[job::jobs] or [cores[job % len(cores)]])
-        self.threads = ThreadPoolExecutor(jobs, initializer=self._settle_thread)
-        self._running: set[subprocess.Popen[bytes]] = set()
-        self._lock, self._stopped = threading.Lock(), False
-
-    def __enter__(self) -> _Processes:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None:
-            with self._lock:
-                self._stopped = True
-                for process in self._running:
-                    process.terminate()
-        self.threads.shutdown(cancel_futures=kind is not None)
-
-    def run(self, target: Callable[..., None], *arguments: Any) -> None:
-        """Calls ``target`` in a new process, and waits for its end. Raises ChildProcessError if it fails."""
-        # unlike ``multiprocessing``, this leaves no process behind that holds standard error open
-        command = [sys.executable, "-c", f"from {__name__} import _called; _called()"]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        with self._lock:
-            if self._stopped:
-                raise ChildProcessError("stopped")
-            process = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment)
-            self._running.add(process)
-        process.communicate(pickle.dumps((target, arguments)))
-        with self._lock:
-            self._running.remove(process)
-        if process.returncode:
-            raise ChildProcessError(f"its process ended with exit code {process.returncode}")
-
-    def _settle_thread(self) -> None:
-        """Gives a thread its cores and blocks SIGINT. Its processes inherit both."""
-        os.sched_setaffinity(0, self._shares.get())
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-
-
-def _called() -> None:
-    """Calls the function on standard input. An expected error ends the process with a line instead of a traceback."""
-    target, arguments = pickle.load(sys.stdin.buffer)
-    try:
-        target(*arguments)
-    except Interrupted as stop:
-        sys.exit(128 + stop.signal_number)
-    except (OSError, ValueError, FloatingPointError, MemoryError, tf.errors.OpError) as error:
-        print(error, file=sys.stderr)
-        sys.exit(1)
 
 
 def _train_pilots(study: Study, system: Recipe) -> None:
