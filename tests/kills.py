@@ -27,7 +27,7 @@ import traceback
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -106,7 +106,7 @@ class Training(Work):
 
     recipe = replace(
         TINY_RECIPE,
-        train=replace(TINY_RECIPE.train, steps=8, checkpoint_every=1, validations=4, log_every=2, max_to_keep=2),
+        train=replace(TINY_RECIPE.train, steps=8, checkpoint_every=1, validations=4, log_every=1, max_to_keep=2),
     )
     pairs = sample_pairs()[:120]
 
@@ -270,7 +270,8 @@ def forked(function: Callable[[], None], log: Path):
     try:
         yield number, lambda: os.close(goes)
     except BaseException:
-        os.kill(number, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it may have ended
+            os.kill(number, signal.SIGKILL)
         raise
 
 
