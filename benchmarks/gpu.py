@@ -363,7 +363,7 @@ class Computed(NamedTuple):
 
     loss: float  # nats per token
     gradients: list[np.ndarray]
-    fused: bool  # True if one operation reads whole sentences
+    fused: bool  # True if one operation computes all positions of a layer
     operations: set[str]  # types of the operations in the graph
 
 

@@ -149,7 +149,8 @@ def load_translator(
         path: A run directory, an exported version, or the folder of an export's versions.
         ensemble: More run directories.
         search: Search options of a run. An exported version accepts only the default.
-        n_best: Number of translations of each sentence. The beam of a run is widened if necessary.
+        n_best: Number of translations of each sentence. If the beam size of a run is smaller, ``n_best`` is used as
+            beam size.
 
     Raises:
         OSError, ValueError: a file cannot be loaded, or the model does not support the search options.

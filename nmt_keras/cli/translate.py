@@ -31,7 +31,7 @@ class Translate(SearchCommand):
     """Sentences to translate. Without a sentence, or with -, lines are read from standard input."""
     n_best: int | None = None
     """Number of translations to print for each line, best first, as LINE ||| TRANSLATION ||| SCORE. Lines are numbered
-    from 0 and are not split into sentences. The beam of a run is widened if necessary."""
+    from 0 and are not split into sentences. If the beam size of a run is smaller than N, N is used as beam size."""
     split: bool = True
     """Split each line into sentences."""
     json: Flag = False
@@ -41,7 +41,7 @@ class Translate(SearchCommand):
         """Raises ValueError if the search cannot return an n-best list."""
         if self.n_best is not None:
             require(self.n_best >= 1, "--n-best", "at least 1", self.n_best)
-            require(self.search.temperature == 0.0, "--n-best", "--search.temperature 0", self.search.temperature)
+            require(self.search.temperature == 0.0, "--search.temperature", "0 with --n-best", self.search.temperature)
 
     def __call__(self, console: Console) -> None:
         """Prints the translations."""

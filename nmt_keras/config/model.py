@@ -17,10 +17,11 @@ class EncoderConfig:
     kind: Literal["recurrent", "self-attention"] = "recurrent"
     """Type of the encoder: recurrent cells or self-attention layers."""
     cell: CellName = "gru"
-    """Recurrent cell of the encoder. "gru" applies its reset gate before the recurrent product (Cho et al. 2014),
-    "gru-reset-after" after it (cuDNN)."""
+    """Recurrent cell of the encoder. "gru" applies the reset gate before the recurrent matrix product (Cho et al.
+    2014). "gru-reset-after" applies it after the product, as cuDNN does."""
     direction: Literal["bidirectional", "forward", "backward"] = "bidirectional"
-    """Reading direction of a recurrent encoder. "backward" reads the source reversed; annotations keep its order."""
+    """Reading direction of a recurrent encoder. "backward" reads the source from the last token to the first. The
+    annotations stay in source order."""
     merge: Literal["concatenate", "sum"] = "concatenate"
     """Combination of the states of both directions in a bidirectional encoder."""
     units: int = 256
@@ -59,7 +60,7 @@ class AttentionConfig:
     """Attention of each target position to the source."""
 
     kind: Literal["additive", "dot", "general", "concat", "location", "fixed", "none"] = "additive"
-    """Score function. "fixed" gives the same context at every step, "none" no context."""
+    """Score function. "fixed" uses the encoder's last states as the context of every step. "none" uses no context."""
     span: Literal["global", "local-m", "local-p"] = "global"
     """Attended source positions: all, a window around the target position (local-m), or one around a predicted position
     (local-p)."""
@@ -77,7 +78,8 @@ class AttentionConfig:
             require(
                 self.span == "global",
                 "AttentionConfig.span",
-                f"'global' with AttentionConfig.kind {self.kind!r}; local spans go with additive, dot, general, concat",
+                f"'global' with AttentionConfig.kind {self.kind!r}; local spans require additive, dot, general or "
+                "concat",
                 self.span,
             )
 
@@ -87,8 +89,9 @@ class DecoderConfig:
     """Decoder, which generates target tokens."""
 
     order: Literal["attend-then-update", "update-then-attend", "self-attention"] = "attend-then-update"
-    """Order of a step: attention first (Bahdanau et al. 2014) or the state first (Luong et al. 2015). "self-attention"
-    uses layers with self-attention to earlier positions."""
+    """Order of the computations in a decoder step. "attend-then-update" computes the context before the new state
+    (Bahdanau et al. 2014). "update-then-attend" computes it after the new state (Luong et al. 2015). "self-attention"
+    has no recurrent state: its layers attend to the earlier target positions and to the source."""
     cell: CellName = "gru"
     """Recurrent cell of the decoder, with the same choices as the encoder's."""
     units: int = 512
@@ -98,17 +101,21 @@ class DecoderConfig:
     residual: bool = False
     """If True, adds each layer's input to its output, from the second layer on."""
     initial_state: Literal["backward", "forward", "both", "last", "mean", "zero"] = "backward"
-    """Initial state s_0: tanh of a projection of the encoder's first backward state, last forward state, both, or mean
-    annotation. "last" copies the encoder's last states layer by layer; "zero" is 0."""
+    """Initial state s_0 = tanh(W x + b). x is the backward state at the first token ("backward"), the forward state at
+    the last token ("forward"), the concatenation of both ("both"), or the mean of the annotations ("mean"). "last"
+    copies the encoder's last states, layer by layer. "zero" is the zero vector."""
     reads_words: bool = True
-    """If True, each state reads the previous target token y_{i-1}. False gives the plain decoder of cs224d."""
+    """If True, the embedding of the previous target token y_{i-1} is an input of the recurrent cell. If False, the cell
+    has no such input (plain RNN decoder of Stanford's cs224d, lecture 9)."""
     input_feeding: bool = False
-    """If True, the state also reads the previous attentional vector. Order update-then-attend only."""
+    """If True, the previous attentional vector is a further input of the recurrent cell. Requires order
+    "update-then-attend"."""
     shares_recurrence: bool = False
-    """If True, the decoder uses the encoder's recurrent matrix. Both must have one tanh layer and one direction."""
+    """If True, the decoder uses the encoder's recurrent matrix. Encoder and decoder must each have a
+    single tanh layer of the same size, and the encoder must be unidirectional."""
     output: Literal["maxout", "linear", "state", "attentional"] = "maxout"
-    """Output layer below the softmax: maxout units or a linear layer over state, context and word; the state alone; or
-    the attentional vector tanh(W_c [c ; h])."""
+    """Input of the softmax layer. "maxout" applies maxout units to state, context and previous word. "linear"
+    concatenates these three. "state" is the state alone. "attentional" is the attentional vector tanh(W_c [c ; h])."""
     output_state: Literal["previous", "current"] = "previous"
     """State that a maxout or linear output layer reads: s_{i-1} (Bahdanau et al. 2014, appendix) or s_i (main text)."""
     output_units: int = 256
@@ -151,14 +158,15 @@ class DecoderConfig:
         require(
             not self.input_feeding or self.output == "attentional",
             "DecoderConfig.input_feeding",
-            "False unless DecoderConfig.output is 'attentional', because the attentional vector is fed",
+            "False unless DecoderConfig.output is 'attentional', because input feeding passes the attentional vector "
+            "to the next step",
             self.input_feeding,
         )
         if self.order == "self-attention":
             require(
                 self.reads_words,
                 "DecoderConfig.reads_words",
-                "True with DecoderConfig.order 'self-attention', which reads nothing else",
+                "True with DecoderConfig.order 'self-attention', whose only target-side input is the previous tokens",
                 self.reads_words,
             )
             require(
@@ -195,7 +203,8 @@ class ModelConfig:
     recurrent_dropout: float = 0.0
     """Dropout rate of the recurrent state, in [0, 1). Each sentence has one mask for all steps."""
     initializer: Literal["glorot", "bahdanau", "uniform"] = "glorot"
-    """Initial weights: Glorot and orthogonal, normal and orthogonal (Bahdanau et al.), or uniform in [-0.1, 0.1]."""
+    """Initial weights. "glorot": Glorot uniform, recurrent matrices orthogonal. "bahdanau": normal, recurrent matrices
+    orthogonal (Bahdanau et al. 2014). "uniform": all weights uniform in [-0.1, 0.1]."""
 
     def __post_init__(self) -> None:
         require_positive(self, "embedding_size")
@@ -205,10 +214,11 @@ class ModelConfig:
         _check_parts_fit(self)
 
     def scaled(self, width: float) -> ModelConfig:
-        """Returns the model with all sizes multiplied by ``width``, rounded so that the heads divide them.
+        """Returns the model with all sizes multiplied by ``width`` and rounded.
 
-        With dot-product attention the decoder keeps the size of the annotations. A tied embedding keeps the size of the
-        output layer.
+        Sizes of self-attention layers are rounded to a multiple of twice the number of heads. If a recurrent decoder
+        uses dot-product attention, its units are set to the scaled annotation size. If the embeddings are tied, the
+        embedding size is set to the scaled size of the output layer.
         """
         require(width > 0.0, "width", "a positive number", width)
 
@@ -272,15 +282,15 @@ def _check_parts_fit(model: ModelConfig) -> None:
         require(
             recurrent,
             "AttentionConfig.kind",
-            "a score function with a self-attention encoder, which has no last state",
+            "a kind other than 'fixed' and 'none' with a self-attention encoder, which has no last state",
             attention.kind,
         )
     if decoder.order == "update-then-attend" and decoder.output == "state":
         require(
             attention.kind == "none",
             "DecoderConfig.output",
-            "'attentional' or 'linear' with DecoderConfig.order 'update-then-attend', unless AttentionConfig.kind is "
-            "'none': 'state' does not read the context",
+            "'attentional' or 'linear' with DecoderConfig.order 'update-then-attend', because 'state' ignores the "
+            "context ('state' requires AttentionConfig.kind 'none')",
             decoder.output,
         )
     if attention.kind == "none":
@@ -300,14 +310,15 @@ def _check_parts_fit(model: ModelConfig) -> None:
         require(
             decoder.output != "linear",
             "DecoderConfig.output",
-            "'maxout', 'state' or 'attentional' with DecoderConfig.tie_embeddings: 'linear' has another size",
+            "'maxout', 'state' or 'attentional' with DecoderConfig.tie_embeddings, because the features of 'linear' "
+            "are wider than an embedding",
             decoder.output,
         )
         name = "units" if decoder.output == "state" else "output_units"
         require(
             getattr(decoder, name) == model.embedding_size,
             f"DecoderConfig.{name}",
-            f"ModelConfig.embedding_size, {model.embedding_size}, with DecoderConfig.tie_embeddings",
+            f"{model.embedding_size}, the value of ModelConfig.embedding_size, with DecoderConfig.tie_embeddings",
             getattr(decoder, name),
         )
     if decoder.shares_recurrence:
@@ -322,6 +333,7 @@ def _check_parts_fit(model: ModelConfig) -> None:
             and encoder.direction != "bidirectional"
             and encoder.units == decoder.units,
             "DecoderConfig.shares_recurrence",
-            "False unless encoder and decoder have one tanh layer each, one direction and equal units",
+            "False unless encoder and decoder each have a single tanh layer of the same size and the encoder is "
+            "unidirectional",
             sides,
         )

@@ -137,7 +137,10 @@ def stream_pairs(path: str | PathLike[str], source_column: int, target_column: i
 def parse_table(
     stream: io.BufferedIOBase, path: str | PathLike[str], source_column: int, target_column: int
 ) -> Iterator[Pair | FaultyLine]:
-    """Yields each pair and each malformed line of an opened tab-separated file. Errors name it ``path``."""
+    """Yields each pair and each malformed line of an opened tab-separated file.
+
+    ``path`` is used only as the file's name in malformed lines and errors.
+    """
     require_columns(source_column, target_column)
     for number, (line,) in _rows(stream):
         try:
@@ -159,7 +162,7 @@ def stream_parallel(source_path: str | PathLike[str], target_path: str | PathLik
                 shorter = row.index(None)
                 raise ValueError(
                     f"target_path: expected two files whose lines correspond, received {paths[1 - shorter]}:{number} "
-                    f"without a partner in {paths[shorter]}. Pass files with the same number of lines."
+                    f"without a corresponding line in {paths[shorter]}. Pass files with the same number of lines."
                 )
             sides: list[str] = []
             try:
@@ -223,9 +226,9 @@ def _side(sentence: str) -> str:
 
 
 def _rows(*streams: io.BufferedIOBase) -> Iterator[tuple[int, tuple[bytes, ...]]]:
-    """Reads files in parallel. Yields the number of each row and its line in each file, ``None`` after a file's end.
+    """Reads files in parallel. Yields each line number with the lines of all files at that number.
 
-    Omits blank rows at the end.
+    The line is ``None`` if the file has ended. Omits blank lines at the end of the files.
     """
     last = 0  # the last row that was not blank
     for number, row in enumerate(zip_longest(*map(_lines, streams)), start=1):

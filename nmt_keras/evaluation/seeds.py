@@ -1,4 +1,4 @@
-"""Figures of systems that were trained with several seeds: of each run, and of each system over its runs."""
+"""Metrics of systems that are trained with several seeds: per run, and averaged over the runs of a system."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ class RunResult(NamedTuple):
 def run_figures(
     translator: ModelTranslator, pairs: Sequence[Pair], language: str | None = None, gold: Sequence[GoldPair] = ()
 ) -> RunResult:
-    """Returns the translations of ``pairs`` and a translator's figures, rounded, as a JSON object.
+    """Translates ``pairs`` and returns the translations and the metrics of the translator.
+
+    The metrics are rounded and form a JSON object:
 
     bleu, chrf                      corpus scores, 0 to 100
     bleu_interval, chrf_interval    their 95 % bootstrap intervals
@@ -75,15 +77,15 @@ def run_figures(
 
 @dataclass(frozen=True)
 class Spread:
-    """Mean of a figure over the runs of a system."""
+    """Mean and standard deviation of a metric over the runs of a system."""
 
     mean: float
-    deviation: float | None  # sample standard deviation; None of one run
+    deviation: float | None  # sample standard deviation; None if there is only one run
 
 
 @dataclass(frozen=True)
 class SystemFigures:
-    """Figures of a system over its runs, a row of the table."""
+    """Metrics of a system over its runs. Each instance is one row of the table."""
 
     name: str
     seeds: list[int]
@@ -102,8 +104,8 @@ def summarise(
     """Returns the rows of the table, in the order of ``systems``.
 
     Args:
-        systems: Results of each system's runs, by name. Their figures also hold ``seed``, ``recipe`` and
-            ``validations``; see ``nmt_keras.runs.protocol``.
+        systems: Results of the runs of each system, by system name. The ``figures`` of each result also contain
+            ``seed``, ``recipe`` and ``validations``; see ``nmt_keras.runs.protocol``.
         references: References of the test part.
         language: Code of the target language; see ``metrics.bleu``.
     """
@@ -150,8 +152,8 @@ def to_markdown(systems: Sequence[SystemFigures]) -> str:
             ]
         )
     told = (
-        "Mean ± standard deviation over the runs, with the 95 % interval of the mean. p: probability of so large a "
-        "difference from the row above by chance (paired bootstrap over sentences and runs)."
+        "Mean ± standard deviation over the runs, with the 95 % interval of the mean. p: two-sided p-value of the "
+        "difference from the row above (paired bootstrap over sentences and runs)."
     )
     return f"{table(heads, rows)}\n\n{told}\n"
 

@@ -1,10 +1,11 @@
 """Decoders: one interface for teacher forcing and search.
 
 Teacher forcing and search compute the same equations because they call the same methods. ``inputs`` does not depend
-on the previous step, and ``features`` feeds nothing back into the recurrence, so both are computed outside the loop.
+on the previous step, and no later step depends on ``features``. Teacher forcing therefore computes ``inputs`` and
+``features`` outside the loop.
 
-    teacher forcing     output(inputs(ids), scan(advance, inputs(ids), initial_state))      T positions at once
-    search step         output(inputs(ids), advance(inputs(ids), state))                    Q hypotheses instead
+    teacher forcing     output(inputs(ids), scan(advance, inputs(ids), initial_state))      all T positions at once
+    search step         output(inputs(ids), advance(inputs(ids), state))                    one position of Q hypotheses
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Decoder(BaseLayer):
     """Layer that computes features and logits. If it is tied, its matrix is ``embedding``."""
 
     use_cudnn = False
-    """If True, teacher forcing reads whole sentences with one cuDNN operation if the cells allow it."""
+    """If True, teacher forcing uses cuDNN where it supports the cells; see ``reads_fused``."""
 
     def __init__(
         self,
@@ -69,7 +70,7 @@ class Decoder(BaseLayer):
 
     @property
     def reads_fused(self) -> bool:
-        """True if teacher forcing reads whole sentences with one cuDNN operation."""
+        """True if teacher forcing computes all positions of a layer with one cuDNN operation."""
         return False
 
     def read_weights(self, precision: Precision = compute_dtype_weights) -> Weights:
@@ -89,7 +90,7 @@ class Decoder(BaseLayer):
 
     @abstractmethod
     def inputs(self, weights: Weights, ids: tf.Tensor, randomness: Randomness | None = None) -> Any:
-        """Embeds tokens ``ids`` [B, Q], projects them in one product, and draws their dropout masks."""
+        """Embeds tokens ``ids`` [B, Q], projects the embeddings with one matrix product, and draws dropout masks."""
 
     @abstractmethod
     def advance(self, weights: Weights, x: Any, state: Any, memory: Memory) -> tuple[Any, Any]:
@@ -109,7 +110,7 @@ class Decoder(BaseLayer):
         return DecoderOutput(self.output_layer.logits(weights.output_layer, features), alignment)
 
     def step(self, weights: Weights, ids: tf.Tensor, state: Any, memory: Memory) -> Prediction:
-        """Computes one step of a search, which reads the last tokens ``ids`` [B, Q] of the hypotheses."""
+        """Computes one search step from ``ids`` [B, Q], the last token of each hypothesis."""
         x = self.inputs(weights, ids)
         state, results = self.advance(weights, x, state, memory)
         logits, alignment = self.output(weights, x, results, memory)
@@ -141,7 +142,10 @@ class Decoder(BaseLayer):
         if own_token_probability is None:
             return self._teacher_forcing(weights, ids, memory, randomness)
         if randomness is None:
-            raise ValueError("own_token_probability: expected None without `randomness` for the draws. Pass both.")
+            raise ValueError(
+                "own_token_probability: expected `randomness` as well, because scheduled sampling draws random "
+                "numbers; received None. Pass both arguments, or omit own_token_probability."
+            )
         return self._scheduled_sampling(weights, ids, memory, own_token_probability, randomness)
 
     def _teacher_forcing(
@@ -156,11 +160,12 @@ class Decoder(BaseLayer):
     ) -> DecoderOutput:
         """Predicts every target token by scheduled sampling (Bengio et al. 2015).
 
-        At each position but the first, the decoder reads its own most probable token with ``probability``, else that of
-        the reference. Draws are independent for each sentence. With probability 0 this equals teacher forcing, except
-        that the dropout masks are drawn differently.
+        At each position after the first, the decoder reads its own most probable token with probability
+        ``probability``. Otherwise it reads the reference token. Draws are independent for each sentence. With
+        probability 0 this equals teacher forcing, except that the dropout masks are drawn differently.
         """
-        probability = tf.cast(probability, tf.float32)  # a model in mixed precision casts its arguments
+        # Keras autocasts float arguments to the compute dtype in mixed precision; the draws are float32
+        probability = tf.cast(probability, tf.float32)
         takes_own = random_uniform(tf.shape(ids), randomness, "scheduled sampling") < probability  # [B, T]
         positions = tf.ones_like(ids) * tf.range(ids.shape[1] or tf.shape(ids)[1])
 

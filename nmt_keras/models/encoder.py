@@ -30,9 +30,9 @@ class Encoding(NamedTuple):
 
     values: tf.Tensor  # [B, S, D] float: annotations h_j; 0 at padding
     mask: tf.Tensor  # [B, S] bool: True at tokens, False at padding
-    lengths: tf.Tensor  # [B] int32: tokens
+    lengths: tf.Tensor  # [B] int32: number of tokens of each sentence
     states: tuple[LayerStates, ...]  # one per layer, from bottom to top; none in a self-attention encoder
-    summary: tf.Tensor | None  # [B, summary_size] float: the top layer's last states, both directions side by side
+    summary: tf.Tensor | None  # [B, summary_size] float: the top layer's last states, both directions concatenated
 
 
 class Encoder(BaseLayer):
@@ -43,7 +43,7 @@ class Encoder(BaseLayer):
     """D, width of the annotations."""
 
     use_cudnn = False
-    """If True, each recurrence is one cuDNN operation if the cells allow it."""
+    """If True, recurrent layers use cuDNN where it supports the cells; see ``reads_fused``."""
 
     @abstractmethod
     def encode(
@@ -69,7 +69,7 @@ class Encoder(BaseLayer):
 
         Args:
             ids: [B, S] int32. Each row begins with at least one token.
-            mask: [B, S] bool, True at tokens; None for all ids but PAD.
+            mask: [B, S] bool, True at tokens. If None, all ids other than PAD are tokens.
             randomness: Source of the training step's random numbers; None outside training.
             weights: Result of ``read_weights``; None reads them in the compute dtype.
         """
@@ -82,7 +82,7 @@ class Encoder(BaseLayer):
 
     @property
     def reads_fused(self) -> bool:
-        """True if the encoder reads whole sentences with one cuDNN operation."""
+        """True if the encoder computes all positions of a layer and direction with one cuDNN operation."""
         return False
 
     def build(self, input_shape: Any = None) -> None:
@@ -98,9 +98,9 @@ class RecurrentEncoder(Encoder):
         h_j = [forward h_j ; backward h_j]                       (or their sum; + W_r e(x_j) with ``word_view``)
 
     The first layer reads the source embeddings. Each further layer reads the annotations of the layer below. Padding
-    leaves the state unchanged. So the forward pass ends at the sentence's last token, and the backward pass starts
-    there, however wide the batch is. The backward pass reads the reversed source, beginning with END. Annotations keep
-    the order of the source.
+    leaves the state unchanged. Therefore the forward direction ends at the sentence's last token and the backward
+    direction starts there, whatever the padded length of the batch. The backward direction reads the source from END to
+    the first token. Annotations keep the order of the source.
 
     Args:
         vocabulary_size: V of the source.
@@ -112,7 +112,8 @@ class RecurrentEncoder(Encoder):
         layers: Number of layers.
         residual: If True, each layer but the first adds its input to its output.
         word_view: If True, adds W_r e(x_j), a linear projection of the word's embedding, to its annotation. This is not
-            in the papers. The decoder then learns word translations before the recurrence has learnt to carry words.
+            in the papers. With this direct path, the decoder learns word translations early in training, before the
+            recurrent states represent the words well.
         dropout_rate: Dropout rate of the embeddings and between layers.
         recurrent_dropout_rate: Dropout rate of the state that a cell reads. All positions share one mask.
     """
@@ -157,7 +158,7 @@ class RecurrentEncoder(Encoder):
 
     @property
     def reads_fused(self) -> bool:
-        """True if the encoder reads whole sentences with one cuDNN operation."""
+        """True if the encoder computes all positions of a layer and direction with one cuDNN operation."""
         fits = all(map(can_fuse, (*self.forward_cells, *self.backward_cells)))
         return self.use_cudnn and fits and not self.recurrent_dropout_rate
 
@@ -210,7 +211,10 @@ class RecurrentEncoder(Encoder):
     def _read(
         self, cell: Cell, weights: Weights, x: tf.Tensor, real: tf.Tensor, dropout_mask: tf.Tensor | None, reverse: bool
     ) -> tuple[tf.Tensor, Any]:
-        """Reads in one direction. Returns outputs [B, S, U] and the state at its end, a nest of [B, 1, U]."""
+        """Runs the cell in one direction.
+
+        Returns the outputs [B, S, U] and the state after the last position it reads, a nest of [B, 1, U].
+        """
         if self.reads_fused:
             return read_fused(cell, x, real[..., 0], reverse=reverse)
 
@@ -238,11 +242,11 @@ class SelfAttentionEncoder(Encoder):
 
     Args:
         vocabulary_size: V of the source.
-        embedding_size: E. If it differs from ``units``, a product maps E to ``units``.
+        embedding_size: E. If it differs from ``units``, a linear projection maps E to ``units``.
         units: D, width of each position.
         heads: Number of heads of each layer; a divisor of ``units``.
         layers: Number of layers.
-        dropout_rate: Dropout rate of the embeddings and of each sublayer's result before it is added.
+        dropout_rate: Dropout rate of the embeddings and of the output of each sublayer, before the residual addition.
     """
 
     def __init__(

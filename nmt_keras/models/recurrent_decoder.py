@@ -180,7 +180,7 @@ class LuongDecoder(RecurrentDecoder):
 
     @property
     def reads_fused(self) -> bool:
-        """True if teacher forcing reads whole sentences with one cuDNN operation."""
+        """True if teacher forcing computes all positions of a layer with one cuDNN operation."""
         fits = all(can_fuse(cell) and cell.input_size for cell in self.stack.cells)
         return self.use_cudnn and fits and not self.recurrent_dropout_rate
 

@@ -5,18 +5,19 @@
 As in the tutorial:
 
 - lower case without accents
-- embeddings of 256, GRUs of 1024 on both sides, additive attention, a softmax over the state alone
-- Adam at Keras's default rate, batches of 64, 10 epochs without an early stop
+- embeddings of size 256, GRUs of 1024 units on both sides, additive attention, and a softmax layer whose only input is
+  the state
+- Adam with Keras's default learning rate, batches of 64, 10 epochs without early stopping
 - the first 30,000 pairs, 80 % of them for training
 - a log row every 100 batches, a validation and a checkpoint every 2 epochs; the best and last checkpoints are kept
 
 Corrections:
 
 - attention and loss ignore padding
-- the encoder's last state is that of the last token, and the decoder begins with it
+- the encoder's last state is taken at the last token, not at padding; it is the decoder's initial state
 - the split is seeded and keeps pairs with the same English sentence in the same part
 - vocabularies are learnt from the training part
-- digits, quotes and inverted marks are kept, and unknown words are UNK
+- digits, quotes and inverted punctuation (¿ ¡) are kept, and unknown words become UNK
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
-"""Trains several systems by one protocol and scores them, so that their figures can be compared.
+"""Trains several systems by one protocol and scores them, so that their metrics can be compared.
 
 1. A pilot chooses each system's learning rate: a short run with the first seed for each of several rates. The rate of
    the lowest validation loss is taken.
 2. Each system is trained with several seeds, all for the same number of updates, and never stops early.
 3. The checkpoint of the lowest validation loss is scored on the test part.
 
-Pilots and runs are measured in updates, so a busy machine does not change the figures. A stopped study resumes: results
+Pilots and runs are measured in updates, so a busy machine does not change the metrics. A stopped study resumes: results
 that exist are kept, and a run that was stopped continues from its last checkpoint.
 
     FOLDER/
       NAME-pilot.json   learning rates and validation losses of the pilots
-      NAME-SEED.json    figures of a finished run
+      NAME-SEED.json    metrics of a finished run
       NAME-SEED.txt     its translations of the test part
-      table.json        figures of the systems, with the protocol
+      table.json        metrics of the systems, with the protocol
       table.md          the same as a table
       runs/             run directories; those of pilots are removed when all pilots of the system have ended
 """
@@ -132,7 +132,7 @@ class Study:
         return self.folder / f"{system.name}-pilot.json"
 
     def path(self, system: Recipe, seed: int) -> Path:
-        """Returns the path of a run's figures. The file of its translations has the suffix ``.txt``."""
+        """Returns the path of a run's metrics. The file of its translations has the suffix ``.txt``."""
         return self.folder / f"{system.name}-{seed}.json"
 
     def run_folder(self, system: Recipe, name: object) -> Path:
@@ -224,7 +224,7 @@ def _train_pilots(study: Study, system: Recipe) -> None:
 
 
 def _train_and_score(study: Study, system: Recipe, seed: int) -> None:
-    """Trains a run or resumes it, scores it, and writes its translations and then its figures."""
+    """Trains a run or resumes it, scores it, and writes its translations and then its metrics."""
     recipe, path = study.run_recipe(system, seed), study.path(system, seed)
     run = Run(study.run_folder(system, seed), recipe)
     if study.origin is not None:

@@ -18,7 +18,7 @@ class Execution(NamedTuple):
     """Execution of a training step. At most one field is True, because XLA cannot compile cuDNN's operations."""
 
     xla: bool  # compiled by XLA
-    fused: bool  # plain graph; cuDNN reads whole sentences where the cells allow it
+    fused: bool  # plain graph; recurrent layers use cuDNN where it supports the cells
 
 
 def choose_execution(xla: bool | None, gpus: int, precision: str = "float32") -> Execution:
@@ -65,7 +65,7 @@ def describe_execution(execution: Execution, model: Seq2Seq, config: TrainConfig
         samples = config.sampling_from > 0.0 or config.sampling_to > 0.0  # sampling decodes step by step
         decoder = model.decoder.reads_fused and not samples
         fused = ["encoder"] * model.encoder.reads_fused + ["decoder"] * decoder
-        how = f"; cuDNN reads whole sentences in the {' and the '.join(fused)}" if fused else ""
+        how = f", with cuDNN in the {' and the '.join(fused)}" if fused else ""
         return f"forward and backward pass: a plain TensorFlow graph{how}"
     rounds = config.precision == BFLOAT16_PRODUCTS
     rounded = "; factors of products are rounded to bfloat16" if rounds else ""

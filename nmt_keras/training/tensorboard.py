@@ -1,6 +1,6 @@
 """Callbacks for TensorBoard: the rows of the log, a few translations with their alignments, and a profile.
 
-They use TensorFlow's own summary operations. Only a viewer needs the package ``tensorboard``.
+They use TensorFlow's own summary operations. The package ``tensorboard`` is needed only to view the logs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class TensorBoardCallback(Callback):
 
     Args:
         folder: TensorBoard's log directory.
-        translator: Translator with the model in training.
+        translator: Translator that uses the model that is being trained.
         pairs: Pairs whose sources are translated. Texts include the references; alignments are written as images.
     """
 

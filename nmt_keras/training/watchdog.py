@@ -24,11 +24,12 @@ SECONDS_TO_REACT = 60.0
 def time_limit(seconds: float, waits_for: str) -> Iterator[None]:
     """Ends the process with exit code 1 and a traceback if the block takes longer than ``seconds``.
 
-    faulthandler's thread does not need Python's global lock, which TensorFlow holds while it waits for other workers.
+    faulthandler's thread does not need Python's global interpreter lock (GIL), which TensorFlow holds while it waits
+    for other workers.
 
     Args:
-        seconds: Seconds.
-        waits_for: What the block waits for, for the message.
+        seconds: Time limit in seconds.
+        waits_for: Description of what the block waits for. It is printed in the message.
     """
     print(f"nmt: waiting at most {seconds:.0f} s for {waits_for}", file=sys.stderr, flush=True)
     faulthandler.dump_traceback_later(seconds, exit=True)
@@ -40,13 +41,13 @@ def time_limit(seconds: float, waits_for: str) -> Iterator[None]:
 
 @contextmanager
 def watching_sigterm(seconds: float = SECONDS_TO_REACT) -> Iterator[None]:
-    """Ends the process if its main thread has executed no bytecode ``seconds`` after SIGTERM.
+    """Ends the process if its main thread executes no bytecode within ``seconds`` after SIGTERM.
 
     Without a Python handler for SIGTERM, the signal ends the process at once, as usual. Call this in the main thread.
     """
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
-    # TensorFlow has replaced the handler if several workers train
+    # with several workers, TensorFlow has installed its own handler: install Python's handler again
     signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM) or signal.SIG_DFL)
     before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     threading.Thread(target=_watch, args=(reader, seconds), daemon=True).start()
@@ -63,8 +64,8 @@ def _watch(reader: int, seconds: float) -> None:
         while number := numbers.read(1):
             if number[0] == signal.SIGTERM and not _reacts(seconds):
                 _end(
-                    f"SIGTERM: a call of TensorFlow took longer than {seconds:.0f} s and was not completed. "
-                    "The last checkpoint is whole. The same command resumes the training.",
+                    "SIGTERM: the process is ended, because a TensorFlow call did not return within "
+                    f"{seconds:.0f} s. The last checkpoint is complete. Run the same command again to resume training.",
                     128 + signal.SIGTERM,
                 )
 

@@ -48,15 +48,15 @@ class _Forced(NamedTuple):
 class ModelTranslator(Translator):
     """Translates with a model, or an ensemble, and the tokenizers of its two sides.
 
-    A translation depends only on its sentence, not on the other sentences of the batch. This includes the length limit.
-    In sampling, each draw is a function of the sentence, the position and the seed.
+    A translation depends only on its sentence, not on the other sentences of the batch. The length limit, too, depends
+    only on the sentence. In sampling, each draw is a function of the sentence, the position and the seed.
 
     Args:
         source_tokenizer: Tokenizer of the source.
         target_tokenizer: Tokenizer of the target.
         model: A model or an ensemble.
         search: Configuration of the search for translations.
-        unknown_words: Replacement of unknown words for ``search.replaces_unknown``; ``None`` copies the source word.
+        unknown_words: Lexicon used if ``search.replaces_unknown`` is True. If None, the source word is copied.
         shortlist: Lexical table for ``search.shortlist``.
     """
 
@@ -97,14 +97,16 @@ class ModelTranslator(Translator):
     def limits(self, source_lengths: tf.Tensor) -> tf.Tensor:
         """Returns the maximum length of each translation, [B] int32 tokens, END included.
 
-        It is 2 x source tokens + 10, within the search's limits. A given beginning may be longer; see ``complete``.
+        The limit is 2 x source tokens + 10, but at least ``search.min_tokens`` and at most ``search.max_tokens``. In
+        ``complete``, it is raised if the prefix is longer.
         """
         return tf.clip_by_value(2 * source_lengths + 10, self.search.min_tokens, self.search.max_tokens)
 
     def complete(self, sentences: Sequence[str], beginnings: Sequence[str], batch_size: int = 64) -> list[Translation]:
-        """Returns the best translation of each sentence that begins with the tokens of its beginning.
+        """Translates sentences with prefix-constrained decoding.
 
-        A beginning is cut at the tokenizer's limit; ``truncated`` is then ``True``, too.
+        Each translation starts with the tokens of the corresponding entry of ``beginnings``. A beginning is cut at the
+        tokenizer's limit; ``truncated`` is then ``True``, too.
         """
         return in_batches(
             lambda text, beginning: translations(self.decode_completed(text, beginning)),
@@ -128,7 +130,10 @@ class ModelTranslator(Translator):
 
     @tf.function(input_signature=[TEXT, tf.TensorSpec([None], tf.string, name="beginning")], autograph=False)
     def decode_completed(self, text: tf.Tensor, beginning: tf.Tensor) -> Decoded:
-        """Returns the best translations of a batch, text [B] string, that begin with ``beginning`` [B] string."""
+        """Translates a batch, text [B] string.
+
+        Each translation starts with the tokens of ``beginning`` [B] string.
+        """
         source = _at_least_one_column(self.source_tokenizer.encode(text))
         tokens = self.target_tokenizer.encode(beginning)
         prefix = tf.where(tf.equal(tokens.ids, END), PAD, tokens.ids)
@@ -258,7 +263,10 @@ class ModelTranslator(Translator):
 
 
 def _at_least_one_column(tokens: Tokens) -> Tokens:
-    """Returns ``tokens`` [B, S] with S >= 1, because loops over S need a step. An empty batch has no column."""
+    """Returns ``tokens`` [B, S], padded to S >= 1.
+
+    An empty batch has S = 0, but loops over S must run at least once.
+    """
     missing = [[0, 0], [0, tf.maximum(0, 1 - tf.shape(tokens.ids)[1])]]
     return tokens._replace(
         ids=tf.pad(tokens.ids, missing, constant_values=PAD),

@@ -191,10 +191,10 @@ def test_two_files_are_read_line_by_line(write):
     assert corpus.report.lines == 2  # blank lines at the end of one file do not count
 
 
-def test_the_first_line_without_a_partner_is_named(write):
+def test_the_first_line_without_a_corresponding_line_is_named(write):
     two, five = write(b"a\nb\n", "two"), write(b"a\nb\n\nd\ne\n", "five")
     for files in ((two, five), (five, two)):
-        with pytest.raises(ValueError, match=rf"{five}:4 without a partner in {two}"):
+        with pytest.raises(ValueError, match=rf"{five}:4 without a corresponding line in {two}"):
             read_parallel(*files)
 
 

@@ -218,7 +218,7 @@ def test_malformed_and_unequal_files_are_refused_before_anything_is_written(pair
     source, target = write_sides(tmp_path, "one", pairs)
     with source.open("a") as lines:
         lines.write("Uno más.\n")
-    with pytest.raises(ValueError, match=rf"{source}:121 without a partner in {target}"):
+    with pytest.raises(ValueError, match=rf"{source}:121 without a corresponding line in {target}"):
         prepare([(source, target)], tmp_path / "corpus")
     assert not (tmp_path / "corpus").exists()
 
