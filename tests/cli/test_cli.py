@@ -432,7 +432,7 @@ def test_tensorflow_prints_no_messages(tmp_path):
     environment = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
     found = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert found.returncode == 1
-    assert re.fullmatch(r"nmt: RUN: .*found none\..*\n", found.stderr)
+    assert re.fullmatch(rf"nmt: RUN: .*{re.escape(str(tmp_path))}.*\n", found.stderr)
 
 
 @pytest.mark.parametrize(
@@ -635,9 +635,8 @@ def test_an_exported_version_has_a_fixed_search_also_beside_a_run(run_folder, ow
         searches = {system["name"]: system["search"] for system in report(*line, *own[:2])["systems"]}
         assert searches["1"] == "greedy"
         assert searches["wide"].startswith(beam)
-    assert f"--search: expected no search options for the exported version {exported}" in fails(
-        "translate", exported, "No.", "--search.beam-size", 4
-    )
+    message = fails("translate", exported, "No.", "--search.beam-size", 4)
+    assert re.search(rf"--search: .*{re.escape(str(exported))}.*received 'beam 4", message)
     assert "--gold: " in fails("evaluate", exported, *own)
 
 

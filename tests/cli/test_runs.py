@@ -150,7 +150,7 @@ def test_a_prepared_corpus_is_trained_on_resumed_and_evaluated(tiny, pairs, nmt,
     assert "--corpus: " in fails("evaluate run --part valid")
     assert "expected a new folder, received a prepared corpus" in fails(prepare)
     shutil.copytree("prepared/mine/source", "prepared/mine/target", dirs_exist_ok=True)
-    assert "expected the vocabulary that encoded the shards" in fails(f"{train} other")
+    assert "expected the vocabulary with which the shards were encoded" in fails(f"{train} other")
 
 
 def test_a_folder_without_a_prepared_corpus_is_refused(tmp_path, fails):
@@ -221,7 +221,7 @@ def test_a_run_keeps_the_direction_and_the_languages_of_its_first_training(tiny,
     assert [record[name] for name in ("reverse", "source_language", "target_language")] == [True, "en", "es"]
     nmt(there)  # finished; names no language
     assert (run / "origin.json").read_bytes() == origin
-    assert "columns swapped" in fails(command)
+    assert "opposite direction" in fails(command)
     assert (run / "origin.json").read_bytes() == origin
     assert "--corpus: " in fails(f"evaluate {run} --no-reverse")
     assert json.loads(nmt(f"evaluate {run} --source-column 1 --target-column 0 --no-reverse --json").out)
