@@ -103,7 +103,7 @@ def test_attention_learns_to_follow_the_links_of_a_run(pairs, tmp_path):
 
 def test_as_many_alignments_as_pairs_are_wanted(pairs, tmp_path):
     corpus = SplitCorpus("sample", pairs[:32], pairs[32:40], pairs[100:], alignments=["0-0"])
-    with pytest.raises(ValueError, match="alignments: .*32 training pairs, received 1"):
+    with pytest.raises(ValueError, match=r"alignments: .*32 training pairs, received 1"):
         Run(tmp_path, TINY_RECIPE).train(corpus, print, print)
 
 
