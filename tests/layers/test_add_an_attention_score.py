@@ -42,17 +42,25 @@ assert np.abs(score.bias.numpy()).min() > 0.0
 """
 
 
-@pytest.mark.saved_model
-def test_the_guide_s_diffs_add_a_score_that_trains(tmp_path):
+@pytest.fixture
+def patched_tree(tmp_path):
+    """A copy of the package to which the guide's diffs are applied."""
     shutil.copytree(ROOT / "nmt_keras", tmp_path / "nmt_keras", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "tests/models").mkdir(parents=True)
     shutil.copy(ROOT / "tests/models/test_builder.py", tmp_path / "tests/models")
-    diffs = re.findall(r"^```diff\n(.*?)^```$", GUIDE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    for diff in diffs:
+    for diff in re.findall(r"^```diff\n(.*?)^```$", GUIDE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
         subprocess.run(["git", "apply", "-"], input=diff, text=True, cwd=tmp_path, check=True)
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    return tmp_path
+
+
+def test_the_guide_s_diffs_apply(patched_tree):
+    assert (patched_tree / "tests/layers/test_biased_score.py").exists()
+
+
+@pytest.mark.saved_model
+def test_a_model_with_the_guide_s_score_trains(patched_tree):
+    environment = {**os.environ, "PYTHONPATH": str(patched_tree)}
     ran = subprocess.run(
-        [sys.executable, "-c", TRAIN], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
+        [sys.executable, "-c", TRAIN], cwd=patched_tree, env=environment, capture_output=True, text=True, timeout=300
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert (tmp_path / "tests/layers/test_biased_score.py").exists()
