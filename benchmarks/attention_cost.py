@@ -51,11 +51,12 @@ def milliseconds(attention: Attention, length: int, runs: int, what: str) -> flo
     def once() -> tf.Tensor:
         if what == "alignment":
             attended = attention.attend(weights, query, step, memory)
-            return tf.reduce_sum(attended.context) + tf.reduce_sum(attention.alignment(attended, memory))
+            context = attention.context(attended, values)
+            return tf.reduce_sum(context) + tf.reduce_sum(attention.alignment(attended, memory))
         sources = [query, values] if what == "memory" else [query]
         with tf.GradientTape() as tape:
             tape.watch(sources)
-            context = attention.attend(weights, query, step, memory).context
+            context = attention.context(attention.attend(weights, query, step, memory), values)
         return tf.add_n([tf.reduce_sum(tf.convert_to_tensor(x)) for x in tape.gradient(context, sources)])
 
     once()

@@ -1,8 +1,8 @@
 """Attention: from a query and the annotations to a context.
 
 A score function computes how well a query matches each annotation. An attention normalizes the scores, over all
-annotations or over a window. After the loop over target positions, ``alignment`` puts the attention weights of a window
-at their source positions.
+annotations or over a window, and sums vectors with these weights. After the loop over target positions, ``alignment``
+puts the attention weights of a window at their source positions.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from nmt_keras.layers.scores import AdditiveScore, ScoreFunction
 
 
 class Attended(NamedTuple):
-    """The result of attention."""
+    """The attention weights of queries."""
 
-    context: tf.Tensor  # [B, Q, D] float: c_i
     alpha: tf.Tensor  # [B, Q, W] float: attention weights alpha_ij of W neighbouring source positions
     first: tf.Tensor  # [B, Q] int32: source position of the first of them; negative if it lies before the sentence
 
@@ -40,11 +39,16 @@ def masked_softmax(scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
 class Attention(BaseLayer):
     """Interface of attentions.
 
-    ``prepare`` is called once per sentence, ``attend`` at every step, and ``alignment`` after the last step.
+    ``values`` and ``prepare`` are called once per sentence, ``attend`` and ``context`` at every step, and ``alignment``
+    after the last step.
     """
 
     context_size: int
     """Width of the contexts; 0 if there are none."""
+
+    def values(self, encoding: Any) -> tf.Tensor:
+        """Returns the vectors that contexts are sums of: the annotations h_j [B, S, D]."""
+        return encoding.values
 
     @abstractmethod
     def prepare(self, weights: Weights, encoding: Any) -> Any:
@@ -52,7 +56,7 @@ class Attention(BaseLayer):
 
     @abstractmethod
     def attend(self, weights: Weights, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> Attended:
-        """Returns contexts and attention weights.
+        """Returns the attention weights alpha_ij.
 
         Args:
             weights: This layer's weights.
@@ -60,6 +64,15 @@ class Attention(BaseLayer):
             position: [B, Q] int32, their target positions, counted from 0.
             memory: The sentences' memory.
         """
+
+    def context(self, attended: Attended, values: tf.Tensor) -> tf.Tensor:
+        """Returns SUM_j alpha_ij v_j, [B, Q, P].
+
+        Args:
+            attended: Result of ``attend``.
+            values: [B, S, P] float, v_j: the result of ``values``, or a product of it with a matrix.
+        """
+        return tf.matmul(attended.alpha, values)
 
     def alignment(self, attended: Attended, memory: Memory) -> tf.Tensor:
         """Returns the alignment [B, Q, S]: attention weights at their source positions, 0 elsewhere."""
@@ -88,9 +101,9 @@ class GlobalAttention(Attention):
         return self.score.keys(weights.score, encoding.values)
 
     def attend(self, weights: Weights, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> Attended:
-        """Returns c_i and alpha_i."""
+        """Returns alpha_i."""
         alpha = masked_softmax(self.score.scores(weights.score, query, memory.prepared), memory.mask[:, tf.newaxis])
-        return Attended(tf.matmul(alpha, memory.values), alpha, tf.zeros_like(position))
+        return Attended(alpha, tf.zeros_like(position))
 
     def call(self, query: tf.Tensor, values: tf.Tensor, mask: tf.Tensor | None = None) -> tuple[tf.Tensor, tf.Tensor]:
         """Attends outside a decoder, as a layer of any Keras model.
@@ -108,7 +121,7 @@ class GlobalAttention(Attention):
         lengths = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
         memory = Memory(values, self.score.keys(weights.score, values), mask, lengths, None)
         attended = self.attend(weights, query, tf.zeros(tf.shape(query)[:2], tf.int32), memory)
-        return attended.context, attended.alpha
+        return self.context(attended, values), attended.alpha
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
@@ -147,15 +160,21 @@ class FixedContext(Attention):
         self.state_size, self.directions = state_size, directions
         self.context_size = state_size
 
-    def prepare(self, weights: Weights, encoding: Any) -> tf.Tensor:
-        """Returns c [B, D]."""
-        return encoding.summary
+    def values(self, encoding: Any) -> tf.Tensor:
+        """Returns c as the only vector, [B, 1, D]."""
+        return encoding.summary[:, tf.newaxis]
+
+    def prepare(self, weights: Weights, encoding: Any) -> None:
+        """Returns None."""
 
     def attend(self, weights: Weights, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> Attended:
-        """Returns c, and weights at the positions of the states that it consists of."""
-        ones = tf.ones_like(query[..., :1])  # [B, Q, 1]
-        alpha = _state_positions(memory, self.directions, query.dtype)
-        return Attended(ones * memory.prepared[:, tf.newaxis], ones * alpha, tf.zeros_like(position))
+        """Returns weights at the positions of the states that c consists of."""
+        alpha = tf.ones_like(query[..., :1]) * _state_positions(memory, self.directions, query.dtype)
+        return Attended(alpha, tf.zeros_like(position))
+
+    def context(self, attended: Attended, values: tf.Tensor) -> tf.Tensor:
+        """Returns ``values`` [B, 1, P] for each query."""
+        return tf.ones_like(attended.alpha[..., :1]) * values
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
@@ -176,13 +195,17 @@ class NoAttention(Attention):
         super().__init__(**options)
         self.directions = directions
 
+    def values(self, encoding: Any) -> tf.Tensor:
+        """Returns vectors of width 0: [B, S, 0]."""
+        return encoding.values[..., :0]
+
     def prepare(self, weights: Weights, encoding: Any) -> None:
         """Returns None."""
 
     def attend(self, weights: Weights, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> Attended:
-        """Returns a context of width 0, and weights at the positions of the initial state."""
+        """Returns weights at the positions of the initial state."""
         alpha = tf.ones_like(query[..., :1]) * _state_positions(memory, self.directions, query.dtype)
-        return Attended(query[..., :0], alpha, tf.zeros_like(position))
+        return Attended(alpha, tf.zeros_like(position))
 
 
 def _state_positions(memory: Memory, directions: str, dtype: tf.DType) -> tf.Tensor:

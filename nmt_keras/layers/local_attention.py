@@ -38,9 +38,9 @@ class LocalAttention(Attention):
     def center(self, weights: Weights, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> tf.Tensor:
         """Returns p_t [B, Q] float32, within the sentence."""
 
-    def reads_all(self, memory: Memory) -> bool:
-        """Returns True if the batch is known to be no wider than the window."""
-        width = memory.mask.shape[1]
+    def reads_all(self, per_position: tf.Tensor) -> bool:
+        """Returns True if ``per_position`` [B, S, ...] is known to be no wider than the window."""
+        width = per_position.shape[1]
         return width is not None and width <= 2 * self.window + 1
 
     def prefer(self, alpha: tf.Tensor, distance: tf.Tensor) -> tf.Tensor:
@@ -52,28 +52,41 @@ class LocalAttention(Attention):
         return self.score.keys(weights.score, encoding.values)
 
     def attend(self, weights: Weights, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> Attended:
-        """Returns a_t within the window, and c_t."""
+        """Returns a_t within the window."""
         center = self.center(weights, query, position, memory)[..., tf.newaxis]
-        if self.reads_all(memory):
+        if self.reads_all(memory.mask):
             distance = tf.range(float(memory.mask.shape[1])) - center  # [B, Q, S]
             inside = memory.mask[:, tf.newaxis] & (tf.abs(distance) <= self.window)
             alpha = masked_softmax(self.score.scores(weights.score, query, memory.prepared), inside)
-            alpha = self.prefer(alpha, distance)
-            return Attended(tf.matmul(alpha, memory.values), alpha, tf.zeros_like(position))
+            return Attended(self.prefer(alpha, distance), tf.zeros_like(position))
         lengths = memory.lengths[:, tf.newaxis, tf.newaxis]
         first = tf.cast(tf.math.ceil(center - self.window), tf.int32)
         positions = first + tf.range(2 * self.window + 1)  # [B, Q, W]
         distance = tf.cast(positions, tf.float32) - center
         inside = (positions >= 0) & (positions < lengths) & (distance <= self.window)
-        read = tf.clip_by_value(positions, 0, lengths - 1)
-        keys, values = (tf.gather(x, read, batch_dims=1) for x in (memory.prepared, memory.values))
+        keys = self._window(memory.prepared, first)
         alpha = masked_softmax(self.score.scores(weights.score, query, keys), inside)
-        alpha = self.prefer(alpha, distance)
-        return Attended(tf.matmul(alpha[:, :, tf.newaxis], values)[:, :, 0], alpha, first[..., 0])
+        return Attended(self.prefer(alpha, distance), first[..., 0])
+
+    def context(self, attended: Attended, values: tf.Tensor) -> tf.Tensor:
+        """Returns the sum over the window."""
+        if self.reads_all(values):
+            return tf.matmul(attended.alpha, values)
+        window = self._window(values, attended.first[..., tf.newaxis])
+        return tf.matmul(attended.alpha[:, :, tf.newaxis], window)[:, :, 0]
+
+    def _window(self, per_position: tf.Tensor, first: tf.Tensor) -> tf.Tensor:
+        """Returns the windows of ``per_position`` [B, S, P] that begin at ``first`` [B, Q, 1]: [B, Q, W, P].
+
+        Positions before or after the sentence repeat its first or last one. Their attention weight is 0.
+        """
+        positions = first + tf.range(2 * self.window + 1)
+        inside = tf.clip_by_value(positions, 0, tf.shape(per_position)[1] - 1)
+        return tf.gather(per_position, inside, batch_dims=1)
 
     def alignment(self, attended: Attended, memory: Memory) -> tf.Tensor:
         """Returns the window's weights at their source positions."""
-        if self.reads_all(memory):
+        if self.reads_all(memory.mask):
             return attended.alpha
         width = memory.mask.shape[1] or tf.shape(memory.mask)[1]
         last = 2 * self.window

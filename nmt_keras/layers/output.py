@@ -9,11 +9,13 @@ import keras
 import tensorflow as tf
 
 from nmt_keras.layers.base import BaseLayer, Weights
-from nmt_keras.layers.matmul import matmul
+from nmt_keras.layers.matmul import Precision, compute_dtype_weights, matmul
 
 
 class OutputLayer(BaseLayer):
     """Interface: ``features`` combines states, contexts and embeddings; ``logits`` is the product below the softmax.
+
+    ``project_context`` multiplies with the rows of the layer's matrix that belong to the context.
 
     Args:
         vocabulary_size: V.
@@ -33,14 +35,20 @@ class OutputLayer(BaseLayer):
             )
         self.output_bias = self.add_weight((vocabulary_size,), "zeros", name="output_bias")
 
+    def project_context(self, weights: Weights, context: tf.Tensor) -> tf.Tensor:
+        """Returns C_o c: [..., D] -> [..., O]. A layer without such a matrix returns c."""
+        return context
+
     @abstractmethod
-    def features(self, weights: Weights, state: tf.Tensor, context: tf.Tensor, embedded: tf.Tensor) -> tf.Tensor:
+    def features(
+        self, weights: Weights, state: tf.Tensor, projected_context: tf.Tensor | None, embedded: tf.Tensor
+    ) -> tf.Tensor:
         """Returns the input of the softmax layer, [B, T, feature_size].
 
         Args:
             weights: This layer's weights.
             state: [B, T, U] float, decoder states.
-            context: [B, T, D] float.
+            projected_context: [B, T, O] float, C_o c; None without a context.
             embedded: [B, T, E] float, embeddings of the previous words.
         """
 
@@ -82,9 +90,26 @@ class MaxoutOutput(OutputLayer):
         self.maxout_kernel = self.add_weight((sizes, 2 * units), "glorot_uniform", name="maxout_kernel")
         self.maxout_bias = self.add_weight((2 * units,), "zeros", name="maxout_bias")
 
-    def features(self, weights: Weights, state: tf.Tensor, context: tf.Tensor, embedded: tf.Tensor) -> tf.Tensor:
+    def read_weights(self, precision: Precision = compute_dtype_weights) -> Weights:
+        """See :class:`BaseLayer`. Adds U_o, C_o and V_o as ``for_state``, ``for_context`` and ``for_embedding``."""
+        weights = super().read_weights(precision)
+        rows = tf.split(self.maxout_kernel, [self.state_size, self.context_size, self.embedding_size])
+        weights.for_state, weights.for_context, weights.for_embedding = (
+            precision(matrix, self.compute_dtype) for matrix in rows
+        )
+        return weights
+
+    def project_context(self, weights: Weights, context: tf.Tensor) -> tf.Tensor:
+        """Returns C_o c_i."""
+        return matmul(context, weights.for_context)
+
+    def features(
+        self, weights: Weights, state: tf.Tensor, projected_context: tf.Tensor | None, embedded: tf.Tensor
+    ) -> tf.Tensor:
         """Returns t_i."""
-        pairs = matmul(tf.concat([state, context, embedded], axis=-1), weights.maxout_kernel, weights.maxout_bias)
+        pairs = matmul(state, weights.for_state) + matmul(embedded, weights.for_embedding, weights.maxout_bias)
+        if projected_context is not None:
+            pairs += projected_context
         return tf.maximum(*tf.split(pairs, 2, axis=-1))
 
 
@@ -101,9 +126,11 @@ class LinearOutput(OutputLayer):
         super().__init__(feature_size=state_size + context_size + embedding_size, **options)
         self.state_size, self.context_size, self.embedding_size = state_size, context_size, embedding_size
 
-    def features(self, weights: Weights, state: tf.Tensor, context: tf.Tensor, embedded: tf.Tensor) -> tf.Tensor:
-        """Returns [s ; c_i ; e(y_{i-1})]."""
-        return tf.concat([state, context, embedded], axis=-1)
+    def features(
+        self, weights: Weights, state: tf.Tensor, projected_context: tf.Tensor | None, embedded: tf.Tensor
+    ) -> tf.Tensor:
+        """Returns [s ; c_i ; e(y_{i-1})], because ``project_context`` returns c_i."""
+        return tf.concat([x for x in (state, projected_context, embedded) if x is not None], axis=-1)
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
@@ -119,7 +146,9 @@ class StateOutput(OutputLayer):
         super().__init__(feature_size=state_size, **options)
         self.state_size = state_size
 
-    def features(self, weights: Weights, state: tf.Tensor, context: tf.Tensor, embedded: tf.Tensor) -> tf.Tensor:
+    def features(
+        self, weights: Weights, state: tf.Tensor, projected_context: tf.Tensor | None, embedded: tf.Tensor
+    ) -> tf.Tensor:
         """Returns s_i."""
         return state
 
@@ -142,6 +171,20 @@ class AttentionalOutput(OutputLayer):
         self.kernel = self.add_weight((context_size + state_size, units), "glorot_uniform", name="kernel")
         self.bias = self.add_weight((units,), "zeros", name="bias")
 
-    def features(self, weights: Weights, state: tf.Tensor, context: tf.Tensor, embedded: tf.Tensor) -> tf.Tensor:
+    def read_weights(self, precision: Precision = compute_dtype_weights) -> Weights:
+        """See :class:`BaseLayer`. Adds the two blocks of W_c as ``for_context`` and ``for_state``."""
+        weights = super().read_weights(precision)
+        rows = tf.split(self.kernel, [self.context_size, self.state_size])
+        weights.for_context, weights.for_state = (precision(matrix, self.compute_dtype) for matrix in rows)
+        return weights
+
+    def project_context(self, weights: Weights, context: tf.Tensor) -> tf.Tensor:
+        """Returns the product of c_t with its block of W_c."""
+        return matmul(context, weights.for_context)
+
+    def features(
+        self, weights: Weights, state: tf.Tensor, projected_context: tf.Tensor | None, embedded: tf.Tensor
+    ) -> tf.Tensor:
         """Returns h~_t."""
-        return tf.tanh(matmul(tf.concat([context, state], axis=-1), weights.kernel, weights.bias))
+        sums = matmul(state, weights.for_state, weights.bias)
+        return tf.tanh(sums if projected_context is None else sums + projected_context)

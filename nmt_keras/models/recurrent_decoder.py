@@ -70,9 +70,21 @@ class RecurrentDecoder(Decoder):
         self.recurrent_dropout_rate = recurrent_dropout_rate
 
     def remember(self, weights: Weights, encoding: Encoding) -> Memory:
-        """Returns the annotations, and the attention's keys of them."""
+        """Returns the annotations, the attention's keys of them, and C_o h_j for the output layer.
+
+        Contexts only enter products with matrices, and C_o c_i = SUM_j alpha_ij C_o h_j. So each matrix multiplies the
+        annotations once per sentence, instead of the contexts at every step.
+        """
         prepared = self.attention.prepare(weights.attention, encoding)
-        return Memory(encoding.values, prepared, encoding.mask, encoding.lengths, encoding.states)
+        memory = Memory(encoding.values, prepared, encoding.mask, encoding.lengths, encoding.states)
+        if not self.attention.context_size:
+            return memory
+        values = self.attention.values(encoding)
+        return memory._replace(output_values=self.output_layer.project_context(weights.output_layer, values))
+
+    def output_context(self, attended: Attended, memory: Memory) -> tf.Tensor | None:
+        """Returns C_o c_i; None without attention."""
+        return None if memory.output_values is None else self.attention.context(attended, memory.output_values)
 
     def initial_state(self, memory: Memory) -> Any:
         """Returns s_0."""
@@ -114,7 +126,7 @@ class BahdanauDecoder(RecurrentDecoder):
         alpha_i = attention(s_{i-1}, h)         c_i = SUM_j alpha_ij h_j
         s_i     = cell(e(y_{i-1}), s_{i-1}, c_i)
 
-    W e(y_{i-1}) is computed for all steps at once, C c_i in the loop.
+    W e(y_{i-1}) is computed for all steps at once, C c_i = SUM_j alpha_ij C h_j in the loop.
 
     Args:
         output_state: State that the output layer reads: "previous" for the appendix's s_{i-1}, "current" for the main
@@ -126,15 +138,23 @@ class BahdanauDecoder(RecurrentDecoder):
         super().__init__(**options)
         self.output_state = output_state
 
+    def remember(self, weights: Weights, encoding: Encoding) -> Memory:
+        """Adds C h_j for the first cell."""
+        memory = super().remember(weights, encoding)
+        if not self.attention.context_size:
+            return memory
+        values = self.attention.values(encoding)
+        return memory._replace(cell_values=self.stack.cells[0].project_context(weights.stack.cells[0], values))
+
     def advance(
         self, weights: Weights, x: Inputs, state: DecoderState, memory: Memory
     ) -> tuple[DecoderState, tuple[tf.Tensor, Attended]]:
-        """Computes alpha_i and c_i, then s_i. The results are the output layer's state, and alpha_i and c_i."""
+        """Computes alpha_i and C c_i, then s_i. The results are the output layer's state and alpha_i."""
         previous = self.stack.output(state.cell_states)
         attended = self.attention.attend(weights.attention, previous, state.position, memory)
         projected = x.projected
-        if self.attention.context_size:
-            projected += self.stack.cells[0].project_context(weights.stack.cells[0], attended.context)
+        if memory.cell_values is not None:
+            projected += self.attention.context(attended, memory.cell_values)
         cell_states, current = self.stack.advance(weights.stack, projected, state.cell_states, x.masks)
         output_state = previous if self.output_state == "previous" else current
         return DecoderState(cell_states, state.position + 1), (output_state, attended)
@@ -144,7 +164,8 @@ class BahdanauDecoder(RecurrentDecoder):
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the output layer's features of state, context and embedding, and the alignments."""
         state, attended = results
-        features = self.output_layer.features(weights.output_layer, state, attended.context, x.embedded)
+        context = self.output_context(attended, memory)
+        features = self.output_layer.features(weights.output_layer, state, context, x.embedded)
         return features, self.attention.alignment(attended, memory)
 
 
@@ -172,10 +193,11 @@ class LuongDecoder(RecurrentDecoder):
     def features(
         self, weights: Weights, x: Inputs, results: tuple[tf.Tensor, tf.Tensor], memory: Memory
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Computes a_t, c_t and h~_t. Returns h~_t and the alignments."""
+        """Computes a_t and h~_t. Returns h~_t and the alignments."""
         states, positions = results
         attended = self.attention.attend(weights.attention, states, positions, memory)
-        features = self.output_layer.features(weights.output_layer, states, attended.context, x.embedded)
+        context = self.output_context(attended, memory)
+        features = self.output_layer.features(weights.output_layer, states, context, x.embedded)
         return features, self.attention.alignment(attended, memory)
 
     @property
@@ -213,11 +235,12 @@ class InputFeedingDecoder(RecurrentDecoder):
     def advance(
         self, weights: Weights, x: Inputs, state: FeedingState, memory: Memory
     ) -> tuple[FeedingState, tuple[tf.Tensor, Attended]]:
-        """Computes h_t, then a_t and c_t, then h~_t. The results are h~_t, and a_t and c_t."""
+        """Computes h_t, then a_t, then h~_t. The results are h~_t and a_t."""
         fed = self.stack.cells[0].project_context(weights.stack.cells[0], state.attentional)
         cell_states, top = self.stack.advance(weights.stack, x.projected + fed, state.cell_states, x.masks)
         attended = self.attention.attend(weights.attention, top, state.position, memory)
-        attentional = self.output_layer.features(weights.output_layer, top, attended.context, x.embedded)
+        context = self.output_context(attended, memory)
+        attentional = self.output_layer.features(weights.output_layer, top, context, x.embedded)
         return FeedingState(cell_states, state.position + 1, attentional), (attentional, attended)
 
     def features(

@@ -131,8 +131,8 @@ class SelfAttentionDecoder(Decoder):
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the output layer's features of the normalized outputs, and the alignments."""
         outputs, alignment = results
-        state, no_context = normalize(weights.norm, outputs), memory.values[..., :0]
-        return self.output_layer.features(weights.output_layer, state, no_context, x.embedded), alignment
+        state = normalize(weights.norm, outputs)
+        return self.output_layer.features(weights.output_layer, state, None, x.embedded), alignment
 
     def _teacher_forcing(
         self, weights: Weights, ids: tf.Tensor, memory: Memory, randomness: Randomness | None

@@ -103,6 +103,19 @@ def test_a_pool_s_batches_are_sorted_by_length_and_permuted():
     assert widths != sorted(widths)
 
 
+def test_the_paper_s_pool_of_1600_pairs_is_20_batches_of_80_which_hold_neighbouring_lengths():
+    random = np.random.default_rng(1)
+    source, target = corpus(random.integers(2, 52, 4800), random.integers(2, 52, 4800))
+    buckets = choose_buckets(source.lengths, target.lengths, 12)
+    batches = Batches(source, target, batch_size=80, buckets=buckets, pool_size=1600, seed=1)
+    epoch = list(batches.epoch(0))
+    assert [batch.pairs for batch in epoch] == [80] * 60
+    for pool in (epoch[:20], epoch[20:40], epoch[40:]):
+        in_order = sorted(batches.bucket_of[pair] for batch in pool for pair in pairs_of(batch))
+        shapes = sorted((*batch.source.shape, *batch.target.shape) for batch in pool)
+        assert shapes == sorted((80, buckets[b].source, 80, buckets[b].target) for b in in_order[79::80])
+
+
 def test_rows_that_fill_a_batch_of_their_bucket_stay_there():
     source, target = corpus([2] * 12 + [9] * 4, [2] * 12 + [9] * 4)
     short, long = Bucket(2, 2), Bucket(9, 9)

@@ -55,13 +55,14 @@ def annotations(attention, positions=S):
 def remembered(attention, values, lengths=LENGTHS):
     mask, count = tf.sequence_mask(lengths, values.shape[1]), tf.constant(lengths)
     encoding = Encoding(values, mask, count, (), normal(len(lengths), 17, seed=4))
-    return Memory(values, attention.prepare(attention.read_weights(), encoding), mask, count, ())
+    prepared = attention.prepare(attention.read_weights(), encoding)
+    return Memory(values, prepared, mask, count, (), cell_values=attention.values(encoding))
 
 
 def attend(attention, query, memory, steps=STEPS):
     """Contexts and alignments."""
     attended = attention.attend(attention.read_weights(), query, tf.constant(steps), memory)
-    return attended.context, attention.alignment(attended, memory)
+    return attention.context(attended, memory.cell_values), attention.alignment(attended, memory)
 
 
 # Against the papers
@@ -102,7 +103,7 @@ def test_a_gathered_window_equals_a_batch_that_is_read_whole_and_so_does_its_gra
         with tf.GradientTape() as tape:
             tape.watch([values, query])
             memory = remembered(local, tf.pad(values, [[0, 0], [0, padding], [0, 0]]), lengths)
-            assert local.reads_all(memory) == (padding == 0)
+            assert local.reads_all(memory.mask) == (padding == 0)
             context, alignment = attend(local, query, memory, [[0, 2], [1, 4]])
             total = tf.reduce_sum(upstream * context)
         watched = [values, query, *(v.value for v in local.trainable_variables)]

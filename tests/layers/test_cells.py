@@ -140,6 +140,22 @@ def test_an_update_gate_keeps_the_state_or_replaces_it_and_the_lecture_s_is_the_
     assert advance_empty(kind(1, 1), [[-keeps, 0.0, 9.0]], state).numpy() == pytest.approx(np.tanh(9.0), abs=1e-6)
 
 
+@pytest.mark.parametrize(("kind", "replaces"), [("gru", 100.0), ("gru-reset-after", -100.0)])
+def test_a_gru_that_resets_nothing_and_replaces_the_state_is_the_plain_recurrent_unit(kind, replaces):
+    # cs224d, lecture 9: with reset 1 and update 0. In Cho's unit, update 1 replaces the state.
+    gru, plain = make(kind), make("tanh")
+    update_and_reset = np.repeat([replaces, 100.0], U)
+    gru.bias.assign(np.concatenate([update_and_reset, gru.bias.numpy()[2 * U :]]))
+    if kind == "gru-reset-after":
+        gru.recurrent_bias.assign(np.zeros(3 * U))
+    plain.kernel.assign(gru.kernel[:, 2 * U :])
+    plain.context_kernel.assign(gru.context_kernel[:, 2 * U :])
+    plain.own_recurrent.assign(gru.recurrent[:, -U:])
+    plain.bias.assign(gru.bias[2 * U :])
+    seen = normal(B, T, INPUT), normal(B, T, U, seed=3), normal(B, T, D, seed=4)
+    np.testing.assert_allclose(step(gru, *seen), step(plain, *seen), atol=1e-6)
+
+
 def test_resetting_before_a_product_and_after_it_differ_as_soon_as_the_product_mixes_units():
     """Of the two units the first is reset; each proposal is the sum of what it may read."""
     state, all_ones = tf.constant([[0.3, 0.4]]), tf.ones([2, 2])

@@ -32,7 +32,9 @@ def test_logits_are_the_paper_s_with_a_matrix_of_the_layer_s_own_or_a_tied_one(n
     assert hasattr(weights, "output_kernel") != tied
     if tied:
         weights.output_kernel = Weight(embedding)
-    found = layer.logits(weights, layer.features(weights, *SEEN))
+    state, context, embedded = SEEN
+    features = layer.features(weights, state, layer.project_context(weights, context), embedded)
+    found = layer.logits(weights, features)
     assert found.shape == (2, 3, V)
     for place in np.ndindex(2, 3):
         wanted = logits_of(output_layer_of(layer, embedding.numpy()), *(x.numpy()[place] for x in SEEN))
@@ -44,13 +46,13 @@ def test_maxout_takes_the_larger_of_each_pair():
     layer.maxout_kernel.assign(tf.eye(4))
     nothing = tf.zeros([1, 1, 0])
     state = tf.constant([[[1.0, 7.0, 2.0, 5.0]]])  # the first of each pair, then the second
-    assert layer.features(layer.read_weights(), state, nothing, nothing).numpy().tolist() == [[[2.0, 7.0]]]
+    assert layer.features(layer.read_weights(), state, None, nothing).numpy().tolist() == [[[2.0, 7.0]]]
 
 
 def test_the_attentional_vector_takes_the_context_before_the_state():
     layer = AttentionalOutput(vocabulary_size=1, units=1, state_size=1, context_size=2)
     layer.kernel.assign([[0.5], [0.0], [-2.0]])
-    found = layer.features(
-        layer.read_weights(), tf.constant([[[0.25]]]), tf.constant([[[3.0, 9.0]]]), tf.zeros([1, 1, 0])
-    )
+    weights = layer.read_weights()
+    context = layer.project_context(weights, tf.constant([[[3.0, 9.0]]]))
+    found = layer.features(weights, tf.constant([[[0.25]]]), context, tf.zeros([1, 1, 0]))
     np.testing.assert_allclose(found, [[[np.tanh(0.5 * 3.0 - 2.0 * 0.25)]]])

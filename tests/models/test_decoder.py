@@ -215,7 +215,7 @@ class LastToken(Attention):
 
     def attend(self, weights, query, position, memory):
         alpha = tf.ones_like(query[..., :1]) * tf.one_hot(memory.lengths - 1, S)[:, tf.newaxis]
-        return Attended(alpha @ memory.values, alpha, tf.zeros_like(position))
+        return Attended(alpha, tf.zeros_like(position))
 
 
 def test_a_fixed_context_is_rnnsearch_whose_alignment_is_forced_onto_the_last_token():
@@ -362,8 +362,9 @@ def test_the_output_layer_reads_the_state_before_or_after_the_step():
     current.set_weights(previous.get_weights())
     memory, weights = model.remember(SOURCES), previous.read_weights()
     state = model.initial_state(memory)
-    context = previous.attention.attend(weights.attention, state.cell_states[0], state.position, memory).context
+    attended = previous.attention.attend(weights.attention, state.cell_states[0], state.position, memory)
     embedded, layer = previous.inputs(weights, IDS[:, :1]).embedded, previous.output_layer
+    context = layer.project_context(weights.output_layer, previous.attention.context(attended, memory.values))
     steps = [decoder.step(weights, IDS[:, :1], state, memory) for decoder in (previous, current)]
     for step, read in zip(steps, (state.cell_states[0], steps[0].state.cell_states[0]), strict=True):
         hidden = layer.features(weights.output_layer, read, context, embedded)
