@@ -689,7 +689,7 @@ def attention_of(attention, encoder: RecurrentEncoder | None = None):
 
 def output_layer_of(layer, embedding) -> OutputLayer:
     """The reference's output layer of a layer's; a tied one multiplies with ``embedding``."""
-    W_o = embedding if layer.tied else np.asarray(layer.output_kernel, np.float64)
+    W_o = embedding if layer.tied else np.asarray(layer.output_kernel, np.float64).T
     return OutputLayer(hidden_of(layer), W_o, np.asarray(layer.output_bias, np.float64))
 
 

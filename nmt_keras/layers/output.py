@@ -20,8 +20,8 @@ class OutputLayer(BaseLayer):
     Args:
         vocabulary_size: V.
         feature_size: Width of ``features``.
-        tied: If True, the softmax's matrix is the embedding of the target tokens, which the decoder supplies as
-            ``weights.output_kernel`` (Press, Wolf 2017).
+        tied: If True, the softmax's matrix is the embedding of the target tokens [V, feature_size], which the decoder
+            supplies as ``weights.output_kernel`` (Press, Wolf 2017).
     """
 
     computed_arguments = ("feature_size",)
@@ -31,7 +31,7 @@ class OutputLayer(BaseLayer):
         self.vocabulary_size, self.feature_size, self.tied = vocabulary_size, feature_size, tied
         if not tied:
             self.output_kernel = self.add_weight(
-                (vocabulary_size, feature_size), "glorot_uniform", name="output_kernel"
+                (feature_size, vocabulary_size), "glorot_uniform", name="output_kernel"
             )
         self.output_bias = self.add_weight((vocabulary_size,), "zeros", name="output_bias")
 
@@ -53,8 +53,8 @@ class OutputLayer(BaseLayer):
         """
 
     def logits(self, weights: Weights, features: tf.Tensor) -> tf.Tensor:
-        """Returns W t + b: [B, T, feature_size] -> [B, T, V]. W has a row per token, like an embedding."""
-        return matmul(features, weights.output_kernel, weights.output_bias, transpose=True)
+        """Returns W t + b: [B, T, feature_size] -> [B, T, V]."""
+        return matmul(features, weights.output_kernel, weights.output_bias, transpose=self.tied)
 
 
 @keras.saving.register_keras_serializable("nmt_keras")

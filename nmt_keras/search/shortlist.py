@@ -47,7 +47,7 @@ class BatchShortlist(NamedTuple):
     def step_function(self, model: Predictor, precision: Precision = compute_dtype_weights) -> StepFunction:
         """Returns the step of ``model`` with logits [B, Q, C]. It reads a ``NarrowedMemory``.
 
-        Call it outside the loop of the search: it gathers the shortlist's rows of the softmax's matrix.
+        Call it outside the loop of the search: it gathers the shortlist's part of the softmax's matrix.
         """
         if isinstance(model, Ensemble):
             together = average([self.step_function(one, precision) for one in model.models])
@@ -62,7 +62,8 @@ class BatchShortlist(NamedTuple):
             raise TypeError(f"model: expected a Seq2Seq or an Ensemble of them, received {type(model).__name__}.")
         weights = model.decoder.read_weights(precision)
         layer = weights.output_layer
-        layer.output_kernel = Weight(tf.gather(layer.output_kernel.value, self.ids))
+        axis_of_tokens = 0 if model.decoder.output_layer.tied else 1
+        layer.output_kernel = Weight(tf.gather(layer.output_kernel.value, self.ids, axis=axis_of_tokens))
         layer.output_bias = tf.gather(layer.output_bias, self.ids)
         narrowed = model.step_with(weights)
 

@@ -293,7 +293,7 @@ def test_the_lecture_s_decoder_is_the_recurrence_and_nothing_else(lecture):
     logits = lecture.decoder(IDS, encoding).logits
     for t in range(T):
         h = np.tanh(h @ W_hh.T + b)
-        np.testing.assert_allclose(logits[:, t], h @ W_s.T + b_s, atol=1e-5)
+        np.testing.assert_allclose(logits[:, t], h @ W_s + b_s, atol=1e-5)
     garbage = encoding._replace(values=encoding.values * np.nan)
     np.testing.assert_array_equal(lecture.decoder(tf.ones_like(IDS), garbage).logits, logits)
 

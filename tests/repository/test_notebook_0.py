@@ -111,7 +111,7 @@ def copied(model):
     copy_cell(library.decoder.stack.cells[0], *decoder.cell.weights)
     library.decoder.output_layer.maxout_kernel.assign(decoder.maxout.kernel)
     library.decoder.output_layer.maxout_bias.assign(decoder.maxout.bias)
-    library.decoder.output_layer.output_kernel.assign(tf.transpose(decoder.logits.kernel))
+    library.decoder.output_layer.output_kernel.assign(decoder.logits.kernel)
     library.decoder.output_layer.output_bias.assign(decoder.logits.bias)
     return library
 

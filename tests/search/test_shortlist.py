@@ -18,7 +18,9 @@ from nmt_keras.models.seq2seq import build_model
 from nmt_keras.runs import Run, load_runs
 from nmt_keras.runs.directory import SHORTLIST
 from nmt_keras.search.shortlist import (
+    BatchShortlist,
     LexicalTable,
+    NarrowedMemory,
     Shortlist,
     learn_lexical_table,
     load_lexical_table,
@@ -154,6 +156,20 @@ def test_a_search_reads_the_model_s_softmax_over_the_sentence_s_own_tokens(narro
         if width == 1:
             allowed = [i for i in own if i not in (PAD, START)]
             assert ids == [allowed[row[allowed].argmax()] for row in log_probs]
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_the_narrowed_logits_are_the_model_s_own_also_with_tied_embeddings(tied):
+    decoder = replace(TINY_MODEL.decoder, output_units=TINY_MODEL.embedding_size, tie_embeddings=tied)
+    model = build_model(replace(TINY_MODEL, decoder=decoder), 11, 13)
+    randomise(model, 1)
+    competing, last = tf.constant([0, 1, 2, 3, 7, 12]), tf.constant([[2], [7]])
+    memory = model.remember(tf.constant([[4, 5, END], [6, END, PAD]]))
+    state = model.initial_state(memory)
+    step = BatchShortlist(competing, tf.zeros([2, 6])).step_function(model)
+    found = step(tf.constant([[2], [4]]), state, NarrowedMemory(memory, tf.zeros([2, 6])))  # places of 2 and 7
+    wanted = model.step_function()(last, state, memory)
+    np.testing.assert_allclose(found.logits, tf.gather(wanted.logits, competing, axis=-1), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize(("width", "precision"), [(1, "float32"), (3, "float32"), (3, "bfloat16")])
