@@ -159,6 +159,25 @@ def test_a_folder_whose_entries_were_rejected_is_not_used_again(root, monkeypatc
     assert str(folder) in said[0]
 
 
+@pytest.mark.saved_model
+@pytest.mark.parametrize(
+    ("command", "uses"), [(["train"], True), (["compare", "tutorial", "--updates", "1", "--to", "out"], False)]
+)
+def test_only_commands_that_can_start_again_without_the_cache_use_it(root, tmp_path, command, uses):
+    """``nmt compare`` trains in child processes. If they inherited the cache, a rejected entry would end them."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-m", "nmt_keras", *command, "--corpus", "missing.tsv"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "missing.tsv" in done.stderr  # it failed when it loaded the corpus, after the cache had been chosen
+    assert root.exists() == uses
+
+
 # On real runs
 
 
