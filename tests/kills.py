@@ -24,7 +24,6 @@ import sys
 import tempfile
 import time
 import traceback
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable
 from contextlib import contextmanager, suppress
@@ -79,26 +78,26 @@ def files_below(folder: Path) -> Files:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
 
 
-class Work(ABC):
+class Work:
     """A piece of work. Everything it changes is below a folder ``at``; ``base`` holds its input."""
 
     def __init__(self, base: Path) -> None:
         self.base = base
 
-    def set_up(self) -> None:  # noqa: B027 - most need no input
+    def set_up(self) -> None:
         """Writes the input. Called once, in a process of its own."""
 
-    @abstractmethod
     def do(self, at: Path, done: Callable[[int], None]) -> None:
         """Does the work, or what is left of it. Calls ``done`` with growing numbers of what may no longer be lost."""
+        raise NotImplementedError
 
-    @abstractmethod
     def look(self, at: Path, done: int, whole: Path) -> None:
         """Fails if a reader finds something incomplete, or less than ``done``. ``whole`` is the undisturbed run's."""
+        raise NotImplementedError
 
-    @abstractmethod
     def result(self, at: Path) -> Any:
         """Returns what must be equal after each completed work."""
+        raise NotImplementedError
 
 
 class Training(Work):
