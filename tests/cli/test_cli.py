@@ -125,7 +125,6 @@ def completing(tmp_path_factory):
     return complete
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
 @pytest.mark.parametrize(
     ("typed", "offered"),
     [
@@ -466,7 +465,6 @@ def test_a_closed_output_ends_a_command_quietly(arguments):
     assert (done.returncode, done.stderr) == (141, b"")
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("arguments", [["--version"], ["recipes", "--json"]])
 def test_a_full_disk_is_reported_in_one_line(arguments, unbuffered):

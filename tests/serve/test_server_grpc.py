@@ -196,7 +196,6 @@ def resident_mib() -> float:
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 async def test_messages_that_wait_to_be_received_stay_with_the_client(start):
     """A connection that has carried large messages must not offer a large window to the next ones."""
     _, channel, port = await start(concurrency=1, queue=0)
