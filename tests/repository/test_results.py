@@ -1,6 +1,5 @@
 """The results: which pairs a system is trained and tested on, a page of the files' figures, and findings that hold."""
 
-import json
 from dataclasses import asdict, replace
 
 import pytest
@@ -91,13 +90,3 @@ def test_every_finding_holds():
 def test_a_finding_holds_only_if_its_expression_is_true(item, holds):
     (finding,) = findings(f"Introduction.\n\n{item}\n")
     assert finding.holds is holds
-
-
-def test_every_result_of_the_ladder_is_in_its_table():
-    table = RESULTS / "ladder" / "table.json"
-    if not table.exists():
-        pytest.skip("no run of the ladder has ended")
-    rows = {row["name"]: row for row in json.loads(table.read_text("utf-8"))["systems"]}
-    for path in table.parent.glob("luong-*-[0-9].json"):
-        result = json.loads(path.read_text("utf-8"))
-        assert result["seed"] in rows[result["name"]]["seeds"]
