@@ -30,7 +30,7 @@ def root(tmp_path, monkeypatch):
 
 
 def used(monkeypatch):
-    """The folder that a process uses, and what it says."""
+    """Returns the folder that a process uses for its cache, and the messages about it."""
     said = []
     with monkeypatch.context() as patch:  # restores TF_XLA_FLAGS
         patch.setenv("TF_XLA_FLAGS", os.environ.get("TF_XLA_FLAGS", ""))
@@ -207,7 +207,7 @@ class Commands:
         )
 
     def train(self, run, **environment):
-        """Returns what a training prints on standard error."""
+        """Trains and returns the output on standard error."""
         process = self.started(run, **environment)
         _, messages = process.communicate(timeout=400)
         assert process.returncode == 0, messages[-3000:]
@@ -245,7 +245,7 @@ def test_weights_do_not_depend_on_where_the_compiled_steps_come_from(pairs, tmp_
     entries = commands.entries
     assert entries
     resumed = commands.train("killed")
-    assert commands.entries == entries  # nothing was compiled anew, also after the restored checkpoint
+    assert commands.entries == entries  # nothing was compiled again, even after the checkpoint was restored
     warm = commands.train("warm")
     assert commands.entries == entries
     for run in ("killed", "warm"):
