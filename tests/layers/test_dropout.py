@@ -1,4 +1,4 @@
-"""Dropout draws: pure functions of seed, batch, replica, position and site."""
+"""Dropout masks: pure functions of seed, batch, replica, position and site."""
 
 from dataclasses import replace
 
@@ -36,7 +36,7 @@ def test_a_mask_depends_on_seed_batch_replica_position_and_site_alone():
     first = draw()
     np.testing.assert_array_equal(first, draw())
     for other in [draw("b"), *(draw(**{name: 7}) for name in ("seed", "batch_number", "replica", "position"))]:
-        # independent masks of rate 1/2 agree in half the places, give or take 4 deviations
+        # independent masks of rate 1/2 agree in half of the places, within 4 standard deviations
         assert abs((first == other).mean() - 0.5) < 4.0 * 0.5 / 1000**0.5
 
 
