@@ -1,4 +1,4 @@
-"""The results: which pairs a system is trained and tested on, a page of the files' figures, and findings that hold."""
+"""The results: the pairs for training and testing, the page of results, and its findings."""
 
 from dataclasses import asdict, replace
 
@@ -28,7 +28,7 @@ def test_a_system_differs_from_its_recipe_in_size_alone(system):
 
 def test_the_systems_of_a_group_differ_in_model_alone():
     for group in groups().values():
-        unused = {"halve_from": 0.5, "halve_every": 0.1}  # of another schedule
+        unused = {"halve_from": 0.5, "halve_every": 0.1}  # settings of another schedule
         alike = {
             replace(system, name="", model=group.systems[0].model, train=replace(system.train, **unused))
             for system in group.systems
