@@ -1,4 +1,4 @@
-"""Kills training, export, prepare, bulk translation and publishing at random system calls, and checks what is left.
+"""Kills training, export, prepare, bulk translation and publishing at random system calls, and checks their files.
 
     PYTHONPATH=. python tests/kills.py --kills 40 --seed 1
 

@@ -639,7 +639,7 @@ def test_an_exported_version_has_a_fixed_search_also_beside_a_run(run_folder, ow
 
 
 def test_a_run_is_not_evaluated_on_another_corpus(run_folder, fails):
-    """The run was trained on some pairs of the sample, ``evaluate`` loads all of them."""
+    """The run was trained on some pairs of the sample corpus. ``evaluate`` loads all of them."""
     assert "--corpus: " in fails("evaluate", run_folder)
 
 

@@ -251,7 +251,7 @@ def test_a_missing_tokenizer_and_an_impossible_folder_are_reported_before_traini
     assert not Path("run").exists()
 
 
-# One trainer
+# The lock of a run directory
 
 
 def test_a_run_that_another_process_trains_is_refused_until_that_process_dies(parts, tmp_path):

@@ -99,7 +99,7 @@ def test_both_directions_share_the_parts_and_their_key(files, split, tmp_path, m
 
 @pytest.fixture
 def published(tmp_path, monkeypatch):
-    """A folder of files whose text counts as the Spanish-English corpus, because its sha256 is expected."""
+    """A folder of files whose text counts as the Spanish-English corpus. The expected sha256 is replaced."""
     text = "".join(f"{pair.target}\t{pair.source}\n" for pair in sample_pairs()).encode()
     monkeypatch.setattr(columns, "SPANISH_ENGLISH_SHA256", hashlib.sha256(text).hexdigest())
     (tmp_path / "mine.txt").write_bytes(text)

@@ -92,7 +92,7 @@ def test_the_table_has_a_row_per_system_and_a_dash_without_attention():
     assert "AER" not in to_markdown(summarise({"plain": plain}, REFERENCES))
 
 
-def test_the_figures_of_a_run_are_those_of_its_translations(translator, pairs):
+def test_the_metrics_of_a_run_are_those_of_its_translations(translator, pairs):
     greedy = translator.with_search(replace(translator.search, beam_size=1))
     found, texts = run_figures(greedy, pairs[:9])
     references = [pair.target for pair in pairs[:9]]

@@ -25,7 +25,7 @@ def test_dropout_zeroes_at_its_rate_and_scales_so_that_the_mean_stays(rate):
     n = 100_000
     found = dropout(tf.fill([n], 2.0), rate, RANDOMNESS, "site").numpy() / 2.0
     assert set(found.tolist()) == {0.0, np.float32(1.0 / (1.0 - rate))}
-    deviation = (rate * (1.0 - rate) / n) ** 0.5  # of the share of zeros, a binomial's
+    deviation = (rate * (1.0 - rate) / n) ** 0.5  # standard deviation of the share of zeros
     assert abs((found == 0.0).mean() - rate) < 4.0 * deviation
 
 

@@ -68,7 +68,7 @@ def test_sinusoids_by_hand():
 
 
 def test_layer_norm_by_hand():
-    """The first row has mean 3 and standard deviation 1. Of the second, only the shift is left."""
+    """The first row has mean 3 and standard deviation 1. The second row is constant, so only the shift is left."""
     weights = [tf.constant([1.0, 2.0]), tf.constant([0.0, 5.0])]
     found = normalize(weights, tf.constant([[2.0, 4.0], [4.0, 4.0]]))
     np.testing.assert_allclose(found, [[-1.0, 7.0], [0.0, 5.0]], atol=1e-4)

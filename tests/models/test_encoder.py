@@ -133,7 +133,7 @@ def test_the_gradient_is_the_slope_of_the_reference(name, dtype_policy):
         )
 
 
-# SelfAttentionInputs
+# Results
 
 
 @some_kinds

@@ -47,7 +47,7 @@ def test_a_recipe_s_module_documents_its_command(name):
 
 
 def test_each_rung_of_luong_s_ladder_adds_one_thing():
-    """Rungs add reversal, dropout (with a longer schedule), attention (with its vector), input feeding, a window."""
+    """Rungs add reversal, dropout with a longer schedule, attention, input feeding, and a window."""
     rungs = {rung: find_recipe(f"luong-{rung}") for rung in LADDER}
     models = {rung: recipe.model for rung, recipe in rungs.items()}
     without = {
@@ -221,7 +221,7 @@ def test_the_base_recipe_lies_between_the_small_one_and_the_paper_s():
 
 
 def test_each_of_the_lecture_s_extensions_adds_what_it_names():
-    """cs224d, lecture 9: separate weights, then h_{t-1}, c and y_{t-1}, then depth, both directions, or reversal."""
+    """Each recipe adds one extension of cs224d, lecture 9."""
     base, separate, fed, deep, bidirectional, backward = (
         find_recipe(f"lecture-{name}").model for name in ("rnn", "separate", "fed", "deep", "bidirectional", "reversed")
     )

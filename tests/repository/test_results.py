@@ -61,7 +61,7 @@ def test_the_long_test_set_joins_two_to_six_pairs():
     assert words(found[-1].source) > words(found[0].source)
 
 
-def test_the_page_holds_the_figures_of_the_files(tmp_path):
+def test_the_page_holds_the_results_of_the_files(tmp_path):
     written = page(RESULTS, tmp_path)
     assert written == (RESULTS.parent / "results.md").read_text("utf-8"), "python -m benchmarks.results_page writes it"
     assert all((RESULTS.parent / path.name).exists() for path in tmp_path.iterdir())

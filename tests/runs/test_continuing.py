@@ -27,7 +27,7 @@ def batches():
     return random_batches()
 
 
-# Longer
+# Continued runs
 
 
 def test_the_rate_of_more_epochs_is_that_of_a_run_of_the_new_length(batches, tmp_path):
@@ -79,7 +79,7 @@ def test_a_continued_run_that_is_killed_ends_with_the_weights_of_one_that_was_no
         np.testing.assert_array_equal(value, wanted[name], err_msg=name)
 
 
-# From another run
+# Fine-tuning
 
 
 @pytest.fixture(scope="module")

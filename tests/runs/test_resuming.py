@@ -50,7 +50,7 @@ def assert_equal_to_the_bit(found, wanted):
         np.testing.assert_array_equal(value, wanted[name], err_msg=name)
 
 
-# To the bit
+# Exact equality
 
 
 @pytest.mark.parametrize(
