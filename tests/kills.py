@@ -93,7 +93,7 @@ class Work:
         raise NotImplementedError
 
     def look(self, at: Path, done: int, whole: Path) -> None:
-        """Asserts that results are complete, and at least ``done``. ``whole`` is the folder of the undisturbed run."""
+        """Asserts that ``done`` or more results are visible, all complete. ``whole`` is an undisturbed run's folder."""
         raise NotImplementedError
 
     def result(self, at: Path) -> Any:

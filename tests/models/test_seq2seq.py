@@ -169,7 +169,7 @@ def test_double_precision_agrees_with_single(model, in_precision):
 def test_mixed_half_precision_is_finite_and_near(in_precision):
     """With these weights, rounding does not change which unit of a maxout pair is larger.
 
-    Where it does, the gradient flows to the other unit.
+    With other weights it may, and then the gradient flows to the other unit.
     """
     full, half = in_precision("float32"), in_precision("mixed_bfloat16")
     randomise(full, 4)
