@@ -1,4 +1,4 @@
-"""A model of two matrices, traced in a moment, and runs of the training loop with it."""
+"""A model of two matrices, which is traced quickly, and runs of the training loop with it."""
 
 import os
 import signal
@@ -23,7 +23,7 @@ Logits = namedtuple("Logits", "logits")
 
 
 class Bigram(keras.Model):
-    """Guesses each token from the one before it and from the bag of source words."""
+    """Predicts each token from the token before it and from the bag of source words."""
 
     def __init__(self, units=3, rate=0.3):
         super().__init__()
@@ -32,7 +32,7 @@ class Bigram(keras.Model):
         self.kernel = self.add_weight(name="kernel", shape=(units, V), initializer="random_normal")
 
     def read_weights(self, precision):
-        """The model reads its own, in full precision."""
+        """Returns ``None``. ``call`` reads the weights itself, in full precision."""
 
     def call(self, inputs, randomness=None, own_token_probability=None, weights=None):
         source, target = inputs
@@ -43,7 +43,7 @@ class Bigram(keras.Model):
 
 
 def config(**fields):
-    """A few updates of a few sentences, with ``fields`` replaced."""
+    """Returns a configuration of short training on small batches, with ``fields`` replaced."""
     short = TrainConfig(
         steps=STEPS,
         minutes=None,
@@ -58,17 +58,17 @@ def config(**fields):
 
 
 def random_batches():
-    """30 pairs of 2 to 6 tokens."""
+    """Returns batches of 30 pairs of 2 to 6 tokens."""
     random = np.random.default_rng(1)
     sides = []
     for lengths in (random.integers(2, 7, 30) for _ in range(2)):
         sides.append(TokenLists(np.concatenate([[*random.integers(4, V, n - 1), END] for n in lengths]), lengths))
-    buckets = choose_buckets(sides[0].lengths, sides[1].lengths, 1)  # each one more is traced in each run
+    buckets = choose_buckets(sides[0].lengths, sides[1].lengths, 1)  # each further bucket would be traced in each run
     return Batches(*sides, batch_size=4, buckets=buckets, pool_size=13, seed=1)
 
 
 class Run:
-    """One training, and what it reported."""
+    """A training with a record of its reports."""
 
     def __init__(self, batches, folder, settings=None, at=None, losses=(3.0,), model=None):
         keras.utils.set_random_seed(5)
@@ -85,7 +85,7 @@ class Run:
         return self
 
     def until_stopped(self, **options):
-        """Makes the call, which a signal or a kill must end."""
+        """Trains until a signal or a kill ends the training."""
         with pytest.raises((Interrupted, Killed)):
             self(**options)
         return self
@@ -107,7 +107,7 @@ class Run:
 
 
 class Killed(Exception):
-    """Stands for a process that ends at once."""
+    """Stands in for a process that ends at once."""
 
 
 def kill():
@@ -119,7 +119,7 @@ def interrupt():
 
 
 class Fragile(Bigram):
-    """A Bigram whose logits can be made infinite, as those of a batch that overflows."""
+    """A Bigram whose logits can be made infinite, like those of a batch that overflows."""
 
     def __init__(self, rate=0.3):
         super().__init__(rate=rate)
@@ -132,7 +132,7 @@ class Fragile(Bigram):
 
 
 def checkpoint_state(folder):
-    """All that the last checkpoint of a run holds of weights and optimiser."""
+    """Returns the weights and the state of the optimiser in the last checkpoint of a run."""
     reader = tf.train.load_checkpoint(str(folder / "checkpoints" / "last"))
     names = [n for n in reader.get_variable_to_shape_map() if n.startswith(("weights/", "optimizer/", "skipped/"))]
     return {name: reader.get_tensor(name) for name in names}

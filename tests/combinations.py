@@ -1,10 +1,17 @@
-"""Models that between them hold every part and every way to join them. Widths are distinct primes where parts allow."""
+"""Configurations that together contain every layer and every way to connect them.
+
+Widths are distinct primes wherever the layers allow it.
+"""
 
 from nmt_keras.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig
 
 
 def luong(encoder=None, attention=None, decoder=None, **whole):
-    """Luong's model in small: two LSTM layers on each side, the source reversed, states handed over as they are."""
+    """Returns a small version of Luong's model.
+
+    Encoder and decoder have two LSTM layers each. The encoder reads the source backward, and its last states are the
+    decoder's initial states.
+    """
     return ModelConfig(
         5,
         EncoderConfig(**{"units": 7, "direction": "backward", "cell": "lstm", "layers": 2, **(encoder or {})}),
@@ -116,4 +123,4 @@ COMBINATIONS = {
         DecoderConfig(units=11, output_units=17, initial_state="mean"),
     ),
 }
-"""By name. Bahdanau's order and Luong's, the papers' recipes, and what each switch of a recipe adds."""
+"""Model configurations by name: Bahdanau's and Luong's orders, the papers' recipes, and each option of a recipe."""

@@ -1,4 +1,4 @@
-"""What tests share: an environment without surprises, and a few small things that are costly to make."""
+"""Shared fixtures: a fixed environment, and small models and servers that take long to create."""
 
 import os
 import shutil
@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
-os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # figures are compared across machines; a GPU rounds otherwise
-os.environ["NMT_COMPILATION_CACHE"] = "off"  # nothing is left in the home folder
+os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # results are compared across machines; GPUs round differently
+os.environ["NMT_COMPILATION_CACHE"] = "off"  # tests leave no files in the home folder
 
 import keras
 import pytest
@@ -24,14 +24,14 @@ from nmt_keras.text import fit_tokenizer
 from nmt_keras.translation.model_translator import ModelTranslator
 
 BROWSER_REQUIRED = "BROWSER_REQUIRED"
-"""The environment variable that makes it an error if there is none."""
+"""Environment variable. If it is set, a missing browser is an error."""
 
 
 LASTING = ("long", "saved_model", "server", "browser")
 
 
 def pytest_configure(config):
-    """Stops before anything is collected where a browser is required, and there is none: elsewhere none is missed."""
+    """Fails before the collection if a browser is required and none is installed."""
     if os.environ.get(BROWSER_REQUIRED) and CHROMIUM is None:
         raise pytest.UsageError(
             f"{BROWSER_REQUIRED}: expected chromium, google-chrome or chromium-browser on the PATH, found none. "
@@ -40,9 +40,10 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Deselects what needs the real corpus where the environment variable CORPUS does not name it, and Chromium.
+    """Deselects tests that need the real corpus or a browser if there is none.
 
-    Files with tests that last come first: at the end one worker would wait for the other.
+    The environment variable CORPUS names the real corpus. Files with long tests come first. At the end, one worker
+    would otherwise wait for the other.
     """
     present = {"corpus": os.environ.get("CORPUS"), "browser": CHROMIUM}
     without = [i for i in items if any(i.get_closest_marker(need) and not found for need, found in present.items())]
@@ -53,7 +54,7 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.fixture(autouse=True)
 def _seeds():
-    """The same random numbers in every test, whatever ran before."""
+    """Seeds the random numbers, so that they do not depend on earlier tests."""
     keras.utils.set_random_seed(20)
 
 
@@ -67,14 +68,14 @@ def dtype_policy():
 
 @pytest.fixture
 def _clock_ahead(monkeypatch):
-    """The clock of this machine is a day ahead of the file system's."""
+    """Sets the clock of this machine a day ahead of the file system's clock."""
     seconds = time.time
     monkeypatch.setattr(time, "time", lambda: seconds() + 86400.0)
 
 
 @pytest.fixture(scope="session")
 def model() -> Seq2Seq:
-    """A tiny RNNsearch with random weights, for vocabularies of 19 and 23 words; no test may change it."""
+    """A tiny RNNsearch with random weights, for vocabularies of 19 and 23 words. Tests must not change it."""
     keras.utils.set_random_seed(3)
     model = build_model(TINY_MODEL, 19, 23)
     randomise(model, 3)
@@ -83,13 +84,13 @@ def model() -> Seq2Seq:
 
 @pytest.fixture(scope="session")
 def pairs() -> list[Pair]:
-    """A hundred and twenty pairs of the sample corpus, Spanish to English."""
+    """120 pairs of the sample corpus, Spanish to English."""
     return sample_pairs()[:120]
 
 
 @pytest.fixture(scope="session")
 def translator(pairs) -> ModelTranslator:
-    """A tiny model with random weights, and word texts fitted on sample sentences."""
+    """A translator with a tiny model of random weights, and word tokenizers fitted on sample sentences."""
     keras.utils.set_random_seed(7)
     source = fit_tokenizer(TINY_TEXT, [pair.source for pair in pairs])
     target = fit_tokenizer(TINY_TEXT, [pair.target for pair in pairs])
@@ -100,7 +101,7 @@ def translator(pairs) -> ModelTranslator:
 
 @pytest.fixture(scope="session")
 def run_folder(pairs, tmp_path_factory):
-    """A run directory that a few steps of training left behind."""
+    """A run directory after a few training steps."""
     folder = tmp_path_factory.mktemp("runs") / "tiny"
     parts = SplitCorpus("sample", pairs[:80], pairs[80:100], pairs[100:])
     Run(folder, TINY_RECIPE).train(parts, report=lambda _: None, show=lambda *_: None)
@@ -109,7 +110,7 @@ def run_folder(pairs, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def reverser(tmp_path_factory) -> Path:
-    """An export of the reversing model; no test may change it."""
+    """An export of the reversing model. Tests must not change it."""
     folder = tmp_path_factory.mktemp("reverser") / "1"
     export_reverser(folder)
     return folder
@@ -117,7 +118,7 @@ def reverser(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def serving(tmp_path_factory, reverser):
-    """An embedded server of the reversing model: spa-eng, version 3."""
+    """An embedded server that serves the reversing model as version 3 of ``spa-eng``."""
     models = tmp_path_factory.mktemp("served")
     shutil.copytree(reverser, models / "spa-eng" / "3")
     with running_server(models) as served:
@@ -132,7 +133,7 @@ def served(serving):
 
 @pytest.fixture(scope="session")
 def certificate(tmp_path_factory) -> Certificate:
-    """A self-signed certificate for localhost, made as serve/README.md says."""
+    """A self-signed certificate for localhost, created as in serve/README.md."""
     folder = tmp_path_factory.mktemp("tls")
     files = Certificate(folder / "server.crt", folder / "server.key")
     request = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]

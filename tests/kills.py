@@ -1,14 +1,15 @@
-"""Kills training, export, prepare, bulk translation and publishing at random system calls, and checks what is left.
+"""Kills training, export, prepare, bulk translation and publishing at random system calls, and checks their files.
 
     PYTHONPATH=. python tests/kills.py --kills 40 --seed 1
 
-Each kill starts the work in a process of its own. strace replaces one system call that changes a file by SIGKILL. The
-call is drawn from those of an undisturbed run. Another process then reads the folder as a user would: nothing may be
-half-visible, and nothing that had been reported as done may be missing. It then does the work again, to the end, and
-compares the result with that of the undisturbed run.
+Each kill starts the work in a new process. strace replaces one system call that changes a file by SIGKILL. The call is
+drawn from those of an undisturbed run. Another process then reads the folder as a user would: nothing may be partially
+visible, and nothing that was reported as done may be missing. It then completes the work and compares the result with
+that of the undisturbed run.
 
-The program prints the number of kills by work and system call as JSON. The same seed draws the same calls. They need
-not be the same instant, because TensorFlow's threads write files in no fixed order.
+The program prints the number of kills by work and system call as JSON. The same seed draws the same calls, but possibly
+at other points of the work, because TensorFlow's threads write files in no fixed order. strace attaches to a process
+that it has not started. Ubuntu allows this after ``sudo sysctl kernel.yama.ptrace_scope=0``.
 """
 
 from __future__ import annotations
@@ -24,7 +25,6 @@ import sys
 import tempfile
 import time
 import traceback
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable
 from contextlib import contextmanager, suppress
@@ -65,40 +65,40 @@ CALLS = (
 """System calls that change files."""
 
 TRACED = ",".join(f"?{name}" for name in CALLS)
-"""The same for strace. It ignores those marked with ? that the processor's architecture does not have."""
+"""The system calls for strace. The question mark permits calls that the processor's architecture lacks."""
 
 LIMIT = 300.0
-"""Seconds after which a process counts as hung."""
+"""Time limit of a process in seconds."""
 
 Files = dict[str, bytes]
 
 
 def files_below(folder: Path) -> Files:
-    """Returns the contents of the files below a folder, without those that are being written."""
+    """Returns the contents of the files below a folder, without partially written files."""
     paths = [path for path in folder.rglob("*") if path.is_file() and path.suffix != PARTIAL]
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
 
 
-class Work(ABC):
-    """A piece of work. Everything it changes is below a folder ``at``; ``base`` holds its input."""
+class Work:
+    """A piece of work. It changes only files below a folder ``at``. Its input is in ``base``."""
 
     def __init__(self, base: Path) -> None:
         self.base = base
 
-    def set_up(self) -> None:  # noqa: B027 - most need no input
-        """Writes the input. Called once, in a process of its own."""
+    def set_up(self) -> None:
+        """Writes the input. Called once, in a separate process."""
 
-    @abstractmethod
     def do(self, at: Path, done: Callable[[int], None]) -> None:
-        """Does the work, or what is left of it. Calls ``done`` with growing numbers of what may no longer be lost."""
+        """Does the work or the rest of it. Calls ``done`` with the increasing number of results that must survive."""
+        raise NotImplementedError
 
-    @abstractmethod
     def look(self, at: Path, done: int, whole: Path) -> None:
-        """Fails if a reader finds something incomplete, or less than ``done``. ``whole`` is the undisturbed run's."""
+        """Asserts that ``done`` or more results are visible, all complete. ``whole`` is an undisturbed run's folder."""
+        raise NotImplementedError
 
-    @abstractmethod
     def result(self, at: Path) -> Any:
-        """Returns what must be equal after each completed work."""
+        """Returns the result, which must be equal after each completion."""
+        raise NotImplementedError
 
 
 class Training(Work):
@@ -197,7 +197,7 @@ class Prepare(Work):
 
 
 class Bulk(Work):
-    """Translates a file through a server, whose address is in the environment."""
+    """Translates a file with a server. Its address is in the environment variable SERVER."""
 
     lines = tuple(f"a{number} b c" for number in range(400))
 
@@ -250,7 +250,7 @@ WORKS = {work.__name__.lower(): work for work in (Training, Export, Prepare, Bul
 
 @contextmanager
 def forked(function: Callable[[], None], log: Path):
-    """Yields the number of a new process and a function that lets it call ``function``."""
+    """Forks a process that waits. Yields its id and a function that makes it call ``function``."""
     waits, goes = os.pipe()
     number = os.fork()
     if number == 0:
@@ -270,13 +270,13 @@ def forked(function: Callable[[], None], log: Path):
     try:
         yield number, lambda: os.close(goes)
     except BaseException:
-        with suppress(ProcessLookupError):  # it may have ended
+        with suppress(ProcessLookupError):  # the process may have ended
             os.kill(number, signal.SIGKILL)
         raise
 
 
 def status(number: int) -> int:
-    """Waits for a process and returns its exit code, or minus the signal that ended it."""
+    """Waits for a process. Returns its exit code, or the negative number of the signal that ended it."""
     end = time.monotonic() + LIMIT
     while time.monotonic() < end:
         found, code = os.waitpid(number, os.WNOHANG)
@@ -289,14 +289,14 @@ def status(number: int) -> int:
 
 
 def run(function: Callable[[], None], log: Path) -> None:
-    """Calls ``function`` in a process of its own, which must end well."""
+    """Calls ``function`` in a separate process, which must succeed."""
     with forked(function, log) as (number, start):
         start()
         assert status(number) == 0, log.read_text()
 
 
 def traced(function: Callable[[], None], log: Path, trace: Path, *options: str) -> int:
-    """Calls ``function`` in a process of its own under strace. Returns its exit code, or minus a signal's number."""
+    """Calls ``function`` in a separate process under strace. Returns the process's ``status``."""
     with forked(function, log) as (number, start):
         command = [str(STRACE), "-f", "-y", "-o", str(trace), "-e", f"trace={TRACED}", *options, "-p", str(number)]
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as strace:
@@ -307,7 +307,7 @@ def traced(function: Callable[[], None], log: Path, trace: Path, *options: str) 
 
 
 def changes(trace: Path, at: Path) -> dict[str, list[int]]:
-    """Returns the calls that changed files below ``at``: by system call, their numbers among those of their thread."""
+    """Returns the calls that changed files below ``at``, as {system call: positions among the calls of its thread}."""
     counts: Counter[tuple[str, str]] = Counter()
     found: dict[str, list[int]] = {}
     for line in trace.read_text(errors="replace").splitlines():
@@ -321,12 +321,12 @@ def changes(trace: Path, at: Path) -> dict[str, list[int]]:
 
 @dataclass
 class Options:
-    """Kills pieces of work at random system calls and checks what is left."""
+    """Kills pieces of work at random system calls and checks their files."""
 
     works: tuple[str, ...] = tuple(WORKS)
-    """Pieces of work."""
+    """Pieces of work to kill."""
     kills: int = 40
-    """Number of kills of each."""
+    """Number of kills of each piece of work."""
     seed: int = 1
     """Seed of the drawn system calls."""
     folder: Path = field(default_factory=lambda: Path(tempfile.gettempdir()))
@@ -334,7 +334,7 @@ class Options:
 
 
 def kill_and_check(work: Work, folder: Path, kills: int, rng: random.Random) -> dict[str, Any]:
-    """Kills a work ``kills`` times and checks what is left. Returns the numbers of kills and of further runs."""
+    """Kills a piece of work ``kills`` times and checks its files. Returns the numbers of kills and of further runs."""
     log, whole, at, progress, trace = (folder / name for name in ("log", "whole", "at", "progress", "trace"))
     for each in (work.base, whole):
         each.mkdir(parents=True)
@@ -368,7 +368,7 @@ def kill_and_check(work: Work, folder: Path, kills: int, rng: random.Random) -> 
         if ended:
             killed[call] += 1
         else:
-            completed += 1  # another thread made the call
+            completed += 1  # the call was in another thread
         try:
             run(check, log)
         except AssertionError as error:
@@ -378,7 +378,7 @@ def kill_and_check(work: Work, folder: Path, kills: int, rng: random.Random) -> 
 
 
 def main(options: Options) -> None:
-    """Prints the numbers of kills. Fails at the first that leaves something half-visible or loses something."""
+    """Prints the numbers of kills. Fails at the first kill with partial or lost results."""
     assert STRACE is not None, "strace is missing. On Debian: apt-get install strace"
     folder = Path(tempfile.mkdtemp(prefix="kills-", dir=options.folder))
     models = folder / "served"

@@ -4,13 +4,13 @@ The work runs on the real file system. Before and after each call of the functio
 returned, the model reads the folder and computes what a disk may have kept at that point:
 
 - Changed contents: a file that was not fsynced since it changed has lost the change, holds a part of it, or holds all
-  of it. Either all such files share one of these fates, or one file holds a part and the others hold all.
+  of it. Either this is the same for all such files, or one file holds a part and the others hold all.
 - Changed names: in folders that were not fsynced since, all changes are lost, all are kept, only additions or only
   removals are kept, or any single change is lost or kept alone.
 
-Only the calls in ``WATCHED`` are cut points. Calls that open or write a file are none: the torn contents stand for a
-cut during them. The model reads contents and names from the disk. It therefore also sees changes that TensorFlow's C++
-code makes between two watched calls, but only in the state that the next watched call finds.
+Only the calls in ``WATCHED`` are cut points. Calls that open or write a file are not; torn contents represent a cut
+during such a call. The model reads contents and names from the disk. It therefore includes changes that TensorFlow's
+C++ code makes between two watched calls, but only their final state before the next watched call.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ WATCHED = ("fsync", "replace", "rename", "unlink", "remove", "mkdir", "rmdir")
 """Functions of ``os`` before and after which the power may fail."""
 
 Change = tuple[int, str]
-"""An entry of a folder that was added, replaced or removed: the folder's inode number, and the name."""
+"""An entry of a folder that was added, replaced or removed: the inode number of the folder, and the name."""
 
 Tree = dict[str, bytes | None]
 """The contents of files by relative path; ``None`` for a folder."""
 
 
 class Cut(NamedTuple):
-    """A folder as it may be after a power cut."""
+    """A possible state of a folder after a power cut."""
 
     folder: Path
-    done: bool  # whether the work had returned: then nothing of it may be lost
+    done: bool  # if True, the work had returned, and nothing of it may be lost
 
 
 class Disk:
-    """What a folder holds now (``live``) and what has reached the disk (``kept``), by inode number.
+    """The present content of a folder (``live``) and the content that has reached the disk (``kept``).
 
-    A file is its content, a folder the inode numbers of its entries by name.
+    Both map inode numbers to the content of a file, or to the inode numbers of a folder's entries by name.
     """
 
     def __init__(self, root: Path, stack: ExitStack):
@@ -54,7 +54,7 @@ class Disk:
     def read(self, path: Path) -> int:
         """Reads a file or folder and returns its inode number."""
         number = path.stat().st_ino
-        if number not in self.live:  # an open descriptor keeps the system from using the inode number again
+        if number not in self.live:  # an open descriptor prevents the system from reusing the inode number
             self._stack.callback(os.close, os.open(path, os.O_RDONLY))
         if path.is_dir():
             self.live[number] = {child.name: self.read(child) for child in path.iterdir()}
@@ -69,7 +69,7 @@ class Disk:
             self.kept[number] = self.live[number]
 
     def trees(self) -> Iterator[Tree]:
-        """All trees that a power cut may leave now."""
+        """Yields all trees that a power cut may leave now."""
         changed = [number for number, live in self.live.items() if live != self.kept.get(number, b"")]
         one_torn = [{number: _torn} for number in changed if isinstance(self.live[number], bytes)]
         for names in self._kept_changes():
@@ -84,7 +84,7 @@ class Disk:
                 yield tree
 
     def _kept_changes(self) -> set[frozenset[Change]]:
-        """The sets of changed names that may have reached the disk."""
+        """Returns the sets of changed names that may have reached the disk."""
         added, removed = set[Change](), set[Change]()
         for number, live in self.live.items():
             if isinstance(live, dict):
@@ -111,7 +111,7 @@ class Disk:
 
 
 def _torn(kept: bytes, live: bytes) -> bytes:
-    whole = len(kept) if live.startswith(kept) else 0  # an appended file loses a part of the new bytes alone
+    whole = len(kept) if live.startswith(kept) else 0  # a file that was appended to loses only new bytes
     return live[: (whole + len(live)) // 2]
 
 
@@ -119,9 +119,9 @@ def power_cuts(folder: Path, work: Callable[[], object], into: Path) -> Iterator
     """Runs ``work`` in ``folder`` and yields each distinct folder that a power cut during or after it can leave.
 
     Args:
-        folder: exists; what it holds before is on the disk.
-        work: changes files below ``folder``.
-        into: a new folder for the results.
+        folder: An existing folder. Its present content has reached the disk.
+        work: Function that changes files below ``folder``.
+        into: New folder for the results.
     """
     found: dict[tuple[tuple[str, bytes | None], ...], bool] = {}
     with ExitStack() as stack:

@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = ("nmt_keras", "serve", "benchmarks", "notebooks", "docs")
+FOLDERS = ("nmt_keras", "serve", "benchmarks", "notebooks", "docs", "tests")
+NOT_PROSE = ROOT / "tests/repository/test_words.py"  # contains unclear phrases as the input of tests
 QUESTION = re.compile(r"(What|Whether|How|Of|Why|Which|Who|Where|When)\b")
 PHRASE = re.compile(
     r"\b([Nn]obody|[Ss]omebody|[Ww]hoever|[Aa]s it were|[Aa]t the (?:most|least)|"
@@ -18,7 +19,7 @@ PHRASE = re.compile(
 
 
 def questions(source):
-    """Yields the line and the first line of each docstring in Python code that begins with a question word."""
+    """Yields the line number and first line of each docstring in Python code that begins with a question word."""
     for node in ast.walk(ast.parse(source)):
         match node:
             case ast.Expr(value=ast.Constant(value=str(text)), lineno=line) if QUESTION.match(text.strip()):
@@ -26,19 +27,19 @@ def questions(source):
 
 
 def phrases(text):
-    """Yields the line and the phrase of each unclear phrase."""
+    """Yields the line number and the text of each unclear phrase."""
     for number, line in enumerate(text.splitlines(), start=1):
         yield from (f"{number}: {found[0]}" for found in PHRASE.finditer(line))
 
 
 def files(*suffixes):
-    """Returns the files of the project's prose with one of these suffixes."""
-    found = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if path.suffix in suffixes]
-    return sorted([*found, *(path for path in ROOT.glob("*") if path.suffix in suffixes)])
+    """Returns the linted files with one of these suffixes."""
+    found = [*ROOT.glob("*"), *(path for folder in FOLDERS for path in (ROOT / folder).rglob("*"))]
+    return sorted(path for path in found if path.suffix in suffixes and path != NOT_PROSE)
 
 
 def found_in(paths, check):
-    """Returns the findings of a check in files, each with the name of its file."""
+    """Returns the findings of a check in files. Each begins with the name of its file."""
     return [f"{path.relative_to(ROOT)}:{one}" for path in paths for one in check(path.read_text(encoding="utf-8"))]
 
 

@@ -1,10 +1,11 @@
 """The papers' equations in plain NumPy, one sentence and one position at a time, in float64.
 
-Nothing here handles batches, padding or masks: a sentence is a list of token ids. Tests compare padded batches with it.
-Names are the papers' symbols and matrices act on column vectors, as in Bahdanau, Cho, Bengio 2014, appendix A, unless
-another paper is named: Cho et al. 2014 for the gated unit and cs224d, lecture 9, for its other convention; Gers et al.
-2000 for the LSTM; Luong, Pham, Manning 2015; Vaswani et al. 2017; Kingma, Ba 2015 for Adam; Zeiler 2012 for Adadelta.
-The last section maps the variables of a layer to these symbols.
+A sentence is a list of token ids, without batches, padding or masks. Tests compare padded batches with these functions.
+
+Names are the papers' symbols, and matrices act on column vectors. By default, symbols are those of Bahdanau, Cho,
+Bengio 2014, appendix A. The other papers are Cho et al. 2014 (GRU), cs224d, lecture 9 (GRU with the other convention),
+Gers et al. 2000 (LSTM), Luong, Pham, Manning 2015, Vaswani et al. 2017, Kingma, Ba 2015 (Adam) and Zeiler 2012
+(Adadelta). The last section maps the variables of a layer to these symbols.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ def softmax(e):
     return powers / powers.sum()
 
 
-# Cells. Each takes p, x_t, the last state, a context c_t (of width 0 without attention) and a mask ``keep`` on the last
-# state wherever a matrix reads it.
+# Cells. Each takes p, x_t, the previous state, a context c_t (of width 0 without attention) and a recurrent dropout
+# mask ``keep``. The mask applies to the previous state wherever a matrix multiplies it.
 
 
 class Gate(NamedTuple):
-    """The weights of one gate, or of a proposed state."""
+    """Weights of a gate or of a proposed state."""
 
     W: np.ndarray
     U: np.ndarray
@@ -44,11 +45,11 @@ class Gate(NamedTuple):
 
 
 class TanhRNN(Gate):
-    """The weights of a plain recurrent unit."""
+    """Weights of a plain recurrent unit."""
 
 
 def tanh_rnn(p: TanhRNN, x, s, c, keep=1.0):
-    """s_t of the plain recurrent unit."""
+    """Returns s_t of the plain recurrent unit."""
     return np.tanh(p(x, keep * s, c))
 
 
@@ -59,7 +60,7 @@ class GRU(NamedTuple):
 
 
 def gru(p: GRU, x, s, c, keep=1.0):
-    """s_t of Cho et al. 2014 from x_t, s_{t-1} and c_t: the reset gate acts before U."""
+    """Returns s_t of Cho et al. 2014. The reset gate acts before U."""
     z, r = (sigma(gate(x, keep * s, c)) for gate in (p.z, p.r))
     return (1.0 - z) * s + z * np.tanh(p.proposed(x, r * keep * s, c))
 
@@ -68,11 +69,11 @@ class ResetAfterGRU(NamedTuple):
     z: Gate
     r: Gate
     proposed: Gate
-    d: list[np.ndarray]  # cuDNN's second biases, inside the products with the state
+    d: list[np.ndarray]  # second biases, as in cuDNN, added to the products with the state
 
 
 def reset_after_gru(p: ResetAfterGRU, x, s, c, keep=1.0):
-    """h_t of cs224d's lecture 9: the reset gate acts after U, and z keeps the old state."""
+    """Returns h_t of cs224d, lecture 9. The reset gate acts after U, and z keeps the old state."""
     d_z, d_r, d = p.d
     z, r = sigma(p.z(x, keep * s, c) + d_z), sigma(p.r(x, keep * s, c) + d_r)
     proposed = np.tanh(p.proposed.W @ x + r * (p.proposed.U @ (keep * s) + d) + p.proposed.C @ c + p.proposed.b)
@@ -87,7 +88,7 @@ class LSTM(NamedTuple):
 
 
 def lstm(p: LSTM, x, state, context, keep=1.0):
-    """(h_t, c_t) from x_t and (h_{t-1}, c_{t-1}); ``context`` is the attention's, c the memory."""
+    """Returns (h_t, c_t) for ``state`` (h_{t-1}, c_{t-1}). ``context`` is the attention's, c the cell's memory."""
     h, c = state
     i, f, o = (sigma(gate(x, keep * h, context)) for gate in (p.i, p.f, p.o))
     c = f * c + i * np.tanh(p.c(x, keep * h, context))
@@ -95,18 +96,18 @@ def lstm(p: LSTM, x, state, context, keep=1.0):
 
 
 def advance(p, x, state, c=None, keep=1.0):
-    """The next state of a cell of any kind; without ``c`` there is no context."""
+    """Returns the next state of a cell of any kind. If ``c`` is ``None``, there is no context."""
     equation = {TanhRNN: tanh_rnn, GRU: gru, ResetAfterGRU: reset_after_gru, LSTM: lstm}[type(p)]
     return equation(p, x, state, np.zeros(0) if c is None else c, keep)
 
 
 def state_of(p, output):
-    """The state of a cell whose output is ``output``, and 0 elsewhere."""
+    """Returns the state of a cell whose output is ``output``. The memory of an LSTM is 0."""
     return (output, np.zeros_like(output)) if isinstance(p, LSTM) else output
 
 
 def gates_of(p):
-    """The gates of a cell, the proposed state included."""
+    """Returns the gates of a cell, including the proposed state."""
     return [p] if isinstance(p, TanhRNN) else [each for each in p if isinstance(each, Gate)]
 
 
@@ -115,7 +116,7 @@ def zero_state(p):
 
 
 def output_of(p, state):
-    """What others see of a cell's state."""
+    """Returns the output of a cell: its state, without the memory of an LSTM."""
     return state[0] if isinstance(p, LSTM) else state
 
 
@@ -125,9 +126,10 @@ class Stack(NamedTuple):
 
 
 def advance_stack(p: Stack, x, states, c=None, handed=None, read=None):
-    """Every cell's next state, and the top output. A residual adds a cell's input to its output, from the second on.
+    """Returns the next state of each cell, and the output of the top cell.
 
-    ``handed`` masks what each cell but the first gets from below, ``read`` what each cell reads of its state.
+    A residual stack adds the input of each cell except the first to its output. ``handed`` holds dropout masks for the
+    inputs of all cells except the first, ``read`` holds recurrent dropout masks for the states of all cells.
     """
     after, below = [], None
     for number, (cell, state) in enumerate(zip(p.cells, states, strict=True)):
@@ -141,7 +143,7 @@ def advance_stack(p: Stack, x, states, c=None, handed=None, read=None):
 
 
 def stack_output(p: Stack, states):
-    """The top output of given states: with residuals, each cell's output is added to that of the cells below it."""
+    """Returns the output of the top cell for given states. A residual stack returns the sum of all cells' outputs."""
     outputs = [output_of(cell, state) for cell, state in zip(p.cells, states, strict=True)]
     return sum(outputs) if p.residual else outputs[-1]
 
@@ -150,26 +152,26 @@ def stack_output(p: Stack, states):
 
 
 class Layer(NamedTuple):
-    forward: Any  # a cell, or None in a layer that does not read in this direction
+    forward: Any  # a cell; None if the layer does not read in this direction
     backward: Any
 
 
 class RecurrentEncoder(NamedTuple):
-    embedding: np.ndarray  # a row per word
+    embedding: np.ndarray  # one row per word
     layers: list[Layer]
-    sums: bool  # whether two directions are summed rather than put side by side
+    sums: bool  # if True, both directions are summed, otherwise concatenated
     residual: bool
-    W_r: np.ndarray | None  # of the view of each word itself
+    W_r: np.ndarray | None  # adds each word's embedding to its annotation
 
 
 class Encoded(NamedTuple):
     h: list[np.ndarray]
-    forward: list  # of each layer, the state after the last word; None where it does not read that way
-    backward: list  # of each layer, the state after the first word
+    forward: list  # for each layer the state after the last word, or None without this direction
+    backward: list  # for each layer the state after the first word, or None
 
 
 def read(cell, xs, keep=1.0):
-    """States of one direction, one per input in reading order; ``keep`` masks all reads of the state alike."""
+    """Returns the state after each input, in reading order. All steps share the recurrent dropout mask ``keep``."""
     states, state = [], zero_state(cell)
     for x in xs:
         state = advance(cell, x, state, None, keep)
@@ -178,9 +180,10 @@ def read(cell, xs, keep=1.0):
 
 
 def encode(p: RecurrentEncoder, source) -> Encoded:
-    """Annotations h_j = [forward h_j ; backward h_j] (or their sum) of the top layer (+ W_r e(x_j)), and last states.
+    """Returns annotations and the last states of each layer.
 
-    A backward layer reads the sentence from its last word to its first.
+    Annotations are h_j = [forward h_j ; backward h_j] of the top layer, or the sum of both directions. With W_r,
+    W_r e(x_j) is added. A backward layer reads the sentence from its last word to its first.
     """
     embedded = [p.embedding[token] for token in source]
     below, ends = embedded, []
@@ -200,7 +203,7 @@ def encode(p: RecurrentEncoder, source) -> Encoded:
 
 
 def summary(p: RecurrentEncoder, encoded: Encoded, which="both"):
-    """What the top layer has read at its end: [forward h_S ; backward h_1], or the one that there is or ``which``."""
+    """Returns [forward h_S ; backward h_1] of the top layer, or one of them, as ``which`` and the layer allow."""
     top = p.layers[-1]
     ends = {"forward": (top.forward, encoded.forward[-1]), "backward": (top.backward, encoded.backward[-1])}
     return np.concatenate([output_of(*ends[d]) for d in ends if which in (d, "both") and ends[d][0] is not None])
@@ -210,7 +213,7 @@ def summary(p: RecurrentEncoder, encoded: Encoded, which="both"):
 
 
 def sinusoid(position, units):
-    """PE of one position (section 3.5), sines and cosines interleaved as there."""
+    """Returns PE of one position (section 3.5). Sines and cosines are interleaved, as in the paper."""
     pe = np.zeros(units)
     for i in range(units // 2):
         pe[2 * i] = np.sin(position / 10000.0 ** (2 * i / units))
@@ -224,7 +227,7 @@ class Norm(NamedTuple):
 
 
 def layer_norm(p: Norm, x):
-    """Ba, Kiros, Hinton 2016, equation 4, with 1e-5 below the root."""
+    """Normalises x (Ba, Kiros, Hinton 2016, equation 4), with epsilon 1e-5 inside the square root."""
     mean = sum(x) / len(x)
     variance = sum((x_i - mean) ** 2 for x_i in x) / len(x)
     return p.scale * (x - mean) / np.sqrt(variance + 1e-5) + p.bias
@@ -238,7 +241,7 @@ class MultiHead(NamedTuple):
 
 
 def multi_head(p: MultiHead, x, values):
-    """What one query x finds among ``values`` (section 3.2), and its weights, the mean over the heads."""
+    """Returns the attention of one query x over ``values`` (section 3.2), and the mean weights of all heads."""
     heads, all_weights = [], []
     for W_Q, W_K, W_V in zip(p.W_Q, p.W_K, p.W_V, strict=True):
         query = W_Q @ x
@@ -265,20 +268,20 @@ def feed_forward(p: SelfAttentionLayer, x):
 
 class SelfAttentionEncoder(NamedTuple):
     embedding: np.ndarray
-    entry: np.ndarray | None  # brings an embedding to the layers' width
+    entry: np.ndarray | None  # maps embeddings to the width of the layers
     layers: list[SelfAttentionLayer]
     norm: Norm
 
 
 def enter(embedding, entry, token, position, units):
-    """sqrt(units) · e + PE(position) (sections 3.4 and 3.5), with the sines first: a permutation of the units."""
+    """Returns sqrt(units) · e + PE(position) (sections 3.4 and 3.5). Sines come first, which permutes the units."""
     e = embedding[token] if entry is None else entry @ embedding[token]
     pe = sinusoid(position, units)
     return np.sqrt(units) * e + np.concatenate([pe[0::2], pe[1::2]])
 
 
 def self_encode(p: SelfAttentionEncoder, source):
-    """Annotations of a sentence whose words all see each other, each sublayer behind its normalisation."""
+    """Returns annotations of a sentence. All words attend to all words, and each sublayer normalises its input."""
     units = len(p.norm.scale)
     xs = [enter(p.embedding, p.entry, token, position, units) for position, token in enumerate(source)]
     for layer in p.layers:
@@ -288,7 +291,8 @@ def self_encode(p: SelfAttentionEncoder, source):
     return [layer_norm(p.norm, x) for x in xs]
 
 
-# Attention: a score is a function of a state and an annotation, an attention of a state, its position and the source
+# Attention. A score is a function of a state and an annotation. An attention is a function of a state, its position and
+# the encoded source.
 
 
 def additive(W_a, U_a, v_a):
@@ -307,7 +311,7 @@ def concat(W_a, v_a):
 
 
 def align(score, s, h):
-    """alpha_i over the annotations h of one sentence, for the state s."""
+    """Returns alpha_i over the annotations h of one sentence, for the state s."""
     return softmax(np.array([score(s, h_j) for h_j in h]))
 
 
@@ -317,13 +321,13 @@ def attend(alpha, h):
 
 
 def location(W_a, s, S):
-    """a_t = softmax(W_a h_t), the first S rows of W_a (Luong et al. 2015, equation 8); positions beyond them get 0."""
+    """a_t = softmax(W_a h_t) with S rows of W_a (Luong et al. 2015, equation 8). Positions without a row get 0."""
     known = W_a[: min(S, len(W_a))]
     return np.concatenate([softmax(known @ s), np.zeros(S - len(known))])
 
 
 def align_within(score, s, h, p_t, D):
-    """a_t over a whole sentence, of which the positions outside [p_t - D, p_t + D] take no part."""
+    """Returns a_t over a sentence. Positions outside [p_t - D, p_t + D] have weight 0."""
     inside = [abs(j - p_t) <= D for j in range(len(h))]
     total = sum(np.exp(score(s, h_j)) for h_j, near in zip(h, inside, strict=True) if near)
     return np.array([np.exp(score(s, h_j)) / total if near else 0.0 for h_j, near in zip(h, inside, strict=True)])
@@ -339,11 +343,14 @@ def prefer_near(alpha, p_t, D):
     return np.array([a * np.exp(-((j - p_t) ** 2) / (2.0 * (D / 2.0) ** 2)) for j, a in enumerate(alpha)])
 
 
-# Of a decoder's state s at position t (from 0) and an encoded source, each gives alpha over its words, and a context
+# Each attention maps a decoder state s, its position t (from 0) and an encoded source to an alignment and a context.
 
 
 def attending(weights):
-    """The attention whose alpha is ``weights(s, t, h)``. The alignment is alpha over its sum: local-p's is below 1."""
+    """Returns the attention with alpha = ``weights(s, t, h)``.
+
+    The alignment is alpha divided by its sum, because alpha of local-p sums to less than 1.
+    """
 
     def answer(s, t, encoded: Encoded):
         alpha = weights(s, t, encoded.h)
@@ -353,7 +360,7 @@ def attending(weights):
 
 
 def local_m(score, D):
-    """p_t = t; past the source's end, its last word."""
+    """p_t = min(t, S - 1): beyond the end of the source, the window is at its last word."""
     return attending(lambda s, t, h: align_within(score, s, h, min(t, len(h) - 1), D))
 
 
@@ -366,13 +373,16 @@ def local_p(score, D, W_p, v_p):
 
 
 def where_read(encoded: Encoded):
-    """One-hot at the word where an encoder ends: the last, the first, or the mean of both if it reads both ways."""
+    """Returns a one-hot alignment to the word that the encoder reads last.
+
+    This is the last word, or the first word if the encoder reads backward. For two directions, it is their mean.
+    """
     S = len(encoded.h)
     ends = [end for end, states in ((S - 1, encoded.forward), (0, encoded.backward)) if states[-1] is not None]
     return np.array([ends.count(j) / len(ends) for j in range(S)])
 
 
-# Output layers: what stands below the softmax is a function of state, context and the last word's embedding
+# Output layers. The input of the last matrix is a function of the state, the context and the last word's embedding.
 
 
 class OutputLayer(NamedTuple):
@@ -382,7 +392,7 @@ class OutputLayer(NamedTuple):
 
 
 def logits_of(p: OutputLayer, s, c, e):
-    """The softmax's logits."""
+    """Returns the logits of the softmax."""
     return p.W_o @ p.hidden(s, c, e) + p.b_o
 
 
@@ -401,14 +411,14 @@ def attentional(W_c, b_c):
     return lambda s, c, e: np.tanh(W_c @ np.concatenate([c, s]) + b_c)
 
 
-# Initial states: an encoded source gives each cell's first state
+# Initial states: functions of an encoded source
 
 
 def projected_states(stack: Stack, W_s, b_s, what, encoder):
-    """tanh(W_s · x + b_s), cut into one part per cell.
+    """Returns a function that computes tanh(W_s · x + b_s) and splits it into one state per cell.
 
-    ``what``: x is the encoder's first "backward" state (Bahdanau et al. 2014, appendix A.2.2), its last "forward" one,
-    "both", or the "mean" of its annotations.
+    ``what`` selects x. "backward" is the encoder's state at the first word (Bahdanau et al. 2014, appendix A.2.2),
+    "forward" the state at the last word, "both" their concatenation, and "mean" the mean of the annotations.
     """
 
     def states(encoded: Encoded):
@@ -430,12 +440,12 @@ class RecurrentDecoder(NamedTuple):
     attention: Callable
     output_layer: OutputLayer
     order: str  # "attend-then-update" (Bahdanau) or "update-then-attend" (Luong)
-    output_state: str | None  # Bahdanau's: which of s_{i-1} and s_i the output layer reads
-    input_feeding: bool  # Luong's: h~_{t-1} beside the word
+    output_state: str | None  # Bahdanau's order: the output layer reads s_{i-1} ("previous") or s_i
+    input_feeding: bool  # Luong's order: h~_{t-1} is an input beside the word
 
 
 def bahdanau_step(p: RecurrentDecoder, last_token, t, states, encoded: Encoded):
-    """Logits of y_i, alpha_i and the states s_i: attends with s_{i-1}, then updates."""
+    """Attends with s_{i-1}, then updates. Returns the logits of y_i, alpha_i and the states s_i."""
     e = p.embedding[last_token]
     s = stack_output(p.stack, states)
     alpha, c = p.attention(s, t, encoded)
@@ -444,7 +454,7 @@ def bahdanau_step(p: RecurrentDecoder, last_token, t, states, encoded: Encoded):
 
 
 def luong_step(p: RecurrentDecoder, last_token, t, state, encoded: Encoded):
-    """Logits of y_t, a_t, and the state (states, h~_t): updates, then attends with h_t."""
+    """Updates, then attends with h_t. Returns the logits of y_t, a_t and the state (states, h~_t)."""
     states, fed = state
     e = p.embedding[last_token]
     states, h_t = advance_stack(p.stack, e if p.reads_words else np.zeros(0), states, fed if p.input_feeding else None)
@@ -461,7 +471,10 @@ class SelfAttentionDecoder(NamedTuple):
 
 
 def self_attention_step(p: SelfAttentionDecoder, last_token, t, earlier, encoded: Encoded):
-    """Logits of the next token, the mean of the last layer's alignments, and the tokens so far: all of it anew."""
+    """Returns the logits of the next token, the last layer's mean alignment over its heads, and all tokens so far.
+
+    Each step computes all positions again.
+    """
     tokens = [*earlier, last_token]
     xs = [enter(p.embedding, p.entry, token, position, len(p.norm.scale)) for position, token in enumerate(tokens)]
     for layer in p.layers:
@@ -477,7 +490,7 @@ def self_attention_step(p: SelfAttentionDecoder, last_token, t, earlier, encoded
 
 
 class Weights(NamedTuple):
-    """A whole model."""
+    """Weights of a model."""
 
     encoder: RecurrentEncoder | SelfAttentionEncoder
     decoder: RecurrentDecoder | SelfAttentionDecoder
@@ -488,7 +501,7 @@ def encode_any(p: RecurrentEncoder | SelfAttentionEncoder, source) -> Encoded:
 
 
 def begin(p, encoded: Encoded):
-    """The state of a decoder before the first token."""
+    """Returns the decoder state before the first token."""
     if isinstance(p, SelfAttentionDecoder):
         return []
     states = p.initial_states(encoded)
@@ -496,7 +509,7 @@ def begin(p, encoded: Encoded):
 
 
 def next_logits(p, last_token, t, state, encoded: Encoded):
-    """Logits of token number ``t``, alpha and the next state, of a decoder of any kind."""
+    """Returns the logits of token ``t``, alpha and the next state, for a decoder of any kind."""
     if isinstance(p, SelfAttentionDecoder):
         return self_attention_step(p, last_token, t, state, encoded)
     step = bahdanau_step if p.order == "attend-then-update" else luong_step
@@ -504,7 +517,7 @@ def next_logits(p, last_token, t, state, encoded: Encoded):
 
 
 def decode(p: Weights, source, target):
-    """Logits [T, V] and alignments [T, S] of one pair under teacher forcing; the target ends in END."""
+    """Returns logits [T, V] and alignments [T, S] of one pair under teacher forcing. The target ends in END."""
     encoded = encode_any(p.encoder, source)
     state, logits, alignments = begin(p.decoder, encoded), [], []
     for t, last_token in enumerate([START, *target[:-1]]):
@@ -515,7 +528,7 @@ def decode(p: Weights, source, target):
 
 
 def greedy(p: Weights, source, limit):
-    """The most probable token at every step: the tokens, END included if it came, and their log-probability in nats."""
+    """Translates greedily. Returns the tokens, including END if it was reached, and their log-probability in nats."""
     encoded = encode_any(p.encoder, source)
     state, tokens, log_prob = begin(p.decoder, encoded), [], 0.0
     while len(tokens) < limit and (not tokens or tokens[-1] != END):
@@ -526,7 +539,7 @@ def greedy(p: Weights, source, limit):
 
 
 def cross_entropy(logits, labels, smoothing=0.0):
-    """SUM_t -SUM_v q_v log p_v in nats, where q shares ``smoothing`` evenly among all words."""
+    """Returns -SUM_t SUM_v q_v log p_v in nats, where q distributes ``smoothing`` evenly over all words."""
     total = 0.0
     for scores, label in zip(logits, labels, strict=True):
         q = np.full(len(scores), smoothing / len(scores))
@@ -536,20 +549,20 @@ def cross_entropy(logits, labels, smoothing=0.0):
 
 
 def loss(p: Weights, pairs, smoothing=0.0):
-    """The summed cross-entropy of (source, target) pairs."""
+    """Returns the summed cross-entropy of (source, target) pairs."""
     return sum(cross_entropy(decode(p, source, target)[0], target, smoothing) for source, target in pairs)
 
 
 def clip(gradients, clip_norm):
-    """Gradients whose joint norm is ``clip_norm`` at the most, and the norm they had."""
+    """Returns gradients scaled to a joint norm of at most ``clip_norm``, and their original norm."""
     norm = np.sqrt(sum(float(g) ** 2 for gradient in gradients for g in np.ravel(gradient)))
     return [g * clip_norm / norm if norm > clip_norm else g for g in gradients], norm
 
 
 def adam(theta, gradients, alpha, beta_1, beta_2, epsilon):
-    """Theta after one update per gradient, at rates ``alpha``: algorithm 1 of Kingma, Ba 2015, as its section 2 ends.
+    """Returns theta after one update per gradient, with learning rates ``alpha`` (Kingma, Ba 2015, algorithm 1).
 
-    (There it reorders the computation: epsilon is added to sqrt(v_t), before the bias is corrected.)
+    The computation is reordered as at the end of section 2: epsilon is added to sqrt(v_t) before the bias correction.
     """
     m, v = np.zeros_like(theta), np.zeros_like(theta)
     for t, (g, alpha_t) in enumerate(zip(gradients, alpha, strict=True), start=1):
@@ -561,7 +574,7 @@ def adam(theta, gradients, alpha, beta_1, beta_2, epsilon):
 
 
 def adadelta(theta, gradients, rho, epsilon, rate=1.0):
-    """Theta after one update per gradient: algorithm 1 of Zeiler 2012; ``rate`` multiplies its steps."""
+    """Returns theta after one update per gradient (Zeiler 2012, algorithm 1). ``rate`` multiplies the updates."""
     mean_g, mean_x = np.zeros_like(theta), np.zeros_like(theta)
     for g in gradients:
         mean_g = rho * mean_g + (1.0 - rho) * g**2
@@ -572,22 +585,25 @@ def adadelta(theta, gradients, rho, epsilon, rate=1.0):
 
 
 def sgd(theta, gradients, rates):
-    """Theta after one update per gradient, each against its slope."""
+    """Returns theta after one step of gradient descent per gradient."""
     for g, rate in zip(gradients, rates, strict=True):
         theta = theta - rate * g
     return theta
 
 
 def halving(epoch, after):
-    """The rate of an epoch, counted from 1: halved in every epoch after ``after`` (Luong et al. 2015, section 4.1)."""
+    """Returns the relative learning rate of an epoch, counted from 1 (Luong et al. 2015, section 4.1).
+
+    It is halved in every epoch after epoch ``after``.
+    """
     return 0.5 ** max(0, epoch - after)
 
 
-# Which variable of a layer is which symbol
+# The variables of layers as symbols of the papers
 
 
 def matrix(kernel):
-    """A layer's kernel [inputs, outputs] as a matrix that acts on column vectors."""
+    """Returns a layer's kernel [inputs, outputs] as a matrix that acts on column vectors."""
     return np.asarray(kernel, np.float64).T
 
 
@@ -596,7 +612,7 @@ def rows(bias, parts):
 
 
 def cell_of(cell):
-    """The reference's cell of a layer's, of whichever kind."""
+    """Returns the weights of a cell of any kind for the reference."""
     parts, nothing, recurrent = cell.projections, np.zeros([cell.units, 0]), matrix(cell.recurrent)
     W = np.split(matrix(cell.kernel), parts) if cell.input_size else [nothing] * parts
     C = np.split(matrix(cell.context_kernel), parts) if cell.context_size else [nothing] * parts
@@ -669,7 +685,7 @@ def score_of(score):
 
 
 def attention_of(attention, encoder: RecurrentEncoder | None = None):
-    """The reference's attention of a layer's; a fixed context needs the encoder whose states it is."""
+    """Returns the attention of the reference for a layer. A fixed context requires the encoder of the reference."""
     match type(attention).__name__:
         case "FixedContext":
             return lambda s, t, encoded: (where_read(encoded), summary(encoder, encoded))
@@ -688,7 +704,7 @@ def attention_of(attention, encoder: RecurrentEncoder | None = None):
 
 
 def output_layer_of(layer, embedding) -> OutputLayer:
-    """The reference's output layer of a layer's; a tied one multiplies with ``embedding``."""
+    """Returns the output layer of the reference for a layer. If tied, it multiplies with ``embedding``."""
     W_o = embedding if layer.tied else np.asarray(layer.output_kernel, np.float64).T
     return OutputLayer(hidden_of(layer), W_o, np.asarray(layer.output_bias, np.float64))
 
@@ -697,7 +713,7 @@ def hidden_of(layer):
     match type(layer).__name__:
         case "MaxoutOutput":
             ends = [layer.state_size, layer.state_size + layer.context_size]
-            pairs = np.arange(2 * layer.units).reshape(2, -1).T.ravel()  # the layer's rows as neighbouring pairs
+            pairs = np.arange(2 * layer.units).reshape(2, -1).T.ravel()  # the members of a pair become neighbours
             U_o, C_o, V_o = np.split(matrix(layer.maxout_kernel)[pairs], ends, axis=1)
             return maxout(U_o, V_o, C_o, np.asarray(layer.maxout_bias, np.float64)[pairs])
         case "LinearOutput":
@@ -722,7 +738,7 @@ def initial_states_of(bridge, stack: Stack, encoder):
 
 
 def decoder_of(decoder, encoder):
-    """The reference's decoder of a layer's, behind the reference's ``encoder``."""
+    """Returns the decoder of the reference for a layer. ``encoder`` is the encoder of the reference."""
     embedding = np.asarray(decoder.embedding.embeddings, np.float64)
     if type(decoder).__name__ == "SelfAttentionDecoder":
         return SelfAttentionDecoder(

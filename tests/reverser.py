@@ -1,6 +1,6 @@
-"""A SavedModel in the shape of a translator's export, which reverses the words of a sentence: easy to make and check.
+"""A SavedModel that reverses the words of a sentence, with the signatures of an exported translator.
 
-serving_default, greedy, align, beam, as the exports have them; more than three words are "truncated".
+It is created quickly, and its outputs are easily checked. Sentences of more than three words count as truncated.
 """
 
 from pathlib import Path
@@ -45,7 +45,7 @@ class Reverser(tf.Module):
 
     @tf.function(input_signature=[TEXT])
     def beam(self, text):
-        """Two hypotheses: the words reversed, and the words as they are."""
+        """Returns two hypotheses: the reversed words, and the words in their order."""
         found = self.align(text)
         order = tf.stack([found["target_tokens"], found["source_tokens"]], axis=1)
         straight = tf.eye(tf.shape(order)[2], batch_shape=[tf.shape(order)[0]])
@@ -63,7 +63,7 @@ class Reverser(tf.Module):
 
 
 def export_reverser(version_folder: Path) -> None:
-    """Writes the model as one version."""
+    """Exports the model as one version."""
     model = Reverser()
     signatures = {name: getattr(model, name) for name in ("serving_default", "align", "beam")}
     signatures["greedy"] = model.serving_default

@@ -12,11 +12,11 @@ import tensorflow as tf
 from tensorflow_serving.apis.predict_pb2 import PredictRequest
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chromium-browser"))), None)
-"""The browser that opens the page, or None."""
+"""The browser that opens the page; ``None`` if none is installed."""
 
 
 class Served(NamedTuple):
-    """Where a server listens."""
+    """Addresses of a running server."""
 
     rest: str
     rpc: str
@@ -24,7 +24,7 @@ class Served(NamedTuple):
 
 @contextmanager
 def running_server(models: Path, *options: str) -> Iterator[Served]:
-    """Runs an embedded server of the models in a folder, which also gets its log, until SIGTERM ends it."""
+    """Runs an embedded server of the models in a folder. Writes its log there. Ends it with SIGTERM."""
     command = [sys.executable, "-m", "serve.server", "--model-dir", str(models), "--port", "0", "--grpc-port", "0"]
     command += ["--enable-monitoring", "--enable-cors-support", *options]
     with (
@@ -43,7 +43,7 @@ def running_server(models: Path, *options: str) -> Iterator[Served]:
 
 
 def predict_request(*texts: str, model: str = "", signature: str = "") -> PredictRequest:
-    """A request over gRPC."""
+    """Returns a gRPC request for translations."""
     request = PredictRequest()
     request.model_spec.name = model
     request.model_spec.signature_name = signature
@@ -52,7 +52,7 @@ def predict_request(*texts: str, model: str = "", signature: str = "") -> Predic
 
 
 class Certificate(NamedTuple):
-    """A certificate for localhost and its private key, as PEM files."""
+    """PEM files of a certificate for localhost and of its private key."""
 
     certificate: Path
     key: Path

@@ -7,12 +7,12 @@ from nmt_keras.config import PAD
 
 
 def normal(*shape, seed=2):
-    """Standard normal numbers, float32."""
+    """Returns standard normal numbers in float32."""
     return tf.constant(np.random.default_rng(seed).normal(size=shape), tf.float32)
 
 
 def padded(sentences, width, filler=PAD):
-    """Ids [B, width] of lists of ids, and their mask."""
+    """Returns lists of ids as a padded tensor [B, width], and its mask."""
     ids = tf.constant([[*sentence, *[filler] * (width - len(sentence))] for sentence in sentences])
     return ids, tf.sequence_mask([len(sentence) for sentence in sentences], width)
 

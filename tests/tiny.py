@@ -1,4 +1,4 @@
-"""Configurations of tiny models, which tests train and compare in seconds."""
+"""Configurations of tiny models that train in seconds."""
 
 import keras
 import numpy as np
@@ -48,7 +48,7 @@ TINY_RECIPE = Recipe(
 
 
 def randomise(part: keras.layers.Layer, seed: int) -> None:
-    """Gives every variable normal numbers, biases too: zeros would hide one that is forgotten."""
+    """Assigns normal numbers to all variables, including biases: a bias of 0 would hide that it is not used."""
     random = np.random.default_rng(seed)
     for variable in part.trainable_variables:
         variable.assign(random.normal(0.0, 0.5, variable.shape))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, make_dataclass, replace
 from pathlib import Path
@@ -49,7 +48,7 @@ SETTINGS = (tyro.conf.OmitSubcommandPrefixes, tyro.conf.HelptextFromCommentsOff)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Command(ABC):
+class Command:
     """Base class of the commands."""
 
     computes: ClassVar[bool] = True
@@ -69,12 +68,12 @@ class Command(ABC):
         """Returns a command whose field values are the options' defaults. They may depend on ``arguments``."""
         return tyro.MISSING_NONPROP
 
-    def check(self) -> None:  # noqa: B027 - most commands check nothing
+    def check(self) -> None:
         """Raises ValueError if the options contradict each other. Called before anything is loaded."""
 
-    @abstractmethod
     def __call__(self, console: Console) -> None:
         """Runs the command. Results go to standard output."""
+        raise NotImplementedError
 
 
 def shortened(kind: type[Any], rare: Collection[str]) -> type[Any]:

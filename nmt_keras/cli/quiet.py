@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import logging
 import os
 import shutil
@@ -10,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 UNUSED = ("matplotlib", "sklearn")
 """Packages that Keras imports, if they are installed, for functions that no command calls."""
@@ -37,8 +39,8 @@ def import_tensorflow(threads: int | None = None) -> None:
     if "tensorflow" in sys.modules:
         return
     level = os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    hidden = {name: None for name in UNUSED if name not in sys.modules}
-    sys.modules.update(hidden)  # type: ignore[arg-type]  # None: the import fails, as if the package were not installed
+    hidden: dict[str, Any] = {name: None for name in UNUSED if name not in sys.modules}
+    sys.modules.update(hidden)  # None: the import fails, as if the package were not installed
     gc.disable()  # garbage collection takes a quarter of the import time and finds no garbage
     try:
         import tensorflow as tf
@@ -49,7 +51,7 @@ def import_tensorflow(threads: int | None = None) -> None:
             del sys.modules[name]
     if threads is not None and "TF_NUM_INTRAOP_THREADS" not in os.environ:
         tf.config.threading.set_intra_op_parallelism_threads(threads)
-    import nmt_keras.text  # noqa: F401 - imports tensorflow_text, which repeats the messages
+    importlib.import_module("nmt_keras.text")  # imports tensorflow_text, which repeats the messages
 
     tf.config.list_physical_devices()
     if level == "2":
@@ -74,7 +76,7 @@ def noise_dropped() -> Iterator[None]:
         assert filter_.stdin is not None
         os.dup2(filter_.stdin.fileno(), 2)
         # never closed, because handlers of loggers may hold it
-        sys.stderr = open(usual, "w", buffering=1, encoding=ours.encoding, errors=ours.errors)  # noqa: SIM115
+        sys.stderr = os.fdopen(usual, "w", buffering=1, encoding=ours.encoding, errors=ours.errors)
         try:
             yield
         finally:

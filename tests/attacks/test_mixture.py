@@ -1,4 +1,4 @@
-"""Every attack at once on one server process, beside honest clients."""
+"""All attacks at once on one server process that also answers honest clients."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchmarks.attacks import ATTACKS, Attacks
 def test_honest_clients_are_answered_while_every_attack_runs(reverser, tmp_path):
     shutil.copytree(reverser, tmp_path / "spa-eng" / "1")
     report = Attacks(model_dir=tmp_path, minutes=0.4, timeout_seconds=5.0).measure()
-    # Memory is a promise of the long run: allocators still grow in the first minutes
+    # allocators still grow in the first minutes, so only a long run can check memory
     assert [promise for promise in report.broken if promise != "memory grew"] == []
     assert report.result["rounds"].keys() == {attack.__name__ for attack in ATTACKS}
     assert all(client["requests"] for client in report.result["honest"].values())

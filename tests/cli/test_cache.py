@@ -30,7 +30,7 @@ def root(tmp_path, monkeypatch):
 
 
 def used(monkeypatch):
-    """The folder that a process uses, and what it says."""
+    """Returns the folder that a process uses for its cache, and the messages about it."""
     said = []
     with monkeypatch.context() as patch:  # restores TF_XLA_FLAGS
         patch.setenv("TF_XLA_FLAGS", os.environ.get("TF_XLA_FLAGS", ""))
@@ -159,6 +159,25 @@ def test_a_folder_whose_entries_were_rejected_is_not_used_again(root, monkeypatc
     assert str(folder) in said[0]
 
 
+@pytest.mark.saved_model
+@pytest.mark.parametrize(
+    ("command", "uses"), [(["train"], True), (["compare", "tutorial", "--updates", "1", "--to", "out"], False)]
+)
+def test_only_commands_that_can_start_again_without_the_cache_use_it(root, tmp_path, command, uses):
+    """``nmt compare`` trains in child processes. If they inherited the cache, a rejected entry would end them."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-m", "nmt_keras", *command, "--corpus", "missing.tsv"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "missing.tsv" in done.stderr  # it failed when it loaded the corpus, after the cache had been chosen
+    assert root.exists() == uses
+
+
 # On real runs
 
 
@@ -188,7 +207,7 @@ class Commands:
         )
 
     def train(self, run, **environment):
-        """Returns what a training prints on standard error."""
+        """Trains and returns the output on standard error."""
         process = self.started(run, **environment)
         _, messages = process.communicate(timeout=400)
         assert process.returncode == 0, messages[-3000:]
@@ -226,7 +245,7 @@ def test_weights_do_not_depend_on_where_the_compiled_steps_come_from(pairs, tmp_
     entries = commands.entries
     assert entries
     resumed = commands.train("killed")
-    assert commands.entries == entries  # nothing was compiled anew, also after the restored checkpoint
+    assert commands.entries == entries  # nothing was compiled again, even after the checkpoint was restored
     warm = commands.train("warm")
     assert commands.entries == entries
     for run in ("killed", "warm"):

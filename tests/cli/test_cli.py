@@ -48,7 +48,7 @@ def _loaded_once():
 
 @pytest.fixture
 def fails(capsys):
-    """Runs a command that must fail with an exit code, and returns what it wrote on standard error."""
+    """Runs a command that must fail with the exit code ``code``. Returns its output on standard error."""
 
     def run(*arguments, code=1):
         with pytest.raises(SystemExit) as stop:
@@ -61,7 +61,7 @@ def fails(capsys):
 
 @pytest.fixture
 def answers(capsys):
-    """Runs a command, and returns the lines of its standard output."""
+    """Runs a command and returns the lines of its standard output."""
 
     def run(*arguments):
         cli.main(list(map(str, arguments)))
@@ -72,13 +72,13 @@ def answers(capsys):
 
 @pytest.fixture
 def rows(answers):
-    """Runs a command, and returns the JSON objects of its output lines."""
+    """Runs a command and returns the JSON objects of its output lines."""
     return lambda *arguments: [json.loads(line) for line in answers(*arguments, "--json")]
 
 
 @pytest.fixture
 def report(answers):
-    """Runs ``nmt evaluate``, and returns its report."""
+    """Runs ``nmt evaluate`` and returns its report."""
     return lambda *arguments: json.loads("\n".join(answers("evaluate", *arguments, "--json")))
 
 
@@ -96,7 +96,7 @@ def type_in(monkeypatch, tmp_path):
 
 
 def write(path, *columns):
-    """Writes columns of sentences as a file."""
+    """Writes columns of sentences into a file."""
     path.write_text("".join("\t".join(row) + "\n" for row in zip(*columns, strict=True)), encoding="utf-8")
     return path
 
@@ -110,7 +110,7 @@ def sides(pairs):
 
 @pytest.fixture(scope="module")
 def completing(tmp_path_factory):
-    """What bash offers at the end of a command line."""
+    """Returns the completions that bash offers at the end of a command line."""
     file = tmp_path_factory.mktemp("completion") / "nmt.bash"
     with contextlib.redirect_stdout(io.StringIO()) as said:
         cli.main(["completion", "bash"])
@@ -125,7 +125,6 @@ def completing(tmp_path_factory):
     return complete
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
 @pytest.mark.parametrize(
     ("typed", "offered"),
     [
@@ -274,7 +273,7 @@ def test_a_line_is_translated_sentence_by_sentence_unless_splitting_is_off(run_f
 
 
 def test_n_best_lists_are_those_of_the_translator(run_folder, type_in, answers, rows, monkeypatch):
-    """Lines that arrive one after another are numbered throughout."""
+    """The numbering continues across lines that are read at different times."""
     translator = nmt_keras.load(run_folder)
     expected = translator.with_search(replace(translator.search, beam_size=2, n_best=2)).translate_nbest(SENTENCES)
     found = rows("translate", run_folder, *SENTENCES, "--n-best", 2)
@@ -395,7 +394,7 @@ def test_errors_of_a_command_name_options(run_folder, fails):
 
 @pytest.mark.parametrize("ends", ["sys.exit(3)", "os.abort()"])
 def test_noise_of_native_code_is_dropped_and_its_errors_stay_also_those_of_a_crash(ends):
-    """Python's messages go past the filter."""
+    """Python's messages bypass the filter."""
     lines = [
         "normalizer.cc(51) LOG(INFO) precompiled_charsmap is empty. use identity normalization.",
         "I0000 00:00:17.5 20590 service.cc:152] XLA service initialized",
@@ -466,7 +465,6 @@ def test_a_closed_output_ends_a_command_quietly(arguments):
     assert (done.returncode, done.stderr) == (141, b"")
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("arguments", [["--version"], ["recipes", "--json"]])
 def test_a_full_disk_is_reported_in_one_line(arguments, unbuffered):
@@ -524,7 +522,7 @@ def test_training_stops_without_a_network_rather_than_train_on_the_sample(offlin
 
 
 def first_sample_pairs(pairs, held_out=30):
-    """Returns the sample corpus with fewer pairs in each part."""
+    """Returns the sample corpus with fewer pairs in each set."""
     whole = sample_corpus()
     return whole._replace(train=whole.train[:pairs], valid=whole.valid[:held_out], test=whole.test[:held_out])
 
@@ -578,7 +576,7 @@ def test_a_run_is_exported_with_a_beam_and_an_ensemble_with_the_given_options(ru
     assert (first.name, first.exists(), second.name) == ("1", False, "2")
     manifest = read_manifest(second)
     assert manifest["search"].startswith("beam 5")
-    assert manifest["languages"] == {"source": "es", "target": "en"}  # what a server's page asks for
+    assert manifest["languages"] == {"source": "es", "target": "en"}  # the server's page shows them
     assert manifest["runs"] == [run_folder.name, run_folder.name]
     assert manifest["corpus"]["pairs"] == {"train": 80, "valid": 20, "test": 20}
     assert manifest["export"]["half_precision"]
@@ -615,7 +613,7 @@ def test_runs_are_compared_on_given_pairs_and_with_gold_links(run_folder, pairs,
 
 @pytest.mark.long
 def test_an_ensemble_of_equal_runs_scores_like_one_of_them(run_folder, own, tmp_path, report):
-    """The mean of equal probabilities is that probability."""
+    """The mean of equal probabilities is the same probability."""
     other = shutil.copytree(run_folder, tmp_path / "other")
     (alone,) = report(run_folder, *own)["systems"]
     (together,) = report(run_folder, *own, "--ensemble", other, "--to", tmp_path / "report")["systems"]
@@ -641,7 +639,7 @@ def test_an_exported_version_has_a_fixed_search_also_beside_a_run(run_folder, ow
 
 
 def test_a_run_is_not_evaluated_on_another_corpus(run_folder, fails):
-    """The run was trained on a part of the sample."""
+    """The run was trained on some pairs of the sample corpus. ``evaluate`` loads all of them."""
     assert "--corpus: " in fails("evaluate", run_folder)
 
 

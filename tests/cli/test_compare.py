@@ -75,7 +75,7 @@ def test_a_study_that_cannot_be_compared_is_refused(changes, named, tmp_path, pa
 
 @pytest.fixture
 def command(tmp_path):
-    """The arguments of a comparison of two tiny recipes, with two seeds and a pilot for two rates."""
+    """The arguments of a comparison of two tiny recipes, with two seeds and pilots for two learning rates."""
     files = []
     for name, attention in (("first", AttentionConfig("none")), ("second", AttentionConfig("general"))):
         decoder = replace(TINY_RECIPE.model.decoder, order="update-then-attend", output="attentional")

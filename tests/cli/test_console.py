@@ -16,7 +16,7 @@ FIGURES = "loss 1.500 nats/token, perplexity 4.5, 1,234 target tokens/s, 12% pad
 
 @pytest.fixture
 def streams(monkeypatch):
-    """Makes standard output and error terminals or not, and returns standard error."""
+    """Sets whether standard output and standard error are terminals. Returns standard error."""
 
     def put(out, error):
         for name, terminal in (("stdout", out), ("stderr", error)):
@@ -30,7 +30,7 @@ def streams(monkeypatch):
 
 @pytest.mark.parametrize("terminal", [True, False])
 def test_training_shows_a_bar_on_a_terminal_and_a_line_per_row_of_the_log_elsewhere(terminal, streams):
-    """The number of steps becomes 3 only at step 2, where the log has a row."""
+    """The total number of steps changes from 2 to 3 at step 2. Only this step has a row in the log."""
     said = streams(terminal, terminal)
     console = Console()
     for step, total, row in ((1, 2, {}), (2, 3, ROW), (3, 3, ROW)):

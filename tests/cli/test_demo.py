@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def seen(questions, pairs):
-    """Returns the questions that stand in the training part of ``pairs``."""
+    """Returns the questions that are in the training set of ``pairs``."""
     known = {sentence_key(pair.source) for pair in split_pairs(pairs, key_side="target")["train"]}
     return [question for question in questions if sentence_key(question) in known]
 
@@ -38,7 +38,7 @@ def test_of_the_spanish_questions_only_the_tutorial_s_is_in_the_training_part():
 def test_questions_of_another_corpus_are_held_out_sentences():
     pairs = [Pair(f"s{number}", f"t{number}") for number in range(9)]
     tested, untested = (SplitCorpus("spa-eng", pairs[:1], pairs[1:3], held) for held in (pairs[3:], []))
-    for languages in (("en", "es"), (None, None)):  # only the name is that of the Spanish-English corpus
+    for languages in (("en", "es"), (None, None)):  # not those of the real spa-eng
         assert demo.questions_of(tested, languages) == ["s3", "s4", "s5", "s6", "s7"]
         assert demo.questions_of(untested, languages) == ["s1", "s2"]
     assert demo.questions_of(tested, ("es", "en")) == demo.QUESTIONS["spa-eng"]
@@ -54,7 +54,7 @@ def test_questions_of_another_corpus_are_held_out_sentences():
     ids=["fails", "hangs", "sees no GPU"],
 )
 def test_a_server_that_does_not_start_is_reported_with_its_message(program, message, monkeypatch, tmp_path):
-    """The server gets no GPU, as the demo itself may hold all of its memory."""
+    """The server gets no GPU, because the demo itself may hold all of the GPU's memory."""
     real = subprocess.Popen
     monkeypatch.setattr(subprocess, "Popen", lambda _, **options: real([sys.executable, "-c", program], **options))
     monkeypatch.setattr(demo, "SERVER_SECONDS", 60.0 if message else 0.2)

@@ -29,7 +29,7 @@ RECIPE = replace(TINY_RECIPE, train=TRAIN)
 
 @pytest.fixture
 def nmt(capsys):
-    """Runs a command, and returns what it wrote on standard output and on standard error."""
+    """Runs a command and returns its standard output and standard error."""
 
     def run(line):
         cli.main(line.split())
@@ -40,7 +40,7 @@ def nmt(capsys):
 
 @pytest.fixture
 def fails(capsys):
-    """Runs a command that must fail, and returns its error message."""
+    """Runs a command that must fail and returns its error message."""
 
     def run(line):
         capsys.readouterr()
@@ -77,7 +77,7 @@ def train(run, corpus):
 
 @pytest.fixture(scope="module")
 def run(pairs, tmp_path_factory):
-    """A run with the two checkpoints of steps 2 and 4."""
+    """A run with the checkpoints of steps 2 and 4."""
     folder = tmp_path_factory.mktemp("averaging") / "run"
     train(Run(folder, RECIPE), SplitCorpus("sample", pairs[:80], pairs[80:100], pairs[100:]))
     write_origin(folder, CorpusOptions((SAMPLE_NAME,)))
@@ -143,7 +143,7 @@ def test_a_prepared_corpus_is_trained_on_resumed_and_evaluated(tiny, pairs, nmt,
     assert "as the corpus was prepared: source TokenizerConfig(kind='word'" in said
     assert "valid: BLEU" in said
     assert Run("run").translator().target_tokenizer.vocabulary_size == 90
-    assert "mine: 110 pairs" in nmt("train --run run").err  # finished; the run determines the corpus
+    assert "mine: 110 pairs" in nmt("train --run run").err  # the run is finished and determines the corpus
     assert json.loads(nmt("evaluate run --part valid --json").out)["title"] == "mine, valid"
     assert "has no test part" in fails("evaluate run")
     write("valid.tsv", pairs[100:])
@@ -185,7 +185,7 @@ def test_a_corpus_with_held_out_files_is_training_data_as_a_whole(part, tiny, pa
     assert f"mine: 90 pairs to train on, {counts} Run directory: run" in said
     assert re.search(rf"--{part}: [1-9]\d? of 11 pairs share a sentence with the training data", said)
     assert re.findall(r"^(\w+): BLEU", said, re.MULTILINE) == (["valid", "test"] if part == "test" else ["valid"])
-    assert counts in nmt("train --run run").err  # finished; the run determines all files
+    assert counts in nmt("train --run run").err  # the run is finished and determines all files
     if part == "valid":
         assert "has no test part" in fails("evaluate run")
     Path("mine.tsv").unlink()  # evaluation reads only the held-out file
@@ -219,19 +219,19 @@ def test_a_run_keeps_the_direction_and_the_languages_of_its_first_training(tiny,
     origin = (run / "origin.json").read_bytes()
     record = json.loads(origin)
     assert [record[name] for name in ("reverse", "source_language", "target_language")] == [True, "en", "es"]
-    nmt(there)  # finished; names no language
+    nmt(there)  # the run is finished; the command names no language
     assert (run / "origin.json").read_bytes() == origin
     assert "opposite direction" in fails(command)
     assert (run / "origin.json").read_bytes() == origin
     assert "--corpus: " in fails(f"evaluate {run} --no-reverse")
     assert json.loads(nmt(f"evaluate {run} --source-column 1 --target-column 0 --no-reverse --json").out)
     assert cli.parse(["evaluate", str(run)]).data.reverse
-    assert not cli.parse(["evaluate", str(run), "--pairs", "x.tsv"]).data.reverse  # its own columns, source first
+    assert not cli.parse(["evaluate", str(run), "--pairs", "x.tsv"]).data.reverse  # default: source first
 
     other = Path(shutil.copytree(run, "other"))
     facts = json.loads((run / "corpus.json").read_text())
     (other / "corpus.json").write_text(json.dumps({**facts, "sha256": {**facts["sha256"], "test": "0"}}))
-    said = nmt(f"evaluate {run} --ensemble other --json")  # a warning for another run, an error for the first
+    said = nmt(f"evaluate {run} --ensemble other --json")  # the first run must match, others cause a warning
     assert json.loads(said.out)["systems"][0]["name"] == "mine-tiny+other"
     assert "other may have been trained on pairs of the test part" in said.err
     assert "other may have been trained on pairs of the test part" in fails(f"evaluate other --ensemble {run}")
@@ -251,7 +251,7 @@ def test_a_missing_tokenizer_and_an_impossible_folder_are_reported_before_traini
     assert not Path("run").exists()
 
 
-# One trainer
+# The lock of a run directory
 
 
 def test_a_run_that_another_process_trains_is_refused_until_that_process_dies(parts, tmp_path):
@@ -293,7 +293,7 @@ def test_a_run_that_another_process_created_meanwhile_with_another_recipe_is_ref
 
 @pytest.mark.long
 def test_alignments_follow_the_pairs_of_their_lines_into_the_training_part(tiny, pairs, nmt, monkeypatch):
-    """Every tenth line is malformed; each alignment names its line."""
+    """Every tenth line is malformed. Each alignment contains the number of its line."""
     rows = [f"{pair.source}\t{pair.target}" if number % 10 else "no tab" for number, pair in enumerate(pairs)]
     Path("pairs.tsv").write_text("\n".join(rows) + "\n", "utf-8")
     Path("pairs.align").write_text("".join(f"0-0 {number}-{number}\n" for number in range(len(rows))), "utf-8")
@@ -310,6 +310,6 @@ def test_alignments_follow_the_pairs_of_their_lines_into_the_training_part(tiny,
     assert len(taken) > 80
     assert taken.items() <= expected.items()
     assert "alignments" in json.loads(Path("run/corpus.json").read_text())["sha256"]
-    nmt("train --run run")  # finished; the run determines the alignments
+    nmt("train --run run")  # the run is finished and determines the alignments
     Path("pairs.align").unlink()
-    nmt("evaluate run --json")  # does not read them
+    nmt("evaluate run --json")  # evaluation does not read alignments

@@ -1,4 +1,4 @@
-"""A wrong command line gives one line, with the nearest option and the command for help."""
+"""Errors of the command line are one line, with the nearest option and the command for help."""
 
 import json
 import subprocess
@@ -120,7 +120,7 @@ PLACES = [[], *([name] for name in cli.COMMANDS), *(["plot", picture] for pictur
 
 @pytest.fixture
 def told(capsys, monkeypatch):
-    """Runs a command line that prints a help, and returns the rows of its boxes."""
+    """Runs a command line that prints help, and returns the rows of its boxes."""
 
     def rows(*line):
         monkeypatch.setenv("COLUMNS", "100")
@@ -129,7 +129,8 @@ def told(capsys, monkeypatch):
             cli.main(list(line))
         assert stop.value.code == 0
         lines = capsys.readouterr().out.splitlines()[1:]
-        return [line.removeprefix("│ ").rstrip("│ ") for line in lines if line.startswith("│")]  # options: not indented
+        # rows that begin with an option are not indented
+        return [line.removeprefix("│ ").rstrip("│ ") for line in lines if line.startswith("│")]
 
     return rows
 

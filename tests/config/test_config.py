@@ -1,4 +1,4 @@
-"""Configurations refuse what cannot be meant, say so in one form, and survive JSON."""
+"""Configurations refuse invalid values with uniform messages, and survive a round trip through JSON."""
 
 import dataclasses
 import re
@@ -161,7 +161,7 @@ def test_a_mistyped_choice_is_answered_with_the_nearest(kind, fields, nearest):
         kind(**fields)
 
 
-# Parts that do not fit each other
+# Configurations that do not fit together
 
 LUONG = {"order": "update-then-attend", "output": "attentional"}
 ATTENTIVE = {"order": "self-attention", "output": "state"}
@@ -357,7 +357,7 @@ each_fit = pytest.mark.parametrize("parts", FIT.values(), ids=FIT.keys())
 def test_a_model_scaled_by_1_is_the_same_and_every_other_scale_fits_too(parts):
     config = composed(**parts)
     assert config.scaled(1.0) == config
-    for percent in range(1, 300, 7):  # each construction checks that the parts fit
+    for percent in range(1, 300, 7):  # each constructor checks that the configurations fit together
         scaled = config.scaled(percent / 100.0)
         kept = dataclasses.replace(
             scaled,
@@ -378,7 +378,7 @@ def test_scaling_multiplies_every_width():
     wanted = ModelConfig(
         25, EncoderConfig(units=12), AttentionConfig(units=18), DecoderConfig(units=30, output_units=10)
     )
-    assert config.scaled(0.25) == wanted  # of 12.5 and 17.5 the even neighbours
+    assert config.scaled(0.25) == wanted  # 12.5 and 17.5 are rounded to even numbers
     smallest = config.scaled(1e-6)
     assert smallest.embedding_size == smallest.encoder.units == smallest.decoder.units == 1
 

@@ -1,4 +1,4 @@
-"""Batches: nothing is lost, nothing is seen twice, and training can resume at any position."""
+"""Batches: every pair occurs once in an epoch, and training can resume at any position."""
 
 from itertools import combinations, islice
 
@@ -15,7 +15,7 @@ PAD, END = 0, 3
 
 
 def corpus(source_lengths, target_lengths):
-    """Pair i has the token i + 10 on both sides, as often as its lengths say, and END."""
+    """Returns both sides of a corpus. A side of length n of pair i has n - 1 times the token i + 10, and END."""
     return tuple(
         TokenLists(np.concatenate([[i + 10] * (n - 1) + [END] for i, n in enumerate(lengths)]), np.array(lengths))
         for lengths in (source_lengths, target_lengths)
@@ -23,7 +23,7 @@ def corpus(source_lengths, target_lengths):
 
 
 def batches_of(batch_tokens=None, **fields):
-    """53 pairs in three buckets; 17 pairs make a pool."""
+    """Returns batches of 53 pairs in three buckets and pools of 17 pairs."""
     random = np.random.default_rng(1)
     source, target = corpus(random.integers(2, 12, 53), random.integers(2, 10, 53))
     buckets = choose_buckets(source.lengths, target.lengths, 3)
@@ -68,7 +68,7 @@ def test_a_batch_holds_its_pairs_whole_and_masked_rows():
         assert not batch.source[batch.pairs :, 1:].any()
         assert not batch.target[batch.pairs :].any()
         partial += masked > 0
-    assert partial == 4  # 53 pairs are 3 pools of 17 and one of 2, and none of them is a multiple of 5
+    assert partial == 4  # 53 pairs are 3 pools of 17 and one of 2; none of these sizes is a multiple of 5
 
 
 def test_the_order_is_a_pure_function_of_seed_and_epoch():
@@ -154,7 +154,7 @@ def test_buckets_waste_the_fewest_positions_of_all_choices(count, seed):
     buckets = choose_buckets(source, target, count)
     assert len(buckets) <= count
     assert buckets == sorted(buckets)
-    first = [next(b for b in buckets if max(b) >= n) for n in longer]  # a pair's bucket holds its longer side
+    first = [next(b for b in buckets if max(b) >= n) for n in longer]  # the longer side determines a pair's bucket
     assert sum(b.source + b.target for b in first) == least
     lengths, pairs = np.unique(np.stack([source, target]), axis=1, return_counts=True)
     assert choose_buckets(*lengths, count, pairs) == buckets
@@ -188,7 +188,7 @@ def test_token_lists_return_their_sentences():
 
 @pytest.mark.parametrize(("long", "limit", "warned"), [(5, 40, False), (6, 40, True), (6, 3, True)])
 def test_leaving_out_more_than_a_twentieth_of_the_pairs_is_warned_of_with_the_option(long, limit, warned):
-    """Of 100 pairs, ``long`` have 5 tokens on the source side."""
+    """The corpus has 100 pairs. ``long`` of them have 5 tokens on the source side."""
     pairs = [Pair("a b c d", "a")] * long + [Pair("a", "a")] * (100 - long)
     text = fit_tokenizer(TokenizerConfig(kind="word", vocabulary_size=20, max_tokens=limit), ["a b c d"])
     said = []

@@ -34,7 +34,7 @@ ZIP = zipped("spa-eng/spa.txt")
 
 @contextmanager
 def serving(*replies):
-    """A server that gives each reply once, and the last one again; yields its URL and the paths it was asked for."""
+    """Runs a server that gives each reply once and repeats the last. Yields its URL and the requested paths."""
     asked, over = [], threading.Event()
 
     class Handler(BaseHTTPRequestHandler):
@@ -117,7 +117,7 @@ def test_a_failed_download_leaves_no_file(tmp_path, failure, reason):
 
 
 def fails(url, folder, seconds=3.0, **options):
-    """Returns the error of a download that fails in time."""
+    """Starts a download that must fail within ``seconds``, and returns its error."""
     begin = time.monotonic()
     with pytest.raises(CorpusUnavailable, match="--corpus sample") as caught:
         fetch_corpus(url, folder, SHA256, **options)
@@ -194,7 +194,7 @@ def test_another_text_is_used_if_the_user_accepts_it(tmp_path):
             path = fetch_corpus(url, tmp_path, "00", accept_other_version=True)
         with pytest.raises(ValueError, match=f"{path}: .*sha256 00, .*{SHA256}"):
             fetch_corpus(url, tmp_path, "00")
-    assert path.read_bytes() == ZIP  # a file that was there before stays
+    assert path.read_bytes() == ZIP  # an existing file is kept
     assert len(asked) == 1
 
 

@@ -16,12 +16,12 @@ from nmt_keras.corpus.sample import sample_pairs
 
 
 def loaded(options, config=None, **how):
-    """Returns the corpus that ``options`` describe; nothing is downloaded."""
+    """Returns the corpus that ``options`` describe. Downloads nothing."""
     return load_corpus(options, config or CorpusConfig(), Path("unused"), lambda _: None, **how)
 
 
 def write(path, pairs):
-    """Writes a TSV, source first."""
+    """Writes pairs to a TSV file, source first."""
     Path(path).write_text("".join(f"{pair.source}\t{pair.target}\n" for pair in pairs), "utf-8")
 
 
@@ -57,7 +57,7 @@ def test_two_files_are_called_by_what_they_share(files, name):
 
 
 def sample_file(path: Path) -> list[Pair]:
-    """Writes a TSV of 360 sample sentences, source first; returns its pairs."""
+    """Writes 360 sample pairs to a TSV file, source first. Returns the pairs."""
     whole = sample_corpus()
     taken = [*whole.train[:300], *whole.valid[:30], *whole.test[:30]]
     write(path, taken)
@@ -99,7 +99,7 @@ def test_both_directions_share_the_parts_and_their_key(files, split, tmp_path, m
 
 @pytest.fixture
 def published(tmp_path, monkeypatch):
-    """A file whose text is that of the Spanish-English corpus, as far as its sha256 tells."""
+    """A folder of files whose text counts as the Spanish-English corpus. The expected sha256 is replaced."""
     text = "".join(f"{pair.target}\t{pair.source}\n" for pair in sample_pairs()).encode()
     monkeypatch.setattr(columns, "SPANISH_ENGLISH_SHA256", hashlib.sha256(text).hexdigest())
     (tmp_path / "mine.txt").write_bytes(text)
@@ -134,7 +134,7 @@ def test_validation_files_have_columns_of_their_own(published, pairs):
 
 
 def test_a_pipe_is_not_read_to_recognise_it(tmp_path):
-    """It could be read only once."""
+    """A pipe can be read only once."""
     os.mkfifo(tmp_path / "pipe")
     assert Columns().of(str(tmp_path / "pipe")) == (0, 1)
 

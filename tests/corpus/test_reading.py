@@ -35,7 +35,7 @@ def pack(tmp_path):
 
 
 def read(path, **options):
-    """Reads English<TAB>Spanish for translation into English."""
+    """Reads lines of the form English<TAB>Spanish for translation into English."""
     return read_pairs(path, source_column=1, target_column=0, **options)
 
 

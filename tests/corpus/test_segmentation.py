@@ -1,4 +1,4 @@
-"""Subword regularisation: other pieces in every epoch, the same sentence, and the same run wherever it is entered."""
+"""Subword regularisation: each epoch draws other pieces of the same sentences, and a resumed run draws the same."""
 
 from collections import Counter
 from dataclasses import replace
@@ -49,7 +49,7 @@ def test_the_best_segmentation_is_the_text_s_and_each_spells_the_sentence(text, 
 
 
 class Halves:
-    """A text with two segmentations, one twice as probable as the other."""
+    """A tokenizer with two segmentations, one twice as probable as the other."""
 
     def segmentations(self, line, count):
         return [[10, END], [11, 12, END]], np.log([2.0 / 3.0, 1.0 / 3.0])

@@ -1,4 +1,4 @@
-"""Prepared corpora: what is skipped and counted, what the shards hold, and an order that can resume anywhere."""
+"""Prepared corpora: filters and their counts, the content of shards, and an order that can resume anywhere."""
 
 import json
 import random
@@ -42,7 +42,7 @@ def write(path, pairs, *more):
 
 
 def write_sides(folder, name, pairs):
-    """Two files whose lines correspond."""
+    """Writes two files whose lines correspond, and returns their paths."""
     paths = folder / f"{name}.es", folder / f"{name}.en"
     for path, lines in zip(paths, zip(*pairs, strict=True), strict=True):
         path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
@@ -63,7 +63,7 @@ def names(folder):
 
 @pytest.fixture(scope="module")
 def corpus(pairs, tmp_path_factory):
-    """A hundred and twenty pairs in two files and four shards, and a few that do not belong there."""
+    """A corpus prepared from two files: 120 pairs in four shards. The filters skip the other pairs of the files."""
     folder = tmp_path_factory.mktemp("prepared")
     unlike = [Pair("No", "one two three four five six seven"), Pair("No.", "No.")]
     files = [
@@ -160,7 +160,7 @@ def test_shards_depend_neither_on_the_order_of_lines_nor_on_the_form_of_files(pa
 
 
 def test_the_sides_of_a_record_have_one_order_in_every_process(tmp_path):
-    """Protocol buffers order the keys of a map anew in each process, unless the output is to be deterministic."""
+    """Each process orders the keys of a protocol buffer's map differently, unless deterministic output is requested."""
     ids = np.array([4, 3], np.int32)
     pairs = [EncodedPair(pair_key(Pair(str(number), "a")), ids, ids) for number in range(40)]
     write_shard(str(tmp_path / "shard"), pairs, True)
@@ -250,7 +250,7 @@ def test_pieces_are_learnt_from_evenly_spaced_lines_and_words_from_all(pairs, tm
     files = [write(tmp_path / "a.tsv", pairs[:70]), write(tmp_path / "b.tsv", pairs[70:])]
     prepare(files, tmp_path / "corpus", TokenizerConfig(kind="subword"))
     assert learnt_from == {
-        "subword": [pair.source for pair in pairs[::3]],  # 40 of 120: every second one were 60
+        "subword": [pair.source for pair in pairs[::3]],  # every second line would be 60 lines, over the limit
         "word": [pair.target for pair in pairs],
     }
 
@@ -262,7 +262,7 @@ def test_equal_pairs_are_written_once_only_if_duplicates_are_dropped(tmp_path, d
 
 
 def test_two_attempts_at_one_shard_do_not_meet(tmp_path):
-    """A Beam runner may start a slow worker's work again on another."""
+    """A Beam runner may start the work of a slow worker again on another worker."""
     path = str(tmp_path / "train-00000-of-00001.tfrecord")
     written = [EncodedPair(bytes([n]), np.array([n + 10, 3]), np.array([n + 20, 3])) for n in range(5)]
     reports = []
@@ -280,7 +280,7 @@ def test_two_attempts_at_one_shard_do_not_meet(tmp_path):
 
 @contextmanager
 def filling_disk():
-    """Yields a function that limits the size of files until the end: the system refuses more, as on a full disk."""
+    """Yields a function that limits the size of files. Further writes fail, as on a full disk."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     try:
         yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
@@ -325,7 +325,7 @@ def test_a_damaged_shard_and_a_missing_one_are_named(tmp_path):
 
 
 def numbered(folder, sizes, length=lambda number: 2 + number % 5):
-    """A prepared corpus whose pair i has the token i + 10 and END as its last; no text is needed to read it."""
+    """Returns a prepared corpus whose pair i consists of the token i + 10 and END. Reading it needs no tokenizer."""
     reports, number = [], 0
     for shard, size in enumerate(sizes):
         pairs = []
@@ -393,7 +393,7 @@ def test_resuming_reads_only_the_shards_that_the_pool_lies_in(numbers, monkeypat
     next(iter(batches_of(numbers).pools(0, 5)))  # the last three pairs of 53
     assert len(reads) == 1
     list(batches_of(numbers).pools(0))
-    assert len(reads) == 1 + 4  # each once, and the empty one never
+    assert len(reads) == 1 + 4  # every shard is read once, except the empty one
 
 
 def test_epochs_and_seeds_differ_and_pools_mix_the_pairs_of_a_shard(numbers):
@@ -416,7 +416,7 @@ def test_buckets_are_those_of_all_lengths_and_counts_are_as_expected(numbers):
     batches = batches_of(numbers)
     assert max(bucket.source for bucket in batches.buckets) == 6
     assert sum(batches.bucket_counts(0).values()) == pytest.approx(len(batches), abs=6)
-    assert list(batches_of(numbers, buckets=1).bucket_counts(0).values()) == [14]  # 53 pairs, 4 rows a batch
+    assert list(batches_of(numbers, buckets=1).bucket_counts(0).values()) == [14]  # 53 pairs in batches of 4
     for bucket in batches.buckets:
         masked = batches.masked(bucket)
         assert masked.source.shape == (4, bucket.source)

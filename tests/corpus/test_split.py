@@ -1,4 +1,4 @@
-"""Splits: no sentence occurs in two parts, and a sentence's group alone decides its part."""
+"""Splits: no sentence occurs in two sets, and only a sentence's group decides its set."""
 
 import hashlib
 import os
@@ -54,7 +54,7 @@ def test_a_key_keeps_letters_and_digits_only(sentence, key):
             ["b", "b", "a", "b", "b"],
             ["dos", "dos", "tres", "dos", "dos"],
         ),
-        ([("no", "nada"), ("not", "no")], ["no", "not"], ["nada", "no"]),  # one word, but of two languages
+        ([("no", "nada"), ("not", "no")], ["no", "not"], ["nada", "no"]),  # the same word in two languages
     ],
 )
 def test_pairs_that_share_a_sentence_on_either_side_form_one_group(sentences, target_names, source_names):
@@ -65,7 +65,7 @@ def test_pairs_that_share_a_sentence_on_either_side_form_one_group(sentences, ta
 
 def test_the_hash_of_the_group_s_name_chooses_the_part():
     def fraction(name: str) -> float:
-        """The whole sha256 as a fraction of 1; its first 8 hex digits differ from it by less than 2^-32."""
+        """Returns the sha256 as a fraction of 1. The first 8 hex digits alone would differ by less than 2^-32."""
         return int.from_bytes(hashlib.sha256(name.encode()).digest()) / 2**256
 
     pairs = english_spanish(*((f"Number {number}!", f"Número {number}") for number in range(500)))

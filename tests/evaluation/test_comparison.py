@@ -1,4 +1,4 @@
-"""Comparisons of systems: scores worked out by hand, files that are read back, Markdown tables that stay intact."""
+"""Comparisons of systems: scores computed by hand, files that are read back, and valid Markdown tables."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Scores of sentences whose n-grams can be counted by hand."""
+"""Metrics on sentences whose n-grams can be counted by hand."""
 
 import math
 import sys
@@ -76,7 +76,7 @@ def test_lists_that_do_not_correspond_are_refused(score, hypotheses, references,
 
 def test_chinese_is_tokenised_into_characters():
     hypotheses, references = ["我喜欢红苹果"], ["我喜欢青苹果"]
-    # one token is wrong out of one; of six characters one is: 5/6 unigrams, 3/5 bigrams, 1/4 trigrams, 0/3 4-grams
+    # the only token is wrong; one of six characters is: 5/6 unigrams, 3/5 bigrams, 1/4 trigrams, 0/3 4-grams
     assert bleu(hypotheses, references).value == pytest.approx(0, abs=1e-9)
     # sacreBLEU smooths the first empty precision by half a match: 1 / (2 * 3)
     expected = 100 * (5 / 6 * 3 / 5 * 1 / 4 * 1 / 6) ** (1 / 4)
@@ -121,7 +121,7 @@ def test_systems_are_compared_with_the_first():
     found = bootstrap({"poor": POOR, "perfect": PERFECT, "alike": list(POOR)}, REFERENCES, samples=200)
     assert list(found.bleu) == ["poor", "perfect", "alike"]
     assert found.bleu["poor"].p is None
-    # none of 200 draws differs by as much as the systems do, so sacreBLEU's p is (0 + 1) / (200 + 1)
+    # no difference of 200 draws is as large as that of the systems, so sacreBLEU's p is (0 + 1) / (200 + 1)
     assert found.bleu["perfect"].p == pytest.approx(1 / 201)
     assert found.chrf["perfect"].p == pytest.approx(1 / 201)
     assert found.bleu["alike"].p == found.chrf["alike"].p == 1.0
@@ -146,7 +146,7 @@ def links(*found):
 
 
 def test_the_alignment_error_rate_is_och_and_neys_counted_over_the_corpus():
-    # A = {0-0, 1-1, 2-1}, S = {0-0, 1-2}, P = S + {1-1}: one of A in S, two in P: 1 - (1 + 2) / (3 + 2)
+    # A = {0-0, 1-1, 2-1}, S = {0-0, 1-2}, P = S + {1-1}; S has one link of A, P has two: 1 - (1 + 2) / (3 + 2)
     first = GoldLinks(links((0, 0), (1, 2)), links((0, 0), (1, 2), (1, 1)))
     found = alignment_error([links((0, 0), (1, 1), (2, 1))], [first])
     assert astuple(found) == pytest.approx((2 / 5, 2 / 3, 1 / 2))

@@ -21,7 +21,7 @@ PAIRS = [
 
 
 class Phrasebook(Translator):
-    """A translator that looks its answers up."""
+    """A translator that returns the given answers."""
 
     def __init__(self, pairs):
         super().__init__(name="phrasebook")
@@ -117,7 +117,7 @@ class Diagonal(Phrasebook):
 def test_the_alignment_error_is_counted_in_the_words_of_the_reference():
     pairs = [Pair("la casa azul", "the blue house")]
     gold = [GoldLinks(sure=frozenset({(0, 0)}), possible=frozenset({(0, 0), (1, 1)}))]
-    # found 0-0, 1-1, 2-2: one is sure, two are possible: 1 - (1 + 2) / (3 + 1)
+    # of the links 0-0, 1-1, 2-2, one is sure and two are possible: 1 - (1 + 2) / (3 + 1)
     assert gold_error(Diagonal(pairs), pairs, gold).error_rate == pytest.approx(1 / 4)
 
 

@@ -16,7 +16,7 @@ REFERENCES = [f"the cat number {n} sees a small dog in house {n + 1} today" for 
 
 
 def worse(share, seed=0):
-    """The references with a share of their sentences cut."""
+    """Returns the references with a share of the sentences truncated."""
     cut = np.random.default_rng(seed).random(len(REFERENCES)) < share
     return [text[:25] if short else text for text, short in zip(REFERENCES, cut, strict=True)]
 
@@ -39,7 +39,7 @@ def test_one_run_per_system_is_the_paired_bootstrap_on_both_sides():
         one, other = getattr(here, metric)["b"], getattr(there, metric)["b"]
         assert one.deviation is None
         assert one.mean == pytest.approx(other.value)
-        assert [one.low, one.high] == pytest.approx([other.low, other.high], abs=1.0)  # other draws
+        assert [one.low, one.high] == pytest.approx([other.low, other.high], abs=1.0)  # different samples
         assert one.p == pytest.approx(2 * other.p, abs=0.03)
 
 
@@ -52,7 +52,7 @@ def test_each_system_is_compared_with_the_one_before():
 
 
 def test_a_difference_within_the_variation_of_the_seeds_is_not_significant():
-    """The sentences alone would make it so: without the first two runs, p is small."""
+    """With one run per system, only the variation of the sentences counts, and p is small."""
     one, other = [worse(0.1, 1), worse(0.5, 2)], [worse(0.15, 3), worse(0.6, 4)]
     assert bootstrap_seeds({"a": one, "b": other}, REFERENCES).bleu["b"].p > 0.1
     assert bootstrap_seeds({"a": one[:1], "b": other[1:]}, REFERENCES).bleu["b"].p < 0.01
@@ -92,7 +92,7 @@ def test_the_table_has_a_row_per_system_and_a_dash_without_attention():
     assert "AER" not in to_markdown(summarise({"plain": plain}, REFERENCES))
 
 
-def test_the_figures_of_a_run_are_those_of_its_translations(translator, pairs):
+def test_the_metrics_of_a_run_are_those_of_its_translations(translator, pairs):
     greedy = translator.with_search(replace(translator.search, beam_size=1))
     found, texts = run_figures(greedy, pairs[:9])
     references = [pair.target for pair in pairs[:9]]

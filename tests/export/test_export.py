@@ -1,4 +1,4 @@
-"""Exports: what they contain and what they reply in a fresh process, which runs them as TensorFlow Serving does."""
+"""Exports: their contents, and their replies in a fresh process that runs them as TensorFlow Serving does."""
 
 import collections
 import os
@@ -47,7 +47,7 @@ ANSWERED = sorted(FEEDS.keys() - set(REFUSED))
 
 @pytest.fixture(scope="module")
 def translators(translator, pairs):
-    """A word translator, a subword translator, and the first with its weights rounded to half precision."""
+    """A word translator, a subword translator, and the word translator with weights rounded to half precision."""
     config = TokenizerConfig("subword", 367, max_tokens=61)
     subwords = [fit_tokenizer(config, side) for side in zip(*pairs, strict=True)]
     sizes = ModelConfig(3, EncoderConfig(units=5), AttentionConfig(units=11), DecoderConfig(units=7, output_units=13))
@@ -66,7 +66,7 @@ def translators(translator, pairs):
 
 @pytest.fixture(scope="module")
 def folders(translators, tmp_path_factory):
-    """Version 1 of each translator; the compact one is rounded by the export."""
+    """Version 1 of each translator. The export rounds the weights of the compact one."""
     models = tmp_path_factory.mktemp("saved_models")
     exported = {**translators, "compact": translators["word"]}
     return {kind: export(exported[kind], models / kind, config=config) for kind, config in CONFIGS.items()}
@@ -74,7 +74,7 @@ def folders(translators, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def expected(translators):
-    """The records of each translator for the feeds that are lists of sentences, by kind, signature and name."""
+    """The outputs of the translators for the feeds that are lists of sentences, by kind, signature and name."""
     found = {}
     for kind, translator in translators.items():
         beam = translator.with_search(replace(translator.search, beam_size=BEAM_SIZE))
@@ -90,7 +90,7 @@ def expected(translators):
 
 @pytest.fixture(scope="module")
 def answered(folders):
-    """The answers of each export in a fresh process."""
+    """The replies of each export in a fresh process."""
     return {kind: ask(folder, list(REQUESTS.values())) for kind, folder in folders.items()}
 
 
@@ -100,17 +100,17 @@ def kind(request):
 
 
 def encoded(sentences):
-    """The bytes of a feed."""
+    """Returns the bytes of a feed."""
     return np.array([s.encode("utf-8", "surrogateescape") for s in sentences], object)
 
 
 def raw(sentences):
-    """The bytes of a feed as a tensor."""
+    """Returns the bytes of a feed as a tensor."""
     return tf.constant(encoded(sentences), tf.string)
 
 
 def expect_equal(outputs, record):
-    """Compares outputs with those of a translator's record."""
+    """Compares outputs of an export with those of a translator."""
     for output, values in outputs.items():
         expected = getattr(record, output).numpy()
         assert values.shape == expected.shape, output
@@ -121,7 +121,7 @@ def expect_equal(outputs, record):
 
 
 def expect_equal_replies(answers, expected, kind, key):
-    """Compares the replies of an export with the translator's records."""
+    """Compares the replies of an export with the outputs of the translator."""
     for reply, record in zip(named(answers)[key], expected[kind, *key], strict=True):
         assert reply.get("error") is None
         assert set(reply["outputs"]) == set(CONTRACT[key[0]].outputs)
@@ -188,7 +188,7 @@ def test_half_precision_takes_half_the_bytes_and_leaves_the_translator_as_it_was
     def size(kind):
         return sum(path.stat().st_size for path in (folders[kind] / "variables").glob("variables.data-*"))
 
-    assert 0.5 < size("compact") / size("word") < 0.7  # the file has an index too
+    assert 0.5 < size("compact") / size("word") < 0.7  # the file also has an index
     exact, rounded = (translators[kind].model.variables for kind in ("word", "compact"))
     assert any((one.numpy() != other.numpy()).any() for one, other in zip(exact, rounded, strict=True))
 
@@ -246,7 +246,7 @@ def test_an_export_placed_on_another_device_replies_the_same(folders, expected, 
 
 @pytest.fixture(scope="module")
 def loading(folders):
-    """The compact export, loaded by the embedded server, and the requests run meanwhile: signature and rows."""
+    """The compact export in the embedded server, and the signature and rows of each request that ran during loading."""
     seen, run = [], Servable.run
 
     def note(self, signature, inputs, seconds, outputs=()):
@@ -297,7 +297,7 @@ def test_concurrent_requests_are_answered_as_if_each_were_alone(loading, transla
 
 @pytest.fixture(scope="module")
 def python_of_serving():
-    """An interpreter with TensorFlow 2.20.0 in a virtual environment of its own.
+    """A Python interpreter with TensorFlow 2.20.0 in a separate virtual environment.
 
     The environment variable TF220_VENV names the environment, by default ``.venv-tf220``. It is created if missing.
     """

@@ -1,6 +1,6 @@
-"""Models with predictive local attention keep the contract when exported: each row of an alignment sums to 1.
+"""Exports with predictive local attention keep the contract: each row of an alignment sums to 1.
 
-The weights of their contexts sum to less; see ``PredictiveLocalAttention``.
+The weights of the contexts sum to less than 1; see ``PredictiveLocalAttention``.
 """
 
 import numpy as np
@@ -31,7 +31,7 @@ SENTENCES = [*STRANGE[:-1], "Mi hermana lee un libro en la cocina porque está m
 
 @pytest.fixture(scope="module")
 def folders(translator, tmp_path_factory):
-    """The export of each."""
+    """The folders of the exports."""
     folders, exports = {}, tmp_path_factory.mktemp("models")
     texts = [translator.source_tokenizer, translator.target_tokenizer]
     for name, combinations in LOCAL.items():

@@ -1,4 +1,4 @@
-"""Micro-batching: concurrent requests run as one batch, and each gets its own answer. Run in a TF1 session."""
+"""Micro-batching: concurrent requests run as one batch, and each gets its own answer. Tests use TF1 sessions."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -22,11 +22,11 @@ OUTPUTS = {
     "shown": Output("string", "BT", "the same as strings"),
 }
 PATIENT = 30_000.0
-"""Milliseconds. A request that is answered earlier was part of a full batch."""
+"""Milliseconds to wait for a full batch. A request that is answered earlier was part of a full batch."""
 
 
 def model(version, config, queue="serving_default"):
-    """A model that counts the letters of each text and the texts of the batch. Long texts take long."""
+    """Returns a model that counts the letters of each text and the texts of the batch. It is slow on long texts."""
 
     def answer(text):
         lengths = tf.strings.length(text)
@@ -64,7 +64,7 @@ def load(tmp_path):
 
 
 def ask(servable, texts, name="serving_default"):
-    """The reply to one request, or the error."""
+    """Returns the reply to one request, or the error."""
     feed = {"text": np.array([text.encode() for text in texts], object)}
     try:
         return servable.run(servable.signatures[name], feed, seconds=60)
@@ -73,7 +73,7 @@ def ask(servable, texts, name="serving_default"):
 
 
 def at_once(*functions):
-    """The results of several functions, called by as many threads at the same time."""
+    """Calls several functions at the same time, each in its own thread, and returns their results."""
     ready = threading.Barrier(len(functions))
 
     def call(function):
@@ -137,12 +137,12 @@ def test_a_request_that_finds_the_queue_full_is_refused_as_unavailable(load, row
     servable = load(max_batch_size=1, threads=1, queue=1)
     refused = [reply for reply in ask_at_once(servable, [["x" * 5000] * rows] * 8) if isinstance(reply, StatusError)]
     assert {reply.code for reply in refused} == {Code.UNAVAILABLE}
-    assert rows > 1 or len(refused) < 8  # others are answered
+    assert rows > 1 or len(refused) < 8  # some requests are answered
     assert ask(servable, ["a"])["rows"].tolist() == [1]
 
 
 def assert_apart(first, second):
-    """Each of two functions answers its own request, though a batch would hold both. Warms them up first."""
+    """Asserts that two concurrent requests do not share a batch, although both would fit. Warms both functions up."""
     for function in (first, second):
         function(["a", "b"])
     found = at_once(partial(first, ["a"]), partial(second, ["a"]))
@@ -156,7 +156,7 @@ def test_two_signatures_have_separate_queues(load):
 
 
 def test_two_versions_in_one_process_have_separate_queues(tmp_path):
-    """TensorFlow's own loader puts both into one resource manager."""
+    """TensorFlow's loader puts both versions into one resource manager."""
     functions = []
     for version in (1, 5):
         save(tmp_path / str(version), version, MicroBatchingConfig(max_batch_size=2, wait_ms=1000.0))

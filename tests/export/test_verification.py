@@ -1,6 +1,6 @@
 """``verify`` finds the faults of an export.
 
-A small model with the contract's signatures stands in for an export. Each test breaks one thing in its answers.
+A small model with the contract's signatures stands in for an export. Each test changes one of its answers.
 """
 
 import copy
@@ -21,7 +21,7 @@ HYPOTHESES = 2
 
 
 def echo(signature):
-    """A function with the contract's signature. Each token is the beginning of the text."""
+    """Returns a function with the contract's signature. Each token is the beginning of the text."""
     inputs = [tf.TensorSpec([None], tf.string, name=name) for name in CONTRACT[signature].inputs]
 
     def answer(*texts):
@@ -57,7 +57,7 @@ def sound(folder):
 
 @pytest.fixture
 def answers(sound):
-    """A copy of the answers, to be broken."""
+    """A copy of the answers. Tests may change it."""
     return copy.deepcopy(sound)
 
 
@@ -66,7 +66,7 @@ def faults(answers):
 
 
 def values(answers, signature, feeds, name):
-    """The values of one output in the first reply to some feeds."""
+    """Returns the values of one output in the first reply to ``feeds``."""
     return named(answers)[signature, feeds][0]["outputs"][name]["values"]
 
 
@@ -166,7 +166,7 @@ def test_rounding_is_not_a_fault(answers):
 
 @pytest.fixture
 def interpreter(tmp_path, sound):
-    """Makes a program that prints the first lines of the answers and then runs a shell command."""
+    """Creates a program that prints the first lines of the answers and then runs a shell command."""
 
     def make(count=None, then="exit 0"):
         lines = [sound.libraries, sound.facts, *sound.replies][:count]
@@ -224,7 +224,7 @@ def test_a_folder_without_a_model_and_a_missing_interpreter_are_refused(folder, 
 
 
 def test_a_process_has_neither_keras_nor_this_package(tmp_path, monkeypatch):
-    """A script that tries to import them stands in for the real one."""
+    """A script that lists the modules that can be imported replaces the real script."""
     script = tmp_path / "script.py"
     script.write_text(
         "import json, sys\n"

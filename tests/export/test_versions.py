@@ -1,4 +1,4 @@
-"""A model's folder: what an export writes, when a server sees it, and how old versions are deleted."""
+"""The folder of a model: how exports add versions for servers, and how old versions are deleted."""
 
 import json
 import os
@@ -16,19 +16,19 @@ from nmt_keras.files import ABANDONED_AFTER
 
 
 def write_little(module, folder, signatures):
-    """Replaces ``tf.saved_model.save``."""
+    """Replaces ``tf.saved_model.save`` and writes small files."""
     make_versions(Path(folder).parent, Path(folder).name)
 
 
 @pytest.fixture
 def folder(monkeypatch, tmp_path):
-    """A model's folder. Exports write little there and are fast."""
+    """A model's folder. Exports write only small files there, which is fast."""
     monkeypatch.setattr(tf.saved_model, "save", write_little)
     return tmp_path / "model"
 
 
 def make_versions(folder, *names):
-    """Versions with a file and a folder each."""
+    """Creates versions with a file and a folder each."""
     for name in names:
         (folder / name / "variables").mkdir(parents=True)
         (folder / name / "variables" / "variables.index").write_text("weights")
@@ -94,7 +94,7 @@ def test_everything_is_on_the_disk_before_the_version_has_its_number(translator,
     version = export(translator, folder)
     assert version == folder / "1"
     assert folder.stat().st_ino in flushed
-    assert version.stat().st_mode & 0o777 == 0o755  # a server of another user may read it
+    assert version.stat().st_mode & 0o777 == 0o755  # a server that runs as another user can read it
 
 
 def test_a_version_that_appears_meanwhile_is_not_overwritten(translator, folder, monkeypatch):
@@ -135,7 +135,7 @@ def test_the_card_names_recipe_corpus_scores_and_languages(translator, folder):
     text = card(translator, folder, manifest)
     for fact in ("from es to en", "tiny", "bidirectional gru", "spa-eng", "112,047", "b9f487d2", "45.26", "60.15"):
         assert fact in text
-    assert "nrefs:1\\|case:mixed |" in text  # does not break its table
+    assert "nrefs:1\\|case:mixed |" in text  # a | would end the cell of the table
 
 
 def test_the_card_describes_every_output_and_the_limits_of_this_model(translator, folder):

@@ -1,4 +1,4 @@
-"""Scores and attentions against the papers' equations, and the laws of every alignment."""
+"""Score functions and attention layers against the papers' equations, and laws that hold for every alignment."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from nmt_keras.models.encoder import Encoding
 
 B, Q, S, U, A, D = 3, 2, 5, 7, 11, 13
 LENGTHS = [5, 1, 3]
-STEPS = [[0, 4], [0, 6], [9, 1]]  # target positions, some beyond the source's end
+STEPS = [[0, 4], [0, 6], [9, 1]]  # target positions, some of them beyond the end of the source
 SCORING = {
     "additive": lambda: BahdanauAttention(A, U, D),
     "dot": lambda: GlobalAttention(DotScore(), U),
@@ -44,7 +44,7 @@ def made(make):
 
 @pytest.fixture(params=[*SCORING, *UNSCORED])
 def attention(request):
-    """An attention of any kind."""
+    """An attention layer of each kind."""
     return made({**SCORING, **UNSCORED}[request.param])
 
 
@@ -60,7 +60,7 @@ def remembered(attention, values, lengths=LENGTHS):
 
 
 def attend(attention, query, memory, steps=STEPS):
-    """Contexts and alignments."""
+    """Returns contexts and alignments."""
     attended = attention.attend(attention.read_weights(), query, tf.constant(steps), memory)
     return attention.context(attended, memory.cell_values), attention.alignment(attended, memory)
 
@@ -69,7 +69,7 @@ def attend(attention, query, memory, steps=STEPS):
 
 
 def compare_with_the_paper(attention, values, query, lengths, steps):
-    """Compares contexts and alignments, which are 0 on padding."""
+    """Compares contexts and alignments with the reference. Alignments are 0 on padding."""
     found = attend(attention, query, remembered(attention, values, lengths), steps)
     reference = attention_of(attention)
     for b, q in np.ndindex(*query.shape[:2]):
@@ -87,7 +87,7 @@ def test_alignments_and_contexts_are_the_paper_s(name):
 
 @pytest.mark.parametrize("name", [*LOCAL, "local-m dot"])
 def test_a_gathered_window_is_the_masked_sentence(name):
-    local, queries = made(SCORING[name]), 31  # two beyond the end
+    local, queries = made(SCORING[name]), 31  # two more than source positions
     values, query = normal(1, 29, local.annotation_size), normal(1, queries, U, seed=5)
     compare_with_the_paper(local, values, query, [29], [list(range(queries))])
 
@@ -114,7 +114,7 @@ def test_a_gathered_window_equals_a_batch_that_is_read_whole_and_so_does_its_gra
 
 
 def test_the_gradient_of_a_predicted_position_is_its_slope():
-    # at the edge of a window the context jumps: here, all positions stay inside
+    # the context jumps where a position enters or leaves the window, so the window contains all positions
     local = made(lambda: PredictiveLocalAttention(GeneralScore(U, D), D, 11, units=A, query_size=U))
     query, upstream = normal(1, 1, U, seed=3), normal(1, 1, D, seed=6)
     memory, energy = remembered(local, normal(1, 11, D), [11]), local.position_energy
@@ -159,7 +159,7 @@ def test_location_depends_on_the_state_and_not_on_the_annotations():
     for seed in (2, 3):
         memory = remembered(attention, normal(2, 4, D, seed=seed), [2, 4])
         _, alignment = attend(attention, tf.ones([2, 1, 1]), memory, [[0], [0]])
-        # the shorter source uses the first rows of W_a; of the longer one, the position beyond them gets nothing
+        # W_a has 3 rows: the shorter source uses the first two, and the fourth position of the longer one gets 0
         np.testing.assert_allclose(alignment, [[[0.75, 0.25, 0, 0]], [[0.375, 0.125, 0.5, 0]]], rtol=1e-6)
 
 
@@ -197,7 +197,7 @@ READ_AT = {"forward": [0, 0, 1, 0], "backward": [1, 0, 0, 0], "bidirectional": [
 def test_without_a_score_the_alignment_names_the_positions_where_the_source_was_read(attention, weights):
     contexts, alignment = attend(attention, normal(1, 2, U), remembered(attention, normal(1, 4, D), [3]), [[5, 6]])
     assert alignment.numpy().tolist() == [[weights] * 2]
-    state = normal(1, 17, seed=4)[0, : attention.context_size]  # the encoder's last
+    state = normal(1, 17, seed=4)[0, : attention.context_size]  # the encoder's last state
     np.testing.assert_array_equal(contexts, [[state, state]])
 
 

@@ -1,4 +1,4 @@
-"""Contracts of all layers: configurations that round-trip, and weights that are read before a loop."""
+"""Contracts of all layers: configurations survive a round trip, and weights are read before a loop."""
 
 import dataclasses
 
@@ -27,7 +27,7 @@ def build(name):
 
 
 def layers_of(layer):
-    """A layer and all layers inside it."""
+    """Returns a layer and all layers inside it."""
     found = [layer]
     for value in vars(layer).values():
         inner = value if isinstance(value, list) else [value]
@@ -59,7 +59,7 @@ def test_a_configuration_holds_the_arguments_of_base_classes():
 
 
 def operations_in_loops(function):
-    """The kinds of all operations in the bodies of a graph's loops, and in the functions that these call."""
+    """Returns the types of all operations in the bodies of a graph's loops and in the functions called there."""
     definition = function.graph.as_graph_def()
     functions = {each.signature.name: each.node_def for each in definition.library.function}
 

@@ -22,7 +22,7 @@ def make(kind, input_size=INPUT, context_size=D):
 
 
 def mask(*shape, seed=3):
-    """A dropout mask of rate 1/3."""
+    """Returns a dropout mask of rate 1/3."""
     return tf.constant(np.random.default_rng(seed).choice([0.0, 1.5], p=[1 / 3, 2 / 3], size=shape), tf.float32)
 
 
@@ -32,12 +32,12 @@ def state_like(kind, *shape, seed=3):
 
 
 def at(nest, *place):
-    """One position of a nest of tensors, in the reference's precision."""
+    """Returns one position of a nest of tensors, in the precision of the reference."""
     return tf.nest.map_structure(lambda x: np.asarray(x, np.float64)[place], nest)
 
 
 def step(cell, x, state, context=None, mask=None):
-    """A cell's next state, from its inputs."""
+    """Returns a cell's next state for the given inputs."""
     weights = cell.read_weights()
     projected = cell.project(weights, x)
     if context is not None:
@@ -117,7 +117,7 @@ def test_keras_s_cell_that_reads_input_and_context_is_the_same_if_cho_s_update_g
 
 
 def advance_empty(cell, projected, state, **weights):
-    """A cell's next state if all its weights are 0, but those given."""
+    """Returns a cell's next state if all its weights are 0, except those given."""
     for variable in cell.trainable_variables:
         variable.assign(weights.get(variable.name, tf.zeros_like(variable)))
     return cell.advance(cell.read_weights(), tf.constant(projected), state)
@@ -157,9 +157,9 @@ def test_a_gru_that_resets_nothing_and_replaces_the_state_is_the_plain_recurrent
 
 
 def test_resetting_before_a_product_and_after_it_differ_as_soon_as_the_product_mixes_units():
-    """Of the two units the first is reset; each proposal is the sum of what it may read."""
+    """The cells have two units. The first is reset. Each proposal is the sum of the states that it may read."""
     state, all_ones = tf.constant([[0.3, 0.4]]), tf.ones([2, 2])
-    gates = [-100.0, 100.0, 0.0, 0.0]  # reset gates of 0 and 1
+    gates = [-100.0, 100.0, 0.0, 0.0]  # the reset gates are 0 and 1
     before = advance_empty(GRUCell(2, 1), [[100.0, 100.0, *gates]], state, recurrent=all_ones)
     np.testing.assert_allclose(before, np.tanh([[0.4, 0.4]]), atol=1e-6)
     recurrent = tf.concat([tf.zeros([2, 4]), all_ones], axis=1)

@@ -1,4 +1,4 @@
-"""Fused recurrences: the same numbers as the loop, and the rule that chooses between them and XLA."""
+"""Fused recurrences: the same results as the loop, and the choice between cuDNN and XLA."""
 
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ RANDOMNESS = Randomness(tf.constant(1), tf.constant(2))
 
 
 def luong(cell="lstm", kind="general", encoder=None, decoder=None, **whole):
-    """Luong's model: two residual layers on each side."""
+    """Returns Luong's model with two residual layers on each side."""
     output = {"output": "state"} if kind == "none" else {"output": "attentional", "output_units": 13}
     decoder = {"cell": cell, "units": 7, "layers": 2, "initial_state": "last", **output, **(decoder or {})}
     return ModelConfig(

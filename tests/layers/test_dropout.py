@@ -1,4 +1,4 @@
-"""Dropout draws: pure functions of seed, batch, replica, position and site."""
+"""Dropout masks: pure functions of seed, batch, replica, position and site."""
 
 from dataclasses import replace
 
@@ -25,7 +25,7 @@ def test_dropout_zeroes_at_its_rate_and_scales_so_that_the_mean_stays(rate):
     n = 100_000
     found = dropout(tf.fill([n], 2.0), rate, RANDOMNESS, "site").numpy() / 2.0
     assert set(found.tolist()) == {0.0, np.float32(1.0 / (1.0 - rate))}
-    deviation = (rate * (1.0 - rate) / n) ** 0.5  # of the share of zeros, a binomial's
+    deviation = (rate * (1.0 - rate) / n) ** 0.5  # standard deviation of the share of zeros
     assert abs((found == 0.0).mean() - rate) < 4.0 * deviation
 
 
@@ -36,7 +36,7 @@ def test_a_mask_depends_on_seed_batch_replica_position_and_site_alone():
     first = draw()
     np.testing.assert_array_equal(first, draw())
     for other in [draw("b"), *(draw(**{name: 7}) for name in ("seed", "batch_number", "replica", "position"))]:
-        # independent masks of rate 1/2 agree in half the places, give or take 4 deviations
+        # independent masks of rate 1/2 agree in half of the places, within 4 standard deviations
         assert abs((first == other).mean() - 0.5) < 4.0 * 0.5 / 1000**0.5
 
 

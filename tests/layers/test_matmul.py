@@ -1,4 +1,4 @@
-"""Products with weights: over the last axis, in the precision that handed out the weight."""
+"""Products with weights: over the last axis, in the precision with which the weight was read."""
 
 import re
 
@@ -19,7 +19,10 @@ from nmt_keras.layers.scan import scan
 
 
 def differentiated(function, precision, loss=lambda found: tf.reduce_sum(tf.square(found))):
-    """``function(x, kernel, weight, ...)`` with the gradients of its loss; ``weight`` hands out a kernel."""
+    """Returns a function that computes ``function(x, kernel, weight, ...)`` and the gradients of its loss.
+
+    ``weight`` reads a kernel with ``precision``.
+    """
 
     def with_gradients(x, kernel, *others):
         with tf.GradientTape() as tape:
@@ -68,7 +71,7 @@ def test_the_processor_s_flags_tell_whether_it_multiplies_bfloat16(monkeypatch, 
     assert multiplies_bfloat16() is found
 
 
-# bfloat16_products: factors are bfloat16, sums are float32, within functions that XLA compiles
+# bfloat16_products: in functions that XLA compiles, factors are bfloat16 and sums are float32
 
 
 def rounded(x):
@@ -76,7 +79,7 @@ def rounded(x):
 
 
 def factors(function, *arguments):
-    """The dtypes of both factors of each product in the program that XLA makes of a function."""
+    """Returns the dtypes of both factors of each product in a function that XLA compiled."""
     text = function.experimental_get_compiler_ir(*arguments)(stage="optimized_hlo")
     kinds = dict(re.findall(r"(%[\w.-]+)(?: =|:) (\w+)\[", text))
     names = re.findall(r" dot\((?:\S+ )?(%[\w.-]+), (?:\S+ )?(%[\w.-]+)\)", text)

@@ -45,7 +45,7 @@ def test_maxout_takes_the_larger_of_each_pair():
     layer = MaxoutOutput(vocabulary_size=2, units=2, state_size=4, context_size=0, embedding_size=0)
     layer.maxout_kernel.assign(tf.eye(4))
     nothing = tf.zeros([1, 1, 0])
-    state = tf.constant([[[1.0, 7.0, 2.0, 5.0]]])  # the first of each pair, then the second
+    state = tf.constant([[[1.0, 7.0, 2.0, 5.0]]])  # the first units of both pairs, then the second units
     assert layer.features(layer.read_weights(), state, None, nothing).numpy().tolist() == [[[2.0, 7.0]]]
 
 

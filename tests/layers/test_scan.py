@@ -1,4 +1,4 @@
-"""The loop over time against a plain one."""
+"""The loop over time against a Python loop."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Self-attention against the paper's equations, position by position, and the laws of its encoder."""
+"""Self-attention against the paper's equations, position by position, and laws of its encoder."""
 
 import numpy as np
 import pytest
@@ -36,7 +36,7 @@ RANDOMNESS = Randomness(tf.constant(1), tf.constant(1))
 
 
 def built(layer):
-    """A layer with random weights, and these."""
+    """Builds a layer with random weights. Returns the layer and its weights."""
     layer.build()
     randomise(layer, 5)
     return layer, layer.read_weights()
@@ -61,14 +61,14 @@ def test_sinusoids_are_the_paper_s_with_the_sines_first(position):
 
 
 def test_sinusoids_by_hand():
-    """Of 4 units two turn by 1 radian per position and two by a hundredth of it."""
+    """Two of 4 units advance by 1 radian per position, the other two by 0.01 radians."""
     found = sinusoids(tf.constant([[0], [3]]), 4)
     wanted = [[[0.0, 0.0, 1.0, 1.0]], [[np.sin(3), np.sin(0.03), np.cos(3), np.cos(0.03)]]]
     np.testing.assert_allclose(found, wanted, atol=1e-6)
 
 
 def test_layer_norm_by_hand():
-    """Mean 3, deviation 1. Of equal numbers nothing is left but the shift."""
+    """The first row has mean 3 and standard deviation 1. The second row is constant, so only the shift is left."""
     weights = [tf.constant([1.0, 2.0]), tf.constant([0.0, 5.0])]
     found = normalize(weights, tf.constant([[2.0, 4.0], [4.0, 4.0]]))
     np.testing.assert_allclose(found, [[-1.0, 7.0], [0.0, 5.0]], atol=1e-4)
@@ -101,7 +101,7 @@ def test_queries_with_pasts_of_their_own_find_the_values_that_each_would_find_al
 
 
 def test_heads_by_hand():
-    """Two heads of one unit; the first finds the value that it matches, the second, whose query is 0, their mean."""
+    """There are two heads of one unit. The first attends to the matching value. The second has query 0 and averages."""
     layer = MultiHead(2, 2, 2)
     layer.query_kernel.assign([[1.0, 0.0], [0.0, 0.0]])
     layer.key_value_kernel.assign(np.hstack([np.eye(2), np.eye(2)]))  # keys and contents equal the values
@@ -181,7 +181,10 @@ def test_annotations_are_the_paper_s_and_0_at_padding_whatever_its_ids_are(embed
 
 
 def test_the_gradient_is_the_slope_of_the_reference(dtype_policy):
-    """Central differences, in float64, along a random direction of each variable; softmax is in float32."""
+    """Compares the gradient with central differences along a random direction of each variable.
+
+    Both are in float64, except for the softmax, which is in float32.
+    """
     dtype_policy("float64")
     encoder, random, h = make(), np.random.default_rng(4), 1e-5
     of_values = random.normal(size=(4, 7, U))
@@ -217,7 +220,7 @@ def test_in_mixed_precision_weights_are_single_and_annotations_half_and_near(dty
 
 def test_dropout_is_on_embeddings_and_on_every_sublayer_in_training_alone():
     batch = padded(SENTENCES[:1], 5)
-    calm, dropping = make(), make(dropout_rate=1.0 - 2.0**-25)  # no draw, a multiple of 2^-24, is kept
+    calm, dropping = make(), make(dropout_rate=1.0 - 2.0**-25)  # draws are multiples of 2^-24, so everything is dropped
     np.testing.assert_array_equal(calm(*batch, randomness=RANDOMNESS).values, calm(*batch).values)
     np.testing.assert_array_equal(dropping(*batch).values, calm(*batch).values)
     np.testing.assert_array_equal(

@@ -1,4 +1,4 @@
-"""Decoders of every kind against the papers' equations, and teacher forcing against one step after another."""
+"""Decoders of every kind against the papers' equations, and teacher forcing against single steps."""
 
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -49,7 +49,7 @@ class Case(NamedTuple):
 
 @pytest.fixture(scope="module", params=COMBINATIONS)
 def case(request):
-    """A model of a combination, with random weights, and its output for the pairs under teacher forcing."""
+    """A model with random weights and its output under teacher forcing, for each combination."""
     model = built(COMBINATIONS[request.param])
     encoding = model.encoder(SOURCES)
     return Case(request.param, model, encoding, model.remember(SOURCES), model.decoder(IDS, encoding))
@@ -111,7 +111,7 @@ FLOATS = tf.float32.as_datatype_enum, tf.bfloat16.as_datatype_enum
 
 
 def casts(function, source, target):
-    """Names of what any function of a graph casts from a dtype to another."""
+    """Yields the names of tensors that the functions of a graph cast from ``source`` to ``target``."""
     for called in function.graph.as_graph_def().library.function:
         for node in called.node_def:
             if node.op == "Cast" and (node.attr["SrcT"].type, node.attr["DstT"].type) == (source, target):
@@ -154,7 +154,7 @@ def test_a_token_depends_on_the_tokens_before_it_alone(name):
     found, wanted = (model.decoder(ids, encoding).logits for ids in (later, IDS))
     np.testing.assert_allclose(found[:, :4], wanted[:, :4], atol=1e-6)
     changed = np.abs(found[:, 5] - wanted[:, 5]).max()
-    assert (changed < 1e-6) == (name == "lecture")  # which reads no words
+    assert (changed < 1e-6) == (name == "lecture")  # this decoder reads no words
 
 
 # Dropout
@@ -189,7 +189,7 @@ def test_no_two_places_of_a_model_share_a_mask(name, monkeypatch):
 
 
 def test_dropout_of_the_output_is_separate_from_that_of_the_embeddings():
-    everything = 1.0 - 2.0**-25  # no draw, a multiple of 2^-24, is kept
+    everything = 1.0 - 2.0**-25  # draws are multiples of 2^-24, so everything is dropped
     linear, randomness = COMBINATIONS["rnnsearch-linear"], Randomness(1, 1)
     model = built(replace(linear, dropout=everything, output_dropout=0.0))
     encoding = model.encoder(SOURCES)
@@ -206,7 +206,7 @@ def test_dropout_of_the_output_is_separate_from_that_of_the_embeddings():
 
 
 class LastToken(Attention):
-    """An alignment forced onto each sentence's last token."""
+    """Attention with an alignment fixed to the last token of each sentence."""
 
     context_size = 7
 
@@ -271,14 +271,14 @@ def lecture():
 
 def test_the_lecture_s_two_halves_hold_one_recurrent_matrix(lecture):
     names = sorted(v.name for v in lecture.trainable_variables)
-    both = ["bias", "embeddings"]  # nothing reads the target's embedding
+    both = ["bias", "embeddings"]  # the target embedding is unused
     assert names == sorted([*both, *both, "kernel", "recurrent", "output_kernel", "output_bias"])
     assert lecture.decoder.stack.cells[0].recurrent is lecture.encoder.forward_cells[0].recurrent
     assert lecture.count_params() == 23 * 5 + 23 + 7 * 23 + 7 + 19 * 5 + 7 + 5 * 7 + 7 * 7
 
 
 def test_the_lecture_s_decoder_is_the_recurrence_and_nothing_else(lecture):
-    """h_t = tanh(W^(hh) h_{t-1} + b), y_t = softmax(W^(S) h_t): neither a word nor a context enters."""
+    """h_t = tanh(W^(hh) h_{t-1} + b), y_t = softmax(W^(S) h_t). The decoder reads neither words nor contexts."""
     cell = lecture.decoder.stack.cells[0]
     W_hh, b = np.asarray(lecture.encoder.forward_cells[0].recurrent, float).T, np.asarray(cell.bias, float)
     W_s, b_s = (
@@ -299,7 +299,7 @@ def test_the_lecture_s_decoder_is_the_recurrence_and_nothing_else(lecture):
 
 
 def started(model, token):
-    """What the encoder's cell sees of a sentence's first token: x, the state 0 and no context."""
+    """Returns the input of the encoder's cell at a sentence's first token: x, a state of 0 and no context."""
     return np.asarray(model.encoder.embedding.embeddings[token], float), np.zeros(7), np.zeros(0)
 
 
@@ -312,7 +312,7 @@ def test_both_halves_teach_the_shared_matrix(lecture):
         decoder_alone = tf.reduce_sum(lecture.decoder(IDS, still).logits[..., :3])
     through_both, through_decoder = tape.gradient(logits, shared), tape.gradient(decoder_alone, shared)
     assert np.abs(through_decoder).max() > 0.01
-    assert np.abs(through_both - through_decoder).max() > 0.01  # test_seq2seq: both are right
+    assert np.abs(through_both - through_decoder).max() > 0.01  # tests/models/test_seq2seq.py checks both gradients
 
 
 # The self-attention decoder
@@ -349,7 +349,7 @@ def test_a_model_and_its_decoder_come_back_from_their_configurations(case):
     decoder = type(model.decoder).from_config(model.decoder.get_config())
     decoder.build()
     assert decoder.get_config() == model.decoder.get_config()
-    if not shares:  # with the encoder: only the model's configuration says so
+    if not shares:  # only the model's configuration describes a matrix that is shared with the encoder
         decoder.set_weights(model.decoder.get_weights())
         np.testing.assert_array_equal(decoder(IDS, case.encoding).logits, case.output.logits)
 

@@ -1,4 +1,4 @@
-"""Recurrent encoders against the papers' equations, sentence by sentence, and the laws of padding and of reversing."""
+"""Recurrent encoders against the papers' equations, sentence by sentence, and laws of padding and reversal."""
 
 import numpy as np
 import pytest
@@ -71,7 +71,11 @@ def test_a_configured_encoder_is_the_paper_s(model):
 
 
 def test_two_words_by_hand():
-    """One unit, both weights 1: forward tanh(e_1), tanh(e_2 + that); backward the other way round; the third is END."""
+    """There is one unit, and both weights are 1.
+
+    The forward states are h_1 = tanh(e_1) and h_2 = tanh(e_2 + h_1). The backward states are h_2 = tanh(e_2) and
+    h_1 = tanh(e_1 + h_2). The third position is padding.
+    """
     encoder = RecurrentEncoder(vocabulary_size=V, embedding_size=1, units=1, cell="tanh")
     encoder.build()
     encoder.embedding.embeddings.assign(np.arange(V, dtype=np.float32)[:, np.newaxis] / 10.0)
@@ -91,7 +95,10 @@ GRADIENT_KINDS = ["tanh forward", "lstm forward, residual", "summed, residual", 
 
 @pytest.mark.parametrize("name", GRADIENT_KINDS)
 def test_the_gradient_is_the_slope_of_the_reference(name, dtype_policy):
-    """Central differences, in float64 and along a random direction of each variable, of a sum that uses all results."""
+    """Compares the gradient of a sum of all results with central differences, in float64.
+
+    The differences are along a random direction of each variable.
+    """
     dtype_policy("float64")
     encoder, random, h = make(**KINDS[name]), np.random.default_rng(4), 1e-5
     of_values = random.normal(size=(4, 7, encoder.annotation_size))
@@ -126,7 +133,7 @@ def test_the_gradient_is_the_slope_of_the_reference(name, dtype_policy):
         )
 
 
-# SelfAttentionInputs
+# Results
 
 
 @some_kinds
@@ -191,7 +198,7 @@ def test_what_stands_at_padding_changes_nothing(fields):
 
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
 def test_reading_backward_is_reading_the_reversed_sentence_forward(cell):
-    """Reversed by length: END first, then the words from the last to the first; padding stays where it is."""
+    """A reversed sentence begins with END and ends with its first word. Padding stays at the end."""
     fields = {"cell": cell, "layers": 2, "residual": True, "word_view": True}
     backward, forward = make(direction="backward", **fields), make(direction="forward", **fields)
     forward.set_weights(backward.get_weights())

@@ -1,4 +1,4 @@
-"""Several models as one: probabilities and alignments are the means of theirs."""
+"""Ensembles: probabilities and alignments are the means of those of the models."""
 
 import keras
 import numpy as np
@@ -50,7 +50,7 @@ def test_a_model_with_itself_is_that_model(models):
 
 
 def test_a_search_follows_the_mean_of_models_that_differ(models):
-    """Each token is the most probable of the mean, and the log-probability sums the mean's."""
+    """Each token has the largest mean probability. The log-probability sums the logarithms of these means."""
     ensemble, limits = Ensemble(models), tf.constant([9, 9])
     memory = ensemble.remember(tf.constant(SOURCES))
     found = greedy(ensemble.step_function(), ensemble.initial_state(memory), memory, limits)
@@ -65,7 +65,7 @@ def test_a_search_follows_the_mean_of_models_that_differ(models):
             ]
             carries = [step.state for step in steps]
             mean = np.mean([tf.nn.softmax(step.logits)[0, 0] for step in steps], axis=0)
-            mean[[0, START]] = 0.0  # never written
+            mean[[0, START]] = 0.0  # never predicted
             last = int(mean.argmax())
             total += np.log(mean[last])
             assert found.ids[row, 0, t] == last

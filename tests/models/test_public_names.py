@@ -1,4 +1,4 @@
-"""The names that ``nmt_keras`` offers."""
+"""The public names of ``nmt_keras``."""
 
 import subprocess
 import sys

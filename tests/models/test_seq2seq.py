@@ -1,4 +1,4 @@
-"""The whole model: its loss and gradient against the reference, in every way to run it and in every precision."""
+"""The whole model: loss and gradient against the reference, in eager mode, graphs and XLA, and in each precision."""
 
 import subprocess
 import sys
@@ -35,7 +35,7 @@ def batch(pairs, source_width, target_width):
 def loss_and_gradient(model, source, target, randomness=None):
     with tf.GradientTape() as tape:
         loss = batch_loss(model, source, target, SMOOTHING, randomness=randomness)
-    unread = tf.UnconnectedGradients.ZERO  # the lecture's decoder has an embedding that nothing reads
+    unread = tf.UnconnectedGradients.ZERO  # the lecture's decoder has an unused embedding
     variables = [v.value for v in model.trainable_variables]
     gradients = tape.gradient(loss.total, variables, unconnected_gradients=unread)
     return loss, [tf.convert_to_tensor(g) for g in gradients]
@@ -53,7 +53,10 @@ def wanted(model):
 
 @pytest.fixture
 def in_precision(model):
-    """Builds a model under another dtype policy: the tiny one again, or one of a combination with random weights."""
+    """Builds a model under another dtype policy.
+
+    The model is a copy of the tiny model or, if ``name`` is given, that combination with random weights.
+    """
     before = keras.config.dtype_policy()
 
     def build(policy, name=None):
@@ -82,7 +85,7 @@ def test_the_loss_is_the_paper_s(model, wanted):
 
 
 def assert_gradient_is_the_slope_of_the_reference(model, pairs):
-    """Central differences of the NumPy loss in float64, along a random direction of each variable."""
+    """Compares the gradient with central differences of the NumPy loss along a random direction of each variable."""
     _, gradients = loss_and_gradient(model, *batch(pairs, 7, 5))
     random, h = np.random.default_rng(4), 1e-5
 
@@ -134,7 +137,7 @@ def test_a_batch_of_masked_rows_has_no_loss_and_no_gradient(model):
 
 
 def shallow(config):
-    """The same with a layer on each side: a layer more costs seconds of compilation."""
+    """Returns the configuration with one layer on each side, because each layer takes seconds to compile."""
     return replace(config, encoder=replace(config.encoder, layers=1), decoder=replace(config.decoder, layers=1))
 
 
@@ -164,7 +167,10 @@ def test_double_precision_agrees_with_single(model, in_precision):
 
 
 def test_mixed_half_precision_is_finite_and_near(in_precision):
-    """With weights under which rounding turns over no maxout pair: where it does, a gradient takes another way."""
+    """With these weights, rounding does not change which unit of a maxout pair is larger.
+
+    With other weights it may, and then the gradient flows to the other unit.
+    """
     full, half = in_precision("float32"), in_precision("mixed_bfloat16")
     randomise(full, 4)
     half.set_weights(full.get_weights())
@@ -212,7 +218,7 @@ def test_the_summary_counts_the_parameters_of_both_halves(model):
 
 
 class Unallocated:
-    """A variable of which there is nothing but its shape."""
+    """A variable that has a shape but no value."""
 
     def __init__(self, shape):
         self.shape = shape
@@ -223,7 +229,7 @@ class Unallocated:
 
 @pytest.fixture
 def count_parameters(monkeypatch):
-    """Counts the parameters of a configuration's model without making them: a gigabyte stays unallocated."""
+    """Counts the parameters of a configuration's model without allocating them, which would take a gigabyte."""
 
     def count(config, vocabulary_size):
         shapes = []
@@ -247,10 +253,10 @@ def test_parameters_are_counted_alike_with_and_without_making_them(name, count_p
 
 
 def test_rnnsearch_has_the_paper_s_size(count_parameters):
-    """n = 1000, m = 620, l = 500, n' = 1000, 30,000 words: Bahdanau et al. 2014, appendix A.2.3. Biases added."""
+    """n = 1000, m = 620, l = 500, n' = 1000, 30,000 words (Bahdanau et al. 2014, appendix A.2.3), and biases."""
     config = find_recipe("rnnsearch-50").model
     embeddings = 2 * 30_000 * 620  # 37,200,000
-    encoder = 2 * (3 * 1000 * (620 + 1000) + 3 * 1000)  # W, U, b of two gates and the proposal, each way: 9,726,000
+    encoder = 2 * (3 * 1000 * (620 + 1000) + 3 * 1000)  # W, U, b of gates and proposal, both directions: 9,726,000
     start = 1000 * 1000 + 1000  # W_s
     attention = 1000 * 1000 + 1000 * 2000 + 1000  # W_a, U_a, v_a: 3,001,000
     decoder = 3 * 1000 * (620 + 1000 + 2000) + 3 * 1000  # W, U, C, b: 10,863,000
@@ -261,14 +267,14 @@ def test_rnnsearch_has_the_paper_s_size(count_parameters):
 
 
 def test_luong_s_model_has_the_paper_s_size(count_parameters):
-    """Four layers of 1000 cells, 1000-dimensional embeddings, 50,000 words: Luong et al. 2015, section 4.1.
+    """Four layers of 1000 cells, 1000-dimensional embeddings, 50,000 words (Luong et al. 2015, section 4.1).
 
-    With input feeding and the general score; biases added to W_c, W_s and, as everywhere, to the cells.
+    The model has input feeding, the general score, and biases beside W_c, W_s and the matrices of the cells.
     """
     config = find_recipe("luong-general").model
     embeddings = 2 * 50_000 * 1000
     layer = 4 * 1000 * (1000 + 1000) + 4 * 1000  # W, U, b of three gates and the proposal: 8,004,000
-    fed = 4 * 1000 * 1000  # what the first decoder layer reads of h~_{t-1}
+    fed = 4 * 1000 * 1000  # the first decoder layer's kernel for h~_{t-1}
     attention = 1000 * 1000  # W_a
     attentional = 1000 * (1000 + 1000) + 1000  # W_c
     softmax = 50_000 * 1000 + 50_000  # W_s
@@ -303,7 +309,7 @@ def test_a_model_comes_back_from_its_configuration(model):
 @pytest.mark.saved_model
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # Keras 3.15 saving, NumPy 2.4
 def test_keras_files_give_the_same_output_in_another_process(model, tmp_path):
-    """One plain, one whose halves share a matrix, one whose softmax is its embedding."""
+    """The models are a plain one, one whose encoder and decoder share a matrix, and one with tied embeddings."""
     source, target = batch(PAIRS, 7, 5)
     saved = {"plain": model, **{name: build_model(COMBINATIONS[name], 19, 23) for name in ("lecture", "luong-feed")}}
     np.savez(tmp_path / "inputs.npz", source=source, target=target)

@@ -1,4 +1,4 @@
-"""Engines of several processes for the Beam pipelines."""
+"""Runners with several processes for the Beam pipelines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 def dask(tmp_path, monkeypatch):
     """Starts a Dask cluster of two processes and yields Beam's options for it.
 
-    One worker dies after ``MODULE:FUNCTION,CALLS``; see ``killing``.
+    One worker kills itself as ``kill_after`` (MODULE:FUNCTION,CALLS) describes; see ``killing``.
     """
     from dask.distributed import LocalCluster
 

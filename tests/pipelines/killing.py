@@ -1,7 +1,7 @@
-"""Dask workers load this file. One of them kills itself when a function has been called a number of times.
+"""Kills one Dask worker after a number of calls of a function. Dask workers load this file.
 
-The environment variable ``KILL_AFTER`` holds the function, the number of calls in one process, and a file that marks
-that a worker has died: MODULE:FUNCTION,CALLS,FILE. Only one worker dies.
+The environment variable ``KILL_AFTER`` has the form MODULE:FUNCTION,CALLS,FILE. A worker that has called the function
+CALLS times creates FILE and kills itself. If FILE exists, no other worker does.
 """
 
 import functools

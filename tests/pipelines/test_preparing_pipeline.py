@@ -1,4 +1,4 @@
-"""Preparing a corpus with Apache Beam writes the files that one machine writes (make test-beam)."""
+"""Preparing a corpus with Apache Beam writes the same files as ``nmt prepare`` on one machine (make test-beam)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COLUMNS = {"source_column": 0, "target_column": 1}
 
 
 def prepare_by_beam(files, folder, texts, **fields):
-    """Runs the pipeline over the files that a pattern matches."""
+    """Runs the pipeline on the files that a pattern matches."""
     from nmt_keras.pipelines.preparing import prepare_files
 
     fields = {"shards": 2, "options": ["--runner=DirectRunner"], **fields}
@@ -36,10 +36,10 @@ def contents(folder):
 
 @pytest.fixture(scope="module")
 def files(pairs, tmp_path_factory):
-    """A hundred and twenty pairs, some of them twice, one untranslated, and all that files have beside pairs.
+    """Files with 120 pairs, some of them twice, one untranslated pair, and irregular lines.
 
-    That is: byte order marks at the beginning and elsewhere, ends of DOS, blank lines inside and at the end, a last
-    line that is not ended, one without a tab.
+    The irregularities are byte order marks at the beginning and elsewhere, DOS line ends, blank lines inside and at the
+    end, a line without a tab, and a last line without a line end.
     """
     folder = tmp_path_factory.mktemp("corpus")
     lines = [f"{pair.source}\t{pair.target}\n" for pair in [*pairs, *pairs[:7]]] + ["Tom\tTom\n", "no tab\n"]
@@ -48,7 +48,7 @@ def files(pairs, tmp_path_factory):
     plain = [mark, *lines[:30], *middle, *lines[30:60], "Ya.\tNow.\r\n", "Eh.\tHey.\r"]
     (folder / "a.tsv").write_bytes("".join(plain).encode())
     (folder / "b.tsv.gz").write_bytes(gzip.compress("".join([mark, *lines[60:], "\n", "\n"]).encode()))
-    (folder / "c.tsv").write_bytes(gzip.compress(b"Ay.\tOh.\n"))  # its name does not say so
+    (folder / "c.tsv").write_bytes(gzip.compress(b"Ay.\tOh.\n"))  # compressed, although the name has no .gz
     with zipfile.ZipFile(folder / "d.tsv.zip", "w") as archive:
         archive.writestr("d.tsv", "Oh.\tAh.\n\n")
     return folder
@@ -56,9 +56,9 @@ def files(pairs, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def both(files, tmp_path_factory):
-    """The corpus that one machine prepares, and the folder that the pipeline writes with the same vocabularies.
+    """A corpus prepared on one machine, and the folder that the pipeline writes with the same vocabularies.
 
-    The pipeline finds there the leftovers of an earlier one that was to write nine shards.
+    The folder contains leftovers of an earlier pipeline for nine shards.
     """
     folder = tmp_path_factory.mktemp("prepared")
     one, many = folder / "one", folder / "many"
@@ -86,8 +86,8 @@ def test_shards_and_record_are_the_same_and_leftovers_are_removed(both):
     assert sorted(path.name for path in many.iterdir()) == sorted(path.name for path in one.folder.iterdir())
     record = json.loads((many / "prepared.json").read_text())
     assert record == one.record
-    assert record["left_out"]["duplicate pairs"] == 5  # the other two are too long
-    assert record["left_out"]["malformed lines"] == 3  # the one without a tab, and two blank ones inside a file
+    assert record["left_out"]["duplicate pairs"] == 5  # the other two duplicates are too long
+    assert record["left_out"]["malformed lines"] == 3  # one line without a tab, and two blank lines inside a file
     assert record["lines"] == 127 + 2 + 2 + 3 + 2
 
 

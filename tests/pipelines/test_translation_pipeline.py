@@ -1,4 +1,4 @@
-"""Bulk translation with Apache Beam gives the same files on every engine (make test-beam)."""
+"""Bulk translation with Apache Beam writes the same files with every runner (make test-beam)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.beam
 
 @pytest.fixture(scope="module")
 def exported(translator, tmp_path_factory):
-    """Version 1 of a tiny translator with random weights, which searches with a beam."""
+    """Version 1 of an export with random weights and beam search."""
     beam = translator.with_search(replace(translator.search, beam_size=3))
     return export(beam, tmp_path_factory.mktemp("saved_models") / "tiny")
 
@@ -37,7 +37,7 @@ TOO_LONG = "palabra " * 100
 
 
 def translate(files, output, model, *options):
-    """Runs the command."""
+    """Runs the command ``python -m nmt_keras.pipelines``."""
     arguments = ["--input", files, "--output", output, "--model", model, "--batch-size", 7, *options]
     command = [sys.executable, "-m", "nmt_keras.pipelines", *map(str, arguments)]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
@@ -50,7 +50,7 @@ def contents(folder):
 
 @pytest.fixture(scope="module")
 def files(sentences, tmp_path_factory):
-    """Five files of ten sentences, the second with empty lines and the last, which is compressed, with a long line."""
+    """Five files of ten sentences. The second has empty lines. The last is compressed and has a long line."""
     folder = tmp_path_factory.mktemp("texts")
     texts = ["\n".join(sentences[begin : begin + 10]) for begin in range(0, 50, 10)]
     texts[1] += "\n\n   \n"
@@ -62,7 +62,7 @@ def files(sentences, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def ran(exported, files, tmp_path_factory):
-    """The command, run over the files with the leftovers of an earlier run, and the folder it wrote into."""
+    """The result of the command and its output folder, which contained leftovers of an earlier run."""
     folder = tmp_path_factory.mktemp("bulk") / "out"
     folder.mkdir()
     for name in ("part-00000-00001.jsonl", "part-00000-00000.jsonl.0a1b.partial"):

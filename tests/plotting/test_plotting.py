@@ -1,4 +1,4 @@
-"""Figures: labels are literal and in their places, curves have their points, equal figures give equal files."""
+"""Figures: labels are literal and correctly placed, curves have all points, and equal figures give equal files."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_every_token_labels_the_centre_of_its_own_row_or_column():
     assert shown(target_labels(figure)) == TARGET
     assert [label.get_position()[0] for label in source_labels(figure)] == [0, 1, 2, 3, 4, 5, 6]
     assert [label.get_position()[1] for label in target_labels(figure)] == [0, 1, 2, 3, 4]
-    assert grid.images[0].get_extent() == [-0.5, 6.5, 4.5, -0.5]  # so the integers are the cells' centres
+    assert grid.images[0].get_extent() == [-0.5, 6.5, 4.5, -0.5]  # so that cells are centred at integers
 
 
 def test_the_first_target_token_is_at_the_top_and_the_first_source_token_at_the_left():
@@ -72,7 +72,7 @@ def test_the_first_target_token_is_at_the_top_and_the_first_source_token_at_the_
         x, y = grid.transData.transform((source, target))
         return pixels[height - 1 - int(y), int(x), :3].tolist()
 
-    dark, yellow = [68, 1, 84], [253, 231, 36]  # the two ends of viridis
+    dark, yellow = [68, 1, 84], [253, 231, 36]  # the ends of the colour map viridis
     assert colour_at(0, 6) == yellow
     assert colour_at(4, 6) == colour_at(0, 0) == dark
     assert source_labels(figure)[0].get_window_extent().y0 > grid.get_window_extent().y1
@@ -118,11 +118,11 @@ def test_tokens_and_titles_are_drawn_literally(token):
 def test_tokens_that_cannot_be_seen_are_escaped(token, label):
     figure = one_by_one(token)
     assert shown(source_labels(figure)) == [label]
-    drawn(figure)  # warnings are errors here: no glyph is missing
+    drawn(figure)  # a missing glyph would give a warning, which is an error
 
 
 def boxes_of(figure: Figure) -> list[Bbox]:
-    """What each axes of a figure occupies, labels included, all of it inside the canvas."""
+    """Returns the bounding box of each axes with its labels. Asserts that all are inside the canvas."""
     renderer = FigureCanvasAgg(figure).get_renderer()
     figure.draw(renderer)
     boxes = [axes.get_tightbbox(renderer) for axes in figure.axes]
@@ -178,7 +178,7 @@ def test_missing_characters_give_one_warning_that_names_them():
     with pytest.warns(UserWarning, match="U\\+E0041"):
         compared = compare_training({"run \U000e0041": LOG})
     assert compared.axes[0].get_legend().get_texts()[0].get_text() == "run \ufffd"
-    drawn(figure)  # warnings are errors: drawing gives none
+    drawn(figure)  # a warning would be an error
 
 
 ALEF_BET = "\N{HEBREW LETTER ALEF}\N{HEBREW LETTER BET}"
@@ -191,13 +191,13 @@ def test_text_from_right_to_left_gives_a_warning_below_matplotlib_3_11(written, 
     for draw in (lambda: one_by_one(written), lambda: compare_training({written: LOG})):
         with pytest.warns(UserWarning, match=r"right to left.*matplotlib>=3\.11"):
             draw()
-    one_by_one("¿Cómo? 1 -")  # warnings are errors
+    one_by_one("¿Cómo? 1 -")  # a warning would be an error
     monkeypatch.setattr(matplotlib, "__version_info__", (3, 11, 0, "final", 0))
     one_by_one(written)
 
 
 def test_characters_that_the_first_font_lacks_are_drawn_in_another_installed_font():
-    bold_script_a = "\U0001d4d0"  # not in DejaVu Sans; in a mathematical font that matplotlib brings along
+    bold_script_a = "\U0001d4d0"  # not in DejaVu Sans, but in a mathematical font that matplotlib contains
     figure = one_by_one(bold_script_a, title=bold_script_a)
     assert shown(source_labels(figure)) == [bold_script_a]
     drawn(figure)
@@ -290,7 +290,7 @@ def test_sentences_of_a_grid_do_not_touch_and_share_one_scale():
     assert [grid.get_title() for grid in grids] == ["first", "second", ""]
     assert bar.get_ylim() == (0.0, 1.0)
     first, second, third = (grid.get_window_extent() for grid in grids)
-    assert second.x0 > first.x1  # two in a row
+    assert second.x0 > first.x1  # two panels in a row
     assert third.y1 < min(first.y0, second.y0)
 
 
@@ -306,7 +306,7 @@ def test_a_grid_has_as_many_columns_as_asked_for():
 def test_runs_differ_in_colour_and_marker():
     lines = compare_training({f"run {number}": LOG for number in range(42)}).axes[0].get_lines()
     assert len({(line.get_color(), line.get_marker()) for line in lines}) == 42
-    for look in (Line2D.get_color, Line2D.get_marker):  # each alone suffices for the first runs
+    for look in (Line2D.get_color, Line2D.get_marker):  # the first runs differ in both
         assert len(set(map(look, lines[:6]))) == 6
 
 

@@ -1,4 +1,4 @@
-"""Small models learn to copy and to reverse, and look where each letter comes from. Each takes a minute or two."""
+"""Small models learn to copy and to reverse, and align letters with their origins. Each takes a minute or two."""
 
 from dataclasses import replace
 from typing import NamedTuple
@@ -22,14 +22,14 @@ TESTED = 500
 
 
 class Task(NamedTuple):
-    """Strings of letters, and the same in the order asked for."""
+    """A task: to write the letters of a string in the order ``order``."""
 
     shortest: int
     longest: int
     order: int  # 1 to copy, -1 to reverse
 
     def draw(self, random, count):
-        """Pairs whose two sides end in END."""
+        """Returns random pairs. Both sides end in END."""
         source = np.full([count, self.longest + 1], PAD, np.int32)
         target = source.copy()
         for row, n in enumerate(random.integers(self.shortest, self.longest + 1, count)):
@@ -43,17 +43,17 @@ COPY, REVERSE = Task(3, 12, 1), Task(3, 12, -1)
 
 
 class Score(NamedTuple):
-    exact: float  # share of sentences that are right to the letter
-    seen: float  # share of letters whose alignment is largest on the letter they come from
+    exact: float  # share of sentences that are entirely right
+    seen: float  # share of letters with the largest alignment weight on their source letter
 
 
 def learn(config, task, steps, rate=4e-3):
-    """Trains a model, and scores its greedy translations of other pairs."""
+    """Trains a model and scores its greedy translations of other pairs."""
     return score(trained(config, task, steps, rate), task)
 
 
 def trained(config, task, steps, rate):
-    """A model that has seen fresh pairs in each of ``steps``."""
+    """Returns a model after training on new pairs in each of ``steps`` steps."""
     keras.utils.set_random_seed(1)
     model = build_model(config, LETTERS.stop, LETTERS.stop)
     updater = Updater(
@@ -96,7 +96,7 @@ def bahdanau(**attention):
 
 
 def luong(**attention):
-    """Updates, then attends; behind a bidirectional encoder, so that an annotation knows its surroundings."""
+    """Returns a model with Luong's order and a bidirectional encoder, so that annotations depend on their context."""
     return ModelConfig(
         embedding_size=32,
         encoder=EncoderConfig(units=48, cell="lstm"),
@@ -119,7 +119,8 @@ def luong(**attention):
 @pytest.mark.parametrize("kind", ["additive", "dot", "general", "concat"])
 @pytest.mark.parametrize("order", [bahdanau, luong])
 def test_content_attention_learns_to_order_letters_and_where_each_comes_from(order, kind, task):
-    rate = 8e-3 if (order, kind) == (luong, "dot") else 4e-3  # no matrix between states and annotations: both must move
+    # a dot score has no matrix between states and annotations, so both must change
+    rate = 8e-3 if (order, kind) == (luong, "dot") else 4e-3
     found = learn(order(kind=kind), task, 1200, rate)
     assert found.exact >= 0.99
     assert found.seen >= 0.95
@@ -129,7 +130,7 @@ def test_content_attention_learns_to_order_letters_and_where_each_comes_from(ord
 @pytest.mark.parametrize(
     ("attention", "task"),
     [
-        ({"kind": "general", "span": "local-m", "window": 2}, COPY),  # it looks around the target's own position
+        ({"kind": "general", "span": "local-m", "window": 2}, COPY),  # the window is centred at the target's position
         ({"kind": "general", "span": "local-p", "window": 3}, COPY),
         ({"kind": "general", "span": "local-p", "window": 3}, REVERSE),
         ({"kind": "location", "max_source_positions": 9}, Task(8, 8, 1)),
@@ -143,7 +144,10 @@ def test_local_and_location_attention_learn_positions(attention, task):
 
 
 def of_recipe(name, width):
-    """A paper's model in small: narrow, at most two layers, with initial weights that learn in minutes."""
+    """Returns a small version of a paper's model.
+
+    It is narrow, has at most two layers, and starts from weights with which it learns in minutes.
+    """
     model = find_recipe(name).model.scaled(width)
     encoder, decoder = (replace(part, layers=min(2, part.layers)) for part in (model.encoder, model.decoder))
     return replace(model, encoder=encoder, decoder=decoder, dropout=0.0, initializer="glorot")
@@ -184,7 +188,7 @@ def test_one_vector_for_a_sentence_is_enough_for_short_strings(name, width, rate
 
 @pytest.mark.slow
 def test_the_lecture_s_base_knows_more_than_how_frequent_letters_are():
-    """Its decoder sees neither words nor context: no claim but that the source has come through."""
+    """The decoder reads neither words nor contexts, so the test only requires some information about the source."""
     task = Task(1, 4, 1)
     model = trained(of_recipe("lecture-rnn", 0.2), task, 2500, 2e-3)
     source, target, *_ = task.draw(np.random.default_rng(2), TESTED)

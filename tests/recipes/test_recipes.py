@@ -1,4 +1,4 @@
-"""Recipes: each builds a model, documents its command, and has the figures of its paper."""
+"""Recipes: each builds a model, documents its command, and has the hyperparameters of its paper."""
 
 import functools
 import re
@@ -47,7 +47,7 @@ def test_a_recipe_s_module_documents_its_command(name):
 
 
 def test_each_rung_of_luong_s_ladder_adds_one_thing():
-    """Reversal, dropout (with its longer schedule), attention (whose vector the softmax sees), feeding, the window."""
+    """Rungs add reversal, dropout with a longer schedule, attention, input feeding, and a window."""
     rungs = {rung: find_recipe(f"luong-{rung}") for rung in LADDER}
     models = {rung: recipe.model for rung, recipe in rungs.items()}
     without = {
@@ -199,7 +199,7 @@ def test_a_recipe_has_the_figures_of_its_paper(name, figures):
 
 
 def test_the_pytorch_rendition_is_composed_as_it_says():
-    """s_0 of both last states, attention with s_{i-1}, a linear layer over [s_i ; c_i ; e], dropout of embeddings."""
+    """s_0 from both last states, attention with s_{i-1}, linear output of [s_i ; c_i ; e], dropout on embeddings."""
     model = find_recipe("rnnsearch-pytorch").model
     assert (model.encoder.direction, model.encoder.layers, model.attention.kind) == ("bidirectional", 1, "additive")
     assert (model.decoder.order, model.decoder.initial_state) == ("attend-then-update", "both")
@@ -216,12 +216,12 @@ def test_the_base_recipe_lies_between_the_small_one_and_the_paper_s():
         sizes = [functools.reduce(getattr, path.split("."), recipe.model) for recipe in (small, base, paper)]
         assert sizes == sorted(set(sizes)), path
     limits = {record.max_tokens for record in (base.source, base.target, base.train, base.search)}
-    assert limits == {100}  # what is trained on is also read and written
+    assert limits == {100}  # translation has the same length limits as training
     assert base.model.dropout > 0.0
 
 
 def test_each_of_the_lecture_s_extensions_adds_what_it_names():
-    """cs224d, lecture 9: weights of its own; h_{t-1}, c and y_{t-1}; deep; both directions, or the source reversed."""
+    """Each recipe adds one extension of cs224d, lecture 9."""
     base, separate, fed, deep, bidirectional, backward = (
         find_recipe(f"lecture-{name}").model for name in ("rnn", "separate", "fed", "deep", "bidirectional", "reversed")
     )

@@ -55,7 +55,7 @@ def test_the_second_pass_is_of_twenty_of_the_pairs():
 
 
 def in_words(pair):
-    """The links as source word, "-" for sure or "?" for possible, target word."""
+    """Returns the links as source word, "-" (sure) or "?" (possible), and target word."""
     source, target = pair.source.split(), pair.target.split()
     return {f"{source[s]}{'-' if (s, t) in pair.links.sure else '?'}{target[t]}" for s, t in pair.links.possible}
 

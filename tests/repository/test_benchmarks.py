@@ -1,4 +1,4 @@
-"""The benchmarks start: their options, and the options and functions of the package that they name in strings."""
+"""The benchmarks can start: their options parse, and names of the package in their strings exist."""
 
 import importlib
 import json

@@ -1,4 +1,4 @@
-"""The documentation: its snippets run, its commands parse, and what it names is there."""
+"""The documentation: its snippets run, its commands parse, and the files and tests that it names exist."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ URL = "http://127.0.0.1:8501"
 
 
 def blocks(page: Path, kind: str) -> list[str]:
-    """The fenced blocks of a kind."""
+    """Returns the fenced blocks of a kind."""
     return [found["text"] for found in FENCE.finditer(page.read_text(encoding="utf-8")) if found["kind"] == kind]
 
 
 def commands(page: Path) -> list[str]:
-    """The lines of a page's shell blocks, and indented ones that call a program; no redirections, no comments."""
+    """Returns the commands of a page's shell blocks and indented lines, without redirections and comments."""
     lines = "".join(blocks(page, "sh")).replace("\\\n", "").splitlines()
     lines += INDENTED.findall(FENCE.sub("", page.read_text(encoding="utf-8")))
     return [re.split(r"\s[<>|#]", line)[0].strip() for line in lines if line.strip()]
 
 
 def requests_of(page: Path) -> list[str]:
-    """The ``curl -d`` commands of a page."""
+    """Returns the ``curl -d`` commands of a page."""
     return [command for command in commands(page) if command.startswith("curl ")]
 
 
@@ -69,7 +69,7 @@ def test_the_tests_that_the_page_of_the_papers_names_exist():
 
 @pytest.fixture(scope="module")
 def workspace(run_folder, tmp_path_factory):
-    """What the tutorial leaves behind: runs and an export; the real corpus's are the sample's under its name."""
+    """The folder of a reader after the tutorial, with runs and exports. ``spa-eng`` is a link to ``sample``."""
     folder = tmp_path_factory.mktemp("workspace")
     for name in ("sample", "second"):
         shutil.copytree(run_folder, folder / "runs" / name)
@@ -89,7 +89,7 @@ def test_the_python_snippets_of_a_page_run_one_after_another(name, workspace, re
     served = request.getfixturevalue("served") if asks else URL
     names = {"article": "Una frase. Otra frase."}
     for number, snippet in enumerate(blocks(PAGES[name], "python"), start=1):
-        code = re.sub(r"^%.*", "", snippet, flags=re.MULTILINE).replace(URL, served)  # magics belong to Jupyter
+        code = re.sub(r"^%.*", "", snippet, flags=re.MULTILINE).replace(URL, served)  # Jupyter's magics
         exec(compile(code, f"{name}, snippet {number}", "exec"), names)
 
 
@@ -114,7 +114,7 @@ def test_the_commands_of_a_page_parse(name, workspace, monkeypatch):
 
 @pytest.fixture(scope="module")
 def exports_served(workspace):
-    """The URL of an embedded server over the workspace's exports, sample and spa-eng."""
+    """The URL of an embedded server of the workspace's exports, ``sample`` and ``spa-eng``."""
     with running_server(workspace / "saved_models") as served:
         yield served.rest
 
@@ -125,7 +125,7 @@ def exports_served(workspace):
 def test_the_requests_of_a_page_are_answered(name, exports_served):
     for command in requests_of(PAGES[name]):
         _, _, body, url = shlex.split(command)
-        form = {"Content-Type": "application/x-www-form-urlencoded"}  # the type that curl -d sends
+        form = {"Content-Type": "application/x-www-form-urlencoded"}  # the content type of curl -d
         here = url.replace(URL, exports_served)
         answer = httpx.post(here, content=body, headers=form, timeout=60, trust_env=False)
         assert answer.status_code == 200, f"{command}: {answer.text}"
@@ -148,7 +148,7 @@ def test_the_server_s_options_stand_on_its_page_with_their_defaults():
 
 
 def options_of(module: str) -> type:
-    """The dataclass that a module's command line is read into."""
+    """Returns the dataclass with the options of a module's command line."""
     found = importlib.import_module(module)
     if hasattr(found, "__path__"):
         found = importlib.import_module(f"{module}.__main__")

@@ -1,4 +1,4 @@
-"""Files of a run: errors name the file, writes are atomic, and what was written is synced where the disk can."""
+"""Files of a run: errors name the file, writes are atomic, and written files are synced if the disk supports it."""
 
 import errno
 import os
@@ -12,7 +12,7 @@ from nmt_keras.files import ABANDONED_AFTER, locked, make_run_folder, settle, un
 
 
 def failing(number):
-    """A function that fails as the system does."""
+    """Returns a function that fails with an error of the system."""
 
     def fail(*_):
         raise OSError(number, os.strerror(number))
@@ -111,7 +111,7 @@ def test_a_run_directory_that_cannot_be_made_or_written_is_named_with_what_to_do
     (tmp_path / "runs").write_text("a file where the folder should be")
     with pytest.raises(OSError, match=rf"{tmp_path}/runs/mine.*Not a directory.*--run"):
         make_run_folder(tmp_path / "runs" / "mine")
-    monkeypatch.setattr(os, "access", lambda path, _: path != tmp_path)  # root may write everywhere
+    monkeypatch.setattr(os, "access", lambda path, _: path != tmp_path)  # replaced, because root may write everywhere
     with pytest.raises(OSError, match=rf"{tmp_path}.*Permission denied.*--run"):
         make_run_folder(tmp_path)
 

@@ -1,4 +1,4 @@
-"""The GPU benchmark: a dry run on a CPU, its limits, and what counts as equal."""
+"""The GPU benchmark: a dry run on a CPU, its limits, and its comparison of results."""
 
 import json
 
@@ -78,7 +78,7 @@ def test_an_unknown_part_is_refused_with_its_name():
 
 
 def structure(name):
-    """The choices that make a recipe's model, without its sizes."""
+    """Returns the structure of a recipe's model, without its sizes."""
     model = find_recipe(name).model
     encoder, attention, decoder = model.encoder, model.attention, model.decoder
     return {
@@ -110,7 +110,7 @@ def computed(*gradients, loss=2.0):
         (computed([3.0, 4.004], [0.0]), True),
         (computed([3.0, 4.006], [0.0]), False),
         (computed([3.0, 4.0], [0.0009]), True),
-        (computed([3.0, 4.0], [0.0011]), False),  # compared by itself, because the reference is 0
+        (computed([3.0, 4.0], [0.0011]), False),  # absolute, because the reference is 0
         (computed([3.0, float("nan")], [0.0]), False),
         (computed([3.0, 4.0], [float("nan")]), False),
         (computed([3.0, 4.0], [0.0], loss=2.00001), True),
@@ -133,7 +133,7 @@ def test_the_fastest_execution_is_told_by_system_and_precision(tmp_path):
         report.begin(f"train-{execution}-{precision}")
         result = {"system": "small", "execution": execution, "precision": precision, "target_tokens_per_s": rate}
         report.add(f"train-{execution}-{precision}", result)
-    assert fastest(report.parts) == {"small, tf32": "cudnn"}  # of bfloat16 there is nothing to choose from
+    assert fastest(report.parts) == {"small, tf32": "cudnn"}  # only one execution used bfloat16
     assert json.loads(report.path.read_text())["fastest"] == {"small, tf32": "cudnn"}
 
 
@@ -164,12 +164,12 @@ MEASURED = {
 }
 
 
-def test_the_table_of_a_gpu_holds_its_figures_and_names_the_parts_that_failed():
+def test_the_table_of_a_gpu_holds_its_results_and_names_the_parts_that_failed():
     table = "\n".join(measured.gpu(MEASURED))
     for figure in ("some GPU", "1 of 1 comparisons", "3.0e-05", "54,321", "700 MB", "88", "7.5 ms", "failed: decode."):
         assert figure in table
 
 
-def test_the_figures_of_a_dry_run_make_no_table():
+def test_the_results_of_a_dry_run_make_no_table():
     with pytest.raises(ValueError, match="dry"):
         measured.gpu({**MEASURED, "dry": True})

@@ -1,4 +1,4 @@
-"""The architecture: packages in rows, imports that point to lower rows, and no cycles."""
+"""The architecture: packages are in rows, imports go to lower rows, and there are no cycles."""
 
 import ast
 import subprocess
@@ -23,7 +23,7 @@ ROWS = [
     ["cli"],
     ["__main__"],
 ]
-"""Packages from the lowest row to the highest. A package imports only packages of lower rows, and NEIGHBOURS."""
+"""Packages from the lowest row to the highest. Packages import only lower rows, except for ``NEIGHBOURS``."""
 NEIGHBOURS = {("corpus", "text")}
 TENSORFLOW_FREE = [
     "cli",
@@ -47,7 +47,7 @@ TENSORFLOW_FREE = [
 
 
 def modules(package):
-    """The syntax trees of a package's modules, by their dotted names below the package."""
+    """Returns the syntax trees of a package's modules, by their dotted names below the package."""
     found = {}
     for path in (ROOT / package).rglob("*.py"):
         parts = path.relative_to(ROOT / package).with_suffix("").parts
@@ -56,13 +56,13 @@ def modules(package):
 
 
 def when_running(tree):
-    """A module without the imports that only type checkers see."""
+    """Returns the syntax tree of a module without the imports for type checkers."""
     typing = [node for node in tree.body if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)]
     return ast.Module([node for node in tree.body if node not in typing], [])
 
 
 def imports(tree):
-    """The dotted names that a module imports, also inside functions, as ``module`` or ``module.name``."""
+    """Yields the names that a module imports, as ``module`` or ``module.name``. Includes imports in functions."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (name.name for name in node.names)
@@ -76,7 +76,7 @@ ROW_OF = {unit: number for number, row in enumerate(ROWS) for unit in row}
 
 
 def our_imports(tree):
-    """The modules of nmt_keras that a module imports, by their longest known name, without the package itself."""
+    """Yields the modules of nmt_keras that a module imports, by their longest known name, except the package itself."""
     for name in imports(tree):
         parts = name.split(".")
         if parts[0] == "nmt_keras":
@@ -96,7 +96,7 @@ def test_a_module_imports_only_packages_of_lower_rows(module):
 
 def test_no_modules_import_each_other_in_a_cycle():
     graph = {name: {*our_imports(when_running(tree))} - {name} for name, tree in OURS.items()}
-    graph["cli.completion"].remove("cli")  # a command that completes every command, itself included
+    graph["cli.completion"].remove("cli")  # the command completes all commands, including itself
     try:
         list(TopologicalSorter(graph).static_order())
     except CycleError as error:
@@ -104,7 +104,7 @@ def test_no_modules_import_each_other_in_a_cycle():
 
 
 def importers(imported):
-    """The packages of nmt_keras whose modules import another package."""
+    """Returns the packages of nmt_keras with a module that imports the package ``imported``."""
     found = {name for name, tree in OURS.items() if imported in {each.split(".")[0] for each in imports(tree)}}
     return {name.split(".")[0] for name in found}
 
@@ -119,7 +119,7 @@ def test_only_the_tokenizers_import_tensorflow_text():
 
 
 def imported_by(*names):
-    """The modules that a new process has after importing ``names``."""
+    """Returns the modules that a new process has imported after it imports ``names``."""
     program = f"import sys, {', '.join(names)}; print(*sys.modules)"
     return {
         *subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, check=True)

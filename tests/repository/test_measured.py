@@ -1,4 +1,4 @@
-"""Figures in the documentation are those of the files that benchmarks printed."""
+"""Results in the documentation equal those in the files of the benchmarks."""
 
 import json
 import re
@@ -38,7 +38,7 @@ def test_only_the_text_between_the_marks_is_replaced_and_paths_of_the_machine_ar
     new = written("before\n<!-- measured: x -->\nFORMER\n<!-- end -->\nafter\n", tmp_path)
     before, table, after = re.split("<!-- measured: x -->|<!-- end -->", new)
     assert (before, after) == ("before\n", "\nafter\n")
-    assert "2.00x" in table  # the ratio
+    assert "2.00x" in table  # the ratio of the medians
     assert "FORMER" not in table
     assert "/some/where" not in table
     assert written(new, tmp_path) == new

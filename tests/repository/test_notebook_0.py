@@ -1,4 +1,4 @@
-"""Notebook 0: its classes equal the library's, its searches agree with its model, and it runs to its end."""
+"""Notebook 0: its classes equal the library's, its searches agree with its model, and it runs to the end."""
 
 import importlib.util
 import os
@@ -29,7 +29,7 @@ SMALL = """
 EPOCHS, BATCH, WIDTHS = 1, 32, [24]
 LIBRARY_OPTIONS = "--steps 20 --train.length-buckets 1 --train.xla False --width 0.25 --run runs/sample"
 """
-"""Replaces the notebook's parameters."""
+"""The parameters that replace those of the notebook."""
 
 V, W, E, U, A, L = 19, 23, 5, 7, 13, 11
 
@@ -38,7 +38,7 @@ SOURCES, TARGETS = [[2, 5, 11, 18, 3], [2, 3], [2, 17, 3]], [[2, 22, 9], [2], [2
 
 @pytest.fixture(scope="module")
 def define(tmp_path_factory):
-    """Executes cells as a module, whose source AutoGraph can read, and returns the module."""
+    """Executes cells as a module and returns it. AutoGraph needs the source of a module."""
     folder, numbers = tmp_path_factory.mktemp("cells"), count()
 
     def define(*sources, **names):
@@ -60,7 +60,7 @@ def cells(define):
 
 @pytest.fixture(scope="module")
 def build(cells):
-    """Builds the notebook's model with random weights."""
+    """Builds the notebook's model, with random weights."""
 
     def build(source_size, target_size, seed=4):
         encoder = cells.Encoder(source_size, embedding_size=E, units=U)
@@ -79,7 +79,7 @@ def model(build):
 
 
 def copied(model):
-    """The library's model with the weights of the notebook's."""
+    """Returns the library's model with the weights of the notebook's model."""
     config = ModelConfig(
         embedding_size=E,
         encoder=EncoderConfig(cell="gru-reset-after", units=U),
@@ -149,7 +149,7 @@ def test_its_loss_is_the_mean_over_tokens(cells, model):
 
 
 def test_its_split_is_the_library_s(define):
-    # a shared sentence links, on either side and through others, whatever its case, accents and punctuation are
+    # pairs form a group if they share a sentence on either side; case, accents and punctuation do not count
     pairs = [("Sí.", "Yes."), ("si", "Sure."), ("Claro.", "sure"), ("¡CLARO!", "Of course."), ("No.", "No.")]
     pairs += [tuple(pair) for pair in sample_pairs()[:2000]]
     found = define(CODE["split"], pairs=pairs).parts
@@ -169,7 +169,7 @@ def test_a_text_becomes_words_and_the_same_text_again(define):
 
 @pytest.fixture(scope="module")
 def search(define, build):
-    """Defines the searches of a model with random weights."""
+    """Defines the notebook's searches for a model with random weights."""
     pairs = [tuple(pair) for pair in sample_pairs()[:30]]
     text = define(CODE["text"], parts={"train": pairs})
     model = build(text.source_text.vocabulary_size(), text.target_text.vocabulary_size())
@@ -206,7 +206,7 @@ def test_a_score_is_the_mean_log_probability_of_a_hypothesis_and_its_end(search)
         assert len(set(translations.numpy())) == 5
         for translation, score in zip(translations, scores, strict=True):
             target = found.target_text([translation])
-            if target.shape[1] - 2 < found.MAX_WORDS:  # it has an end
+            if target.shape[1] - 2 < found.MAX_WORDS:  # the hypothesis ends with [END]
                 logits, _ = found.model(found.source_text([sentence]), target[:, :-1])
                 log_probs = tf.gather(tf.nn.log_softmax(logits + found.NEVER), target[:, 1:], batch_dims=2)
                 np.testing.assert_allclose(score, tf.reduce_mean(log_probs), rtol=1e-4)

@@ -1,4 +1,4 @@
-"""Every notebook runs from top to bottom in its own kernel, on the built-in sample, small, without a network."""
+"""Every notebook runs from top to bottom in its own kernel, on the sample corpus, with small models, offline."""
 
 import json
 import os
@@ -36,7 +36,7 @@ RECIPE = replace(
     ),
 )
 """
-"""Replaces each notebook's parameters, as papermill does: it is inserted after the cell with the tag "parameters"."""
+"""Parameters for every notebook. They are inserted after the cell with the tag "parameters", as by papermill."""
 
 
 def read(name):
@@ -44,7 +44,7 @@ def read(name):
 
 
 def sources(name):
-    """The sources of a notebook's cells by their ids."""
+    """Returns the sources of a notebook's cells by their ids."""
     return {cell.id: cell.source for cell in read(name).cells}
 
 
@@ -62,7 +62,7 @@ def run(name, folder):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """The working directory that notebook 1 leaves behind, with the sample's run."""
+    """The working directory after notebook 1, with a run of the sample corpus."""
     folder = tmp_path_factory.mktemp("notebooks")
     assert run("1-step-by-step", folder)[0] == 4, "pictures"
     return folder
@@ -181,12 +181,12 @@ def test_colab_keeps_a_supported_tensorflow_and_replaces_others_with_cuda_on_a_g
 
 
 class DriveError(Exception):
-    """Stands for google.colab.errors.Error, which is raised when the user declines access to Drive."""
+    """Replaces google.colab.errors.Error, which is raised if the user declines access to Drive."""
 
 
 @pytest.fixture
 def drive(monkeypatch):
-    """Stands for google.colab.drive."""
+    """A replacement for google.colab.drive."""
     drive = SimpleNamespace(mount=lambda path: None)
     google_colab = SimpleNamespace(drive=drive, errors=SimpleNamespace(Error=DriveError))
     monkeypatch.setitem(sys.modules, "google.colab", google_colab)
@@ -194,7 +194,7 @@ def drive(monkeypatch):
 
 
 def run_setup(name, monkeypatch, **replaced):
-    """Runs the first code cell of a notebook as on Colab, in the repository. Returns what it did."""
+    """Runs the first code cell of a notebook as on Colab, in the repository. Returns the recorded actions."""
     done = []
     monkeypatch.setattr(subprocess, "run", lambda command, check: done.append(command[:4]))
     monkeypatch.setattr(colab, "move_and_link", lambda folder, home: done.append((folder, home)))

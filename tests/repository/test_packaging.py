@@ -1,4 +1,4 @@
-"""The package: what its wheel holds, what it says of itself, and that pins, ranges and files agree."""
+"""The package: contents and metadata of the wheel, and agreement of locks, version ranges and files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ COPIED = (
     *("README.md", "SECURITY.md", "mkdocs.yml", "nmt_keras_serve.py", "pyproject.toml", "setup.py"),
     *sorted(path.name for path in ROOT.glob("requirements*.txt")),
 )
-"""What the source archive is built from, and has to hold: the package, and what its tests and documentation read."""
+"""Files and folders of the source archive: the package, and everything that its tests and documentation read."""
 NOT_COPIED = shutil.ignore_patterns("__pycache__", "tls", ".ipynb_checkpoints", ".*_cache")
 
 
@@ -37,13 +37,13 @@ LOCKS = sorted(ROOT.glob("requirements*.txt"))
 
 
 def locked(file: Path) -> list[tuple[Requirement, list[str]]]:
-    """The requirements of a lock, each with its hashes."""
+    """Returns the requirements of a lock, each with its hashes."""
     lines = [line for line in file.read_text().replace("\\\n", "").splitlines() if line.partition("#")[0].strip()]
     return [(Requirement(line.partition("--hash")[0]), re.findall(r"--hash=sha256:(\S+)", line)) for line in lines]
 
 
 def pins(file: Path) -> dict[str, set[str]]:
-    """The versions that a lock pins, by name. Other Python versions or systems may get another one."""
+    """Returns the versions that a lock pins, by name. They may differ by Python version and system."""
     found = defaultdict(set)
     for requirement, _ in locked(file):
         (pin,) = requirement.specifier
@@ -54,7 +54,7 @@ def pins(file: Path) -> dict[str, set[str]]:
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
-    """A copy of what the source archive is built from."""
+    """A copy of the files from which the source archive is built."""
     folder = tmp_path_factory.mktemp("source")
     for name in COPIED:
         path = ROOT / name
@@ -67,7 +67,7 @@ def source(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def built(source, tmp_path_factory):
-    """A source archive, and the wheel that is built from it."""
+    """The folder of a source archive and the wheel that is built from it."""
     folder = tmp_path_factory.mktemp("dist")
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(source)]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -77,7 +77,7 @@ def built(source, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def wheel(built):
-    """The wheel, opened."""
+    """The opened wheel."""
     (path,) = built.glob("*.whl")
     with zipfile.ZipFile(path) as archive:
         yield archive
@@ -147,7 +147,7 @@ def test_a_release_s_readme_has_no_link_that_the_package_index_cannot_resolve(tm
     assert all(picture.startswith((raw, *BADGES)) for picture in pictures)
     for link in [*pictures, *re.findall(r"\]\(([^)]+)", after)]:
         assert link.startswith("https://")
-        file = re.sub(f"^(?:{raw}|{home}/blob)/v[^/]+/", "", link)  # a release's README holds its version already
+        file = re.sub(f"^(?:{raw}|{home}/blob)/v[^/]+/", "", link)  # a released README contains its version
         assert file == link or (ROOT / file).exists(), link
 
 

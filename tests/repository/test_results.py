@@ -1,6 +1,5 @@
-"""The results: which pairs a system is trained and tested on, a page of the files' figures, and findings that hold."""
+"""The results: the pairs for training and testing, the page of results, and its findings."""
 
-import json
 from dataclasses import asdict, replace
 
 import pytest
@@ -29,7 +28,7 @@ def test_a_system_differs_from_its_recipe_in_size_alone(system):
 
 def test_the_systems_of_a_group_differ_in_model_alone():
     for group in groups().values():
-        unused = {"halve_from": 0.5, "halve_every": 0.1}  # of another schedule
+        unused = {"halve_from": 0.5, "halve_every": 0.1}  # settings of another schedule
         alike = {
             replace(system, name="", model=group.systems[0].model, train=replace(system.train, **unused))
             for system in group.systems
@@ -62,7 +61,7 @@ def test_the_long_test_set_joins_two_to_six_pairs():
     assert words(found[-1].source) > words(found[0].source)
 
 
-def test_the_page_holds_the_figures_of_the_files(tmp_path):
+def test_the_page_holds_the_results_of_the_files(tmp_path):
     written = page(RESULTS, tmp_path)
     assert written == (RESULTS.parent / "results.md").read_text("utf-8"), "python -m benchmarks.results_page writes it"
     assert all((RESULTS.parent / path.name).exists() for path in tmp_path.iterdir())
@@ -91,13 +90,3 @@ def test_every_finding_holds():
 def test_a_finding_holds_only_if_its_expression_is_true(item, holds):
     (finding,) = findings(f"Introduction.\n\n{item}\n")
     assert finding.holds is holds
-
-
-def test_every_result_of_the_ladder_is_in_its_table():
-    table = RESULTS / "ladder" / "table.json"
-    if not table.exists():
-        pytest.skip("no run of the ladder has ended")
-    rows = {row["name"]: row for row in json.loads(table.read_text("utf-8"))["systems"]}
-    for path in table.parent.glob("luong-*-[0-9].json"):
-        result = json.loads(path.read_text("utf-8"))
-        assert result["seed"] in rows[result["name"]]["seeds"]

@@ -1,4 +1,4 @@
-"""One word per idea: no class, function, argument, attribute or option is named by a word that another one replaced."""
+"""One word per idea: no class, function, argument, attribute or option is named by a replaced word."""
 
 import ast
 from pathlib import Path
@@ -15,11 +15,11 @@ REPLACED = {
     "readout": "output_layer",
     "walk": "iterate or batches",
 }
-"""Words that no identifier holds, and the words to use."""
+"""Words that no identifier contains, and their replacements."""
 
 
 def wrong_names(source):
-    """The names that Python code defines with a replaced word, each with the word to use."""
+    """Yields the names with a replaced word that Python code defines, each with the word to use."""
     for node in ast.walk(ast.parse(source)):
         match node:
             case (

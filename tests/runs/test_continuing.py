@@ -1,4 +1,4 @@
-"""More training: a finished run is continued, and a run begins with the weights of another."""
+"""More training: a finished run continues, and a run starts with the weights of another run."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -27,11 +27,11 @@ def batches():
     return random_batches()
 
 
-# Longer
+# Continued runs
 
 
 def test_the_rate_of_more_epochs_is_that_of_a_run_of_the_new_length(batches, tmp_path):
-    """Cosine decay has almost reached 0 at the last step; it is stretched, so that the rate rises again."""
+    """The cosine decay is stretched. It has almost reached 0 at the last step, so the rate rises again."""
     settings = config(log_every=1)
     Trained(batches, tmp_path, settings)()
     assert is_finished(tmp_path)
@@ -66,7 +66,7 @@ def test_a_run_that_stopped_early_goes_on_too(batches, tmp_path):
 @pytest.mark.long
 @pytest.mark.parametrize("place", [1, 4], ids=["before a checkpoint", "after one"])
 def test_a_continued_run_that_is_killed_ends_with_the_weights_of_one_that_was_not(place, batches, tmp_path):
-    """The same command resumes it: the run becomes longer only once."""
+    """The same command resumes the training and does not extend it again."""
     settings = config(checkpoint_every=2)
     for name in ("whole", "killed"):
         Trained(batches, tmp_path / name, settings)()
@@ -79,7 +79,7 @@ def test_a_continued_run_that_is_killed_ends_with_the_weights_of_one_that_was_no
         np.testing.assert_array_equal(value, wanted[name], err_msg=name)
 
 
-# From another run
+# Fine-tuning
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +93,7 @@ def tuned_from(pairs, tmp_path_factory):
 
 @pytest.fixture
 def fine_tune(pairs):
-    """Trains a run on fewer pairs, whose own vocabulary would differ."""
+    """Trains a run on fewer pairs. A vocabulary fitted on them would differ."""
 
     def train(folder, source, steps, rate=0.01, show=lambda *_: None):
         run = Run(folder, replace(RECIPE, train=replace(TRAIN, steps=steps, learning_rate=rate, checkpoint_every=1)))
@@ -120,7 +120,7 @@ def stopping(at):
 
 @pytest.mark.long
 def test_a_fine_tuned_run_begins_with_the_weights_and_vocabularies_of_another(tuned_from, fine_tune, tmp_path):
-    """It does so also if it is killed before its first checkpoint. The rate is too low to change a weight."""
+    """The same holds if the run is killed before its first checkpoint. The rate is too low to change weights."""
     with pytest.raises(Killed):
         fine_tune(tmp_path, str(tuned_from), 1, rate=1e-30, show=stopping(1))
     for found, wanted in zip(weights(fine_tune(tmp_path, None, 1, rate=1e-30)), weights(Run(tuned_from)), strict=True):
@@ -162,11 +162,11 @@ def test_commands_continue_and_fine_tune_runs(pairs, tmp_path, monkeypatch, caps
     files = "--corpus a.tsv --valid valid.tsv"
     assert "--run: " in fails(f"train tiny {files} --run a --more-epochs 1")
     nmt(f"train tiny {files} --run a")
-    assert "training for 9 steps" in nmt("train --run a --more-epochs 1")  # 80 pairs are 5 batches of 16
+    assert "training for 9 steps" in nmt("train --run a --more-epochs 1")  # one epoch of 80 pairs has 5 batches of 16
     assert "trained for" not in nmt("train --run a")
     nmt("train --init-from a --corpus b.tsv --valid valid.tsv --run b --train.learning-rate 0.5 --steps 2")
     assert Run("b").recipe == replace(RECIPE, train=replace(TRAIN, learning_rate=0.5, steps=2))
-    command = cli.parse(["train", "--init-from", "a", "--run", "b"])  # of two runs, the recipe is that of --run
+    command = cli.parse(["train", "--init-from", "a", "--run", "b"])  # the recipe is that of --run, not of --init-from
     assert (command.chosen(), command.data.corpus) == (Run("b").recipe, (str(tmp_path / "b.tsv"),))
     assert "--init-from: " in fails("train --init-from none --corpus b.tsv")
     assert "RECIPE: " in fails("train tiny --init-from a --corpus b.tsv")

@@ -1,4 +1,4 @@
-"""SIGKILL at random system calls leaves nothing half-visible and loses nothing. For more kills, run tests/kills.py."""
+"""SIGKILL at random system calls leaves no partial results and loses none. For more kills, run tests/kills.py."""
 
 import json
 import os

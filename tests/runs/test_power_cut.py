@@ -1,4 +1,4 @@
-"""Power cuts: whenever the power fails, a reader finds what was there before or what was written, whole."""
+"""Power cuts: whenever the power fails, a reader finds the old content or the whole new content."""
 
 import json
 import shutil
@@ -40,7 +40,7 @@ def folder(tmp_path):
 
 
 def assert_old_or_new(folder, work, read, old, new, into=None):
-    """Every cut leaves ``old`` or ``new``; one after ``work`` has returned leaves ``new``."""
+    """Asserts that every cut leaves ``old`` or ``new``, and ``new`` if ``work`` had returned."""
     seen = []
     for cut in power_cuts(folder, work, into or folder.parent / "cuts"):
         seen.append(read(cut.folder))
@@ -102,7 +102,7 @@ def test_scores_are_the_old_or_the_new_ones(folder):
 
 def test_unchanged_content_that_a_killed_process_did_not_sync_outlives_a_power_cut(folder):
     def work():
-        (folder / "recipe.json").write_text("text")  # the killed process
+        (folder / "recipe.json").write_text("text")  # as the killed process wrote it
         write_whole(folder / "recipe.json", "text")
 
     cuts = list(power_cuts(folder, work, folder.parent / "cuts"))
@@ -113,13 +113,13 @@ def test_unchanged_content_that_a_killed_process_did_not_sync_outlives_a_power_c
 
 @pytest.fixture
 def checkpoints(folder):
-    """The checkpoints of a run that has begun: its log is there, without a row."""
+    """The checkpoints of a new run. Its log exists and is empty."""
     (folder / "log.jsonl").touch()
     return Checkpoints(folder / "checkpoints", Updater(Bigram(), config(max_to_keep=2)))
 
 
 def _read_newest(folder, name):
-    """A variable of the newest checkpoint; 0 if there is none."""
+    """Returns a variable of the newest checkpoint, or 0 without a checkpoint."""
     mend_record(folder)
     path = newest(folder)
     if path is None:
@@ -184,7 +184,7 @@ def test_a_prepared_corpus_is_missing_or_whole(folder, pairs):
         try:
             corpus = PreparedCorpus(folder / "prepared")
         except FileNotFoundError:
-            remove_leftovers(str(folder / "prepared"))  # preparing again begins with this
+            remove_leftovers(str(folder / "prepared"))  # ``prepare`` begins with this call
             return None
         corpus.require_its_vocabularies()
         for side in ("source", "target"):
@@ -195,7 +195,7 @@ def test_a_prepared_corpus_is_missing_or_whole(folder, pairs):
 
 
 def test_a_prepared_corpus_with_copied_tokenizers_is_missing_or_whole(folder):
-    """The Beam pipeline copies the tokenizers with TensorFlow, which does not sync them."""
+    """The Beam pipeline copies the tokenizers with TensorFlow, which does not fsync them."""
     texts, place = folder.parent / "texts", folder / "prepared"
     place.mkdir()
     text = fit_tokenizer(TINY_TEXT, ["a b", "c d"])
@@ -265,7 +265,7 @@ def test_an_averaged_run_is_missing_or_whole(run_folder, folder):
             assert found == whole
 
 
-# Several writers, and what they leave
+# Several writers, and their leftovers
 
 
 def test_two_processes_write_one_file_300_times_each_without_an_error(tmp_path):

@@ -1,4 +1,4 @@
-"""Exact resume: wherever a run is stopped, it ends with the weights it would have had; what cannot be is refused."""
+"""Exact resume: a stopped run ends with the weights of an undisturbed run, or it is refused."""
 
 import json
 import os
@@ -50,7 +50,7 @@ def assert_equal_to_the_bit(found, wanted):
         np.testing.assert_array_equal(value, wanted[name], err_msg=name)
 
 
-# To the bit
+# Exact equality
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_run_killed_at_any_place_ends_with_the_weights_of_one_that_was_not(bat
     whole()
     killed = tmp_path / "killed"
     killed.mkdir()
-    for step, seen in ((7, losses), (12, losses[1:]), (18, losses[2:])):  # validations come after 5, 10, 15 and 20
+    for step, seen in ((7, losses), (12, losses[1:]), (18, losses[2:])):  # validations follow steps 5, 10, 15 and 20
         Trained(batches, killed, settings, losses=seen, at={step: kill}).until_stopped()
     Trained(batches, killed, settings, losses=losses[3:])()
     assert_equal_to_the_bit(checkpoint_state(killed), checkpoint_state(whole.folder))
@@ -110,7 +110,7 @@ def test_a_real_model_killed_in_the_middle_of_an_epoch_with_dropout_loses_nothin
         return subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True, timeout=300)
 
     assert process("whole", 0).returncode == 0
-    assert process("killed", 8).returncode == -signal.SIGKILL  # 5 batches an epoch; the checkpoint is of step 6
+    assert process("killed", 8).returncode == -signal.SIGKILL  # 5 batches per epoch; the checkpoint is of step 6
     resumed = process("killed", 0)
     assert "resuming at step 6 of 12" in resumed.stdout
     assert_equal_to_the_bit(checkpoint_state(tmp_path / "killed"), checkpoint_state(tmp_path / "whole"))
@@ -151,14 +151,14 @@ def test_a_second_interrupt_at_any_moment_of_saving_leaves_a_whole_checkpoint(ba
         try:
             Trained(batches, tmp_path, at={7: both})()
         finally:
-            second.join()  # where the second one comes after the run
+            second.join()  # the second interrupt may come after the run
 
     try:
         with pytest.raises(KeyboardInterrupt):
             run_and_wait()
     finally:
         signal.signal(signal.SIGINT, before)
-    assert load_weights(Bigram(), tmp_path / "checkpoints") == 5  # the best
+    assert load_weights(Bigram(), tmp_path / "checkpoints") == 5  # the best checkpoint
     again = Trained(batches, tmp_path, at={8: kill}).until_stopped()
     assert again.steps[0] in (6, 8)
 
@@ -188,7 +188,7 @@ def test_a_run_whose_batches_are_made_as_it_goes_ends_with_the_weights_of_one_th
             run.train(PreparedSplit("sample", prepared, corpus.valid), lambda _: None, show)
 
     def stop(step, *_):
-        if step == 7:  # 5 batches an epoch; the checkpoint is of step 6
+        if step == 7:  # 5 batches per epoch; the checkpoint is of step 6
             raise Killed
 
     carry_out("whole", lambda *_: None)
@@ -309,14 +309,14 @@ def test_the_next_save_removes_checkpoints_that_a_killed_process_left(tmp_path, 
             save(6)  # killed between writing and recording
     kept = {"last": 2, "best": 1}[name]
     save(5)
-    assert present() == {"ckpt-6", *["ckpt-3", "ckpt-5"][-kept:]}  # the newer one stays until training passes it
+    assert present() == {"ckpt-6", *["ckpt-3", "ckpt-5"][-kept:]}  # ckpt-6 stays until training passes step 6
     save(7)
     assert present() == set(["ckpt-5", "ckpt-7"][-kept:])
 
 
 def test_a_run_whose_record_of_the_best_is_emptied_goes_on_and_keeps_it(batches, stopped):
     (stopped / "checkpoints" / "best" / "checkpoint").write_text("")
-    assert load_weights(Bigram(), stopped / "checkpoints") == 9  # the last
+    assert load_weights(Bigram(), stopped / "checkpoints") == 9  # the last checkpoint
     Trained(batches, stopped)()
     assert is_finished(stopped)
     assert load_weights(Bigram(), stopped / "checkpoints") == 5
@@ -328,7 +328,7 @@ def test_a_best_checkpoint_that_arrived_by_half_gives_way_when_asked_to(batches,
         data.unlink()
     with pytest.raises(ValueError, match=r"best/ckpt-5: expected a checkpoint.*--previous"):
         load_weights(Bigram(), stopped / "checkpoints")
-    again = Trained(batches, stopped, at={11: interrupt}, losses=[3.5])  # the lost one's was 3
+    again = Trained(batches, stopped, at={11: interrupt}, losses=[3.5])  # the loss of the lost checkpoint was 3
     with pytest.raises(Interrupted):
         again(previous=True)
     assert again.reports[0].endswith("set aside ckpt-5, which cannot be read; no checkpoint is left")
@@ -349,7 +349,7 @@ def test_a_best_checkpoint_without_record_or_data_is_set_aside_when_asked_to(bat
 
 
 def _add_times(record, begun, written):
-    """Adds to a record the times that ``tf.train.CheckpointManager`` writes, so many seconds from now."""
+    """Adds the times that ``tf.train.CheckpointManager`` writes to a record, in seconds relative to now."""
     times = [f"all_model_checkpoint_timestamps: {time.time() + written}"] * record.read_text().count("all_model_")
     record.write_text("\n".join([record.read_text(), *times, f"last_preserved_timestamp: {time.time() + begun}\n"]))
 
@@ -362,7 +362,7 @@ def test_a_run_whose_clock_was_ahead_goes_on_from_its_checkpoints(batches, stopp
     again = Trained(batches, stopped, at={11: interrupt}).until_stopped()
     assert again.steps[0] == 10
     kept = {path.name.partition(".")[0] for path in (stopped / "checkpoints" / "last").glob("ckpt-*")}
-    assert kept == {"ckpt-10", "ckpt-11"}  # those that were there made room
+    assert kept == {"ckpt-10", "ckpt-11"}  # the older checkpoints were removed
 
 
 def test_a_clock_that_was_ahead_hides_no_damage(batches, stopped):
@@ -423,9 +423,9 @@ def test_a_vocabulary_that_was_exchanged_is_refused(run_folder, pairs, tmp_path)
 
 
 def test_a_full_disk_is_told_and_leaves_the_last_checkpoint_whole_and_no_litter(batches, tmp_path):
-    """A limit on the size of files stands for the disk's end: the system refuses to write on, as it does there."""
+    """A limit on the size of files simulates a full disk: further writes fail."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    settings = config(log_every=100)  # a row of the log would be refused first
+    settings = config(log_every=100)  # a row of the log would fail first
 
     def fill():
         resource.setrlimit(resource.RLIMIT_FSIZE, (600, limits[1]))

@@ -1,4 +1,4 @@
-"""Run directories: what they hold, what they refuse, and how they are exported."""
+"""Run directories: contents, refused settings, and export."""
 
 import json
 import os
@@ -29,19 +29,19 @@ def corpus(pairs):
 
 @pytest.fixture
 def folder(run_folder, tmp_path):
-    """A copy of the run directory that a test may change."""
+    """A copy of the run directory. Tests may change it."""
     return Path(shutil.copytree(run_folder, tmp_path / "copy"))
 
 
 def train(run, corpus):
-    """Trains and returns the steps that were made and the sentences that were reported."""
+    """Trains and returns the steps and the reported sentences."""
     steps, sentences = [], []
     run.train(corpus, report=sentences.append, show=lambda step, *_: steps.append(step))
     return steps, sentences
 
 
 def files(folder):
-    """Every file below a folder, with its content."""
+    """Returns the contents of all files below a folder."""
     return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
@@ -130,7 +130,7 @@ def test_pairs_with_a_long_side_are_left_out_and_counted(run_folder, tmp_path, s
     recipe = Run(run_folder).recipe
     source, target = (replace(recipe.source, max_tokens=one) for one in (source_limit, target_limit))
     recipe = replace(recipe, source=source, target=target, train=replace(recipe.train, max_tokens=limit))
-    short = [Pair(f"uno dos {i} .", f"one two {i} .") for i in range(17)]  # 5 tokens with END
+    short = [Pair(f"uno dos {i} .", f"one two {i} .") for i in range(17)]  # 5 tokens, including END
     long = [Pair("uno dos tres cuatro cinco seis", "one"), Pair("uno", "one two three four five six seven eight")]
 
     def stop_at_the_count(sentence):
@@ -174,7 +174,7 @@ def test_scores_of_each_part_gather_in_scores_json(folder, corpus):
     assert scores == run.scores()
     assert set(scores) == {"test", "valid"}
     assert (scores["test"]["bleu"], scores["test"]["search"]) == (round(found.bleu, 2), "greedy")
-    scores["test"]["step"] -= 1  # an earlier checkpoint
+    scores["test"]["step"] -= 1  # scores of an earlier checkpoint
     (folder / "scores.json").write_text(json.dumps(scores))
     assert set(run.scores()) == {"valid"}
 
@@ -190,7 +190,7 @@ def test_a_run_is_exported_once_per_checkpoint_with_its_facts(folder, tmp_path):
     assert manifest["scores"] == {}
 
     index = Path(f"{tf.train.latest_checkpoint(str(folder / 'checkpoints' / 'best'))}.index")
-    os.utime(index)  # another training wrote a checkpoint of the same name
+    os.utime(index)  # as if another training had written a checkpoint of this name
     assert run.export(run.translator(), model) == model / "2"
 
 
@@ -206,7 +206,7 @@ def test_a_run_stopped_before_its_best_checkpoint_translates_and_exports_its_las
 
 
 def test_a_translator_has_every_weight_that_was_trained(run_folder):
-    """The weights after the last step, told by the optimiser, which has its own references to them."""
+    """The optimiser's references to the weights give the expected values."""
     model = Run(run_folder).translator().model
     checkpoint = tf.train.latest_checkpoint(str(run_folder / "checkpoints" / "best"))
     updater = Updater(
@@ -238,4 +238,4 @@ def test_a_run_computes_in_the_precision_of_its_recipe_and_translates_in_single(
         seen[precision] = [row["loss"] for row in read_log(tmp_path / precision / "log.jsonl") if "loss" in row]
         assert run.translator().model.encoder.compute_dtype == "float32"
     assert seen[half] == pytest.approx(seen["float32"], rel=0.02)
-    assert seen[half] != seen["float32"]  # which would be the same to the bit
+    assert seen[half] != seen["float32"]  # equal losses would mean equal precision

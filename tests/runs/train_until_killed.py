@@ -1,7 +1,7 @@
-"""Trains a run and kills itself with SIGKILL after an update, as a machine that loses its power does.
+"""Trains a run and kills itself with SIGKILL after an update.
 
-Arguments: the run directory; a recipe as JSON; a corpus as JSON; the number of the update, 0 for none; and
-``deterministic``, if sums are to be computed in a fixed order.
+Arguments: the run directory, a file with a recipe (JSON), a file with a corpus (JSON), the number of the update (0 for
+none) and, for sums in a fixed order, ``deterministic``.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Search on step functions that spell known strings, and on random tables where all answers can be listed."""
+"""Search with step functions that spell known strings, and with random tables that allow enumeration."""
 
 import itertools
 import math
@@ -30,18 +30,18 @@ V, S = len(LETTERS), 5
 
 
 def spell(ids, state, script):
-    """Gives the logits of the current time, of script [B, T, V]. Attends to the source position of that number."""
+    """Returns the logits script[:, t] of time ``t``, the state. ``script`` is [B, T, V]. Attends to position ``t``."""
     return Prediction(tf.gather(script, state, batch_dims=1), tf.one_hot(state % S, S), state + 1)
 
 
 def wander(ids, state, table):
-    """Gives logits that depend on all tokens so far: the state is their hash. Attends to the last token's position."""
+    """Returns logits that depend on a hash of all tokens so far, the state. Attends to the position of the last id."""
     state = (state * 7 + ids * 3 + 1) % tf.shape(table)[1]
     return Prediction(tf.gather(table, state, batch_dims=1), tf.one_hot(ids % S, S), state)
 
 
 def script_of(*words, length=12):
-    """Logits under which each word is by far the most probable, then END, then x for ever."""
+    """Returns logits that strongly prefer the letters of each word, then END, then x repeatedly."""
     logits = np.zeros([len(words), length, V], np.float32)
     for row, word in zip(logits, words, strict=True):
         tokens = [*(LETTERS.index(letter) for letter in word), END]
@@ -51,7 +51,7 @@ def script_of(*words, length=12):
 
 
 def tables(count, contexts, words, seed, end=0.0):
-    """Random logits for ``wander``. A larger ``end`` gives shorter sentences."""
+    """Returns random logits for ``wander``. A larger ``end`` gives shorter sentences."""
     logits = np.random.default_rng(seed).normal(0.0, 1.5, size=(count, contexts, words)).astype(np.float32)
     logits[..., END] += end
     return logits
@@ -69,7 +69,7 @@ def no_time(batch):
 
 
 def memory_of(model, sentences, width):
-    """The memory and first state of ``model`` for sentences padded to ``width``, and their mask."""
+    """Returns the memory and initial state of ``model`` for sentences padded to ``width``, and the padding mask."""
     ids = tf.constant([[*sentence, *[PAD] * (width - len(sentence))] for sentence in sentences])
     memory = model.remember(ids)
     return memory, model.initial_state(memory), ids != PAD
@@ -85,7 +85,7 @@ def test_hypotheses_stop_at_end_or_at_their_own_maximum_length():
     found = greedy(spell, no_time(4), script_of("hello", "hello", "ox", "ox"), tf.constant([12, 3, 12, 1]))
     assert spelt(found) == ["hello#", "hel", "ox#", "o"]
     assert found.ids.shape == (4, 1, 6)
-    log_p = 9.0 - math.log(math.exp(9.0) + V - 1)  # of each scripted token
+    log_p = 9.0 - math.log(math.exp(9.0) + V - 1)  # log-probability of each scripted token
     np.testing.assert_allclose(found.log_probs[:, 0], np.array([6, 3, 3, 1]) * log_p, rtol=1e-4)
     np.testing.assert_allclose(found.scores[:, 0], [log_p] * 4, rtol=1e-4)
     for row, length, alignment in zip(found.ids[:, 0], [6, 3, 3, 1], found.alignments[:, 0].numpy(), strict=True):
@@ -179,7 +179,7 @@ def test_a_graph_of_unknown_sizes_equals_eager_execution(search):
 @pytest.mark.parametrize("words", [7, 600, 4000, 4001, 8191])
 def test_the_top_k_in_two_stages_equals_that_in_one(words):
     logits = np.random.default_rng(words).normal(size=(3, 2, words)).astype(np.float32)
-    logits[0, 0, [*range(2, 6), -1]] = [5, 9, 6, 8, 7]  # all in one block, but for the last of all
+    logits[0, 0, [*range(2, 6), -1]] = [5, 9, 6, 8, 7]  # all in one block, except for the last
     wanted = tf.math.top_k(logits, min(6, words))
     for found, expected in zip(top_k(tf.constant(logits), 6), wanted, strict=True):
         np.testing.assert_array_equal(found, expected)
@@ -208,14 +208,17 @@ def test_coverage_penalises_source_tokens_with_little_attention():
     found = ranking.score(tf.constant([[-6.0]]), tf.constant([[2]]), tf.constant([[[0.5, 1.5, 0.25, 1.0]]]))
     assert found.numpy().item() == pytest.approx(-3.0 + 0.5 * (math.log(0.5) + 0.0 + math.log(0.25)))
     ignored = ranking.score(tf.constant([[-6.0]]), tf.constant([[2]]), tf.constant([[[0.0, 1.0, 1.0, 1.0]]]))
-    assert -100.0 < ignored.numpy().item() < -40.0  # finite, so that it ranks before a place without a hypothesis
+    assert -100.0 < ignored.numpy().item() < -40.0  # finite, so that it ranks before an empty place of the beam
 
 
 # Beam search
 
 
 def slow_beam(logits, limit, beam_size, n_best, length_penalty, min_tokens=1, unk_allowed=True):
-    """Beam search for one sentence of ``wander`` in plain loops: (tokens, log-probability, score), and its steps."""
+    """Searches one sentence of ``wander`` in Python loops.
+
+    Returns hypotheses (tokens, log-probability, score) and the number of steps.
+    """
     running, ended, steps = [((), 0.0, 0)], [], 0
     never = {PAD, START} if unk_allowed else {PAD, START, UNK}
     while True:
@@ -237,7 +240,7 @@ def slow_beam(logits, limit, beam_size, n_best, length_penalty, min_tokens=1, un
 
 
 def expect_lists(found, wanted):
-    """Compares hypotheses with lists of (tokens, log-probability, score)."""
+    """Compares hypotheses with lists of tuples (tokens, log-probability, score)."""
     columns = (found.ids, found.lengths, found.scores, found.log_probs)
     for ids, lengths, scores, log_probs, each in zip(*(x.numpy() for x in columns), wanted, strict=True):
         assert [tuple(row[:n].tolist()) for row, n in zip(ids, lengths, strict=True) if n] == [one[0] for one in each]
@@ -293,7 +296,7 @@ def test_a_narrow_beam_equals_plain_loops(beam_size, n_best):
 @pytest.mark.parametrize(("beam_size", "min_tokens"), [(1, 4), (3, 1), (3, 4)])
 def test_constraints_equal_those_of_plain_loops(beam_size, min_tokens):
     logits = tables(7, contexts=29, words=9, seed=8, end=2.0)
-    logits[..., [PAD, UNK, START]] += 3.0  # probable, but never chosen, although they keep their probability
+    logits[..., [PAD, UNK, START]] += 3.0  # these tokens are probable and keep their probability, but are never chosen
     given, options = (wander, no_time(7), tf.constant(logits), tf.fill([7], 9)), Constraints(min_tokens, False)
     slow = [slow_beam(table, 9, beam_size, 1, lambda n: n, min_tokens, unk_allowed=False)[0] for table in logits]
     expect_lists(beam_search(*given, beam_size=beam_size, constraints=options), slow)
@@ -325,11 +328,11 @@ def test_the_search_stops_at_the_first_step_at_which_no_hypothesis_can_improve(n
         beam_search(*given, beam_size=4, n_best=n_best, ranking=Ranking(gnmt_length(0.8)))
         wanted.append(slow_beam(table, 12, 4, n_best, lambda n: ((5.0 + n) / 6.0) ** 0.8)[1])
     assert steps == wanted
-    assert len(set(wanted)) > 3  # so that an early stop can be seen
+    assert len(set(wanted)) > 3  # the searches stop at different steps
 
 
 def test_a_longer_hypothesis_does_not_displace_a_finished_one():
-    # the empty sentence ends at 0.08; a step later two unfinished ones have 0.45 and 0.44, in a beam of two
+    # the empty sentence ends with probability 0.08; one step later, two unfinished hypotheses have 0.45 and 0.44
     first, then = [1e-9, 1e-9, 1e-9, 0.08, 0.9, 0.02], [1e-9, 1e-9, 1e-9, 0.01, 0.5, 0.49]
     script = tf.constant(np.log([[first, then, then]]), tf.float32)
     found = beam_search(spell, no_time(1), script, tf.constant([3]), beam_size=2, n_best=2)
@@ -368,7 +371,7 @@ def test_alignments_and_coverage_are_those_of_each_hypothesis_s_own_ancestors():
     ids, alignments, log_probs = found.ids.numpy(), found.alignments.numpy(), found.log_probs.numpy()
     previous = np.concatenate([np.full([7, 5, 1], START), ids[..., :-1]], axis=-1)
     np.testing.assert_array_equal(alignments, np.eye(S)[previous % S] * (ids != PAD)[..., np.newaxis])
-    assert len({tuple(row) for row in previous[:, :, 3].tolist()}) > 1  # so that hypotheses differ in their ancestors
+    assert len({tuple(row) for row in previous[:, :, 3].tolist()}) > 1  # hypotheses have different ancestors
     attended = np.clip(alignments.sum(axis=2)[..., :4], 1e-37, 1.0)
     coverage = 0.01 * np.log(attended).sum(axis=-1)
     np.testing.assert_allclose(found.scores, log_probs / found.lengths.numpy() + coverage, rtol=1e-4)
@@ -448,7 +451,7 @@ def test_forced_decoding_equals_teacher_forcing(model):
 
 
 def draw(logits, limit=1, **options):
-    """Draws tokens from the same logits in every row, at every time."""
+    """Draws tokens from the same logits at each time."""
     rows = logits.shape[0]
     script = tf.tile(tf.constant(logits, tf.float32)[:, tf.newaxis], [1, limit, 1])
     noise = hashed_uniform(tf.strings.as_string(tf.range(rows)), limit, 1)
@@ -460,7 +463,7 @@ def chi_square(counts, probabilities):
     return float(((counts - expected) ** 2 / expected).sum())
 
 
-SOME = np.array([-2.0, -0.5, 5.0, 0.3, 0.6, 1.0, 0.1])  # PAD and START among them, which are never drawn
+SOME = np.array([-2.0, -0.5, 5.0, 0.3, 0.6, 1.0, 0.1])  # includes PAD and START, which are never drawn
 DRAWN = [UNK, END, 4, 5, 6]
 
 
@@ -471,7 +474,7 @@ DRAWN = [UNK, END, 4, 5, 6]
         ({}, DRAWN),
         ({"temperature": 2.0}, DRAWN),
         ({"temperature": 0.7, "top_k": 3}, [5, 4, END]),
-        # of those allowed, the two most probable tokens have probability 0.597, the three most probable 0.775
+        # among allowed tokens, the two most probable have probability 0.597, the three most probable 0.775
         ({"top_p": 0.2}, [5]),
         ({"top_p": 0.55}, [5, 4]),
         ({"top_p": 0.65}, [5, 4, END]),
@@ -488,7 +491,7 @@ def test_tokens_are_drawn_from_the_softmax_over_the_most_probable_part(options, 
 
 def test_draws_of_two_steps_are_independent():
     logits = SOME.copy()
-    logits[END] = -1e9  # so that both are always drawn
+    logits[END] = -1e9  # so that all samples have two tokens
     first, second = draw(np.tile(logits, [20_000, 1]), limit=2).ids[:, 0].numpy().T
     drawn = [UNK, 4, 5, 6]
     p = softmax(logits[drawn])

@@ -1,4 +1,4 @@
-"""Shortlists: the formula that ranks tokens, each sentence's own tokens, and a search over these alone."""
+"""Shortlists: the formula that ranks tokens, the tokens of each sentence, and a search over only these tokens."""
 
 import math
 import shutil
@@ -60,7 +60,7 @@ def test_tokens_are_ranked_by_their_part_of_the_mutual_information(at_once, monk
         row = found.by_source[s].tolist()
         assert row[: len(wanted)] == wanted
         assert set(row[len(wanted) :]) <= {PAD}
-    assert found.by_source[4].tolist()[:2] == [4, PAD]  # 6 stands beside 4 as often as chance would have it
+    assert found.by_source[4].tolist()[:2] == [4, PAD]  # 4 and 6 occur together as often as by chance
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_a_batch_s_tokens_are_those_of_all_its_sentences_with_a_bias_for_each():
 
 @pytest.fixture(scope="module")
 def narrowing(translator):
-    """The tiny translator, with a shortlist of random table."""
+    """The tiny translator with a shortlist from a random lexical table."""
     random = np.random.default_rng(5)
     sizes = translator.source_tokenizer.vocabulary_size, translator.target_tokenizer.vocabulary_size
     by_source = random.integers(4, sizes[1], [sizes[0], 6]).astype(np.int32)
@@ -131,7 +131,7 @@ def narrowing(translator):
 
 
 def own_words(translator, sentence, size):
-    """The ids of a sentence's shortlist, from the tables alone."""
+    """Returns the ids of a sentence's shortlist, computed from the tables."""
     by_source, is_common = (v.numpy() for v in (translator.shortlist._by_source, translator.shortlist._is_common))
     ids = translator.source_tokenizer.encode(tf.constant([sentence])).ids.numpy()[0] if sentence else [END]
     return sorted({*np.flatnonzero(is_common).tolist(), *by_source[ids, :size].ravel().tolist()})

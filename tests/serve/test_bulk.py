@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Upper:
-    """A server that answers in capitals; it fails from request ``fail_at`` on, and for texts beyond 65,536 bytes."""
+    """A server that answers in capitals. It fails from request ``fail_at`` on, and for texts of over 65,536 bytes."""
 
     def __init__(self, fail_at: int | None = None) -> None:
         self.asked: list[list[str]] = []

@@ -48,7 +48,7 @@ def test_sentences_are_translated_in_order(client):
     assert client.translate(["uno dos", "¿qué?", "a b"]) == ["dos uno", "¿qué?", "b a"]
     assert client.translate_with_scores(["a b c d"]) == [Translation("d c b a", pytest.approx(-4 / 3), True)]
     assert client.translate_with_scores(["uno"], "greedy") == [Translation("uno", THIRD, False)]
-    assert client.translate(["a\ud800 b"]) == ["b a?"]  # half of a surrogate pair
+    assert client.translate(["a\ud800 b"]) == ["b a?"]  # a lone surrogate
 
 
 @pytest.mark.server
@@ -114,7 +114,7 @@ def test_a_refusal_quotes_the_server(serving, model, signature, message):
 
 
 def closed_port() -> str:
-    """HOST:PORT that no server listens on."""
+    """Returns a HOST:PORT without a server."""
     with socket.create_server(("127.0.0.1", 0)) as closed:
         return f"127.0.0.1:{closed.getsockname()[1]}"
 
@@ -134,7 +134,7 @@ def against(handler: Callable[[httpx.Request], httpx.Response], retry: Retry | N
 
 
 def translated(request: httpx.Request) -> httpx.Response:
-    """The answer of a model that translates everything as "one"."""
+    """Answers as a model that translates everything as "one"."""
     count = len(json.loads(request.content)["inputs"]["text"])
     columns = {"translation": ["one"], "score": [-1.0], "truncated": [False]}
     return httpx.Response(200, json={"outputs": {name: column * count for name, column in columns.items()}})
@@ -243,7 +243,10 @@ def test_a_cut_text_ends_between_words_or_else_between_characters(text, max_byte
 
 
 class Flaky:
-    """Answers with each of ``failures`` before it translates; ``waits`` are the client's pauses in seconds."""
+    """A server that fails once with each of ``failures``, then translates.
+
+    ``waits`` are the client's pauses in seconds.
+    """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *failures: httpx.Response | httpx.TransportError) -> None:
         self.failures = list(failures)
@@ -314,7 +317,7 @@ def test_an_error_that_would_come_again_is_not_retried(monkeypatch, failure, mes
 
 @contextlib.contextmanager
 def dripping(answer: bytes) -> Iterator[str]:
-    """A server that sends a byte of ``answer`` every 20 ms."""
+    """Runs a server that sends a byte of ``answer`` every 20 ms. Yields its URL."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:

@@ -1,4 +1,4 @@
-"""The client over gRPC and through TLS: TensorFlow Serving's messages, error codes, certificates."""
+"""The client over gRPC and TLS: TensorFlow Serving's messages, error codes, certificates."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.server
 
 
 class Servicer(prediction_service_pb2_grpc.PredictionServiceServicer, model_service_pb2_grpc.ModelServiceServicer):
-    """TensorFlow Serving's services: repeats the texts after it has failed with each of ``failures``."""
+    """TensorFlow Serving's services. They fail once with each of ``failures``, then repeat the texts."""
 
     def __init__(self) -> None:
         self.specs: list[model_pb2.ModelSpec] = []
@@ -76,7 +76,7 @@ def running(certificate) -> Iterator[Running]:
 
 @pytest.fixture
 def waits(running, monkeypatch) -> list[float]:
-    """The client's pauses in seconds, of a server that has received no request."""
+    """The client's pauses in seconds. Clears the requests and failures of the server."""
     waits: list[float] = []
     monkeypatch.setattr("time.sleep", waits.append)
     running.servicer.specs.clear()
@@ -244,7 +244,7 @@ def test_every_state_of_a_version_has_its_name():
 
 
 class StatusHandler(http.server.BaseHTTPRequestHandler):
-    """Answers every request with the status of no version."""
+    """Answers every request with a status without versions."""
 
     def do_GET(self) -> None:
         self.send_response(200)
@@ -275,4 +275,4 @@ def test_a_certificate_needs_a_known_signer(running, https, certificate, waits, 
         assert len(client.status()) == (0 if scheme == "https" else 2)
     with Client(url, retry=Retry(2)) as client, pytest.raises(ClientError, match=message):
         client.status()
-    assert len(waits) == (0 if scheme == "https" else 1)  # gRPC does not say why it cannot connect
+    assert len(waits) == (0 if scheme == "https" else 1)  # the client retries, as gRPC gives no reason

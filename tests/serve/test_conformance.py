@@ -1,4 +1,4 @@
-"""The conformance checks: the embedded server passes them, and servers that differ a little do not."""
+"""The conformance checks: the embedded server passes them, and servers with small differences fail."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ Tamper = Callable[[httpx.Request, httpx.Response], httpx.Response]
 
 
 class Tampering(httpx.HTTPTransport):
-    """Changes the answers of the server, and drops their headers except for the type."""
+    """Changes the answers of the server and drops their headers, except for the content type."""
 
     def __init__(self, tamper: Tamper) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class Tampering(httpx.HTTPTransport):
 
 
 def failures(server: Server, tamper: Tamper) -> set[str]:
-    """The checks that fail if ``tamper`` changes the answers."""
+    """Returns the checks that fail if ``tamper`` changes the answers."""
     with httpx.Client(base_url=server.http.base_url, transport=Tampering(tamper)) as http:
         other = Server(http, server.model, server.version)
         more = [("monitoring", lambda: monitoring(other)), ("cors", lambda: cors(other))]
@@ -71,7 +71,7 @@ def failures(server: Server, tamper: Tamper) -> set[str]:
 
 
 def replaced(response: httpx.Response, old: str, new: str) -> httpx.Response:
-    """``response`` with ``new`` wherever the regular expression ``old`` matches."""
+    """Returns ``response`` with all matches of the regular expression ``old`` replaced by ``new``."""
     content = re.sub(old, new, response.text).encode()
     return httpx.Response(response.status_code, headers=response.headers, content=content)
 
@@ -164,7 +164,7 @@ class TamperingRpc(rpc.RpcServer):
         (b"score", b"scare", {"predictions", "output filter", "metadata"}),
         ("Dónde".encode(), "Dúnde".encode(), {"predictions"}),
         (b"tensorflow/serving/predict", b"tensorflow/serving/request", {"metadata"}),
-        (b"\x10\x1e", b"\x10\x14", {"status"}),  # field 2, the state: LOADING in place of AVAILABLE
+        (b"\x10\x1e", b"\x10\x14", {"status"}),  # field 2, the state: LOADING instead of AVAILABLE
         (b"", b"\xff", {"predictions", "output filter", "metadata", "status"}),
     ],
 )

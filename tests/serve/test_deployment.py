@@ -1,4 +1,4 @@
-"""The deployment files agree with one another and with the code, and their scripts work."""
+"""Deployment files: they agree with each other and with the code, and their scripts work."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ MANIFESTS = {
     for resource in KUSTOMIZATION["resources"]
     for document in yaml.safe_load_all((DEPLOY / resource).read_text())
 }
-"""Every object that ``kubectl apply -k serve/deploy`` makes, by kind."""
+"""Objects that ``kubectl apply -k serve/deploy`` creates, by kind."""
 POD = MANIFESTS["Deployment"]["spec"]["template"]
 CONTAINER = POD["spec"]["containers"][0]
 
 
 def default(text: str) -> str:
-    """A value of compose.yaml with the defaults of its variables."""
+    """Returns a value of compose.yaml with the defaults of its variables."""
     return re.sub(r"\$\{\w+:-(.*?)\}", r"\1", text)
 
 
 def number(pattern: str, text: str) -> int:
-    """The only number in ``text`` that ``pattern`` finds."""
+    """Returns the only number that ``pattern`` matches in ``text``."""
     (found,) = set(re.findall(pattern, text))
     return int(found)
 
@@ -81,7 +81,7 @@ def test_the_server_starts_with_the_same_options_and_files_everywhere():
 
 
 def mount(volume: str) -> tuple[str, str]:
-    """Path in the container and path on the host."""
+    """Returns the path in the container and the path on the host of a read-only volume."""
     outside, inside, mode = volume.rsplit(":", 2)
     assert mode == "ro"
     return inside, outside
@@ -129,15 +129,15 @@ def test_probes_ask_for_what_exists_only_while_the_model_is_available(served):
 
 MIB = 2**20
 CONNECTION = 64 * 2**10
-"""Bytes of a client's connection: TLS state, its 16 KiB output buffer, HTTP/2 state."""
+"""Bytes of a client's connection: TLS state, an output buffer of 16 KiB, HTTP/2 state."""
 REQUEST = 512 * 2**10
-"""Bytes of a request: 64 KiB of an HTTP/2 body that is sent ahead, headers, buffers, 264 KiB of zlib."""
+"""Bytes of a request: 64 KiB for the beginning of an HTTP/2 body, headers, buffers, and 264 KiB for zlib."""
 WORKER = 8 * MIB
-"""Bytes of an nginx process without connections."""
+"""Bytes of an nginx process, without connections."""
 
 
 def test_nginx_stays_within_its_memory():
-    assert "proxy_request_buffering off;" in NGINX  # otherwise bodies fill /tmp, which is memory
+    assert "proxy_request_buffering off;" in NGINX  # otherwise, bodies would fill /tmp, which is in memory
     assert "proxy_buffering off;" in NGINX
     workers = number(r"worker_processes (\d+);", NGINX)
     connections = workers * number(r"worker_connections (\d+);", NGINX)
@@ -148,7 +148,7 @@ def test_nginx_stays_within_its_memory():
 
 
 def tmpfs(service: str) -> int:
-    """Bytes of a service's temporary files, which count as its memory."""
+    """Returns the maximum bytes of a service's temporary files, which are part of its memory."""
     (found,) = COMPOSE[service]["tmpfs"]
     return number(r"size=(\d+)m", found) * MIB
 
@@ -164,7 +164,7 @@ def test_bodies_take_at_most_half_of_the_memory_of_the_model_server():
 
 
 def test_requests_for_the_page_have_a_limit_of_their_own():
-    """Requests that hold all slots of the API must leave the page available."""
+    """The page stays available while requests hold all slots of the API."""
     locations = re.findall(r"location [^=].*?\n        }", NGINX, re.DOTALL)
     found = {block: re.findall(r"limit_conn (\w+)", block) for block in locations}
     assert [zones for block, zones in found.items() if "_pass " in block] == [["address", "total"]] * 2
@@ -179,7 +179,7 @@ def test_nginx_waits_longer_than_the_model_server_does():
 # Kubernetes
 
 
-@pytest.mark.skipif(shutil.which("kubectl") is None, reason="needs kubectl, though no cluster")
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="needs kubectl, but no cluster")
 def test_kubectl_renders_the_manifests_in_one_namespace_with_the_files_of_the_server():
     done = subprocess.run(["kubectl", "kustomize", str(DEPLOY)], capture_output=True, text=True, timeout=60, check=True)
     rendered = {document["kind"]: document for document in yaml.safe_load_all(done.stdout)}
@@ -187,7 +187,7 @@ def test_kubectl_renders_the_manifests_in_one_namespace_with_the_files_of_the_se
     namespaces = {document["metadata"].get("namespace") for kind, document in rendered.items() if kind != "Namespace"}
     assert namespaces == {rendered["Namespace"]["metadata"]["name"]}
     volumes = rendered["Deployment"]["spec"]["template"]["spec"]["volumes"]
-    name = rendered["ConfigMap"]["metadata"]["name"]  # holds a hash of the files: a change is a rollout
+    name = rendered["ConfigMap"]["metadata"]["name"]  # contains a hash of the files, so that a change causes a rollout
     assert name in {volume.get("configMap", {}).get("name") for volume in volumes}
     assert name.startswith("serving-")
 
@@ -220,13 +220,13 @@ class Peer(NamedTuple):
 
 
 def matches(selector: dict[str, Any], labels: dict[str, str]) -> bool:
-    """If `True`, a Kubernetes selector, which may have only ``matchLabels``, selects an object with these labels."""
+    """Returns whether a Kubernetes selector selects an object with these labels. Only ``matchLabels`` is supported."""
     assert selector.keys() <= {"matchLabels"}
     return selector.get("matchLabels", {}).items() <= labels.items()
 
 
 def admits(policy: dict[str, Any], peer: Peer, port: int) -> bool:
-    """If `True`, a network policy lets ``peer`` open a connection to a port of the pods that the policy selects."""
+    """Returns whether a network policy allows connections from ``peer`` to ``port`` of the selected pods."""
     own = {"matchLabels": {"kubernetes.io/metadata.name": policy["metadata"].get("namespace", "translation")}}
     namespace = {"kubernetes.io/metadata.name": peer.namespace}
     assert "Ingress" in policy["spec"]["policyTypes"]
@@ -260,7 +260,7 @@ def test_the_model_server_admits_rest_from_two_namespaces_and_opens_no_connectio
 
 @pytest.fixture(scope="module")
 def training() -> dict[str, dict[str, Any]]:
-    """Every object of the training job, by kind."""
+    """Objects of the training job, by kind."""
     text = (ROOT / "docs" / "guides" / "training-job.yaml").read_text()
     return {document["kind"]: document for document in yaml.safe_load_all(text)}
 
@@ -272,7 +272,7 @@ def test_only_the_workers_of_a_training_job_reach_its_workers(training):
     assert policy["metadata"]["namespace"] == namespace
     assert matches(policy["spec"]["podSelector"], labels)
     assert matches({"matchLabels": training["Service"]["spec"]["selector"]}, labels)
-    for port in (2222, 40_000):  # NCCL takes any port
+    for port in (2222, 40_000):  # NCCL uses any port
         assert admits(policy, Peer(namespace, labels), port)
         assert not any(admits(policy, peer, port) for peer in (Peer("default", labels), *PEERS))
 
@@ -303,7 +303,7 @@ def test_the_training_job_starts_every_worker_with_all_addresses_and_a_command_t
 
 
 class Publishing:
-    """Runs the job's command with folders of a test."""
+    """Runs the command of the job with temporary folders."""
 
     def __init__(self, folder: Path) -> None:
         self.model, exported = folder / "models" / "spa-eng", folder / "export"

@@ -1,4 +1,4 @@
-"""JSON bodies: text, requests to tensors, tensors to answers."""
+"""JSON bodies: text, conversion of requests to tensors, and of tensors to answers."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_bytes_that_are_not_utf_8_pass_through_unchanged():
     [
         (2.0, "2.0"),
         (0.2, "0.2"),
-        (1 / 3, "0.333333343"),  # six digits do not read back as the same single
+        (1 / 3, "0.333333343"),  # six digits would be read as another float32
         (1234567.0, "1234567.0"),
         (3e-05, "3e-05"),
         (float("nan"), "NaN"),

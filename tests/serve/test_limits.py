@@ -36,7 +36,7 @@ from serve.rest.app import create_app
 
 
 class Counted:
-    """Stands in for a servable: answers the length of each text once ``released`` is set."""
+    """A servable that answers with the length of each text once ``released`` is set."""
 
     def __init__(self, *, released: bool = False) -> None:
         self.inputs = {"text": TensorSpec("string", (None,))}
@@ -61,7 +61,7 @@ PREDICT = "/v1/models/count:predict"
 
 @pytest.fixture
 def counted(tmp_path: Path) -> Iterator[Callable[..., Browser]]:
-    """Makes a browser of an application whose only model, ``count``, is the servable it is given."""
+    """Creates a client of an application. The application serves the given servable as the model ``count``."""
     with contextlib.ExitStack() as browsers:
 
         def make(servable: Counted, raise_app_exceptions: bool = True, **limits: int) -> Browser:
@@ -142,7 +142,7 @@ def test_a_slow_body_does_not_keep_other_requests_waiting(counted):
         ("max_batch_rows", 2, b'{"instances": ["a", "b", "c"]}', 400),
         ("max_batch_rows", 2, b'{"inputs": ["a", "b", "c"]}', 400),
         ("max_text_bytes", 3, '{"instances": ["abc", "ññ"]}'.encode(), 400),
-        ("max_values", 50, b'{"x": [' + b"[]," * 1000 + b"]", 400),  # refused before it is parsed
+        ("max_values", 50, b'{"x": [' + b"[]," * 1000 + b"]", 400),  # refused before parsing
         ("max_values", 1, b'{"inputs": ["a", "b"]}', 400),
         ("max_body_bytes", 40, b" " * 41, 413),
         ("max_unpacked_bytes", 10_000, gzip.compress(b" " * 1_000_000), 413),
@@ -229,7 +229,7 @@ def test_only_requests_for_an_accepted_host_are_answered(tmp_path):
 
 
 class Retired(Counted):
-    """Records in which threads it is described and closed."""
+    """A servable that records the threads that describe and close it."""
 
     def __init__(self) -> None:
         super().__init__(released=True)
@@ -314,7 +314,7 @@ def test_all_bodies_together_may_be_as_large_as_those_of_a_full_queue():
             with pytest.raises(StatusError, match="Too many large bodies") as caught:
                 other.hold(1)
             assert caught.value.code is Code.UNAVAILABLE
-        async with core.admit(call, 9.0) as again:  # what has ended no longer counts
+        async with core.admit(call, 9.0) as again:  # completed requests no longer count
             again.hold(20)
 
     asyncio.run(fill())
@@ -325,7 +325,7 @@ def test_all_bodies_together_may_be_as_large_as_those_of_a_full_queue():
 
 @contextlib.contextmanager
 def listening(app: ASGIApp, limits: Limits) -> Iterator[tuple[str, int]]:
-    """The address at which the application is served over HTTP, in a thread of this process."""
+    """Serves the application over HTTP in a thread of this process. Yields its address."""
     uvicorn_server = uvicorn.Server(server.http_config(app, limits, shutdown_seconds=1))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=uvicorn_server.run, args=([listener],))
@@ -338,7 +338,7 @@ def listening(app: ASGIApp, limits: Limits) -> Iterator[tuple[str, int]]:
 
 
 def answer_of(chunk: bytes, count: int) -> ASGIApp:
-    """An application whose answer to every request is ``chunk``, ``count`` times."""
+    """Returns an application that answers every request with ``chunk``, ``count`` times."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
@@ -352,7 +352,7 @@ GET = b"GET / HTTP/1.1\r\nHost: s\r\n\r\n"
 
 
 def first_line(address: tuple[str, int]) -> bytes:
-    """The first line of the answer to a request on a new connection."""
+    """Returns the first line of the answer to a request on a new connection."""
     with socket.create_connection(address, timeout=20) as connection:
         connection.sendall(GET)
         return connection.makefile("rb").readline()
@@ -366,7 +366,7 @@ def test_a_client_that_does_not_read_its_answer_is_cut_off_whatever_it_sends(chu
         stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         stuck.connect(address)
         stuck.sendall(GET)
-        time.sleep(0.2)  # until writing is stuck
+        time.sleep(0.2)  # until the server cannot write further
         stuck.sendall(later)
         give_up = time.monotonic() + 5
         while (status := first_line(address)) != b"HTTP/1.1 200 OK\r\n":
@@ -424,7 +424,7 @@ def test_clients_that_leave_give_up_their_places_in_the_queue(counted):
         for _ in range(100):
             honest = opened.enter_context(contextlib.closing(send(address, "honest")))
             if not select.select([honest.sock], [], [], 0.5)[0]:
-                break  # it waits for its turn: a refusal arrives sooner
+                break  # the request is queued; a refusal would have arrived
             assert honest.getresponse().status == 503
         servable.released.set()
         for connection in (first, honest):

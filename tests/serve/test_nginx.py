@@ -70,7 +70,7 @@ def running_nginx(folder: Path, certificate: Certificate, rest: int, rpc: int) -
     (folder / "tls").mkdir()
     shutil.copy(certificate.certificate, folder / "tls" / "server.crt")
     shutil.copy(certificate.key, folder / "tls" / "server.key")
-    user = "user root;" if os.geteuid() == 0 else ""  # the temporary folder is closed to other users
+    user = "user root;" if os.geteuid() == 0 else ""  # other users cannot enter the temporary folder
     command = [NGINX, "-c", str(folder / "nginx.conf"), "-e", "stderr", "-g", f"daemon off; {user}"]
     with (folder / "log").open("w+") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
         try:
@@ -131,7 +131,7 @@ class Rpc(grpc.GenericRpcHandler):
 
 
 class Front(NamedTuple):
-    """nginx, with what stands behind it."""
+    """A running nginx with clients, and a record of the gRPC server behind it."""
 
     folder: Path
     http: httpx.Client
@@ -233,7 +233,7 @@ def test_requests_that_send_no_body_leave_the_page_to_other_clients(front):
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     headers = b"POST /v1/models/a:predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n"
     with contextlib.ExitStack() as connections:
-        for _ in range(40):  # more than 32, because requests of the tests before may still count
+        for _ in range(40):  # more than the limit of 32, because requests of earlier tests may still count
             connection = connections.enter_context(socket.create_connection((url.host, url.port)))
             tls = connections.enter_context(context.wrap_socket(connection))
             tls.sendall(headers)

@@ -1,4 +1,4 @@
-"""The page: typed at, pointed at and cut off in headless Chromium; its server's model reverses a sentence's words."""
+"""The page in headless Chromium: keyboard, mouse and network errors. The served model reverses a sentence's words."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ METADATA = re.compile(r"/metadata$")
 
 
 class Opened(NamedTuple):
-    """The page in a browser, and what it asked its server for a translation of."""
+    """The page in a browser, and its requests for translations."""
 
     page: Page
     open: Callable[..., None]
     asked: list[dict[str, Any]]
 
     def sentence(self) -> Locator:
-        """The box for the sentence, on a page that is opened if it is not open yet."""
+        """Returns the text box of the sentence. Opens the page if it is not open."""
         if self.page.url == "about:blank":
             self.open()
         return self.page.locator("#sentence")
 
     def type(self, text: str) -> None:
-        """Adds to the sentence, key by key."""
+        """Types text at the end of the sentence, key by key."""
         self.sentence().press_sequentially(text)
 
     def ask(self, text: str) -> None:
-        """Replaces the sentence and asks for its translation at once."""
+        """Replaces the sentence and presses Enter to translate it at once."""
         self.sentence().fill(text)
         self.sentence().press("Enter")
 
     def answer(self, path: re.Pattern[str] | str, **answer: Any) -> None:
-        """Answers requests for a path in place of the server."""
+        """Answers requests for a path instead of the server."""
         self.page.route(path, lambda route: route.fulfill(**answer))
 
     def expect(self, selector: str) -> LocatorAssertions:
@@ -59,7 +59,7 @@ class Opened(NamedTuple):
         expect(self.page.get_by_role("alert")).to_contain_text(text)
 
     def retry(self) -> None:
-        """Presses "Try again" once the server answers, and waits for a translation without a problem."""
+        """Presses "Try again" and waits for a translation without a problem. The server must answer again."""
         self.page.get_by_role("button", name="Try again").click()
         self.expect("#target").to_have_text("dos uno")
         expect(self.page.get_by_role("alert")).to_be_empty()
@@ -78,7 +78,7 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def loaded(chromium, served) -> Iterator[Page]:
-    """The page, to import its modules from; no test may change it."""
+    """The page, for imports of its modules. Tests must not change it."""
     page = chromium.new_page()
     page.goto(served)
     yield page
@@ -87,7 +87,7 @@ def loaded(chromium, served) -> Iterator[Page]:
 
 @pytest.fixture
 def web(chromium, served) -> Iterator[Opened]:
-    """The page, which may fail no script, break no policy of its own, and ask no other server."""
+    """The page. Script errors, violations of its security policy and requests to other servers fail the test."""
     context = chromium.new_context(viewport={"width": 1024, "height": 900}, has_touch=True)
     page = context.new_page()
     faults: list[str] = []
@@ -108,7 +108,7 @@ def web(chromium, served) -> Iterator[Opened]:
 
 
 def aligned(source: list[str], target: list[str], alignment: list[list[float]], text: str, **other: Any) -> dict:
-    """What ``align`` answers for one sentence."""
+    """Returns the answer of the signature ``align`` for one sentence."""
     outputs = {
         "translation": text,
         "score": -0.5,
@@ -146,7 +146,7 @@ def test_an_alignment_of_tokens_becomes_one_of_words(loaded, case):
         ("Hi, Tom!", ["Hi", ",", "Tom", "!", ""], [["Hi", 0], [",", 1], [" ", None], ["Tom", 2], ["!", 3]]),
         ("no no", ["no", "no", ""], [["no", 0], [" ", None], ["no", 1]]),
         ("uno dos tres", ["uno", ""], [["uno", 0], [" dos tres", None]]),
-        ("Hi Tom", ["hi", "tom", ""], [["hi", 0], [" ", None], ["tom", 1]]),  # not as it is written
+        ("Hi Tom", ["hi", "tom", ""], [["hi", 0], [" ", None], ["tom", 1]]),  # the model's words are in lower case
         ("", [""], []),
     ],
 )
@@ -183,7 +183,7 @@ def test_typing_on_aborts_the_request_that_is_under_way(web):
 
 def test_enter_translates_at_once_and_breaks_no_line(web):
     web.open()
-    web.page.clock.install()  # no pause of typing ever ends
+    web.page.clock.install()  # time stands still, so no pause in typing ends
     web.page.clock.pause_at("2100-01-01")
     web.type("uno dos")
     web.page.keyboard.press("Enter")
@@ -216,7 +216,7 @@ def test_markup_is_text(web):
     web.expect("#target img, #source b").to_have_count(0)
 
 
-# What a word attended to
+# Attention of words
 
 
 def test_pointing_at_a_word_shows_what_it_attended_to_and_what_attended_to_it(web):
@@ -256,12 +256,12 @@ def test_the_keyboard_reaches_every_word(web):
     web.ask("uno dos tres")
     web.expect("#target").to_have_text("tres dos uno")
     for keys, side, word in (
-        ("Tab Tab Tab", "target", "tres"),  # past search and heatmap
+        ("Tab Tab Tab", "target", "tres"),  # past the options of search and heatmap
         ("ArrowRight", "target", "dos"),
-        ("End ArrowRight", "target", "uno"),  # stays at the edge
+        ("End ArrowRight", "target", "uno"),  # the focus stays on the last word
         ("ArrowDown", "source", "uno"),
         ("ArrowRight ArrowUp", "target", "dos"),
-        ("Shift+Tab Tab", "target", "dos"),  # returns to the word that was left
+        ("Shift+Tab Tab", "target", "dos"),  # the focus returns to the last focused word
     ):
         for key in keys.split():
             web.page.keyboard.press(key)
@@ -362,7 +362,7 @@ def test_a_beam_is_not_offered_where_the_model_has_none(web):
 def test_hypotheses_that_do_not_exist_are_left_out(web):
     answer = {
         "translations": [["one", ""]],
-        "scores": [[-0.5, float("-inf")]],  # as TensorFlow Serving writes it, which is no JSON
+        "scores": [[-0.5, float("-inf")]],  # as written by TensorFlow Serving, although it is not valid JSON
         "log_probs": [[float("nan"), float("-inf")]],
         "lengths": [[2, 0]],
         "tokens": [[["one", ""], ["", ""]]],
@@ -393,7 +393,7 @@ def test_a_sentence_that_is_asked_for_offline_is_translated_once_the_connection_
     web.ask("uno dos")
     web.expect_problem("You are offline")
     web.expect("#result").to_be_hidden()
-    web.page.clock.pause_at("2100-01-01")  # so that the page does not retry by itself
+    web.page.clock.pause_at("2100-01-01")  # prevents the automatic retry of the page
     web.page.context.set_offline(False)
     expect(web.page).to_have_title("Online")
     web.page.clock.run_for(1)
@@ -402,7 +402,7 @@ def test_a_sentence_that_is_asked_for_offline_is_translated_once_the_connection_
 
 
 def versions(state: str, code: str = "OK", message: str = "", version: str = "3") -> dict:
-    """The status of a model with one version."""
+    """Returns the status of a model with one version."""
     status = {"error_code": code, "error_message": message}
     return {"json": {"model_version_status": [{"version": version, "state": state, "status": status}]}}
 
@@ -489,7 +489,7 @@ def test_an_error_of_the_page_itself_is_shown(chromium, served):
     page = chromium.new_page()
     page.add_init_script("HTMLTableElement.prototype.createCaption = () => { throw new Error('no captions'); }")
     page.goto(served)
-    with page.expect_event("pageerror") as thrown:  # where a developer looks
+    with page.expect_event("pageerror") as thrown:  # in the console for developers
         page.locator("#sentence").fill("uno")
     assert "no captions" in str(thrown.value)
     expect(page.get_by_role("alert")).to_contain_text("The server’s answer cannot be read")
@@ -540,7 +540,7 @@ IN_LANGUAGES = {"model": "spa-eng", "source_language": "es", "target_language": 
     ("config", "source", "target"),
     [
         (IN_LANGUAGES, "es", "en"),
-        ({**IN_LANGUAGES, "model": "eng-spa"}, "", ""),  # whose languages are not those of the model that is asked
+        ({**IN_LANGUAGES, "model": "eng-spa"}, "", ""),  # languages of another model
         ({"model": "spa-eng"}, "", ""),
     ],
     ids=["its own", "another model's", "unknown"],
@@ -572,7 +572,7 @@ def test_the_newest_version_replaces_one_that_is_unloaded(web):
     web.open()
     web.expect("#model").to_have_text("spa-eng · version 2")
     web.page.unroute(STATUS)
-    web.ask("uno dos")  # the server has only version 3
+    web.ask("uno dos")  # the server only has version 3
     web.expect("#target").to_have_text("dos uno")
     web.expect("#model").to_have_text("spa-eng · version 3")
 
@@ -581,7 +581,7 @@ def test_the_newest_version_replaces_one_that_is_unloaded(web):
 
 
 def shown_in_full(web: Opened) -> None:
-    """Fills the page: a long sentence, an n-best list, the heatmap."""
+    """Shows a long sentence, its n-best list and its heatmap."""
     web.page.locator("#sentence").fill(
         "En un lugar de la Mancha, de cuyo nombre no quiero acordarme, vivía un hidalgo."
     )
@@ -637,7 +637,7 @@ def test_axe_finds_no_violation(web, scheme):
     shown_in_full(web)
     web.page.locator("#target .word").first.focus()
     reports = [Axe().run(web.page)]
-    web.open("?model=nobody")
+    web.open("?model=missing")
     web.expect_problem("There is no model")
     reports.append(Axe().run(web.page))
     assert [report.generate_report() for report in reports if report.violations_count] == []

@@ -1,4 +1,4 @@
-"""The files of the page, and the configuration that the server completes."""
+"""The files of the page, and config.json, which the server completes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from serve.rest.app import create_app
 
 
 class Published(NamedTuple):
-    """A version, and what its manifest holds."""
+    """A version and the content of its manifest."""
 
     name: str
     version: int
@@ -31,7 +31,7 @@ class Published(NamedTuple):
 
 @pytest.fixture
 def asked(tmp_path: Path) -> Iterator[Callable[..., httpx.Response]]:
-    """Sends a request to a server of some versions, whose page may have a config.json."""
+    """Sends a request to a server with the given versions. ``content`` is the config.json of its page."""
     web, models = tmp_path / "web", tmp_path / "models"
     web.mkdir()
     models.mkdir()
@@ -55,7 +55,7 @@ def asked(tmp_path: Path) -> Iterator[Callable[..., httpx.Response]]:
 
 @pytest.fixture
 def configured(asked) -> Callable[..., httpx.Response]:
-    """Asks a server of some versions for its page's config.json."""
+    """Requests the config.json of the page from a server with the given versions."""
     return functools.partial(asked, "GET", "/config.json")
 
 
@@ -87,7 +87,7 @@ WEB = Path(__file__).parents[2] / "serve" / "web"
 def test_the_page_names_no_other_host():
     for path in WEB.iterdir():
         hosts = re.findall(r"https?://[\w.]+", path.read_text("utf-8"))
-        assert set(hosts) <= {"http://www.w3.org"}, path.name  # the name of SVG, which nothing fetches
+        assert set(hosts) <= {"http://www.w3.org"}, path.name  # the namespace of SVG, which is never fetched
 
 
 @pytest.mark.server

@@ -1,4 +1,4 @@
-"""Splitting text into sentences: the rule, its known limits, and that nothing is lost."""
+"""Splitting text into sentences: the rule, its known limits, and lossless joining."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""What the modules of serve import."""
+"""Imports of the modules of serve."""
 
 import re
 from pathlib import Path

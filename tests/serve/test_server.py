@@ -1,4 +1,4 @@
-"""The embedded server as a process: models over REST and gRPC, metrics, hostile clients, new versions, its command."""
+"""The embedded server as a process: models over REST and gRPC, metrics, hostile clients, new versions, shutdown."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from serve import server
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 2.0
-"""Time limit of a request to the server of these tests."""
+"""Time limit of requests to the server of these tests, in seconds."""
 
 
 class Toy(tf.Module):
-    """Signatures of several types and shapes."""
+    """A model with signatures of several types and shapes."""
 
     @tf.function(
         input_signature=[
@@ -193,7 +193,7 @@ def test_a_damaged_model_has_its_reason_in_its_status(running):
 @pytest.mark.server
 def test_a_graph_that_does_not_end_is_stopped(running):
     assert running.toy("endless", instances=[1]).status_code == 504
-    assert running.toy("checked", instances=[4]).json() == {"predictions": [2.0]}  # --concurrency 1
+    assert running.toy("checked", instances=[4]).json() == {"predictions": [2.0]}  # the only slot is free
 
 
 # gRPC
@@ -238,7 +238,7 @@ def test_a_request_over_grpc_that_does_not_fit_is_refused(running, request_, cod
 # Metrics
 
 REQUESTS = ":tensorflow:serving:request_count_total"
-"""The name in Prometheus's Python parser of ``request_count``."""
+"""The name of ``request_count`` in the Python parser of Prometheus."""
 LATENCY = ":tensorflow:serving:request_latency"
 
 
@@ -256,7 +256,7 @@ def test_requests_are_counted_by_model_and_status_under_tensorflow_servings_name
         (REQUESTS, {"model_name": "", "status": "NOT_FOUND"}, 1),
         (f"{LATENCY}_count", {"model_name": "rev", "API": "predict", "entrypoint": "REST"}, 1),
         (f"{LATENCY}_count", {"model_name": "rev", "API": "Predict", "entrypoint": "GRPC"}, 1),
-        (f"{LATENCY}_count", {"model_name": "", "API": "predict", "entrypoint": "REST"}, 0),  # only of answers
+        (f"{LATENCY}_count", {"model_name": "", "API": "predict", "entrypoint": "REST"}, 0),  # only successful requests
         (f"{LATENCY}_bucket", {"model_name": "rev", "API": "predict", "entrypoint": "REST", "le": "+Inf"}, 1),
         (":tensorflow:serving:runtime_latency_count", {"model_name": "rev", "API": "Predict", "runtime": "TF1"}, 2),
     ]
@@ -276,10 +276,10 @@ CLOSE = "Connection: close"
 
 
 def talk(running: Running, *parts: bytes, pause: float = 0.0) -> bytes:
-    """What the server answers to ``parts``, sent one after the other, until it closes the connection."""
+    """Sends ``parts`` one after the other. Returns everything that the server sends until it closes the connection."""
     said = b""
     with running.connect() as connection, contextlib.suppress(ConnectionError):
-        with contextlib.suppress(ConnectionError):  # the server need not read the rest of what it refuses
+        with contextlib.suppress(ConnectionError):  # the server may close before it has read a refused request
             for part in parts:
                 connection.sendall(part)
                 time.sleep(pause)
@@ -468,11 +468,11 @@ def test_grpc_clients_may_replace_the_list_of_models_and_their_labels(running):
 
 @pytest.mark.server
 def test_sigterm_lets_requests_under_way_finish_and_the_exit_code_is_0(running):
-    """Must be the last test of ``running``. ``running_server`` checks the exit code."""
+    """This must be the last test with ``running``. ``running_server`` checks the exit code."""
     url = running.http.base_url
     with contextlib.closing(http.client.HTTPConnection(url.host, url.port, timeout=30)) as endless:
         endless.request("POST", "/v1/models/toy:predict", '{"signature_name": "endless", "instances": [1]}')
-        assert running.http.get("/v1/models/toy").status_code == 200  # so the server has read the line before
+        assert running.http.get("/v1/models/toy").status_code == 200  # the server has now received the first request
         running.stop()
         assert endless.getresponse().status == 504
 
@@ -498,7 +498,7 @@ def load_warm(folder):
 sys.modules["serve.models.warmup"] = types.SimpleNamespace(load_warm=load_warm)
 server.main(["--model-dir", sys.argv[1], "--port", "0", "--poll-seconds", "0.1", "--shutdown-seconds", "1"])
 """
-"""A server whose models never end loading, except the first."""
+"""A server on which only the model ``first`` loads. All others block forever."""
 
 
 @pytest.mark.server

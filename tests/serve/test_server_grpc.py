@@ -1,4 +1,4 @@
-"""The embedded server's limits over gRPC: time, memory, values, connections; no SavedModel here."""
+"""Limits of the embedded server over gRPC: time, memory, values, connections. A simple servable replaces the model."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ RELOAD = "/tensorflow.serving.ModelService/HandleReloadConfigRequest"
 
 
 class Repeating:
-    """Stands in for a servable: answers each text ``width`` times."""
+    """A servable that repeats each text ``width`` times."""
 
     def __init__(self, width: int = 1) -> None:
         self.width = width
@@ -62,7 +62,7 @@ class Repeating:
 
 
 class Started(NamedTuple):
-    """A server of the model ``m``."""
+    """A running server of the model ``m``."""
 
     core: Core
     channel: grpc.aio.Channel
@@ -104,14 +104,14 @@ async def predict(channel: grpc.aio.Channel, *texts: str) -> list[bytes]:
 
 
 async def refused(call: Awaitable[Any]) -> tuple[str, str]:
-    """The code and the message of an error."""
+    """Returns the code and the message of a call that must fail."""
     with pytest.raises(grpc.RpcError) as caught:
         await call
     return caught.value.code().name, caught.value.details()
 
 
 def silent(channel: grpc.aio.Channel, method: str = PREDICT, seconds: float = 20.0) -> grpc.aio.StreamUnaryCall:
-    """A call that sends headers, and ends without a message after ``seconds``."""
+    """Starts a call that sends headers and ends without a message after ``seconds``."""
 
     async def nothing() -> AsyncIterator[bytes]:
         await asyncio.sleep(seconds)
@@ -122,7 +122,7 @@ def silent(channel: grpc.aio.Channel, method: str = PREDICT, seconds: float = 20
 
 
 def status(channel: grpc.aio.Channel) -> Awaitable[tuple[str, str]]:
-    """The error of a GetModelStatus call that ends without a message."""
+    """Returns the error of a GetModelStatus call that ends without a message."""
     return refused(silent(channel, STATUS, 0.0))
 
 
@@ -192,13 +192,12 @@ asyncio.run(flood())
 
 
 def resident_mib() -> float:
-    """Memory of this process."""
+    """Returns the memory of this process in MiB."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 async def test_messages_that_wait_to_be_received_stay_with_the_client(start):
-    """A connection that has carried large messages must not offer a large window to the next ones."""
+    """After large messages, a connection must not offer a large flow-control window to the next messages."""
     _, channel, port = await start(concurrency=1, queue=0)
     pipe = asyncio.subprocess.PIPE
     client = await asyncio.create_subprocess_exec(
@@ -213,7 +212,7 @@ async def test_messages_that_wait_to_be_received_stay_with_the_client(start):
         assert await client.stdout.readline() == b"sending\n"
         for _ in range(20):
             await asyncio.sleep(0.1)
-            assert resident_mib() - before < 100  # of 480 MiB that are sent
+            assert resident_mib() - before < 100  # the client sends 480 MiB
         blocking.cancel()
     finally:
         client.kill()
@@ -268,7 +267,7 @@ def header(name: bytes, value: bytes) -> bytes:
 
 
 def call_of_a_client_that_takes_no_data(message: bytes) -> bytes:
-    """The bytes of a connection on which an answer never fits: the client's window has 0 bytes."""
+    """Returns the bytes of a call by a client with a flow-control window of 0, so that no answer can be sent."""
     fields = {b":method": b"POST", b":scheme": b"http", b":path": PREDICT.encode(), b":authority": b"s"}
     fields |= {b"te": b"trailers", b"content-type": b"application/grpc"}
     settings = frame(4, 0, 0, struct.pack(">HI", 4, 0))
@@ -285,7 +284,7 @@ async def test_a_connection_that_is_held_open_is_closed_and_makes_room_for_anoth
     _, channel, port = await start(connections=1, rest_api_timeout_in_ms=1000)
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(said)
-    await reader.readexactly(9)  # the server's first frame: it has accepted the connection
+    await reader.readexactly(9)  # the header of the server's first frame, after it has accepted the connection
     assert (await refused(channel.unary_unary(STATUS)(b"", timeout=20)))[0] == "UNAVAILABLE"
     while await asyncio.wait_for(reader.read(1000), 20):
         pass
@@ -296,7 +295,7 @@ async def test_a_connection_that_is_held_open_is_closed_and_makes_room_for_anoth
 async def test_a_connection_that_sends_nothing_is_closed_after_the_timeout(start):
     _, _, port = await start(rest_api_timeout_in_ms=2000)
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    await asyncio.wait_for(reader.read(), 5)  # one that sends anything is closed after three times the timeout
+    await asyncio.wait_for(reader.read(), 5)  # if it sends anything, the limit is three times the timeout
     writer.close()
 
 
@@ -334,7 +333,7 @@ def test_the_values_of_all_inputs_count_together():
     for name in "ab":
         message.inputs[name].CopyFrom(tf.make_tensor_proto(["x"] * 5))
     answer(message, max_values=10)
-    message.inputs["a"].tensor_shape.dim[0].size = -5  # takes nothing off the others
+    message.inputs["a"].tensor_shape.dim[0].size = -5  # a negative size does not reduce the total
     message.inputs["b"].tensor_shape.dim[0].size = 10
     with pytest.raises(StatusError, match=r"10 values, more than 9 \(--max-values\)"):
         answer(message, max_values=9)
@@ -384,7 +383,7 @@ def test_the_error_for_wrong_inputs_is_short(extra):
 def test_a_small_message_that_would_fill_the_memory_is_refused_before_it_is_parsed(
     unparsed, sizes, texts, limits, message
 ):
-    """A tensor of fewer values than its shape has is filled with copies of its last value."""
+    """A tensor with fewer values than its shape requires is filled with copies of its last value."""
     sent = request()
     proto = TensorProto(dtype=types_pb2.DT_STRING, string_val=texts)
     for size in sizes:

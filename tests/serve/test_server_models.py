@@ -1,4 +1,4 @@
-"""Which models and versions the embedded server serves, and how they change under requests, without TensorFlow."""
+"""Models and versions of the embedded server, and their changes during requests, without TensorFlow."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from serve.models.versions import State
 
 
 class Loaded:
-    """Stands in for a servable: knows its folder and whether it is closed."""
+    """A servable that records its folder and whether it is closed."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -37,14 +37,14 @@ class Loaded:
 
 
 def load(folder: Path) -> Loaded:
-    """Loads a version that has its file; raises as TensorFlow's loader does for another one."""
+    """Loads a version. Raises the error of TensorFlow's loader if the file of the model is missing."""
     if not (folder / "saved_model.pb").exists():
         raise StatusError(Code.NOT_FOUND, f"no saved_model.pb in {folder}")
     return Loaded(folder)
 
 
 class Failing:
-    """Fails to load the model ``spa`` until ``attempts`` is ``needed``."""
+    """A loader that loads the model ``spa`` only at attempt ``needed``."""
 
     def __init__(self, needed: int) -> None:
         self.needed = needed
@@ -67,7 +67,7 @@ def publish(folder: Path, *versions: int) -> None:
 def started(
     folder: Path, *configs: ModelConfig, load: Callable[[Path], Loaded] = load, retry_seconds: float = 60.0
 ) -> Repository:
-    """A repository of the models in ``folder``, or of ``configs``."""
+    """Starts a repository of the models in ``configs``, by default of those in ``folder``."""
     repository = Repository(lambda: list(configs) or models_in(folder), load, retry_seconds)
     repository.start()
     return repository
@@ -78,21 +78,21 @@ def states(repository: Repository, name: str = "spa") -> dict[int, State]:
 
 
 def answering(repository: Repository, *model: object) -> int:
-    """The version that answers a request for a model, or for one of its versions or labels."""
+    """Returns the version that answers a request for a model, or for one of its versions or labels."""
     with repository.using(*model) as loaded:
         return loaded.version
 
 
 @pytest.fixture
 def spa(tmp_path) -> Path:
-    """The folder of the model ``spa``, which has version 1."""
+    """The folder of the model ``spa`` with version 1."""
     publish(tmp_path / "spa", 1)
     return tmp_path / "spa"
 
 
 @pytest.fixture
 def clock(monkeypatch) -> list[float]:
-    """The time of the repository, in seconds."""
+    """The clock of the repository, in seconds. Tests may set it."""
     now = [100.0]
     monkeypatch.setattr("serve.models.repository.time.monotonic", lambda: now[0])
     return now
@@ -230,7 +230,7 @@ def test_requests_from_many_threads_never_get_a_closed_version(spa):
 
 
 def test_loaded_versions_stay_while_the_folder_of_all_models_is_empty(spa, caplog):
-    """The mount point of a volume that is not mounted is an empty folder."""
+    """If a volume is not mounted, its mount point is an empty folder."""
     repository = started(spa.parent)
     spa.rename(spa.parent / ".away")
     for _ in range(3):
@@ -361,7 +361,7 @@ def test_an_interval_of_0_seconds_switches_polling_off(spa):
 
 @pytest.fixture
 def labelled(spa) -> Repository:
-    """Versions 1 and 2 of the model ``spa``; 1 is stable."""
+    """A repository with versions 1 and 2 of the model ``spa``. The label ``stable`` is version 1."""
     publish(spa, 2)
     return started(spa, ModelConfig("spa", spa, ALL, {"stable": 1}))
 

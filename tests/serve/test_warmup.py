@@ -1,4 +1,4 @@
-"""Warm-up: a version answers the requests that it brings before it is served."""
+"""Warm-up: before a version is served, it answers the requests in its folder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def record(*texts: str, signature: str = "") -> bytes:
 
 
 def with_warm_up(export: Path, folder: Path, *records: bytes) -> Path:
-    """A copy of ``export`` that brings ``records`` along."""
+    """Copies ``export`` to ``folder`` and adds ``records`` as warm-up requests. Returns ``folder``."""
     shutil.copytree(export, folder)
     (folder / REQUESTS).parent.mkdir()
     with tf.io.TFRecordWriter(str(folder / REQUESTS)) as writer:

@@ -1,4 +1,4 @@
-"""What a text must keep, cut, look up and give back, on sentences whose tokens can be counted by hand."""
+"""Tokenizers: encoding, limits, vocabularies and decoding of sentences with tokens that can be counted by hand."""
 
 import itertools
 import json
@@ -20,7 +20,7 @@ FAMILY = "👨‍👩‍👧"  # three emoji and two joiners, U+200D
 CORPUS = [
     f"{opening}{subject} {verb} {thing}{closing}"
     for subject, verb, thing, (opening, closing) in itertools.product(
-        ("Tom", "María", "el niño", "my sister", "nobody's dog"),
+        ("Tom", "María", "el niño", "my sister", "grandma's dog"),
         ("wants", "come", "didn't see", "has bought"),
         ("3.50 apples", "una manzana", "the well-known house", "at 6:30"),
         (("", "."), ("¿", "?"), ("¡", "!"), ('"', '."')),
@@ -65,14 +65,14 @@ def subword(texts):
 
 
 def strings(tensor):
-    """The strings of a tensor of rank 1 or 2, in lists."""
+    """Returns the strings of a tensor of rank 1 or 2 as lists."""
     return [
         [cell.decode() for cell in row] if isinstance(row, list) else row.decode() for row in tensor.numpy().tolist()
     ]
 
 
 def written(text, sentence):
-    """The tokens of one sentence as the user wrote them, without END."""
+    """Returns the tokens of a sentence in the user's spelling, without END."""
     return strings(text.encode(tf.constant([sentence])).surface)[0][:-1]
 
 
@@ -83,12 +83,12 @@ def word_text(words, max_tokens=80, **rules):
 
 
 def decoded(words):
-    """``words`` after a round of ids and back."""
+    """Converts words to ids and decodes the ids."""
     text = word_text(sorted(set(words)))
     return strings(text.decode(tf.constant([[4 + sorted(set(words)).index(word) for word in words]])))[0]
 
 
-# Every text
+# All tokenizers
 
 
 def test_special_ids_are_the_same_everywhere(text, tmp_path):
@@ -255,7 +255,7 @@ def test_lines_without_a_word_are_refused_with_a_reason(config, lines):
 
 
 def vocabulary_file(folder):
-    """The file without which the text in ``folder`` cannot be loaded."""
+    """Returns the vocabulary file of the tokenizer in ``folder``."""
     return next(path for name in ("sentencepiece.model", "vocabulary.txt") if (path := folder / name).exists())
 
 
@@ -305,7 +305,7 @@ def test_a_text_of_another_kind_is_refused(texts, tmp_path):
 def test_a_plain_session_under_a_turkish_locale_gives_the_same_ids(texts, tmp_path):
     text = texts["plain word"]
     sentences = ["MY SISTER", "EL NIÑO", "MARÍA DIDN'T"]
-    assert UNK not in text.encode(tf.constant(sentences)).ids.numpy()  # each has an I to lower
+    assert UNK not in text.encode(tf.constant(sentences)).ids.numpy()  # each sentence has an I to convert to lower case
     module = tf.Module()
     module.text = text
     signature = tf.function(lambda text: {"ids": module.text.encode(text).ids}).get_concrete_function(
@@ -393,7 +393,7 @@ def test_composed_and_decomposed_accents_are_one_word():
 
 
 def test_lower_casing_keeps_what_is_not_a_capital():
-    # Case folding would give "ss" and "no" instead.
+    # case folding would give "ss" and "no" instead
     text = word_text(["straße", "nº", "οδος", "i\u0307"], lowercase=True)
     assert text.encode(tf.constant(["STRAßE Nº ΟΔΟΣ İ"])).ids.numpy().tolist() == [[4, 5, 6, 7, END]]
 

@@ -1,4 +1,4 @@
-"""Batches that the tests of training share."""
+"""Batches for the tests of training."""
 
 import pytest
 from bigram import random_batches

@@ -25,7 +25,7 @@ def new_model():
 
 @pytest.mark.parametrize("denominator", ["tokens", "sentences"])
 def test_batches_that_are_added_are_one_large_batch(denominator):
-    """Of 3, 1 and 2 sentences of different lengths: a mean of means would be another gradient."""
+    """The batches have 3, 1 and 2 sentences of different lengths. The mean of their mean gradients would differ."""
     random = np.random.default_rng(2)
     source, target = random.integers(4, V, (6, 5)).astype(np.int32), random.integers(4, V, (6, 4)).astype(np.int32)
     target[[0, 3], 2:] = PAD
@@ -91,7 +91,7 @@ def test_the_mean_of_the_last_checkpoints(batches, tmp_path):
     run = Run(batches, tmp_path, config(max_to_keep=3, checkpoint_every=4))
     seen = {}
     run.at = {step: lambda step=step: seen.update({step: run.model.get_weights()}) for step in range(1, STEPS + 1)}
-    run()  # checkpoints of 4, 5, 8, 10, 12, 15, 16 and 20
+    run()  # writes checkpoints of steps 4, 5, 8, 10, 12, 15, 16 and 20
     model = Bigram()
     assert average_weights(model, tmp_path / "checkpoints", 3) == [15, 16, 20]
     for number, found in enumerate(model.get_weights()):

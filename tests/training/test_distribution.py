@@ -1,4 +1,4 @@
-"""Several devices and several machines: the same losses and weights as one device has for the same batches."""
+"""Several devices and several machines: the same losses and weights as one device for the same batches."""
 
 import json
 import os
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.saved_model
 
 
 def started(command, workers=(), index=0):
-    """A process of its own, which is one of ``workers`` if there are any."""
+    """Starts a process. If ``workers`` is not empty, the process is worker ``index``."""
     cluster = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": index}}
     environment = {
         **os.environ,
@@ -48,25 +48,25 @@ def started(command, workers=(), index=0):
 
 
 def process(folder, *, devices=1, step=0, number=0, spoilt=(), workers=(), index=0):
-    """A training process; it writes into ``folder``. After ``step`` it gets the signal ``number``."""
+    """Starts a training process that writes to ``folder``. It sends itself the signal ``number`` after ``step``."""
     return started([sys.executable, SCRIPT, folder, devices, step, int(number), *spoilt], workers, index)
 
 
 def finished(training):
-    """What a training process printed."""
+    """Returns the output of a training process that must succeed."""
     output, _ = training.communicate(timeout=240)
     assert training.returncode == 0, output[-3000:]
     return output
 
 
 def weights(output):
-    """The weights that a training process came to."""
+    """Returns the final weights from the output of a training process."""
     (line,) = [line for line in output.splitlines() if line.startswith("WEIGHTS")]
     return [np.array(one) for one in json.loads(line.removeprefix("WEIGHTS"))]
 
 
 def two_addresses():
-    """Two free ports of this machine."""
+    """Returns the addresses of two free ports of this machine."""
     with socket.socket() as one, socket.socket() as other:
         for each in (one, other):
             each.bind(("127.0.0.1", 0))
@@ -74,7 +74,7 @@ def two_addresses():
 
 
 def assert_same_course(folder, output, single):
-    """Losses, norms, weights, the optimiser's state and its moving averages are those of a single device's run."""
+    """Asserts that metrics, weights, optimiser state and moving averages equal those of a run on one device."""
     rows, wanted = ([r for r in read_log(path / "log.jsonl") if "loss" in r] for path in (folder, single[0]))
     assert [row["step"] for row in rows] == list(range(1, 21))
     for name in ("loss", "cross_entropy", "accuracy", "gradient_norm", "padding"):
@@ -85,7 +85,7 @@ def assert_same_course(folder, output, single):
 
 
 def assert_same_state(folder, other):
-    """Two runs' last checkpoints hold the same but for rounding."""
+    """Asserts that the last checkpoints of two runs are equal up to rounding."""
     found, expected = checkpoint_state(folder), checkpoint_state(other)
     assert found.keys() == expected.keys()
     for name, value in found.items():
@@ -119,14 +119,14 @@ def test_an_update_that_is_not_finite_is_skipped_on_all_devices(tmp_path):
 
 
 def failed(training, seconds=90.0):
-    """What a training process printed that must end with an error in time."""
+    """Returns the output of a training process that must fail within ``seconds``."""
     output, _ = training.communicate(timeout=seconds)
     assert training.returncode > 0, output[-3000:]
     return output
 
 
 def assert_resumed_as_one(folder, single, step):
-    """Started again, both workers resume after ``step`` and end with the weights of an undisturbed run."""
+    """Starts both workers again. Asserts that they resume after ``step`` and end like an undisturbed run."""
     workers = two_addresses()
     outputs = [finished(one) for one in [process(folder, workers=workers, index=index) for index in (0, 1)]]
     for output in outputs:
@@ -147,7 +147,7 @@ def test_two_workers_train_as_one_and_when_one_dies_all_fail_and_go_on_together(
 @pytest.mark.slow
 @pytest.mark.parametrize("index", [0, 1], ids=["the chief", "a worker"])
 def test_where_one_hangs_all_fail_and_go_on_together(single, tmp_path, index):
-    """Stopped, a process sends no heartbeat; its connections stay open, as those of a machine that froze do."""
+    """A stopped process sends no heartbeat and keeps its connections open, like a machine that hangs."""
     workers = two_addresses()
     hung = process(tmp_path, workers=workers, index=index, step=7, number=signal.SIGSTOP)
     other = process(tmp_path, workers=workers, index=1 - index)
@@ -161,7 +161,7 @@ def test_where_one_hangs_all_fail_and_go_on_together(single, tmp_path, index):
 
 @pytest.mark.slow
 def test_where_the_chief_s_disk_is_full_all_fail_and_go_on_together(single, tmp_path):
-    """A limit on the size of files stands for the disk's end, as the system refuses to write on."""
+    """A limit on the size of files simulates a full disk: further writes fail."""
     workers = two_addresses()
     full, other = (process(tmp_path, workers=workers, index=index) for index in (0, 1))
     while not (tmp_path / "checkpoints" / "last" / "checkpoint").exists():

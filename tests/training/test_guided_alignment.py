@@ -20,10 +20,10 @@ from nmt_keras.training.loss import guided_alignment
 @pytest.mark.parametrize(
     ("sentence", "surfaces", "words"),
     [
-        ("¿Está en casa?", ["¿", "Está", "en", "casa", "?", ""], [0, 0, 1, 2, 2, -1]),  # a word text's tokens
+        ("¿Está en casa?", ["¿", "Está", "en", "casa", "?", ""], [0, 0, 1, 2, 2, -1]),  # tokens of a word tokenizer
         ("¿Está en casa?", ["▁¿", "E", "stá", "▁en", "▁ca", "sa?", ""], [0, 0, 0, 1, 2, 2, -1]),
         ("a a  a", ["▁a", "▁a", "▁", "▁a", ""], [0, 1, -1, 2, -1]),
-        ("uno dos tres", ["uno", "dos", ""], [0, 1, -1]),  # cut off
+        ("uno dos tres", ["uno", "dos", ""], [0, 1, -1]),  # the last word was cut off
         ("An\u0303o", ["Año", ""], [0, -1]),
         ("", [""], [-1]),
     ],
@@ -55,7 +55,7 @@ def test_a_target_token_should_look_evenly_at_its_links_and_nowhere_without():
 
 
 def test_the_alignment_loss_by_hand():
-    """Two linked rows, of which the second looks half where it should; the third is nobody's business."""
+    """Two rows have links. The second gives its link half of the weight. The third row has no link and no loss."""
     alignment = tf.constant([[[1.0, 0.0], [0.5, 0.5], [0.9, 0.1]]])
     wanted = tf.constant([[[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]])
     assert float(guided_alignment(alignment, wanted)) == pytest.approx(math.log(2.0))

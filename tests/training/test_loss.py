@@ -1,4 +1,4 @@
-"""The loss on cases that can be computed by hand."""
+"""The loss, on cases that can be computed by hand."""
 
 import math
 

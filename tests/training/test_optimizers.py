@@ -1,4 +1,4 @@
-"""Initial weights as the papers state them, rates that can be read off a drawing, optimisers against their papers."""
+"""Initial weights, learning rates and optimisers against the papers."""
 
 from functools import cache
 
@@ -20,7 +20,7 @@ def config(**fields):
     return TrainConfig(**{"steps": 100, "minutes": None, "learning_rate": 1.0, "warmup_steps": 20, **fields})
 
 
-# Initial weights. Sizes are large enough to tell deviations apart: of n draws a deviation is known to 1 / sqrt(2n).
+# Initial weights. The standard deviation of n draws has a relative error of 1 / sqrt(2n), so sizes are large.
 
 CELLS = ["tanh", "gru", "gru-reset-after", "lstm"]
 
@@ -54,7 +54,7 @@ def all_cells(model):
 
 
 def recurrent_matrices(cell):
-    """The recurrent matrix of each gate of a cell."""
+    """Returns the recurrent matrices of a cell's gates."""
     return [gate.U for gate in gates_of(cell_of(cell))]
 
 
@@ -178,7 +178,7 @@ def test_a_run_that_hardly_outlives_its_warm_up_has_rates_within_bounds(total):
 @pytest.mark.parametrize("steps_per_epoch", [1, 7, 340, 36000])
 @pytest.mark.parametrize(("epochs", "after"), [(10, 5), (12, 8)])
 def test_halving_is_luong_s(epochs, after, steps_per_epoch):
-    """10 epochs, halved every epoch after 5 of them; with dropout 12 and 8 (section 4.1)."""
+    """Luong et al. train for 10 epochs and halve the rate after 5; with dropout, 12 and 8 (section 4.1)."""
     fields = {"warmup_steps": 0, "decay": "halving", "halve_from": after / epochs, "halve_every": 1 / epochs}
     total = epochs * steps_per_epoch
     for epoch in range(1, epochs + 1):
@@ -222,7 +222,7 @@ def test_the_probability_of_reading_own_tokens_goes_along_a_line():
 
 
 def trained(optimizer_fields, start, gradients, rates):
-    """A variable after one update per gradient, at rates of its own."""
+    """Returns a variable after one update per gradient, each with its own learning rate."""
     variable = keras.Variable(start)
     optimizer = build_optimizer(config(**optimizer_fields), [variable])
     for gradient, rate in zip(gradients, rates, strict=True):

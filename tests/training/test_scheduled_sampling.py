@@ -75,7 +75,10 @@ def test_at_probability_1_it_reads_its_own_most_probable_tokens(model):
 
 
 def test_in_between_some_tokens_are_its_own_and_others_the_reference_s(model):
-    """What it read is found by trying both at each position; own ones are half, give or take 4 deviations."""
+    """Both candidates are tried at each position to find the token that the model read.
+
+    The share of its own tokens is one half, within 4 standard deviations.
+    """
     random, sentences = np.random.default_rng(1), 40
     source = tf.constant(np.tile([[4, 5, END]], [sentences, 1]))
     starts = np.full([sentences, 1], START)
@@ -110,7 +113,7 @@ def test_the_same_step_reads_the_same_tokens_and_another_step_others(model):
     assert len({loss(step) for step in range(5)}) > 1
 
 
-@pytest.mark.parametrize("model", ["attend, then update"], indirect=True)  # one is enough: compiling takes seconds
+@pytest.mark.parametrize("model", ["attend, then update"], indirect=True)  # one, as compilation takes seconds
 @pytest.mark.long
 def test_graph_and_xla_give_the_same_gradient_as_eager(model):
     def gradients(sampling):
@@ -139,7 +142,7 @@ def test_self_attention_drops_under_sampling_as_under_teacher_forcing():
     config = MODELS["self-attention"]
     encoder, decoder = config.encoder, config.decoder
     model = build_model(ModelConfig(5, encoder, config.attention, decoder, dropout=0.5), 17, 19)
-    encoding = model.encoder(SOURCE)  # nothing dropped here
+    encoding = model.encoder(SOURCE)  # without dropout
     whole = model.decoder(READ, encoding).logits
     for sampling in (None, tf.constant(0.0)):
         drops = model.decoder(READ, encoding, randomness=NOISE, own_token_probability=sampling)

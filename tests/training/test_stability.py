@@ -1,4 +1,4 @@
-"""Updates that are not finite: skipped, counted, reported; and when training stops."""
+"""Non-finite updates are skipped, counted and reported. Training stops after too many of them."""
 
 import math
 
@@ -13,7 +13,7 @@ from nmt_keras.training.stability import FIRST_LOSS_SCALE, UPDATES_TO_DOUBLE, Lo
 
 
 def spoilt(factor, *steps):
-    """What a run does at its steps: the updates after ``steps`` have logits times ``factor``, the others have not."""
+    """Returns a function that makes callbacks of a run: the updates after ``steps`` have logits times ``factor``."""
     after = {step + 1: 1.0 for step in steps} | dict.fromkeys(steps, factor)
     return lambda run: {step: lambda value=value: run.model.factor.assign(value) for step, value in after.items()}
 
@@ -125,7 +125,7 @@ def test_only_skipped_updates_at_the_smallest_loss_scale_count_as_a_row(batches)
 
 def test_a_scaled_loss_gives_the_same_update(batches):
     weights = []
-    for precision in ("float32", "mixed_float16"):  # of a model that computes in float32: the scale alone
+    for precision in ("float32", "mixed_float16"):  # the model computes in float32, so only the scale differs
         keras.utils.set_random_seed(5)
         model = Bigram()
         metrics = Updater(model, config(precision=precision)).update([next(batches.epoch(0))], 3, 0.05)

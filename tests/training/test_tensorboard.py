@@ -1,4 +1,4 @@
-"""What TensorBoard is given: every number of the log, translations beside their references, alignments as pictures."""
+"""The TensorBoard callback: all numbers of the log, translations with references, and alignments as pictures."""
 
 import math
 from dataclasses import replace
@@ -15,7 +15,7 @@ from nmt_keras.training.tensorboard import FIRST_PROFILED, ProfilerCallback, Ten
 
 
 def written(folder):
-    """What lies in a log directory: (step, tag) -> (plugin, value)."""
+    """Returns the content of a log directory as {(step, tag): (plugin, value)}."""
     found = {}
     for path in sorted(folder.glob("events.*")):
         for record in tf.data.TFRecordDataset(str(path)):

@@ -1,4 +1,4 @@
-"""An update, and a Trainer that can be stopped, killed and resumed anywhere.
+"""Updates, and a Trainer that can be stopped, killed and resumed at any point.
 
 The Trainer is tested with a model of two matrices, which is traced quickly. The shared run and the tests that learn to
 copy and to reverse train real models.
@@ -141,7 +141,7 @@ def test_compiling_times_each_shape_and_leaves_no_trace(batches):
     before = [v.numpy() for v in [*model.variables, *updater.optimizer.variables]]
     reports = []
     seconds = updater.compile_and_time(batches, reports.append)
-    assert list(seconds) == batches.buckets[::-1]  # the others find the memory that the largest has freed
+    assert list(seconds) == batches.buckets[::-1]  # the largest comes first; the others reuse its memory
     assert min(seconds.values()) > 0.0
     assert len(reports) == 2
     for variable, value in zip([*model.variables, *updater.optimizer.variables], before, strict=True):
@@ -190,11 +190,11 @@ LIMIT, TICK = 3.0, 1 / 64  # seconds
 
 
 class Clock:
-    """A Trainer's clock on which an update takes a tick, or two while the machine is busy."""
+    """A clock for the Trainer. An update takes one tick, or two while the machine is busy."""
 
     now = 0.0
-    compiling = 0.0  # seconds
-    timed = TICK  # seconds of a batch after compiling
+    compiling = 0.0  # seconds of compilation
+    timed = TICK  # seconds per batch, as measured after compilation
 
     def busy(self, now):
         return False
@@ -219,15 +219,15 @@ def clock(monkeypatch):
 
 
 def in_minutes(**fields):
-    """A training of 3 seconds: 192 ticks."""
+    """Returns the configuration of a training of 3 seconds, which are 192 ticks."""
     return config(**{"steps": None, "minutes": LIMIT / 60.0, "log_every": 1000, "decay": "linear", **fields})
 
 
 def test_minutes_become_steps_again_at_the_speed_of_real_updates(batches, tmp_path, clock):
     clock.timed = TICK / 4
     run = Run(batches, tmp_path, in_minutes())()
-    guessed = 706  # 92 % of 3 s, in quarters of a tick
-    measured = 10 + 167  # the ticks of 5 % of 3 s, and 92 % of what they leave of 192
+    guessed = 706  # 92 % of 3 s, with a quarter of a tick per update
+    measured = 10 + 167  # the updates of the first 5 % of 3 s, and 92 % of the remaining ticks
     assert [total for _, total in run.shown] == [guessed] * 9 + [measured] * 38 + [192] * 145
     with pytest.raises(ValueError, match=r"^TrainConfig\.minutes: .* received 1e-05"):
         Run(batches, tmp_path / "short", config(steps=None, minutes=1e-5))()
@@ -250,7 +250,7 @@ def test_a_training_takes_its_minutes_while_the_machine_s_load_changes(batches, 
     totals = sorted({total for _, total in run.shown})
     assert len(totals) > 2
     assert totals[-1] > 1.2 * totals[0]
-    # the rate has no jump, and the update after the last would have a rate of 0
+    # the learning rate has no jump and would reach 0 at the update after the last
     rates = [row["learning_rate"] for row in read_log(tmp_path / "log.jsonl") if "learning_rate" in row]
     drops = -np.diff(rates[settings.warmup_steps :])
     first_plan = run.shown[0][1]
@@ -273,7 +273,10 @@ def test_the_probability_of_own_tokens_goes_on_after_a_new_plan(batches, tmp_pat
 def test_a_run_of_minutes_that_is_killed_after_a_new_plan_ends_with_the_same_weights(
     batches, tmp_path, clock, busy, last
 ):
-    """After 25 % on an idle machine, and after 75 % on a loaded one, compiling again is not part of the minutes."""
+    """The kills are after 25 % of the time on an idle machine, and after 75 % on a loaded one.
+
+    The time of the second compilation does not count.
+    """
     clock.busy, runs = busy, []
     settings = in_minutes(checkpoint_every=1000, validations=3, log_every=1)
     for name in ("whole", "killed"):
@@ -369,7 +372,7 @@ def test_patience_is_counted_across_a_stop(batches, tmp_path):
 
 
 class GivenUp(Run):
-    """A run with a signal during the first validation after ``step``."""
+    """A run that receives a signal during the first validation after ``step``."""
 
     def __init__(self, *arguments, step, **options):
         super().__init__(*arguments, **options)
@@ -401,10 +404,10 @@ def test_a_signal_ends_a_validation_and_the_next_call_begins_with_it(batches, tm
         GivenUp(batches, tmp_path / "stopped", config(**fields), step=step)()
     rows = read_log(tmp_path / "stopped" / "log.jsonl")
     assert [row["step"] for row in rows if "valid_loss" in row] == list(range(5, step, 5))
-    with pytest.raises(ZeroDivisionError):  # after its row was written, before a checkpoint knows of it
+    with pytest.raises(ZeroDivisionError):  # after the row was written, before the next checkpoint
         Failing(batches, tmp_path / "stopped", config(**fields))()
     second = Run(batches, tmp_path / "stopped", config(**fields))()
-    assert second.validated == [0, *range(step + 5, STEPS + 1, 5)]  # the first before any step
+    assert second.validated == [0, *range(step + 5, STEPS + 1, 5)]  # the first validation precedes any step
     assert second.steps == list(range(step + 1, STEPS + 1))
     for folder in ("whole", "stopped"):
         rows = read_log(tmp_path / folder / "log.jsonl")
@@ -415,7 +418,7 @@ def test_a_signal_ends_a_validation_and_the_next_call_begins_with_it(batches, tm
 
 @pytest.fixture
 def _python_s_own_interrupt_handler():
-    """What a terminal gives; a shell starts background jobs with SIGINT ignored."""
+    """Sets the handler of a process in a terminal. Shells start background jobs with SIGINT ignored."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)

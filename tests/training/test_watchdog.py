@@ -1,4 +1,4 @@
-"""Watchdogs: a process that waits in a call of TensorFlow ends all the same."""
+"""Watchdogs: they end processes that wait in a call of TensorFlow."""
 
 import os
 import signal
@@ -30,7 +30,7 @@ IN_PYTHON = "while True: pass"
 
 
 def waiting(watchdog, wait):
-    """A process that waits for ever, and is asked to end if it is the signal that is watched."""
+    """Runs a process that waits forever. Sends SIGTERM if the watchdog watches it. Returns exit code and errors."""
     program = WAITING.format(watchdog=watchdog, wait=wait)
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(
@@ -38,7 +38,7 @@ def waiting(watchdog, wait):
     ) as process:
         assert process.stdout.readline() == "waiting\n"
         if "sigterm" in watchdog:
-            time.sleep(1.0)  # until it waits
+            time.sleep(1.0)  # until the process waits
             process.terminate()
         _, errors = process.communicate(timeout=60)
     return process.returncode, errors
@@ -50,7 +50,7 @@ def waiting(watchdog, wait):
     [
         ("watching_sigterm(1.0)", IN_TENSORFLOW, 128 + signal.SIGTERM, "SIGTERM"),
         ("watching_sigterm(1.0)", IN_PYTHON, 7, ""),
-        ("time_limit(1.0, 'nobody')", IN_TENSORFLOW, 1, "nobody"),
+        ("time_limit(1.0, 'a test')", IN_TENSORFLOW, 1, "a test"),
     ],
 )
 def test_a_process_that_waits_for_ever_is_ended(watchdog, wait, code, message):

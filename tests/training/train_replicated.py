@@ -1,8 +1,8 @@
-"""Trains a small model on several virtual devices, or as one of several workers, and writes what it came to.
+"""Trains a small model on several virtual devices, or as one of several workers, and prints the weights.
 
-Arguments: the run directory; the devices of this process; the step after which it sends itself a signal, 0 for never;
-the signal's number; the steps after which an update is spoilt. Workers find each other by TF_CONFIG; each measures a
-validation loss of its own, of which the mean is 1.
+Arguments: the run directory, the number of devices of this process, the step after which it sends itself a signal (0
+for never), the number of the signal, and the steps after which an update is not finite. TF_CONFIG lists the workers.
+Each worker has a different validation loss. Their mean is 1.
 """
 
 import itertools

@@ -1,4 +1,4 @@
-"""The lexicon: what it learns from alignments, and its file."""
+"""The lexicon: learning from alignments, and its file."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from nmt_keras.translation.unknown_words import learn_lexicon, load_lexicon, sav
 
 
 def aligned(source, target, best):
-    """A pair whose target words have their largest weights at the given source positions."""
+    """Returns a pair whose target words have their largest weights at the source positions ``best``."""
     source, target = source.split(" "), target.split(" ")
     return AlignedPair(source, target, 0.1 + 0.8 * np.eye(len(source))[best])
 

@@ -1,4 +1,4 @@
-"""Translators: strings in, translations out. All ways to run one agree, and wrong arguments are refused."""
+"""Translators: all ways to run them agree, and wrong arguments are refused."""
 
 import subprocess
 import sys
@@ -23,7 +23,7 @@ TARGETS = ["No.", "", "Where?", "my sister", "x " * 100, "Hello!", "a b c", "?"]
 
 @pytest.fixture(scope="module")
 def version(translator, tmp_path_factory):
-    """The translator, exported."""
+    """The exported translator."""
     return export(translator, tmp_path_factory.mktemp("saved_models") / "tiny")
 
 
@@ -33,7 +33,7 @@ def served(version):
 
 
 def eagerly(function, *arguments):
-    """Runs every tf.function as plain Python."""
+    """Calls a function with every tf.function run eagerly."""
     tf.config.run_functions_eagerly(True)
     try:
         return function(*arguments)
@@ -42,7 +42,7 @@ def eagerly(function, *arguments):
 
 
 def expect_equal(found, expected):
-    """Compares translations, n-best lists or scores: strings exactly, numbers to 1e-5."""
+    """Compares translations, n-best lists or scores. Strings must be equal, numbers within 1e-5."""
     assert len(found) == len(expected)
     for one, other in zip(found, expected, strict=True):
         if isinstance(one, list):
@@ -56,7 +56,7 @@ def expect_equal(found, expected):
 
 
 def with_search(translator, **changes):
-    """The translator with some other settings of its search."""
+    """Returns the translator with other search settings."""
     return translator.with_search(replace(translator.search, **changes))
 
 
@@ -84,7 +84,7 @@ def searching(request, translator):
 
 @pytest.fixture(scope="module")
 def beam(translator):
-    """The translator with a beam and all that ranks it."""
+    """The translator with beam search and all options of its ranking."""
     return with_search(translator, **SEARCHES["beam"])
 
 
@@ -95,7 +95,7 @@ def in_bfloat16(translator):
 
 def test_order_and_batch_mates_change_no_translation(searching):
     alone = [searching.translate([sentence])[0] for sentence in SENTENCES]
-    assert len({translation.text for translation in alone}) > 3  # so that the order is tested
+    assert len({translation.text for translation in alone}) > 3  # different texts, so that the order is tested
     expect_equal(searching.translate(SENTENCES), alone)
     expect_equal(searching.translate(SENTENCES[::-1], batch_size=3), alone[::-1])
 
@@ -226,7 +226,7 @@ def test_an_n_best_list_is_ordered_without_duplicates_and_begins_with_the_transl
     expect_equal([each[0] for each in lists], beam.translate(SENTENCES))
     for each in lists:
         assert len({tuple(translation.tokens) for translation in each}) == len(each) == 4
-        ranks = [(translation.tokens[-1] != "", -translation.score) for translation in each]  # cut ones come last
+        ranks = [(translation.tokens[-1] != "", -translation.score) for translation in each]  # truncated ones last
         assert ranks == sorted(ranks)
 
 
@@ -234,7 +234,7 @@ def test_an_n_best_list_is_ordered_without_duplicates_and_begins_with_the_transl
 def test_a_list_is_as_long_as_n_best_or_as_there_are_translations(translator, unk_allowed):
     wide = with_search(translator, beam_size=300, max_tokens=1, unk_allowed=unk_allowed)
     (found,) = wide.translate_nbest(["No."])
-    # one token each: all but PAD and START, and UNK if it is not allowed
+    # translations of one token each: all tokens except PAD, START and, if it is not allowed, UNK
     assert len(found) == translator.target_tokenizer.vocabulary_size - 2 - (not unk_allowed)
     assert ("⁇" in [translation.tokens[0] for translation in found]) == unk_allowed
     (bounded,) = with_search(wide, n_best=2).translate_nbest(["No."])
@@ -290,7 +290,7 @@ def test_a_beginning_longer_than_a_translation_may_be_is_kept(beam, pairs):
     for translator in (beam, with_search(beam, beam_size=1, n_best=None, temperature=1.0)):
         (found,) = translator.complete(["No."], [begun])
         assert found.tokens[: len(wanted)] == wanted
-        assert found.truncated  # the beginning was longer than a target may be
+        assert found.truncated  # the beginning is longer than the limit
 
 
 # Wrong arguments

@@ -1,4 +1,4 @@
-"""Replacement of unknown words, from the search to the text, in a run and in an exported ensemble; ensembles."""
+"""Replacement of unknown words in searches, texts, runs and exported ensembles. Loading of ensembles."""
 
 import shutil
 from dataclasses import replace
@@ -22,7 +22,7 @@ from nmt_keras.translation.unknown_words import UnknownWords, load_lexicon
 
 
 def tokens(*sentences):
-    """A source whose words are all unknown."""
+    """Returns source tokens that are all unknown."""
     longest = 1 + max(len(sentence.split()) for sentence in sentences)
     surface = [[*s.split(), *[""] * (longest - len(s.split()))] for s in sentences]
     lengths = tf.constant([len(s.split()) + 1 for s in sentences])
@@ -33,7 +33,7 @@ def tokens(*sentences):
 def test_the_source_word_of_the_largest_weight_is_translated_or_copied():
     alignments = tf.constant([[[[0.7, 0.2, 0.1], [0.1, 0.8, 0.1]]], [[[0.6, 0.4, 0.0], [0.1, 0.9, 0.0]]]])  # [2,1,2,3]
     found = UnknownWords({"casa": "house"}).replacements(tokens("casa Ávila", "Lima"), alignments)
-    # the largest weight of the second sentence's second row is END's, which is not a word: the next one counts
+    # in the second row of the second sentence, END has the largest weight; it is not a word, so the next counts
     assert found.numpy().tolist() == [[[b"house", "Ávila".encode()]], [[b"Lima", b"Lima"]]]
 
 
@@ -53,7 +53,7 @@ def test_a_tokenizer_writes_replacements_for_unk_only():
 
 
 def with_model(translator, model):
-    """A translator that replaces unknown words, with another model."""
+    """Returns a translator with another model that replaces unknown words."""
     return ModelTranslator(
         translator.source_tokenizer,
         translator.target_tokenizer,
@@ -64,7 +64,7 @@ def with_model(translator, model):
 
 
 def stranger_to(translator):
-    """An untrained model of the same sizes."""
+    """Returns an untrained model of the same sizes."""
     sizes = translator.source_tokenizer.vocabulary_size, translator.target_tokenizer.vocabulary_size
     made = build_model(translator.model.config, *sizes)
     randomise(made, 7)
@@ -73,7 +73,7 @@ def stranger_to(translator):
 
 @pytest.fixture(scope="module")
 def replacing(translator):
-    """The tiny translator, with replacement and a bias so that it writes UNK often."""
+    """The tiny translator with replacement of unknown words, and with a bias that makes UNK frequent."""
     (bias,) = (v for v in translator.model.variables if v.shape == (translator.target_tokenizer.vocabulary_size,))
     before = bias.numpy()
     bias.assign(before + 8.0 * (np.arange(len(before)) == UNK))

@@ -34,7 +34,7 @@ def test_an_alignment_of_other_tokens_is_refused():
 
 
 def aligned(source: list[str], target: list[str]) -> AlignedPair:
-    """Each target word looks at the source word of its own position only."""
+    """Returns a pair in which each target word attends only to the source word at its position."""
     return AlignedPair(source, target, np.eye(len(target), len(source)))
 
 
@@ -70,7 +70,7 @@ def test_words_are_found_despite_decomposed_accents_and_kept_if_the_sentence_lac
 @pytest.mark.parametrize(
     ("pair", "expected"),
     [
-        # y looks at a; z looks at the end, which is not a word
+        # y attends to a; z attends to END, which is not a word
         (
             AlignedPair(["a", "b", ""], ["x", "y", "z", ""], np.array([[2, 5, 3], [6, 4, 0], [1, 2, 7], [0, 9, 0]])),
             "0-1 1-0",
