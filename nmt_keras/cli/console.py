@@ -52,7 +52,7 @@ class Console:
             self._bar.set_postfix_str(describe_figures(row), refresh=False)
             if not terminal:
                 self.say(describe(row, total))
-        self._bar.total = total  # changes if the training time is in minutes: the speed decides the number of steps
+        self._bar.total = total  # changes if the training time is in minutes: the speed determines the steps
         self._bar.update()
 
     def count(self, blocks: Iterable[Sequence[Line]]) -> Iterator[Sequence[Line]]:
