@@ -88,12 +88,12 @@ class Verb(NamedTuple):
     habitually: frozenset[str] = frozenset()
     """Kinds of noun that are its object as a habit, in the present."""
     afresh: bool = True
-    """``True`` if each time has new objects (we buy newspapers); ``False`` for the same ones (we wash the car)."""
+    """``True`` if each time has a new object (we buy newspapers), ``False`` if always the same (we wash the car)."""
     auxiliary: bool = False
-    """``True`` if English has no do-support: `is not`, `can you?`."""
+    """``True`` if the English verb takes no do-support: `is not`, `can you?`."""
 
     def shows_tense(self, person: int) -> bool:
-        """Returns ``False`` if present and preterite are equal in either language: compramos, we read."""
+        """Returns ``False`` if present and preterite have the same form in one language: compramos, we read."""
         return (
             self.spanish[PRESENT][person] != self.spanish[PRETERITE][person]
             and self.english_present[person] != self.past
@@ -294,7 +294,7 @@ SEQUELS = (
     ("vehicle", WASH, (SELL,)),
     ("animal", BUY, (SELL, GIVE)),
 )
-"""Kind of thing, an action with it, and actions that can follow with the same thing."""
+"""Kind of thing, an action on it, and possible next actions on the same thing."""
 
 MOTIVES = (
     (BUY, True, (OLD, EXPENSIVE, SMALL, BIG)),
@@ -321,7 +321,7 @@ WANT = present_only("want", "want want wants want want", "quiero quieres quiere 
 CAN = present_only("can", "can can can can can", "puedo puedes puede podemos pueden", auxiliary=True)
 
 NEGATED = {"am": "am not", "can": "can't", "will": "won't"}
-"""Negated auxiliaries that do not just add -n't."""
+"""Negated auxiliaries that are not formed by adding -n't."""
 
 # Pronouns and small words
 
