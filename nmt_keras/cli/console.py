@@ -37,7 +37,7 @@ class Console:
         self.has_shown_updates = False
 
     def say(self, sentence: str) -> None:
-        """Prints a message without disturbing the progress bar. Names of fields are replaced by those of options."""
+        """Prints a message without disturbing the progress bar. Field names are replaced by option names."""
         self._tqdm.write(with_options(sentence), file=sys.stderr)
         sys.stderr.flush()
 

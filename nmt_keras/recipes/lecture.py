@@ -3,7 +3,7 @@
     nmt train lecture-fed
 
 The lecture gives equations but no sizes. This package chose tanh cells, 500 units, embeddings of size 256, 8,000 words
-and Adam. Each extension builds on the previous one. Extension 5 builds on extension 3, because a reversed source
+and Adam. Extensions 1 to 4 build on the previous one. Extension 5 builds on extension 3, because a reversed source
 requires a unidirectional encoder.
 """
 

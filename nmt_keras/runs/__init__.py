@@ -18,7 +18,7 @@ directory       names and formats of a run's files; checks that recipe and corpu
 origin          reads and writes origin.json
 training_data   tokenizers and batches of a corpus in memory or of a prepared corpus
 training        trains a run
-protocol        trains several systems with several seeds by one protocol, and compares them
+protocol        trains several systems with several seeds by the same protocol, and compares them
 processes       runs functions in separate processes, a limited number at a time
 validation      loss and BLEU during training
 run             ``Run`` and ``load_runs``

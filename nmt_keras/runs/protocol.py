@@ -1,4 +1,4 @@
-"""Trains several systems by one protocol and scores them, so that their metrics can be compared.
+"""Trains several systems by the same protocol and scores them, so that their metrics can be compared.
 
 1. Pilots choose each system's learning rate. A pilot is a short run with the first seed. There is one pilot per
    candidate rate, and the rate with the lowest validation loss is chosen.

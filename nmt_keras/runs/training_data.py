@@ -140,6 +140,6 @@ def _require_guidable(recipe: Recipe) -> None:
     require(
         precision != "mixed_float16",
         "TrainConfig.precision",
-        "another precision, because alignments are given and the gradient of log alpha overflows float16",
+        "another precision with alignments, because the gradient of log alpha overflows float16",
         precision,
     )

@@ -44,7 +44,7 @@ class Progress(tf.Module):
         self.replans = tf.Variable(0, dtype=tf.int64)  # number of times that total_steps was planned again
         self.plan_step = tf.Variable(0, dtype=tf.int64)  # step of the last plan
         self.plan_position = tf.Variable(0.0, dtype=tf.float64)  # position in the schedules at that step
-        self.schedule_steps = tf.Variable(0, dtype=tf.int64)  # length of the schedules: total_steps of the first plan
+        self.schedule_steps = tf.Variable(0, dtype=tf.int64)  # length of the schedules: total_steps as first planned
         self.seconds = tf.Variable(0.0, dtype=tf.float64)  # spent training
         self.best = tf.Variable(math.inf, dtype=tf.float64)  # lowest validation loss, nats per token
         self.stale = tf.Variable(0, dtype=tf.int64)  # validations since the best one
@@ -137,7 +137,7 @@ class Checkpoints:
             hint = f" {whole.name} is intact: resume from it with RunOptions.previous." if whole else ""
             raise ValueError(
                 f"{path}: expected a checkpoint of this recipe's model; {_message(error)}. "
-                f"Train in a new run directory, or restore the recipe that made it.{hint}"
+                f"Train in a new run directory, or with the recipe of the checkpoint.{hint}"
             ) from error
         if newest(self.folder / "best") is None:
             self.progress.best.assign(math.inf)  # the best checkpoint is missing

@@ -27,7 +27,7 @@ from nmt_keras.training.signals import Interrupted, StopSignals
 from nmt_keras.training.updater import Metrics, Updater
 
 REPLANS = 0.05, 0.25, 0.5, 0.75
-"""Shares of the minutes after which the number of steps is planned again, at the speed since the last plan."""
+"""Shares of the training time after which the steps are planned again, from the speed since the last plan."""
 
 SHARE_OF_TIME_FOR_STEPS = 0.92
 """Share of the remaining time for updates in the first two plans, whose measured speed includes no validations."""
@@ -312,7 +312,7 @@ def _count_steps(config: TrainConfig, batches: BatchSource, seconds: Mapping[Buc
     steps = int((60.0 * config.minutes - spent) * SHARE_OF_TIME_FOR_STEPS / mean)
     if steps < 1:
         raise ValueError(
-            f"TrainConfig.minutes: expected more than the {(spent + mean) / 60.0:.1f} that compiling and one update "
-            f"take here, received {config.minutes}. Train for longer, or with fewer TrainConfig.length_buckets."
+            f"TrainConfig.minutes: expected more than {(spent + mean) / 60.0:.1f}, the time for compiling and one "
+            f"update; received {config.minutes}. Train for longer, or with fewer TrainConfig.length_buckets."
         )
     return steps
