@@ -85,8 +85,8 @@ class PairFiles(Columns):
 class Align(SearchCommand):
     """Print word alignments: the source word that each target word attends to most.
 
-    Prints one line per pair, such as 0-0 1-2. A link is the position of a source word and of a target word, counted from
-    0. Words are separated by spaces. A target word that attends most to END has no link. To align given pairs, run
+    Prints one line per pair, such as 0-0 1-2. A link is the position of a source word and of a target word, counted
+    from 0. Words are separated by spaces. A target word that attends most to END has no link. To align given pairs, run
     paste es.txt en.txt | nmt align RUN. To align the model's translations, run nmt align RUN --translations < es.txt.
     """
 

@@ -39,7 +39,10 @@ def load_corpus(
         FileNotFoundError, ValueError: a file cannot be read, or a set of the split is empty.
     """
     require(
-        options.prepared is None, "--prepared", "a corpus file: only nmt train reads prepared corpora", options.prepared
+        options.prepared is None,
+        "--prepared",
+        "none, because only nmt train supports prepared corpora",
+        options.prepared,
     )
     columns = options.columns
     # the side in the first column of a TSV, or in the second of two files, so that both directions have the same sets

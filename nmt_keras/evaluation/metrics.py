@@ -147,7 +147,7 @@ def bootstrap_seeds(
 ) -> SeedEstimates:
     """Returns mean BLEU and chrF of systems with several runs, and two-sided p-values against the previous system.
 
-    Each bootstrap sample draws sentences, the same for all systems, and runs of each system, both with replacement. An
+    Each bootstrap sample draws sentences and runs with replacement. The sentences are the same for all systems. An
     interval therefore reflects the variation over sentences and over seeds. With few runs, it understates the variation
     over seeds. With one run per system, this is the paired bootstrap of ``bootstrap``, but two-sided.
 

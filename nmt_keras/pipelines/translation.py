@@ -95,7 +95,7 @@ class TranslateBlocks(beam.DoFn):
         self._shared = Shared()
 
     def setup(self) -> None:
-        """Loads the translator unless this process has it."""
+        """Loads the translator unless this process has already loaded it."""
         self._translator = self._shared.acquire(lambda: nmt_keras.load(self._model))
 
     def process(self, numbered: tuple[tuple[int, int], Iterable[list[str]]]) -> Iterator[Counts]:
@@ -174,14 +174,14 @@ def _matching(pattern: str) -> list[str]:
 
 
 def _remove_leftovers(output: str, ending: str) -> None:
-    """Removes the files whose names are ``output`` and an ``ending``, a regular expression."""
+    """Removes the files whose names are ``output`` followed by a match of the regular expression ``ending``."""
     found = [path for path in _matching(f"{output}-*") if re.search(ending + "$", path)]
     if found:
         FileSystems.delete(found)
 
 
 def _write(path: str, text: str) -> None:
-    """Writes a file. It appears when it is complete. Each attempt has a temporary file of its own."""
+    """Writes a file. It appears when it is complete. Each attempt has its own temporary file."""
     partial = f"{path}.{uuid.uuid4().hex}.partial"
     with FileSystems.create(partial, compression_type=CompressionTypes.UNCOMPRESSED) as file:
         file.write(text.encode("utf-8"))

@@ -69,7 +69,7 @@ class Adjective(NamedTuple):
     kinds: frozenset[str]
 
     def agreeing(self, gender: str, plural: bool) -> str:
-        """Returns the Spanish form. -o becomes -a for a feminine noun, any plural adds -s."""
+        """Returns the Spanish form. -o becomes -a for a feminine noun, and a plural adds -s."""
         stem = self.es[:-1] + "a" if gender == "f" and self.es.endswith("o") else self.es
         return stem + "s" * plural
 
@@ -84,9 +84,9 @@ class Verb(NamedTuple):
     spanish: tuple[tuple[str, ...], ...]
     """Forms by [tense][person]. Auxiliaries have only the present."""
     takes: frozenset[str] = frozenset()
-    """Kinds of noun that are its object in the past or future."""
+    """Kinds of noun that can be its object in the past or future."""
     habitually: frozenset[str] = frozenset()
-    """Kinds of noun that are its object as a habit, in the present."""
+    """Kinds of noun that can be its object as a habit, in the present."""
     afresh: bool = True
     """``True`` if each time has a new object (we buy newspapers), ``False`` if always the same (we wash the car)."""
     auxiliary: bool = False
