@@ -61,8 +61,7 @@ class AttentionConfig:
     """Attention of each target position to the source."""
 
     kind: Literal["additive", "dot", "general", "concat", "location", "fixed", "none"] = "additive"
-    """Score function. Two values compute no scores. "fixed": the encoder's last states are the context of every step.
-    "none": there is no context."""
+    """Score function. "fixed": no scores; the context is always the encoder's last states. "none": no context."""
     span: Literal["global", "local-m", "local-p"] = "global"
     """Attended source positions. "global": all. "local-m": a window around the target position. "local-p": a window
     around a predicted position."""
