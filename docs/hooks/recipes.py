@@ -19,8 +19,6 @@ from nmt_keras.recipes import RECIPES
 
 ROOT = Path(__file__).parents[2]
 RESULTS = "results.md"
-PLUS = r"\+"
-"""Escaped plus, because Markdown would read a plus at the start of a line as a list item."""
 INTRODUCTION = """# Recipes
 
 A recipe is a Python value, `nmt_keras.config.Recipe`. It contains all settings of a system except the corpus and the
@@ -115,7 +113,7 @@ def section(module: ModuleType) -> str:
     for variable, recipe in recipes_of(module).items():
         fields = "\n".join(f"    {name} = {value!r}" for name, value in settings(recipe).items())
         parts.append(
-            f"### {recipe.name} {{: #{recipe.name} }}\n\n{said.get(variable, '').replace('+', PLUS)}\n\n"
+            f"### {recipe.name} {{: #{recipe.name} }}\n\n{said.get(variable, '')}\n\n"
             f'??? note "Fields that differ from the defaults"\n\n    ```python\n{fields}\n    ```\n\n'
         )
     return "".join(parts)

@@ -1,7 +1,7 @@
-"""XLA's persistent cache: compiled training steps, kept for the next start in a folder of the user.
+"""XLA's persistent cache, which keeps compiled training steps in a folder of the user for the next start.
 
-XLA compares the step itself. The folder's name is a hash of what the machine code depends on besides: TensorFlow, the
-processor, the number of threads, XLA's flags, and the sources of this package.
+XLA finds an entry by the compiled computation. Machine code also depends on TensorFlow, the processor, the number of
+threads, XLA's flags, and the sources of this package. The folder's name is a hash of these.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from pathlib import Path
 import nmt_keras
 
 SWITCH = "NMT_COMPILATION_CACHE"
-"""Environment variable that switches the cache off if it is ``off``."""
+"""Environment variable. The value ``off`` disables the cache."""
 
 FLAGS, DIRECTORY = "TF_XLA_FLAGS", "--tf_xla_persistent_cache_directory"
 
 LARGEST = 2**30
-"""Bytes of all folders together. The folders used longest ago are removed first."""
+"""Maximum size of all folders together, in bytes. The least recently used folders are removed first."""
 
 REJECTED = "rejected"
-"""File in a folder whose entries XLA could not load."""
+"""Name of the file that marks a folder whose entries XLA could not load."""
 
 
 def use_compilation_cache(say: Callable[[str], None]) -> Path | None:
-    """Switches the cache on. Call it before TensorFlow is imported.
+    """Enables the cache. Call it before TensorFlow is imported.
 
     Returns:
-        The folder of the cache. ``None`` on other systems than Linux, if the environment switches the cache off or has
-        one of its own, or, with a message, if the folder cannot be used.
+        The folder of the cache. ``None`` if the system is not Linux, if the environment disables the cache or names
+        another one, or if the folder cannot be used. Only the last case prints a message.
     """
     flags = os.environ.get(FLAGS, "")
     if sys.platform != "linux" or os.environ.get(SWITCH) == "off" or DIRECTORY in flags:
@@ -60,7 +60,7 @@ def use_compilation_cache(say: Callable[[str], None]) -> Path | None:
 
 
 def reject(folder: Path) -> None:
-    """Removes the entries of a folder, and switches it off for good and the cache for processes started by this one."""
+    """Empties a folder, marks it as rejected, and disables the cache for processes that this one starts."""
     shutil.rmtree(folder, ignore_errors=True)
     with suppress(OSError):  # the disk may be full
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -70,7 +70,7 @@ def reject(folder: Path) -> None:
 
 
 def _key() -> str:
-    """Returns a hash of what compiled code depends on, except the compiled function."""
+    """Returns a hash of everything that compiled code depends on, except the compiled function."""
     facts = [version("tensorflow"), _processor(), len(os.sched_getaffinity(0))]
     facts += [os.environ.get(name) for name in ("TF_NUM_INTRAOP_THREADS", "XLA_FLAGS", FLAGS)]
     digest, package = hashlib.sha256(repr(facts).encode()), Path(nmt_keras.__file__).parent
@@ -87,7 +87,7 @@ def _processor() -> list[str]:
 
 
 def _make_own(folder: Path) -> None:
-    """Creates a folder that only this user may enter: its code is executed. Raises OSError if it is another's."""
+    """Creates a folder for this user alone, because its code is executed. Raises OSError if other users have access."""
     folder.mkdir(mode=0o700, exist_ok=True)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
@@ -98,7 +98,7 @@ def _make_own(folder: Path) -> None:
 
 
 def _remove_oldest(root: Path) -> None:
-    """Removes the folders used longest ago, so that all together have at most ``LARGEST`` bytes."""
+    """Removes the least recently used folders, so that all together have at most ``LARGEST`` bytes."""
     total = 0
     for folder in sorted(root.iterdir(), key=lambda each: each.stat().st_mtime, reverse=True):
         for entry in folder.iterdir():

@@ -1,4 +1,4 @@
-"""``nmt compare``: trains recipes by one protocol, with several seeds, and compares their scores."""
+"""``nmt compare``: trains recipes by the same protocol, with several seeds, and compares their scores."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from nmt_keras.recipes import find_recipe
 
 @dataclass(frozen=True)
 class Compare(Command):
-    """Train recipes with several seeds by one protocol, score them on the test part, and print a table.
+    """Train recipes with several seeds by the same protocol, score them on the test set, and print a table.
 
-    Pilots choose each recipe's learning rate. All runs then make the same number of updates. The same command resumes a
-    comparison that was stopped.
+    Short pilot runs choose each recipe's learning rate. All runs then make the same number of updates. To resume a
+    stopped comparison, run the same command again.
     """
 
     rare: ClassVar[Collection[str]] = [name for name in RARE if name != "width"]
 
     recipes: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RECIPE ...")]
-    """Names or files (YAML, JSON) of recipes, in the order of the table. Each row is compared with the one above."""
+    """Names or files (YAML, JSON) of recipes, in the order of the table. Each row is compared with the row above."""
     to: Path
     """Folder of the results: a table, a JSON file per run, translations and run directories."""
     updates: int
@@ -36,13 +36,13 @@ class Compare(Command):
     seeds: tuple[int, ...] = (1, 2, 3)
     """Seeds of each recipe's runs."""
     rates: tuple[float, ...] = (0.5, 1.0, 2.0)
-    """Factors of the recipe's learning rate that pilots try. A single one is taken without a pilot."""
+    """Candidate learning rates, as factors of the recipe's rate. A single factor needs no pilot."""
     pilot_updates: int | None = None
     """Number of updates of a pilot. Default: a sixth of --updates."""
     jobs: int = 1
-    """Number of runs trained at the same time, each in a process of its own with its share of the cores."""
+    """Number of runs trained at the same time, each in a separate process with its share of the cores."""
     width: float = 1.0
-    """Multiplies the size of every layer: 0.25 fits a paper's model on a laptop."""
+    """Factor of the size of every layer. With 0.25, a paper's model fits on a laptop."""
     gold: Path | None = None
     """A file of sentence pairs with word alignments, in three columns: source words, target words, and links such as
     0-0 (sure) and 1p2 (possible). Adds the alignment error rate."""
@@ -55,12 +55,12 @@ class Compare(Command):
         positive = {"--updates": self.updates, "--pilot-updates": self.pilot_updates, "--jobs": self.jobs}
         for name, value in positive.items():
             require(value is None or value > 0, name, "1 or more", value)
-        require(bool(self.rates) and min(self.rates) > 0, "--rates", "positive factors, at least one", self.rates)
+        require(bool(self.rates) and min(self.rates) > 0, "--rates", "at least one factor, all positive", self.rates)
         distinct = 0 < len(self.seeds) == len({*self.seeds}) and min(self.seeds) >= 0
-        require(distinct, "--seeds", "different numbers from 0, at least one", self.seeds)
+        require(distinct, "--seeds", "at least one seed, all different and not negative", self.seeds)
 
     def __call__(self, console: Console) -> None:
-        """Trains what is missing, and prints the table."""
+        """Trains the missing runs and prints the table."""
         from nmt_keras.corpus.loading import load_corpus
         from nmt_keras.evaluation.gold import read_gold
         from nmt_keras.evaluation.metrics import require_tokenizer

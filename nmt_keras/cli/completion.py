@@ -38,7 +38,7 @@ class Completion(Command):
 
     computes: ClassVar[bool] = False
     shell: Annotated[Literal["bash", "zsh", "fish"], tyro.conf.Positional]
-    """The shell that reads the script."""
+    """Shell that runs the script."""
 
     def __call__(self, console: Console) -> None:
         """Prints the script."""

@@ -37,7 +37,7 @@ class Console:
         self.has_shown_updates = False
 
     def say(self, sentence: str) -> None:
-        """Prints a message without disturbing the progress bar. Names of fields are replaced by those of options."""
+        """Prints a message without disturbing the progress bar. Field names are replaced by option names."""
         self._tqdm.write(with_options(sentence), file=sys.stderr)
         sys.stderr.flush()
 
@@ -52,7 +52,7 @@ class Console:
             self._bar.set_postfix_str(describe_figures(row), refresh=False)
             if not terminal:
                 self.say(describe(row, total))
-        self._bar.total = total  # changes if the training time is in minutes: the speed decides the number of steps
+        self._bar.total = total  # changes if the training time is in minutes: the speed determines the steps
         self._bar.update()
 
     def count(self, blocks: Iterable[Sequence[Line]]) -> Iterator[Sequence[Line]]:

@@ -29,9 +29,9 @@ class Demo(Command):
 
     data: Annotated[CorpusOptions, tyro.conf.arg(name="")] = field(default_factory=CorpusOptions)
     minutes: float | None = None
-    """Training time in minutes, including compilation. Default: that of the recipe."""
+    """Training time in minutes, including compilation. Default: the training time of the recipe."""
     recipe: str | None = None
-    """Name or file of a recipe. Default: the recipe for the corpus."""
+    """Name of a recipe, or a recipe file. Default: the recipe for the corpus."""
 
     def __call__(self, console: Console) -> None:
         """Runs the demo."""

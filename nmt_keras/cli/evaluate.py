@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class Evaluate(Command):
     """Score and compare runs: BLEU and chrF with 95 % intervals, scores by sentence length, unknown words, speed.
 
-    Translates the test part of the corpus, or --pairs, and prints Markdown. Each run is compared with the first one.
+    Translates the test set of the corpus, or --pairs, and prints Markdown. Each run is compared with the first one.
     """
 
     rare: ClassVar[Collection[str]] = (*RARE, "corpus", "valid", "test")
@@ -36,23 +36,22 @@ class Evaluate(Command):
     paths: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN ...")]
     """Run directories, or exported versions. Exported versions require --pairs."""
     part: Literal["test", "valid"] = "test"
-    """The part of the first run's corpus to translate."""
+    """Set of the first run's corpus to translate. "test": test set. "valid": validation set."""
     all_pairs: Flag = False
-    """Translate the whole part. By default, at most 5,000 of its pairs are translated: those with the smallest
-    hash."""
+    """Translate the whole set. By default, at most 5,000 pairs are translated: those with the smallest hashes."""
     pairs: tuple[str, ...] = ()
     """Pairs to translate instead: a TSV file with the source first, or a source and a target file."""
     gold: Path | None = None
-    """File with reference word alignments of --pairs, one line per pair: 0-0 is sure, 1p2 possible. Adds the alignment
-    error rate of each run to the report."""
+    """File with reference word alignments of --pairs, one line per pair: 0-0 is sure, 1p2 is possible. Adds the
+    alignment error rate of each run to the report."""
     to: Path | None = None
     """Folder for report.md, report.json and pictures."""
     json: Flag = False
     """Print JSON instead of Markdown."""
     worst: int = 10
-    """Number of sentences to show, by lowest chrF."""
+    """Number of sentences with the lowest chrF to show."""
     ensemble: tuple[Path, ...] = ()
-    """More runs with the same vocabularies, evaluated together with RUN as one system."""
+    """More runs with the same vocabularies. They are evaluated together with RUN as one system."""
     data: Annotated[CorpusOptions, tyro.conf.arg(name="")] = field(default_factory=CorpusOptions)
     search: SearchConfig = field(default_factory=SearchConfig)
     """Search options of all runs. Default: those of the first run's recipe. Exported versions use greedy search."""
@@ -123,7 +122,7 @@ class Evaluate(Command):
             console.say(f"report written to {comparison.write_report(found, next(iter(reports.values())), self.to)}")
 
     def _systems(self) -> dict[str, tuple[Path, ...]]:
-        """Returns the runs of each system by its name: the name of the folder, or its path if two names are equal."""
+        """Returns the runs of each system, by folder name. If two names are equal, paths are used instead."""
         runs = (*self.paths, *self.ensemble)
         names = [path.resolve().name for path in runs]
         if len(set(names)) < len(names):
@@ -155,11 +154,11 @@ class Evaluate(Command):
         elif files := self.data.test if self.part == "test" else self.data.valid:
             pairs = load_pairs(self.data, files, console.say)
         else:
-            raise ValueError(f"--part: {run} was trained without --test and has no test part. Pass --part valid.")
+            raise ValueError(f"--part: {run} was trained without --test and has no test set. Pass --part valid.")
         for path in filter(is_run, (*self.paths, *self.ensemble)):
             facts = read_json(path / CORPUS)
             if facts["sha256"].get(self.part) != part_sha256(pairs, key_side=facts.get("key_side", "target")):
-                problem = f"{path} may have been trained on pairs of the {self.part} part of {self.data.name}"
+                problem = f"{path} may have been trained on pairs of the {self.part} set of {self.data.name}"
                 require(path != run, "--corpus", "the run's corpus and columns, or --pairs", problem)
                 console.say(f"Warning: {problem}, which inflates its scores.")
         if not self.all_pairs:

@@ -9,7 +9,7 @@ from io import BufferedIOBase, BufferedReader, FileIO
 
 STANDARD_INPUT = "-"
 READ_AT_ONCE = 1 << 18  # bytes: about 7,000 sentences, so that many of similar length are translated together
-LONGEST_LINE = 1 << 20  # characters; the rest of a longer line is dropped, because no model reads that far
+LONGEST_LINE = 1 << 20  # characters; longer lines are truncated, because no model translates that many
 
 
 def blocks(stream: BufferedIOBase) -> Iterator[list[str]]:

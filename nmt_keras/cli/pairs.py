@@ -27,14 +27,14 @@ PAIRS_AT_ONCE = 1024
 
 @dataclass(frozen=True)
 class PairFiles(Columns):
-    """The options of commands that read sentence pairs."""
+    """Options of commands that read sentence pairs."""
 
     files: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FILE ...")] = ()
-    """A file of lines source<TAB>target, or a source and a target file; plain, .gz or .zip. Without a file, or with -,
-    standard input is read."""
+    """A file with lines source<TAB>target, or a source and a target file: plain, .gz or .zip. Without a file, or with
+    -, pairs are read from standard input."""
 
     def __post_init__(self) -> None:
-        require(len(self.files) <= 2, "FILE", "one file of lines source<TAB>target, or two files", self.files)
+        require(len(self.files) <= 2, "FILE", "one file with lines source<TAB>target, or two files", self.files)
         self.require_readable(self.files)
         super().__post_init__()
 
@@ -85,8 +85,8 @@ class PairFiles(Columns):
 class Align(SearchCommand):
     """Print word alignments: the source word that each target word attends to most.
 
-    Prints one line per pair, such as 0-0 1-2: positions of source and target words, counted from 0. Words are separated
-    by spaces. A target word that attends most to the end of the sentence has no link. To align given pairs, run
+    Prints one line per pair, such as 0-0 1-2. A link is the position of a source word and of a target word, counted
+    from 0. Words are separated by spaces. A target word that attends most to END has no link. To align given pairs, run
     paste es.txt en.txt | nmt align RUN. To align the model's translations, run nmt align RUN --translations < es.txt.
     """
 

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Picture(Command):
-    """Base class of the pictures."""
+    """Base class of the commands that draw a picture."""
 
     to: Path | None = None
-    """The file to write, .svg or .png. Default: the name of the picture, such as curves.svg."""
+    """Output file, .svg or .png. Default: the name of the picture, such as curves.svg."""
 
     def check(self) -> None:
         """Raises ValueError if the file name has another suffix."""
@@ -72,7 +72,7 @@ class Curves(Picture):
 
 @dataclass(frozen=True, kw_only=True)
 class Heatmap(Picture):
-    """Attention weights of a translation as a heatmap; of several sentences or an n-best list, as a grid."""
+    """Heatmap of attention weights. Several sentences or an n-best list give a grid of heatmaps."""
 
     path: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """A run directory, or an exported version."""
@@ -112,7 +112,7 @@ class Heatmap(Picture):
 
 @dataclass(frozen=True, kw_only=True)
 class ReportPicture(Picture):
-    """Base class of the pictures of a report."""
+    """Base class of the commands that draw a picture of a report."""
 
     report: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
     """The report.json that nmt evaluate --to FOLDER writes."""

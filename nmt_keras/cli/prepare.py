@@ -23,17 +23,17 @@ class Prepare(Command):
     """
 
     files: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FILE ...")]
-    """Tab-separated text, plain, .gz or .zip; all files are one corpus."""
+    """Tab-separated files: plain, .gz or .zip. Together they form one corpus."""
     to: Path
-    """The folder to write."""
+    """Output folder."""
     corpus: tyro.conf.UseAppendAction[tuple[tuple[str, ...], ...]] = ()
-    """A TSV file, or a source and a target file whose lines correspond. Can be repeated; adds to FILE."""
+    """Further input: a TSV file, or a source and a target file whose lines correspond. Can be repeated."""
     columns: Annotated[Columns, tyro.conf.arg(name="")] = field(default_factory=Columns)
     shards: int | None = None
-    """Number of files to write. One at a time is held in memory. Default: one per 100,000 pairs, at least 16 and at
-    most 512."""
+    """Number of shards to write. One shard at a time is held in memory. Default: one per 100,000 pairs, at least 16 and
+    at most 512."""
     max_malformed: float = 0.01
-    """Maximum share of malformed lines, from 0 to 1. They are skipped."""
+    """Maximum share of malformed lines, from 0 to 1. Malformed lines are skipped."""
     filters: FilterConfig = field(default_factory=FilterConfig)
     source: TokenizerConfig = field(default_factory=TokenizerConfig)
     target: TokenizerConfig = field(default_factory=TokenizerConfig)

@@ -20,15 +20,15 @@ class Recipes(Command):
 
     computes: ClassVar[bool] = False
     name: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="RECIPE")] = None
-    """The recipe to print as JSON. Default: a line about each recipe is printed."""
+    """Recipe to print as JSON. Default: one line about each recipe."""
     yaml: Flag = False
     """Print the recipe as YAML. To train with an edited copy, pass the file: nmt train mine.yaml."""
     json: Flag = False
-    """Print all recipes as one JSON object, by name."""
+    """Print all recipes as a JSON object, by recipe name."""
 
     def check(self) -> None:
         """Raises ValueError if there is no such recipe."""
-        require(self.name is not None or not self.yaml, "--yaml", "the name of a recipe before it", self.name)
+        require(self.name is not None or not self.yaml, "--yaml", "a recipe name before it", self.name)
         if self.name is not None:
             find_recipe(self.name)
 

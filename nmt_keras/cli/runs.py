@@ -34,7 +34,7 @@ class Export(SearchCommand):
     max_to_keep: int | None = None
     """Number of versions to keep, including the new one. Default: all."""
     labelled: tuple[int, ...] = ()
-    """Older versions that --max-to-keep must not delete, because a server's configuration names them."""
+    """Older versions that --max-to-keep does not delete, for example because a server's configuration names them."""
     verify: Flag = False
     """Test the exported version in a process without Keras, and print the results."""
     options: ExportConfig = field(default_factory=ExportConfig)
@@ -88,11 +88,11 @@ class Average(Command):
     """
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """The run directory."""
+    """Run directory."""
     checkpoints: int = 2
     """Number of checkpoints to average, at most --train.max-to-keep of the run."""
     to: Path | None = None
-    """The new run directory. Default: RUN-averaged."""
+    """New run directory. Default: RUN-averaged."""
 
     def __call__(self, console: Console) -> None:
         """Averages the checkpoints and prints the new run directory."""
@@ -107,11 +107,11 @@ class Average(Command):
 class Shortlist(Command):
     """Learn the lexical table for --search.shortlist from a run's training pairs, and print its file.
 
-    The run directory records the files of its corpus. In Python, pass pairs to Run.learn_shortlist.
+    The pairs are read from the corpus files that the run was trained on. In Python, pass pairs to Run.learn_shortlist.
     """
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """The run directory."""
+    """Run directory."""
 
     def __call__(self, console: Console) -> None:
         """Learns the lexical table and prints the name of its file."""

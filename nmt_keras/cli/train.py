@@ -27,34 +27,34 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Train(Command):
-    """Train a translator in a run directory, or resume the training; evaluate it, and print the directory.
+    """Train a translator or resume its training, evaluate it, and print its run directory.
 
-    RECIPE comes first. Every field of it can be changed: --model.dropout 0.3, --train.learning-rate 0.001.
+    RECIPE comes first. Every field of the recipe is an option: --model.dropout 0.3, --train.learning-rate 0.001.
     """
 
     rare: ClassVar[Collection[str]] = [name for name in RARE if name != "options"]
 
     recipe: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="RECIPE")] = None
-    """A recipe's name (nmt recipes lists them) or file (YAML, JSON). Default: that of the run, or of the corpus."""
+    """Recipe: a name from nmt recipes, or a file (YAML, JSON). Default: the recipe of the run, or for the corpus."""
     run: Path | None = None
-    """The run directory; runs/CORPUS by default, runs/CORPUS-RECIPE if a recipe is named."""
+    """Run directory. Default: runs/CORPUS, or runs/CORPUS-RECIPE if a recipe is named."""
     data: Annotated[CorpusOptions, tyro.conf.arg(name="")] = field(default_factory=CorpusOptions)
     minutes: float | None = None
-    """Training time, compilation included, instead of the recipe's."""
+    """Training time in minutes, including compilation. Replaces the recipe's training time."""
     epochs: float | None = None
-    """Number of passes over the training pairs, instead of the recipe's training time."""
+    """Number of passes over the training pairs. Replaces the recipe's training time."""
     steps: int | None = None
-    """Number of updates, instead of the recipe's training time."""
+    """Number of updates. Replaces the recipe's training time."""
     width: float = 1.0
-    """Multiplies the size of every layer of the recipe: 0.25 fits a paper's model on a laptop."""
+    """Factor of the size of every layer of the recipe. With 0.25, a paper's model fits on a laptop."""
     options: Annotated[RunOptions, tyro.conf.arg(name="")] = field(default_factory=RunOptions)
     settings: Annotated[Recipe, tyro.conf.arg(name="")] = SPANISH_ENGLISH
 
     @classmethod
     def defaults(cls, arguments: Sequence[str]) -> Train:
-        """Returns a command with the recipe in ``arguments``, or that of the run, of --init-from or of the corpus.
+        """Returns a command with the recipe that ``arguments`` name, else that of the run, --init-from or the corpus.
 
-        A run also determines the corpus.
+        The corpus of an existing run is also taken from the run.
 
         Raises:
             ValueError: there is no such recipe.
@@ -104,7 +104,7 @@ class Train(Command):
         return recipe
 
     def _prepared(self, console: Console, recipe: Recipe, folder: Path) -> tuple[Recipe, PreparedSplit]:
-        """Returns the recipe with the tokenizers and the lengths of a prepared corpus, and that corpus."""
+        """Returns the recipe, adapted to the tokenizers and lengths of a prepared corpus, and that corpus."""
         from nmt_keras.corpus.loading import load_pairs
         from nmt_keras.corpus.shards import PreparedCorpus
         from nmt_keras.runs.training_data import PreparedSplit
@@ -117,13 +117,15 @@ class Train(Command):
         longest = max(recipe.train.max_tokens, int(corpus.lengths[:, :2].max(initial=0)))
         adapted = replace(recipe, source=source, target=target, train=replace(recipe.train, max_tokens=longest))
         if adapted != recipe:
-            console.say(f"as the corpus was prepared: source {source}; target {target}; at most {longest} tokens")
+            console.say(
+                f"settings of the prepared corpus: source {source}; target {target}; at most {longest} tokens per side"
+            )
         return adapted, PreparedSplit(self.data.name, corpus, valid)
 
     def train(self, console: Console, recipe: Recipe, corpus: SplitCorpus | PreparedSplit) -> Path:
-        """Trains and evaluates on a corpus; returns the run directory.
+        """Trains and evaluates on a corpus, and returns the run directory.
 
-        Uses all GPUs of this machine, or the workers in ``TF_CONFIG``, of which only the chief evaluates.
+        Uses all GPUs of this machine, or the workers in ``TF_CONFIG``. Of several workers, only the chief evaluates.
         """
         from nmt_keras.corpus import SplitCorpus, evaluation_pairs
         from nmt_keras.evaluation.metrics import require_tokenizer
@@ -136,7 +138,7 @@ class Train(Command):
         if is_first_worker():
             require_tokenizer(data.target_language)  # for the evaluation after training
         exists, finished = is_run(folder), is_finished(folder) and not self.options.continues
-        require(exists or not self.options.continues, "--run", "a run to train for longer", str(folder))
+        require(exists or not self.options.continues, "--run", "an existing run to continue", str(folder))
         run = Run(folder, recipe)
         if finished and not is_first_worker():
             return folder
@@ -176,5 +178,5 @@ class Train(Command):
 
 
 def recipe_name(arguments: Sequence[str]) -> str | None:
-    """Returns the recipe with which a command line begins, if it does."""
+    """Returns the recipe name at the start of a command line; ``None`` if there is none."""
     return arguments[0] if arguments and not arguments[0].startswith("-") else None

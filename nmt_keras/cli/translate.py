@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 class Translate(SearchCommand):
     """Translate sentences, or the lines of standard input: cat es.txt | nmt translate RUN > en.txt.
 
-    Prints one translation per line, as soon as it is ready. A line that holds several sentences is translated sentence
-    by sentence.
+    Prints one translation per line, as soon as it is ready. A line with several sentences is translated sentence by
+    sentence.
     """
 
     sentences: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="SENTENCE ...")] = ()
     """Sentences to translate. Without a sentence, or with -, lines are read from standard input."""
     n_best: int | None = None
-    """Number of translations to print for each line, best first, as LINE ||| TRANSLATION ||| SCORE. Lines are numbered
-    from 0 and are not split into sentences. If the beam size of a run is smaller than N, N is used as beam size."""
+    """Print the N best translations of each line, as NUMBER ||| TRANSLATION ||| SCORE. NUMBER counts the lines from 0.
+    Lines are not split into sentences. If the beam size of a run is less than N, N is used instead."""
     split: bool = True
     """Split each line into sentences."""
     json: Flag = False

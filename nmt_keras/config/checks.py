@@ -1,4 +1,4 @@
-"""Checks of configuration fields, and conversion of JSON objects to records."""
+"""Checks of configuration fields, and conversion of JSON objects to dataclasses."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ Record = TypeVar("Record")
 
 
 def require(ok: bool, where: str, expected: str, received: object) -> None:
-    """Raises ValueError with the field ``where``, the expected and the received value if ``ok`` is ``False``."""
+    """Raises ValueError if ``ok`` is ``False``. The message names the field ``where`` and both values."""
     if not ok:
         raise ValueError(f"{where}: expected {expected}, received {received!r}.")
 
 
 def require_choice(where: str, choices: typing.Sequence[str], received: str) -> None:
-    """Raises ValueError with the nearest choice if ``received`` is not one of ``choices``."""
+    """Raises ValueError if ``received`` is not one of ``choices``. The message suggests the nearest choice."""
     if received not in choices:
         nearest = get_close_matches(str(received), choices, n=1)
         hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
@@ -26,36 +26,36 @@ def require_choice(where: str, choices: typing.Sequence[str], received: str) -> 
 
 
 def choices(kind: type) -> dict[str, tuple[str, ...]]:
-    """Returns the allowed values of each field of a configuration that is annotated with a ``Literal``."""
+    """Returns the allowed values of a configuration's ``Literal`` fields, by field name."""
     hints = typing.get_type_hints(kind)
     return {name: typing.get_args(hint) for name, hint in hints.items() if typing.get_origin(hint) is typing.Literal}
 
 
 def require_choices(record: Any) -> None:
-    """Raises ValueError unless each field that is annotated with a ``Literal`` holds one of its values."""
+    """Raises ValueError unless each ``Literal`` field of a configuration has one of its allowed values."""
     for name, allowed in choices(type(record)).items():
         require_choice(f"{type(record).__name__}.{name}", allowed, getattr(record, name))
 
 
 def require_each(record: Any, holds: Callable[[Any], bool], expected: str, *names: str) -> None:
-    """Raises ValueError unless the condition ``holds`` for each named field of a configuration."""
+    """Raises ValueError unless all fields in ``names`` satisfy ``holds``. ``expected`` describes the condition."""
     for name in names:
         value = getattr(record, name)
         require(holds(value), f"{type(record).__name__}.{name}", expected, value)
 
 
 def require_positive(record: Any, *names: str) -> None:
-    """Raises ValueError unless each named field of a configuration is a whole number of at least 1."""
+    """Raises ValueError unless each field in ``names`` is a whole number of at least 1."""
     require_each(record, lambda value: type(value) is int and value >= 1, "a whole number of at least 1", *names)
 
 
 def nearest_multiple(size: float, of: int) -> int:
-    """Returns the multiple of ``of`` nearest to ``size``, at least ``of``."""
+    """Returns the positive multiple of ``of`` that is nearest to ``size``."""
     return max(of, of * round(size / of))
 
 
 def record_from(kind: type[Record], fields: dict[str, Any]) -> Record:
-    """Returns a ``kind`` with ``fields``. Nested objects become the dataclasses of its annotations."""
+    """Returns the dataclass ``kind`` with ``fields``. Nested objects become the dataclasses of its annotations."""
     if not isinstance(fields, dict):
         raise TypeError(f"{kind.__name__}: expected an object, received {fields!r:.40}")
     hints = typing.get_type_hints(kind)

@@ -10,16 +10,16 @@ from nmt_keras.config.checks import require, require_choices, require_positive
 
 @dataclass(frozen=True)
 class FilterConfig:
-    """Filters of a prepared corpus. Skipped pairs are counted by reason."""
+    """Filters that apply when a corpus is prepared. Skipped pairs are counted by reason."""
 
     max_tokens: int = 80
-    """Maximum number of tokens of a side, END included. The tokenizer's own limit applies if it is lower."""
+    """Maximum number of tokens per side, END included. A lower limit of the tokenizer takes precedence."""
     max_ratio: float | None = None
-    """Maximum ratio of the sides' lengths in tokens, END included; None for no limit."""
+    """Maximum ratio of the longer side to the shorter one, in tokens, END included; None for no limit."""
     drop_identical: bool = True
-    """If True, pairs whose sides are the same are skipped."""
+    """If True, pairs with identical source and target are skipped."""
     drop_duplicates: bool = True
-    """If True, only one of several equal pairs is kept."""
+    """If True, a pair that occurs several times is kept once."""
 
     def __post_init__(self) -> None:
         require(self.max_tokens >= 2, "FilterConfig.max_tokens", "at least 2 (one token and END)", self.max_tokens)
@@ -33,13 +33,14 @@ class FilterConfig:
 
 @dataclass(frozen=True)
 class CorpusConfig:
-    """Selection of pairs from a corpus, and its split."""
+    """Selection of pairs from a corpus, and their split into training, validation and test set."""
 
     first: int | None = None
-    """Number of pairs to take from the beginning of the file; None takes all."""
+    """Number of pairs to take from the beginning of the file; None for all."""
     split: Literal["hashed-groups", "shuffled-groups"] = "hashed-groups"
-    """Kind of split: "hashed-groups" is the benchmark's split (94 % training data), "shuffled-groups" a random split
-    (80 % training data). Groups are named by the sentences in column 0 of a TSV file, or in the second of two files."""
+    """Method of the split. "hashed-groups": the benchmark's split, 94 % training data. "shuffled-groups": a random
+    split, 80 % training data. Pairs with the same sentence in the first column of a TSV file, or in the second of two
+    files, stay in one set."""
     seed: int = 1
     """Seed of the shuffled split."""
 

@@ -9,10 +9,10 @@ from nmt_keras.config.checks import require, require_positive
 
 @dataclass(frozen=True)
 class MicroBatchingConfig:
-    """Merging of concurrent requests into one search, inside an export."""
+    """Merging of concurrent requests into one search, inside the exported graph."""
 
     max_batch_size: int = 32
-    """Maximum number of sentences merged into one search. A larger request is searched in parts."""
+    """Maximum number of sentences merged into one search. A larger request is split into several searches."""
     wait_ms: float = 0.0
     """Time in milliseconds that an incomplete batch waits for more requests. With 0, requests are merged only while all
     threads are busy."""

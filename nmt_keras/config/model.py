@@ -15,25 +15,26 @@ class EncoderConfig:
     """Encoder, which maps each source token to an annotation h_j."""
 
     kind: Literal["recurrent", "self-attention"] = "recurrent"
-    """Type of the encoder: recurrent cells or self-attention layers."""
+    """Type of the encoder's layers: "recurrent" or "self-attention"."""
     cell: CellName = "gru"
-    """Recurrent cell of the encoder. "gru" applies the reset gate before the recurrent matrix product (Cho et al.
-    2014). "gru-reset-after" applies it after the product, as cuDNN does."""
+    """Recurrent cell. "tanh": plain RNN. "gru": GRU with the reset gate before the recurrent matrix product (Cho et al.
+    2014). "gru-reset-after": GRU with the reset gate after the product, as in cuDNN. "lstm": LSTM."""
     direction: Literal["bidirectional", "forward", "backward"] = "bidirectional"
-    """Reading direction of a recurrent encoder. "backward" reads the source from the last token to the first. The
-    annotations stay in source order."""
+    """Direction of a recurrent encoder. "forward": from the first source token to the last. "backward": from the last
+    to the first. "bidirectional": both. The annotations are always in source order."""
     merge: Literal["concatenate", "sum"] = "concatenate"
-    """Combination of the states of both directions in a bidirectional encoder."""
+    """Combination of the forward and backward states in a bidirectional encoder: "concatenate" or "sum"."""
     units: int = 256
-    """State size of each direction of a recurrent encoder, or size of a self-attention layer."""
+    """State size per direction of a recurrent encoder, or output size of a self-attention layer."""
     layers: int = 1
     """Number of stacked layers."""
     residual: bool = False
     """If True, adds each layer's input to its output, from the second layer on."""
     word_view: bool = False
-    """If True, adds a linear projection of each source token's embedding to its annotation. Recurrent encoders only."""
+    """If True, adds a linear projection of a source token's embedding to the token's annotation. Recurrent encoders
+    only."""
     heads: int = 4
-    """Number of attention heads of each layer of a self-attention encoder."""
+    """Number of attention heads per layer. Self-attention encoders only."""
 
     def __post_init__(self) -> None:
         require_choices(self)
@@ -42,7 +43,7 @@ class EncoderConfig:
             require(
                 self.units % (2 * self.heads) == 0,
                 "EncoderConfig.units",
-                f"a multiple of twice EncoderConfig.heads ({2 * self.heads}), such as "
+                f"a multiple of {2 * self.heads} (twice EncoderConfig.heads), such as "
                 f"{nearest_multiple(self.units, 2 * self.heads)}",
                 self.units,
             )
@@ -60,14 +61,14 @@ class AttentionConfig:
     """Attention of each target position to the source."""
 
     kind: Literal["additive", "dot", "general", "concat", "location", "fixed", "none"] = "additive"
-    """Score function. "fixed" uses the encoder's last states as the context of every step. "none" uses no context."""
+    """Score function. "fixed": no scores; the context is always the encoder's last states. "none": no context."""
     span: Literal["global", "local-m", "local-p"] = "global"
-    """Attended source positions: all, a window around the target position (local-m), or one around a predicted position
-    (local-p)."""
+    """Attended source positions. "global": all. "local-m": a window around the target position. "local-p": a window
+    around a predicted position."""
     units: int = 512
-    """Number of hidden units of the additive and concat scores, and of local-p's prediction."""
+    """Number of hidden units of the scores "additive" and "concat", and of the position prediction of "local-p"."""
     window: int = 10
-    """Half-width D of a local span, which covers positions p_t - D to p_t + D (Luong et al. 2015)."""
+    """Half-width D of a local span: positions p_t - D to p_t + D are attended (Luong et al. 2015)."""
     max_source_positions: int = 50
     """Maximum number of source positions of the location score. Later positions get weight 0."""
 
@@ -78,8 +79,8 @@ class AttentionConfig:
             require(
                 self.span == "global",
                 "AttentionConfig.span",
-                f"'global' with AttentionConfig.kind {self.kind!r}; local spans require additive, dot, general or "
-                "concat",
+                f"'global' with AttentionConfig.kind {self.kind!r} (local spans require additive, dot, general or "
+                "concat)",
                 self.span,
             )
 
@@ -89,11 +90,11 @@ class DecoderConfig:
     """Decoder, which generates target tokens."""
 
     order: Literal["attend-then-update", "update-then-attend", "self-attention"] = "attend-then-update"
-    """Order of the computations in a decoder step. "attend-then-update" computes the context before the new state
-    (Bahdanau et al. 2014). "update-then-attend" computes it after the new state (Luong et al. 2015). "self-attention"
-    has no recurrent state: its layers attend to the earlier target positions and to the source."""
+    """Structure of a decoder step. "attend-then-update": the context is computed before the new state (Bahdanau et al.
+    2014). "update-then-attend": the context is computed after the new state (Luong et al. 2015). "self-attention": no
+    recurrent state; all layers attend to the earlier target positions and to the source."""
     cell: CellName = "gru"
-    """Recurrent cell of the decoder, with the same choices as the encoder's."""
+    """Recurrent cell. The choices are those of the encoder."""
     units: int = 512
     """State size of each decoder layer."""
     layers: int = 1
@@ -101,31 +102,32 @@ class DecoderConfig:
     residual: bool = False
     """If True, adds each layer's input to its output, from the second layer on."""
     initial_state: Literal["backward", "forward", "both", "last", "mean", "zero"] = "backward"
-    """Initial state s_0 = tanh(W x + b). x is the backward state at the first token ("backward"), the forward state at
-    the last token ("forward"), the concatenation of both ("both"), or the mean of the annotations ("mean"). "last"
-    copies the encoder's last states, layer by layer. "zero" is the zero vector."""
+    """Initial state s_0. "last": the encoder's last state of the same layer. "zero": the zero vector. The other values
+    select x in s_0 = tanh(W x + b). "backward": backward state at the first token. "forward": forward state at the last
+    token. "both": concatenation of these two. "mean": mean of the annotations."""
     reads_words: bool = True
-    """If True, the embedding of the previous target token y_{i-1} is an input of the recurrent cell. If False, the cell
-    has no such input (plain RNN decoder of Stanford's cs224d, lecture 9)."""
+    """If True, the embedding of the previous target token y_{i-1} is an input of the recurrent cell. False gives the
+    plain RNN decoder of Stanford's cs224d, lecture 9."""
     input_feeding: bool = False
-    """If True, the previous attentional vector is a further input of the recurrent cell. Requires order
-    "update-then-attend"."""
+    """If True, the previous attentional vector is also an input of the recurrent cell. Requires order
+    "update-then-attend" and output "attentional"."""
     shares_recurrence: bool = False
-    """If True, the decoder uses the encoder's recurrent matrix. Encoder and decoder must each have a
-    single tanh layer of the same size, and the encoder must be unidirectional."""
+    """If True, encoder and decoder share one recurrent matrix. Both must have a single tanh layer of the same size, and
+    the encoder must be unidirectional."""
     output: Literal["maxout", "linear", "state", "attentional"] = "maxout"
-    """Input of the softmax layer. "maxout" applies maxout units to state, context and previous word. "linear"
-    concatenates these three. "state" is the state alone. "attentional" is the attentional vector tanh(W_c [c ; h])."""
+    """Input of the softmax layer. "maxout": maxout units over state, context and previous word. "linear": concatenation
+    of these three. "state": the state alone. "attentional": the attentional vector tanh(W_c [c ; h])."""
     output_state: Literal["previous", "current"] = "previous"
-    """State that a maxout or linear output layer reads: s_{i-1} (Bahdanau et al. 2014, appendix) or s_i (main text)."""
+    """State that enters a "maxout" or "linear" output layer. "previous": s_{i-1} (Bahdanau et al. 2014, appendix).
+    "current": s_i (their main text)."""
     output_units: int = 256
     """Number of maxout units (l in Bahdanau et al.), or size of the attentional vector."""
     tie_embeddings: bool = False
-    """If True, the softmax uses the target embedding as its matrix."""
+    """If True, the target embedding is also the weight matrix of the softmax layer."""
     heads: int = 4
-    """Number of attention heads of each layer of a self-attention decoder."""
+    """Number of attention heads per layer. Self-attention decoders only."""
     max_positions: int = 100
-    """Maximum number of target tokens of a self-attention decoder, including END."""
+    """Maximum number of target tokens, including END. Self-attention decoders only."""
 
     def __post_init__(self) -> None:
         require_choices(self)
@@ -166,7 +168,7 @@ class DecoderConfig:
             require(
                 self.reads_words,
                 "DecoderConfig.reads_words",
-                "True with DecoderConfig.order 'self-attention', whose only target-side input is the previous tokens",
+                "True with DecoderConfig.order 'self-attention', because it has no other input from the target side",
                 self.reads_words,
             )
             require(
@@ -178,7 +180,7 @@ class DecoderConfig:
             require(
                 self.units % (2 * self.heads) == 0,
                 "DecoderConfig.units",
-                f"a multiple of twice DecoderConfig.heads ({2 * self.heads}), such as "
+                f"a multiple of {2 * self.heads} (twice DecoderConfig.heads), such as "
                 f"{nearest_multiple(self.units, 2 * self.heads)}",
                 self.units,
             )
@@ -197,11 +199,11 @@ class ModelConfig:
     decoder: DecoderConfig = field(default_factory=DecoderConfig)
     """Decoder."""
     dropout: float = 0.2
-    """Dropout rate of embeddings, between layers, and before the softmax, in [0, 1)."""
+    """Dropout rate in [0, 1), applied to embeddings, between layers, and before the softmax."""
     output_dropout: float | None = None
     """Dropout rate before the softmax, in [0, 1); None for the rate ``dropout``."""
     recurrent_dropout: float = 0.0
-    """Dropout rate of the recurrent state, in [0, 1). Each sentence has one mask for all steps."""
+    """Dropout rate of the recurrent state, in [0, 1). A sentence has the same mask in all steps."""
     initializer: Literal["glorot", "bahdanau", "uniform"] = "glorot"
     """Initial weights. "glorot": Glorot uniform, recurrent matrices orthogonal. "bahdanau": normal, recurrent matrices
     orthogonal (Bahdanau et al. 2014). "uniform": all weights uniform in [-0.1, 0.1]."""
@@ -253,7 +255,7 @@ def _check_parts_fit(model: ModelConfig) -> None:
         require(
             attention.kind == "dot" and attention.span == "global",
             "AttentionConfig.kind, AttentionConfig.span",
-            "'dot' and 'global' with DecoderConfig.order 'self-attention', whose heads attend by scaled dot products",
+            "'dot' and 'global' with DecoderConfig.order 'self-attention', which uses scaled dot products",
             (attention.kind, attention.span),
         )
     else:
@@ -290,20 +292,21 @@ def _check_parts_fit(model: ModelConfig) -> None:
             attention.kind == "none",
             "DecoderConfig.output",
             "'attentional' or 'linear' with DecoderConfig.order 'update-then-attend', because 'state' ignores the "
-            "context ('state' requires AttentionConfig.kind 'none')",
+            "context (for a model without context, set AttentionConfig.kind to 'none')",
             decoder.output,
         )
     if attention.kind == "none":
         require(
             decoder.initial_state != "zero",
             "DecoderConfig.initial_state",
-            "another value with AttentionConfig.kind 'none', because only the initial state depends on the source",
+            "a value other than 'zero' with AttentionConfig.kind 'none', because only the initial state depends on the "
+            "source",
             decoder.initial_state,
         )
         require(
             decoder.output == "state",
             "DecoderConfig.output",
-            "'state' with AttentionConfig.kind 'none', which has no context to read",
+            "'state' with AttentionConfig.kind 'none', because the other outputs require a context",
             decoder.output,
         )
     if decoder.tie_embeddings:

@@ -16,10 +16,10 @@ from nmt_keras.config.training import TrainConfig
 
 @dataclass(frozen=True)
 class Recipe:
-    """Complete configuration of a system, without the files of the corpus."""
+    """Complete configuration of a system, except the files of the corpus."""
 
     name: str
-    """Name of the system and of its run directory."""
+    """Name of the system, used in the name of its run directory."""
     corpus: CorpusConfig = field(default_factory=CorpusConfig)
     """Selection and split of the corpus."""
     source: TokenizerConfig = field(default_factory=TokenizerConfig)
@@ -64,12 +64,12 @@ class Recipe:
         require(
             not self.search.replaces_unknown or attention not in ("fixed", "none"),
             "SearchConfig.replaces_unknown",
-            f"False with AttentionConfig.kind {attention!r}, which aligns no words",
+            f"False with AttentionConfig.kind {attention!r}, which gives no alignment",
             self.search.replaces_unknown,
         )
 
     def scaled(self, width: float) -> Recipe:
-        """Returns the recipe with all sizes of the model multiplied by ``width``, and ``width`` in its name."""
+        """Returns the recipe with a model scaled by ``width``. The new name ends in ``-x`` and ``width``."""
         return replace(self, name=f"{self.name}-x{width:g}", model=self.model.scaled(width))
 
     def to_json(self) -> str:
@@ -78,7 +78,7 @@ class Recipe:
 
     @classmethod
     def from_json(cls, text: str, where: str = "recipe") -> Recipe:
-        """Returns a recipe written by ``to_json``. Raises ValueError with ``where`` and the wrong or missing field."""
+        """Returns a recipe written by ``to_json``. Raises ValueError naming ``where`` for any other text."""
         try:
             return record_from(cls, json.loads(text))
         except (TypeError, json.JSONDecodeError) as error:

@@ -9,10 +9,10 @@ from typing import Literal
 from nmt_keras.config.checks import require, require_choices, require_each, require_positive
 
 BATCHES_AT_ONCE = max(2, min(8, os.cpu_count() or 2))
-"""Number of batches translated concurrently. While one waits for a small operation, the others use the processors."""
+"""Number of batches translated concurrently, which keeps the processors busy during small operations of a batch."""
 
 MAX_SHORTLIST = 100
-"""Maximum number of target tokens in the lexical table per source token: see ``SearchConfig.shortlist``."""
+"""Maximum number of target tokens per source token in the lexical table; see ``SearchConfig.shortlist``."""
 
 
 @dataclass(frozen=True)
@@ -24,10 +24,10 @@ class SearchConfig:
     n_best: int | None = None
     """Number of hypotheses in an n-best list, at most ``beam_size``; None for all."""
     length_normalisation: Literal["plain", "gnmt"] = "plain"
-    """Length penalty that divides log-probabilities: |Y|^alpha, or ((5 + |Y|) / 6)^alpha (gnmt: Wu et al. 2016)."""
+    """Divisor of log-probabilities. "plain": |Y|^alpha. "gnmt": ((5 + |Y|) / 6)^alpha (Wu et al. 2016)."""
     length_alpha: float = 1.0
-    """Exponent alpha of the length penalty. 0 disables it, which favours short translations. 1 with "plain" ranks by
-    mean log-probability per token."""
+    """Exponent alpha of the length penalty. 0 disables the penalty, which favours short translations. With "plain", 1
+    ranks translations by mean log-probability per token."""
     coverage_beta: float = 0.0
     """Weight of the coverage penalty for omitted source words (Wu et al. 2016, equation 14); 0 for none."""
     min_tokens: int = 1
@@ -35,24 +35,24 @@ class SearchConfig:
     max_tokens: int = 80
     """Maximum number of tokens of a translation, including END."""
     unk_allowed: bool = True
-    """If True, a translation may contain the unknown word."""
+    """If True, a translation may contain the token UNK."""
     replaces_unknown: bool = False
-    """If True, replaces each unknown word by the lexicon's translation of its most attended source word, or by that
-    source word if the lexicon has none (Luong et al. 2015)."""
+    """If True, replaces each UNK by a translation of the source word that it attends to most (Luong et al. 2015). The
+    lexicon gives the translation. A source word that is not in the lexicon is copied."""
     temperature: float = 0.0
-    """Sampling temperature: tokens are drawn from softmax(logits / temperature). 0 searches without sampling."""
+    """Sampling temperature: tokens are drawn from softmax(logits / temperature). 0 disables sampling."""
     top_k: int | None = None
     """Number of most probable tokens that sampling draws from; None for all."""
     top_p: float = 1.0
-    """Total probability of the most probable tokens that sampling draws from; 1 for all."""
+    """Nucleus sampling: total probability of the most probable tokens to draw from; 1 for all tokens."""
     seed: int = 1
     """Seed of sampling."""
     shortlist: int = 0
-    """Number of target tokens that each source token adds to the softmax, besides the thousand most frequent ones (Jean
-    et al. 2015, section 3.3). Faster, with nearly the same translations. 0 uses the whole vocabulary."""
+    """Number of target tokens that each source token adds to the 1,000 most frequent ones in a reduced softmax (Jean et
+    al. 2015, section 3.3). It is faster, and translations are nearly the same. 0 uses the whole vocabulary."""
     precision: Literal["float32", "bfloat16"] = "float32"
-    """Type of the factors and results of each step's products with weight matrices. All else is float32. bfloat16 is
-    faster for large batches on a CPU that supports it (AVX512-BF16, AMX)."""
+    """Type of the inputs and results of each step's products with weight matrices. All other values are float32.
+    "bfloat16" is faster for large batches on a CPU that supports it (AVX512-BF16, AMX)."""
 
     def __post_init__(self) -> None:
         require_positive(self, "beam_size", "min_tokens", "max_tokens")
@@ -73,7 +73,7 @@ class SearchConfig:
         require(
             self.temperature == 0.0 or self.temperature >= 1e-6,
             "SearchConfig.temperature",
-            "0 for a search without sampling, or at least 0.000001, below which logits overflow",
+            "0 (no sampling), or at least 0.000001, because logits overflow below it",
             self.temperature,
         )
         require(self.top_k is None or self.top_k >= 1, "SearchConfig.top_k", "None, or a positive number", self.top_k)
@@ -88,20 +88,20 @@ class SearchConfig:
             require(
                 self.shortlist == 0,
                 "SearchConfig.shortlist",
-                "0 with temperature above 0, which draws from all tokens",
+                "0 with temperature above 0, because sampling uses the whole vocabulary",
                 self.shortlist,
             )
             require(
                 self.beam_size == 1,
                 "SearchConfig.beam_size",
-                "1 with temperature above 0, which samples",
+                "1 with temperature above 0, because sampling has no beam",
                 self.beam_size,
             )
         else:
             require(
                 self.top_k is None and self.top_p == 1.0,
                 "SearchConfig.top_k, SearchConfig.top_p",
-                "None and 1.0 with temperature 0, which does not sample",
+                "None and 1.0 with temperature 0, because they apply to sampling only",
                 (self.top_k, self.top_p),
             )
 

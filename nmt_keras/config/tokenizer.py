@@ -16,15 +16,15 @@ class TokenizerConfig:
     """Tokenizer of one side of the corpus."""
 
     kind: Literal["word", "subword", "character"] = "subword"
-    """Unit of a token: a word, a SentencePiece subword, or a character."""
+    """Type of the tokens: "word", "subword" (SentencePiece) or "character"."""
     vocabulary_size: int = 8000
     """Maximum size of the vocabulary, including the four special entries."""
     lowercase: bool = False
-    """Word tokenizers only: if True, case is ignored when words are looked up."""
+    """If True, words are looked up without case. Word tokenizers only."""
     strip_accents: bool = False
-    """Word tokenizers only: if True, combining marks are ignored when words are looked up, as in the tutorial."""
+    """If True, words are looked up without accents, as in the TensorFlow tutorial. Word tokenizers only."""
     max_tokens: int = 80
-    """Maximum number of tokens of a sentence, including END. Longer input is cut and reported as truncated."""
+    """Maximum number of tokens of a sentence, including END. Longer sentences are truncated and marked as such."""
 
     def __post_init__(self) -> None:
         require_choices(self)

@@ -1,4 +1,4 @@
-"""Configuration of training, and options of a run that do not change its result."""
+"""Configuration of training, and training options that are not part of a recipe."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ class TrainConfig:
     epochs: float | None = None
     """Number of passes over the training pairs."""
     minutes: float | None = 10.0
-    """Training time in minutes, including compilation and validation. The number of steps is planned before the first
-    update, and again after 5, 25, 50 and 75 % of the minutes, at the measured speed."""
+    """Training time in minutes, including compilation and validation. The number of steps is planned from the measured
+    speed, before the first update and again after 5, 25, 50 and 75 % of the time."""
     batch_size: int = 64
     """Number of sentence pairs in a batch. Ignored if ``batch_tokens`` is set."""
     batch_tokens: int | None = None
-    """Number of target positions in a batch, including padding. Sets the rows of each length bucket; None uses
-    ``batch_size``."""
+    """Maximum number of target positions in a batch, including padding. It determines the number of rows of each length
+    bucket. None uses ``batch_size``."""
     gradient_accumulation_steps: int = 1
     """Number of batches whose gradients are summed for one update."""
     length_buckets: int = 8
-    """Maximum number of static batch shapes. Each is compiled once."""
+    """Maximum number of length buckets. Each has a static batch shape and is compiled once."""
     max_tokens: int = 40
-    """Maximum number of tokens of a side, including END. Longer pairs are skipped and counted. The tokenizer's limit
-    applies if it is lower."""
+    """Maximum number of tokens per side, including END. Longer pairs are skipped and counted. A lower limit of the
+    tokenizer takes precedence."""
     pool_size: int = 16384
     """Number of pairs that are shuffled, sorted by length and cut into batches together."""
     optimizer: Literal["adam", "adamw", "adadelta", "sgd"] = "adam"
@@ -40,13 +40,14 @@ class TrainConfig:
     warmup_steps: int = 200
     """Number of steps in which the learning rate grows linearly from 0 to its peak."""
     decay: Literal["constant", "cosine", "linear", "inverse-sqrt", "halving", "plateau"] = "cosine"
-    """Schedule of the learning rate after the warm-up. "cosine" and "linear" reach 0 at the last step."""
+    """Schedule of the learning rate after the warm-up. "cosine" and "linear" end at 0. "inverse-sqrt" falls as
+    1 / sqrt(step). "plateau" lowers the rate after validations without a better loss."""
     plateau_factor: float = 0.5
-    """Factor of the learning rate after each validation without a better loss. Decay "plateau" only."""
+    """Factor applied to the learning rate after each validation without a better loss. Decay "plateau" only."""
     halve_from: float = 0.5
-    """Share of the steps after the warm-up at which the learning rate is first halved. Decay "halving" only."""
+    """Position of the first halving, as a share of the steps after the warm-up, in [0, 1]. Decay "halving" only."""
     halve_every: float = 0.1
-    """Share of the steps after the warm-up between two halvings. Decay "halving" only."""
+    """Interval between two halvings, as a share of the steps after the warm-up. Decay "halving" only."""
     beta_2: float = 0.98
     """Decay of Adam's second moment."""
     rho: float = 0.95
@@ -54,43 +55,45 @@ class TrainConfig:
     epsilon: float = 1e-8
     """Constant that Adam and Adadelta add to the denominator."""
     weight_decay: float = 0.01
-    """Weight decay. Each update subtracts this share of a weight, times the learning rate. AdamW only."""
+    """Weight decay of AdamW. Each update subtracts weight_decay * learning rate * weight."""
     ema_decay: float | None = None
-    """Decay of a moving average of the weights, used in validations and the best checkpoint; None for no average."""
+    """Decay of a moving average of the weights; None for no average. Validations and the best checkpoint use the
+    average."""
     precision: Literal["float32", "bfloat16-products", "mixed_bfloat16", "mixed_float16"] = "float32"
-    """Type of computation. Weights stay float32. bfloat16-products (XLA on a CPU) rounds the factors of products in
-    cells, attention and output layer. The mixed types are Keras's dtype policies; mixed_float16 uses loss scaling."""
+    """Type of the computations. Weights stay float32. "bfloat16-products": the factors of matrix products in cells,
+    attention and output layer are rounded to bfloat16; requires XLA on a CPU. "mixed_bfloat16" and "mixed_float16":
+    dtype policies of Keras, the latter with loss scaling."""
     clip_norm: float | None = 1.0
     """Maximum global L2 norm of the gradients. Larger gradients are scaled down; None for no limit."""
     label_smoothing: float = 0.1
     """Share of the target probability that is spread evenly over the vocabulary, in [0, 1)."""
     segmentation_alpha: float | None = None
     """Exponent alpha of subword regularization (Kudo 2018). In each epoch, segmentations are drawn with probabilities
-    proportional to P(pieces)^alpha. None takes the most probable one. Subword tokenizers only."""
+    proportional to P(pieces)^alpha. None uses the most probable segmentation. Subword tokenizers only."""
     segmentations: int = 16
     """Number of most probable segmentations that subword regularization draws from."""
     guided_weight: float = 1.0
     """Weight of the guided alignment loss. Used only if the training pairs have word alignments."""
     sampling_from: float = 0.0
-    """Probability that the decoder reads its own token instead of the reference's, at the first step (scheduled
-    sampling). 0 at both ends is teacher forcing, 1 at both ends is free running."""
+    """Scheduled sampling: probability at the first training step that a decoder input is the model's own token instead
+    of the reference token. 0 at the first and last step is teacher forcing; 1 at both is free running."""
     sampling_to: float = 0.0
-    """Probability of scheduled sampling at the last step. Between the first and the last step it changes linearly."""
+    """The same probability at the last training step. In between, it changes linearly."""
     denominator: Literal["tokens", "sentences"] = "tokens"
-    """Divisor of the summed loss and its gradient: number of target tokens, or of sentence pairs."""
+    """Divisor of the summed loss and its gradient. "tokens": number of target tokens. "sentences": number of pairs."""
     validations: int = 8
     """Number of validations, evenly spaced. Each computes the validation loss and the BLEU of a sample, and writes a
     checkpoint."""
     validation_sentences: int = 500
     """Number of sentences in the BLEU sample."""
     checkpoint_every: int = 500
-    """Number of steps between two checkpoints. Validations and interruptions also write one."""
+    """Number of steps between two checkpoints. Validations and interruptions also write a checkpoint."""
     max_to_keep: int = 2
     """Number of latest checkpoints to keep, for resuming and averaging."""
     max_skipped: int = 10
     """Number of consecutive non-finite updates after which training stops. Such updates are skipped."""
     patience: int = 3
-    """Number of validations without a better loss after which training stops early."""
+    """Number of consecutive validations without a better loss after which training stops early."""
     log_every: int = 50
     """Number of steps between two rows of the training log."""
     seed: int = 1
@@ -130,7 +133,7 @@ class TrainConfig:
         require(
             self.batch_tokens is None or self.batch_tokens >= self.max_tokens,
             "TrainConfig.batch_tokens",
-            f"None, or room for one sentence of max_tokens ({self.max_tokens})",
+            f"None, or at least max_tokens ({self.max_tokens})",
             self.batch_tokens,
         )
         unsigned = ("seed", "warmup_steps", "guided_weight", "weight_decay")
@@ -145,7 +148,7 @@ class TrainConfig:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Options of one training that are not part of the run's recipe."""
+    """Training options that are not part of a recipe."""
 
     more_minutes: float | None = None
     """Minutes to add to the training time of a finished run. The schedule is stretched to the new length, so the
@@ -158,11 +161,11 @@ class RunOptions:
     deterministic: bool = False
     """If True, sums are computed in a fixed order. On one machine, two runs then have bit-identical weights."""
     previous: bool = False
-    """If True, damaged checkpoints are set aside and training resumes from the newest valid one."""
+    """If True, damaged checkpoints are set aside, and training resumes from the newest intact checkpoint."""
     tensorboard: bool = False
     """If True, writes scalars, alignments and sample translations into the run directory, for TensorBoard."""
     profile: int = 0
-    """Number of updates, after the first ten, that TensorFlow's profiler records; 0 for none."""
+    """Number of updates that TensorFlow's profiler records, after the first ten updates; 0 for none."""
 
     def __post_init__(self) -> None:
         require_each(self, lambda value: value >= 0, "0 or more", "profile")

@@ -1,4 +1,4 @@
-"""Parallel corpora: downloads and reads them, checks each line, and splits the pairs without leaks.
+"""Parallel corpora: download, reading, checks of each line, and a split without leaks.
 
 A corpus file becomes three lists of ``Pair``:
 

@@ -1,7 +1,7 @@
 """Word alignments of sentence pairs in Pharaoh's format, and the token alignments derived from them.
 
 A line such as ``0-0 1p2`` links word 0 of the source with word 0 of the target (sure) and word 1 with word 2
-(possible). Words are separated by white space. A tokenizer may split a word into several tokens; each token belongs to
+(possible). Words are separated by white space. A tokenizer may split a word into several tokens. Each token belongs to
 the word that contains it.
 """
 
@@ -55,7 +55,7 @@ def to_pharaoh(links: Iterable[Link]) -> str:
 
 
 def words_of_tokens(sentence: str, surfaces: Sequence[str]) -> list[int]:
-    """Returns the position of the word that contains each token; -1 for a token outside all words, such as END.
+    """Returns for each token the position of the word that contains it; -1 for a token without a word, such as END.
 
     Args:
         sentence: The text of the sentence.
@@ -83,7 +83,7 @@ def token_links(links: Iterable[Link], source_words: Sequence[int], target_words
 
     Args:
         links: Links between words.
-        source_words, target_words: Word of each token; see ``words_of_tokens``.
+        source_words, target_words: Position of the word of each token; see ``words_of_tokens``.
     """
     found = [
         (s, t)
@@ -99,10 +99,10 @@ def token_links(links: Iterable[Link], source_words: Sequence[int], target_words
 def alignment_of(links: Sequence[np.ndarray], rows: int, target: int, source: int) -> np.ndarray:
     """Returns attention weights [rows, target, source] float32.
 
-    The weights of a target token are uniform over the source tokens that it is linked to. They are 0 if it has no link.
+    The weights of a target token are uniform over its linked source tokens. They are 0 if the token has no link.
 
     Args:
-        links: Links of each pair, from ``token_links``. Further rows have no links.
+        links: Links of each pair, from ``token_links``. The remaining rows have no links.
         rows, target, source: Shape of the batch.
     """
     wanted = np.zeros([rows, target, source], np.float32)

@@ -60,7 +60,7 @@ def unpacked(raw: io.BufferedReader, path: str | PathLike[str]) -> Iterator[io.B
         else:
             yield raw
     except (zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError) as error:
-        raise ValueError(f"path: {path} is a damaged archive ({error}). Download or pack it again.") from error
+        raise ValueError(f"path: {path} is a damaged archive ({error}). Download or create it again.") from error
 
 
 def _text_member(archive: zipfile.ZipFile, path: str | PathLike[str]) -> str:

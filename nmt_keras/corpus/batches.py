@@ -4,8 +4,8 @@ An epoch permutes all sentence pairs and divides them into pools. Each pool is s
 which are permuted. (Bahdanau, Cho, Bengio 2014, appendix B.2, sort pools of 1600 pairs.) Every pair occurs once per
 epoch. Masked rows fill the last batch of a pool.
 
-Each batch has the same number of sentences. If the batch size is given in target positions, the number of rows depends
-on the bucket.
+All batches have the same number of rows. If the batch size is given in target positions, the number of rows depends on
+the bucket instead.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Batch(NamedTuple):
 
 
 class Position(NamedTuple):
-    """Position in the order of training: epoch, pool of the epoch and batch of the pool, each counted from 0."""
+    """Position in the training order: epoch, pool in the epoch and batch in the pool, each counted from 0."""
 
     epoch: int
     pool: int
@@ -52,7 +52,7 @@ class BatchSource(Protocol):
     buckets: list[Bucket]
 
     def __len__(self) -> int:
-        """Number of batches of an epoch. It may be an estimate if the number of rows depends on the bucket."""
+        """Number of batches of an epoch. If the number of rows depends on the bucket, it may be an estimate."""
 
     def iterate(self, position: Position) -> Iterator[tuple[Position, Batch]]:
         """Yields each batch with its position, starting at ``position``. Epochs follow each other without end."""
@@ -117,9 +117,9 @@ class TokenLists:
 def choose_buckets(
     source_lengths: np.ndarray, target_lengths: np.ndarray, count: int, pairs: np.ndarray | None = None
 ) -> list[Bucket]:
-    """Returns the buckets that need the fewest padded positions for the given lengths, the smallest bucket first.
+    """Returns the buckets with the fewest padded positions for the given lengths, smallest bucket first.
 
-    A pair belongs to the first bucket that holds its longer side. Dynamic programming over the length of the longer
+    A pair belongs to the first bucket that is long enough for it. Dynamic programming over the length of the longer
     side finds the optimal buckets.
 
     Args:
@@ -153,8 +153,8 @@ class Batches:
 
     Args:
         source, target: The sentences of the two sides, in the same order.
-        batch_size: Number of rows B of every batch, or of the batches of each bucket (see :func:`rows_by_bucket`).
-        buckets: Buckets from :func:`choose_buckets`. The last one must hold every pair.
+        batch_size: Number of rows B, for all batches or for each bucket (see :func:`rows_by_bucket`).
+        buckets: Buckets from :func:`choose_buckets`. Every pair must fit into the last one.
         pool_size: Number of sentence pairs that are sorted together.
         seed: Seed of the order.
         links: Links of each of the N pairs, from ``alignments.token_links``, for guided alignment; ``None`` for none.
@@ -183,10 +183,10 @@ class Batches:
         self.rows = dict.fromkeys(buckets, batch_size) if isinstance(batch_size, int) else dict(batch_size)
         self.pool_size, self.seed, self.links = pool_size, seed, links
         fits = [(source.lengths <= bucket.source) & (target.lengths <= bucket.target) for bucket in buckets]
-        self.bucket_of = np.argmax(fits, axis=0)  # [N] the first bucket that holds the pair
+        self.bucket_of = np.argmax(fits, axis=0)  # [N] the first bucket into which the pair fits
 
     def __len__(self) -> int:
-        """Number of batches of the first epoch. It may vary if the number of rows depends on the bucket."""
+        """Number of batches of the first epoch. Other epochs may differ if the number of rows depends on the bucket."""
         return self._length
 
     @cached_property
@@ -194,7 +194,7 @@ class Batches:
         return len(self.order(0))
 
     def pools(self, epoch: int, begin: int = 0) -> Iterator[list[np.ndarray]]:
-        """Yields the pools of an epoch in order, from number ``begin``. A pool is a list of its batches' rows."""
+        """Yields the pools of an epoch in order, from pool ``begin``. A pool is a list with the rows of each batch."""
         rows = np.random.default_rng([self.seed, epoch]).permutation(len(self.source))
         for number in range(begin, -(-len(rows) // self.pool_size)):
             yield self.shuffled(rows[number * self.pool_size :][: self.pool_size], epoch, number)
@@ -209,7 +209,7 @@ class Batches:
         return [rows for pool in self.pools(epoch) for rows in pool]
 
     def cut(self, pool: np.ndarray) -> list[np.ndarray]:
-        """Sorts ``pool`` by bucket and cuts it into full batches. The rest of a bucket joins the next larger bucket."""
+        """Sorts ``pool`` by bucket and cuts it into full batches. The rest of a bucket joins the next bucket."""
         pool = pool[np.argsort(self.bucket_of[pool], kind="stable")]
         held = np.searchsorted(self.bucket_of[pool], range(len(self.buckets)), side="right")
         cuts, begin = [], 0
@@ -237,7 +237,7 @@ class Batches:
         return self.filled(np.zeros([0], np.int64), bucket)
 
     def filled(self, rows: np.ndarray, bucket: Bucket) -> Batch:
-        """Returns a batch with the lengths of ``bucket`` that holds ``rows`` and is filled up with masked rows."""
+        """Returns a batch of ``rows`` with the lengths of ``bucket``, filled up with masked rows."""
         size = self.rows[bucket]
         source = np.full((size, bucket.source), PAD, np.int32)
         target = np.full((size, bucket.target), PAD, np.int32)

@@ -15,7 +15,7 @@ from nmt_keras.corpus.sampling import SampledBatches, Segmenter
 from nmt_keras.text import SubwordTokenizer, Tokenizer
 
 MAX_LEFT_OUT = 0.05
-"""Maximum share of skipped pairs without a warning."""
+"""Share of skipped pairs above which a warning is reported."""
 
 
 def batch_pairs(
@@ -28,15 +28,15 @@ def batch_pairs(
     """Returns the batches of ``pairs``. Pairs that are too long are skipped.
 
     Args:
-        pairs: The training part.
+        pairs: The training set.
         texts: Tokenizers of source and target.
-        config: Length limits, buckets, batch size and sampled segmentations.
+        config: Configuration of length limits, buckets, batch size and subword regularisation.
         report: Function that receives messages for the user.
         alignments: A line in Pharaoh's format for each of the N pairs; ``None`` for none.
 
     Raises:
-        ValueError: no pair is short enough, a line is not an alignment, or alignments are combined with sampled
-            segmentations.
+        ValueError: no pair is short enough, a line is not an alignment, or alignments are combined with subword
+            regularisation.
     """
     require(
         alignments is None or config.segmentation_alpha is None,
@@ -46,7 +46,7 @@ def batch_pairs(
     )
     limit = config.max_tokens
     limits = [min(limit, text.config.max_tokens) for text in texts]
-    told = f"{limits[0]} tokens a side" if limits[0] == limits[1] else "{} source or {} target tokens".format(*limits)
+    told = f"{limits[0]} tokens per side" if limits[0] == limits[1] else "{} source or {} target tokens".format(*limits)
     (source, source_cut), (target, target_cut) = (
         encode_lines(text, lines) for text, lines in zip(texts, zip(*pairs, strict=True), strict=True)
     )
@@ -55,9 +55,9 @@ def batch_pairs(
     name = "TrainConfig.max_tokens" if min(limits) == limit else "TokenizerConfig.max_tokens"
     if not kept:
         raise ValueError(
-            f"{name}: expected some pair of at most {told}, found none among {len(source):,} pairs. Raise the limit."
+            f"{name}: expected a pair of at most {told}, found none among {len(source):,} pairs. Raise the limit."
         )
-    report(f"{len(kept):,} pairs to train on; {len(source) - len(kept):,} left out: more than {told}")
+    report(f"{len(kept):,} pairs to train on; {len(source) - len(kept):,} skipped: more than {told}")
     if (share := (len(source) - len(kept)) / len(source)) > MAX_LEFT_OUT:
         report(f"Warning: {share:.0%} of the training pairs are longer than {told}. Raise {name} to train on them.")
     source, target = source.take(np.array(kept)), target.take(np.array(kept))
@@ -90,7 +90,7 @@ def _segmenter(text: Tokenizer, config: TrainConfig) -> Segmenter | None:
 def _links(
     pairs: Sequence[Pair], lines: Sequence[str], kept: Sequence[int], texts: tuple[Tokenizer, Tokenizer]
 ) -> list[np.ndarray]:
-    """Returns the links between the tokens of the pairs with the indices ``kept``."""
+    """Returns the links between tokens for each pair whose index is in ``kept``."""
     links = [from_pharaoh(lines[row], f"alignments, line {row + 1}").possible for row in kept]
     sources = _words(texts[0], [pairs[row].source for row in kept])
     targets = _words(texts[1], [pairs[row].target for row in kept])
@@ -98,7 +98,7 @@ def _links(
 
 
 def _words(text: Tokenizer, sentences: Sequence[str]) -> Iterator[list[int]]:
-    """Yields, for each sentence, the word of each token; see ``words_of_tokens``."""
+    """Yields, for each sentence, the position of the word of each token; see ``words_of_tokens``."""
     for begin in range(0, len(sentences), LINES_AT_ONCE):
         chunk = sentences[begin : begin + LINES_AT_ONCE]
         tokens = text.encode(tf.constant(chunk))
@@ -110,7 +110,7 @@ LINES_AT_ONCE = 4096
 
 
 def encode_lines(text: Tokenizer, lines: Sequence[str]) -> tuple[TokenLists, np.ndarray]:
-    """Returns the token ids of all lines, and whether the tokenizer's ``max_tokens`` truncated each line, [N] bool."""
+    """Returns the token ids of all lines, and a mask [N] bool of the lines that ``max_tokens`` truncated."""
     ids, lengths, truncated = [np.zeros([0], np.int32)], [np.zeros([0], np.int32)], [np.zeros([0], bool)]
     for begin in range(0, len(lines), LINES_AT_ONCE):
         tokens = text.encode(tf.constant(lines[begin : begin + LINES_AT_ONCE]))

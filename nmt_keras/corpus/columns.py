@@ -1,6 +1,6 @@
-"""Columns of source and target. The source comes first, except in the Spanish-English file.
+"""Columns of source and target. By default, the source is the first column, except in the Spanish-English file.
 
-That file is recognised by a checksum of its text.
+The Spanish-English file is recognised by a checksum of its text.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Columns:
 
     @property
     def names_columns(self) -> bool:
-        """``True`` if a column is given."""
+        """``True`` if at least one column is given."""
         return (self.source_column, self.target_column) != (None, None)
 
     def require_readable(self, files: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""Downloads a zipped corpus once. Fails within seconds if the network is blocked."""
+"""Downloads a zipped corpus once. The download fails within seconds if the network is blocked."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def fetch_corpus(
             path.unlink()
         raise ValueError(
             f"{url if is_new else path}: expected a corpus whose text has sha256 {sha256}, received one with {digest}. "
-            f"{'Download it later' if is_new else 'Remove the file to download it again'}, or pass "
-            "accept_other_version (--accept-other-version) to use it: its scores do not compare with published ones."
+            f"{'Download it later' if is_new else 'Remove the file to download it again'}, or use this text with "
+            "accept_other_version (--accept-other-version). Its scores cannot be compared with published ones."
         )
     return path
 
@@ -79,14 +79,14 @@ def _download(url: str, answer_within: float) -> bytes:
     import httpx  # imported here so that `nmt --help` is fast
 
     try:
-        # each address of a host gets half the time, so that IPv4 is tried in time if IPv6 does not work
+        # half the time for each address of a host, so that IPv4 is still tried if IPv6 fails
         client = httpx.Client(timeout=httpx.Timeout(10.0, connect=answer_within / 2), follow_redirects=True)
         answer = _ask(client, url)
         try:
             response = answer.result(answer_within)
             content = response.raise_for_status().read()
         finally:
-            answer.add_done_callback(lambda _: client.close())  # now, or when the abandoned thread ends
+            answer.add_done_callback(lambda _: client.close())  # at once, or when the abandoned thread ends
         if not zipfile.is_zipfile(io.BytesIO(content)):
             raise ValueError("the answer is not a complete zip archive")
     except TimeoutError as error:

@@ -45,5 +45,5 @@ def pair_key(pair: Pair) -> bytes:
 
 
 def shard_of(key: bytes, shards: int) -> int:
-    """Returns the number of a pair's shard. Equal pairs have the same shard."""
+    """Returns the number of the shard of a pair with ``key``. Equal pairs are in the same shard."""
     return int.from_bytes(key[:8], "big") % shards

@@ -25,24 +25,27 @@ def load_corpus(
     *,
     with_alignments: bool = False,
 ) -> SplitCorpus:
-    """Reads a corpus and splits it into training, validation and test part.
+    """Reads a corpus and splits it into training, validation and test set.
 
     Args:
         options: Files and columns of the corpus. It must not be a prepared corpus.
-        config: Number of pairs to read, and kind of split.
+        config: Number of pairs to use, and method of the split.
         folder: Folder for downloads.
         report: Function that receives messages for the user.
         with_alignments: If ``True``, the file ``options.alignments`` is also read.
 
     Raises:
         CorpusUnavailable: the download failed.
-        FileNotFoundError, ValueError: a file cannot be read, or a part of the split is empty.
+        FileNotFoundError, ValueError: a file cannot be read, or a set of the split is empty.
     """
     require(
-        options.prepared is None, "--prepared", "a corpus file: only nmt train reads prepared corpora", options.prepared
+        options.prepared is None,
+        "--prepared",
+        "none, because only nmt train supports prepared corpora",
+        options.prepared,
     )
     columns = options.columns
-    # the side in the first column of a TSV, or in the second of two files, so that both directions have the same parts
+    # the side in the first column of a TSV, or in the second of two files, so that both directions have the same sets
     key_side: Side = "source" if (columns[0] < columns[1]) == (len(options.corpus) < 2) else "target"
     if options.corpus == (SAMPLE_NAME,):
         pairs = sample_pairs()
@@ -75,7 +78,7 @@ def load_pairs(options: CorpusOptions, files: Sequence[str], report: Callable[[s
 
 
 def sample_corpus(config: CorpusConfig = DEFAULTS) -> SplitCorpus:
-    """Returns the built-in sample corpus, Spanish to English, split into its parts."""
+    """Returns the built-in sample corpus, Spanish to English, split into three sets."""
     return _split(SAMPLE_NAME, sample_pairs(), config, "target")
 
 
@@ -127,14 +130,14 @@ def _split(name: str, pairs: Sequence[Pair], config: CorpusConfig, key_side: Sid
     for part, found in parts.items():
         if not found:
             raise ValueError(
-                f"{name}: expected pairs in every part, received none in {part} after splitting {len(taken):,} pairs. "
-                "Use a larger corpus: valid and test get about 3 % of the groups each."
+                f"{name}: expected pairs in every set, received none in {part} after splitting {len(taken):,} pairs. "
+                "Use a larger corpus: valid and test each get about 3 % of the groups."
             )
     return SplitCorpus(name, parts["train"], parts["valid"], parts["test"], key_side)
 
 
 def _alignments(path: str, expected: int) -> list[str]:
-    """Returns the lines of an alignment file. The corpus has ``expected`` lines.
+    """Returns the lines of an alignment file for a corpus with ``expected`` lines.
 
     Raises:
         FileNotFoundError, ValueError: the file cannot be read, or has another number of lines than the corpus.

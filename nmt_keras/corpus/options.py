@@ -19,24 +19,24 @@ class CorpusOptions(Columns):
     """Location and format of the training corpus. The command line has an option for each field."""
 
     corpus: tuple[str, ...] = ()
-    """A TSV file, or a source and a target file; plain, .gz or .zip. "sample" is the built-in sample corpus. Default:
+    """A TSV file, or a source and a target file: plain, .gz or .zip. "sample" is the built-in sample corpus. Default:
     the Spanish-English corpus, which is downloaded."""
     max_malformed: float = 0.01
-    """Maximum share of malformed lines, from 0 to 1. They are skipped."""
+    """Maximum share of malformed lines, from 0 to 1. Malformed lines are skipped."""
     accept_other_version: bool = False
     """Use the downloaded Spanish-English corpus even if its text has changed, which is an error by default."""
     source_language: str | None = None
-    """Code of the source language, such as es. Sentence lengths in zh, ja and ko are counted in characters."""
+    """Code of the source language, such as es. Lengths of sentences without spaces (zh, ja) are in characters."""
     target_language: str | None = None
     """Code of the target language, such as en. BLEU uses a special tokenizer for zh, ja and ko."""
 
     alignments: str | None = None
-    """A file of word alignments for guided alignment: a line such as 0-0 1-2 (source-target) for each line of the
+    """A file of word alignments for guided alignment, with a line such as 0-0 1-2 (source-target) per line of the
     corpus."""
     prepared: str | None = None
-    """A folder written by nmt prepare, instead of a corpus. All of its pairs are training data."""
+    """A folder written by nmt prepare, instead of --corpus. All of its pairs are training data."""
     valid: tuple[str, ...] = ()
-    """Validation pairs: a TSV file, or two files. All of the corpus is then training data. Required with --prepared."""
+    """Validation pairs: a TSV file, or two files. The whole corpus is then training data. Required with --prepared."""
     test: tuple[str, ...] = ()
     """Test pairs: a TSV file, or two files. Requires --valid."""
 
@@ -105,7 +105,7 @@ def corpus_name(path: str | PathLike[str]) -> str:
     name = re.sub(r"[^A-Za-z0-9.-]+", "_", name).strip("._-")
     if not name:
         raise ValueError(
-            f"corpus: expected a file name with letters or digits, because runs and models are named after it; "
-            f"received {path}. Rename the file."
+            f"corpus: expected a file name with letters or digits, because runs and models are named after it. "
+            f"Received: {path}. Rename the file."
         )
-    return "sample-file" if name == SAMPLE_NAME else name  # the name sample belongs to the built-in corpus
+    return "sample-file" if name == SAMPLE_NAME else name  # the name "sample" is reserved for the built-in corpus

@@ -11,9 +11,9 @@ Item = TypeVar("Item")
 
 
 def prefetched(items: Iterator[Item], ahead: int) -> Iterator[Item]:
-    """Yields the items in order. A thread computes up to ``ahead`` of them in advance.
+    """Yields the items in order. A thread computes up to ``ahead`` items in advance.
 
-    An error of ``items`` is raised after the items before it. The thread ends with the returned iterator.
+    An error of ``items`` is raised after the items that precede it. The thread ends with the returned iterator.
     """
     end: Any = object()
     with ThreadPoolExecutor(max_workers=1) as worker:

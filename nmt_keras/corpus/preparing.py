@@ -2,9 +2,9 @@
 
     lines -> pairs -> drop identical -> token ids -> filter by length -> shard by hash -> sort, deduplicate
 
-The text is read four times: to count it, to learn each vocabulary, and to encode it. Memory holds a few thousand lines
-or one shard. While a vocabulary is learnt, it holds up to two million lines (SentencePiece) or all distinct words (word
-tokenizers). ``pipelines.preparing`` writes the same shards on many machines.
+The text is read four times: to count the pairs, to learn each vocabulary, and to encode. Memory holds a few thousand
+lines or one shard. While a vocabulary is learnt, memory holds up to two million lines (SentencePiece) or all distinct
+words (word tokenizers). ``pipelines.preparing`` writes the same shards on many machines.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ from nmt_keras.text.subword import MAX_LINES
 
 PAIRS_AT_ONCE = 4096
 PAIRS_OF_SHARD = 100_000
-MIN_SHARDS = 16  # an epoch permutes the shards
-MAX_SHARDS = 512  # all are open at once while pairs are encoded
+MIN_SHARDS = 16  # because an epoch permutes the shards
+MAX_SHARDS = 512  # because all are open while pairs are encoded
 Place = str | PathLike[str]
 
 
@@ -66,13 +66,13 @@ def prepare(
         files: Files of tab-separated text (see ``read_pairs``), or tuples of a source and a target file (see
             ``read_parallel``). They must not contain validation pairs.
         folder: Output folder, created if missing. Leftovers of an interrupted preparation are removed.
-        source, target: Tokenizers of the two sides. Word tokenizers learn from all lines, others from at most two
-            million evenly spaced lines.
+        source, target: Tokenizers of the two sides. Word tokenizers learn from all lines, other tokenizers from at most
+            two million evenly spaced lines.
         filters: Filters that pairs must pass.
         source_column, target_column, reverse: Columns of tab-separated text; see ``Columns``.
-        shards: Number of files to write, at most 512. One at a time is held in memory. ``None`` writes one per 100,000
-            pairs, at least 16.
-        max_malformed: Maximum share (0 to 1) of malformed lines, which are skipped.
+        shards: Number of shards to write, at most 512. One shard at a time is held in memory. ``None`` writes one per
+            100,000 pairs, and at least 16.
+        max_malformed: Maximum share (0 to 1) of malformed lines. Malformed lines are skipped.
         report: Function that receives messages for the user.
 
     Raises:
@@ -130,10 +130,10 @@ def prepare(
         shutil.rmtree(spilled, ignore_errors=True)
     complete(str(folder), names, written, found, left_out, filters)
     prepared = PreparedCorpus(folder)
-    report(f"{len(prepared):,} pairs prepared; left out: {prepared.told_left_out()}")
+    report(f"{len(prepared):,} pairs prepared; skipped: {prepared.told_left_out()}")
     if (share := (count - len(prepared)) / count) > MAX_LEFT_OUT:
         report(
-            f"Warning: {share:.0%} of the pairs are left out. To keep them, change FilterConfig.max_tokens, "
+            f"Warning: {share:.0%} of the pairs were skipped. To keep them, change FilterConfig.max_tokens, "
             "FilterConfig.max_ratio, FilterConfig.drop_identical or FilterConfig.drop_duplicates."
         )
     return prepared
@@ -165,8 +165,8 @@ def complete(
     if not any(shard.pairs for shard in written):
         counts = ", ".join(f"{count:,} {reason}" for reason, count in rejected.items() if count)
         raise ValueError(
-            f"filters: expected filters that some pairs of {names} pass, but all pairs were skipped: {counts}. "
-            "Loosen the filters."
+            f"filters: expected at least one pair of {names} to pass, but all pairs were skipped: {counts}. Loosen the "
+            "filters."
         )
     rejected["malformed lines"] = found.malformed
     write_record(folder, written, found.lines, rejected, {"filters": dataclasses.asdict(filters)})
@@ -176,7 +176,7 @@ def complete(
 def encoded(
     pairs: Iterable[Pair], tokenizers: tuple[Tokenizer, Tokenizer], filters: FilterConfig, left_out: Counter[Rejection]
 ) -> Iterator[EncodedPair]:
-    """Yields the pairs that pass the filters, as token ids. Counts the others by reason in ``left_out``."""
+    """Yields the pairs that pass the filters, as token ids. Counts skipped pairs by reason in ``left_out``."""
     remaining = iter(pairs)
     while chunk := list(islice(remaining, PAIRS_AT_ONCE)):
         reasons = [reject_text(pair, filters) for pair in chunk]

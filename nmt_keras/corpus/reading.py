@@ -22,7 +22,7 @@ from nmt_keras.config import require
 from nmt_keras.corpus.archive import open_text
 from nmt_keras.corpus.columns import require_columns
 
-MAX_CHARACTERS = 2000  # of a side; a line with a longer side is malformed
+MAX_CHARACTERS = 2000  # per side; a line with a longer side is malformed
 MAX_LINE_BYTES = 2 * 4 * MAX_CHARACTERS + 2**20  # two sides of maximum length in UTF-8, and 1 MiB of other columns
 REPORTED_FAULTS = 10
 
@@ -60,7 +60,7 @@ class ReadReport:
     """Counts of the lines of a corpus."""
 
     lines: int = 0  # without blank lines at the end of a file
-    faults: Counter[Fault] = field(default_factory=Counter)  # a line with several faults counts under the first one
+    faults: Counter[Fault] = field(default_factory=Counter)  # a line with several faults is counted under the first one
     first_faults: list[FaultyLine] = field(default_factory=list)  # at most REPORTED_FAULTS
     numbers: list[int] = field(default_factory=list)  # line number of each pair, from 1; set by read_*
 
@@ -105,7 +105,7 @@ def read_pairs(
         path: Path of plain, gzipped or zipped UTF-8 text. A byte order mark at the start is dropped.
         source_column: Column of the source sentence, counted from 0.
         target_column: Column of the target sentence, counted from 0.
-        max_malformed: Maximum share (0 to 1) of malformed lines, which are skipped and counted.
+        max_malformed: Maximum share (0 to 1) of malformed lines. Malformed lines are skipped and counted.
 
     Raises:
         FileNotFoundError: there is no file at ``path``.
@@ -122,7 +122,7 @@ def read_parallel(
 
     Raises:
         FileNotFoundError: there is no file at one of the paths.
-        ValueError: see ``read_pairs``; also if one file has more lines, not counting blank lines at the end.
+        ValueError: see ``read_pairs``. Also if one file has more lines, not counting blank lines at the end.
     """
     found = stream_parallel(source_path, target_path)
     return _collect(found, f"{source_path} and {target_path}", max_malformed)
@@ -177,7 +177,7 @@ def require_usable(report: ReadReport, name: str, max_malformed: float) -> None:
     """Raises ValueError if the file ``name`` has no pair or a larger share of malformed lines than allowed."""
     require(0 <= max_malformed <= 1, "max_malformed", "a share from 0 to 1", max_malformed)
     columns = (
-        " Check source_column and target_column (--source-column, --target-column). Tabs separate columns."
+        " Check source_column and target_column (--source-column, --target-column). Columns are separated by tabs."
         if Fault.MISSING_COLUMN in report.faults
         else ""
     )
@@ -228,7 +228,7 @@ def _side(sentence: str) -> str:
 def _rows(*streams: io.BufferedIOBase) -> Iterator[tuple[int, tuple[bytes, ...]]]:
     """Reads files in parallel. Yields each line number with the lines of all files at that number.
 
-    The line is ``None`` if the file has ended. Omits blank lines at the end of the files.
+    The line of a file that has ended is ``None``. Blank lines at the end of the files are omitted.
     """
     last = 0  # the last row that was not blank
     for number, row in enumerate(zip_longest(*map(_lines, streams)), start=1):
@@ -239,7 +239,7 @@ def _rows(*streams: io.BufferedIOBase) -> Iterator[tuple[int, tuple[bytes, ...]]
 
 
 def _lines(stream: io.BufferedIOBase) -> Iterator[bytes]:
-    """Yields lines without their line ends. A line is truncated to MAX_LINE_BYTES, to bound memory."""
+    """Yields lines without their line ends. Lines are truncated to MAX_LINE_BYTES to bound memory."""
     for number, line in enumerate(iter(lambda: stream.readline(MAX_LINE_BYTES), b"")):
         if len(line) == MAX_LINE_BYTES and not line.endswith(b"\n"):
             while (rest := stream.readline(MAX_LINE_BYTES)) and not rest.endswith(b"\n"):

@@ -20,7 +20,7 @@ class Segmenter:
 
     Args:
         text: The tokenizer.
-        alpha: Exponent. 0 draws uniformly; larger values prefer the best segmentation.
+        alpha: Exponent. 0 draws uniformly; larger values prefer more probable segmentations.
         count: Number of segmentations to draw from.
     """
 
@@ -37,11 +37,11 @@ class Segmenter:
 class SampledBatches:
     """Batches with new segmentations in every epoch. A segmentation is a pure function of (seed, epoch, sentence).
 
-    The best segmentations determine the order and the buckets. If a drawn segmentation is too long for the bucket, the
-    best one is used.
+    The most probable segmentations determine the order and the buckets. If a drawn segmentation is too long for its
+    bucket, the most probable one is used instead.
 
     Args:
-        batches: Batches of the best segmentations.
+        batches: Batches of the most probable segmentations.
         lines: The N sentences of each side.
         segmenters: Segmenter of each side; ``None`` for a side with fixed tokens.
     """

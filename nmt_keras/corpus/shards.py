@@ -6,8 +6,8 @@ FOLDER/
   train-00000-of-00004.tfrecord ...
 
 A shard is a TFRecord file of ``tf.train.Example`` with two features, ``source`` and ``target``: int64 ids, END
-included. A hash assigns pairs to shards and orders the pairs of a shard. So each shard is a random sample of the
-corpus. It does not depend on the order of the input or on the number of machines that wrote it.
+included. A hash assigns each pair to a shard and orders the pairs in the shard. Each shard is therefore a random sample
+of the corpus. It does not depend on the order of the input or on the number of machines that wrote the shards.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ SHARD_FILES = re.compile(r"train-\d{5}-of-\d{5}\.tfrecord(\.\w+\.partial)?|prepa
 
 
 class EncodedPair(NamedTuple):
-    """A sentence pair as token ids, with the key that determines its shard and its position there."""
+    """A sentence pair as token ids, with a key that determines its shard and its position in the shard."""
 
     key: bytes  # from filtering.pair_key
     source: np.ndarray  # [S] int32, END included
@@ -71,7 +71,7 @@ def shard_name(number: int, count: int) -> str:
 
 
 def require_new(folder: str) -> None:
-    """Raises FileExistsError if ``folder`` holds a prepared corpus or a run. TensorFlow must be able to read it."""
+    """Raises FileExistsError if ``folder`` contains a prepared corpus or a run. Remote folders are supported."""
     for file, what in ((RECORD_FILE, "a prepared corpus"), ("recipe.json", "the directory of a run")):
         if tf.io.gfile.exists(os.path.join(folder, file)):
             raise FileExistsError(
@@ -90,8 +90,8 @@ def remove_leftovers(folder: str, keep: Collection[str] = ()) -> None:
     found = [name for name in tf.io.gfile.listdir(folder) if SHARD_FILES.fullmatch(name) and name not in keep]
     if found and not tf.io.gfile.exists(os.path.join(folder, "source", "text.json")):
         raise FileExistsError(
-            f"{folder}: expected a new folder, or one of an interrupted preparation, received one with {found[0]} and "
-            "no vocabulary. Pass another folder."
+            f"{folder}: expected a new folder, or the folder of an interrupted preparation. Received: a folder with "
+            f"{found[0]} and no vocabulary. Pass another folder."
         )
     for name in found:
         with suppress(tf.errors.NotFoundError):  # a Beam worker may replace it at the same time
@@ -155,7 +155,7 @@ def write_shard(path: str, pairs: Iterable[EncodedPair], drop_duplicates: bool) 
                 for side, ids in zip(SIDES, (source, target), strict=True)
             }
             example = tf.train.Example(features=tf.train.Features(feature=features))
-            # without it, the order of the two sides depends on the process
+            # deterministic, because otherwise the order of the two sides depends on the process
             writer.write(example.SerializeToString(deterministic=True))
             lengths[len(source), len(target)] += 1
     return ShardReport(os.path.basename(path), lengths.total(), duplicates, _histogram(lengths))
@@ -179,7 +179,7 @@ def read_shard(path: str) -> tuple[TokenLists, TokenLists]:
         found = tf.io.parse_example(tf.constant(records, tf.string), features)
     except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
         raise ValueError(
-            f"{path}: expected a whole shard of token ids; {error.message}. Prepare the corpus again."
+            f"{path}: expected an intact shard of token ids; {error.message}. Prepare the corpus again."
         ) from error
     source, target = (TokenLists(found[side].flat_values.numpy(), found[side].row_lengths().numpy()) for side in SIDES)
     return source, target
@@ -266,7 +266,7 @@ class PreparedCorpus:
             if _checksums(str(self.folder), side) != recorded:
                 raise ValueError(
                     f"{self.folder / side}: expected the vocabulary with which the shards were encoded, received "
-                    "another. Prepare the corpus again, in a new folder."
+                    "another one. Prepare the corpus again, in a new folder."
                 )
 
     def told_left_out(self) -> str:
@@ -288,8 +288,8 @@ class ShardedBatches:
     """Batches of a prepared corpus. Memory holds a shard, a pool and a few batches.
 
     An epoch permutes the shards and the pairs of each shard. This sequence of pairs is divided into pools, which are
-    sorted and cut like those of ``Batches``. The order is a pure function of (seed, epoch). To resume at a pool, only
-    the shards with pairs of that pool are read.
+    sorted and cut as in ``Batches``. The order is a pure function of (seed, epoch). Resuming at a pool
+    skips the shards that contain only earlier pairs.
 
     Args:
         corpus: The prepared corpus.
@@ -347,7 +347,7 @@ class ShardedBatches:
     def _cut_pools(self, epoch: int, begin: int) -> Iterator[list[tuple[Batches, np.ndarray]]]:
         """Yields the batches of each pool of an epoch, from pool number ``begin``.
 
-        A batch consists of the ``Batches`` of its pool, and its rows there.
+        A batch is given as the ``Batches`` of its pool, and the indices of its rows in the pool.
         """
         for number, sides in enumerate(self.pools(epoch, begin), begin):
             pool = self._batches(*sides)
@@ -378,7 +378,7 @@ class ShardedBatches:
 
 
 def _joined(parts: Sequence[tuple[TokenLists, TokenLists]]) -> tuple[TokenLists, TokenLists]:
-    """Concatenates each side of several parts."""
+    """Concatenates the sources and the targets of several parts."""
     source, target = (
         TokenLists(np.concatenate([one.flat for one in side]), np.concatenate([one.lengths for one in side]))
         for side in zip(*parts, strict=True)

@@ -1,15 +1,15 @@
-"""Splits a corpus into train, valid and test so that no sentence, on either side, occurs in two parts.
+"""Splits a corpus into training, validation and test set, so that no source or target sentence occurs in two sets.
 
-A random split leaks, because one English sentence of the Spanish-English corpus has up to 40 Spanish translations. Here
-pairs that share a sentence form a group, and a hash of the group's name selects the part. The split has no seed and
-does not depend on the order of the pairs. If pairs are added to the corpus, a sentence stays in its part as long as the
-name of its group does not change.
+A random split leaks, because an English sentence of the Spanish-English corpus has up to 40 Spanish translations. Here,
+pairs that share a sentence form a group, and a hash of the group's name selects the set. The split has no seed and does
+not depend on the order of the pairs. If pairs are added to the corpus, a sentence stays in its set unless the name of
+its group changes.
 
-1. ``sentence_key`` normalises a sentence: NFKD, lower case, no combining marks, and one space in place of any other
-   characters than letters and digits.
+1. ``sentence_key`` normalises a sentence: NFKD, lower case, no combining marks, and a space in place of each run of
+   characters that are neither letters nor digits.
 2. Pairs that share the key of a source or of a target are linked. The groups are the connected components.
 3. A group's name is the smallest key of its ``key_side``, by code point. The first 8 hex digits of the name's sha256,
-   divided by 2^32, put it into test (below 0.03), valid (below 0.06) or train.
+   divided by 2^32, select test (below 0.03), valid (below 0.06) or train.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ MAX_EVALUATION_PAIRS = 5000
 
 
 class SplitCorpus(NamedTuple):
-    """A named corpus in three parts.
+    """A named corpus, split into three sets.
 
     Attributes:
         name: Name of the corpus. Runs are named after it.
-        train, valid, test: The parts.
-        key_side: Side that names the groups of the split and comes first in checksums; see ``split_pairs``.
+        train, valid, test: Training, validation and test set.
+        key_side: Side that names the groups and comes first in the lines of checksums; see ``split_pairs``.
         alignments: A line in Pharaoh's format (see ``corpus.alignments``) for each training pair; ``None`` for none.
     """
 
@@ -50,16 +50,16 @@ class SplitCorpus(NamedTuple):
 
 
 def split_pairs(pairs: Sequence[Pair], *, key_side: Side) -> dict[Part, list[Pair]]:
-    """Splits pairs into the parts "train", "valid" and "test", each in the order of the corpus.
+    """Splits pairs into the sets "train", "valid" and "test", each in the order of the corpus.
 
     Args:
-        pairs: The whole corpus. A selection of its pairs may have other groups, and therefore other parts.
-        key_side: Side whose keys name the groups. For the same parts in both directions, name the same language: the
-            Spanish-English benchmark uses English, so "target" for Spanish to English and "source" for English to
-            Spanish.
+        pairs: The whole corpus. A selection of its pairs may have other groups, and therefore other sets.
+        key_side: Side whose keys name the groups. Both directions have the same sets if this side has the same
+            language. The Spanish-English benchmark uses English: "target" for Spanish to English, "source" for English
+            to Spanish.
 
     Returns:
-        All three parts. Those of a small corpus may be empty.
+        All three sets. Sets of a small corpus may be empty.
 
     Raises:
         ValueError: ``key_side`` is neither "source" nor "target".
@@ -78,10 +78,10 @@ def split_corpus(name: str, pairs: Sequence[Pair], *, key_side: Side) -> SplitCo
 
 
 def shuffle_pairs(pairs: Sequence[Pair], *, seed: int, key_side: Side = "target") -> dict[Part, list[Pair]]:
-    """Draws 80 % of the sentences of ``key_side`` for training. The others go alternately to "valid" and "test".
+    """Draws 80 % of the sentences of ``key_side`` for "train". The rest is assigned alternately to "valid" and "test".
 
     Pairs with the same sentence on ``key_side`` stay together (scikit-learn's GroupShuffleSplit). A sentence of the
-    other side may occur in two parts. For comparable scores, use ``split_pairs``.
+    other side may occur in two sets. For comparable scores, use ``split_pairs``.
 
     Args:
         pairs: The corpus.
@@ -89,7 +89,7 @@ def shuffle_pairs(pairs: Sequence[Pair], *, seed: int, key_side: Side = "target"
         key_side: See ``split_pairs``.
 
     Returns:
-        All three parts, each in the order of the corpus.
+        All three sets, each in the order of the corpus.
     """
     from sklearn.model_selection import GroupShuffleSplit
 
@@ -105,7 +105,7 @@ def shuffle_pairs(pairs: Sequence[Pair], *, seed: int, key_side: Side = "target"
 
 
 def part_sha256(pairs: Sequence[Pair], *, key_side: Side) -> str:
-    """Returns a checksum of a part: the sha256 of its sorted lines, key side<TAB>other side<"\\n">, in UTF-8.
+    """Returns a checksum of a set: the sha256 of its sorted lines, key side<TAB>other side<"\\n">, in UTF-8.
 
     The checksum does not depend on the order of the pairs or on the direction of translation.
     """
@@ -113,7 +113,7 @@ def part_sha256(pairs: Sequence[Pair], *, key_side: Side) -> str:
 
 
 def evaluation_pairs(pairs: Sequence[Pair], *, key_side: Side) -> Sequence[Pair]:
-    """Returns at most 5,000 pairs of a part, those whose lines have the smallest sha256, in the order of the part."""
+    """Returns at most 5,000 pairs of a set, in order. The pairs whose lines have the smallest sha256 are chosen."""
     if len(pairs) <= MAX_EVALUATION_PAIRS:
         return pairs
     digests = [hashlib.sha256(line.encode()).digest() for line in _lines(pairs, key_side)]
@@ -122,13 +122,13 @@ def evaluation_pairs(pairs: Sequence[Pair], *, key_side: Side) -> Sequence[Pair]
 
 
 def _lines(pairs: Sequence[Pair], key_side: Side) -> list[str]:
-    """Returns the lines of the pairs. The key side comes first, so lines do not depend on the direction."""
+    """Returns the lines of the pairs. The key side comes first, so the lines do not depend on the direction."""
     sides = ((pair.target, pair.source) if key_side == "target" else pair for pair in pairs)
     return [f"{first}\t{second}\n" for first, second in sides]
 
 
 def group_names(pairs: Sequence[Pair], *, key_side: Side) -> list[str]:
-    """Returns the name of each pair's group: the smallest key of its pairs on ``key_side``."""
+    """Returns the name of each pair's group: the smallest key on ``key_side`` of the group's pairs."""
     import numpy as np  # imported here so that `nmt --help` is fast
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
@@ -147,13 +147,13 @@ def group_names(pairs: Sequence[Pair], *, key_side: Side) -> list[str]:
 
 
 def repetitions(held_out: Sequence[Pair], train: Sequence[Pair]) -> int:
-    """Returns the number of held-out pairs whose source or target also occurs in ``train``; see ``sentence_key``."""
+    """Returns the number of held-out pairs whose source or target key also occurs in ``train``."""
     sources, targets = ({sentence_key(getattr(pair, side)) for pair in train} for side in ("source", "target"))
     return sum(sentence_key(pair.source) in sources or sentence_key(pair.target) in targets for pair in held_out)
 
 
 def sentence_key(sentence: str) -> str:
-    """Returns a normalised sentence, in which case, accents, punctuation and spaces make no difference."""
+    """Returns a sentence in normalised form, without differences in case, accents, punctuation and spaces."""
     folded = unicodedata.normalize("NFKD", sentence).lower()
     if not folded.isascii():
         folded = "".join(character for character in folded if unicodedata.category(character) != "Mn")

@@ -28,7 +28,7 @@ HEATMAPS = 4
 """Maximum number of alignments in a picture."""
 
 LONGEST_DRAWN = 40
-"""Maximum number of words on a side of a drawn alignment; longer ones are skipped."""
+"""Maximum number of words per side of a drawn alignment. Longer pairs are skipped."""
 
 TITLES = {
     "scores": "BLEU and chrF of each system, with 95 % intervals",
@@ -49,8 +49,8 @@ class SystemScores:
     exact: float  # percentage of sentences that equal their reference
     unknown: float  # percentage of target tokens that are UNK
     sentences_per_s: float
-    tokens_per_s: float  # target tokens, END not included
-    alignment: AlignmentError | None  # None without gold links
+    tokens_per_s: float  # target tokens, without END
+    alignment: AlignmentError | None  # None without gold alignments
 
 
 @dataclass(frozen=True)
@@ -75,14 +75,14 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Scores of all systems. The first system is the baseline of the p-values."""
+    """Scores of all systems. The p-values compare each system with the first one, the baseline."""
 
     title: str
     sentences: int
     length_unit: str  # words or characters
     systems: list[SystemScores]
     by_length: list[BinScores]
-    worst: list[Sentence]  # lowest mean chrF over the systems first
+    worst: list[Sentence]  # in ascending order of the mean chrF over the systems
     bleu_signature: str
     chrf_signature: str
 
@@ -105,10 +105,10 @@ def compare(
         pairs: The sentences and their references.
         reports: Result of ``evaluate`` for each system, by name; the first is the baseline.
         searches: Description of each system's search.
-        errors: Alignment error by system, where known.
+        errors: Alignment error by system. Systems may be missing.
         source_language: Language code. Sets the unit of length; see ``metrics.length_unit``.
         target_language: Language code; see ``metrics.bleu``.
-        worst: Number of worst sentences to list.
+        worst: Number of sentences to list, those with the lowest chrF.
 
     Raises:
         ValueError: there is no system, or the number of sentences in a report differs from ``pairs``.
@@ -178,7 +178,7 @@ def from_json(text: str, where: str = "report") -> Comparison:
 
 
 def to_markdown(comparison: Comparison, pictures: Sequence[str] = ()) -> str:
-    """Returns the comparison as Markdown that shows ``pictures``, given by file name."""
+    """Returns the comparison as Markdown with the images ``pictures``, given by file name."""
     names = [escaped(system.name) for system in comparison.systems]
     heads = ["system", "search", "BLEU", "chrF", "exact %", "UNK %", "sentences/s", "tokens/s"]
     rows = [_system_row(system) for system in comparison.systems]

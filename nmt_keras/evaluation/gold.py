@@ -10,7 +10,7 @@ from nmt_keras.corpus.alignments import GoldLinks, from_pharaoh
 
 
 class GoldPair(NamedTuple):
-    """A sentence pair as words separated by spaces, with its links."""
+    """A sentence pair, whose words are separated by spaces, with its word alignment."""
 
     source: str
     target: str
@@ -23,7 +23,7 @@ def read_gold(path: Path) -> list[GoldPair]:
     Links have Pharaoh's format: ``0-0`` is sure, ``1p2`` possible.
 
     Raises:
-        ValueError: a line has other columns.
+        ValueError: a line does not have three columns, or its links are malformed.
     """
     pairs = []
     for number, line in enumerate(path.read_text("utf-8").splitlines(), start=1):

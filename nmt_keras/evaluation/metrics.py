@@ -82,8 +82,8 @@ def bootstrap(
 ) -> Estimates:
     """Returns BLEU and chrF with 95 % intervals and p-values, by sacreBLEU's paired bootstrap (Koehn 2004).
 
-    All systems are scored on the same ``samples`` draws of sentences, with replacement. The first system is the
-    baseline, with which the others are compared.
+    Each bootstrap sample draws sentences with replacement. All systems are scored on the same samples. The first system
+    is the baseline, with which all other systems are compared.
 
     Args:
         systems: Detokenised translations, by system name.
@@ -115,7 +115,7 @@ def _estimates(systems: Mapping[str, Any], results: Sequence[Any]) -> dict[str, 
     for name, result in zip(systems, results, strict=True):
         p = None if result is results[0] else float(result.p_value)
         if p is not None and result.score == results[0].score:
-            p = 1.0  # sacreBLEU counts draws with a larger difference, so equal systems would get the smallest p
+            p = 1.0  # sacreBLEU counts samples with a larger difference, so equal systems would get the smallest p
         low, high = float(result.mean - result.ci), float(result.mean + result.ci)
         found[name] = Estimate(float(result.score), low, high, p)
     return found
@@ -126,10 +126,10 @@ class SeedEstimate:
     """Corpus score of a system over its runs, which differ in their seeds."""
 
     mean: float  # 0 to 100
-    deviation: float | None  # sample standard deviation over the runs; None of one run
+    deviation: float | None  # sample standard deviation over the runs; None for a single run
     low: float  # 95 % bootstrap interval of the mean
     high: float
-    p: float | None  # probability of a difference this large from the system before by chance; None for the first
+    p: float | None  # probability of a difference this large from the previous system by chance; None for the first
 
 
 class SeedEstimates(NamedTuple):
@@ -145,11 +145,11 @@ def bootstrap_seeds(
     language: str | None = None,
     samples: int = 1000,
 ) -> SeedEstimates:
-    """Returns mean BLEU and chrF of systems with several runs, and two-sided p-values against the system before.
+    """Returns mean BLEU and chrF of systems with several runs, and two-sided p-values against the previous system.
 
-    Each bootstrap sample draws sentences with replacement, the same ones for all systems, and runs of each system with
-    replacement. So an interval covers the choice of the sentences and of the seeds, although a few runs understate how
-    far seeds differ. With one run per system, this is the paired bootstrap of ``bootstrap``, but two-sided.
+    Each bootstrap sample draws sentences and runs with replacement. The sentences are the same for all systems. An
+    interval therefore reflects the variation over sentences and over seeds. With few runs, it understates the variation
+    over seeds. With one run per system, this is the paired bootstrap of ``bootstrap``, but two-sided.
 
     Args:
         systems: Detokenised translations of each run, by system name.
@@ -176,12 +176,12 @@ _SEED = 12345  # sacreBLEU's
 def _over_seeds(
     metric: BLEU | CHRF, systems: Mapping[str, Sequence[Sequence[str]]], references: Sequence[str], draws: np.ndarray
 ) -> dict[str, SeedEstimate]:
-    """Returns the estimates of one metric; ``draws`` [samples, sentences] counts how often a sentence is drawn."""
+    """Returns the estimates of one metric. ``draws`` [samples, sentences] counts how often each sentence is drawn."""
     random = np.random.default_rng(_SEED)
     found: dict[str, SeedEstimate] = {}
     before: tuple[float, np.ndarray] | None = None
     for name, runs in systems.items():
-        # sacreBLEU's own significance tests, too, need its private statistics of sentences
+        # private, but sacreBLEU's own significance tests also use these statistics of sentences
         sums = [np.array(metric._extract_corpus_statistics(list(run), [list(references)])) for run in runs]
         values = [_of_statistics(metric, each.sum(axis=0)) for each in sums]
         drawn = np.array([[_of_statistics(metric, row) for row in draws @ each] for each in sums])  # [runs, samples]
@@ -203,7 +203,7 @@ def _of_statistics(metric: BLEU | CHRF, statistics: np.ndarray) -> float:
 
 
 LENGTH_EDGES = (5, 10, 15, 20, 30, 40, 50)
-"""Maximum lengths of all bins but the last."""
+"""Maximum length of each bin except the last."""
 
 
 def length_bins(lengths: Sequence[int], edges: Sequence[int] = LENGTH_EDGES) -> dict[str, list[int]]:
@@ -211,7 +211,7 @@ def length_bins(lengths: Sequence[int], edges: Sequence[int] = LENGTH_EDGES) -> 
 
     Args:
         lengths: Length of each sentence. An empty sentence belongs to the first bin.
-        edges: Maximum lengths of all bins but the last, ascending.
+        edges: Maximum length of each bin except the last, ascending.
 
     Returns:
         The indices of the sentences by bin name, such as "6-10" or "over 50". Empty bins are omitted.
@@ -250,8 +250,8 @@ def alignment_error(found: Sequence[AbstractSet[Link]], gold: Sequence[GoldLinks
 
         AER = 1 - (|A and S| + |A and P|) / (|A| + |S|)
 
-    where A are the predicted links, S the sure gold links and P the possible gold links, which include S. Links are
-    counted over all sentences.
+    A: predicted links. S: sure gold links. P: possible gold links, which include S. Links are counted over all
+    sentences.
 
     Args:
         found: Predicted links A of each sentence pair.
@@ -284,11 +284,11 @@ def _bleu(language: str | None) -> BLEU:
 def _score(metric: BLEU | CHRF, hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     _require_corresponding(hypotheses, references)
     value = metric.corpus_score(hypotheses, [references]).score
-    return Score(value, str(metric.get_signature()))  # available after scoring: it contains the number of references
+    return Score(value, str(metric.get_signature()))  # after scoring, because it contains the number of references
 
 
 def _require_corresponding(hypotheses: Sequence[str], references: Sequence[str]) -> None:
     are_lists = not isinstance(hypotheses, str) and not isinstance(references, str)
     require(are_lists, "hypotheses, references", "two lists of sentences", "a string")
     counts = len(hypotheses), len(references)
-    require(0 < counts[0] == counts[1], "hypotheses, references", "two lists of the same length, at least 1", counts)
+    require(0 < counts[0] == counts[1], "hypotheses, references", "two non-empty lists of the same length", counts)

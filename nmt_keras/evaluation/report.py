@@ -1,4 +1,4 @@
-"""Evaluation of one translator on a part of a corpus."""
+"""Evaluation of one translator on a set of sentence pairs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Report(NamedTuple):
 
     @property
     def tokens(self) -> int:
-        """Number of target tokens, END not included."""
+        """Number of target tokens, without END."""
         return sum(token != "" for translation in self.translations for token in translation.tokens)
 
     @property
@@ -77,14 +77,14 @@ def evaluate(translator: Translator, pairs: Sequence[Pair], language: str | None
 
 
 def gold_error(translator: ModelTranslator, pairs: Sequence[Pair], gold: Sequence[GoldLinks]) -> AlignmentError:
-    """Returns the alignment error of the attention between sources and given targets.
+    """Returns the alignment error of the attention, computed by forced decoding of the targets.
 
     Words are separated by white space.
 
     Args:
         translator: The translator to evaluate.
         pairs: Sentences and their references.
-        gold: Gold links of each pair.
+        gold: Gold word alignment of each pair.
 
     Raises:
         ValueError: ``pairs`` and ``gold`` differ in length.
@@ -95,7 +95,7 @@ def gold_error(translator: ModelTranslator, pairs: Sequence[Pair], gold: Sequenc
 
 
 def read_scores(path: Path) -> dict[str, Any]:
-    """Returns the scores that ``write_score`` wrote, by part; {} if the file does not exist.
+    """Returns the scores that ``write_score`` wrote, by name of the set; {} if the file does not exist.
 
     Raises:
         ValueError: the file is damaged.
@@ -104,11 +104,11 @@ def read_scores(path: Path) -> dict[str, Any]:
 
 
 def write_score(path: Path, part: str, report: Report, search: str, step: int) -> None:
-    """Writes a report under ``part`` into ``scores.json``, atomically. Other parts are kept.
+    """Writes the scores of a set into ``scores.json``, atomically. Scores of other sets are kept.
 
     Args:
         path: Path of ``scores.json``.
-        part: Part of the corpus, "test" or "valid".
+        part: Name of the set, "test" or "valid".
         report: The report. Scores are rounded to two decimals, as in sacreBLEU.
         search: Description of the search, ``str(SearchConfig)``.
         step: Training step of the model's checkpoint.
@@ -124,5 +124,5 @@ def write_score(path: Path, part: str, report: Report, search: str, step: int) -
         "sentences": report.sentences,
         "sentences_per_s": round(report.sentences / report.seconds, 1),
     }
-    with locked(path):  # another process may evaluate another part
+    with locked(path):  # another process may evaluate another set
         write_whole(path, json.dumps({**read_scores(path), part: score}, indent=2) + "\n")

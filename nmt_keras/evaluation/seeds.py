@@ -1,4 +1,4 @@
-"""Metrics of systems that are trained with several seeds: per run, and averaged over the runs of a system."""
+"""Metrics of systems with several runs, which differ in their seeds: per run, and averaged over the runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class RunResult(NamedTuple):
     """Result of one run."""
 
     figures: Mapping[str, Any]  # a JSON object; see ``run_figures``
-    translations: Sequence[str]  # of the test part
+    translations: Sequence[str]  # of the test set
 
 
 def run_figures(
@@ -93,7 +93,7 @@ class SystemFigures:
     parameters: int
     bleu: SeedEstimate
     chrf: SeedEstimate
-    perplexity: Spread  # of the test part
+    perplexity: Spread  # of the test set
     valid_loss: Spread  # lowest validation loss of each run, nats per token
     error_rate: Spread | None  # alignment error rate, 0 to 1
 
@@ -106,7 +106,7 @@ def summarise(
     Args:
         systems: Results of the runs of each system, by system name. The ``figures`` of each result also contain
             ``seed``, ``recipe`` and ``validations``; see ``nmt_keras.runs.protocol``.
-        references: References of the test part.
+        references: References of the test set.
         language: Code of the target language; see ``metrics.bleu``.
     """
     scores = bootstrap_seeds(

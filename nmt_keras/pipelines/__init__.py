@@ -11,5 +11,5 @@ import os
 
 
 def absolute(path: str) -> str:
-    """Returns a path that means the same on all workers; a path with a scheme, such as gs://, is returned as it is."""
+    """Returns an absolute path, for use on all workers. A path with a scheme, such as gs://, is returned unchanged."""
     return path if "://" in path else os.path.abspath(path)

@@ -16,7 +16,7 @@ class Options:
     input: str
     """Path or pattern of UTF-8 text files with one sentence per line."""
     output: str
-    """Prefix of the JSON lines files to write. They keep the order of the lines."""
+    """Prefix of the JSON lines files to write. The order of the lines is kept."""
     model: str
     """Exported version or folder of versions. Every worker must be able to read it."""
     batch_size: int = 64

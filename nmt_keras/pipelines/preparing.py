@@ -2,14 +2,14 @@
 
     lines -> pairs -> drop identical -> token ids -> filter by length -> shard by hash -> sort, deduplicate
 
-Learn the vocabularies beforehand on one machine. Two million lines of the corpus are enough.
+Learn the vocabularies first, on one machine. Two million lines of the corpus are enough.
 
 Each file is read by one worker, which distributes its pairs to all workers. If source and target are separate files,
 merge them first with ``paste source target``.
 
-An engine may run a step twice, for instance after a worker has died. Every step is therefore a pure function of its
-input: keys are numbers instead of Beam's random ones, and files have fixed names. Counts are data, because not every
-engine supports metrics, and some count repeated work twice.
+An engine may run a step twice, for example after a worker has died. Every step is therefore a pure function of its
+input: keys are numbers, not random as in Beam, and files have fixed names. Counts are passed as data instead of Beam
+metrics, because some engines do not support metrics, and some count repeated work twice.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from nmt_keras.text import load_tokenizer
 
 LINES = "lines"
 REPORTS = "reports-of-shards"
-TOTALS = -1  # the key of counts; keys of encoded pairs are the numbers of their shards
+TOTALS = -1  # key of the counts; the key of encoded pairs is the number of their shard
 
 
 @contextmanager
@@ -63,11 +63,11 @@ def _opened(path: str) -> Iterator[io.BufferedIOBase]:
 def read_batches(
     file: int, paths: Iterable[str], columns: Columns
 ) -> Iterator[tuple[tuple[int, int], tuple[list[Pair], Counter[str]]]]:
-    """Yields batches of pairs, and last the counts of lines, each with the number of the file and its own number.
+    """Yields batches of pairs, and finally the counts of lines. The key of an item is (file number, item number).
 
     Args:
         file: Number of the file.
-        paths: The path of the file.
+        paths: The path of the file, as the only item.
         columns: Columns of source and target.
     """
     (path,) = paths
@@ -128,7 +128,7 @@ def prepare_files(
 ) -> None:
     """Runs the pipeline to completion and writes a prepared corpus into ``folder``.
 
-    Errors on a worker, such as a damaged file or a full disk, are raised in the form that Beam's runner reports.
+    Errors on a worker, such as a damaged file or a full disk, are raised as Beam's runner reports them.
 
     Args:
         source: Path or pattern, such as ``corpus/*.tsv.gz``, of tab-separated UTF-8 files: plain, gzipped or zipped.
@@ -136,8 +136,8 @@ def prepare_files(
         tokenizers: Folder with the tokenizers ``source`` and ``target``, which are copied into ``folder``.
         filters: Filters that pairs must pass.
         source_column, target_column, reverse: Columns of the text; see ``Columns``.
-        shards: Number of files to write. Use about one per 100,000 pairs.
-        max_malformed: Maximum share (0 to 1) of malformed lines, which are skipped.
+        shards: Number of shards to write. Use about one per 100,000 pairs.
+        max_malformed: Maximum share (0 to 1) of malformed lines. Malformed lines are skipped.
         options: Options of Beam, such as ``--runner=FlinkRunner``. If empty, the pipeline runs on this machine.
 
     Raises:
@@ -158,7 +158,7 @@ def prepare_files(
             f"source: expected files of sentence pairs, but none match {source}. Pass another path or pattern."
         )
     reports = os.path.join(folder, REPORTS)
-    if tf.io.gfile.isdir(reports):  # of an interrupted run, which may have had another number of shards
+    if tf.io.gfile.isdir(reports):  # left by an interrupted run, perhaps with another number of shards
         tf.io.gfile.rmtree(reports)
     remove_leftovers(folder)
     with writing_by_tensorflow(folder):
@@ -213,5 +213,5 @@ def _read_report(reports: str, number: int) -> dict[str, Any]:
             return cast(dict[str, Any], json.loads(file.read()))
     except tf.errors.NotFoundError as error:
         raise OSError(
-            f"{path}: expected the report that a worker writes after its shard, found none. Prepare the corpus again."
+            f"{path}: expected the report that a worker writes after a shard, found none. Prepare the corpus again."
         ) from error

@@ -2,8 +2,8 @@
 
     lines -> drop empty lines -> blocks of lines -> Translator.translate -> records -> one file for each block
 
-An engine may run a step twice, for instance after a worker has died. Blocks, and so the batches of the translator, are
-a function of the input files alone, and each block has a fixed output file. A repeated step writes the same bytes.
+An engine may run a step twice, for example after a worker has died. A repeated step writes the same bytes, because the
+blocks of lines depend only on the input files, and each block has a fixed output file.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class TranslatedLine(NamedTuple):
     translation: str
     score: float  # nats per token; hypotheses are ranked by it
     log_prob: float  # nats, END included
-    truncated: bool  # True if the line exceeded the length limit; the rest is not translated
+    truncated: bool  # True if the line exceeded the length limit; its rest is not translated
 
 
 class Counts(NamedTuple):
-    """Numbers of written files, of their lines, and of truncated lines among these."""
+    """Number of written files, of their lines, and of truncated lines."""
 
     files: int
     lines: int
@@ -48,11 +48,11 @@ class Counts(NamedTuple):
 
 
 def read_blocks(file: int, paths: Iterable[str]) -> Iterator[tuple[tuple[int, int], list[str]]]:
-    """Yields the lines of a file that are not empty, in blocks. Each block has the numbers of the file and of itself.
+    """Yields the non-empty lines of a file in blocks. The key of a block is (file number, block number).
 
     Args:
         file: Number of the file.
-        paths: The path of a UTF-8 file. A compressed file is known by its name, and decompressed.
+        paths: The path of a UTF-8 file, as the only item. The suffix of a compressed file determines the format.
     """
     (path,) = paths
     with FileSystems.open(path) as stream:
@@ -82,7 +82,7 @@ class TranslateBlocks(beam.DoFn):
 
     Args:
         model: Exported version, folder of versions or run directory; see ``nmt_keras.load``. Every worker must be able
-            to read it. A process loads it once.
+            to read it. Each process loads it once.
         output: Prefix of the files.
         batch_size: Maximum number of sentences in a batch.
         greedy: If ``True``, uses the greedy search of an export, else its beam search. A run directory always uses the
@@ -95,7 +95,7 @@ class TranslateBlocks(beam.DoFn):
         self._shared = Shared()
 
     def setup(self) -> None:
-        """Loads the translator unless this process has it."""
+        """Loads the translator unless this process has already loaded it."""
         self._translator = self._shared.acquire(lambda: nmt_keras.load(self._model))
 
     def process(self, numbered: tuple[tuple[int, int], Iterable[list[str]]]) -> Iterator[Counts]:
@@ -116,16 +116,16 @@ def translate_files(
     Args:
         source: Path or pattern, such as ``corpus/*.txt``, of UTF-8 files with one sentence per line. Compressed files
             are decompressed. One worker reads each file.
-        output: Prefix of the JSON lines files ``OUTPUT-FILE-BLOCK.jsonl``: numbers of the input file and of the block
-            of lines. Together, in the order of their names, they have the order of the lines. ``OUTPUT.json`` has the
-            counts and is written last. Leftovers of an interrupted translation are removed.
+        output: Prefix of the JSON lines files ``OUTPUT-FILE-BLOCK.jsonl``. FILE is the number of the input file, BLOCK
+            the number of the block of lines. Sorted by name, the files have the order of the input lines.
+            ``OUTPUT.json`` has the counts and is written last. Leftovers of an interrupted translation are removed.
         model: See ``TranslateBlocks``.
         batch_size: Maximum number of sentences in a batch.
         options: Options of Beam, such as ``--runner=FlinkRunner``. If empty, the pipeline runs on this machine.
         greedy: See ``TranslateBlocks``.
 
     Returns:
-        The numbers of written ``files``, of their ``lines`` and of ``truncated`` lines.
+        The number of written ``files``, of their ``lines`` and of ``truncated`` lines.
 
     Raises:
         FileExistsError: ``OUTPUT.json`` exists.
@@ -174,14 +174,14 @@ def _matching(pattern: str) -> list[str]:
 
 
 def _remove_leftovers(output: str, ending: str) -> None:
-    """Removes the files whose names are ``output`` and an ``ending``, a regular expression."""
+    """Removes the files whose names are ``output`` followed by a match of the regular expression ``ending``."""
     found = [path for path in _matching(f"{output}-*") if re.search(ending + "$", path)]
     if found:
         FileSystems.delete(found)
 
 
 def _write(path: str, text: str) -> None:
-    """Writes a file. It appears when it is complete. Each attempt has a temporary file of its own."""
+    """Writes a file. It appears when it is complete. Each attempt has its own temporary file."""
     partial = f"{path}.{uuid.uuid4().hex}.partial"
     with FileSystems.create(partial, compression_type=CompressionTypes.UNCOMPRESSED) as file:
         file.write(text.encode("utf-8"))

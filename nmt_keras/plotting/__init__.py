@@ -1,7 +1,7 @@
-"""Figures of attention, training curves and scores: arrays in, matplotlib figures out.
+"""Plots of attention, training curves and scores. Functions take arrays and return matplotlib figures.
 
 Figures are created without pyplot, so they need no display and leave no global state. After ``%matplotlib inline``, a
-notebook displays a figure that is the last value of a cell.
+notebook displays a figure that is the last expression of a cell.
 """
 
 from nmt_keras.plotting.curves import compare_training, training_curves

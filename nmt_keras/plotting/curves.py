@@ -72,7 +72,7 @@ def compare_training(logs: Mapping[str, Rows]) -> Figure:
 
 
 def _curves(where: str, log: Rows, keys: Sequence[str]) -> dict[str, NDArray[np.float64]]:
-    """Returns the points [N, (step, value)], in order of step, of each of ``keys`` with a finite value."""
+    """Returns the points [N, 2] of each key with a finite value. A point is (step, value); points are in step order."""
     for number, row in enumerate(log):
         require("step" in row, f"{where}[{number}]", "a row with a 'step'", dict(row))
     curves = {}

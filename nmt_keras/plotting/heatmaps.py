@@ -26,7 +26,7 @@ LETTER = 0.65 * LARGEST_FONT  # points: width of an average letter with spacing
 CELL_IN_FONT_SIZES = 1.6  # prevents overlap of neighbouring labels
 BAR_WIDTH = 0.15  # inches
 MARGIN = 0.1  # inches around each plot
-LONGEST_LABEL = 8.0  # inches: upper bound of a label plus a title
+LONGEST_LABEL = 8.0  # inches: upper bound of the length of a label plus a title
 
 
 class Panel(NamedTuple):
@@ -50,7 +50,7 @@ def alignment_heatmap(
     Target tokens label the rows on the left, and source tokens label the columns at the top. Labels are drawn literally
     (``$``, ``_``, ``^`` and ``\\`` are not mathematics), with these exceptions:
 
-    - The empty string, the surface of END, is shown as ``</s>``. Spaces are shown as ``␣`` in a token of spaces only.
+    - An empty token (END) is shown as ``</s>``. In a token of spaces only, each space is shown as ``␣``.
     - Control characters are escaped as in Python. Combining accents are composed with their letters.
     - A label of more than 32 characters ends in ``…``.
 
@@ -61,7 +61,7 @@ def alignment_heatmap(
         alignment: [T, S] weights in [0, 1]. Row t holds the weights of target token t.
         source_tokens: The S source tokens, without padding.
         target_tokens: The T target tokens, without padding.
-        title: Title, drawn literally and wrapped to the width of the figure. By default no title.
+        title: Title, drawn literally and wrapped to the width of the figure; ``None`` for no title.
 
     Returns:
         A figure with two axes: the heatmap and its colour bar.
@@ -81,7 +81,7 @@ def alignment_grid(panels: Sequence[Panel], *, columns: int | None = None) -> Fi
 
     Args:
         panels: At least one heatmap, such as those of several sentences or of an n-best list.
-        columns: Number of heatmaps per row. By default the grid is about square.
+        columns: Number of heatmaps per row; ``None`` for an approximately square grid.
 
     Returns:
         A figure with the axes of the heatmaps, in order, followed by the colour bar.
@@ -168,7 +168,7 @@ def _checked_weights(alignment: ArrayLike, target_length: int, source_length: in
         weights.shape,
     )
     not_finite = np.count_nonzero(~np.isfinite(weights))
-    require(not_finite == 0, "alignment", "finite weights (is a whole source masked?)", f"{not_finite} NaN or infinite")
+    require(not_finite == 0, "alignment", "finite weights (is a source fully masked?)", f"{not_finite} NaN or infinite")
     # Rounding can make sums of bfloat16 weights over the pieces of a word exceed 1.
     require(
         bool(0.0 <= weights.min() and weights.max() <= 1.01),

@@ -1,4 +1,4 @@
-"""Text in figures: labels on one line, and installed fonts that have their characters."""
+"""Text in figures: one-line labels, and installed fonts that contain their characters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ UNDRAWABLE = "\N{REPLACEMENT CHARACTER}"
 
 
 def token_label(token: str) -> str:
-    """Returns the label of a token: ``</s>`` if empty, ``␣`` for spaces of a blank one. Long labels end in ``…``."""
+    """Returns the label of a token.
+
+    An empty token becomes ``</s>``, and spaces become ``␣`` in a token of spaces only. Long labels end in ``…``.
+    """
     if token == "":
         return END_LABEL
     if token.strip(" ") == "":
@@ -34,7 +37,7 @@ def fonts_for(text: str) -> tuple[list[str], dict[int, str]]:
     """Returns font families that together cover ``text``, and replacements for characters that no font has.
 
     Warns:
-        UserWarning: no installed font has some characters, which are drawn as ``�``. One warning names them all.
+        UserWarning: no installed font contains some characters. They are listed, and drawn as ``�``.
         UserWarning: ``text`` contains right-to-left letters, which matplotlib before 3.11 draws in the wrong order.
     """
     families = [*matplotlib.rcParams["font.family"], "DejaVu Sans"]  # matplotlib's own font comes last
@@ -51,7 +54,7 @@ def fonts_for(text: str) -> tuple[list[str], dict[int, str]]:
     if missing:
         named = ", ".join(f"{character} (U+{ord(character):04X})" for character in sorted(missing))
         warnings.warn(
-            f"Neither {font} nor any other installed font has {named}, drawn as {UNDRAWABLE}. Install a font "
+            f"Neither {font} nor any other installed font has {named}. They are drawn as {UNDRAWABLE}. Install a font "
             "such as Noto Sans CJK or Noto Emoji, and call matplotlib.font_manager.fontManager.addfont(its file).",
             stacklevel=2,
         )

@@ -1,4 +1,4 @@
-"""Figures of system scores with confidence intervals: by sentence length, and side by side."""
+"""Plots of system scores with confidence intervals: by sentence length, and side by side."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def score_intervals(scores: Mapping[str, Mapping[str, Score]]) -> Figure:
     Warns:
         UserWarning: see ``labels.fonts_for``.
     """
-    require(bool(scores) and all(scores.values()), "scores", "at least one metric, each with a system", dict(scores))
+    require(bool(scores) and all(scores.values()), "scores", "at least one metric, with systems", dict(scores))
     names = list(next(iter(scores.values())))
     figure = Figure(figsize=(WIDTH, 1.1 + ROW_HEIGHT * len(names)), dpi=SCREEN_DPI, layout="constrained")
     lines, families = looks(names)

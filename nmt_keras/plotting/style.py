@@ -13,7 +13,7 @@ from nmt_keras.plotting.labels import fonts_for, one_line
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Palette of Okabe and Ito without yellow, because yellow lines are too light on white."""
 MARKERS = ("o", "s", "^", "D", "v", "P")
-"""Marker shapes. There is one fewer than colours, so that 42 pairs of colour and marker are distinct."""
+"""Marker shapes. Six markers and seven colours give 42 distinct pairs."""
 SCREEN_DPI, FILE_DPI = 100, 150
 BAND_OPACITY = 0.15
 

@@ -1,4 +1,4 @@
-"""Recipes: one documented value per system, found by name or read from a file."""
+"""Recipes: one constant per system. ``find_recipe`` returns a recipe by name, or reads it from a file."""
 
 from __future__ import annotations
 
@@ -92,22 +92,22 @@ def to_yaml(recipe: Recipe) -> str:
 
 
 def _read(path: Path) -> Recipe:
-    """Reads a recipe, or a run's recipe.json. Fields that are not in the file have their defaults."""
+    """Reads a recipe file or a run's recipe.json. Fields that are missing in the file have their defaults."""
     import yaml
 
     class Loader(yaml.SafeLoader):
-        """Reads 1e-3 as a number, as JSON does."""
+        """Parses 1e-3 as a number, as in JSON."""
 
     Loader.add_implicit_resolver(
         "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), "-+0123456789"
     )
     if not path.is_file():
-        raise FileNotFoundError(f"{path}: expected a recipe file, found none. nmt recipes NAME --yaml prints one.")
+        raise FileNotFoundError(f"{path}: expected a recipe file, found none. nmt recipes NAME --yaml prints a recipe.")
     try:
         text = path.read_text("utf-8")
         fields = json.loads(text) if path.suffix == ".json" else yaml.load(text, Loader)
     except (ValueError, yaml.YAMLError) as error:
         raise ValueError(f"{path}: expected a recipe as YAML or JSON; {error}.") from error
     if isinstance(fields, dict):
-        fields.pop("format", None)  # of a run directory
+        fields.pop("format", None)  # only in a run's recipe.json
     return Recipe.from_json(json.dumps(fields), str(path))

@@ -1,14 +1,15 @@
-"""Systems of Luong, Pham, Manning 2015. Up to luong-feed, each recipe adds one technique to the one before it.
+"""Systems of Luong, Pham, Manning 2015. Up to luong-feed, each recipe adds one technique.
 
     nmt train luong-feed --corpus pairs.tsv
 
 As in the paper:
 
-- 4 stacked LSTM layers of 1000 cells, embeddings of 1000, 50,000 words, windows of D = 10, source reversed
+- 4 stacked LSTM layers of 1000 cells, embeddings of size 1000, 50,000 words, windows of D = 10, source reversed
 - all weights uniform in [-0.1, 0.1]
-- plain SGD at rate 1 for 10 epochs, halved in every epoch after the 5th (with dropout 0.2: 12 epochs, after the 8th)
+- plain SGD at rate 1 for 10 epochs, halved in every epoch after the 5th
+- with dropout 0.2: 12 epochs, halved in every epoch after the 8th
 - batches of 128, gradients rescaled if their norm exceeds 5, no sentences over 50 words
-- no attention in "base", whose softmax reads h_t itself
+- no attention in "base"; the input of its softmax layer is h_t
 
 Differences from the paper:
 
@@ -38,7 +39,7 @@ _TRAIN = TrainConfig(
     minutes=None,
     epochs=10.0,
     batch_size=128,
-    max_tokens=50 + 1,  # and END
+    max_tokens=50 + 1,  # 50 words and END
     optimizer="sgd",
     learning_rate=1.0,
     warmup_steps=0,
@@ -74,7 +75,7 @@ LUONG_REVERSE = replace(
     name="luong-reverse",
     model=replace(LUONG_BASE.model, encoder=replace(LUONG_BASE.model.encoder, direction="backward")),
 )
-"""+ reversed source."""
+"""luong-base with reversed source."""
 
 LUONG_DROPOUT = replace(
     LUONG_REVERSE,
@@ -82,7 +83,7 @@ LUONG_DROPOUT = replace(
     model=replace(LUONG_REVERSE.model, dropout=0.2),
     train=replace(_TRAIN, epochs=12.0, halve_from=8 / 12, halve_every=1 / 12),
 )
-"""+ dropout 0.2."""
+"""luong-reverse with dropout 0.2."""
 
 
 def _attending(name: str, attention: AttentionConfig, input_feeding: bool) -> Recipe:
@@ -92,9 +93,9 @@ def _attending(name: str, attention: AttentionConfig, input_feeding: bool) -> Re
 
 
 LUONG_LOCATION = _attending("luong-location", AttentionConfig("location", max_source_positions=51), False)
-"""+ global attention, location score."""
+"""luong-dropout with global attention, location score."""
 LUONG_FEED = _attending("luong-feed", AttentionConfig("location", max_source_positions=51), True)
-"""+ input feeding."""
+"""luong-location with input feeding."""
 LUONG_DOT = _attending("luong-dot", AttentionConfig("dot"), True)
 """Global attention with the dot score, and input feeding."""
 LUONG_GENERAL = _attending("luong-general", AttentionConfig("general"), True)
@@ -109,4 +110,7 @@ LUONG_LOCAL_P = _attending("luong-local-p", AttentionConfig("general", span="loc
 LUONG_REPLACE = replace(
     LUONG_LOCAL_P, name="luong-replace", search=replace(LUONG_LOCAL_P.search, replaces_unknown=True)
 )
-"""+ unknown words replaced through the alignment. For ensembles, pass finished runs to ``nmt_keras.load(*runs)``."""
+"""luong-local-p with unknown words replaced through the alignment.
+
+To translate with an ensemble, load several finished runs with ``nmt_keras.load(*runs)``.
+"""

@@ -1,19 +1,18 @@
-"""RNNsearch as in its PyTorch rendition.
+"""RNNsearch as in a PyTorch implementation.
 
     nmt train rnnsearch-pytorch
 
-As there:
+As in that implementation:
 
 - s_0 = tanh(fc([forward last ; backward last]))
 - the output layer is linear over [s_i ; c_i ; e(y_{i-1})]
 - dropout on the embeddings alone
-- additive attention with s_{i-1}, then the update
+- additive attention with s_{i-1}, before the update of the state
 - the GRU applies its reset gate after the recurrent product
 
 Differences:
 
-- padding gets no attention, U_a h is computed once per sentence, and v_a starts at 0: the rendition's faults are not
-  repeated
+- corrections: padding gets no attention, U_a h is computed once per sentence, and v_a starts at 0
 - initial weights of Bahdanau et al.: N(0, 0.01^2), orthogonal recurrent matrices
 - sizes, vocabulary and training are this package's choice
 """

@@ -4,13 +4,13 @@
 
 As in the paper:
 
-- n = 1000 hidden units, embeddings of m = 620, l = 500 maxout units, n' = 1000 alignment units, 30,000 words
-- orthogonal recurrent matrices, W_a and U_a N(0, 0.001^2), v_a and biases 0, the rest N(0, 0.01^2)
+- n = 1000 hidden units, embeddings of size m = 620, l = 500 maxout units, n' = 1000 alignment units, 30,000 words
+- initial weights: recurrent matrices orthogonal, W_a and U_a N(0, 0.001^2), v_a and biases 0, all others N(0, 0.01^2)
 - Adadelta with eps 1e-6 and rho 0.95, gradients clipped at norm 1, the epochs of table 2
-- batches of 80 sentences, drawn 1,600 at a time and sorted by length
-- the loss of a sentence, averaged over the batch
+- batches of 80 sentences, cut from pools of 1,600 sentences sorted by length
+- a loss per sentence, averaged over the batch
 - no lower-casing or stemming
-- beam search; the paper gives no width, 12 is that of its authors' code
+- beam search, with width 12 as in the authors' code, because the paper gives none
 
 Differences from the paper:
 
@@ -73,7 +73,7 @@ def _recipe(name: str, model: ModelConfig, words: int, epochs: float) -> Recipe:
             epochs=epochs,
             batch_size=80,
             pool_size=1600,
-            max_tokens=words + 1,  # and END
+            max_tokens=words + 1,  # the words and END
             optimizer="adadelta",
             learning_rate=1.0,
             warmup_steps=0,

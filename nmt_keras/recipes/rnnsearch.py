@@ -1,4 +1,4 @@
-"""RNNsearch (Bahdanau, Cho, Bengio 2014) in sizes below the paper's, for two cores and for large corpora."""
+"""RNNsearch (Bahdanau, Cho, Bengio 2014) in smaller sizes than the paper's, for two cores and for large corpora."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ SPANISH_ENGLISH = Recipe(
 Differences from the paper:
 
 - 4,000 subword pieces instead of 30,000 words
-- Adam with a rate that falls to 0 instead of Adadelta, label smoothing, Glorot and orthogonal initial weights instead
-  of N(0, 0.01^2), and batches of 64, because training time is a thousandth of the paper's
+- changes for a training time of a thousandth of the paper's: Adam with a rate that falls to 0 instead of Adadelta,
+  label smoothing, batches of 64, and Glorot and orthogonal initial weights instead of N(0, 0.01^2)
 - the output layer reads s_i, as in the paper's main text, instead of s_{i-1}
 - each annotation includes a linear projection of its word's embedding
 """

@@ -1,15 +1,15 @@
-"""Self-attention in the encoder and in the decoder, as the TensorFlow tutorial's text explains it.
+"""Self-attention in encoder and decoder, as explained in the text of the TensorFlow tutorial.
 
     nmt train self-attention
 
-Each annotation is computed from all words of the source in one step, and each decoder state from all earlier target
-words. Layers, heads, positions and schedule are those of Vaswani et al. 2017, in a small size:
+Each annotation is computed from all source words at once. Each decoder state is computed from all earlier target words.
+Layers, heads, positions and schedule are those of Vaswani et al. 2017, in a small size:
 
 - sublayers with residual connections, layer normalization and dropout
-- sinusoids as positions
-- a rate that grows linearly and then falls as 1 / sqrt(step)
+- sinusoidal positions
+- a learning rate that grows linearly and then falls as 1 / sqrt(step)
 
-Differences from that paper: layer normalization stands before each sublayer, and Adam's rate is a fixed peak.
+Differences from that paper: layer normalization precedes each sublayer, and the peak learning rate is a constant.
 """
 
 from __future__ import annotations
@@ -39,4 +39,4 @@ SELF_ATTENTION = Recipe(
     ),
     train=TrainConfig(minutes=60.0, learning_rate=1e-3, warmup_steps=1000, decay="inverse-sqrt"),
 )
-"""Three layers on each side."""
+"""Three encoder layers and three decoder layers."""

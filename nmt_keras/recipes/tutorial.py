@@ -14,9 +14,9 @@ As in the tutorial:
 Corrections:
 
 - attention and loss ignore padding
-- the encoder's last state is taken at the last token, not at padding; it is the decoder's initial state
-- the split is seeded and keeps pairs with the same English sentence in the same part
-- vocabularies are learnt from the training part
+- the decoder's initial state is the encoder's state at the last token, not at padding
+- the split is seeded and keeps pairs with the same English sentence in the same set
+- vocabularies are learnt from the training set
 - digits, quotes and inverted punctuation (¿ ¡) are kept, and unknown words become UNK
 """
 

@@ -2,24 +2,24 @@
 
     runs/NAME/
       recipe.json      the recipe, with the format number of the directory
-      corpus.json      the corpus: name, number of pairs and sha256 of each part
+      corpus.json      the corpus: name, number of pairs and sha256 of each set
       origin.json      the corpus options of ``nmt train``
       source/ target/  the two tokenizers
       checkpoints/     last/ and best/
-      initial/         checkpoint with the initial weights of a fine-tuned run (``RunOptions.init_from``)
+      initial/         initial weights of a fine-tuned run, as a checkpoint (``RunOptions.init_from``)
       lexicon.tsv      replacements of unknown words: source word, tab, target word (``Run.learn_lexicon``)
       shortlist.npz    lexical table of ``SearchConfig.shortlist`` (``nmt shortlist``)
-      lock             locked by the process that trains
+      lock             lock file of the process that trains
       log.jsonl        one row per log interval and per validation
-      scores.json      BLEU and chrF of valid and test
+      scores.json      BLEU and chrF of the validation and test set
       tensorboard/     scalars, alignments, translations and profiles (``RunOptions.tensorboard``)
 
-directory       names and formats of a run's files; checks that a run is resumed with the same recipe and corpus
+directory       names and formats of a run's files; checks that recipe and corpus of a run have not changed
 origin          reads and writes origin.json
 training_data   tokenizers and batches of a corpus in memory or of a prepared corpus
 training        trains a run
-protocol        trains several systems with several seeds by one protocol, and compares them
-processes       runs functions in processes of their own, a few at a time
+protocol        trains several systems with several seeds by the same protocol, and compares them
+processes       runs functions in separate processes, a limited number at a time
 validation      loss and BLEU during training
 run             ``Run`` and ``load_runs``
 """

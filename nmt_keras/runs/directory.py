@@ -1,4 +1,4 @@
-"""Files of a run directory, and checks against changes of a run's recipe or corpus. Needs no TensorFlow."""
+"""Files of a run directory, and checks that its recipe and corpus have not changed. Needs no TensorFlow."""
 
 from __future__ import annotations
 

@@ -34,8 +34,8 @@ def write_origin(run: Path, options: CorpusOptions) -> None:
 def read_origin(run: Path) -> CorpusOptions:
     """Returns the corpus options of a run.
 
-    A run that was not created by ``nmt train`` has no ``origin.json``. Its options are those of the sample corpus if
-    that is its corpus, else the defaults.
+    A run that was not created by ``nmt train`` has no ``origin.json``. If it was trained on the sample corpus, the
+    options of the sample corpus are returned, else the defaults.
 
     Raises:
         ValueError: ``origin.json`` holds no corpus options.
@@ -53,7 +53,7 @@ def read_origin(run: Path) -> CorpusOptions:
 
 
 def with_languages_of(run: Path, options: CorpusOptions) -> CorpusOptions:
-    """Returns ``options`` with both languages. Missing languages are taken from the run, else from the corpus.
+    """Returns ``options`` with both languages. A missing language is taken from the run, else from the corpus.
 
     Raises:
         ValueError: ``origin.json`` of the run holds no corpus options.

@@ -1,4 +1,4 @@
-"""Runs functions in processes of their own, a few at a time."""
+"""Runs functions in separate processes, a limited number at a time."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from nmt_keras.training import Interrupted
 class Processes:
     """Threads that start processes: at most ``jobs`` at a time, each with its share of the cores.
 
-    Ctrl-C does not reach the processes. When this process stops, they receive SIGTERM, at which training saves its
-    state.
+    Ctrl-C does not reach the processes. If an error or a signal stops this process, it sends them SIGTERM, and training
+    saves its state.
     """
 
     def __init__(self, jobs: int):
@@ -46,7 +46,7 @@ class Processes:
         self.threads.shutdown(cancel_futures=kind is not None)
 
     def run(self, target: Callable[..., None], *arguments: Any) -> None:
-        """Calls ``target`` in a new process, and waits for its end. Raises ChildProcessError if it fails."""
+        """Calls ``target`` in a new process and waits until the process ends. Raises ChildProcessError if it fails."""
         # unlike ``multiprocessing``, this leaves no process behind that holds standard error open
         command = [sys.executable, "-c", f"from {__name__} import _called; _called()"]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
@@ -62,13 +62,13 @@ class Processes:
             raise ChildProcessError(f"its process ended with exit code {process.returncode}")
 
     def _settle_thread(self) -> None:
-        """Gives a thread its cores and blocks SIGINT. Its processes inherit both."""
+        """Assigns cores to a thread and blocks SIGINT in it. Processes that the thread starts inherit both."""
         os.sched_setaffinity(0, self._shares.get())
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
 
 
 def _called() -> None:
-    """Calls the function on standard input. An expected error ends the process with a line instead of a traceback."""
+    """Calls the pickled function on standard input. For an expected error, prints a line instead of a traceback."""
     target, arguments = pickle.load(sys.stdin.buffer)
     try:
         target(*arguments)

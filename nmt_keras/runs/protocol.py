@@ -1,20 +1,20 @@
-"""Trains several systems by one protocol and scores them, so that their metrics can be compared.
+"""Trains several systems by the same protocol and scores them, so that their metrics can be compared.
 
-1. A pilot chooses each system's learning rate: a short run with the first seed for each of several rates. The rate of
-   the lowest validation loss is taken.
-2. Each system is trained with several seeds, all for the same number of updates, and never stops early.
-3. The checkpoint of the lowest validation loss is scored on the test part.
+1. Pilots choose each system's learning rate. A pilot is a short run with the first seed. There is one pilot per
+   candidate rate, and the rate with the lowest validation loss is chosen.
+2. Each system is trained with several seeds, always for the same number of updates, without early stopping.
+3. The checkpoint with the lowest validation loss is scored on the test set.
 
-Pilots and runs are measured in updates, so a busy machine does not change the metrics. A stopped study resumes: results
-that exist are kept, and a run that was stopped continues from its last checkpoint.
+Pilots and runs are limited by updates, not by time, so a busy machine does not change the metrics. A stopped study can
+be resumed: existing results are kept, and a stopped run continues from its last checkpoint.
 
     FOLDER/
       NAME-pilot.json   learning rates and validation losses of the pilots
       NAME-SEED.json    metrics of a finished run
-      NAME-SEED.txt     its translations of the test part
+      NAME-SEED.txt     translations of the test set by this run
       table.json        metrics of the systems, with the protocol
-      table.md          the same as a table
-      runs/             run directories; those of pilots are removed when all pilots of the system have ended
+      table.md          these metrics as a Markdown table
+      runs/             run directories; those of pilots are removed after the last pilot of the system
 """
 
 from __future__ import annotations
@@ -53,29 +53,29 @@ from nmt_keras.training import read_log
 RATES = (0.5, 1.0, 2.0)
 SEEDS = (1, 2, 3)
 PILOT_SHARE = 1 / 6
-"""Number of updates of a pilot as a share of those of a run."""
+"""Number of updates of a pilot, as a share of the updates of a run."""
 
 
 @dataclass(frozen=True)
 class Study:
-    """Systems, the corpus, and the protocol by which they are trained.
+    """Systems, their corpus, and the protocol of their training.
 
     Raises:
-        ValueError: there is no system, two names or seeds are equal, a name is no file name, or there is no test part.
+        ValueError: there is no system, two names or seeds are equal, a name is not allowed, or the test set is empty.
     """
 
     folder: Path
     """Folder of the results."""
     systems: Sequence[Recipe]
-    """Systems in the order of the table. A recipe's name is the system's."""
+    """Systems in the order of the table. The name of a recipe is the name of the system."""
     corpus: SplitCorpus
-    """The corpus. At most 5,000 pairs of its test part are translated."""
+    """The corpus. At most 5,000 pairs of its test set are translated."""
     updates: int
     """Number of updates of each run."""
     pilot_updates: int | None = None
     """Number of updates of a pilot; ``None`` for ``PILOT_SHARE`` of ``updates``."""
     rates: Sequence[float] = RATES
-    """Factors of the recipe's learning rate among which pilots choose. One factor needs no pilot."""
+    """Candidate learning rates, as factors of the recipe's rate. A single factor needs no pilot."""
     seeds: Sequence[int] = SEEDS
     """Seeds. The pilots use the first one."""
     language: str | None = None
@@ -87,11 +87,11 @@ class Study:
 
     def __post_init__(self) -> None:
         names = [system.name for system in self.systems]
-        require(0 < len(names) == len(set(names)), "systems", "different names, at least one", names)
-        require(0 < len(self.seeds) == len({*self.seeds}), "seeds", "different seeds, at least one", self.seeds)
+        require(0 < len(names) == len(set(names)), "systems", "at least one system, with different names", names)
+        require(0 < len(self.seeds) == len({*self.seeds}), "seeds", "at least one seed, all different", self.seeds)
         for name in names:
             require(re.fullmatch(r"[\w.+-]+", name) is not None, "systems", "names of letters, digits, . + and -", name)
-        require(bool(self.corpus.test), "corpus", "a corpus with a test part", self.corpus.name)
+        require(bool(self.corpus.test), "corpus", "a corpus with test pairs", self.corpus.name)
 
     @cached_property
     def pairs(self) -> Sequence[Pair]:
@@ -109,7 +109,7 @@ class Study:
         return len(self.rates) > 1
 
     def pilot_recipe(self, system: Recipe, factor: float = 1.0) -> Recipe:
-        """Returns the recipe of a pilot, which is validated once, at its end."""
+        """Returns the recipe of a pilot. It is validated once, after the last update."""
         updates = self.pilot_updates or max(1, round(PILOT_SHARE * self.updates))
         rate = factor * system.train.learning_rate
         return _timed(replace(system, train=replace(system.train, validations=1)), updates, self.seeds[0], rate)
@@ -141,7 +141,7 @@ class Study:
 
 
 def chosen_rate(system: str, pilots: Sequence[Mapping[str, Any]]) -> float:
-    """Returns the learning rate of the pilot with the lowest validation loss; the first one of equal losses.
+    """Returns the learning rate of the pilot with the lowest validation loss; the first pilot if losses are equal.
 
     Args:
         system: Name of the system, for the message.
@@ -151,23 +151,23 @@ def chosen_rate(system: str, pilots: Sequence[Mapping[str, Any]]) -> float:
         ValueError: no pilot has a finite loss.
     """
     finite = [row for row in pilots if row["valid_loss"] is not None]
-    require(bool(finite), "rates", f"a learning rate at which {system} trains (pass lower factors)", pilots)
+    require(bool(finite), "rates", f"a pilot of {system} with a finite loss (pass lower factors)", pilots)
     return float(min(finite, key=lambda row: row["valid_loss"])["learning_rate"])
 
 
 def run_study(study: Study, jobs: int, report: Callable[[str], None]) -> list[SystemFigures]:
     """Trains and scores all runs that have no result yet. Returns the rows of the table, which it also writes.
 
-    All systems are trained with the first seed, then with the second. The table is written whenever a run has ended.
+    All systems are trained with the first seed, then all with the second, and so on. Each run updates the table.
 
     Args:
         study: Systems and protocol.
-        jobs: Number of runs trained at the same time, each in a process of its own with its share of the cores.
+        jobs: Number of runs trained at the same time, each in a separate process with its share of the cores.
         report: Receives messages for the user.
 
     Raises:
-        ValueError: a result in the folder is that of another recipe or corpus.
-        ChildProcessError: runs failed. The others have their results.
+        ValueError: a result in the folder belongs to another recipe or corpus.
+        ChildProcessError: runs failed. The results of all other runs are written.
         KeyboardInterrupt, SystemExit: a signal arrived. All processes have saved their state.
     """
     make_folder(study.folder / "runs")
@@ -198,7 +198,7 @@ def run_study(study: Study, jobs: int, report: Callable[[str], None]) -> list[Sy
                 failed.append(names[future])
                 report(f"{names[future]}: {error}")
     if failed:
-        raise ChildProcessError(f"{', '.join(sorted(failed))}: failed. The same command trains the missing runs.")
+        raise ChildProcessError(f"{', '.join(sorted(failed))}: failed. Run the same command again to train them.")
     return rows
 
 
@@ -212,7 +212,7 @@ def _train_pilots(study: Study, system: Recipe) -> None:
         try:
             _train(run, study)
             loss = min(row["valid_loss"] for row in _validations(run))
-        except FloatingPointError as error:  # the rate is too high
+        except FloatingPointError as error:  # the learning rate is too high
             _say(run, str(error))
         rows.append({"learning_rate": recipe.train.learning_rate, "valid_loss": loss})
         folders.append(run.folder)
@@ -272,7 +272,7 @@ def _say(run: Run, sentence: str) -> None:
 
 
 def _require_same_study(study: Study) -> None:
-    """Raises ValueError if a result in the folder is that of another recipe or corpus."""
+    """Raises ValueError if a result in the folder belongs to another recipe or corpus."""
     for system in study.systems:
         pilot = study.pilot_path(system)
         if study.needs_pilots and pilot.exists():
@@ -289,7 +289,7 @@ def _require_identity(study: Study, path: Path, recipe: Recipe) -> None:
     here = flat({"recipe": asdict(recipe), "corpus": study.corpus_facts})
     changed = [f"{name} {there.get(name)!r} -> {value!r}" for name, value in here.items() if there.get(name) != value]
     if changed:
-        raise ValueError(f"{path}: the result has another recipe or corpus: {', '.join(changed)}. Use another folder.")
+        raise ValueError(f"{path}: belongs to another recipe or corpus: {', '.join(changed)}. Use another folder.")
 
 
 def _write_table(study: Study) -> list[SystemFigures]:

@@ -44,10 +44,10 @@ Languages = tuple[str | None, str | None]
 """Codes of source and target language; ``None`` if unspecified."""
 
 SHORTLIST_PAIRS = 400_000
-"""Maximum number of pairs for the lexical table, which takes about ten seconds for short sentences on two cores."""
+"""Maximum number of pairs for learning the lexical table: about ten seconds of short sentences on two cores."""
 
 LEXICON_PAIRS = 40_000
-"""Maximum number of pairs for the lexicon, which takes about two minutes on two cores."""
+"""Maximum number of pairs for learning the lexicon: about two minutes on two cores."""
 
 
 class Run:
@@ -55,7 +55,7 @@ class Run:
 
     Args:
         folder: The run directory.
-        recipe: Recipe of the run. ``None`` reads the stored recipe.
+        recipe: Recipe of the run; ``None`` for the stored recipe.
 
     Raises:
         FileNotFoundError: ``recipe`` is ``None`` and no recipe is stored.
@@ -98,11 +98,11 @@ class Run:
         if self.recipe.search.replaces_unknown and not (self.folder / LEXICON).exists():
             if isinstance(corpus, PreparedSplit):
                 report(
-                    "unknown words are replaced by the source word, because a prepared corpus has no text from which a "
-                    "lexicon could be learnt. To learn one, pass sentence pairs to Run.learn_lexicon."
+                    "unknown words are replaced by the source word, because a prepared corpus has no text to learn a "
+                    "lexicon from. To learn one, pass sentence pairs to Run.learn_lexicon."
                 )
             else:
-                report("learning the lexicon from the alignments of the training part")
+                report("learning the lexicon from the alignments of the training set")
                 self.learn_lexicon(corpus.train)
 
     def learn_lexicon(self, pairs: Sequence[Pair]) -> int:
@@ -129,12 +129,12 @@ class Run:
         """Creates a finished run in ``folder``. Its weights are the mean of this run's last ``count`` checkpoints.
 
         Raises:
-            FileExistsError: ``folder`` holds a run.
+            FileExistsError: ``folder`` already contains a run.
             ValueError: this run has fewer checkpoints.
         """
         made = Path(folder)
         if (made / RECIPE).exists():
-            raise FileExistsError(f"{made}: expected a new run directory, but it holds a run. Pass another directory.")
+            raise FileExistsError(f"{made}: expected a new run directory, but it contains a run. Pass another one.")
         source, target = load_tokenizers(self.folder)
         model = build_model(self.recipe.model, source.vocabulary_size, target.vocabulary_size)
         make_folder(made)
@@ -170,12 +170,12 @@ class Run:
     def evaluate(
         self, translator: ModelTranslator, part: str, pairs: Sequence[Pair], language: str | None = None
     ) -> Report:
-        """Translates and scores a part, and writes its scores into ``scores.json``.
+        """Translates and scores the validation or test set, and writes the scores into ``scores.json``.
 
         Args:
             translator: Translator from ``translator``, with any search options.
-            part: Name of the part.
-            pairs: Pairs of the part.
+            part: Name of the set, "valid" or "test".
+            pairs: Pairs of the set.
             language: Code of the target language; ``None`` if unspecified.
         """
         found = evaluate(translator, pairs, language)
@@ -183,7 +183,7 @@ class Run:
         return found
 
     def scores(self) -> dict[str, Any]:
-        """Returns the scores in ``scores.json`` by part, without scores of other checkpoints than the current best."""
+        """Returns the scores of the current best checkpoint in ``scores.json``, by name of the set."""
         found = read_scores(self.folder / SCORES)
         return {part: score for part, score in found.items() if score["step"] == self.step()}
 
@@ -201,13 +201,16 @@ class Run:
         max_to_keep: int | None = None,
         labelled: Collection[int] = (),
     ) -> Path:
-        """Exports the run's best weights as the next version. Returns the newest version if it is the same export.
+        """Exports the run's best weights as the next version, unless the newest version is the same export.
 
         Args:
             translator: Translator from ``translator``, with any search options.
             model_folder: Folder of the model's versions, such as ``saved_models/NAME``.
             config, max_to_keep, labelled: See ``nmt_keras.export.export``.
             languages: Codes of source and target language, for the model card.
+
+        Returns:
+            The folder of the version.
         """
         checkpoint = best_checkpoint(self.folder / CHECKPOINTS)
         status = checkpoint.with_name(f"{checkpoint.name}.index").stat()
@@ -227,7 +230,7 @@ class Run:
         return export(translator, model_folder, manifest, config, max_to_keep=max_to_keep, labelled=labelled)
 
     def facts(self, translator: ModelTranslator, languages: Languages) -> dict[str, Any]:
-        """Returns facts about a run, or about an ensemble with this first run, for the manifest of an export."""
+        """Returns the facts for the manifest of an export: of this run, or of an ensemble whose first run this is."""
         codes = zip(("source", "target"), languages, strict=True)
         return {
             "search": str(translator.search),

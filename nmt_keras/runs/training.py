@@ -48,10 +48,10 @@ from nmt_keras.training.watchdog import watching_sigterm
 from nmt_keras.translation.model_translator import ModelTranslator
 
 Show = Callable[[int, int, Mapping[str, float]], None]
-"""Receives, after each update: the step, the number of steps, and the last row of the log."""
+"""Function called after each update with the step, the number of steps, and the last row of the log."""
 
 SECONDS_TO_APPEAR = 60
-"""Seconds until other workers see the chief's files. Network drives cache folders for up to a minute."""
+"""Seconds that other workers wait for the chief's files. Network drives cache folders for up to a minute."""
 
 SHOWN_SENTENCES = 4
 """Number of validation sentences whose translations TensorBoard shows."""
@@ -66,13 +66,13 @@ def train_run(
     options: RunOptions,
     strategy: tf.distribute.Strategy | None,
 ) -> Recipe:
-    """Trains the run in ``folder``, or resumes it, and returns its recipe. A finished run stays as it is."""
+    """Trains the run in ``folder``, or resumes it, and returns its recipe. A finished run is left unchanged."""
     chief, replicas = is_chief(strategy), StrategyReplicas(strategy) if strategy else Replicas()
     with sole_trainer(folder) if chief else nullcontext(), watching_sigterm(), reporting_lost_workers(replicas):
         recipe = settle_recipe(folder, recipe)  # another process may have created the run meanwhile
         if chief:
             _create(folder, recipe, data, options.init_from)
-        replicas.wait_for_processes()  # with an error if the chief has failed
+        replicas.wait_for_processes()  # raises an error if the chief has failed
         if not chief:
             _await_recipe(folder)
             refuse_other_corpus(folder, data.facts)
@@ -92,7 +92,7 @@ def train_run(
             if (folder / INITIAL).exists():
                 load_weights(model, folder / INITIAL)
         report(describe_execution(execution_of(config), model, config))
-        # validation scores are those of the whole vocabulary
+        # validation uses the whole vocabulary
         translator = ModelTranslator(*tokenizers, model, search=dataclasses.replace(recipe.search, shortlist=0))
         callbacks: list[Callback] = [ProgressCallback(show)]
         if options.profile:
@@ -154,6 +154,6 @@ def _await_recipe(folder: Path) -> None:
             return
         time.sleep(1.0)
     raise FileNotFoundError(
-        f"{folder / RECIPE}: expected the chief to write it within {SECONDS_TO_APPEAR} s. Is the run directory on a "
-        "disk that all workers share?"
+        f"{folder / RECIPE}: expected a file that the chief writes, found none within {SECONDS_TO_APPEAR} s. Put the "
+        "run directory on a disk that all workers share."
     )

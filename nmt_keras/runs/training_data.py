@@ -28,7 +28,7 @@ class TrainingData(NamedTuple):
 
 
 class PreparedSplit(NamedTuple):
-    """A prepared corpus as training part, with validation pairs."""
+    """A prepared corpus as training set, with validation pairs."""
 
     name: str
     train: PreparedCorpus
@@ -41,9 +41,9 @@ def training_data(corpus: SplitCorpus | PreparedSplit, recipe: Recipe, report: C
     """Returns the training data of a corpus.
 
     Raises:
-        ValueError: the recipe and the corpus do not fit. A corpus with alignments needs one for each training pair and
-            a trainable attention. A prepared corpus needs the recipe's tokenizers, sides of at most
-            ``TrainConfig.max_tokens``, and no ``TrainConfig.segmentation_alpha``.
+        ValueError: the recipe does not fit the corpus. A corpus with alignments requires one alignment per training
+            pair and a trainable attention. A prepared corpus requires that the recipe has its tokenizers, a
+            ``TrainConfig.max_tokens`` of at least its longest side, and no ``TrainConfig.segmentation_alpha``.
     """
     if isinstance(corpus, PreparedSplit):
         return _prepared(corpus, recipe, report)
@@ -72,7 +72,7 @@ def _in_memory(corpus: SplitCorpus, recipe: Recipe, report: Callable[[str], None
     }
 
     def fit() -> Tokenizers:
-        report("learning the vocabularies from the training part")
+        report("learning the vocabularies from the training set")
         return (
             fit_tokenizer(recipe.source, [pair.source for pair in corpus.train]),
             fit_tokenizer(recipe.target, [pair.target for pair in corpus.train]),
@@ -99,7 +99,7 @@ def _prepared(split: PreparedSplit, recipe: Recipe, report: Callable[[str], None
     require(
         longest <= config.max_tokens,
         "TrainConfig.max_tokens",
-        f"at least {longest}, the longest side in {corpus.folder}",
+        f"at least {longest}, the maximum number of tokens per side in {corpus.folder}",
         config.max_tokens,
     )
     require(
@@ -115,7 +115,7 @@ def _prepared(split: PreparedSplit, recipe: Recipe, report: Callable[[str], None
     }
 
     def batches(_: Tokenizers) -> BatchSource:
-        report(f"{len(corpus):,} pairs to train on; left out when they were prepared: {corpus.told_left_out()}")
+        report(f"{len(corpus):,} pairs to train on; skipped during preparation: {corpus.told_left_out()}")
         return ShardedBatches(
             corpus,
             buckets=config.length_buckets,
@@ -140,6 +140,6 @@ def _require_guidable(recipe: Recipe) -> None:
     require(
         precision != "mixed_float16",
         "TrainConfig.precision",
-        "another precision, because alignments are given and the gradient of log alpha overflows float16",
+        "another precision with alignments, because the gradient of log alpha overflows float16",
         precision,
     )

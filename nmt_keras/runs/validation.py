@@ -31,8 +31,8 @@ def validation(
     Args:
         model: The model.
         translator: Translator with ``model``.
-        pairs: The validation part.
-        config: Batch sizes of training, which are also maximum batch sizes of validation.
+        pairs: The validation set.
+        config: Configuration of training. Validation batches are at most as large as training batches.
     """
     source, _ = encode_lines(translator.source_tokenizer, [pair.source for pair in pairs])
     target, _ = encode_lines(translator.target_tokenizer, [pair.target for pair in pairs])

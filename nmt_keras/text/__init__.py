@@ -36,7 +36,7 @@ _KINDS: dict[str, type[WordTokenizer] | type[SubwordTokenizer]] = {
 
 
 def fit_tokenizer(config: TokenizerConfig, lines: Iterable[str]) -> Tokenizer:
-    """Returns a tokenizer of ``config.kind`` with a vocabulary learnt from ``lines``, one side of the training part.
+    """Returns a tokenizer of ``config.kind`` with a vocabulary learnt from ``lines``, one side of the training set.
 
     Raises:
         ValueError: ``lines`` contain no text, or ``config.vocabulary_size`` is too small.

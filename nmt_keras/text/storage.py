@@ -1,4 +1,4 @@
-"""Folder of a tokenizer: ``text.json`` with its configuration and checksum, and its vocabulary file."""
+"""Folder of a tokenizer: ``text.json`` with configuration and checksum, and the vocabulary file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NEXT_STEP = "Restore the folder from a copy. A newly fitted tokenizer needs a n
 
 
 def write_record(folder: Path, config: TokenizerConfig, vocabulary_file: str, vocabulary: bytes) -> None:
-    """Writes ``vocabulary``, and ``text.json`` with ``config`` and the checksum of ``vocabulary``, into ``folder``."""
+    """Writes the vocabulary into ``folder``, and then ``text.json`` with ``config`` and the vocabulary's checksum."""
     with writing(folder):
         make_folder(folder)
     write_whole(folder / vocabulary_file, vocabulary)
@@ -74,7 +74,7 @@ def _config_of(record: dict[str, Any], path: Path) -> TokenizerConfig:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    """Returns the JSON object in ``path``, which must have the sections ``config`` and ``sha256``."""
+    """Returns the JSON object in ``path``, which must have the objects ``config`` and ``sha256``."""
     try:
         record = json.loads(_read(path))
     except ValueError as error:

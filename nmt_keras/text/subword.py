@@ -1,13 +1,13 @@
 """Subword tokenizer: a SentencePiece unigram model (Kudo 2018) or character model, cased and lossless.
 
-Up to ``max_tokens``, ``decode(encode(x)) == x``, because of:
+Up to ``max_tokens``, ``decode(encode(x)) == x``, because of these settings:
 
     normalisation "identity"    case, digits, inverted marks and all other characters are kept
     white space kept            leading, trailing and double spaces are pieces too
     character coverage 1        every character of the corpus is a piece
     byte fallback               any other character, such as an emoji, becomes its UTF-8 bytes; UNK never occurs
 
-There are two exceptions. Text is normalised to NFC, so é is the same whether typed as one code point or two. "▁"
+There are two exceptions. Text is normalised to NFC, so é as two code points is decoded as one code point. "▁"
 (U+2581), which SentencePiece uses for the space, is decoded as a space.
 """
 
@@ -41,14 +41,14 @@ _LINES_AT_ONCE = 8192
 MAX_LINES = 2_000_000
 """Maximum number of lines that ``fit`` reads into memory. More lines hardly change the vocabulary."""
 _MAX_LINE_BYTES = 1 << 20  # the trainer skips longer lines; its default of 4192 would skip paragraphs
-_THREADS = 4  # fixed: the number of threads changes the order of floating-point sums, and so the model
+_THREADS = 4  # fixed, because the number of threads changes the order of floating-point sums, and thereby the model
 
 
 class SubwordTokenizer(tf.Module):
     """Tokenizer of subword pieces or characters, depending on ``TokenizerConfig.kind``.
 
-    The surface of a piece is its text, with "▁" for the space before a word. If a character is encoded as bytes, its
-    first byte has the character as surface and the other bytes have "". This holds for source and target.
+    The surface of a piece is its text, with "▁" for the space before a word. If a character is encoded as bytes, the
+    surface of its first byte is the character, and that of its other bytes is "". This holds for source and target.
     """
 
     def __init__(self, model: bytes, config: TokenizerConfig):
@@ -149,7 +149,7 @@ class SubwordTokenizer(tf.Module):
 
         Args:
             line: One sentence, of any length.
-            count: Maximum number of segmentations. With 1, equals ``encode`` unless ``max_tokens`` truncates it.
+            count: Maximum number of segmentations. With 1, the result equals ``encode`` without truncation.
 
         Returns:
             The segmentations, and their log-probabilities [N] float64 in nats, each the sum over its pieces.
@@ -168,8 +168,8 @@ class SubwordTokenizer(tf.Module):
     def _tokenizer(self) -> tf_text.SentencepieceTokenizer:
         """Returns a tokenizer for one use. TensorFlow caches the parsed model.
 
-        A tokenizer kept longer could lose its model, because a cached kernel owns it and ``tf.random.set_seed``
-        empties the cache.
+        A tokenizer that is kept longer could lose its model: a cached kernel owns the model, and
+        ``tf.random.set_seed`` empties the cache.
         """
         return tf_text.SentencepieceTokenizer(self._model)
 
@@ -198,7 +198,7 @@ def _normalised(lines: Iterable[str], characters: set[str]) -> Iterator[str]:
 def _fault(characters: set[str], config: TokenizerConfig) -> str:
     """Returns an error message for failed training on lines with these ``characters``."""
     if not characters:
-        return "lines: expected at least one that is not blank, received none. Check the corpus file."
+        return "lines: expected at least one line that is not blank, received none. Check the corpus file."
     least = len(SPECIALS) + _BYTE_PIECES + len(characters)
     if config.vocabulary_size < least:
         return (

@@ -1,4 +1,4 @@
-"""Shared by all tokenizers: interface, special entries, and operations before and after the vocabulary lookup.
+"""Interface, special entries and operations that all tokenizers share.
 
 The operations are those of ``tf.strings`` and of ragged tensors. They give the same results eagerly, in a
 ``tf.function`` and in a SavedModel.
@@ -86,8 +86,8 @@ def spell(ids: tf.Tensor, lengths: tf.Tensor | None, spelling: tf.Tensor, unknow
 
     Args:
         ids: [B, T] int. PAD and START are skipped.
-        lengths: [B] int. Numbers of tokens to read; ``None`` reads all T.
-        spelling: [V] string. Entries with the space that precedes them, if any.
+        lengths: [B] int. Number of tokens to decode; ``None`` for all T.
+        spelling: [V] string. Text of each entry, with the space that precedes it, if any.
         unknown: [B, T] string. Replaces UNK where it is not ""; ``None`` replaces none.
 
     Returns:

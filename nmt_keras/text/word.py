@@ -1,4 +1,4 @@
-"""Word tokenizer: a vocabulary of whole words, as in the TensorFlow tutorial, that accepts any text.
+"""Word tokenizer for any text, with a vocabulary of whole words as in the TensorFlow tutorial.
 
 One regular expression (RE2, the same in Python and in a served graph) splits a sentence into tokens:
 

@@ -1,21 +1,21 @@
-"""Training under teacher forcing, with a Trainer that can be stopped, killed and resumed.
+"""Training under teacher forcing. Training can be stopped or killed at any time, and resumed.
 
-trainer           Trainer: restores, plans the steps, makes updates and calls the callbacks
+trainer           Trainer: restores a checkpoint, plans the steps, makes updates and calls the callbacks
 callbacks         Callback, and the callbacks for the log, stop signals, validation and checkpoints
 tensorboard       callbacks for TensorBoard
-updater           one update: forward and backward pass, clipping
+updater           one update: forward and backward pass, clipping, change of the weights
 stability         non-finite updates, and the loss scale of float16
 distribution      replicas on several devices or machines
 loss              masked cross-entropy, guided alignment
 optimizers        optimizers and gradient clipping
 schedules         learning rate and sampling probability as a function of the step
-execution         XLA, cuDNN and precision
+execution         choice of XLA, cuDNN and precision
 checkpoints       saving, checking, restoring and averaging checkpoints
 checkpoint_index  the index of the checkpoints in a folder, and its repair
 log               log.jsonl and its rows
 signals           SIGINT and SIGTERM
 lock              one process per run directory
-watchdog          ends a process that waits in native code
+watchdog          ends a process whose main thread hangs in native code
 """
 
 from nmt_keras.training.callbacks import Callback, ProgressCallback

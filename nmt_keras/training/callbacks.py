@@ -18,7 +18,7 @@ STEPS_TO_AGREE = 5
 
 
 class Callback:
-    """Base class of callbacks. A :class:`~nmt_keras.training.trainer.Trainer` calls them in order."""
+    """Base class of callbacks, which a :class:`~nmt_keras.training.trainer.Trainer` calls in order."""
 
     def on_train_begin(self, trainer: Trainer) -> None:
         """Called before the first update of a ``Trainer.train`` call."""
@@ -29,7 +29,7 @@ class Callback:
     def on_log(self, row: Mapping[str, float]) -> None:
         """Called with each new row of the log.
 
-        A row with ``valid_loss`` belongs to a validation. The model then still has the weights that were validated.
+        A row with ``valid_loss`` belongs to a validation. During that call, the model has the validated weights.
         """
 
     def on_train_end(self) -> None:
@@ -40,7 +40,7 @@ class ProgressCallback(Callback):
     """Calls ``show(step, total_steps, row)`` after each update.
 
     Args:
-        show: Function that shows the progress. ``row`` is the last training row of the log, empty before the first one.
+        show: Function that shows the progress. ``row`` is the last training row of the log. It is empty at first.
     """
 
     def __init__(self, show: Callable[[int, int, Mapping[str, float]], None]):
@@ -52,7 +52,7 @@ class ProgressCallback(Callback):
 
 
 class LogCallback(Callback):
-    """Logs a row every ``TrainConfig.log_every`` updates and after the last one. Reports skipped updates."""
+    """Logs a row every ``TrainConfig.log_every`` updates and after the last update. Reports skipped updates."""
 
     def on_update_end(self, trainer: Trainer) -> None:
         """Logs a row if one is due. Stops training after too many non-finite updates."""
@@ -86,7 +86,7 @@ class ValidationCallback(Callback):
     A signal interrupts a validation. The next call of ``Trainer.train`` repeats it first.
 
     Args:
-        validate: Function that measures the model. It returns at least ``valid_loss``, in nats per token.
+        validate: Function that evaluates the model. It returns at least ``valid_loss``, in nats per token.
     """
 
     def __init__(self, validate: Callable[[], Mapping[str, float]]):
@@ -100,7 +100,7 @@ class ValidationCallback(Callback):
                 trainer.save("last")  # otherwise the next checkpoint stores the validation's result
 
     def on_update_end(self, trainer: Trainer) -> None:
-        """Validates the model after the steps that are due."""
+        """Validates the model if a validation is due."""
         if trainer.is_validation_step and trainer.stop_signal is None:
             trainer.require_finite()
             self._run(trainer)

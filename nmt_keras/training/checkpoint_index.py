@@ -42,13 +42,13 @@ def is_whole(path: Path) -> bool:
 def record_newest(folder: Path, name: str, max_to_keep: int) -> None:
     """Records ``name`` as the newest checkpoint in ``folder`` and removes older ones.
 
-    Unrecorded checkpoints of earlier steps, which a killed process can leave, are also removed. Those of later steps
-    are kept, because the index may be out of date, for example on a synced drive. Training overwrites or removes them
-    when it passes their steps.
+    Unrecorded checkpoints of earlier steps, which a killed process can leave, are also removed. Unrecorded checkpoints
+    of later steps are kept, because the index may be out of date, for example on a synced drive. Training overwrites or
+    removes them when it passes their steps.
 
     Args:
         folder: Folder of the checkpoints.
-        name: Name of a checkpoint whose files are on the disk. Another one of the same step is removed.
+        name: Name of a checkpoint whose files are on the disk. Another checkpoint of the same step is removed.
         max_to_keep: Number of checkpoints to keep, including this one.
     """
     before = recorded(folder)
@@ -65,7 +65,7 @@ def record_newest(folder: Path, name: str, max_to_keep: int) -> None:
 def mend_records(folder: Path, previous: bool, report: Callable[[str], None]) -> None:
     """Repairs the indexes of ``last`` and ``best`` in a run's ``checkpoints``, and reports each repair.
 
-    With ``previous``, an unreadable best checkpoint is set aside even if no other exists, because training can resume
+    With ``previous``, a damaged best checkpoint is set aside even if no other exists, because training can resume
     without it. See ``mend_record``.
     """
     for name in ("last", "best"):
@@ -76,20 +76,20 @@ def mend_records(folder: Path, previous: bool, report: Callable[[str], None]) ->
 def mend_record(folder: Path, previous: bool = False, needed: bool = True) -> str | None:
     """Repairs the index of ``folder``, so that it names only checkpoints from which training can resume.
 
-    Without an index, all whole checkpoints are recorded. If none is whole, a single damaged checkpoint is set aside
+    A missing index is rebuilt from the intact checkpoints. If none is intact, a single damaged checkpoint is set aside
     only if the run has no other trace of training (``_is_first``).
 
     Args:
         folder: Folder of the checkpoints.
-        previous: If ``True`` and the newest checkpoint is damaged, damaged checkpoints are set aside if an older one
-            is whole. The next save would remove the whole one and keep them.
-        needed: If ``False``, ``previous`` sets damaged checkpoints aside even if none is whole.
+        previous: If ``True``, sets damaged checkpoints aside if the newest one is damaged and an older one is intact.
+            Otherwise the next save would keep the damaged checkpoints and remove the intact one.
+        needed: If ``False``, ``previous`` sets damaged checkpoints aside even if none is intact.
 
     Returns:
         A description of the repair; ``None`` if there was nothing to repair.
 
     Raises:
-        ValueError: There is no index and no whole checkpoint, and the damaged ones are not set aside.
+        ValueError: There is no index and no intact checkpoint, and the damaged ones are not set aside.
         OSError: The folder cannot be written.
     """
     names, record = recorded(folder), folder / "checkpoint"
@@ -102,14 +102,14 @@ def mend_record(folder: Path, previous: bool = False, needed: bool = True) -> st
     whole = [name for name in there if is_whole(folder / name)]
     if whole and not names:
         _write_record(folder, whole)
-        return f"{record}: rebuilt the missing checkpoint index; the newest whole checkpoint is {whole[-1]}"
+        return f"{record}: rebuilt the missing checkpoint index; the newest intact checkpoint is {whole[-1]}"
     if whole or (previous and not needed) or (len(there) == 1 and _is_first(folder)):
         return _set_aside(folder, there, whole)
     if names:
         return None  # restoring the newest one reports the damage
     way = "remove it to start training again" if needed else "set the checkpoints aside with RunOptions.previous"
     raise ValueError(
-        f"{record}: expected a checkpoint index or a whole checkpoint. Received: no index, and damaged checkpoints "
+        f"{record}: expected a checkpoint index or an intact checkpoint. Received: no index, and damaged checkpoints "
         f"({', '.join(there)}). Restore the folder from a copy, or {way}."
     )
 
@@ -117,8 +117,8 @@ def mend_record(folder: Path, previous: bool = False, needed: bool = True) -> st
 def _is_first(folder: Path) -> bool:
     """Returns ``True`` if the run has no trace of training other than the checkpoint in ``folder``.
 
-    A power cut during the first save leaves this state: no index, no other checkpoint, and a log without rows. A
-    missing log is no evidence, because a copy of the run may be incomplete.
+    A power cut during the first save leaves this state: no index, no other checkpoint, and a log without rows. Returns
+    ``False`` if the log is missing, because a copy of the run may be incomplete.
     """
     log = folder.parent.parent / "log.jsonl"
     others = [each for each in folder.parent.glob("*/ckpt-*") if each.parent != folder]
@@ -138,12 +138,12 @@ def _set_aside(folder: Path, names: Sequence[str], whole: Sequence[str]) -> str:
     for name in damaged:
         for file in folder.glob(f"{name}.*"):
             file.rename(folder / f"damaged-{file.name}")
-    left = f"the newest whole checkpoint is {whole[-1]}" if whole else "no checkpoint is left"
+    left = f"the newest intact checkpoint is {whole[-1]}" if whole else "no checkpoint is left"
     return f"{folder}: set aside {', '.join(damaged)}, which cannot be read; {left}"
 
 
 def _write_record(folder: Path, names: Sequence[str]) -> None:
-    """Writes the index of ``names``, oldest first, as a CheckpointState in text. Removes it if there are no names.
+    """Writes the index of ``names``, oldest first, as a CheckpointState in text. Removes the index if there are none.
 
     ``tf.train.CheckpointManager`` is not used, because it does not sync the file to the disk.
     """

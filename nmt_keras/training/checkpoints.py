@@ -41,15 +41,15 @@ class Progress(tf.Module):
         self.pool = tf.Variable(0, dtype=tf.int64)
         self.batch = tf.Variable(0, dtype=tf.int64)  # batches of this pool seen
         self.total_steps = tf.Variable(0, dtype=tf.int64)  # 0 until planned
-        self.replans = tf.Variable(0, dtype=tf.int64)  # times that total_steps was planned again
-        self.plan_step = tf.Variable(0, dtype=tf.int64)  # step at which it was last planned
+        self.replans = tf.Variable(0, dtype=tf.int64)  # number of times that total_steps was planned again
+        self.plan_step = tf.Variable(0, dtype=tf.int64)  # step of the last plan
         self.plan_position = tf.Variable(0.0, dtype=tf.float64)  # position in the schedules at that step
-        self.schedule_steps = tf.Variable(0, dtype=tf.int64)  # last position in the schedules: total_steps at first
+        self.schedule_steps = tf.Variable(0, dtype=tf.int64)  # length of the schedules: total_steps as first planned
         self.seconds = tf.Variable(0.0, dtype=tf.float64)  # spent training
         self.best = tf.Variable(math.inf, dtype=tf.float64)  # lowest validation loss, nats per token
-        self.stale = tf.Variable(0, dtype=tf.int64)  # validations since then
+        self.stale = tf.Variable(0, dtype=tf.int64)  # validations since the best one
         self.validated = tf.Variable(0, dtype=tf.int64)  # step of the last validation
-        self.reductions = tf.Variable(0, dtype=tf.int64)  # times that a plateau lowered the rate
+        self.reductions = tf.Variable(0, dtype=tf.int64)  # number of times that a plateau lowered the rate
         self.finished = tf.Variable(False)
         self.identity = tf.Variable(json.dumps(identity, sort_keys=True), dtype=tf.string)
 
@@ -59,7 +59,7 @@ class Progress(tf.Module):
         return Position(int(self.epoch), int(self.pool), int(self.batch))
 
     def advance(self, step: int, seen: Position) -> None:
-        """Records that ``step`` updates are made, the last of them with the batch at position ``seen``."""
+        """Records ``step`` as the number of updates, and ``seen`` as the position of the last batch."""
         self.step.assign(step)
         self.epoch.assign(seen.epoch)
         self.pool.assign(seen.pool)
@@ -82,7 +82,7 @@ class Progress(tf.Module):
 class CheckpointedVariables(tf.Module):
     """A model's variables, in order, for a checkpoint.
 
-    ``tf.train.Checkpoint`` finds variables by the attributes of layers and misses layers that Keras keeps in lists.
+    ``tf.train.Checkpoint`` finds variables through attributes, so it misses layers that Keras keeps in lists.
     """
 
     def __init__(self, model: keras.Model):
@@ -93,8 +93,8 @@ class CheckpointedVariables(tf.Module):
 class Checkpoints:
     """Saves and restores the last checkpoints of a run and the best one.
 
-    Each checkpoint is written under a new name and synced to the disk, then recorded in the index. Only then is the
-    oldest one removed. After a kill or a power cut at any moment, the newest recorded checkpoint is therefore whole.
+    Each checkpoint is written under a new name, synced to the disk, and recorded in the index. Then the oldest one is
+    removed. The newest recorded checkpoint is therefore intact after a kill or a power cut at any moment.
     ``checkpoint_index`` repairs missing indexes.
 
     Args:
@@ -134,27 +134,27 @@ class Checkpoints:
             self.checkpoint.restore(str(path)).assert_existing_objects_matched().assert_consumed()
         except UNFIT as error:
             whole = None if is_whole(path) else next(filter(is_whole, earlier), None)
-            hint = f" {whole.name} before it is whole: resume from it with RunOptions.previous." if whole else ""
+            hint = f" {whole.name} is intact: resume from it with RunOptions.previous." if whole else ""
             raise ValueError(
                 f"{path}: expected a checkpoint of this recipe's model; {_message(error)}. "
-                f"Train in a new run directory, or restore the recipe that made it.{hint}"
+                f"Train in a new run directory, or with the recipe of the checkpoint.{hint}"
             ) from error
         if newest(self.folder / "best") is None:
-            self.progress.best.assign(math.inf)  # the checkpoint with this loss is gone
+            self.progress.best.assign(math.inf)  # the best checkpoint is missing
         return True
 
     def save(self, name: str) -> None:
-        """Saves a checkpoint named "last" or "best", numbered by its step.
+        """Saves the "last" or "best" checkpoint, numbered by its step.
 
         Raises:
-            OSError: The checkpoint could not be written. Its partial files are removed; earlier checkpoints are whole.
+            OSError: The checkpoint could not be written. Its partial files are removed; earlier checkpoints are intact.
         """
         folder, step = self.folder / name, int(self.progress.step)
         try:
             write_checkpoint(self.checkpoint, folder, step, self.max_to_keep if name == "last" else 1)
         except (OSError, tf.errors.OpError) as error:
             names = recorded(folder)
-            kept = f"{names[-1]} is whole." if names else "There is no earlier checkpoint."
+            kept = f"{names[-1]} is intact." if names else "There is no earlier checkpoint."
             raise unwritable(folder / f"ckpt-{step}", _message(error), kept) from error
 
 
@@ -176,7 +176,7 @@ def write_checkpoint(checkpoint: tf.train.Checkpoint, folder: Path, step: int, m
     for abandoned in folder.glob("ckpt-*_temp"):  # TensorFlow's own, left by a killed process
         shutil.rmtree(abandoned)
     name = f"ckpt-{step}"
-    if name in recorded(folder):  # a resumed run repeats a step: a kill while overwriting would leave a mixture
+    if name in recorded(folder):  # a resumed run repeats a step; a kill during overwriting would leave a mix of both
         name = f"ckpt-again-{step}"
     checkpoint.save_counter.assign_add(1)  # ``restore`` expects this variable
     try:
@@ -226,7 +226,7 @@ def load_weights(model: Seq2Seq, folder: Path) -> int:
     except ValueError as error:
         if newest(folder / "last") in (None, path) or is_whole(path):
             raise
-        hint = "Training again with RunOptions.previous (--previous) sets damaged checkpoints aside."
+        hint = "To set damaged checkpoints aside, train again with RunOptions.previous (--previous)."
         raise ValueError(f"{error} {hint}") from error
     for variable, value in zip(model.variables, values, strict=True):
         variable.assign(value)
@@ -236,7 +236,7 @@ def load_weights(model: Seq2Seq, folder: Path) -> int:
 def average_weights(model: Seq2Seq, folder: Path, count: int) -> list[int]:
     """Assigns the mean of the last ``count`` checkpoints to the model (Junczys-Dowmunt et al. 2016, section 5).
 
-    With ``TrainConfig.ema_decay``, the best checkpoint already holds a moving average. This function averages the
+    If ``TrainConfig.ema_decay`` is set, the best checkpoint already holds a moving average. This function averages the
     weights themselves.
 
     Args:
@@ -254,7 +254,7 @@ def average_weights(model: Seq2Seq, folder: Path, count: int) -> list[int]:
     if not 1 <= count <= len(names):
         raise ValueError(
             f"count: expected 1 to {len(names)}, the number of checkpoints in {folder / 'last'}, received {count}. "
-            "TrainConfig.max_to_keep sets how many a run keeps."
+            "A run keeps TrainConfig.max_to_keep checkpoints."
         )
     sums = [np.zeros(variable.shape, np.float64) for variable in model.variables]
     for name in names[-count:]:
@@ -307,7 +307,7 @@ def _require_shapes(reader: Any, model: keras.Model) -> None:
 def _require_equal(there: Mapping[str, Any], here: Mapping[str, Any]) -> None:
     """Raises ValueError with the first differences between a checkpoint and the run.
 
-    Names that only one of the two has are ignored, because later versions of the package add fields to the recipe.
+    Names that only one of the two contains are ignored, because later versions of the package add fields to the recipe.
     """
     different = [name for name in sorted(there.keys() & here.keys()) if there[name] != here[name]]
     if different:

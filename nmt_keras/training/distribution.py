@@ -1,4 +1,4 @@
-"""Replicas of a model on several devices or machines. Each differentiates its share of the batch.
+"""Replicas of a model on several devices or machines. Each computes the gradients of its share of the batch.
 
 Gradients are summed over all replicas once per update, then divided by the global denominator and clipped. The result
 does not depend on the number of replicas, except for dropout masks, which differ between replicas.
@@ -20,14 +20,14 @@ from nmt_keras.corpus.batches import Batch
 from nmt_keras.training.watchdog import time_limit
 
 LOST = tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError, tf.errors.DeadlineExceededError
-"""Errors of collective operations after another process has ended or hangs."""
+"""Errors that collective operations raise if another process has ended or hangs."""
 
 SECONDS_TO_MEET = 60.0
-"""Seconds that a worker waits for the others at the start."""
+"""Seconds that a worker waits for the other workers at the start."""
 
 
 def find_cluster() -> tuple[int, bool]:
-    """Reads the processes that train together from ``TF_CONFIG``.
+    """Reads from ``TF_CONFIG`` which processes train together.
 
     Returns:
         Number of processes (1 without ``TF_CONFIG``), and ``True`` if this process is the chief. The chief is the job
@@ -56,8 +56,8 @@ def find_cluster() -> tuple[int, bool]:
 def find_strategy() -> tf.distribute.Strategy | None:
     """Returns a strategy for the workers in ``TF_CONFIG`` or for several GPUs of this machine; ``None`` for neither.
 
-    Call this before any other operation of TensorFlow, because workers must find each other first. The process ends if
-    a worker is missing for ``SECONDS_TO_MEET``.
+    Call this before any other TensorFlow operation, because workers must connect first. The process ends if a worker is
+    missing for ``SECONDS_TO_MEET``.
 
     Raises:
         ValueError: See ``find_cluster``.
@@ -80,12 +80,12 @@ def is_first_worker() -> bool:
 
 
 def is_chief(strategy: tf.distribute.Strategy | None) -> bool:
-    """Returns ``True`` if this process writes files, which only the chief of several processes does."""
+    """Returns ``True`` if this process writes files. Of several processes, only the chief does."""
     return strategy is None or strategy.cluster_resolver is None or is_first_worker()
 
 
 class Replicas:
-    """A single replica in a single process. :class:`StrategyReplicas` has the same methods for several."""
+    """A single replica in a single process. :class:`StrategyReplicas` has the same methods for several replicas."""
 
     several_processes = False
     compiles_update = True
@@ -117,12 +117,12 @@ class Replicas:
         return value
 
     def agree_on_signal(self, number: int | None, due: bool) -> int | None:
-        """Returns the signal for which all processes stop at the same step; ``None`` if none received one.
+        """Returns the signal that stops all processes at the same step; ``None`` if no process received a signal.
 
         Args:
             number: Signal that this process has received; ``None`` for none.
-            due: If ``True``, the processes exchange their signals, so all must make this call at the same step. If
-                ``False``, several processes do not stop.
+            due: If ``True``, several processes exchange their signals, so all must make this call at the same step. If
+                ``False``, several processes continue.
         """
         return number
 
@@ -193,7 +193,7 @@ class StrategyReplicas(Replicas):
         return self.strategy.experimental_local_results(value)[0]
 
     def agree_on_signal(self, number: int | None, due: bool) -> int | None:
-        """Returns the signal for which all processes stop: SIGTERM if only another process has received one."""
+        """Returns the signal that stops all processes. It is SIGTERM if only other processes received a signal."""
         if not self.several_processes:
             return number
         if not due or not self.mean_over_processes(float(number is not None)):
@@ -216,7 +216,7 @@ def reporting_lost_workers(replicas: Replicas) -> Iterator[None]:
         if not replicas.several_processes:
             raise
         raise ConnectionError(
-            "Lost another worker: it ended, or it does not answer. Look for its message, then start all workers again. "
+            "Lost another worker: it has ended or does not respond. Read its messages, then start all workers again. "
             f"They resume from the last checkpoint. TensorFlow: {error.message}"
         ) from error
 

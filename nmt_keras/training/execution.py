@@ -18,14 +18,14 @@ class Execution(NamedTuple):
     """Execution of a training step. At most one field is True, because XLA cannot compile cuDNN's operations."""
 
     xla: bool  # compiled by XLA
-    fused: bool  # plain graph; recurrent layers use cuDNN where it supports the cells
+    fused: bool  # plain graph; recurrent layers use cuDNN if it supports their cells
 
 
 def choose_execution(xla: bool | None, gpus: int, precision: str = "float32") -> Execution:
     """Chooses XLA on a CPU and a plain graph with cuDNN on a GPU.
 
     Args:
-        xla: If set, forces or forbids XLA; ``None`` chooses by device.
+        xla: ``True`` requires XLA and ``False`` forbids it. ``None`` chooses by device.
         gpus: Number of GPUs that TensorFlow sees.
         precision: See ``TrainConfig.precision``.
 
@@ -43,12 +43,12 @@ def choose_execution(xla: bool | None, gpus: int, precision: str = "float32") ->
 
 
 def dtype_policy(config: TrainConfig) -> str:
-    """Returns the name of Keras's dtype policy of the model."""
+    """Returns the name of the model's Keras dtype policy."""
     return config.precision if config.precision.startswith("mixed_") else "float32"
 
 
 def build_for_training(recipe: Recipe, source_vocabulary_size: int, target_vocabulary_size: int) -> Seq2Seq:
-    """Builds a recipe's model in the recipe's precision, with cuDNN if this machine uses it."""
+    """Builds the model of a recipe in its precision, with cuDNN if ``execution_of`` chooses it."""
     before, execution = keras.config.dtype_policy(), execution_of(recipe.train)
     keras.config.set_dtype_policy(dtype_policy(recipe.train))
     try:
@@ -75,5 +75,5 @@ def describe_execution(execution: Execution, model: Seq2Seq, config: TrainConfig
 
 
 def execution_of(config: TrainConfig) -> Execution:
-    """Returns how a training step of ``config`` is executed on this machine."""
+    """Chooses the execution of a training step on this machine; see ``choose_execution``."""
     return choose_execution(config.xla, len(tf.config.list_logical_devices("GPU")), config.precision)

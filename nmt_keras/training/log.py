@@ -46,12 +46,12 @@ def read_log(path: Path) -> list[dict[str, float]]:
 
 
 class LogInterval:
-    """Updates between two rows of the log. Their tensors are read only when the row is made."""
+    """Metrics of the updates between two rows of the log. Tensors are read only when the row is computed."""
 
     def __init__(self) -> None:
         self.metrics: list[Metrics] = []
         self.positions = 0
-        self.began = time.perf_counter()  # validations move it forward: their time is not counted
+        self.began = time.perf_counter()  # moved forward by each validation, whose time is not counted
 
     def add(self, batches: Sequence[Batch], metrics: Metrics) -> None:
         """Adds an update."""
@@ -59,10 +59,10 @@ class LogInterval:
         self.positions += sum(batch.target.size for batch in batches)
 
     def row(self, step: int, epoch: int, rate: float, remaining: int) -> dict[str, float]:
-        """Returns a row: losses in nats per target token, speed in real target tokens per second, END included.
+        """Returns a row with losses in nats per target token, and the speed in real target tokens per second.
 
-        Losses and norms are those of finite updates. ``skipped`` counts the others. If all were skipped, the row has
-        no losses.
+        Tokens include END. Losses and norms are those of finite updates. ``skipped`` counts the non-finite updates. If
+        all updates were skipped, the row has no losses.
         """
         tokens = float(tf.add_n([m.loss.tokens for m in self.metrics]))
         seconds = time.perf_counter() - self.began
@@ -104,7 +104,7 @@ def describe(row: Mapping[str, float], total_steps: int) -> str:
 def describe_figures(row: Mapping[str, float]) -> str:
     """Returns the line of ``describe`` without the step."""
     loss = f"loss {row['loss']:.3f} nats/token, perplexity {row['perplexity']:,.1f}, " if "loss" in row else "no loss, "
-    skipped = f", {row['skipped']:.0f} updates skipped: not finite" if row["skipped"] else ""
+    skipped = f", {row['skipped']:.0f} non-finite updates skipped" if row["skipped"] else ""
     minutes = row["seconds_left"] / 60.0
     left = f"{minutes:.1f} min" if minutes < 90.0 else f"{minutes / 60.0:.1f} h"
     return (

@@ -8,14 +8,14 @@ import numpy as np
 import tensorflow as tf
 
 SMALLEST = float(np.finfo(np.float32).tiny)
-"""Smallest attention weight that guided alignment trains: the smallest normal float32."""
+"""Minimum attention weight that contributes to guided alignment: the smallest normal float32."""
 
 
 class Loss(NamedTuple):
     """Sums over the real tokens of a batch. ``total`` is differentiated."""
 
-    total: tf.Tensor  # [] float32, nats: summed smoothed cross-entropy, plus guided alignment if there is any
-    cross_entropy: tf.Tensor  # [] float32, nats: the same without smoothing
+    total: tf.Tensor  # [] float32, nats: smoothed cross-entropy, plus the guided alignment loss if there is one
+    cross_entropy: tf.Tensor  # [] float32, nats: cross-entropy without smoothing
     correct: tf.Tensor  # [] float32: tokens whose most probable prediction is the label
     tokens: tf.Tensor  # [] float32: real tokens
 
@@ -29,7 +29,7 @@ def masked_cross_entropy(logits: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor, 
     Args:
         logits: [B, T, V] float. The loss is computed in float32.
         labels: [B, T] int.
-        mask: [B, T] bool. ``True`` at real tokens. Padding adds nothing, whatever its logits and labels.
+        mask: [B, T] bool. ``True`` at real tokens. Logits and labels of padding have no effect.
         smoothing: Float in [0, 1). Probability mass spread evenly over the vocabulary.
     """
     flat = tf.reshape(tf.cast(logits, tf.float32), [-1, logits.shape[-1]])
@@ -47,12 +47,12 @@ def guided_alignment(alignment: tf.Tensor, wanted: tf.Tensor) -> tf.Tensor:
     """Alignment loss -SUM_t SUM_s A_ts log alpha_ts, [] float32, nats.
 
     It is equation 8 of Chen, Matusov, Khadivi, Peter 2016, summed over t instead of averaged, like all losses here.
-    Links where alpha is below ``SMALLEST``, such as those outside the window of local attention, add nothing: the
-    gradient -A / alpha would be infinite.
+    A link whose alpha is below ``SMALLEST``, such as one outside the window of local attention, adds nothing, because
+    its gradient -A / alpha would be infinite.
 
     Args:
         alignment: alpha, [B, T, S] float. Each row sums to 1.
-        wanted: A, [B, T, S] float32. Each row sums to 1, or is 0 if no alignment is given and then adds nothing.
+        wanted: A, [B, T, S] float32. Each row sums to 1. The row of a token without links is 0 and adds nothing.
     """
     alpha = tf.cast(alignment, tf.float32)
     seen = alpha >= SMALLEST
@@ -61,9 +61,10 @@ def guided_alignment(alignment: tf.Tensor, wanted: tf.Tensor) -> tf.Tensor:
 
 @tf.custom_gradient
 def _token_losses(logits: tf.Tensor, labels: tf.Tensor) -> Any:
-    """Returns -log p_label, -mean_v log p_v and ``True`` where the label is most probable: [N] each, of logits [N, V].
+    """Returns three tensors [N] for logits [N, V]: -log p_label, -mean_v log p_v, and hits.
 
-    Sums over the vocabulary are matrix products, because XLA on a CPU may not reorder a float sum and adds one by one.
+    A hit is ``True`` if the label is the most probable token. Sums over the vocabulary are computed as matrix products,
+    because XLA on a CPU may not reorder a float sum and would add one value after the other.
     The gradients, p - one-hot(label) and p - 1 / V, are computed in a single pass.
     """
     size = tf.shape(logits)[-1]

@@ -9,11 +9,11 @@ from nmt_keras.config import TrainConfig
 
 
 def build_optimizer(config: TrainConfig, variables: list[keras.Variable]) -> keras.optimizers.Optimizer:
-    """Returns the optimizer of ``config``, built so that a checkpoint can restore its slots.
+    """Returns the optimizer of ``config``. It is built, so a checkpoint can restore its variables.
 
-    Adam (Kingma, Ba 2015), AdamW (Loshchilov, Hutter 2019: decoupled weight decay), Adadelta (Zeiler 2012) or plain
-    SGD. AdamW does not decay vectors (biases and normalization scales). With ``config.ema_decay`` the
-    optimizer keeps a moving average of every weight.
+    The optimizer is Adam (Kingma, Ba 2015), AdamW (Loshchilov, Hutter 2019: decoupled weight decay), Adadelta (Zeiler
+    2012) or plain SGD. AdamW does not decay vectors (biases and normalization scales). If ``config.ema_decay`` is set,
+    the optimizer keeps a moving average of every weight.
     """
     ema = {"use_ema": config.ema_decay is not None, "ema_momentum": config.ema_decay or 0.99}
     match config.optimizer:
@@ -33,9 +33,9 @@ def build_optimizer(config: TrainConfig, variables: list[keras.Variable]) -> ker
 
 
 def global_norm(gradients: list[tf.Tensor]) -> tf.Tensor:
-    """Returns the joint L2 norm of gradients, [] float32. It is not finite if any of their numbers is not.
+    """Returns the joint L2 norm of gradients, [] float32. It is non-finite if any gradient has a non-finite value.
 
-    Call it outside XLA, which adds the squares one by one on a CPU.
+    Call it outside XLA, because XLA on a CPU adds the squares one by one.
     """
     return tf.sqrt(2.0 * tf.add_n([tf.nn.l2_loss(tf.cast(g, tf.float32)) for g in gradients]))
 

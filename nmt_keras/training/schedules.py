@@ -10,15 +10,20 @@ from nmt_keras.config import TrainConfig
 def learning_rate(config: TrainConfig, step: float, total_steps: int, reductions: int = 0) -> float:
     """Returns the learning rate of update number ``step`` (from 0) of ``total_steps``.
 
-    The rate grows linearly from 0 to its peak over the warm-up. Then it stays constant, falls to 0 along half a cosine
-    (Loshchilov, Hutter 2017, equation 5, without restarts) or a line, falls as 1 / sqrt(step) (Vaswani et al. 2017,
-    equation 3, with the peak instead of d_model), or is halved repeatedly (Luong et al. 2015, section 4.1).
+    The rate grows linearly from 0 to its peak over the warm-up. Then ``config.decay`` determines it:
+
+    constant      stays at the peak
+    cosine        falls to 0 along half a cosine (Loshchilov, Hutter 2017, equation 5, without restarts)
+    linear        falls to 0 along a line
+    inverse-sqrt  falls as 1 / sqrt(step) (Vaswani et al. 2017, equation 3, with the peak instead of d_model)
+    halving       is halved repeatedly (Luong et al. 2015, section 4.1)
+    plateau       is multiplied by ``config.plateau_factor`` at each reduction
 
     Args:
         config: Peak, warm-up and decay.
-        step: Number of earlier updates, or a position between two updates.
+        step: Number of earlier updates. It may be fractional.
         total_steps: Number of updates of the run.
-        reductions: Number of validations that have lowered the rate; used by "plateau" only.
+        reductions: Number of validations that have lowered the rate. Decay "plateau" only.
     """
     if step < config.warmup_steps:
         return config.learning_rate * (step + 1) / config.warmup_steps
@@ -41,9 +46,9 @@ def learning_rate(config: TrainConfig, step: float, total_steps: int, reductions
 
 
 def sampling_probability(config: TrainConfig, step: float, total_steps: int) -> float:
-    """Returns the probability that the decoder reads its own token at update ``step`` (from 0).
+    """Returns the probability of scheduled sampling at update ``step`` (from 0).
 
-    It is linear in the step (Bengio et al. 2015, section 2.4, linear decay).
+    It changes linearly with the step (Bengio et al. 2015, section 2.4, linear decay).
     """
     done = min(1.0, step / max(1, total_steps - 1))
     return config.sampling_from + done * (config.sampling_to - config.sampling_from)

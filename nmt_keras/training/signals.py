@@ -1,4 +1,4 @@
-"""Handling of SIGINT and SIGTERM during training. The first is recorded for the next check; a second acts at once."""
+"""Handling of SIGINT and SIGTERM during training. The first signal is recorded. A second one takes effect at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Result = TypeVar("Result")
 
 
 class Interrupted(KeyboardInterrupt):
-    """Raised when a signal has stopped training. The last checkpoint holds the state after this step."""
+    """Raised when a signal has stopped training. The last checkpoint holds the state after ``step``."""
 
     def __init__(self, step: int, signal_number: int):
         super().__init__(f"stopped at step {step} by {signal.Signals(signal_number).name}")
@@ -19,10 +19,10 @@ class Interrupted(KeyboardInterrupt):
 
 
 class StopSignals:
-    """Context that records the first SIGINT or SIGTERM, then restores the handlers, so that a second acts at once."""
+    """Context that records the first SIGINT or SIGTERM, and then restores the previous handlers."""
 
     received: int | None = None
-    """Number of the received signal; ``None`` before."""
+    """Number of the received signal; ``None`` if none has arrived."""
     _interrupts = False
 
     def __enter__(self) -> Self:
@@ -45,8 +45,8 @@ class StopSignals:
     def unless_received(self, work: Callable[[], Result]) -> Result | None:
         """Returns the result of ``work``, or ``None`` if a signal has arrived.
 
-        A signal that arrives meanwhile interrupts the work. The work must have no side effects, so that it can
-        be repeated.
+        A signal that arrives during ``work`` interrupts it. ``work`` must have no side effects, because it may be
+        repeated.
         """
         try:
             try:

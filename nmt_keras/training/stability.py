@@ -1,4 +1,4 @@
-"""Updates whose loss or gradient is not finite: counters of skipped updates, and the loss scale of float16."""
+"""Non-finite updates: counters of skipped updates, and the loss scale of float16."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import tensorflow as tf
 FIRST_LOSS_SCALE = 2.0**15
 
 UPDATES_TO_DOUBLE = 2000
-"""Finite updates after which the loss scale doubles. Micikevicius et al. 2018, section 3.2, give no number."""
+"""Consecutive finite updates after which the loss scale doubles. Micikevicius et al. 2018 give no number."""
 
 
 class SkippedUpdates(tf.Module):
-    """Counters of skipped updates, updated in the graph."""
+    """Counters of skipped updates, incremented in the graph."""
 
     def __init__(self) -> None:
         super().__init__(name="skipped")
         self.total = tf.Variable(0, dtype=tf.int64, trainable=False)
-        self.in_a_row = tf.Variable(0, dtype=tf.int64, trainable=False)  # consecutive, up to the last update
+        self.in_a_row = tf.Variable(0, dtype=tf.int64, trainable=False)  # consecutive, including the last update
         self.longest_row = tf.Variable(0, dtype=tf.int64, trainable=False)
 
     def count(self, finite: tf.Tensor, in_a_row: tf.Tensor | bool = True) -> None:
@@ -24,7 +24,7 @@ class SkippedUpdates(tf.Module):
 
         Args:
             finite: [] bool. ``False`` if the update was skipped.
-            in_a_row: [] bool. If ``False``, a skipped update sets the counter of consecutive ones to 0.
+            in_a_row: [] bool. If ``False``, a skipped update resets ``self.in_a_row`` to 0.
         """
         skipped = tf.cast(~finite, tf.int64)
         self.total.assign_add(skipped)
@@ -35,14 +35,14 @@ class SkippedUpdates(tf.Module):
 class LossScale(tf.Module):
     """Loss scale for float16, which keeps small gradients from becoming 0 (Micikevicius et al. 2018, section 3.2).
 
-    Gradients are divided by it afterwards. It halves after a non-finite update and doubles after
-    ``UPDATES_TO_DOUBLE`` consecutive finite ones. It is at least 1.
+    Gradients are divided by the scale afterwards. The scale halves after a non-finite update, and doubles after
+    ``UPDATES_TO_DOUBLE`` consecutive finite updates. It is at least 1.
     """
 
     def __init__(self) -> None:
         super().__init__(name="loss_scale")
         self.value = tf.Variable(FIRST_LOSS_SCALE, dtype=tf.float32, trainable=False)
-        self.finite_updates = tf.Variable(0, dtype=tf.int64, trainable=False)  # since the scale was changed
+        self.finite_updates = tf.Variable(0, dtype=tf.int64, trainable=False)  # since the last change of the scale
 
     def adjust(self, finite: tf.Tensor) -> None:
         """Adjusts the scale after an update. ``finite``: [] bool."""

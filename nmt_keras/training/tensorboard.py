@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from nmt_keras.training.trainer import Trainer
 
 FIRST_PROFILED = 10
-"""Number of updates before a profile begins. The first ones compile and fill caches."""
+"""Number of updates before a profile begins. The first updates compile functions and fill caches."""
 
 DATA_CLASSES = {"scalars": "DATA_CLASS_SCALAR", "text": "DATA_CLASS_TENSOR", "images": "DATA_CLASS_BLOB_SEQUENCE"}
 """Data class of each TensorBoard plugin."""
 
 
 class TensorBoardCallback(Callback):
-    """Writes the rows of the log as scalars, and after each validation the translations of a few sentences.
+    """Writes the rows of the log as scalars. After each validation, writes the translations of a few sentences.
 
     Args:
         folder: TensorBoard's log directory.
-        translator: Translator that uses the model that is being trained.
-        pairs: Pairs whose sources are translated. Texts include the references; alignments are written as images.
+        translator: Translator with the model in training.
+        pairs: Pairs whose sources are translated. Each translation is written with its source, reference and alignment.
     """
 
     def __init__(self, folder: Path, translator: Translator, pairs: Sequence[Pair]):
@@ -40,12 +40,12 @@ class TensorBoardCallback(Callback):
         self._translator, self._pairs = translator, pairs
 
     def on_log(self, row: Mapping[str, float]) -> None:
-        """Writes a row."""
+        """Writes a row, and translations if the row belongs to a validation."""
         validated = "valid_loss" in row
-        part = "validation" if validated else "training"
+        kind = "validation" if validated else "training"
         with self._writer.as_default(step=int(row["step"])):
             for name in sorted(row.keys() - {"step", "epoch"}):
-                _write(f"{part}/{name}", tf.constant(row[name], tf.float32), "scalars")
+                _write(f"{kind}/{name}", tf.constant(row[name], tf.float32), "scalars")
             if validated:
                 self._write_translations()
         self._writer.flush()

@@ -27,27 +27,27 @@ from nmt_keras.training.signals import Interrupted, StopSignals
 from nmt_keras.training.updater import Metrics, Updater
 
 REPLANS = 0.05, 0.25, 0.5, 0.75
-"""Shares of the minutes after which the number of steps is planned again, at the speed since the last plan."""
+"""Shares of the training time after which the steps are planned again, from the speed since the last plan."""
 
 SHARE_OF_TIME_FOR_STEPS = 0.92
-"""Share of the remaining minutes for updates in the first plans, whose speed includes no validations yet."""
+"""Share of the remaining time for updates in the first two plans, whose measured speed includes no validations."""
 
 
 class Trainer:
-    """Trains a model until all steps are made, validation stops improving, or a signal arrives.
+    """Trains a model until all steps are made, the validation loss stops improving, or a signal arrives.
 
     A new Trainer resumes where the last one stopped. On a CPU with the same number of threads and with
     ``RunOptions.deterministic``, the weights are bit-identical to those of an uninterrupted run.
 
     Args:
         updater: Updater of the model. The last checkpoint, if there is one, replaces the model's weights.
-        batches: Batches of the training part.
+        batches: Batches of the training set.
         checkpoints: Checkpoints of the run. Their folder may be empty.
         log_path: Path of ``log.jsonl``.
-        validate: Function that measures the model. It returns at least ``valid_loss``, in nats per token.
+        validate: Function that evaluates the model. It returns at least ``valid_loss``, in nats per token.
         report: Function that receives progress messages.
         callbacks: Additional callbacks, called between the log and the check for stop signals.
-        previous: If ``True``, damaged checkpoints are set aside, and training resumes from the newest whole one.
+        previous: If ``True``, sets damaged checkpoints aside and resumes from the newest intact checkpoint.
         more_minutes, more_epochs: Continue a finished training; see ``RunOptions``.
         is_chief: If ``False``, this process writes no files. All processes make the same calls.
     """
@@ -77,7 +77,7 @@ class Trainer:
             CheckpointCallback(),
         ]
         self.stop_signal: int | None = None
-        """Signal for which all processes stop after this update; ``None`` for none."""
+        """Signal that stops all processes after this update; ``None`` for none."""
         self.row: Mapping[str, float] = {}
         """Last row of training in the log."""
         self.rate = 0.0
@@ -94,9 +94,9 @@ class Trainer:
 
         Raises:
             Interrupted: SIGINT or SIGTERM arrived; the state is saved. The next call repeats an interrupted validation.
-            FloatingPointError: Updates are no longer finite. The last checkpoint is older.
+            FloatingPointError: Updates are no longer finite. The last checkpoint is from an earlier step.
             ValueError: The checkpoint does not fit the model or the run, or other processes restored another step.
-            OSError: A file cannot be written. The last checkpoint is whole.
+            OSError: A file cannot be written. The last checkpoint is intact.
         """
         if not self._restore():
             return
@@ -120,7 +120,7 @@ class Trainer:
     def is_validation_step(self) -> bool:
         """``True`` if the model is validated after this step."""
         interval = math.ceil(self.schedule_steps / self.config.validations)
-        # by positions of the current plan, so that a new plan neither repeats nor skips one
+        # by positions in the schedules, so that a new plan neither repeats nor skips a validation
         here, next_ = (math.ceil(self._schedule_position(step) / interval) for step in (self.step, self.step + 1))
         return next_ > here or self.step == self.total_steps
 
@@ -178,14 +178,14 @@ class Trainer:
         folder, progress, replicas = self.checkpoints.folder, self.progress, self.updater.replicas
         if self._is_chief:
             mend_records(folder, self._previous, self.report)
-        replicas.wait_for_processes()  # other processes read the records after the chief has mended them
+        replicas.wait_for_processes()  # other processes read the indexes after the chief has repaired them
         resumed = self.checkpoints.restore()
         self.step, self.total_steps, self.replans = int(progress.step), int(progress.total_steps), int(progress.replans)
         self.plan_step, self.plan_position = int(progress.plan_step), float(progress.plan_position)
         self.schedule_steps = int(progress.schedule_steps)
         if replicas.mean_over_processes(float(self.step)) != float(self.step):
             raise ValueError(
-                f"{folder}: expected the checkpoint of one step in all processes. Received: step {self.step} here, "
+                f"{folder}: expected the same step in all processes. Received: step {self.step} here, "
                 "another step elsewhere. Put the run directory on a disk that all workers share."
             )
         if math.isinf(replicas.mean_over_processes(float(progress.best))):
@@ -199,15 +199,15 @@ class Trainer:
         if self._is_chief:
             self._log = Log(self._log_path, self.step, int(progress.validated))
         self._seconds_before, following = float(progress.seconds), progress.position
-        # position of the last batch seen; its ``batch`` is -1 before the first one
+        # position of the last batch seen; ``batch`` is -1 before the first batch
         self.position = following._replace(batch=following.batch - 1)
         return True
 
     def _continue_finished(self) -> bool:
-        """Lengthens a finished training if that is wanted. Returns ``False`` if it stays finished.
+        """Extends a finished training by ``more_minutes`` or ``more_epochs``. Returns ``False`` if neither is set.
 
-        The schedules are functions of the step and the number of steps. They are stretched: the rate goes on as if the
-        run had had the new number of steps from its beginning.
+        The schedules are stretched: the learning rate continues as if the run had been planned with the new number of
+        steps.
         """
         progress = self.progress
         if self._more_epochs is not None:
@@ -224,10 +224,10 @@ class Trainer:
         return True
 
     def _plan_steps(self) -> None:
-        """Compiles the update and plans the number of steps, unless a checkpoint has a plan."""
+        """Compiles the update. Plans the number of steps, unless the restored checkpoint contains it."""
         seconds = self.updater.compile_and_time(self.batches, self.report)
         if self.total_steps:
-            self._began = time.perf_counter()  # compiling again is not part of the minutes
+            self._began = time.perf_counter()  # the minutes do not include compiling again
         else:
             self.total_steps = _count_steps(self.config, self.batches, seconds, self._elapsed())
             self.schedule_steps = self.total_steps
@@ -236,9 +236,10 @@ class Trainer:
         self._measure_speed()
 
     def _measure_speed(self) -> None:
-        """Starts to measure the speed for the next plan, and sets its time.
+        """Starts to measure the speed for the next plan, and sets the time of that plan.
 
-        If compiling took longer than the next share, the speed is measured for a share of the rest.
+        The plan is made at the next share of ``REPLANS``, but at the earliest after 5 % of the remaining time, for
+        example if compiling took longer than that share.
         """
         elapsed = self._elapsed()
         share = REPLANS[self.replans] if self.replans < len(REPLANS) else math.inf
@@ -248,7 +249,7 @@ class Trainer:
     def _replan_steps(self) -> None:
         """Plans the number of steps again if it is time.
 
-        The schedules go on from where they are, faster or slower, and end with the new last step.
+        The schedules continue from their current position, faster or slower, and end at the new last step.
         """
         self.replanned = self._elapsed() >= self._replan_at
         if not self.replanned:
@@ -265,12 +266,12 @@ class Trainer:
         self._measure_speed()
 
     def _schedule_position(self, step: int) -> float:
-        """Returns the position in the schedules: ``step``, unless the number of steps was planned again."""
+        """Returns the position of ``step`` in the schedules. It equals ``step`` until the steps are planned again."""
         pace = (self.schedule_steps - self.plan_position) / max(1, self.total_steps - self.plan_step)
         return self.plan_position + pace * (step - self.plan_step)
 
     def _elapsed(self) -> float:
-        """Returns the seconds spent training, those before the last checkpoint included."""
+        """Returns the seconds spent training, including those before the restored checkpoint."""
         return self._seconds_before + time.perf_counter() - self._began
 
     def _report_steps(self) -> None:
@@ -311,7 +312,7 @@ def _count_steps(config: TrainConfig, batches: BatchSource, seconds: Mapping[Buc
     steps = int((60.0 * config.minutes - spent) * SHARE_OF_TIME_FOR_STEPS / mean)
     if steps < 1:
         raise ValueError(
-            f"TrainConfig.minutes: expected more than the {(spent + mean) / 60.0:.1f} that compiling and one update "
-            f"take here, received {config.minutes}. Train for longer, or with fewer TrainConfig.length_buckets."
+            f"TrainConfig.minutes: expected more than {(spent + mean) / 60.0:.1f}, the time for compiling and one "
+            f"update; received {config.minutes}. Train for longer, or with fewer TrainConfig.length_buckets."
         )
     return steps

@@ -1,7 +1,7 @@
 """One update: gradients of a batch's summed loss, added over batches, divided once, clipped and applied.
 
-An update whose loss or gradient is not finite is skipped. The graph decides this, so that the host does not wait. The
-host reads the counters only for the log.
+An update with a non-finite loss or gradient is skipped. The graph makes this decision, so the host does not wait for
+the device. The host reads the counters of skipped updates only for the log.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def batch_loss(
         target: [B, T] int32. END is included, followed by PAD.
         smoothing: Float in [0, 1). Label smoothing.
         randomness, weights: See ``Seq2Seq.call``.
-        sampling: See ``own_token_probability`` there.
+        sampling: See ``own_token_probability`` of ``Seq2Seq.call``.
         alignment: [B, T, S] float32. Given alignments, for ``guided_alignment``; ``None`` for none.
         guided_weight: Weight of the guided alignment loss in the total.
     """
@@ -71,8 +71,8 @@ def batch_loss(
 class Updater:
     """Updates the weights of a model.
 
-    The forward and backward pass is traced once per length bucket, and the optimizer's update once. With XLA both are
-    compiled.
+    The forward and backward pass is traced once per length bucket. The optimizer's update is traced once. XLA, if used,
+    compiles both.
 
     Args:
         model: Built model. With several replicas, it was built in the scope of their strategy.
@@ -95,8 +95,8 @@ class Updater:
             )
         if config.minutes is not None and self.replicas.several_processes:
             raise ValueError(
-                f"TrainConfig.minutes: expected None if several workers train, received {config.minutes}. Each would "
-                "estimate another number of steps: set TrainConfig.steps or TrainConfig.epochs instead."
+                f"TrainConfig.minutes: expected None if several workers train, received {config.minutes}. Each worker "
+                "would plan another number of steps. Set TrainConfig.steps or TrainConfig.epochs instead."
             )
         self.variables = list(model.trainable_variables)
         with self.replicas.scope():
@@ -124,7 +124,7 @@ class Updater:
                 update.
             step: Number of earlier updates.
             rate: Learning rate.
-            own_token_probability: Probability that the decoder reads its own token. Ignored without scheduled sampling.
+            own_token_probability: Probability of scheduled sampling. Ignored if the configuration has none.
         """
         sampling = self._sampling(own_token_probability)
         sums: tuple[list[tf.Tensor], Loss] | None = None
@@ -146,7 +146,7 @@ class Updater:
         sampling: tf.Tensor | None,
         scale: tf.Tensor | float,
     ) -> tuple[list[tf.Tensor], Loss]:
-        """Returns the dense gradients of the summed loss, and the loss, of batch ``number``."""
+        """Returns the dense gradients of the summed loss of batch ``number``, and the loss."""
         source, target, alignment = batch
         rounds = self.rounds_products and not tf.executing_eagerly()  # eager calls are for debugging
         with tf.GradientTape() as tape:
@@ -162,7 +162,7 @@ class Updater:
                 weights=self.model.read_weights(bfloat16_products if rounds else compute_dtype_weights),
             )
             scaled = loss.total if self.loss_scale is None else loss.total * scale
-        # a variable that the loss does not reach, such as the embedding of a decoder that reads no words, gets zeros
+        # zeros for variables that the loss does not depend on, such as the target embedding without ``reads_words``
         unreached = tf.UnconnectedGradients.ZERO
         gradients = tape.gradient(scaled, [v.value for v in self.variables], unconnected_gradients=unreached)
         return [tf.convert_to_tensor(g) for g in gradients], loss
@@ -181,7 +181,7 @@ class Updater:
         if self.loss_scale is None:
             self.skipped.count(finite)
         else:
-            # above a scale of 1, a skipped update only halves the scale, whose first value is too large by design
+            # the first scale is too large by design, so skipped updates count as consecutive only at a scale of 1
             self.skipped.count(finite, in_a_row=self.loss_scale.value <= 1.0)
             self.loss_scale.adjust(finite)
         return norm
@@ -211,7 +211,7 @@ class Updater:
         seconds: dict[Bucket, float] = {}
         share_of_update = 0.0
         start_names_anew()
-        for bucket in reversed(batches.buckets):  # largest first: the others reuse its memory
+        for bucket in reversed(batches.buckets):  # largest first, so that the other buckets reuse its memory
             batch = batches.masked(bucket)
             arguments = self.replicas.split(batch), tf.constant(0), self._sampling(0.0), self._scale()
             began = time.perf_counter()
@@ -222,7 +222,7 @@ class Updater:
             seconds[bucket] = share_of_update + self._median_seconds(self.differentiate, *arguments)
             report(
                 f"{'compiled' if self.uses_xla else 'traced'} batches of {len(batch.source)} x ({bucket.source} "
-                f"source, {bucket.target} target tokens) in {compiling:.1f} s; {seconds[bucket] * 1e3:.0f} ms a batch"
+                f"source, {bucket.target} target tokens) in {compiling:.1f} s; {seconds[bucket] * 1e3:.0f} ms per batch"
             )
         for variable, value in zip(state, before, strict=True):
             variable.assign(value)

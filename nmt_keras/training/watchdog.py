@@ -1,7 +1,7 @@
-"""Watchdogs: they end a process whose main thread waits in native code.
+"""Watchdogs, which end a process whose main thread hangs in native code.
 
-Python raises exceptions and calls signal handlers only between two bytecodes of the main thread. A main thread that
-waits for other workers, or for a compilation, can therefore only be ended from another thread.
+Python raises exceptions and calls signal handlers between two bytecodes of the main thread. While TensorFlow waits for
+other workers or compiles, the main thread executes no bytecode. Only another thread can end the process then.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from contextlib import contextmanager
 from typing import NoReturn
 
 SECONDS_TO_REACT = 60.0
-"""Seconds after which a process ends if its main thread has not reacted to SIGTERM."""
+"""Seconds that the main thread has to react to SIGTERM before the process is ended."""
 
 
 @contextmanager
 def time_limit(seconds: float, waits_for: str) -> Iterator[None]:
     """Ends the process with exit code 1 and a traceback if the block takes longer than ``seconds``.
 
-    faulthandler's thread does not need Python's global interpreter lock (GIL), which TensorFlow holds while it waits
-    for other workers.
+    TensorFlow holds Python's global interpreter lock (GIL) while it waits for other workers. faulthandler ends the
+    process from a thread that does not need the GIL.
 
     Args:
         seconds: Time limit in seconds.
-        waits_for: Description of what the block waits for. It is printed in the message.
+        waits_for: Object of the wait, for the printed message, such as "the workers".
     """
     print(f"nmt: waiting at most {seconds:.0f} s for {waits_for}", file=sys.stderr, flush=True)
     faulthandler.dump_traceback_later(seconds, exit=True)
@@ -59,12 +59,12 @@ def watching_sigterm(seconds: float = SECONDS_TO_REACT) -> Iterator[None]:
 
 
 def _watch(reader: int, seconds: float) -> None:
-    """Reads the numbers of received signals until the pipe is closed."""
+    """Reads the numbers of received signals until the pipe is closed. Ends the process if SIGTERM has no effect."""
     with open(reader, "rb", buffering=0) as numbers:
         while number := numbers.read(1):
             if number[0] == signal.SIGTERM and not _reacts(seconds):
                 _end(
-                    "SIGTERM: the process is ended, because a TensorFlow call did not return within "
+                    "SIGTERM: ending the process, because a TensorFlow call did not return within "
                     f"{seconds:.0f} s. The last checkpoint is complete. Run the same command again to resume training.",
                     128 + signal.SIGTERM,
                 )

@@ -136,16 +136,16 @@ def test_a_prepared_corpus_is_trained_on_resumed_and_evaluated(tiny, pairs, nmt,
     prepare = "prepare a.tsv b.tsv --to prepared/mine --source.kind word --target.kind word --target.vocabulary-size 90"
     said = nmt(f"{prepare} --shards 2")
     assert said.out == "prepared/mine\n"
-    assert "110 pairs prepared; left out: 1 identical" in said.err
+    assert re.search("110 pairs prepared.*1 identical", said.err)
     train = "train tiny --prepared prepared/mine --valid valid.tsv --run"
     said = nmt(f"{train} run").err
     assert "mine: 110 pairs to train on, 10 to validate. Run directory: run" in said
-    assert "as the corpus was prepared: source TokenizerConfig(kind='word'" in said
+    assert "source TokenizerConfig(kind='word'" in said
     assert "valid: BLEU" in said
     assert Run("run").translator().target_tokenizer.vocabulary_size == 90
     assert "mine: 110 pairs" in nmt("train --run run").err  # the run is finished and determines the corpus
     assert json.loads(nmt("evaluate run --part valid --json").out)["title"] == "mine, valid"
-    assert "has no test part" in fails("evaluate run")
+    assert "--part valid" in fails("evaluate run")
     write("valid.tsv", pairs[100:])
     assert "--corpus: " in fails("evaluate run --part valid")
     assert "expected a new folder, received a prepared corpus" in fails(prepare)
@@ -187,7 +187,7 @@ def test_a_corpus_with_held_out_files_is_training_data_as_a_whole(part, tiny, pa
     assert re.findall(r"^(\w+): BLEU", said, re.MULTILINE) == (["valid", "test"] if part == "test" else ["valid"])
     assert counts in nmt("train --run run").err  # the run is finished and determines all files
     if part == "valid":
-        assert "has no test part" in fails("evaluate run")
+        assert "--part valid" in fails("evaluate run")
     Path("mine.tsv").unlink()  # evaluation reads only the held-out file
     evaluate = f"evaluate run --part {part}"
     assert json.loads(nmt(f"{evaluate} --json").out)["sentences"] == 11
@@ -233,8 +233,8 @@ def test_a_run_keeps_the_direction_and_the_languages_of_its_first_training(tiny,
     (other / "corpus.json").write_text(json.dumps({**facts, "sha256": {**facts["sha256"], "test": "0"}}))
     said = nmt(f"evaluate {run} --ensemble other --json")  # the first run must match, others cause a warning
     assert json.loads(said.out)["systems"][0]["name"] == "mine-tiny+other"
-    assert "other may have been trained on pairs of the test part" in said.err
-    assert "other may have been trained on pairs of the test part" in fails(f"evaluate other --ensemble {run}")
+    assert "other may have been trained on " in said.err
+    assert "other may have been trained on " in fails(f"evaluate other --ensemble {run}")
 
 
 @pytest.mark.parametrize(

@@ -314,7 +314,7 @@ def test_a_damaged_shard_and_a_missing_one_are_named(tmp_path):
     content = bytearray(path.read_bytes())
     content[20] ^= 1
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=rf"{path}: expected a whole shard"):
+    with pytest.raises(ValueError, match=rf"^{path}: .*shard"):
         corpus.read(1)
     path.unlink()
     with pytest.raises(ValueError, match=rf"{path}: expected a shard that .*json lists"):

@@ -120,9 +120,9 @@ def test_lines_become_ids_cut_at_max_tokens_and_which_were_cut_is_told():
 @pytest.mark.parametrize(
     ("source_limit", "target_limit", "limit", "told"),
     [
-        (6, 6, 30, "6 tokens a side"),
-        (30, 30, 6, "6 tokens a side"),
-        (30, 7, 6, "6 tokens a side"),
+        (6, 6, 30, "6 tokens"),
+        (30, 30, 6, "6 tokens"),
+        (30, 7, 6, "6 tokens"),
         (6, 30, 7, "6 source or 7 target tokens"),
     ],
 )
@@ -134,10 +134,10 @@ def test_pairs_with_a_long_side_are_left_out_and_counted(run_folder, tmp_path, s
     long = [Pair("uno dos tres cuatro cinco seis", "one"), Pair("uno", "one two three four five six seven eight")]
 
     def stop_at_the_count(sentence):
-        if "left out" in sentence:
+        if "pairs to train on" in sentence:
             raise InterruptedError(sentence)
 
-    with pytest.raises(InterruptedError, match=f"^17 pairs to train on; 2 left out: more than {told}$"):
+    with pytest.raises(InterruptedError, match=f"^17 pairs to train on; 2 .*more than {told}"):
         Run(tmp_path / "run", recipe).train(
             SplitCorpus("numbers", short + long, short, short), report=stop_at_the_count, show=lambda *_: None
         )
@@ -148,7 +148,7 @@ def test_a_corpus_of_long_sentences_alone_names_the_setting(run_folder, corpus, 
     recipe = Run(run_folder).recipe
     text = replace(recipe.source, max_tokens=text_limit)
     recipe = replace(recipe, source=text, target=text, train=replace(recipe.train, max_tokens=limit))
-    with pytest.raises(ValueError, match=rf"{name}\.max_tokens: expected some pair of at most 2 tokens"):
+    with pytest.raises(ValueError, match=rf"^{name}\.max_tokens: .*at most 2 tokens"):
         train(Run(tmp_path / "run", recipe), corpus)
 
 

@@ -83,5 +83,5 @@ def test_a_row_reads_as_a_line():
     spoilt = {name: value for name, value in row.items() if name not in ("loss", "perplexity")}
     assert describe({**spoilt, "skipped": 3, "seconds_left": 36000.0}, 30000) == (
         "step 1,500 of 30,000: no loss, 6,384 target tokens/s, 12% padding, rate 5.00e-04, 10.0 h left, "
-        "3 updates skipped: not finite"
+        "3 non-finite updates skipped"
     )

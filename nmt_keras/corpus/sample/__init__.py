@@ -11,7 +11,7 @@ directions:
 
 - Spanish drops only the pronouns I, you and we.
 - `it` and `them` are masculine unless the sentence contains the noun.
-- Plain statements about `you` are negative and questions are not. Otherwise only punctuation would distinguish them.
+- Plain statements about `you` are negative, and questions are not. Otherwise they would differ only in punctuation.
 - A time is given if the verb form does not show the tense.
 """
 
@@ -24,13 +24,13 @@ from nmt_keras.corpus.reading import Pair
 from nmt_keras.corpus.sample.constructions import CONSTRUCTIONS
 from nmt_keras.corpus.sample.phrases import Draw, Texts
 
-SAMPLE_NAME = "sample"  # the corpus's name on the command line, in run directories and as a served model
+SAMPLE_NAME = "sample"  # name of the corpus on the command line, of its run directory and of its served model
 
 
 def sample_pairs() -> list[Pair]:
     """Returns the pairs of the sample corpus, Spanish to English.
 
-    They are sorted by sha256 of the English sentence, so any slice is a fair sample.
+    They are sorted by the sha256 of the English sentence, so any slice is a random sample.
     """
     found: set[Texts] = set()
     for construct, wanted in CONSTRUCTIONS:

@@ -101,7 +101,7 @@ def question(clause: Clause) -> Words:
 
 
 def sentence(words: Words, mark: str = ".") -> Texts:
-    """Returns the finished pair, with capitals, punctuation, and al, del for a el, de el."""
+    """Returns the finished pair with capitals, punctuation, and the contractions al (a el) and del (de el)."""
     es = re.sub(r"\b(a|de) el\b", lambda match: match[1] + "l", words.es)
     opening = {"?": "¿", "!": "¡"}.get(mark, "")
     return f"{words.en[0].upper()}{words.en[1:]}{mark}", f"{opening}{es[0].upper()}{es[1:]}{mark}"

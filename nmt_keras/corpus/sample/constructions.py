@@ -73,7 +73,7 @@ def qualify(draw: Draw, subject: Phrase, quality: Adjective) -> Complement:
 
 
 def sayable(subject: Phrase, qualities: Sequence[Adjective]) -> list[Adjective]:
-    """Returns the qualities that the subject does not contain already.
+    """Returns the qualities that the subject phrase does not already contain.
 
     For I, you and we, adjectives that show gender are excluded.
     """

@@ -69,7 +69,7 @@ class Adjective(NamedTuple):
     kinds: frozenset[str]
 
     def agreeing(self, gender: str, plural: bool) -> str:
-        """Returns the Spanish form. -o becomes -a for a feminine noun, any plural adds -s."""
+        """Returns the Spanish form. -o becomes -a for a feminine noun, and a plural adds -s."""
         stem = self.es[:-1] + "a" if gender == "f" and self.es.endswith("o") else self.es
         return stem + "s" * plural
 
@@ -84,16 +84,16 @@ class Verb(NamedTuple):
     spanish: tuple[tuple[str, ...], ...]
     """Forms by [tense][person]. Auxiliaries have only the present."""
     takes: frozenset[str] = frozenset()
-    """Kinds of noun that are its object in the past or future."""
+    """Kinds of noun that can be its object in the past or future."""
     habitually: frozenset[str] = frozenset()
-    """Kinds of noun that are its object as a habit, in the present."""
+    """Kinds of noun that can be its object as a habit, in the present."""
     afresh: bool = True
-    """``True`` if each time has new objects (we buy newspapers); ``False`` for the same ones (we wash the car)."""
+    """``True`` if each time has a new object (we buy newspapers), ``False`` if always the same (we wash the car)."""
     auxiliary: bool = False
-    """``True`` if English has no do-support: `is not`, `can you?`."""
+    """``True`` if the English verb takes no do-support: `is not`, `can you?`."""
 
     def shows_tense(self, person: int) -> bool:
-        """Returns ``False`` if present and preterite are equal in either language: compramos, we read."""
+        """Returns ``False`` if present and preterite have the same form in one language: compramos, we read."""
         return (
             self.spanish[PRESENT][person] != self.spanish[PRETERITE][person]
             and self.english_present[person] != self.past
@@ -294,7 +294,7 @@ SEQUELS = (
     ("vehicle", WASH, (SELL,)),
     ("animal", BUY, (SELL, GIVE)),
 )
-"""Kind of thing, an action with it, and actions that can follow with the same thing."""
+"""Kind of thing, an action on it, and possible next actions on the same thing."""
 
 MOTIVES = (
     (BUY, True, (OLD, EXPENSIVE, SMALL, BIG)),
@@ -321,7 +321,7 @@ WANT = present_only("want", "want want wants want want", "quiero quieres quiere 
 CAN = present_only("can", "can can can can can", "puedo puedes puede podemos pueden", auxiliary=True)
 
 NEGATED = {"am": "am not", "can": "can't", "will": "won't"}
-"""Negated auxiliaries that do not just add -n't."""
+"""Negated auxiliaries that are not formed by adding -n't."""
 
 # Pronouns and small words
 

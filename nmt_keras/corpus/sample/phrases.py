@@ -172,7 +172,7 @@ def draw_thing(draw: Draw, noun: Noun, subject: Phrase, definite: bool) -> Phras
 
 
 def draw_supply(draw: Draw, verb: Verb) -> Phrase:
-    """Draws the object of a habit: a new one each time (`red apples`, `bread`) or always the same (`my car`)."""
+    """Draws the object of a habit: a new object each time (`red apples`, `bread`), or always the same (`my car`)."""
     noun = draw_noun(draw, verb.habitually)
     if not verb.afresh:
         return noun_phrase(noun, draw((lexicon.THE, *lexicon.POSSESSIVES)), draw.chance(30))
