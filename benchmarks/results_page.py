@@ -43,10 +43,10 @@ MORE_PUBLISHED = (("RNNsearch-50, trained longer", 28.45, 36.15), ("Moses", 33.3
 
 INTRODUCTION = """# Results
 
-This page compares all systems in one small setting, on the Spanish-English benchmark split. `python -m
-benchmarks.results_page` writes it from the JSON files in `docs/results/`. [Papers and code](papers.md) lists the recipe,
-field and test of each equation. A *ladder* is a sequence of systems in which each system adds a component to the
-previous one.
+This page compares all systems in one small setting, on the Spanish-English benchmark split.
+`python -m benchmarks.results_page` writes it from the JSON files in `docs/results/`. [Papers and code](papers.md) lists
+the recipe, field and test of each equation. A *ladder* is a sequence of systems in which each system adds a component
+to the previous one.
 
 There are two kinds of results:
 
@@ -119,8 +119,8 @@ def single_runs(found: Mapping[str, Result]) -> list[str]:
         lines.append("| no system has been run | | | | | | | |")
     lines += [
         "",
-        "`tutorial` uses only the first 30,000 pairs, in lower case and without accents, so its scores are not comparable "
-        "to the other scores. The -8 and -16 models are trained on other pairs; see table 1.",
+        "`tutorial` uses only the first 30,000 pairs, in lower case and without accents, so its scores are not "
+        "comparable to the other scores. The -8 and -16 models are trained on other pairs; see table 1.",
         "",
     ]
     return lines
