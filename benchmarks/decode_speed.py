@@ -203,7 +203,7 @@ def seconds(action: Callable[[], Any]) -> float:
 def alone(translator: ModelTranslator, sentences: Sequence[str], settings: Settings) -> list[list[float]]:
     """Returns the milliseconds of each sentence in the exported model, for every repetition.
 
-    They are measured in a separate process, because a batch has one thread here, but a server's request has all threads.
+    They are measured in a separate process: here a batch has one thread, but a server's request has all threads.
     """
     from nmt_keras.export import export
 

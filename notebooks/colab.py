@@ -67,7 +67,7 @@ def keep_runs_on_drive() -> None:
 
 
 def move_and_link(folder: Path, home: Path) -> None:
-    """Moves the content of ``folder`` to ``home``, except names that exist there. Makes ``folder`` a link to ``home``."""
+    """Moves the content of ``folder`` to ``home``, except names that exist there, and makes ``folder`` a link to it."""
     home.mkdir(parents=True, exist_ok=True)
     if folder.is_symlink():
         return

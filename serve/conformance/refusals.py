@@ -152,7 +152,7 @@ def refusals(server: Server) -> list[Refusal]:
 
 
 def check_refusal(server: Server, refusal: Refusal) -> None:
-    """Raises Mismatch unless ``refusal`` is what the server answers."""
+    """Raises Mismatch unless the server refuses the request as ``refusal`` describes."""
     content = refusal.body if isinstance(refusal.body, bytes) else to_json(refusal.body)
     response = server.http.request(refusal.method, refusal.path, content=content or None)
     expect("status", refusal.status, response.status_code, response.text)

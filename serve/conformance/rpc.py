@@ -1,6 +1,6 @@
 """Checks of gRPC: PredictionService and ModelService, their status codes and error messages.
 
-The messages are the client's own, so TensorFlow is not needed.
+The checks use the client's message classes, so they do not need TensorFlow.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def predictions(rpc: RpcServer) -> None:
 
 
 def _field(tensor: Any) -> str | None:
-    """Returns the only field of ``tensor`` with values, which clients in other languages read."""
+    """Returns the name of the only field of ``tensor`` with values. Clients in other languages read this field."""
     names = [field.name for field, _ in tensor.ListFields() if field.name not in ("dtype", "tensor_shape")]
     return names[0] if len(names) == 1 else None
 
@@ -250,7 +250,7 @@ def refusals(rpc: RpcServer) -> list[RpcRefusal]:
 
 
 def check_refusal(rpc: RpcServer, refusal: RpcRefusal) -> None:
-    """Raises Mismatch unless ``refusal`` is what the server answers."""
+    """Raises Mismatch unless the server refuses the request as ``refusal`` describes."""
     try:
         rpc.send(refusal.method, refusal.request)
     except grpc.RpcError as error:
