@@ -118,7 +118,7 @@ def load_run(folder: Path) -> ModelTranslator:
 
 
 def untrained(settings: Settings, sentences: Sequence[str]) -> ModelTranslator:
-    """Returns a translator with random weights. Its vocabulary has the sentences' words and invented ones."""
+    """Returns a translator with random weights. Its vocabulary has the sentences' words and invented words."""
     import numpy as np
     import tensorflow as tf
 

@@ -6,7 +6,7 @@ Each item of a list ends in an HTML comment: a Python expression over the result
 
     run("luong-base")             docs/results/luong-base.json; fields are attributes
     bin("rnnsearch-16", "1-5")    BLEU of a run on sources of a length
-    gain("luong-base", "x")       BLEU of the second run minus that of the first
+    gain("luong-base", "x")       BLEU of the second run minus BLEU of the first run
     system("luong-base")          row of docs/results/ladder/table.json
     diagnostic("local-p", 1)      last measurement of a system and a seed in docs/results/diagnostics/local-p.json
     LECTURE                       pairs (recipe, its extension) of the lecture's recipes

@@ -368,7 +368,7 @@ class Computed(NamedTuple):
 
 
 def parity(name: str, settings: Settings) -> Iterator[Result]:
-    """Yields the differences of loss and gradients from those of a plain graph on the CPU, for a small model."""
+    """Yields the differences of loss and gradients between each execution and a plain graph on the CPU."""
     import tensorflow as tf
 
     tf.config.experimental.enable_tensor_float_32_execution(False)

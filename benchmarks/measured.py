@@ -340,7 +340,7 @@ def block(name: str, folder: Path = MEASURED) -> str:
     benchmark = re.search(r"benchmarks\.(\w+)", found["command"])
     if benchmark is None or benchmark.group(1) not in TABLES:
         raise ValueError(
-            f"{name}.json: the command must be that of one of {', '.join(TABLES)}. Received: {found['command']!r}."
+            f"{name}.json: the command must run one of {', '.join(TABLES)}. Received: {found['command']!r}."
         )
     where = (
         f"{found['cores']} cores, {found['cpu']}, {found['date'][:10]}, TensorFlow {found['libraries']['tensorflow']}"

@@ -6,7 +6,7 @@
     python -m benchmarks.update_parts --units 512 --batch 128 --precision bfloat16-products
 
 The model is the matched model of train_speed, on one batch with 10 tokens on each side. The forward and backward pass
-of each component is compiled separately. The times do not add up to that of the whole, in which components share work.
+of each component is compiled separately. The times do not add up to the time of the whole, where components share work.
 Prints JSON with medians in milliseconds and the floating-point operations of the products in both passes.
 """
 

@@ -23,15 +23,15 @@ class Limits:
     64 KiB. Decoding a hostile gRPC message takes up to 90 times its size. At most ``concurrency`` messages are decoded
     at the same time."""
     max_unpacked_bytes: int = 100_000_000
-    """Maximum bytes of an unpacked gzip body, or of a gRPC tensor's strings. Larger ones get 413 (gRPC:
-    INVALID_ARGUMENT)."""
+    """Maximum bytes of an unpacked gzip body, or of a gRPC tensor's strings. A larger body gets 413, a larger tensor
+    INVALID_ARGUMENT."""
     max_values: int = 2_000_000
     """Maximum number of values in a request or its answer (in JSON: commas and brackets). More get 400. A value takes
     up to 200 bytes of memory."""
     max_batch_rows: int = 256
     """Maximum number of sentences in a request. More get 400."""
     max_text_bytes: int = 65536
-    """Maximum UTF-8 bytes of a string. Longer ones get 400."""
+    """Maximum UTF-8 bytes of a string. Longer strings get 400."""
     rest_api_timeout_in_ms: int = 30_000
     """Maximum milliseconds from a request's headers to its answer, including the queue. Slower requests get 504."""
     concurrency: int = 2
@@ -40,7 +40,7 @@ class Limits:
     """Number of further requests that may wait. More get 503 (gRPC: UNAVAILABLE)."""
     connections: int = 512
     """Maximum number of open HTTP connections. Further connections get 503 and are closed. The same limit holds
-    separately for gRPC connections, of which further ones are closed, and for gRPC calls, of which further ones get
+    separately for gRPC connections and for gRPC calls. Further gRPC connections are closed, and further calls get
     RESOURCE_EXHAUSTED. A gRPC connection has at most 16 concurrent calls."""
 
     def __post_init__(self) -> None:

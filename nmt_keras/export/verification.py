@@ -226,7 +226,7 @@ def _batch_mate_faults(outputs: Outputs) -> Iterator[str]:
             for name, alone in arrays.items():
                 among = together[name][row : row + 1][tuple(slice(size) for size in alone.shape)]
                 if not _equal(alone, among):
-                    yield f"{signature}, {name} of {STRANGE[row][:30]!r}: alone {alone}, among others {among}"
+                    yield f"{signature}, {name} of {STRANGE[row][:30]!r}: alone {alone}, in a batch {among}"
 
 
 def _equal(one: np.ndarray, other: np.ndarray) -> bool:

@@ -61,7 +61,7 @@ class ModelConfig(NamedTuple):
 
 
 def models_in(folder: Path) -> list[ModelConfig]:
-    """Returns a model for each child folder, except hidden ones and the file system's own ``lost+found``.
+    """Returns a model for each child folder, except hidden folders and the file system's ``lost+found``.
 
     Raises:
         OSError: ``folder`` cannot be read.
