@@ -1,11 +1,11 @@
-# Trains, translates and exports: the image's command is `nmt`. Serving has TensorFlow's own image, see serve/deploy/compose.yaml.
+# Trains, translates and exports: the image's command is `nmt`. To serve, use TensorFlow Serving's image: serve/deploy/compose.yaml.
 #
 #   docker build -t nmt .                                                   no GPU
 #   docker build -t nmt:gpu --build-arg EXTRAS=gpu .                        CUDA from PyPI; the host has the driver
 #   docker build -t nmt:gpu --build-arg EXTRAS=gpu --build-arg BASE=nvidia/cuda:12.9.1-base-ubuntu24.04 .
 #   docker run --rm -v "$PWD:/work" nmt train --corpus sample               with --gpus all for nmt:gpu
 #
-# BASE is any image of Debian or Ubuntu that has Python 3.11 to 3.13, or can install it from its own packages.
+# BASE is any Debian or Ubuntu image that has Python 3.11 to 3.13, or can install it with apt-get.
 ARG BASE=python:3.12-slim-bookworm@sha256:54c85f3c47607a77f32adec749d3c81d1348bf25833671f512b26a9b6d778cb3
 
 # hadolint ignore=DL3006
@@ -18,11 +18,11 @@ RUN command -v python3 > /dev/null || { \
         && rm -rf /var/lib/apt/lists/*; }
 
 FROM python AS build
-# Empty or gpu.
+# EXTRAS is empty or "gpu".
 ARG EXTRAS=""
 RUN python3 -m venv /opt/nmt
 WORKDIR /source
-# The packages first: as long as they stay, a change of the sources does not install TensorFlow again.
+# Packages come first, so that a change of the sources does not install TensorFlow again.
 COPY requirements.txt requirements-gpu.txt ./
 RUN /opt/nmt/bin/pip install --no-cache-dir --no-deps --require-hashes -r "requirements${EXTRAS:+-${EXTRAS}}.txt"
 COPY pyproject.toml setup.py README.md LICENSE ./
@@ -40,6 +40,6 @@ ENV PATH=/opt/nmt/bin:$PATH \
 RUN install -d -o 1000 -g 1000 /work
 WORKDIR /work
 USER 1000:1000
-# SIGTERM, which `docker stop` sends, makes training write a checkpoint and end.
+# `docker stop` sends SIGTERM: training writes a checkpoint and ends.
 ENTRYPOINT ["nmt"]
 CMD ["--help"]

@@ -1,14 +1,14 @@
-# make demo       everything, from the corpus to a REST answer    CORPUS=path  MINUTES=10  RECIPE=name
-# make test       all tests but the slow ones                     CORPUS=path adds those that need the real corpus
-# make test-unit  the quick ones: nothing trained at length, exported, served, or opened in a browser
-# make test-slow  the slow ones: models that must learn something
-# make test-beam  the Apache Beam pipelines, in an environment of their own
+# make demo       all steps, from the corpus to a REST answer      CORPUS=path  MINUTES=10  RECIPE=name
+# make test       all tests except the slow ones                   CORPUS=path adds tests on the real corpus
+# make test-unit  the quick tests: no long training, export, server or browser
+# make test-slow  the slow tests: models learn to copy and to reverse
+# make test-beam  tests of the Apache Beam pipelines, in a separate environment
 # make lint       formatter, linter, type checker, wording, schemas of the container, Kubernetes and workflow files
 # make serve      the embedded server over saved_models           PORT=8501
 # make docs       the documentation, in site/; a warning is an error
-# make notebooks  executes the notebooks that hold outputs         CORPUS=spa-eng.zip without a network
+# make notebooks  executes the notebooks that hold outputs         CORPUS=spa-eng.zip if there is no network
 # make dist       wheel and source archive, in dist/
-# make lock       requirements*.txt, from pyproject.toml          UPGRADE=1 takes the newest versions
+# make lock       requirements*.txt, from pyproject.toml           UPGRADE=1 takes the newest versions
 # make audit      known vulnerabilities of the locked packages, from PyPI
 # make conformance   the checks of serve/conformance against a server   URL=http://127.0.0.1:8501  MODEL=spa-eng
 # Each target creates the virtual environment that it needs. It requires Python 3.11 to 3.13 and make.
@@ -44,7 +44,7 @@ $(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed
 demo: $(VENV)/.installed
 	$(RUN) -m nmt_keras demo $(if $(CORPUS),--corpus "$(CORPUS)") $(if $(MINUTES),--minutes $(MINUTES)) $(if $(RECIPE),--recipe $(RECIPE))
 
-# Two workers, each with whole files: TensorFlow traces on one core. Files come in the order of tests/conftest.py.
+# Two workers, because TensorFlow traces on one core. Each test file runs in one worker. tests/conftest.py orders the files.
 test: $(VENV)/.installed-test
 	$(RUN) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
@@ -58,7 +58,7 @@ test-slow: $(VENV)/.installed-test
 test-tf220: $(VENV)/.installed-test
 	$(RUN) -m pytest -m tf220
 
-# Beside TensorFlow, but in an environment of its own: Apache Beam brings forty packages that nothing else needs.
+# A separate environment, because Apache Beam brings forty packages that nothing else needs.
 .venv-beam/.installed: requirements-beam.txt
 	$(PYTHON) -m venv .venv-beam
 	.venv-beam/bin/python $(LOCKED) -r requirements-beam.txt
@@ -78,7 +78,7 @@ lint: $(VENV)/.installed-dev
 	if command -v kubectl >/dev/null; then kubectl kustomize serve/deploy >$(VENV)/rendered.yaml && \
 	    $(VENV)/bin/kubernetes-validate --quiet --strict $(VENV)/rendered.yaml; fi
 
-# A separate environment: the documentation is built from the sources without running them, so TensorFlow is not needed.
+# A separate environment, because the documentation is built without running the package and needs no TensorFlow.
 .venv-docs/.installed: requirements-docs.txt
 	$(PYTHON) -m venv .venv-docs
 	.venv-docs/bin/python $(LOCKED) -r requirements-docs.txt
@@ -93,8 +93,8 @@ dist: .venv-docs/.installed
 notebooks: $(VENV)/.installed-test
 	$(RUN) -m notebooks.execute $(if $(CORPUS),--corpus "$(CORPUS)")
 
-# Every package with its version and hashes, for Python 3.11 to 3.13 on all platforms. Versions stay unless pyproject.toml excludes
-# them or UPGRADE is given. Apache Beam wants an older protobuf than TensorFlow takes, so its lock is solved by itself.
+# Locks every package with its version and hashes, for Python 3.11 to 3.13 on all platforms. A version changes only if pyproject.toml
+# excludes it or UPGRADE is given. Apache Beam needs an older protobuf than TensorFlow alone, so its lock is solved separately.
 COMPILE = UV_CUSTOM_COMPILE_COMMAND="make lock" $(RUN) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
     $(if $(UPGRADE),--upgrade)
 

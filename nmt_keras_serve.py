@@ -1,4 +1,4 @@
-"""The folder ``serve`` under the name that it has once it is installed, for a clone that is not installed."""
+"""Makes ``serve`` importable as ``nmt_keras_serve``, its installed name, in a clone that is not installed."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Installs the folder ``serve`` as ``nmt_keras_serve``: a package called ``serve`` could clash with another one."""
+"""Installs the folder ``serve`` as ``nmt_keras_serve``, because the name ``serve`` could clash with another package."""
 
 from setuptools import find_packages, setup
 

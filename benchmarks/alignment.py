@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Measures the alignment error rate of runs: the distance of their attention from reference word alignments.
+"""Measures the alignment error rate of runs: how far their attention is from reference word alignments.
 
     python -m benchmarks.alignment runs/flagship runs/hour > alignment.json
     python -m benchmarks.alignment runs/hour --links opennmt.align > alignment.json
     python -m benchmarks.alignment runs/sample --gold sample > alignment-sample.json
 
 Each run aligns the given translations by forced decoding. The weights of tokens are combined into weights of the words
-and punctuation marks in the gold file: they are summed over the tokens of a source word and averaged over those of a
-target word. Each target word is linked with the source word of its largest weight, unless that is the end of the
-sentence. Prints JSON.
+and punctuation marks in the gold file: they are summed over the tokens of a source word and averaged over the tokens of
+a target word. Each target word is linked with the source word of its largest weight. A word whose largest weight is at
+END has no link. Prints JSON.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Settings:
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN ...")]
     """Run directories."""
     gold: str = "spa-eng"
-    """Reference alignments. "spa-eng": the 100 pairs of docs/results/alignments. "sample": the test part of the sample
+    """Reference alignments. "spa-eng": the 100 pairs of docs/results/alignments. "sample": the test set of the sample
     corpus, aligned by its lexicon. Otherwise: a file of lines source words<TAB>target words<TAB>links."""
     links: tuple[Path, ...] = ()
     """Files with the alignments of other systems, one line in Pharaoh's format for each pair of the gold file."""
@@ -78,7 +78,7 @@ def main(settings: Settings) -> None:
 
 
 def gold_pairs(name: str) -> list[GoldPair]:
-    """Returns the pairs of "spa-eng", of "sample", or of a file."""
+    """Returns the pairs of "spa-eng", of "sample", or of the file ``name``."""
     if name != SAMPLE_NAME:
         return read_gold(ALIGNMENTS / "spa-eng.tsv" if name == "spa-eng" else Path(name))
     test = split_pairs(sample_pairs(), key_side="target")["test"]
@@ -92,7 +92,7 @@ def as_written(words: str) -> str:
 
 
 def run_figures(translator: ModelTranslator, gold: Sequence[GoldPair]) -> dict[str, float]:
-    """Returns the figures of a run, and the mean of the largest weight of each target word."""
+    """Returns the result of ``figures`` for a run, and the mean of the largest weight of each target word."""
     sources, targets = ([as_written(words) for words in side] for side in list(zip(*gold, strict=True))[:2])
     aligned = translator.align(sources, targets)
     weights = [word_weights(one, pair.source, pair.target) for one, pair in zip(aligned, gold, strict=True)]

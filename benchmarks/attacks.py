@@ -5,11 +5,12 @@
 The server and the attackers run in separate processes. There are three honest clients: over REST on one connection,
 over REST on a new connection for each request, and over gRPC. They retry as ``serve.client`` does. The program prints
 a JSON document with the machine, the date, the rounds of each attack and the results of the honest clients. It exits
-with code 1 if a requirement was violated:
+with code 1 if one of these requirements is violated:
 
 - no honest request fails, gets a wrong answer, or waits longer than ``--bound``;
-- after the attacks the server is alive;
-- its memory is at most 5 % larger than after a first, short attack, and it has at most as many open descriptors;
+- after the attacks, the server is alive;
+- its memory has grown by at most 5 % since the end of a first, short attack;
+- it has no more open descriptors than at that time;
 - its log has no traceback and no line that a client wrote.
 """
 
@@ -122,7 +123,7 @@ async def header_flood(target: Target, rng: random.Random) -> None:
 
 
 async def bomb(target: Target, rng: random.Random) -> None:
-    """Sends a body that takes much memory: gzip, base64, or values that are short as text."""
+    """Sends a body that takes much more memory than bytes: gzip, base64, or many empty lists."""
     if rng.random() < 0.3:
         await send(target, Parts([post(target, BOMB, "Content-Encoding: gzip")]))
         return
@@ -176,7 +177,7 @@ async def silent_calls(target: Target, rng: random.Random) -> None:
 
 
 async def huge_shapes(target: Target, rng: random.Random) -> None:
-    """Sends short gRPC messages with a shape or a content that is much larger than a batch."""
+    """Sends short gRPC messages with a shape or a number of strings that is much larger than a batch."""
     shape = rng.choice([[2**40], [2**62] * 254, [-1], [256, 10**6], [1] * 300])
     strings = rng.choice([[b"a"], [b"a" * 10**6], [b""] * 100_000])
     tensor = {"dtype": 7, "tensor_shape": {"dim": [{"size": size} for size in shape]}, "string_val": strings}

@@ -2,8 +2,8 @@
 
     python -m benchmarks.attention_cost
 
-Prints JSON with the median milliseconds of one step of 64 sentences, for each kind and source length, and each kind's
-ratio of the longest to the shortest length. There are three measurements:
+Prints JSON with the median milliseconds of one step of 64 sentences, for each kind of attention and source length, and
+the ratio of the milliseconds at the longest and the shortest length. There are three measurements:
 
 context    forward pass and gradient to the state; the ratio of a gathered window should be near 1
 alignment  a step of a search, which writes all S weights
@@ -39,7 +39,7 @@ KINDS: dict[str, Callable[[], Attention]] = {
 
 
 def milliseconds(attention: Attention, length: int, runs: int, what: str) -> float:
-    """Returns the median milliseconds of one step. States, keys and values are computed before."""
+    """Returns the median milliseconds of one step. The time to compute states, keys and values is not included."""
     random = np.random.default_rng(1)
     values = tf.constant(random.normal(size=[SENTENCES, length, UNITS]), tf.float32)
     mask, lengths = tf.ones([SENTENCES, length], tf.bool), tf.fill([SENTENCES], length)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures how fast whole processes translate the test part, compared with OpenNMT-py and CTranslate2.
+"""Measures how fast whole processes translate the test set, compared with OpenNMT-py and CTranslate2.
 
     benchmarks/peers/setup_peers.sh PEERS                                             installs the peers
     PEERS/bin/python benchmarks/peers/peers.py prepare --corpus spa.txt --work WORK   writes their corpus
@@ -7,10 +7,10 @@
     python -m benchmarks.decode_peers --run runs/wide --work WORK --venv PEERS --opennmt WORK/quality/m_step_N.pt
     ... --transformer WORK/transformer/m_step_N.pt                                    CTranslate2 too, from ct2.py
 
-Each tool translates a file of sentences with beam 5, in turn, ``repeats`` times. Whole processes are measured on the
-test part and on ten times the test part. The speed after start-up is that of the latter, without the time of a process
-that translates a single sentence. BLEU is sacreBLEU's on raw text. CTranslate2 is measured only after start-up. Prints
-JSON with every repetition and the ratios of the medians.
+The tools take turns to translate a file of sentences with beam 5, ``repeats`` times. Whole processes are measured on
+the test set and on ten copies of the test set. The speed after start-up is computed from the ten copies, without the
+time of a process that translates a single sentence. BLEU is sacreBLEU on raw text. CTranslate2 is measured only after
+start-up. Prints JSON with every repetition and the ratios of the medians.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Settings:
     opennmt: Path
     """Checkpoint of OpenNMT-py, trained on the pieces in ``work``."""
     transformer: Path | None = None
-    """Checkpoint of a transformer for CTranslate2, which ct2.py measures. None skips it."""
+    """Checkpoint of a transformer, which ct2.py converts to CTranslate2 and measures. None skips this measurement."""
     beam: int = 5
     shortlist: int = 20
     """Shortlist size of the additional quick search."""
@@ -93,7 +93,7 @@ def main(settings: Settings) -> None:
 
 
 def whole_processes(test: Path, translate: Callable[[Path, Path], None], folder: Path) -> dict[str, float]:
-    """Returns the seconds of processes for one sentence, for the test part and for ten times the test part."""
+    """Returns the seconds of a process for one sentence, for the test set and for ten copies of the test set."""
     folder.mkdir(exist_ok=True)
     lines = test.read_text(encoding="utf-8").splitlines(keepends=True)
     found = {}

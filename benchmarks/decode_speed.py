@@ -6,10 +6,10 @@
     python -m benchmarks.decode_speed --run runs/spa-eng       a trained model
     python -m benchmarks.decode_speed --run runs/spa-eng --shortlists 0 20 --sentences test.es --references test.en
 
-An untrained model does not end its sentences. So its translations are cut after as many tokens as the source has, plus
-one, which resembles real lengths. The result states this. Single sentences run as in TensorFlow Serving, in a session
-with the names of feeds and fetches. For an export, the size and the seconds to write and load it are reported. Prints
-JSON with the median and all repetitions of each measurement.
+An untrained model does not end its sentences. Its translations are therefore cut at the number of source tokens plus
+one, which resembles real lengths. The field "lengths" of the result states this. Single sentences run as in TensorFlow
+Serving, in a session with the names of feeds and fetches. The size of an export, and the seconds to write and load it,
+are reported, too. Prints JSON with the median and all repetitions of each measurement.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class Settings:
     run: Path | None = None
     """Run directory. None builds an untrained model."""
     units: int = 256
-    """Number of units of the untrained model's decoder, attention, output layer and embedding. The encoder has half per
-    direction."""
+    """Number of units of the untrained model's decoder, attention, output layer and embedding. Each direction of the
+    encoder has half as many."""
     vocabulary: int = 8000
     """Number of words on each side of the untrained model."""
     sentences: Path | None = None
@@ -118,7 +118,7 @@ def load_run(folder: Path) -> ModelTranslator:
 
 
 def untrained(settings: Settings, sentences: Sequence[str]) -> ModelTranslator:
-    """Returns a translator with random weights. Its vocabulary has the sentences' words and invented ones."""
+    """Returns a translator with random weights. Its vocabulary has the sentences' words and invented words."""
     import numpy as np
     import tensorflow as tf
 
@@ -139,7 +139,7 @@ def untrained(settings: Settings, sentences: Sequence[str]) -> ModelTranslator:
     from nmt_keras.translation.model_translator import ModelTranslator
 
     class CutTranslator(ModelTranslator):
-        """Translator that cuts translations at about the length of a trained model's."""
+        """Translator that cuts translations at about the length of a trained model's translations."""
 
         def limits(self, source_lengths: tf.Tensor) -> tf.Tensor:
             return source_lengths + 1
@@ -203,7 +203,7 @@ def seconds(action: Callable[[], Any]) -> float:
 def alone(translator: ModelTranslator, sentences: Sequence[str], settings: Settings) -> list[list[float]]:
     """Returns the milliseconds of each sentence in the exported model, for every repetition.
 
-    They are measured in a separate process: batches have one thread each, but a server's request has all threads.
+    They are measured in a separate process: here a batch has one thread, but a server's request has all threads.
     """
     from nmt_keras.export import export
 

@@ -39,7 +39,7 @@ class Settings:
     corpus: str
     """Path of a corpus file, or sample."""
     minutes: float | None = None
-    """Training time in minutes. None uses the recipe's."""
+    """Training time in minutes. None uses the time in the recipe."""
     recipe: str | None = None
     """Name of a recipe. None uses the demo's recipe for the corpus."""
 
@@ -77,7 +77,7 @@ def main(settings: Settings) -> None:
 
 
 def result_of(run: Path, said: str) -> dict[str, Any]:
-    """Returns the figures in a finished run directory and in the demo's output."""
+    """Returns the results from a finished run directory and from the demo's output."""
     test = json.loads((run / "scores.json").read_text(encoding="utf-8"))["test"]
     rows = [json.loads(line) for line in (run / "log.jsonl").read_text(encoding="utf-8").splitlines()]
     compiled = [float(found) for found in re.findall(r"compiled batches of .*? in ([\d.]+) s", said)]
@@ -96,7 +96,7 @@ def result_of(run: Path, said: str) -> dict[str, Any]:
 
 
 def shown(lines: list[str]) -> list[str]:
-    """Returns the demo's output lines on the test part, its five sentences and the server's answer."""
+    """Returns the lines of the demo's output with the test scores, the five sentences and the server's answer."""
     begin = max(i for i, line in enumerate(lines) if line.startswith("test: BLEU"))
     end, last = (next(i for i, line in enumerate(lines) if line.startswith(step)) for step in ("[4/", "[6/"))
     said = [*lines[begin:end], "...", *itertools.takewhile(bool, lines[last:])]

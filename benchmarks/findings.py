@@ -6,12 +6,12 @@ Each item of a list ends in an HTML comment: a Python expression over the result
 
     run("luong-base")             docs/results/luong-base.json; fields are attributes
     bin("rnnsearch-16", "1-5")    BLEU of a run on sources of a length
-    gain("luong-base", "x")       BLEU of the second run minus that of the first
+    gain("luong-base", "x")       BLEU of the second run minus BLEU of the first run
     system("luong-base")          row of docs/results/ladder/table.json
     diagnostic("local-p", 1)      last measurement of a system and a seed in docs/results/diagnostics/local-p.json
-    LECTURE                       pairs of the lecture's recipes, each an extension of the other
+    LECTURE                       pairs (recipe, its extension) of the lecture's recipes
 
-Prints each sentence with the outcome, and ends with 1 if one does not hold or has no expression.
+Prints each sentence with the outcome. The exit code is 1 if a sentence does not hold or has no expression.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ NAMES: dict[str, Any] = {
 
 
 def findings(prose: str) -> list[Finding]:
-    """Returns the list items of ``prose``; one without an expression does not hold."""
+    """Returns the list items of ``prose``. An item without an expression does not hold."""
     found = []
     for item in ITEM.finditer(prose):
         claim = item["claim"] or ""

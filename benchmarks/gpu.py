@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Checks and measures a GPU: parity with the CPU, speed of training and search, and an export that runs on a CPU.
 
-    python -m benchmarks.gpu --to gpu.json                     every part, in at most eight minutes
+    python -m benchmarks.gpu --to gpu.json                     all parts, in at most eight minutes
     python -m benchmarks.gpu --to gpu.json --corpus spa-eng.zip
-    python -m benchmarks.gpu --to dry.json --dry               every part with tiny models, also without a GPU
+    python -m benchmarks.gpu --to dry.json --dry               all parts with tiny models; needs no GPU
 
-Parts:
+The benchmark has these parts:
 
     device                 the GPU, its driver and the libraries
     parity-RECIPE          difference of loss and gradients between the GPU (plain graph, cuDNN, XLA) and the CPU
@@ -14,12 +14,12 @@ Parts:
     export                 a model trained on the GPU, exported, and run in a process without a GPU
 
 There are three executions. ``plain`` is a plain graph with TensorFlow's own operations. ``cudnn`` is the same graph
-with cuDNN for the cells that it supports. ``xla`` is a step compiled by XLA. Each part runs in its own process with a
-time limit. If a part fails, its error is recorded and the other parts still run. The JSON is rewritten after every
-result. Several processes compute parity at the same time; the timed parts run one at a time.
+with cuDNN for the cells that cuDNN supports. ``xla`` is a step compiled by XLA. Each part runs in its own process with
+a time limit. If a part fails, its error is recorded and the other parts still run. The JSON is rewritten after every
+result. Several processes compute parity at the same time. Timed parts run one at a time.
 
-Weights have the initializer "uniform", because "orthogonal" needs cuSOLVER, which is otherwise not needed. Sentences
-are random ids. Their lengths are those of the corpus or of the built-in sample corpus, in words.
+Weights have the initializer "uniform", because "orthogonal" would be the only use of cuSOLVER. Sentences are random
+ids. Their lengths in words are those of the corpus, or of the built-in sample corpus.
 """
 
 from __future__ import annotations
@@ -144,9 +144,9 @@ class Settings:
     part_seconds: float = 120.0
     """Time limit of each part in seconds."""
     dry: bool = False
-    """If True, runs tiny models, on the CPU if there is no GPU. The figures of a dry run are meaningless."""
+    """If True, runs tiny models, on the CPU if there is no GPU. The numbers of a dry run are meaningless."""
     only: str | None = None
-    """Part to run in this process, printing a JSON object per result. Used internally."""
+    """Part to run in this process, which prints a JSON object per result. Used internally."""
 
 
 def main(settings: Settings) -> None:
@@ -163,8 +163,8 @@ def main(settings: Settings) -> None:
     run_part("device", settings, report, deadline)
     seen = report.results("device")
     if not settings.dry and not (seen and seen[0]["gpu"]):
-        error = report.parts["device"]["error"] or "TensorFlow finds none"
-        raise SystemExit(f"gpu: expected a GPU: {error}. Install tensorflow[and-cuda], or pass --dry.")
+        error = report.parts["device"]["error"] or "TensorFlow lists no GPU"
+        raise SystemExit(f"gpu: no GPU can be used: {error}. Install tensorflow[and-cuda], or pass --dry.")
     together = [name for name in names if name.startswith("parity-")]
     with ThreadPoolExecutor(max(1, (os.cpu_count() or 2) // 4)) as pool:
         list(pool.map(lambda name: run_part(name, settings, report, deadline), together))
@@ -368,7 +368,7 @@ class Computed(NamedTuple):
 
 
 def parity(name: str, settings: Settings) -> Iterator[Result]:
-    """Yields the differences of loss and gradients from those of a plain graph on the CPU, for a small model."""
+    """Yields the differences of loss and gradients between each execution and a plain graph on the CPU."""
     import tensorflow as tf
 
     tf.config.experimental.enable_tensor_float_32_execution(False)
@@ -463,9 +463,9 @@ def compute(
 
 
 def compare(found: Computed, wanted: Computed) -> Result:
-    """Returns the relative difference of the losses, the largest one of the gradients, and whether both are small.
+    """Returns the relative difference of the losses, the largest relative difference of the gradients, and ``passed``.
 
-    NaN does not count as small.
+    ``passed`` is True if both are smaller than the tolerances. NaN is not smaller.
     """
     import numpy as np
 
@@ -511,7 +511,7 @@ def train(name: str, execution: Execution, settings: Settings) -> Iterator[Resul
 
 
 def executed(system: System, execution: Execution, precision: Precision, dry: bool) -> tuple[Recipe, int]:
-    """Returns the recipe of a system for a precision, and its vocabulary size. Both are tiny in a dry run.
+    """Returns the recipe and the vocabulary size of a system for a precision. Both are small in a dry run.
 
     Enables TF32 for the precision "tf32", and disables it otherwise.
     """
@@ -574,7 +574,7 @@ def forget_peak() -> None:
 
 
 def peak_megabytes() -> int:
-    """Returns the peak memory of the GPU since ``forget_peak``, or that of this process if there is no GPU."""
+    """Returns the peak memory of the GPU since ``forget_peak``, or of this process if there is no GPU, in megabytes."""
     import tensorflow as tf
 
     if accelerator() == "/GPU:0":

@@ -1,21 +1,21 @@
 #!/usr/bin/env python3
-"""Diagnoses predictive local attention (local-p): tests if it learns, and if its predicted position saturates.
+"""Tests whether predictive local attention (local-p) learns, and whether its predicted position saturates.
 
     python -m benchmarks.local_p --corpus spa-eng.zip
 
-There are three experiments on Spanish-English pairs of at most 9 tokens. The model is the small one of the results
-page, without dropout and label smoothing:
+There are three experiments on Spanish-English pairs of at most 9 tokens. The model is that of the results page, without
+dropout and label smoothing:
 
 agreement   loss and gradients, eager and under XLA, on batches inside and beyond the window
 overfit     training loss on 500 pairs, without dropout
-training    validation loss and the predicted positions p_t over training, for local-p and variants of it:
+training    validation loss and the predicted positions p_t over training, for these variants:
 
     general              global attention with the general score
     local-m              p_t = t
     local-m, Gaussian    p_t = t, weights fall with the distance from t as in local-p
     local-p              equations 9 and 10 of Luong, Pham, Manning 2015
-    local-p, slow        position_kernel and position_energy move a tenth as far in each update
-    local-p, scaled      v_p is position_energy / sqrt(units), so that an update moves the logit less
+    local-p, slow        each update changes position_kernel and position_energy only a tenth as much
+    local-p, scaled      v_p is position_energy / sqrt(units), so that an update changes the logit less
     local-p, normalised  the weights under the Gaussian are divided by their sum
 
 Each run is added to the JSON file when it ends. Runs that are in the file are skipped.
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 TOKENS = 9
 """Maximum number of tokens of each side, including END."""
 SATURATED = 0.01
-"""Threshold of the derivative of a position's sigmoid, below which the position is saturated."""
+"""A position is saturated if the derivative of its sigmoid is less than this threshold."""
 VARIANTS = (
     "general",
     "local-m",
@@ -171,7 +171,7 @@ def recipe_of(settings: Settings, variant: str, window: int = 3) -> Recipe:
 def agreement(settings: Settings, corpus: Corpus, results: Results) -> None:
     """Measures relative differences of loss and gradients between eager and XLA, and between narrow and wide batches.
 
-    The difference of gradients is the largest over all variables. The wide batch is the narrow one with more padding,
+    The difference of gradients is the largest over all variables. The wide batch is the narrow batch with more padding,
     so that the window is gathered.
     """
     import keras
@@ -285,7 +285,7 @@ def run(
 
 
 def alter(attention: Any, variant: str) -> None:
-    """Replaces a method of a local-p attention with that of ``variant``."""
+    """Changes an attention layer to ``variant`` by replacing one of its methods."""
     import tensorflow as tf
 
     if variant == "local-m, Gaussian":

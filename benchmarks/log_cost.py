@@ -4,9 +4,9 @@
     python -m benchmarks.log_cost
     python -m benchmarks.log_cost --log-every 1
 
-Trains the sample recipe for some updates, as ``nmt train --options.tensorboard`` does. Measures the time of every call
-that only logs: counting a batch, making and writing a row of the log, the scalars for TensorBoard, the progress line.
-The clock starts after the updates of a row are finished. Translations and pictures, which a validation writes, are
+Trains the sample recipe for some updates, as ``nmt train --tensorboard`` does. Measures the time of every call that
+only logs: counting a batch, making and writing a row of the log, the scalars for TensorBoard, the progress line. The
+clock starts after the updates of a row are finished. Translations and pictures, which are written in a validation, are
 reported separately. Prints JSON.
 """
 

@@ -4,9 +4,9 @@
     python -m benchmarks.train_speed ... > docs/measured/train-speed-256.json
     python -m benchmarks.measured
 
-A page contains a table between ``<!-- measured: NAME -->`` and ``<!-- end -->``, from docs/measured/NAME.json. The
-command in the JSON determines the benchmark. Command, machine and date are written below each table. ``NAME.said``
-inserts the output of the demo, and ``NAME.answer`` only its server's answer, on one line.
+The table of docs/measured/NAME.json is written between ``<!-- measured: NAME -->`` and ``<!-- end -->``. The command in
+the JSON file determines the layout of the table. Command, machine and date are written below each table. ``NAME.said``
+inserts the output of the demo, and ``NAME.answer`` inserts only its server's answer, on one line.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def attention_cost(found: Result) -> list[str]:
     """Returns the table of milliseconds at the shortest and the longest source."""
     kinds = {name: one for name, one in found.items() if isinstance(one, dict) and "ratio" in one}
     shortest, *_, longest = next(iter(kinds.values()))["ms"]
-    lines = [f"| attention, part of a step | {shortest} tokens | {longest} tokens | ratio |", "|---|---|---|---|"]
+    lines = [f"| attention, measurement | {shortest} tokens | {longest} tokens | ratio |", "|---|---|---|---|"]
     for name, one in kinds.items():
         lines.append(f"| {name} | {one['ms'][shortest]:.2f} ms | {one['ms'][longest]:.2f} ms | {one['ratio']:.2f} |")
     return lines
@@ -102,7 +102,7 @@ def demo(found: Result) -> list[str]:
     test, seconds = found["test"], found["training_minutes"]
     rows = {
         "test BLEU / chrF (greedy, raw, cased)": f"{test['bleu']:.2f} / {test['chrf']:.2f}",
-        "sentences of the test part translated exactly": f"{test['exact']:.1f} %",
+        "test sentences translated exactly": f"{test['exact']:.1f} %",
         "updates (epochs)": f"{test['step']:,} ({found['epochs']:.1f})",
         "target tokens per second (median of the log's rows); padding": (
             f"{found['tokens_per_s']:,}; {found['padding']:.0%}"
@@ -131,19 +131,19 @@ def startup(found: Result) -> list[str]:
 
 
 def update_parts(found: Result) -> list[str]:
-    """Returns the table of milliseconds of each part, and the speed of the products."""
+    """Returns the table of milliseconds of each component, and the speed of the matrix products."""
     rows = [f"| {name} | {value:.1f} ms |" for name, value in found["milliseconds"].items()]
     factors = "bfloat16" if "bfloat16" in found["command"] else "float32"
     said = (
-        f"The products take {found['gigaflop']:.1f} GFLOP, at "
+        f"The matrix products take {found['gigaflop']:.1f} GFLOP, at "
         f"{found['gigaflop_per_s_of_the_passes']} GFLOP/s. A single large product with {factors} factors reaches "
-        f"{found['gigaflop_per_s_of_one_large_product']}."
+        f"{found['gigaflop_per_s_of_one_large_product']} GFLOP/s."
     )
-    return ["| part, forward and backward | time |", "|---|---|", *rows, "", said]
+    return ["| component, forward and backward | time |", "|---|---|", *rows, "", said]
 
 
 def quality(found: Result) -> list[str]:
-    """Returns the table of BLEU on validation and test part, and the training time."""
+    """Returns the table of BLEU on the validation and the test set, and the training time."""
     parts = list(dict.fromkeys(name.partition(", ")[0] for name in found["bleu"]))
     searches = list(dict.fromkeys(name.partition(", ")[2] for name in found["bleu"]))
     lines = [f"| | {' | '.join(searches)} |", f"|---|{'---|' * len(searches)}"]
@@ -184,7 +184,7 @@ def decode_speed(found: Result) -> list[str]:
 def decode_peers(found: Result) -> list[str]:
     """Returns the table of whole processes and of their speed after start-up."""
     lines = [
-        "| | BLEU | test part, whole process | sentences/s | after start-up |",
+        "| | BLEU | test set, whole process | sentences/s | sentences/s after start-up |",
         "|---|---|---|---|---|",
     ]
     quick = f"this package, `{found['quick']}`"
@@ -212,7 +212,7 @@ def decode_peers(found: Result) -> list[str]:
 def gpu(found: Result) -> list[str]:
     """Returns the tables of parity, training, search and export on a GPU. Raises ValueError for a dry run."""
     if found["dry"]:
-        raise ValueError(f"expected measured figures, received those of a dry run: {found['command']!r}.")
+        raise ValueError(f"A dry run has no measured values. Received: {found['command']!r}. Run it without --dry.")
     parts = found["parts"]
     results = [result for part in parts.values() for result in part["results"]]
     (device,) = parts["device"]["results"]
@@ -247,7 +247,7 @@ def gpu(found: Result) -> list[str]:
             f"{row['largest_difference_in_nats']:.1e} nats.",
         ]
     failed = [name for name, part in parts.items() if part["error"]]
-    return lines + (["", f"Parts that failed: {', '.join(failed)}."] if failed else [])
+    return lines + (["", f"Failed checks: {', '.join(failed)}."] if failed else [])
 
 
 def serve_load(found: Result) -> list[str]:
@@ -340,7 +340,7 @@ def block(name: str, folder: Path = MEASURED) -> str:
     benchmark = re.search(r"benchmarks\.(\w+)", found["command"])
     if benchmark is None or benchmark.group(1) not in TABLES:
         raise ValueError(
-            f"{name}.json: expected the command of one of {', '.join(TABLES)}; received {found['command']!r}."
+            f"{name}.json: the command must run one of {', '.join(TABLES)}. Received: {found['command']!r}."
         )
     where = (
         f"{found['cores']} cores, {found['cpu']}, {found['date'][:10]}, TensorFlow {found['libraries']['tensorflow']}"

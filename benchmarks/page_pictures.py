@@ -3,7 +3,7 @@
     python -m benchmarks.page_pictures --model-dir saved_models --model spa-eng
 
 The script serves the model itself. Any model works, because words are selected by position. Chromium takes the
-screenshots with the machine's fonts. Those in the repository use Noto Serif and Noto Sans.
+screenshots with the machine's fonts. The screenshots in the repository use Noto Serif and Noto Sans.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Options:
 
 
 class View(NamedTuple):
-    """Screenshot: a state of the page and a screen."""
+    """State of the page and size of the screen in a screenshot."""
 
     name: str
     show: Callable[[Page], None]
@@ -92,7 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = tyro.cli(Options, args=arguments)
     program = next(filter(None, map(shutil.which, BROWSERS)), None)
     if program is None:
-        sys.exit(f"expected one of {', '.join(BROWSERS)} on PATH, found none. On Debian, apt-get install chromium.")
+        sys.exit(f"page_pictures: no browser ({', '.join(BROWSERS)}) is on PATH. Debian: apt-get install chromium.")
     options.to.mkdir(parents=True, exist_ok=True)
     with serving(options.model_dir) as url, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program)

@@ -4,8 +4,8 @@
     python -m benchmarks.quality --corpus spa-eng.zip --plan ten-minutes > docs/measured/quality-ten-minutes.json
     python -m benchmarks.quality --corpus spa-eng.zip --plan hour > docs/measured/quality-hour.json
 
-Training minutes include compilation. Sizes and rates were chosen on the validation part. Validation and test part are
-translated greedily and with beam 5. Prints JSON.
+Training minutes include compilation. Sizes and rates were chosen on the validation set. The validation set and the test
+set are translated with greedy search and with beam 5. Prints JSON.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class Settings:
     """Path of a corpus file, or sample."""
     plan: Literal["ten-minutes", "hour"]
     run: Path | None = None
-    """Run directory to keep, with training's output in RUN.log and the machine in RUN.machine.json. An existing one is
-    evaluated without training."""
+    """Run directory to keep. The output of training is written to RUN.log, the machine to RUN.machine.json. An existing
+    run is evaluated without training."""
 
 
 def main(settings: Settings) -> None:
@@ -80,7 +80,7 @@ def main(settings: Settings) -> None:
             done = nmt(started)
             said.write_text(done.stdout + done.stderr, encoding="utf-8")
         elif not began.exists():
-            raise SystemExit(f"quality: {began}: expected the machine of {run}, found no file. Pass another --run.")
+            raise SystemExit(f"quality: {began}: the file with the machine of {run} is missing. Pass another --run.")
         require_plan(run, PLANS[settings.plan])
         found = result_of(run, said.read_text(encoding="utf-8"))
         before = json.loads(began.read_text(encoding="utf-8"))
@@ -110,7 +110,7 @@ def require_plan(run: Path, plan: Mapping[str, Any]) -> None:
 
 
 def result_of(run: Path, said: str) -> dict[str, Any]:
-    """Returns the figures in a finished run directory and in training's output."""
+    """Returns the results from a finished run directory and from the output of training."""
     rows = [json.loads(line) for line in (run / "log.jsonl").read_text(encoding="utf-8").splitlines()]
     (minutes,) = re.findall(r"trained for ([\d.]+) minutes", said)
     *_, epochs = re.findall(r"training for [\d,]+ steps, ([\d.]+) epochs", said)  # the final one
@@ -129,7 +129,7 @@ def result_of(run: Path, said: str) -> dict[str, Any]:
 
 
 def scores(run: Path, part: str, search: Sequence[str]) -> dict[str, Any]:
-    """Returns BLEU and chrF of one part of the corpus with one search."""
+    """Returns BLEU and chrF of the validation or the test set with one search."""
     report = json.loads(nmt(["evaluate", str(run), "--part", part, "--json", *search]).stdout)
     (system,) = report["systems"]
     found = {name: round(system[name]["value"], 2) for name in ("bleu", "chrf")}

@@ -4,9 +4,9 @@
     python -m benchmarks.results bahdanau-16 --corpus spa-eng.zip --to runs/bahdanau-16 --jobs 2
 
 Every recipe is trained for minutes on one core in the same small setting, ``in_small``, instead of days on a GPU.
-Cells, order, attention, output layer, reversal, dropout and tokenizer stay as in the paper. Systems of one group share
-training pairs, updates and seeds; ``nmt_keras.runs.protocol`` describes the protocol and the files. A stopped group
-resumes.
+Cells, order, attention, output layer, reversal, dropout and tokenizer are those of the paper. Systems of one group have
+the same training pairs, number of updates and seeds; ``nmt_keras.runs.protocol`` describes the protocol and the files.
+Repeat the command to resume an interrupted group.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ GOLD = RESULTS / "alignments" / "spa-eng.tsv"
 UPDATES = 7_000
 """Number of updates of each run, four epochs.
 
-The slowest system should take about 12 minutes on one core. Of the systems that were timed (docs/results/luong-*.json),
-local-p was the slowest, with 4,536 updates in 6.99 minutes on a core of an AMD EPYC: 10.8 minutes for 7,000, without
-the additional validations. The concat score, which was not timed, costs more."""
+The slowest system should take about 12 minutes on one core. The slowest timed system (docs/results/luong-*.json) was
+local-p: 4,536 updates took 6.99 minutes on a core of an AMD EPYC. 7,000 updates take 10.8 minutes at this speed,
+without the additional validations. The concat score costs more, but was not timed."""
 VOCABULARY = 5_000
 WINDOW = 3
-"""Half-width D of local attention. Windows cover 7 of 8 tokens on average; in the paper, 21 of 25."""
+"""Half-width D of local attention. A window covers 7 of 8 tokens on average. In the paper, it covers 21 of 25."""
 BEAM = 12
 LENGTHS = (5, 10, 15, 20, 25, 30, 40, 50)
 """Upper limits of the bins of source lengths, in words. The last bin is open."""
@@ -128,7 +128,7 @@ def named(recipe: Recipe, name: str) -> Recipe:
 
 
 LADDER = ("base", "reverse", "dropout", "location", "feed", "dot", "general", "concat", "local-m", "local-p")
-"""Systems of the ladder. Those after "location" have input feeding; "feed" is "location" with it."""
+"""Systems of the ladder. The systems after "location" have input feeding; "feed" is "location" with input feeding."""
 
 
 def groups() -> dict[str, Group]:
@@ -185,13 +185,13 @@ def joined(group: Sequence[Pair]) -> Pair:
 
 
 def long_pairs(pairs: Sequence[Pair], each: int = 300, seed: int = 1) -> list[Pair]:
-    """Returns the long test set: ``each`` concatenations of k drawn pairs for k = 2 .. 6."""
+    """Returns the long test set: for each k from 2 to 6, ``each`` concatenations of k randomly drawn pairs."""
     draw = random.Random(seed)
     return [joined(draw.sample(list(pairs), k)) for k in range(2, 7) for _ in range(each)]
 
 
 def corpus_of(group: Group, pairs: Sequence[Pair]) -> SplitCorpus:
-    """Returns the benchmark split or the recipes' own, with the group's limits on the training part."""
+    """Returns the benchmark split, or the recipes' own split, with the group's limits on the training set."""
     config = group.systems[0].corpus
     taken = list(pairs[: config.first])
     parts = (
@@ -207,7 +207,7 @@ def corpus_of(group: Group, pairs: Sequence[Pair]) -> SplitCorpus:
 
 
 def add_by_length(study: Study) -> None:
-    """Adds the figures of ``by_length`` to the results of the first seed."""
+    """Adds the values of ``by_length`` to the results of the first seed."""
     from nmt_keras.runs import Run
 
     for system in study.systems:
@@ -239,7 +239,7 @@ def add_combined(study: Study) -> None:
 
 
 def by_length(translator: ModelTranslator, corpus: SplitCorpus) -> dict[str, Any]:
-    """Returns the figures for table 1 and figures 2 and 3 of Bahdanau et al., with beam search."""
+    """Returns the values for table 1 and for figures 2 and 3 of Bahdanau et al., with beam search."""
     from nmt_keras.evaluation.metrics import bleu, bootstrap, length_bins
 
     beam = translator.with_search(replace(translator.search, beam_size=BEAM))

@@ -43,9 +43,10 @@ MORE_PUBLISHED = (("RNNsearch-50, trained longer", 28.45, 36.15), ("Moses", 33.3
 
 INTRODUCTION = """# Results
 
-Every system in one small setting on the Spanish-English benchmark split. `python -m benchmarks.results_page` writes
-this page from the JSON files in `docs/results/`. [Papers and code](papers.md) lists the recipe, field and test of each
-equation.
+This page compares all systems in one small setting, on the Spanish-English benchmark split.
+`python -m benchmarks.results_page` writes it from the JSON files in `docs/results/`. [Papers and code](papers.md) lists
+the recipe, field and test of each equation. A *ladder* is a sequence of systems in which each system adds a component
+to the previous one.
 
 There are two kinds of results:
 
@@ -54,23 +55,23 @@ There are two kinds of results:
   variants](guides/compare-attention.md) describes the protocol. Command:
   `python -m benchmarks.results ladder --corpus spa-eng.zip --to runs/ladder --jobs 2`.
 - **Single runs** (`docs/results/*.json`): one seed per system and about 7.5 minutes on one CPU core, so faster systems
-  made more updates. The learning rate is 0.002 for the lecture's systems and 0.006 for the others. Of two validated
-  checkpoints, the one with the lower loss is scored. Each of Luong's systems has another seed.
+  made more updates. The learning rate is 0.002 for the lecture's systems and 0.006 for all other systems. The scored
+  checkpoint is the better of two, by validation loss. Luong's systems have different seeds.
 
 **The small setting** differs from the papers:
 
-- layers a fraction as wide, at most two of them
-- local attention with D = {window}, for sentences of 8 tokens on average instead of 25
-- {vocabulary:,} words per side (`rnnsearch-small`, which is not changed: 4,000 subwords)
-- Adam with a rate that falls linearly to 0, Glorot and orthogonal initial weights, label smoothing 0.1, batches of 64,
-  because the papers' Adadelta and SGD need days
+- narrower layers, and at most two of them
+- local attention with D = {window}, because sentences have 8 tokens on average instead of 25
+- {vocabulary:,} words per side (except `rnnsearch-small`, which is unchanged and has 4,000 subwords)
+- Adam with a rate that falls linearly to 0, Glorot and orthogonal initial weights, label smoothing 0.1 and batches of
+  64, because the papers' Adadelta and SGD need days
 
 Scores are sacreBLEU and chrF on raw, cased text with greedy search, unless stated otherwise. The loss is in nats per
 token of the reference.
 """
 
 PROSE = "findings.md"
-"""File with the discussion of the results, in the folder of the results."""
+"""Name of the file with the findings, in the folder of the results."""
 
 
 def results(folder: Path) -> dict[str, Result]:
@@ -92,7 +93,7 @@ def by_protocol(ladder: Path, figures: Path) -> list[str]:
         lines += [
             "![Validation loss and BLEU against updates](results-ladder.svg)",
             "",
-            "Validations of the first seed.",
+            "Validation loss and BLEU of the first seed.",
             "",
         ]
     return lines
@@ -118,8 +119,8 @@ def single_runs(found: Mapping[str, Result]) -> list[str]:
         lines.append("| no system has been run | | | | | | | |")
     lines += [
         "",
-        "`tutorial` has another corpus, the first 30,000 pairs, in lower case without accents. Its scores are not "
-        "comparable. The -8 and -16 models are trained on other pairs; see table 1.",
+        "`tutorial` uses only the first 30,000 pairs, in lower case and without accents, so its scores are not "
+        "comparable to the other scores. The -8 and -16 models are trained on other pairs; see table 1.",
         "",
     ]
     return lines

@@ -1,8 +1,7 @@
 """Word alignments of the sample corpus, from the lexicon of its grammar.
 
 Words correspond if they are translations of each other in the lexicon. Determiners and prepositions correspond if the
-nouns after them do.
-Links are sure or possible by the rules of docs/results/alignments/README.md.
+nouns after them correspond. The rules of docs/results/alignments/README.md decide which links are sure or possible.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ PRONOUNS = {"i", "you", "we", "it", "they"}
 
 
 class Vocabulary:
-    """Groups (English words, Spanish words) of translations in the grammar, and the words of some kinds."""
+    """Translations in the grammar as groups (English words, Spanish words), and its verbs, infinitives and nouns."""
 
     def __init__(self) -> None:
         self.groups: list[tuple[set[str], set[str]]] = []
@@ -99,7 +98,7 @@ def grammar_links(spanish: str, english: str) -> GoldLinks:
 
 
 class _Pair:
-    """The links of one pair while they are collected."""
+    """Collects the links of one pair."""
 
     def __init__(self, spanish: Sequence[str], english: Sequence[str]) -> None:
         self.spanish, self.full = spanish, english
@@ -119,7 +118,7 @@ class _Pair:
         self.verbs()
 
     def lexical(self) -> None:
-        """Links the words of each group. Several words of one group are linked in their order."""
+        """Links the words of each group. If a group has several words in both sentences, they are linked in order."""
         skipped = {i for i, word in enumerate(self.spanish) if word in CLITICS}
         for group, others in VOCABULARY.groups:
             english = [t for t, word in enumerate(self.english) if word in group]
@@ -145,16 +144,16 @@ class _Pair:
         return min((s for s, each in self.sure if each == t), default=None)
 
     def negation(self) -> None:
-        """Links no with a contracted not."""
+        """Links "no" with a contracted "not"."""
         for s in (s for s, word in enumerate(self.spanish) if word == "no"):
             self.sure |= {(s, t) for t, word in enumerate(self.full) if word.endswith("n't")}
 
     def is_clitic(self, s: int) -> bool:
-        """Returns True if lo, la, los or las is a pronoun, which a verb follows."""
+        """Returns True if "lo", "la", "los" or "las" is a pronoun, that is, if a verb follows it."""
         return self.spanish[s] in CLITICS and self.spanish[s + 1] in VOCABULARY.verbs
 
     def clitics(self) -> None:
-        """Links pronouns before the verb. Links le and les with the noun that they repeat."""
+        """Links pronouns before the verb. Links "le" and "les" with the noun that they repeat."""
         for s, word in enumerate(self.spanish):
             if self.is_clitic(s):
                 objects = [t for t, each in enumerate(self.english) if each in CLITICS[word]]
@@ -169,7 +168,10 @@ class _Pair:
         return next((at for at in range(position + 1, len(words)) if words[at] in VOCABULARY.heads), None)
 
     def determiners(self) -> None:
-        """Links determiners whose nouns are linked. An article without a partner gets a possible link with the noun."""
+        """Links determiners whose nouns are linked.
+
+        An article without a counterpart gets a possible link with the noun.
+        """
         for s, word in enumerate(self.spanish):
             plain = {"al": "el", "del": "el"}.get(word, word)
             groups = [english for english, spanish in VOCABULARY.determiners if plain in spanish]
@@ -200,9 +202,10 @@ class _Pair:
                     self.possible.add((other, t))
 
     def prepositions(self) -> None:
-        """Links prepositions whose nouns are linked. One without a partner gets a possible link with the noun.
+        """Links prepositions whose nouns are linked.
 
-        The preposition de is also linked with the owner's 's.
+        A preposition without a counterpart gets a possible link with the noun. "de" is also linked with the "'s" of the
+        owner.
         """
         for s, word in enumerate(self.spanish):
             if word not in PREPOSITIONS or (noun := self.head(self.spanish, s)) is None:
@@ -230,11 +233,11 @@ class _Pair:
                 self.possible.add((other, t))
 
     def infinitive(self, t: int) -> bool:
-        """Returns whether an English word is the to of an infinitive."""
+        """Returns True if an English word is the "to" of an infinitive."""
         return self.english[t] == "to" and self.english[t + 1] in VOCABULARY.verbs
 
     def ques(self) -> None:
-        """Links que with to after tener, else with a that before a clause; links other tos with infinitives."""
+        """Links "que" with the "to" of an infinitive, or else with "that". Links any other "to" with its infinitive."""
         for s, word in enumerate(self.spanish):
             if word != "que" or self.to_english(s) is not None:
                 continue
@@ -249,7 +252,7 @@ class _Pair:
                 self.possible |= {(verb, t)} if verb is not None else set()
 
     def verbs(self) -> None:
-        """Links auxiliaries and dropped subjects with the Spanish verb: possible."""
+        """Adds possible links of auxiliaries and dropped subjects with the Spanish verb."""
         verbs = [t for t, word in enumerate(self.english) if word in VOCABULARY.verbs]
         for t, word in enumerate(self.english):
             dropped = word in PRONOUNS and self.to_spanish(t) is None

@@ -7,10 +7,10 @@
     python -m benchmarks.serve_load swap --model-dir saved_models --model spa-eng --seconds 600
         Failed requests and memory of the server with 32 clients, while a new version is published twice.
     python -m benchmarks.serve_load hostile --model-dir saved_models --model spa-eng --requests 100000
-        Answers to invalid requests, and whether the server still runs and answers correctly.
+        Answers to invalid requests. Also checks that the server still runs and answers correctly.
 
-Each prints a JSON document with the machine, the date and the versions. The exit code is 1 after a failed
-request, growing memory, or a 5xx status other than 503 (overload).
+Each command prints a JSON document with the machine, the date and the versions. The exit code is 1 if a request failed,
+memory grew, or a request got a 5xx status other than 503 (overload).
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def predict_path(model: str) -> str:
 
 
 def bodies(signature: str, sentences: Sequence[str], batch_size: int) -> list[bytes]:
-    """Returns request bodies for all ``sentences``. The last one is filled up with the first sentences."""
+    """Returns request bodies for all ``sentences``. The last body is filled up with the first sentences."""
     rows = [*sentences, *sentences[:batch_size]]
     batches = [rows[start : start + batch_size] for start in range(0, len(sentences), batch_size)]
     documents = ({"signature_name": signature, "instances": batch} for batch in batches)
@@ -220,13 +220,13 @@ class Latency:
     url: str | None = None
     """URL of a running server. None starts the embedded server."""
     signatures: tuple[str, ...] = ("greedy", "serving_default")
-    """Signatures to measure. serving_default is beam 5, unless an export has another default."""
+    """Signatures to measure. serving_default uses beam 5, unless the export has another default."""
     clients: tuple[int, ...] = (1, 8, 32)
     """Numbers of concurrent clients."""
     batch_size: int = 1
     """Number of sentences per request."""
     seconds: float = 20.0
-    """Seconds of measurement per combination, after a tenth of that to warm up."""
+    """Seconds of measurement per combination. A warm-up of a tenth of this time precedes it."""
     sentences: Path | None = None
     """File with a sentence per line. None uses eight Spanish sentences."""
     concurrency: int = 2
@@ -332,7 +332,7 @@ class Swap:
     publications: int = 2
     """Number of new versions, evenly spaced."""
     tolerance: float = 0.1
-    """Allowed share of memory growth from the tenth before the first publication to the last tenth."""
+    """Allowed relative growth of memory, from the tenth of the time before the first publication to the last tenth."""
 
     def measure(self) -> Report:
         """Measures failed requests, and the server's memory every second."""
@@ -413,7 +413,7 @@ class Hostile:
     slow_share: float = 0.002
     """Share of the requests that are sent slowly or left unfinished."""
     tolerance: float = 0.25
-    """Allowed share of memory growth after the first tenth of the requests."""
+    """Allowed relative growth of memory after the first tenth of the requests."""
 
     def measure(self) -> Report:
         """Counts the answers by kind of request, and checks that a valid request gets the same answer as before."""
@@ -489,11 +489,11 @@ class Hostile:
 
 
 def is_wrong(status: str) -> bool:
-    """Returns ``True`` if an answer violates the requirements: none, or a 5xx status other than 503 (overload)."""
+    """Returns ``True`` if there was no answer, or a 5xx status other than 503 (overload)."""
     return status.startswith("no answer") or (status.isdecimal() and int(status) >= 500 and int(status) != 503)
 
 
-# Invalid requests: each function returns the parts to send one after the other, with pauses between them
+# Invalid requests: each function returns the pieces to send one after the other, with pauses between them
 
 
 class Parts(NamedTuple):

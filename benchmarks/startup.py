@@ -3,7 +3,7 @@
 
     python -m benchmarks.startup
 
-Each command first runs once, so that its files are cached and compiled, then several times in turn with the others.
+Each command first runs once, so that its files are cached and compiled. Then the commands take turns for several runs.
 Prints JSON with the milliseconds of each process and their median, by command.
 """
 

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Measures how training scales with the size of the corpus, the length of sentences and the width of the model.
 
-    python -m benchmarks.train_cost                     all three
-    python -m benchmarks.train_cost --axes corpus       the corpus only
+    python -m benchmarks.train_cost                     all three axes
+    python -m benchmarks.train_cost --axes corpus       only the size of the corpus
 
 Corpora are 1, 10 and 100 prepared shards of random ids with the sentence lengths of the built-in sample. They are read
-from the disk, not from the page cache. A model is trained on each for some updates, then up to ten shards are read
-without training. Every point is measured in separate processes, all points of an axis in turn. Prints JSON with the
-median of each point: target tokens per second, peak memory, seconds from opening the corpus to the first batch, and
-pairs per second of the reader alone.
+from the disk, not from the page cache. A model is trained on each corpus for some updates. Then up to ten shards are
+read without training. Every point is measured in separate processes, and the points of an axis take turns. Prints JSON
+with the median of each point: target tokens per second, peak memory, seconds from opening the corpus to the first
+batch, and pairs per second of the reader alone.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def main(settings: Settings) -> None:
 
 
 def medians(runs: Sequence[Mapping[str, float]]) -> dict[str, Any]:
-    """Returns the median of each figure over the processes of a point, and the rate of each process."""
+    """Returns the median of each value over the processes of a point, and the rate of each process."""
     return {
         **{name: statistics.median(run[name] for run in runs) for name in runs[0]},
         "target_tokens_per_s_of_each": [run["target_tokens_per_s"] for run in runs],

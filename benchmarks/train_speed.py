@@ -58,7 +58,7 @@ class Settings:
     venv: Path | None = None
     """Environment created by ``setup_peers.sh``. Required for peers."""
     peers: tuple[Peer, ...] = ("onmt", "joey")
-    """Toolkits to compare with. A bare --peers selects none."""
+    """Toolkits to compare with. --peers without values selects none."""
     units: int = 256
     batch: int = 64
     steps: int = 200
@@ -111,7 +111,9 @@ def own_command(settings: Settings, name: str) -> list[str]:
 def peer_command(settings: Settings, peer: str) -> list[str]:
     """Returns the command for a repetition of a peer."""
     if settings.venv is None:
-        raise SystemExit("train_speed: --peers requires --venv, made by setup_peers.sh. A bare --peers skips them.")
+        raise SystemExit(
+            "train_speed: --venv is missing. Create it with setup_peers.sh, or pass --peers without values."
+        )
     script = Path(__file__).parent / "peers" / "peers.py"
     options = {
         "venv": settings.venv,
@@ -186,7 +188,7 @@ def measure(settings: Settings) -> dict[str, Any]:
 
 
 def read_batches(work: Path, recipe: Recipe) -> tuple[Batches, tuple[int, int]]:
-    """Returns batches of the peers' training part as words, and the sizes of the vocabularies."""
+    """Returns batches of the peers' training set as words, and the sizes of the vocabularies."""
     from nmt_keras.corpus.batches import Batches, choose_buckets
 
     sides = [encoded(work / f"train.w.{language}") for language in ("es", "en")]

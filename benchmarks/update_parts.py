@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Measures the parts of one update: encoder, decoder, softmax and loss, both passes as a whole, and the optimizer.
+"""Measures the components of one update: encoder, decoder, softmax and loss, the two passes as a whole, and optimizer.
 
     python -m benchmarks.update_parts
     python -m benchmarks.update_parts --units 512 --batch 128
     python -m benchmarks.update_parts --units 512 --batch 128 --precision bfloat16-products
 
-The model is the matched one of train_speed, on one batch with 10 tokens on each side. Each part is compiled separately,
-with its forward and backward pass. The parts do not add up to the whole, which shares work between them. Prints JSON
-with medians in milliseconds and the floating-point operations of the products in both passes.
+The model is the matched model of train_speed, on one batch with 10 tokens on each side. The forward and backward pass
+of each component is compiled separately. The times do not add up to the time of the whole, where components share work.
+Prints JSON with medians in milliseconds and the floating-point operations of the products in both passes.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def main(settings: Settings) -> None:
 
 
 def products(settings: Settings) -> float:
-    """Returns the floating-point operations of the products per target token, forward and backward."""
+    """Returns the floating-point operations of the matrix products per target token, forward and backward."""
     units, half, embedding = settings.units, settings.units // 2, 256
     encoder = 2 * 3 * half * (embedding + half) + units * units  # both directions; keys
     decoder = 3 * units * (embedding + 2 * units) + units * units + 2 * units * units  # cell, query, output layer
@@ -66,7 +66,7 @@ def products(settings: Settings) -> float:
 
 
 def measure(settings: Settings) -> dict[str, float]:
-    """Returns the milliseconds of each part."""
+    """Returns the milliseconds of each component."""
     import numpy as np
     import tensorflow as tf
 

@@ -28,8 +28,8 @@ def install() -> None:
 def requirements(declared: Sequence[str], tensorflow: str | None, has_gpu: bool) -> list[str]:
     """Returns the requirements to install.
 
-    An installed TensorFlow in the supported range is required at its exact version, so that pip keeps it and installs
-    the tensorflow-text built for it. Any other version is replaced. If there is a GPU, the new one includes CUDA.
+    If a supported TensorFlow is installed, its exact version is required, so that pip keeps it and installs the
+    matching tensorflow-text. Any other version is replaced. If there is a GPU, the new TensorFlow includes CUDA.
 
     Args:
         declared: Requirements of the package.

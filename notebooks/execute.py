@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Executes notebooks and writes their outputs into them.
+"""Executes notebooks and writes the outputs into the notebooks.
 
     python -m notebooks.execute --corpus spa-eng.zip
     python -m notebooks.execute 0-nmt-with-attention
@@ -36,7 +36,7 @@ class Options:
     names: Annotated[tuple[str, ...], tyro.conf.Positional] = EXECUTED
     """Names of notebooks."""
     corpus: Path | None = None
-    """Zip file of the Spanish-English corpus. None downloads it."""
+    """Zip file of the Spanish-English corpus. None downloads the corpus."""
 
 
 def source_hash(source: str) -> str:
@@ -83,7 +83,7 @@ def main(options: Options) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         if options.corpus is not None:
-            # where the notebooks would put a download: Keras's cache, and the working directory's data
+            # the folders of downloads in the notebooks: Keras's cache, and "data" in the working directory
             for cache in (Path(os.environ.get("KERAS_HOME", Path.home() / ".keras")) / "datasets", folder / "data"):
                 cache.mkdir(parents=True, exist_ok=True)
                 shutil.copy(options.corpus, cache / "spa-eng.zip")

@@ -17,13 +17,16 @@ installs it as ``nmt_keras_serve``, so imports inside the package are relative. 
                    http_protocol HTTP/1.1 with time limits
                    page          files of web/
     rpc/           services      PredictionService and ModelService
-    core           queue, deadline, and counts of a request, for both APIs
-    limits, metrics, options, usage
+    core           queue, deadline and counts of requests, for both APIs
+    limits         limits of requests
+    metrics        metrics for Prometheus
+    options        options of the server
+    usage          command lines
     server         ``python -m serve.server``
 
     client/        ``python -m serve.client``
     bulk           ``python -m serve.bulk``: files of any size
-    conformance/   ``python -m serve.conformance``: checks for any server of these APIs
+    conformance/   ``python -m serve.conformance``: checks of any server with these APIs
     web/           the page
     deploy/        Docker Compose, nginx, Kubernetes
 

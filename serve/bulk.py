@@ -1,8 +1,8 @@
 """Translates a file of any size with a served model: ``python -m serve.bulk INPUT OUTPUT --url ...``.
 
 Line n of the output is the translation of line n of the input. An empty line stays empty. Lines are streamed, and
-translations are written at once. After a kill, an interruption or an error, the same command resumes where the output
-ends. An incomplete last line is translated again.
+translations are written at once. After a kill, an interruption or an error, the same command resumes at the end of the
+output. An incomplete last line is translated again.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ PROGRAM = f"{__package__}.bulk"
 
 @dataclass(frozen=True)
 class Options:
-    """Translates a file of any size line by line. A second run resumes where the output ends."""
+    """Translates a file of any size line by line. If the output exists, resumes at its end."""
 
     input: Annotated[Path, tyro.conf.Positional]
-    """UTF-8 text, a sentence or a paragraph per line. - reads standard input."""
+    """UTF-8 text with a sentence or a paragraph per line. - reads standard input."""
     output: Annotated[Path, tyro.conf.Positional]
     """File of the translations, one line for each line of the input."""
     server: Annotated[ServerOptions, tyro.conf.arg(name="")] = field(default_factory=lambda: ServerOptions(attempts=8))
     lines: int = 64
     """Number of lines in a request."""
     workers: int = 4
-    """Number of concurrent requests, which TensorFlow Serving merges into batches."""
+    """Number of concurrent requests. TensorFlow Serving merges them into batches."""
     max_text_bytes: int = DEFAULT_TEXT_BYTES
     """Maximum size of a sentence in UTF-8 bytes, at most the server's limit. Longer sentences are cut."""
 
@@ -64,11 +64,12 @@ def translate_file(client: Client, lines: Iterable[bytes], output: Path, batch: 
         workers: Number of concurrent requests. At most twice as many batches are held in memory.
 
     Returns:
-        Number of lines with a truncated sentence, which exceeded the model's length limit.
+        Number of lines with a sentence that was truncated to the model's length limit.
 
     Raises:
         ClientError: The server failed. ``output`` holds the translations so far.
-        ValueError: Another process writes ``output``, ``output`` has more lines than the input, or a line is not UTF-8.
+        ValueError: Another process is writing ``output``; ``output`` has more lines than the input; or a line is not
+            UTF-8.
     """
     cut = 0
     with _appending(output) as file:
@@ -77,10 +78,10 @@ def translate_file(client: Client, lines: Iterable[bytes], output: Path, batch: 
         skipped = sum(1 for _ in itertools.islice(numbered, done))
         if skipped < done:
             raise ValueError(
-                f"{output} has {done} lines, more than the input's {skipped}. Pass another output: it may belong to "
-                "another input."
+                f"{output} has {done} lines, but the input has {skipped}. The output may belong to another input. Pass "
+                "another output."
             )
-        # disable=None: on a terminal only
+        # disable=None: shows progress only on a terminal
         with tqdm(unit=" lines", initial=done, disable=None, smoothing=0.05) as progress:
             for translated in _in_order(client, numbered, batch, workers):
                 file.write("".join(text.translation.replace("\n", " ") + "\n" for text in translated).encode())
@@ -102,7 +103,7 @@ def _appending(output: Path) -> Iterator[BinaryIO]:
             portalocker.lock(file, portalocker.LockFlags.EXCLUSIVE | portalocker.LockFlags.NON_BLOCKING)
         except portalocker.AlreadyLocked as error:
             raise ValueError(
-                f"{output}: another process is writing this file. Wait for it, or pass another output."
+                f"{output}: another process is writing this file. Wait until it ends, or pass another output."
             ) from error
         except portalocker.LockException:
             pass
@@ -126,7 +127,7 @@ def whole_lines(output: Path) -> int:
 def _in_order(
     client: Client, lines: Iterator[tuple[int, bytes]], batch: int, workers: int
 ) -> Iterator[list[TranslatedText]]:
-    """Yields the translations of ``lines`` batch by batch, while later batches are under way."""
+    """Yields the translations of ``lines`` batch by batch, while later batches are being translated."""
     pending: deque[Future[list[TranslatedText]]] = deque()
     pool = ThreadPoolExecutor(workers)
     try:

@@ -37,9 +37,10 @@ class Core:
 
     @contextlib.asynccontextmanager
     async def admit(self, entrypoint: Entrypoint, seconds: float) -> AsyncIterator[Ticket]:
-        """Counts a request. If the queue is full, refuses it before its body is read.
+        """Counts a request. If the queue is full, refuses the request before its body is read.
 
-        A request occupies a place in the queue only after its body has arrived, so slow clients do not delay others.
+        A request occupies a place in the queue only after its body has arrived. A slow client therefore does not delay
+        other clients.
 
         Args:
             entrypoint: Protocol of the request.
@@ -86,7 +87,7 @@ class Core:
         """Adds ``count`` bytes to the total size of all bodies.
 
         Raises:
-            StatusError: UNAVAILABLE if the total exceeds ``max_body_bytes`` for each request of a full queue.
+            StatusError: UNAVAILABLE if the total exceeds ``max_body_bytes`` times (concurrency + queue).
         """
         self._held += count
         if self._held > self.limits.max_body_bytes * (self.limits.concurrency + self.limits.queue):
@@ -123,11 +124,12 @@ class Ticket:
     async def take_turn(self, work: Callable[[], Result]) -> Result:
         """Runs ``work`` in a worker thread when a turn is free, and returns its result.
 
-        ``work`` must keep the deadline itself. A caller that is cancelled, because its client has left, gives up its
-        place in the queue. Work that has begun keeps place and turn until it ends, because a thread cannot be stopped.
+        ``work`` must end by the deadline itself. If the caller is cancelled because its client has left, a request that
+        waits gives up its place in the queue. Work that has begun keeps its place and its turn until it ends, because a
+        thread cannot be stopped.
 
         Raises:
-            StatusError: UNAVAILABLE if the queue is full; DEADLINE_EXCEEDED; or an error of ``work``.
+            StatusError: UNAVAILABLE if the queue is full; DEADLINE_EXCEEDED after the deadline; an error of ``work``.
         """
         scope = anyio.CancelScope()
 
@@ -158,8 +160,8 @@ class Ticket:
 def _settled(work: Callable[[], Result]) -> Result | StatusError:
     """Returns the result of ``work``, or its StatusError without a traceback.
 
-    An error raised in a thread forms a cycle with its traceback and its future. The traceback's frames hold bodies and
-    documents, up to hundreds of megabytes, until the garbage collector runs.
+    An error raised in a thread forms a reference cycle with its traceback and its future. The traceback's frames would
+    keep bodies and documents, up to hundreds of megabytes, in memory until the garbage collector runs.
     """
     try:
         return work()

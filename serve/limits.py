@@ -14,34 +14,34 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of body, batch, text, queue and time. TensorFlow Serving has only a few of them."""
+    """Limits of body, batch, text, queue and time. TensorFlow Serving has only a few of these limits."""
 
     max_body_bytes: int = 16 * 1024 * 1024
     """Maximum bytes of a request's body as sent. Larger bodies get 413 (gRPC: RESOURCE_EXHAUSTED). All bodies together
-    take at most this limit times (concurrency + queue), 2080 MiB by default. gRPC messages that are being received take
-    at most the same again, plus 64 times this limit for status, metadata and reload requests, plus 64 KiB for each
-    waiting call. Decoding a hostile gRPC message takes up to 90 times its size. At most ``concurrency`` messages are
-    decoded at the same time."""
+    take at most this limit times (concurrency + queue), 2080 MiB by default. gRPC messages that are being received can
+    take the same amount again. Status, metadata and reload requests can take 64 times this limit, and each waiting call
+    64 KiB. Decoding a hostile gRPC message takes up to 90 times its size. At most ``concurrency`` messages are decoded
+    at the same time."""
     max_unpacked_bytes: int = 100_000_000
-    """Maximum bytes of an unpacked gzip body, or of a gRPC tensor's strings. Larger ones get 413 (gRPC:
-    INVALID_ARGUMENT)."""
+    """Maximum bytes of an unpacked gzip body, or of a gRPC tensor's strings. A larger body gets 413, a larger tensor
+    INVALID_ARGUMENT."""
     max_values: int = 2_000_000
     """Maximum number of values in a request or its answer (in JSON: commas and brackets). More get 400. A value takes
     up to 200 bytes of memory."""
     max_batch_rows: int = 256
     """Maximum number of sentences in a request. More get 400."""
     max_text_bytes: int = 65536
-    """Maximum UTF-8 bytes of a string. Longer ones get 400."""
+    """Maximum UTF-8 bytes of a string. Longer strings get 400."""
     rest_api_timeout_in_ms: int = 30_000
-    """Milliseconds from a request's headers to its answer, including the queue. Slower ones get 504."""
+    """Maximum milliseconds from a request's headers to its answer, including the queue. Slower requests get 504."""
     concurrency: int = 2
     """Number of requests computed at the same time."""
     queue: int = 128
     """Number of further requests that may wait. More get 503 (gRPC: UNAVAILABLE)."""
     connections: int = 512
-    """Maximum number of open HTTP connections. Further ones get 503 and are closed. The same limit holds separately for
-    gRPC connections (further ones are closed) and for gRPC calls (further ones get RESOURCE_EXHAUSTED). A gRPC
-    connection has at most 16 concurrent calls."""
+    """Maximum number of open HTTP connections. Further connections get 503 and are closed. The same limit holds
+    separately for gRPC connections and for gRPC calls. Further gRPC connections are closed, and further calls get
+    RESOURCE_EXHAUSTED. A gRPC connection has at most 16 concurrent calls."""
 
     def __post_init__(self) -> None:
         for name in self.__dataclass_fields__:
@@ -60,7 +60,7 @@ def require_few_rows(limits: Limits, name: str, rows: int) -> None:
     """Raises INVALID_ARGUMENT if input ``name`` has too many rows."""
     if rows > limits.max_batch_rows:
         reason = f"{rows} rows, more than {limits.max_batch_rows}"
-        raise invalid(f"Input {name} has {reason} (--max-batch-rows). Send fewer at a time.")
+        raise invalid(f"Input {name} has {reason} (--max-batch-rows). Send fewer rows at a time.")
 
 
 def require_few_values(limits: Limits, outputs: Mapping[str, np.ndarray]) -> None:

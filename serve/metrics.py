@@ -11,7 +11,7 @@ from .models.status import Code
 METRICS_PATH = "/monitoring/prometheus/metrics"
 
 _BUCKETS = [10 * 1.8**power for power in range(33)]
-"""Upper bounds in microseconds, as in TensorFlow Serving: 10 to about 20 minutes, then infinity."""
+"""Upper bounds of the buckets in microseconds, as in TensorFlow Serving: from 10 microseconds to about 20 minutes."""
 
 
 Entrypoint = Literal["REST", "GRPC"]
@@ -49,17 +49,17 @@ class Metrics:
         )
 
     def record_request(self, entrypoint: Entrypoint, model_name: str, code: Code, seconds: float) -> None:
-        """Counts a request. Its time counts only if it was answered, as in TensorFlow Serving."""
+        """Counts a request. Its time is recorded only if it succeeded, as in TensorFlow Serving."""
         self._requests.labels(model_name, code.name).inc()
         if code is Code.OK:
             api = "predict" if entrypoint == "REST" else "Predict"
             self._latency.labels(model_name, api, entrypoint).observe(seconds * 1e6)
 
     def record_run(self, model_name: str, seconds: float) -> None:
-        """Counts the time of a graph."""
+        """Records the time of a graph."""
         self._runtime.labels(model_name, "Predict", "TF1").observe(seconds * 1e6)
 
     def page(self) -> bytes:
         """Returns all metrics in Prometheus's text format."""
-        page = generate_latest(self._registry)  # it ends a counter's name in _total, which TensorFlow Serving does not
+        page = generate_latest(self._registry)  # appends _total to a counter's name; TensorFlow Serving does not
         return page.replace(b":tensorflow:serving:request_count_total", b":tensorflow:serving:request_count")

@@ -22,9 +22,9 @@ class Options:
     """File in TensorFlow Serving's format (models.config), instead of --model-dir. It lists models, their folders,
     version policies and labels."""
     port: int = 8501
-    """TCP port of REST. 0 takes a free one and prints it."""
+    """TCP port of REST. 0 takes a free port and prints it."""
     grpc_port: int | None = None
-    """TCP port of gRPC, which is off by default. 0 takes a free one and prints it."""
+    """TCP port of gRPC. By default, gRPC is off. 0 takes a free port and prints it."""
     host: str = "127.0.0.1"
     """Address to listen on. 0.0.0.0 opens the server to the network, without passwords and TLS. On a loopback address,
     only requests for localhost or an IP address of this machine are answered."""
@@ -39,10 +39,10 @@ class Options:
     enable_monitoring: bool = False
     """If `True`, serves Prometheus metrics at /monitoring/prometheus/metrics."""
     enable_reload: bool = False
-    """If `True`, gRPC clients may replace the list of models (HandleReloadConfigRequest), and so load a SavedModel,
-    which is a program, from any folder that the server can read."""
+    """If `True`, gRPC clients may replace the list of models (HandleReloadConfigRequest). They can then load a
+    SavedModel, which is a program, from any folder that the server can read."""
     shutdown_seconds: int = 30
-    """Maximum seconds for the requests under way when the server stops."""
+    """Maximum seconds to finish the running requests when the server stops."""
     limits: Annotated[Limits, tyro.conf.arg(name="")] = field(default_factory=Limits)
 
     def __post_init__(self) -> None:

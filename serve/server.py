@@ -1,10 +1,10 @@
 """The embedded server: ``python -m serve.server --model-dir saved_models --port 8501``.
 
 It implements TensorFlow Serving's REST and gRPC APIs for machines without Docker. It serves the newest version of every
-model in a folder NAME/VERSION/, or the models that a file in TensorFlow Serving's format lists. By default it listens
-on the loopback interface. When every model is loaded, it prints ``Listening on http://HOST:PORT``, and with --grpc-port
-a second line, ``Listening on grpc://HOST:PORT``. It looks for new versions every second. On SIGTERM or SIGINT it
-finishes the requests under way and exits with code 0. It does not wait for a model that is being loaded.
+model in a folder NAME/VERSION/, or the models in a file in TensorFlow Serving's format. By default it listens on the
+loopback interface. When every model is loaded, it prints ``Listening on http://HOST:PORT``, and with --grpc-port a
+second line, ``Listening on grpc://HOST:PORT``. It looks for new versions every second. On SIGTERM or SIGINT it finishes
+the running requests and exits with code 0. It does not wait for a model that is being loaded.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _printable(text: str) -> str:
 
 
 class Server(uvicorn.Server):
-    """Serves gRPC beside REST, and prints the addresses when it listens."""
+    """Serves REST and gRPC, and prints the addresses when it listens."""
 
     def __init__(self, config: uvicorn.Config, core: Core, options: Options, url: str) -> None:
         super().__init__(config)
@@ -74,7 +74,7 @@ class Server(uvicorn.Server):
         self._grpc: grpc.aio.Server | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Starts to listen, then prints the lines for which other programs wait."""
+        """Starts to listen. Then prints the addresses, because other programs wait for these lines."""
         await super().startup(sockets)
         if not self.started:
             return
@@ -90,7 +90,7 @@ class Server(uvicorn.Server):
         print("\n".join(lines), flush=True)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Finishes the requests under way, for at most ``--shutdown-seconds``."""
+        """Finishes the running requests, for at most ``--shutdown-seconds``."""
         rest = super().shutdown(sockets)
         if self._grpc is None:
             await rest
@@ -160,7 +160,7 @@ def http_config(app: ASGIApp, limits: Limits, shutdown_seconds: int) -> uvicorn.
 
 
 def _leave(number: int, frame: FrameType | None) -> NoReturn:
-    """Exits. Called while models load, and again after uvicorn has shut down, because it repeats the signal."""
+    """Exits. Called while models load, and again after uvicorn has shut down, because uvicorn repeats the signal."""
     raise SystemExit(0)
 
 
@@ -168,18 +168,18 @@ def _configs(options: Options) -> Callable[[], list[ModelConfig]]:
     """Returns a function that lists the models.
 
     Raises:
-        ValueError: There are none, or the file cannot be read.
+        ValueError: There are no models, or the file cannot be read.
     """
     if options.model_config_file is not None:
         configs = read_model_configs(options.model_config_file)
         return lambda: configs
     folder = options.model_dir or Path()
     if not folder.is_dir():
-        raise ValueError(f"--model-dir must be a folder. Received: {folder}. Export a model into it first.")
+        raise ValueError(f"--model-dir must be a folder. Received: {folder}. Export a model into this folder first.")
     if not any(folder.glob("*/[0-9]*")):
         raise ValueError(
-            f"--model-dir: no model in {folder}. Expected NAME/VERSION/saved_model.pb, where VERSION is a number. "
-            "Export a model into it first."
+            f"--model-dir: {folder} contains no model NAME/VERSION/saved_model.pb, where VERSION is a number. "
+            "Export a model into this folder first."
         )
     return lambda: models_in(folder)
 
@@ -207,10 +207,10 @@ def _url(listener: socket.socket) -> str:
 
 
 def _hosts(listener: socket.socket, options: Options) -> set[str]:
-    """Returns the accepted values of the header Host. Empty accepts any.
+    """Returns the accepted values of the header Host. If empty, all values are accepted.
 
-    A web page could give its own host name the address of this machine, and so read what the loopback interface
-    answers. With CORS, every page may read them anyway.
+    A web page could give its own host name the address of this machine, and so read the answers of a server on the
+    loopback interface. With CORS, every page may read the answers anyway.
     """
     if options.enable_cors_support or not ipaddress.ip_address(listener.getsockname()[0]).is_loopback:
         return set()
@@ -219,7 +219,7 @@ def _hosts(listener: socket.socket, options: Options) -> set[str]:
 
 def _repository(configs: Callable[[], list[ModelConfig]], options: Options) -> Repository:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    from .models.warmup import load_warm  # imports TensorFlow, which takes seconds: not for --help or a busy port
+    from .models.warmup import load_warm  # imports TensorFlow, which takes seconds; --help and errors do not need it
 
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
     return Repository(configs, load_warm, options.load_retry_interval_micros / 1e6)

@@ -21,7 +21,7 @@ import tyro
 Options = TypeVar("Options")
 USAGE_ERROR = 2
 HELP = frozenset(("-h", "--help", "--help-all"))
-"""Options that ask for a help."""
+"""Options that print a help text."""
 TENSORFLOW_SERVING = {
     "--rest-api-port": "--port",
     "--model-base-path": "--model-dir",
@@ -29,7 +29,7 @@ TENSORFLOW_SERVING = {
     "--file-system-poll-wait-seconds": "--poll-seconds",
     "--monitoring-config-file": "--enable-monitoring",
 }
-"""The server's options by TensorFlow Serving's names for them."""
+"""TensorFlow Serving's name of an option to the server's name."""
 SIMILAR = "Perhaps you meant|Arguments similar to"
 
 
@@ -39,7 +39,7 @@ def read_options(kind: type[Options], program: str, arguments: Sequence[str] | N
     Args:
         kind: Dataclass of the options.
         program: Name of the program in messages.
-        arguments: Words of the command line. `None` takes those of the process.
+        arguments: Words of the command line. `None` uses the command line of the process.
         settings: Arguments of ``tyro.cli``.
 
     Raises:
@@ -58,7 +58,7 @@ def read_options(kind: type[Options], program: str, arguments: Sequence[str] | N
 def join_help(kind: type[Any]) -> None:
     """Joins the lines of the help texts of a dataclass's options, at any depth. Call it before ``tyro.cli``.
 
-    tyro would break a text where its docstring is wrapped. It prefers the metadata of a field to its docstring.
+    tyro would keep the line breaks of a docstring. A field's metadata takes precedence over its docstring.
     """
     options = {each.name: each for each in dataclasses.fields(kind)}
     for base in kind.__mro__:
@@ -88,7 +88,7 @@ def one_line_errors(program: str) -> Iterator[None]:
     """Turns the box that tyro draws around an error into a ValueError of one line.
 
     Args:
-        program: Program whose --help the message names.
+        program: Name of the program. The message refers to its --help.
 
     Raises:
         SystemExit: After --help.
@@ -106,7 +106,7 @@ def one_line_errors(program: str) -> Iterator[None]:
 
 
 def one_line(box: str, program: str) -> str:
-    """Returns tyro's error message from its box in one line, with the nearest option and the name of --help."""
+    """Returns the error message in tyro's box as one line, with the most similar option and a reference to --help."""
     rows = [line.strip().strip("│").strip() for line in box.splitlines() if not line.startswith(("╭", "╰"))]
     if len(rows) > 1 and _is_rule(rows[1]) and not box.startswith("╭"):  # an ASCII box has its title inside
         rows = rows[2:]
@@ -124,13 +124,13 @@ def one_line(box: str, program: str) -> str:
 
 
 def _nearest(sections: Sequence[Sequence[str]], message: str) -> str | None:
-    """Returns the listed option most similar to the first unrecognised one. tyro lists them in no order."""
+    """Returns the listed option that is most similar to the first unrecognised option. tyro lists them unordered."""
     typed = re.search(r"(?<!\S)--?[\w.-]+", message)
     listed = [row for section in sections if re.match(SIMILAR, section[0]) for row in section[1:] if row[0] == "-"]
     meant = typed[0].replace("_", "-") if typed else ""
     if meant in TENSORFLOW_SERVING or not meant or not listed:
         return TENSORFLOW_SERVING.get(meant)
-    named = [row for row in listed if all(name != meant for name in row.split(", "))]  # others are only misplaced
+    named = [row for row in listed if all(name != meant for name in row.split(", "))]  # an equal name is misplaced
     return max(named, key=lambda row: SequenceMatcher(None, meant, row.split()[0].rstrip(",")).ratio(), default=None)
 
 

@@ -1,7 +1,7 @@
-"""Griffe extension that reads two notations in our docstrings.
+"""Griffe extension that converts two notations of this project.
 
-A comment after a field of a record describes the field. Sphinx's roles, such as
-:func:`~nmt_keras.search.beam_search`, refer to other objects.
+A comment after a field of a record becomes the docstring of the field. Sphinx's roles, such as
+:func:`~nmt_keras.search.beam_search`, become links to other objects.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def read(path: Path) -> nbformat.NotebookNode:
 
 
 def has_outputs(notebook: nbformat.NotebookNode) -> bool:
-    """Returns whether a cell of the notebook has outputs."""
+    """Returns ``True`` if a cell of the notebook has outputs."""
     return any(cell.get("outputs") for cell in notebook.cells)
 
 

@@ -25,8 +25,8 @@ A recipe is a Python value, `nmt_keras.config.Recipe`. It contains all settings 
 run directory. `nmt recipes` lists the recipes. This page is written from their modules when the documentation is built.
 [Papers and code](papers.md) maps the equations of the papers to the code{results}.
 
-The papers' sizes, and their optimizers Adadelta and SGD, need a GPU and days of training. `--width 0.25` trains the
-same system with every layer a quarter as wide. With Adam, it learns in an hour:
+The layer sizes of the papers and their optimizers, Adadelta and SGD, need a GPU and days of training. `--width 0.25`
+trains the same system with layers a quarter as wide. With Adam, it learns in an hour:
 
 ```sh
 nmt train luong-feed --width 0.25 --minutes 60 \\

@@ -88,14 +88,14 @@ def directive(module: str, level: int = 1) -> str:
 
 
 def file_of(module: str) -> Path:
-    """The file that holds a module, or a package's own definitions."""
+    """Returns the file of a module, or ``__init__.py`` of a package."""
     path = ROOT.joinpath(*module.split("."))
     package = path / "__init__.py"
     return package if package.exists() else path.with_suffix(".py")
 
 
 def defined(file: Path) -> list[str]:
-    """The functions, classes and documented values at the top of a module, in order."""
+    """Returns the names of the functions, classes and documented values at the top of a module, in order."""
     statements = ast.parse(file.read_text(encoding="utf-8")).body
     names = []
     for statement, following in zip(statements, [*statements[1:], None], strict=True):

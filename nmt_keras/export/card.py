@@ -21,7 +21,7 @@ def model_card(name: str, translator: ModelTranslator, manifest: Mapping[str, An
     Args:
         name: Name of the model on a server.
         translator: The exported translator.
-        manifest: Facts about the model; see ``export``. The card states which facts are missing.
+        manifest: Facts about the model; see ``export``. If the corpus or the scores are missing, the card states this.
     """
     sections = [
         f"# {name}",
@@ -83,7 +83,7 @@ def _training(corpus: Mapping[str, Any] | None) -> str:
     if corpus is None:
         return "## Training data\n\nNot recorded."
     rows = [(part, f"{count:,}", f"`{corpus['sha256'][part]}`") for part, count in corpus["pairs"].items()]
-    return f"## Training data\n\nCorpus: {corpus['name']}.\n\n{table(('part', 'pairs', 'sha256'), rows)}"
+    return f"## Training data\n\nCorpus: {corpus['name']}.\n\n{table(('set', 'pairs', 'sha256'), rows)}"
 
 
 def _scores(scores: Mapping[str, Mapping[str, Any]] | None) -> str:
@@ -91,7 +91,7 @@ def _scores(scores: Mapping[str, Mapping[str, Any]] | None) -> str:
         return "## Scores\n\nNot evaluated."
     names = ("bleu", "chrf", "exact", "sentences", "search", "signature")
     rows = [(part, *(escaped(str(score.get(name, ""))) for name in names)) for part, score in scores.items()]
-    titles = ("part", "BLEU", "chrF", "exact, %", "sentences", "search", "sacreBLEU signature")
+    titles = ("set", "BLEU", "chrF", "exact, %", "sentences", "search", "sacreBLEU signature")
     return f"## Scores\n\nMeasured on raw, cased text with one reference translation.\n\n{table(titles, rows)}"
 
 
@@ -108,7 +108,7 @@ def _limits(translator: ModelTranslator) -> str:
 `nmt_keras_serve.client` splits a text into sentences.
 - A source sentence has at most {source.max_tokens} tokens, END included. If it has more, `truncated` is true and the \
 rest is not translated. A translation has at most {translator.search.max_tokens} tokens. A target for the signature \
-`score` has at most {target.max_tokens}.
+`score` has at most {target.max_tokens} tokens.
 - {unknown} Bytes that are not UTF-8 are read as U+FFFD.
 - Translations of text that is unlike the training data, or in another language, are often wrong. A low `score` is \
 only a weak sign of this. Check names, numbers and negations."""

@@ -59,7 +59,7 @@ _SCORED = {
 }
 
 CONTRACT: Mapping[str, Signature] = {
-    "serving_default": Signature(("text",), _BRIEF, "the best translation under the model's own search"),
+    "serving_default": Signature(("text",), _BRIEF, "the best translation, by the exported search"),
     "greedy": Signature(("text",), _BRIEF, "the greedy translation"),
     "align": Signature(("text",), _BEST, "the greedy translation with tokens, log-probability and alignment"),
     "beam": Signature(("text",), _N_BEST, "the n-best list of a beam search"),
@@ -68,4 +68,4 @@ CONTRACT: Mapping[str, Signature] = {
 """The signatures of every export."""
 
 LENGTHS: Mapping[str, str] = {"source_lengths": "S", "target_lengths": "T", "lengths": "T"}
-"""Axes by the outputs that hold their lengths. The maximum length is the width of the axis."""
+"""Output of lengths to the axis that it measures. The width of the axis is the largest of these lengths."""

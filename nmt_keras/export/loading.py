@@ -13,7 +13,7 @@ def load_exported(folder: Path) -> ServedTranslator:
     """Returns the translator of an exported version, or of the newest version in a folder of versions.
 
     Raises:
-        ValueError: ``folder`` is neither of these, or the export has another format number.
+        ValueError: ``folder`` contains no exported version, or the export has another format number.
     """
     if not (folder / "saved_model.pb").exists() and (found := versions(folder)):
         folder = folder / str(found[-1])

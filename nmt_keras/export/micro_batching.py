@@ -22,12 +22,12 @@ def merge_requests(
 ) -> Answer:
     """Returns a function like ``answer`` that runs concurrent requests as one batch.
 
-    Each request gets the same answer as without batching, up to rounding. Padding that other requests cause is removed.
-    A request with more than ``max_batch_size`` texts is split into parts of that size. If the queue is full, a request
+    Each request gets the same answer as without batching, up to rounding. Padding for other requests is removed. A
+    request with more than ``max_batch_size`` texts is split into batches of this size. If the queue is full, a request
     fails with UNAVAILABLE.
 
-    The batch operation supports neither scalars nor padding. So only strings [B] enter it, and sentences are encoded
-    and padded inside.
+    The batch operation supports neither scalars nor padding. Therefore its inputs are only strings [B], and it encodes
+    and pads the sentences itself.
 
     Args:
         answer: Function from string tensors [B] to outputs by name.

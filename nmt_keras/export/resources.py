@@ -10,14 +10,15 @@ import tensorflow as tf
 from nmt_keras.translation.model_translator import ModelTranslator
 
 STORED = tf.float16
-"""Half precision. Weights need three more mantissa bits than bfloat16 has, and not its exponent range."""
+"""Half precision. bfloat16 has too few mantissa bits for weights (three fewer), and more exponent bits than needed."""
 
 
 class Resources(tf.Module):
     """Tracks the weights, tables and tokenizers that the exported functions read.
 
     A SavedModel with Keras's own variables restores copies that no function reads. TensorFlow's Python loader accepts
-    that, but in TensorFlow Serving every request would fail. So the underlying ``tf.Variable`` objects are saved.
+    this, but in TensorFlow Serving every request would fail. Therefore the underlying ``tf.Variable`` objects are
+    saved.
 
     Args:
         translator: The translator whose functions are exported.
@@ -67,7 +68,7 @@ class Widened(tf.saved_model.experimental.TrackableResource):
         self.stored = tf.Variable(half, trainable=False)
         self._weight = weight
         self._name = f"widened-{uuid.uuid4()}"  # two versions in one process must not share a variable
-        assert self.resource_handle is weight.handle  # creates the handle now, while it is that of the live weight
+        assert self.resource_handle is weight.handle  # creates the handle now, while it is the live weight's handle
 
     def _create_resource(self) -> tf.Tensor:
         if tf.executing_eagerly():

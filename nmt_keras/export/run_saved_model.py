@@ -1,4 +1,4 @@
-"""Answers requests from a SavedModel as TensorFlow Serving does, with TensorFlow alone. A script, not a module.
+"""Script that answers requests with a SavedModel as TensorFlow Serving does. It imports TensorFlow only.
 
 stdin     {"folder": ..., "requests": [{"signature": ..., "feeds": [text, ...], "dtype": "string"}, ...]}
           The feeds of a request are sent at the same time, each from its own thread, to every input of the signature.
@@ -98,8 +98,8 @@ def reply(session: tf.compat.v1.Session, loaded: Any, request: Mapping[str, Any]
         return session.graph.get_tensor_by_name(info.name)._as_tf_output()
 
     try:
-        # Session.run would compare the feed with its placeholder first. The C API below it accepts any feed, and so
-        # does TensorFlow Serving.
+        # Session.run would first compare the feed with its placeholder. The C API accepts any feed, as TensorFlow
+        # Serving does.
         feeds = {end(info): fed for info in definition.inputs.values()}
         fetches = [end(info) for info in definition.outputs.values()]
         values = session._call_tf_sessionrun(None, feeds, fetches, [], None)

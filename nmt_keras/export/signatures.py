@@ -18,7 +18,7 @@ BEAM_SIZE = 5
 
 
 def serving_search(search: SearchConfig) -> SearchConfig:
-    """Returns the default search of ``serving_default``: the recipe's, with a beam of BEAM_SIZE if it is greedy."""
+    """Returns the default search of ``serving_default``: ``search``, but with beam size BEAM_SIZE if it is greedy."""
     greedy = search.beam_size == 1 and search.temperature == 0.0
     return replace(search, beam_size=BEAM_SIZE) if greedy else search
 
@@ -27,7 +27,7 @@ def signatures(translator: ModelTranslator, micro_batching: MicroBatchingConfig 
     """Returns the exported functions by signature name, with the inputs and outputs of ``CONTRACT``.
 
     Args:
-        translator: Translator with the search of ``serving_default``, and of ``beam`` if its beam size exceeds 1.
+        translator: Translator. Its search is that of ``serving_default``, and of ``beam`` if the beam size exceeds 1.
         micro_batching: Configuration for merging concurrent requests; ``None`` answers them separately.
     """
     search = translator.search

@@ -1,4 +1,4 @@
-"""Checks in a fresh process that TensorFlow Serving can serve an export."""
+"""Checks in a new process that TensorFlow Serving can serve an export."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Verification(NamedTuple):
 
 
 def verify(version_folder: Path, python: str | PathLike[str] = sys.executable, seconds: float = 600.0) -> Verification:
-    """Loads an export in a fresh process, without Keras and this package, and compares it with ``CONTRACT``.
+    """Loads an export in a new process, without Keras and this package, and compares it with ``CONTRACT``.
 
     Args:
         version_folder: ``saved_models/NAME/VERSION``.
@@ -100,7 +100,7 @@ def verify(version_folder: Path, python: str | PathLike[str] = sys.executable, s
     """
     found = version_folder / "saved_model.pb"
     require(found.is_file(), "version_folder", "saved_models/NAME/VERSION with a saved_model.pb", str(version_folder))
-    runs = "runs in a process without Keras and the code that made it"
+    runs = "runs in a process without Keras and nmt_keras"
     try:
         answers = ask(version_folder, list(REQUESTS.values()), python, seconds)
     except RuntimeError as error:
@@ -120,7 +120,7 @@ def named(answers: Answers) -> Replies:
 def checks(answers: Answers) -> list[Check]:
     """Returns the results of all checks. A check is skipped if a check that it depends on fails."""
     facts, replies = answers.facts, named(answers)
-    types = Check("signatures, names, types and ranks are the contract's", _type_faults(facts["signatures"]))
+    types = Check("signatures, names, types and ranks match the contract", _type_faults(facts["signatures"]))
     if types.faults:
         return [types]
     answered = {key: found for key, found in replies.items() if key[1] not in REFUSED}
@@ -132,12 +132,14 @@ def checks(answers: Answers) -> list[Check]:
     results = [
         types,
         Check(
-            "no operation that TensorFlow Serving lacks: XLA, cuDNN, Python",
+            "no operation that TensorFlow Serving lacks, such as XLA, cuDNN, Python",
             [name for name in facts["operations"] if NOT_SERVED.search(name)]
-            + [f"{name}, which is not linked" for name in facts["foreign"] if name not in TEXT_OPERATIONS],
+            + [f"{name} is not linked" for name in facts["foreign"] if name not in TEXT_OPERATIONS],
         ),
-        Check("nothing compiled by XLA", facts["compiled"]),
-        Check("nothing bound to another device than the CPU", [d for d in facts["devices"] if "/device:CPU:" not in d]),
+        Check("no function is compiled by XLA", facts["compiled"]),
+        Check(
+            "no operation needs a device other than the CPU", [d for d in facts["devices"] if "/device:CPU:" not in d]
+        ),
         Check("every variable and table has a value", facts["uninitialised"]),
         Check(
             "scalars, rows of rows and numbers are refused as invalid",
@@ -150,10 +152,10 @@ def checks(answers: Answers) -> list[Check]:
     outputs = {key: [arrays(key[0], one) for one in found] for key, found in answered.items()}
     return [
         *results,
-        Check("replies have a row for each text and the width of the longest", list(_shape_faults(outputs))),
-        Check("replies are well-formed: UTF-8, numbers", list(_value_faults(outputs))),
+        Check("replies have a row for each text and no superfluous padding", list(_shape_faults(outputs))),
+        Check("replies contain neither invalid UTF-8 nor NaN", list(_value_faults(outputs))),
         Check("the attention weights of each target token sum to 1", list(_alignment_faults(outputs))),
-        Check("replies do not depend on batch-mates", list(_batch_mate_faults(outputs))),
+        Check("replies do not depend on the rest of the batch", list(_batch_mate_faults(outputs))),
     ]
 
 
@@ -217,14 +219,14 @@ def _alignment_faults(outputs: Outputs) -> Iterator[str]:
 
 
 def _batch_mate_faults(outputs: Outputs) -> Iterator[str]:
-    """Compares each difficult text by itself with the same text among the others."""
+    """Compares the reply to each difficult text alone with its reply in a batch of all difficult texts."""
     for signature in CONTRACT:
         (together,) = outputs[signature, "together"]
         for row, arrays in enumerate(outputs[signature, "each by itself"]):
             for name, alone in arrays.items():
                 among = together[name][row : row + 1][tuple(slice(size) for size in alone.shape)]
                 if not _equal(alone, among):
-                    yield f"{signature}, {name} of {STRANGE[row][:30]!r}: alone {alone}, among others {among}"
+                    yield f"{signature}, {name} of {STRANGE[row][:30]!r}: alone {alone}, in a batch {among}"
 
 
 def _equal(one: np.ndarray, other: np.ndarray) -> bool:

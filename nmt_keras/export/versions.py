@@ -41,8 +41,8 @@ def read_manifest(version_folder: Path) -> dict[str, Any]:
 def publish(model_folder: Path, write: Callable[[Path], None]) -> Path:
     """Writes the next version of a model.
 
-    The version is written into a folder whose name is not a number, flushed to disk, and then renamed. So a server
-    never sees an incomplete version, and an interrupted export leaves no numbered folder.
+    The version is written into a folder whose name is not a number, flushed to disk, and then renamed. A server
+    therefore never sees an incomplete version, and an interrupted export leaves no numbered folder.
 
     Args:
         model_folder: ``saved_models/NAME``; created if missing.
@@ -76,7 +76,7 @@ def prune(model_folder: Path, max_to_keep: int, labelled: Collection[int] = ()) 
 
     Args:
         model_folder: ``saved_models/NAME``.
-        max_to_keep: Number of newest versions to keep, at least 1. With 2, a server can go back to the previous one.
+        max_to_keep: Number of newest versions to keep, at least 1. With 2, a server can return to the previous version.
         labelled: Further versions to keep, because labels of a server point to them.
 
     Raises:

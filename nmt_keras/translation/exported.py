@@ -13,7 +13,7 @@ from nmt_keras.translation.translator import Translator
 
 
 class ServedTranslator(Translator):
-    """Translates with the signatures of an exported version, without the code that made it.
+    """Translates with the signatures of an exported version, without the code that trained it.
 
     ``decode`` calls ``align``, a greedy search; ``decode_nbest`` calls ``beam``; ``decode_scored`` calls ``score``.
 
@@ -21,7 +21,7 @@ class ServedTranslator(Translator):
         path: Folder of the version, ``saved_models/NAME/VERSION``.
 
     Raises:
-        ValueError: The SavedModel has no ``align`` signature. Methods raise it for other missing signatures.
+        ValueError: The SavedModel has no signature ``align``. Methods raise ValueError if their signature is missing.
     """
 
     def __init__(self, path: str | PathLike[str]):
@@ -45,7 +45,7 @@ class ServedTranslator(Translator):
     def _signature(self, name: str) -> Callable[..., dict[str, tf.Tensor]]:
         if name not in self.loaded.signatures:
             raise ValueError(
-                f"{self.path}: expected a SavedModel with the signature {name!r}, received one with "
-                f"{sorted(self.loaded.signatures)}. Export a translator with nmt_keras.export."
+                f"{self.path}: the SavedModel has no signature {name!r}. Received: {sorted(self.loaded.signatures)}. "
+                "Export a translator with nmt_keras.export."
             )
         return self.loaded.signatures[name]

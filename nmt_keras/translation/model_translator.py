@@ -74,7 +74,7 @@ class ModelTranslator(Translator):
         if search.shortlist and shortlist is None:
             raise ValueError(
                 "SearchConfig.shortlist: expected 0, because the run has no lexical table; received "
-                f"{search.shortlist}. Learn one with `nmt shortlist RUN`, or Run.learn_shortlist in Python."
+                f"{search.shortlist}. Learn the table with `nmt shortlist RUN`, or Run.learn_shortlist in Python."
             )
         self.source_tokenizer = source_tokenizer
         self.target_tokenizer = target_tokenizer
@@ -97,8 +97,8 @@ class ModelTranslator(Translator):
     def limits(self, source_lengths: tf.Tensor) -> tf.Tensor:
         """Returns the maximum length of each translation, [B] int32 tokens, END included.
 
-        The limit is 2 x source tokens + 10, but at least ``search.min_tokens`` and at most ``search.max_tokens``. In
-        ``complete``, it is raised if the prefix is longer.
+        The limit is 2 x source tokens + 10, but at least ``search.min_tokens`` and at most ``search.max_tokens``.
+        ``complete`` raises the limit if the prefix is longer.
         """
         return tf.clip_by_value(2 * source_lengths + 10, self.search.min_tokens, self.search.max_tokens)
 
@@ -226,7 +226,7 @@ class ModelTranslator(Translator):
 
         Args:
             source: [B, S] tokens of ``text`` [B] string.
-            text: [B] string, sentences on which the draws of sampling depend.
+            text: [B] string, sentences. The random draws of sampling depend on them.
             n_best: Number of hypotheses to return.
             prefix: [B, P] int32, first tokens of each hypothesis; see ``Constraints``.
         """

@@ -12,11 +12,11 @@ class Translation(NamedTuple):
     """One translation of a sentence."""
 
     text: str
-    tokens: list[str]  # T displayed target tokens; the last is END's "" unless the length limit was reached
+    tokens: list[str]  # T displayed target tokens; the last is "" (END) unless the length limit was reached
     score: float  # ranking score, higher is better: log_prob after length normalization
     log_prob: float  # nats: log p(tokens | source), END included
     alignment: np.ndarray  # [T, S] float32 attention weights; each row sums to 1
-    source_tokens: list[str]  # S source tokens as the user wrote them; the last is END's ""
+    source_tokens: list[str]  # S source tokens as the user wrote them; the last is "" (END)
     truncated: bool  # True if the source exceeded the length limit; the rest is not translated
 
 
@@ -24,7 +24,7 @@ class TranslationScore(NamedTuple):
     """The log-probability of a given translation."""
 
     log_prob: float  # nats: log p(tokens | source), END included
-    tokens: list[str]  # T displayed target tokens; the last is END's ""
+    tokens: list[str]  # T displayed target tokens; the last is "" (END)
     token_log_probs: list[float]  # T, nats; their sum is log_prob
     truncated: bool  # True if source or target exceeded the length limit; the rest is not scored
 
@@ -80,6 +80,6 @@ class Scored(NamedTuple):
 class AlignedPair(NamedTuple):
     """The tokens or words of a sentence pair, with an alignment."""
 
-    source: list[str]  # S; the last is END's "" unless the sentence was cut
-    target: list[str]  # T; likewise
+    source: list[str]  # S; the last is "" (END) unless the sentence was cut
+    target: list[str]  # T; the last is "" (END) unless the sentence was cut
     alignment: np.ndarray  # [T, S] float attention weights of each target token or word

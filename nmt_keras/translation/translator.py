@@ -30,8 +30,9 @@ class Translator(tf.Module):
     """Base class of translators. Subclasses work on tensors; users call the methods on lists.
 
     These methods accept any number of sentences and return results in the same order. Sentences of similar length are
-    processed together, ``batch_size`` at a time, which affects speed only. They raise TypeError for anything but a list
-    of strings, and ValueError if ``batch_size`` is not positive or lists differ in length.
+    processed together. ``batch_size``, the number of sentences in a batch, affects only the speed. The methods raise
+    TypeError if an argument is not a list of strings, and ValueError if ``batch_size`` is not positive or lists differ
+    in length.
     """
 
     @abstractmethod
@@ -74,7 +75,7 @@ def in_batches(
     require(batch_size >= 1, "batch_size", "at least 1", batch_size)
     counts = [len(column) for column in columns.values()]
     require(len(set(counts)) == 1, ", ".join(columns), "lists of the same length", counts)
-    # the longest first: the batches that run last, when some threads are idle, are the shortest
+    # the longest first, so that the last batches, during which some threads are idle, are short
     order = sorted(range(counts[0]), key=lambda i: [-len(column[i]) for column in columns.values()])
     batches = [order[begin : begin + batch_size] for begin in range(0, len(order), batch_size)]
 
@@ -85,7 +86,7 @@ def in_batches(
     try:
         answers = [one for batch in pool.map(answer_rows, batches) for one in batch]
     finally:
-        pool.shutdown(cancel_futures=True)  # so that an interruption need not wait for the rest
+        pool.shutdown(cancel_futures=True)  # so that an interruption does not wait for the other batches
     by_row = dict(zip(order, answers, strict=True))
     return [by_row[i] for i in range(len(order))]
 

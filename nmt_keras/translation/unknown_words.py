@@ -1,7 +1,8 @@
 """Replacement of unknown words by a lexicon that is learnt from alignments.
 
-If a translation contains UNK, the source word with the largest attention weight is translated by the lexicon, or copied
-(Luong, Sutskever, Le, Vinyals, Zaremba 2015; Luong, Pham, Manning 2015, section 4.1; Jean et al. 2015).
+UNK in a translation is replaced by the lexicon's translation of the source word with the largest attention weight, or
+by a copy of that word (Luong, Sutskever, Le, Vinyals, Zaremba 2015; Luong, Pham, Manning 2015, section 4.1; Jean et al.
+2015).
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ def learn_lexicon(pairs: Iterable[AlignedPair], *, min_count: int = 2, min_share
 
     Args:
         pairs: Aligned sentence pairs. Empty words (END, padding) are ignored.
-        min_count: Minimum number of target words that a source word was aligned with.
-        min_share: Minimum share of the most frequent target word among these.
+        min_count: Minimum number of target words that were aligned with the source word.
+        min_share: Minimum share of the most frequent target word among these target words.
 
     Returns:
-        Target words by source word. The first by code point wins ties.
+        Target words by source word. Among equally frequent target words, the first by code point is chosen.
 
     Raises:
         ValueError: An alignment does not fit its words.
@@ -80,7 +81,7 @@ class UnknownWords(tf.Module):
     (Luong, Sutskever, Le, Vinyals, Zaremba 2015; Luong, Pham, Manning 2015, section 4.1). END is never looked up.
 
     Args:
-        lexicon: Target words by source word, as displayed; see ``learn_lexicon``. {} always copies.
+        lexicon: Target words by source word, as displayed; see ``learn_lexicon``. {} copies all source words.
     """
 
     def __init__(self, lexicon: Mapping[str, str]):

@@ -1,8 +1,8 @@
 """Alignments of words, made from alignments of tokens, and links between words.
 
 Models read and write words, or SentencePiece pieces such as "▁hos" "pi" "tal", where "▁" stands for the space before a
-word. Heatmaps, the web page and the alignment error rate show the words that ``align_words`` makes. A sentence ends in
-the token "", END.
+word. Heatmaps, the web page and the alignment error rate use the words of ``align_words``. A sentence ends in the token
+"", END.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from nmt_keras.translation.records import AlignedPair
 
 
 def align_words(source_tokens: Sequence[str], target_tokens: Sequence[str], alignment: ArrayLike) -> AlignedPair:
-    """Returns the alignment of a sentence's words: summed over a source word's pieces, averaged over a target word's.
+    """Returns the alignment of words.
 
-    A piece that is only a space belongs to the next word, or to the end of the sentence. If no token begins with "▁",
-    each token is a word.
+    Weights are summed over the pieces of a source word and averaged over the pieces of a target word. A piece that is
+    only a space belongs to the next word, or to the end of the sentence. If no token begins with "▁", each token is a
+    word.
 
     Args:
         source_tokens: S tokens, without padding.
@@ -43,8 +44,8 @@ def align_words(source_tokens: Sequence[str], target_tokens: Sequence[str], alig
 def written_words(aligned: AlignedPair, source: str, target: str) -> AlignedPair:
     """Returns the alignment of the words that white space separates in ``source`` and ``target``.
 
-    A word tokenizer's tokens "casa" and "," are one word of "La casa, Tom". END remains a word. If a word is not found
-    in its sentence, in order, the words of that side remain as they are.
+    For example, the tokens "casa" and "," of a word tokenizer are one word of "La casa, Tom". END remains a word. If
+    the words of a side do not occur in its sentence in this order, they remain unchanged.
     """
     return _merged(aligned.alignment, _in_sentence(aligned.source, source), _in_sentence(aligned.target, target))
 
@@ -89,7 +90,7 @@ def _in_sentence(words: Sequence[str], sentence: str) -> list[_Word]:
 
 
 def _merged(weights: np.ndarray, source: Sequence[_Word], target: Sequence[_Word]) -> AlignedPair:
-    """Sums the columns of each source word and averages the rows of each target word; a word without tokens gets 0."""
+    """Sums the columns of each source word and averages the rows of each target word. Without tokens, weights are 0."""
     columns = np.stack([weights[:, word.positions].sum(axis=1) for word in source], axis=1)
     rows = [columns[word.positions].sum(axis=0) / max(1, len(word.positions)) for word in target]
     return AlignedPair([word.text for word in source], [word.text for word in target], np.stack(rows))

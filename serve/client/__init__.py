@@ -4,21 +4,22 @@ It works with TensorFlow Serving and the embedded server, over REST (``http://``
 ``grpcs://``). It uses the export's signatures:
 
     serving_default   text [B] -> translation, score, truncated [B]
-    align             text [B] -> those, log_prob [B], source_tokens [B,S], target_tokens [B,T], their lengths [B],
+    align             text [B] -> translation, score, truncated, log_prob [B], source_tokens [B,S],
+                      target_tokens [B,T], source_lengths, target_lengths [B],
                       alignment [B,T,S]: row t holds the attention weights of target token t
     beam              text [B] -> translations, scores, log_probs, lengths [B,K], tokens [B,K,T],
                       source_tokens [B,S], source_lengths [B], alignment [B,K,T,S], truncated [B]
 
-    answers      records made of a signature's outputs
+    answers      records of a signature's outputs
     retry        repetition of requests
     rest         requests over HTTP and JSON
-    messages     the part of TensorFlow Serving's protocol buffers that a client needs
+    messages     TensorFlow Serving's protocol buffers, as far as a client needs them
     rpc          requests over gRPC
-    sentences    text to sentences and the gaps between them
+    sentences    splits text into sentences and the gaps between them
     translating  the client
     options      options shared by the programs
 
-No module imports TensorFlow. Only ``rpc`` imports grpcio and NumPy. It is imported for gRPC URLs only.
+No module imports TensorFlow. Only ``rpc`` imports grpcio and NumPy. The client imports ``rpc`` only for gRPC URLs.
 """
 
 from .answers import (

@@ -20,10 +20,11 @@ class Options:
     """Translates texts with a served model. Each text is split into sentences."""
 
     texts: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="TEXT [TEXT ...]")]
-    """Texts. A single - reads one per line from standard input."""
+    """Texts to translate. A single - reads one text per line from standard input."""
     server: Annotated[ServerOptions, tyro.conf.arg(name="")] = field(default_factory=ServerOptions)
     signature: Literal["serving_default", "greedy", "align"] = "serving_default"
-    """Signature of the model. greedy is faster if the default is a beam search. align also prints the alignment."""
+    """Signature of the model. serving_default: the search of the export. greedy: greedy search, which is faster than
+    beam search. align: greedy search; also prints the alignment."""
     json: tyro.conf.FlagCreatePairsOff[bool] = False
     """Print one JSON object per sentence."""
 

@@ -1,4 +1,4 @@
-"""The client's answers: typed records made of the named outputs of a signature."""
+"""The client's answers: typed records of the outputs of a signature."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 Columns = Mapping[str, Any]
-"""Outputs by name, each a nested list whose first axis is the sentence."""
+"""Outputs by name. Each output is a nested list whose first axis is the sentence."""
 
 
 class ClientError(RuntimeError):
@@ -45,7 +45,7 @@ class Translation(NamedTuple):
 
     translation: str
     score: float
-    """Log-probability in nats, normalised as by the export's search."""
+    """Log-probability in nats after the length normalisation of the export's search."""
     truncated: bool
     """If `True`, the source exceeded the model's length limit and was truncated."""
 
@@ -132,7 +132,7 @@ def _rows(outputs: Columns, names: Sequence[str], size: int) -> list[tuple[Any, 
     for name, column in zip(names, columns, strict=True):
         if not isinstance(column, list) or len(column) != size:
             raise ClientError(
-                f"The answer's output {name!r} is not a list of {size}. Is this the export of a translation model?"
+                f"The answer's output {name!r} is not a list of {size} values. Is this an export of nmt_keras?"
             )
     return list(zip(*columns, strict=True))
 

@@ -20,7 +20,7 @@ class ServerOptions:
     version: int | None = None
     """Version of the model. Default: the newest."""
     label: str | None = None
-    """Label of a version, in place of its number."""
+    """Label of a version, instead of its number."""
     timeout: float = 60.0
     """Time limit of a whole answer in seconds."""
     attempts: int = Retry.attempts

@@ -18,7 +18,7 @@ import httpx
 from .answers import ClientError, Columns, ModelSpec, Unavailable, VersionStatus
 
 BUSY = (429, 502, 503)
-"""Too many requests; a proxy without a server, which may restart; unavailable."""
+"""HTTP statuses of a busy server: too many requests, a proxy whose server may be restarting, unavailable."""
 
 
 class _Answer(NamedTuple):
@@ -36,7 +36,7 @@ class RestConnection:
         url: URL of the server, without a path.
         model: The model.
         timeout: Time limit of a whole answer in seconds.
-        ca_file: PEM file of the certificates that signed the server's. `None` uses the system's certificates.
+        ca_file: PEM file of the certificates that signed the server's certificate. `None` uses those of the system.
         transport: HTTPX transport for tests. `None` uses the network.
     """
 
@@ -88,12 +88,12 @@ class RestConnection:
         except httpx.ConnectError as error:
             if "CERTIFICATE_VERIFY_FAILED" in str(error):
                 raise ClientError(
-                    f"The certificate of {self._url} is not trusted. Pass its signer's certificate (ca_file)."
+                    f"The certificate of {self._url} is not trusted. Pass the certificate of its signer (ca_file)."
                 ) from error
             advice = "Start one with `nmt serve`, or pass another --url"
             raise Unavailable(f"No server answers at {self._url}. {advice}.") from error
         except (TimeoutError, httpx.TimeoutException) as error:
-            raise ClientError(f"{self._url} did not answer in time. Send less at a time, or wait longer.") from error
+            raise ClientError(f"{self._url} did not answer in time. Send less text, or raise the timeout.") from error
         except (httpx.NetworkError, httpx.RemoteProtocolError) as error:
             raise Unavailable(f"{self._url} closed the connection: {error}") from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -132,12 +132,12 @@ class RestConnection:
 def _within(seconds: float, fetch: Callable[[], _Answer]) -> _Answer:
     """Returns the result of ``fetch``, or raises its error.
 
-    It runs in a thread, because HTTPX's timeouts restart with every byte of headers and body. A server that sends one
-    byte at a time could block the client for hours.
+    ``fetch`` runs in a thread, because HTTPX's timeouts restart with every byte of headers and body. A server that
+    sends one byte at a time could block the client for hours.
 
     Raises:
-        TimeoutError: ``fetch`` takes longer than ``seconds``. Its thread ends when the server is silent or the client
-            is closed.
+        TimeoutError: ``fetch`` takes longer than ``seconds``. Its thread ends when the server is silent for a timeout,
+            or the client is closed.
     """
     outcome: Future[_Answer] = Future()
 

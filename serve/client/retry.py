@@ -18,9 +18,9 @@ class Retry:
     """Number of attempts and pauses between them. The pause after attempt n is about ``first_seconds`` 2^(n-1).
 
     Each pause is drawn from the upper half of its range, so that clients that were refused together do not return
-    together. ``Retry-After`` of the server is respected up to ``longest_seconds``. Requests whose connection broke are
-    sent again as well, because translating twice does no harm. A request that timed out is not, because it would time
-    out again.
+    together. ``Retry-After`` of the server is respected up to ``longest_seconds``. A request whose connection broke is
+    sent again as well, because translating twice does no harm. A request that timed out is not sent again, because it
+    would time out again.
     """
 
     attempts: int = 5
@@ -39,7 +39,7 @@ class Retry:
             )
 
     def run(self, request: Callable[[], Answer]) -> Answer:
-        """Returns the answer of ``request``, which is repeated while it raises Unavailable."""
+        """Returns the answer of ``request``. Repeats the request while it raises Unavailable."""
         for attempt in range(1, self.attempts):
             try:
                 return request()

@@ -17,13 +17,13 @@ from .messages import MESSAGES, STATES
 
 BUSY = (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE)
 TOO_LARGE = "message larger than max"
-"""Part of gRPC's own RESOURCE_EXHAUSTED message, which a second attempt would get again."""
+"""Words in gRPC's RESOURCE_EXHAUSTED message for a large message. A second attempt would fail again."""
 
 MAX_MESSAGE_BYTES = 256 * 1024 * 1024
-"""Bytes of an answer. Alignments are far larger than gRPC's default limit of 4 MB."""
+"""Maximum bytes of an answer. Alignments can be far larger than gRPC's default limit of 4 MB."""
 
 MAX_VALUES = MAX_MESSAGE_BYTES // 4
-"""Number of values of a tensor: as many floats as a message holds. A short message can claim any shape."""
+"""Maximum number of values of a tensor: as many floats as a message holds. A short message can claim any shape."""
 
 STRING = 7  # DT_STRING
 _STORES = {
@@ -43,7 +43,7 @@ class GrpcConnection:
         url: ``grpc://HOST:PORT``, or ``grpcs://HOST:PORT`` with TLS.
         model: The model.
         timeout: Time limit of a whole answer in seconds.
-        ca_file: PEM file of the certificates that signed the server's. `None` uses the system's certificates.
+        ca_file: PEM file of the certificates that signed the server's certificate. `None` uses those of the system.
     """
 
     def __init__(self, url: str, model: ModelSpec, timeout: float, ca_file: Path | None = None) -> None:
@@ -95,14 +95,14 @@ class GrpcConnection:
             code, details = error.code(), " ".join((error.details() or "").split())
             message = f"{self._url} answered {code.name}: {details}"
             if code is grpc.StatusCode.RESOURCE_EXHAUSTED and TOO_LARGE in details:
-                raise ClientError(f"{message}. Send less at a time.") from error
+                raise ClientError(f"{message}. Send fewer sentences at a time.") from error
             if code in BUSY:
                 raise Unavailable(message) from error
             if code is grpc.StatusCode.NOT_FOUND:
                 raise ClientError(f"{self._url} does not serve model {self._model.name!r} ({details}).") from error
             if code is grpc.StatusCode.DEADLINE_EXCEEDED:
                 raise ClientError(
-                    f"{self._url} did not answer in time. Send less at a time, or wait longer."
+                    f"{self._url} did not answer in time. Send less text, or raise the timeout."
                 ) from error
             raise ClientError(message) from error
 
@@ -128,8 +128,8 @@ def string_tensor(texts: list[str]) -> Any:
 def values(tensor: Any) -> Any:
     """Returns the values of a TensorProto as nested lists, with decoded strings.
 
-    Values are raw little-endian bytes in ``tensor_content``, or stored in the field of their type. There the last value
-    is repeated for all that are missing.
+    Values are raw little-endian bytes in ``tensor_content``, or stored in the field of their type. If the field has
+    fewer values than the shape, its last value is repeated.
 
     Raises:
         ClientError: No output of a translation model has this type, or the values do not fit the shape.

@@ -6,9 +6,9 @@ A sentence ends
 - after one or more of ``. ! ? …``, including closing quotation marks and brackets, if white space follows and then an
   upper-case letter, a digit or an opening mark (``¿ ¡ « " ' “ ‘ ( [ —``).
 
-It does not end at the full stop of an initial ("J. R. R. Tolkien") or of an abbreviation in the list below, which names
-and numbers follow. Other abbreviations before a capital ("etc. Luego") end a sentence. The list has only abbreviations
-that rarely end a sentence: after a missed end, the model gets two sentences at once.
+It does not end at the full stop of an initial ("J. R. R. Tolkien") or of an abbreviation in the list below. Other
+abbreviations before a capital ("etc. Luego") end a sentence. The list has only abbreviations that rarely end a
+sentence, because after a missed end, the model gets two sentences at once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _END_AND_GAP = re.compile(
 )
 _OPENING = "¿¡«\"'“‘([—"
 _LAST_WORD = re.compile(r"[^\W\d_]+\Z")
-# Spanish titles, abbreviations before numbers, the first halves of EE. UU., FF. AA., RR. HH., SS. MM.; then English.
+# Spanish: titles, abbreviations before numbers, the first halves of EE. UU., FF. AA., RR. HH., SS. MM. Then English.
 _ABBREVIATION = re.compile(
     r"sra?|sres|srta|dra?|d|dña|prof|uds?|gral|lic|ing|arq|fray|sto|sta"
     r"|págs?|núm|arts?|cap|vol|ed|figs?|tel|av|avda|ee|ff|rr|ss"

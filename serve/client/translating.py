@@ -31,7 +31,7 @@ DEFAULT_BATCH_SIZE = 64
 """At most ``max_batch_size`` of batching.config, because TensorFlow Serving refuses larger requests."""
 
 DEFAULT_TEXT_BYTES = 32768
-"""Half of the embedded server's limit of a string. A batch of such sentences is smaller than 16 MiB, the limit of the
+"""Half of the embedded server's limit for a string. A batch of such sentences is smaller than 16 MiB, the limit of the
 server and of nginx, even if JSON escapes each byte as six bytes."""
 
 DEFAULT_RETRY = Retry()
@@ -52,7 +52,7 @@ class Client:
         max_text_bytes: Maximum UTF-8 bytes of a sentence, because servers refuse long strings. Longer sentences are
             cut, and their answers are ``truncated``.
         retry: Repetition of requests to a busy server.
-        ca_file: PEM file of the certificates that signed the server's. `None` uses the system's certificates.
+        ca_file: PEM file of the certificates that signed the server's certificate. `None` uses those of the system.
         transport: HTTPX transport for tests. `None` uses the network.
 
     Raises:
@@ -112,9 +112,9 @@ class Client:
         return self._batched("beam", texts, answers.hypotheses)
 
     def translate_texts(self, texts: Sequence[str]) -> list[TranslatedText]:
-        """Translates ``texts`` of any length, which are split into sentences.
+        """Splits ``texts`` of any length into sentences and translates them.
 
-        Sentences of different texts share requests. White space between sentences is kept.
+        One request may hold sentences of several texts. White space between sentences is kept.
         """
         _require_strings(texts)
         split = [sentences.split(text) for text in texts]

@@ -3,40 +3,40 @@
 The embedded server passes these checks. ``.github/workflows/serving.yml`` runs the same checks against TensorFlow
 Serving's container. The expected answers follow the source of release 2.20: paths and their spellings, the order of
 checks, status codes and messages, row and column format, base64, gzip, decimals, status, metadata, labels. The checks
-work with any model whose ``serving_default`` takes ``text`` [B] and has several outputs, as every export of this
-project. Options add checks: ``--grpc HOST:PORT`` of PredictionService and ModelService, ``--monitoring`` of the
-metrics, ``--cors`` of the headers that let web pages of other hosts read the answers.
+work with any model whose ``serving_default`` takes ``text`` [B] and has several outputs, like every export of this
+project. Options add checks: ``--grpc HOST:PORT`` checks PredictionService and ModelService, ``--monitoring`` the
+metrics, and ``--cors`` the headers that let web pages of other hosts read the answers.
 
 Some answers may differ between the servers. Only their status or code is compared:
 
-- A batch of the wrong rank, or over gRPC of the wrong type. TensorFlow Serving feeds it to the graph, which refuses it
-  with its own message. The embedded server compares it with the signature first.
+- A batch of the wrong rank or, over gRPC, of the wrong type. TensorFlow Serving feeds the batch to the graph, which
+  refuses it with its own message. The embedded server first compares the batch with the signature.
 - A path without a model. TensorFlow Serving reports a missing model; the embedded server reports a malformed path.
 - A version beyond 64 bits, and OPTIONS without an origin. TensorFlow Serving answers 400 without a body.
 - A path outside /v1/. TensorFlow Serving answers 404; another server may have a page there.
-- A malformed gRPC message: INTERNAL, without a message or with the embedded server's.
+- A malformed gRPC message. Both servers answer INTERNAL, but only the embedded server adds a message.
 
 Some answers are known to differ, and are not checked:
 
 - Capital letters at the end of a path, ``:PREDICT`` or ``/METADATA``. The embedded server matches whole paths in any
   case. TensorFlow Serving compares the last word once more: it calls ``:PREDICT`` malformed, and answers ``/METADATA``
-  with the status. Write them in lower case.
-- A gzipped body that cannot be unpacked, or that has several members. Both answer 400. TensorFlow Serving reports an
-  empty document.
+  with the status. Write these words in lower case.
+- A gzipped body that cannot be unpacked, or that has several members. Both servers answer 400. TensorFlow Serving
+  reports an empty document.
 - Base64 without padding or with white space, and a question mark at the end of a path. TensorFlow Serving accepts the
   first two and refuses the third. The embedded server does the opposite.
 - An int8, int16 or uint8 out of range. TensorFlow Serving wraps it around. The embedded server refuses it.
 - ``:classify``, ``:regress`` and their gRPC methods. The embedded server refuses them and names ``:predict``.
-- ``HandleReloadConfigRequest``. The embedded server answers UNIMPLEMENTED without ``--enable-reload``, nginx always.
-  TensorFlow Serving always allows it.
+- ``HandleReloadConfigRequest``. The embedded server answers UNIMPLEMENTED without ``--enable-reload``. nginx always
+  answers UNIMPLEMENTED. TensorFlow Serving always allows the request.
 - A gRPC connection. The embedded server replaces it after ``--rest-api-timeout-in-ms``. Clients do not notice.
 - The header Host. On a loopback address, the embedded server answers 403 for other hosts.
 
     server      the checked server, and comparisons of its answers
     successes   requests that must succeed
     refusals    requests that must be refused
-    rpc         both over gRPC
+    rpc         successes and refusals over gRPC
     __main__    the command
 
-The package needs httpx and tyro, and for ``--grpc`` also grpcio and NumPy, but not TensorFlow.
+The package does not need TensorFlow. It needs httpx and tyro, and for ``--grpc`` also grpcio and NumPy.
 """

@@ -26,7 +26,7 @@ Check = tuple[str, Callable[[], None]]
 
 @dataclass(frozen=True)
 class Options:
-    """Checks that a server answers as TensorFlow Serving does. The exit code is 1 if it does not."""
+    """Checks that a server answers as TensorFlow Serving does. The exit code is 1 if a check fails."""
 
     url: str
     """URL of the server, without a path."""
@@ -39,9 +39,9 @@ class Options:
     monitoring: tyro.conf.FlagCreatePairsOff[bool] = False
     """Also check the metrics, which must be enabled on the server."""
     cors: tyro.conf.FlagCreatePairsOff[bool] = False
-    """Also check that web pages of other hosts may read the answers, which must be enabled on the server."""
+    """Also check CORS, which must be enabled on the server: web pages of other hosts may read the answers."""
     ca_file: Path | None = None
-    """PEM file of the certificates that signed the server's."""
+    """PEM file of the certificates that signed the server's certificate."""
     timeout: float = 60.0
     """Time limit of an answer in seconds."""
     json: Path | None = None
@@ -90,7 +90,7 @@ def _outcome(name: str, check: Callable[[], None]) -> Outcome:
     except Mismatch as mismatch:
         failure = " ".join(str(mismatch).split())
     except (httpx.HTTPError, ClientError, ValueError, KeyError, TypeError, AttributeError) as error:
-        failure = " ".join(f"{type(error).__name__}: {error}".split())  # no answer, or one of another shape
+        failure = " ".join(f"{type(error).__name__}: {error}".split())  # no answer, or an answer of another form
     return Outcome(name, failure)
 
 

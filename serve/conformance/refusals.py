@@ -68,12 +68,14 @@ def refusals(server: Server) -> list[Refusal]:
             'Serving signature name: "no-such" not found in signature def',
         ),
         post("empty body", b"", "JSON Parse error: The document is empty"),
-        post("text that is no JSON", b"text", "JSON Parse error: ..."),
+        post("text that is not JSON", b"text", "JSON Parse error: ..."),
         post("JSON cut short", b'{"instances": ["a"', "JSON Parse error: ..."),
         post("two JSON documents", b"{} {}", "JSON Parse error: ..."),
-        post("body that is no object", ["a"], "JSON Value: ... Is not object"),
+        post("body that is not an object", ["a"], "JSON Value: ... Is not object"),
         post(
-            "signature_name that is no string", {"signature_name": 1}, "...'signature_name' key must be a string value."
+            "signature_name that is not a string",
+            {"signature_name": 1},
+            "...'signature_name' key must be a string value.",
         ),
         post(
             "inputs and instances",
@@ -81,7 +83,7 @@ def refusals(server: Server) -> list[Refusal]:
             "...expecting only one of 'inputs' or 'instances' keys to exist...",
         ),
         post("neither inputs nor instances", {"x": 1}, "Missing 'inputs' or 'instances' key"),
-        post("instances that are no list", {"instances": "a"}, "...Expecting 'instances' to be an list/array"),
+        post("instances that are not a list", {"instances": "a"}, "...Expecting 'instances' to be an list/array"),
         post("no instances", {"instances": []}, "...No values in 'instances' array"),
         post("column of numbers", {"inputs": [1]}, "JSON Value: 1 Type: Number is not of expected type: string"),
         post("column of nulls", {"inputs": [None]}, "JSON Value: null Type: Null is not of expected type: string"),
@@ -114,9 +116,9 @@ def refusals(server: Server) -> list[Refusal]:
             {"inputs": [["a"], ["b", "c"]]},
             "Encountered list at unexpected size: 2 at level: 1 expected size: 1",
         ),
-        post("bytes that are no base64", {"instances": [{"b64": "A"}]}, "...Unable to base64 decode"),
-        post("base64 with half a padding", {"instances": [{"b64": "aG="}]}, "...Unable to base64 decode"),
-        post("base64 with a wide space", {"instances": [{"b64": "a\u2003Gk"}]}, "...Unable to base64 decode"),
+        post("bytes that are not base64", {"instances": [{"b64": "A"}]}, "...Unable to base64 decode"),
+        post("base64 with incomplete padding", {"instances": [{"b64": "aG="}]}, "...Unable to base64 decode"),
+        post("base64 with a Unicode space", {"instances": [{"b64": "a\u2003Gk"}]}, "...Unable to base64 decode"),
         post("a string where a batch is expected", {"inputs": "hello"}, None),
         post("a table where a batch is expected", {"instances": [["a"], ["b"]]}, None),
         post("bad JSON before an unknown model", b"{", "JSON Parse error: ...", to="/v1/models/no-such:predict"),
@@ -140,7 +142,7 @@ def refusals(server: Server) -> list[Refusal]:
         malformed("DELETE on a model", "DELETE", path),
         malformed("slash after a model", "GET", f"{path}/"),
         malformed("slash after :predict", "POST", f"{predict}/"),
-        malformed("version that is no number", "GET", f"{path}/versions/x"),
+        malformed("version that is not a number", "GET", f"{path}/versions/x"),
         malformed("unknown verb", "POST", f"{path}:translate"),
         malformed("query string after :predict", "POST", f"{predict}?x=1"),
         status("query string after a model", f"{path}?x=1", f"Could not find any versions of model {model}?x=1"),
@@ -152,7 +154,7 @@ def refusals(server: Server) -> list[Refusal]:
 
 
 def check_refusal(server: Server, refusal: Refusal) -> None:
-    """Raises Mismatch unless ``refusal`` is what the server answers."""
+    """Raises Mismatch unless the server refuses the request as ``refusal`` describes."""
     content = refusal.body if isinstance(refusal.body, bytes) else to_json(refusal.body)
     response = server.http.request(refusal.method, refusal.path, content=content or None)
     expect("status", refusal.status, response.status_code, response.text)

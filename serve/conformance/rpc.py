@@ -1,6 +1,6 @@
 """Checks of gRPC: PredictionService and ModelService, their status codes and error messages.
 
-The messages are the client's own, so TensorFlow is not needed.
+The checks use the client's message classes, so they do not need TensorFlow.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def predictions(rpc: RpcServer) -> None:
 
 
 def _field(tensor: Any) -> str | None:
-    """Returns the only field of ``tensor`` with values, which clients in other languages read."""
+    """Returns the name of the only field of ``tensor`` with values. Clients in other languages read this field."""
     names = [field.name for field, _ in tensor.ListFields() if field.name not in ("dtype", "tensor_shape")]
     return names[0] if len(names) == 1 else None
 
@@ -183,18 +183,18 @@ def refusals(rpc: RpcServer) -> list[RpcRefusal]:
         ),
         predict("no input", "INVALID_ARGUMENT", "input size does not match signature: 0!=1 ...", inputs=[]),
         predict(
-            "input of another name",
+            "input with another name",
             "INVALID_ARGUMENT",
             "input tensor alias not found in signature: txt. Inputs expected to be in the set {text}.",
             inputs=[{**text, "key": "txt"}],
         ),
         predict(
-            "further input",
+            "additional input",
             "INVALID_ARGUMENT",
             "input size does not match signature: 2!=1 ...",
             inputs=[text, {**text, "key": "txt"}],
         ),
-        predict("input of another type", "INVALID_ARGUMENT", None, inputs=[{"key": "text", "value": number}]),
+        predict("input with another type", "INVALID_ARGUMENT", None, inputs=[{"key": "text", "value": number}]),
         predict(
             "unknown output",
             "INVALID_ARGUMENT",
@@ -202,7 +202,7 @@ def refusals(rpc: RpcServer) -> list[RpcRefusal]:
             output_filter=["no-such"],
         ),
         predict(
-            "output asked for twice",
+            "output requested twice",
             "INVALID_ARGUMENT",
             "duplicate output tensor alias: score",
             output_filter=["score", "score"],
@@ -230,7 +230,7 @@ def refusals(rpc: RpcServer) -> list[RpcRefusal]:
             metadata_field=[SIGNATURE_DEF],
         ),
         about(
-            "metadata of no field",
+            "metadata without a field",
             METADATA,
             "INVALID_ARGUMENT",
             "GetModelMetadataRequest must specify at least one metadata_field",
@@ -244,13 +244,13 @@ def refusals(rpc: RpcServer) -> list[RpcRefusal]:
             model_spec=rpc.spec(),
             metadata_field=["no-such"],
         ),
-        *[RpcRefusal(f"{method} of no message", method, b"\xff", "INTERNAL", None) for method in METHODS],
+        *[RpcRefusal(f"{method} with a malformed message", method, b"\xff", "INTERNAL", None) for method in METHODS],
         RpcRefusal("unknown method", "PredictionService/Translate", b"", "UNIMPLEMENTED", None),
     ]
 
 
 def check_refusal(rpc: RpcServer, refusal: RpcRefusal) -> None:
-    """Raises Mismatch unless ``refusal`` is what the server answers."""
+    """Raises Mismatch unless the server refuses the request as ``refusal`` describes."""
     try:
         rpc.send(refusal.method, refusal.request)
     except grpc.RpcError as error:

@@ -18,7 +18,7 @@ class Mismatch(Exception):
 
 
 def expect(what: str, expected: object, received: object, beside: str = "") -> None:
-    """Raises Mismatch unless ``received`` equals ``expected``. The message names ``what`` and ends with ``beside``."""
+    """Raises Mismatch unless ``received`` equals ``expected``. The message names ``what`` and appends ``beside``."""
     if received != expected:
         raise Mismatch(f"{what}: expected {expected!r}, received {received!r} {beside}".rstrip())
 

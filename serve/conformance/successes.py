@@ -108,7 +108,7 @@ def alignment(server: Server) -> None:
     response = server.http.post(f"{server.path}:predict", content=to_json(request))
     outputs = server.read(response)["outputs"]
     if "ó".encode() not in response.content:
-        raise Mismatch("strings: expected UTF-8 as it is, received none: are they escaped?")
+        raise Mismatch("strings: expected unescaped UTF-8 with ó, received none")
     sizes = zip(outputs["alignment"], outputs["source_lengths"], outputs["target_lengths"], strict=True)
     for weights, source, target in sizes:
         if not source or not target:

@@ -1,7 +1,7 @@
 """Served models: their folders, version policies and labels.
 
-Either each child of a folder is a model with its newest version, or a file in TensorFlow Serving's text format lists
-the models:
+Either each child of a folder is a model, whose newest version is served, or a file in TensorFlow Serving's text format
+lists the models:
 
     model_config_list { config {
       name: "spa-eng" base_path: "/models/spa-eng" model_platform: "tensorflow"
@@ -42,7 +42,7 @@ ALL = Latest(sys.maxsize)
 
 @dataclass(frozen=True)
 class Specific:
-    """The named versions that exist."""
+    """The versions ``numbers``, as far as they exist."""
 
     numbers: frozenset[int]
 
@@ -61,7 +61,7 @@ class ModelConfig(NamedTuple):
 
 
 def models_in(folder: Path) -> list[ModelConfig]:
-    """Returns a model for each child folder, except hidden ones and the file system's own ``lost+found``.
+    """Returns a model for each child folder, except hidden folders and the file system's ``lost+found``.
 
     Raises:
         OSError: ``folder`` cannot be read.
@@ -105,7 +105,7 @@ def read_text_proto(path: Path, message: Message) -> Message:
     """Fills ``message`` from a file in protocol buffers' text format, and returns it.
 
     Raises:
-        ValueError: The file cannot be read, or does not hold such a message. The error names line and column.
+        ValueError: The file cannot be read or parsed. The message of a parse error holds line and column.
     """
     from google.protobuf import text_format
 
@@ -154,4 +154,4 @@ def _policy(policy: Message) -> Latest | Specific:
         return ALL
     if choice == "specific":
         return Specific(frozenset(policy.specific.versions))
-    raise StatusError(Code.UNIMPLEMENTED, f"Version policy {choice} is not served here: use latest, all or specific")
+    raise StatusError(Code.UNIMPLEMENTED, f"Version policy {choice} is not supported. Use latest, all or specific")

@@ -38,7 +38,7 @@ _FIELDS = {
     "uint64": "uint64_val",
     "object": "string_val",
 }
-"""NumPy type to the field of a TensorProto that TensorFlow Serving fills, instead of tensor_content."""
+"""NumPy type to the field of a TensorProto. TensorFlow Serving fills these fields instead of tensor_content."""
 
 MAX_RANK = 254
 """Maximum rank of a tensor in TensorFlow."""
@@ -74,7 +74,7 @@ def predict(loaded: LoadedVersion, request: PredictRequest, limits: Limits, runn
 
 
 def _require_callable(signature: Signature) -> None:
-    """Raises INTERNAL for the signature without a method name, which initialises the model."""
+    """Raises INTERNAL for the signature that initialises the model. It has no method name."""
     if signature.method_name not in METHODS:
         expected = f"to be one of {{{', '.join(METHODS)}}}. Was: {signature.method_name}"
         raise StatusError(Code.INTERNAL, f"Expected prediction signature method_name {expected}")
@@ -103,8 +103,8 @@ def _read_inputs(protos: Mapping[str, TensorProto], signature: Signature, limits
 def _read_tensor(alias: str, index: int, proto: TensorProto, dtype: str, limits: Limits) -> np.ndarray:
     """Returns the array in ``proto``.
 
-    The limits are checked before TensorFlow reads the values, because a short message can claim a shape that would fill
-    the memory.
+    The limits are checked before TensorFlow parses the values, because a short message can claim a shape that would
+    fill the memory.
 
     Raises:
         StatusError: INVALID_ARGUMENT for a type other than ``dtype``, for values that do not fit the shape, and beyond
@@ -122,7 +122,7 @@ def _read_tensor(alias: str, index: int, proto: TensorProto, dtype: str, limits:
     if proto.string_val:
         sizes = [len(text) for text in proto.string_val]
         require_text_size(limits, alias, max(sizes))
-        size = sum(sizes) + (_elements(proto) - len(sizes)) * sizes[-1]  # copies of the last fill the shape
+        size = sum(sizes) + (_elements(proto) - len(sizes)) * sizes[-1]  # copies of the last string fill the shape
         if size > limits.max_unpacked_bytes:
             reason = f"{size} bytes, more than {limits.max_unpacked_bytes}"
             raise invalid(f"Input {alias} has {reason} (--max-unpacked-bytes)")
@@ -163,7 +163,7 @@ def _type_name(dtype: int) -> str:
 
 
 def tensor_proto(array: np.ndarray) -> TensorProto:
-    """Returns ``array`` in the fields that TensorFlow Serving fills. Some clients read no others."""
+    """Returns ``array`` in the fields that TensorFlow Serving fills. Some clients read only these fields."""
     field = _FIELDS.get(array.dtype.name)
     if field is None:
         return tf.make_tensor_proto(array)

@@ -2,8 +2,8 @@
 
 The folders are TensorFlow Serving's: BASE_PATH/VERSION/saved_model.pb. A SavedModel is a program that runs with the
 server's rights: serve only models from a source that you trust. Each poll compares the folders with the loaded
-versions. A new version is loaded and warmed up before an old one is unloaded. An old version is unloaded only when
-another wanted version is available, and closed when the last request that uses it ends.
+versions. A new version is loaded and warmed up before an old version is unloaded. An old version is unloaded only when
+another wanted version is available. It is closed when the last request that uses it ends.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class Repository:
     Args:
         configs: Returns the models. Called at every poll.
         load: Returns the servable of a version's folder. Any exception becomes the version's status.
-        retry_seconds: Pause before another attempt to load a version, in seconds. It doubles with each attempt, up to
-            10 minutes.
+        retry_seconds: Pause before another attempt to load a version, in seconds. The pause doubles with each attempt,
+            up to 10 minutes.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class Repository:
             version: Number of the only version to return.
 
         Raises:
-            StatusError: NOT_FOUND if there is none.
+            StatusError: NOT_FOUND if there is no such version.
         """
         with self._lock:
             statuses = {number: status for (model, number), status in self._statuses.items() if model == name}
@@ -157,7 +157,7 @@ class Repository:
             self._assign_labels(self._configs())
 
     def poll(self) -> None:
-        """Loads new versions and unloads removed ones. A folder that cannot be used is logged when it changes."""
+        """Loads new versions and unloads removed versions. Logs a problem with a folder when it first occurs."""
         with self._changing:
             problems = self._poll()
             for problem in sorted(problems - self._problems):
@@ -165,7 +165,7 @@ class Repository:
             self._problems = problems
 
     def _poll(self) -> set[str]:
-        """Returns the problems of this poll. Loaded versions stay loaded where folders are missing."""
+        """Returns the problems of this poll. If a folder is missing, its loaded versions stay loaded."""
         try:
             configs = self._configs()
         except OSError as error:
@@ -175,11 +175,11 @@ class Repository:
         return self._update(configs)
 
     def reload(self, configs: list[ModelConfig]) -> None:
-        """Replaces the list of models, and returns once they are loaded.
+        """Replaces the list of models, and returns when they are loaded.
 
         Raises:
-            StatusError: FAILED_PRECONDITION for a label of a version that is not loaded; nothing has changed then.
-                UNKNOWN for a new model of which no version could be loaded; the others are served.
+            StatusError: FAILED_PRECONDITION if a label's version is not loaded; nothing has changed then. UNKNOWN if no
+                version of a new model could be loaded; the other models are served.
         """
         with self._changing:
             self._assign_labels(configs)
@@ -191,10 +191,10 @@ class Repository:
             raise StatusError(Code.UNKNOWN, f"Some models did not become available: {{{', '.join(sorted(missing))}}}")
 
     def close(self, seconds: float = 1.0) -> bool:
-        """Begins no further load, and unloads every version.
+        """Prevents further loads, and unloads every version.
 
         Args:
-            seconds: Time to wait for a poll that is under way.
+            seconds: Time to wait for a running poll.
 
         Returns:
             `False` if a version is still being loaded, which cannot be interrupted.
@@ -244,7 +244,7 @@ class Repository:
                 del self._failed[failed]
 
     def _try_to_load(self, name: str, version: int, folder: Path) -> None:
-        """Loads a version, unless it failed before and the pause before the next attempt is not over.
+        """Loads a version, unless the pause after a failed attempt is not over.
 
         There is no pause if its files have changed, as during a copy. Attempts never end, because the cause may have
         been a temporary lack of memory.
@@ -260,7 +260,7 @@ class Repository:
         started = time.perf_counter()
         try:
             servable = self._load(folder)
-        except Exception as error:  # of any type: a model that cannot be loaded must not keep others from loading
+        except Exception as error:  # of any type: a model that cannot be loaded must not prevent loading other models
             failed = _as_status(error)
             unexpected = None if failed is error else error
             logger.error("Model %s version %d could not be loaded: %s", name, version, failed, exc_info=unexpected)
@@ -288,7 +288,7 @@ class Repository:
             loaded.servable.close()
         except Exception:  # of any type, as above
             logger.exception("Model %s version %d could not be closed", loaded.name, loaded.version)
-        gc.collect()  # graphs refer to themselves: several would stay in memory until chance collects them
+        gc.collect()  # graphs have reference cycles: several could stay in memory until the next automatic collection
         with self._lock:
             is_reloaded = loaded.version in self._loaded.get(loaded.name, {})
         if not is_reloaded:
@@ -314,14 +314,14 @@ def _as_status(error: Exception) -> StatusError:
 
 
 def _return_memory() -> None:
-    """Makes glibc return free memory to the system. The pieces that it keeps are too small for the next version."""
+    """Makes glibc return free memory to the system. It would keep pieces that are too small for the next version."""
     if platform.libc_ver()[0] == "glibc":
         ctypes.CDLL(None).malloc_trim(0)
 
 
 @contextlib.contextmanager
 def kept_up_to_date(repository: Repository, seconds: float) -> Iterator[None]:
-    """Polls ``repository`` in a thread while the context lasts. A poll that is under way may end later.
+    """Polls ``repository`` in a thread while the context lasts. A running poll may end later.
 
     Args:
         repository: The models.

@@ -45,8 +45,8 @@ class Servable:
             outputs: Names of the outputs to compute. Empty computes all.
 
         Raises:
-            StatusError: INVALID_ARGUMENT for a shape that the signature does not declare, which TensorFlow Serving
-                would feed to the graph; DEADLINE_EXCEEDED after ``seconds``; or the graph's own error.
+            StatusError: INVALID_ARGUMENT for a shape that the signature does not declare (TensorFlow Serving would feed
+                it to the graph); DEADLINE_EXCEEDED after ``seconds``; or the graph's own error.
         """
         for name, tensor in inputs.items():
             _require_shape(name, tensor.shape, signature.inputs[name].shape)
@@ -69,7 +69,7 @@ class Servable:
         }
 
     def close(self) -> None:
-        """Frees the session. No call may run during or after it."""
+        """Frees the session. No other method may run at the same time or later."""
         self._session.close()
 
 

@@ -37,5 +37,5 @@ class Signature(NamedTuple):
 
 
 def shape_text(shape: tuple[int, ...]) -> str:
-    """Returns ``shape`` as messages write it: [2,3]."""
+    """Returns ``shape`` as text for messages: [2,3]."""
     return f"[{','.join(map(str, shape))}]"

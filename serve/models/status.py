@@ -59,7 +59,7 @@ class StatusError(Exception):
     Args:
         code: Canonical code.
         message: Message for the user.
-        http: HTTP status of the answer. `None` takes that of ``code``.
+        http: HTTP status of the answer. `None` uses the HTTP status of ``code``.
     """
 
     def __init__(self, code: Code, message: str, http: int | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Versions of models: their states, and those that answer requests."""
+"""States of versions, and loaded versions."""
 
 from __future__ import annotations
 
@@ -40,6 +40,6 @@ class LoadedVersion:
         """Folder of the SavedModel."""
         self.servable = servable
         self.users = 0
-        """Number of requests that use it."""
+        """Number of requests that use this version."""
         self.is_retired = False
-        """If `True`, no further request finds it."""
+        """If `True`, new requests do not find this version."""

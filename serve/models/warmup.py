@@ -1,4 +1,4 @@
-"""Warm-up: a version answers its own requests before those of clients."""
+"""Warm-up: a version answers its warm-up requests before any request of a client."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ class RestApi:
         raise invalid(f"Malformed request: {request.method} {path}")
 
     def _status(self, target: Target) -> bytes:
-        # TensorFlow Serving ignores the label here and answers all versions
+        # TensorFlow Serving ignores the label here and returns all versions
         statuses = [
             {
                 "version": str(status.version),
@@ -199,7 +199,7 @@ def _version(digits: str) -> int:
 
 @contextlib.asynccontextmanager
 async def _while_waited_for(request: Request) -> AsyncIterator[None]:
-    """Cancels the context when the client of ``request`` leaves. A graph that runs is not interrupted.
+    """Cancels the context when the client of ``request`` leaves. A running graph is not interrupted.
 
     Raises:
         StatusError: CANCELLED if the client left.

@@ -44,7 +44,7 @@ def timed_protocol(seconds: float, connections: int) -> type[asyncio.Protocol]:
     Args:
         seconds: Time limit in seconds. The headers of a request must arrive within this time after the last answer.
             Once an answer fills the buffers, the client must read it within this time.
-        connections: Maximum number of open connections. Further ones get 503 and are closed at once.
+        connections: Maximum number of open connections. Further connections get 503 and are closed at once.
     """
 
     class TimedProtocol(H11Protocol):
@@ -78,7 +78,7 @@ def timed_protocol(seconds: float, connections: int) -> type[asyncio.Protocol]:
             else:
                 self.transport.close()
             if self.cycle is not None:
-                self.cycle.disconnected = True  # the application's answer would come second
+                self.cycle.disconnected = True  # otherwise the application would send a second answer
 
         def on_response_complete(self) -> None:
             super().on_response_complete()

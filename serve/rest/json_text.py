@@ -1,8 +1,8 @@
 """Converts JSON to Python values and back as TensorFlow Serving does.
 
-Python's ``json`` reads and writes NaN and Infinity, as TensorFlow Serving does. Hooks add the differences: the first of
-two equal keys counts, an integer beyond 64 bits becomes a double, and nesting is limited. Bytes that are not UTF-8 are
-kept as surrogate escapes in ``str``, so text is encoded and decoded only here.
+Python's ``json`` reads and writes NaN and Infinity, as TensorFlow Serving does. Hooks add TensorFlow Serving's other
+rules: the first of two equal keys counts, an integer beyond 64 bits becomes a double, and nesting is limited. Bytes
+that are not UTF-8 are kept as surrogate escapes in ``str``, so text is encoded and decoded only here.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def write(document: Json) -> bytes:
 
 
 def type_name(value: Json) -> str:
-    """Returns the JSON type of ``value`` as error messages name it."""
+    """Returns the name of ``value``'s JSON type in error messages."""
     if value is None or isinstance(value, bool):
         return {None: "Null", True: "True", False: "False"}[value]
     return {str: "String", int: "Number", float: "Number", list: "Array", dict: "Object"}[type(value)]

@@ -53,9 +53,10 @@ class PageFiles(StaticFiles):
 def page_config(path: Path, repository: Repository) -> dict[str, Any] | None:
     """Returns the configuration in a file, completed with an available model and its languages.
 
-    The file's own model is kept if it is available. Otherwise the first available model by name replaces it, and the
-    file's languages are dropped. Models with a manifest, which translators have, come before others. Languages that the
-    file does not set come from the model's manifest. If no model is available, the configuration is returned unchanged.
+    The model in the file is kept if it is available. Otherwise the first available model by name replaces it, and the
+    file's languages are dropped. Models with a manifest, which every translation model has, come before other models.
+    Languages that the file does not set come from the model's manifest. If no model is available, the configuration is
+    returned unchanged.
 
     Returns:
         `None` if there is no such file, or it does not hold a JSON object.

@@ -36,7 +36,7 @@ from ..models.status import Code, StatusError, invalid
 Request = TypeVar("Request", bound=Message)
 
 Messages = AsyncIterator[bytes]
-"""Messages of a call, which should have exactly one. The iterator receives a message when the next one is requested."""
+"""Messages of a call, normally exactly one. The iterator receives a message only when its next item is requested."""
 
 PREDICTION = "/tensorflow.serving.PredictionService/"
 MODEL = "/tensorflow.serving.ModelService/"
@@ -48,7 +48,7 @@ MAX_SMALL = 65536
 """Maximum bytes of a request other than inference. It is decoded on the event loop in a few milliseconds."""
 
 MAX_STREAMS = 16
-"""Maximum number of concurrent calls on a connection. The client delays further ones."""
+"""Maximum number of concurrent calls on a connection. The client delays further calls."""
 
 MAX_SMALL_AT_ONCE = 4 * MAX_STREAMS
 """Maximum number of requests other than inference that are received at once."""
@@ -59,8 +59,8 @@ SIGNATURE_DEF = "signature_def"
 async def start_grpc(core: Core, address: str, *, can_reload: bool = False) -> tuple[grpc.aio.Server, int]:
     """Starts a gRPC server on the running event loop. Returns it with its port.
 
-    A connection takes no new calls after ``Limits.seconds``, and is closed after three times as long. Clients open
-    another one automatically, so only clients that are silent or do not read their answers are disconnected.
+    A connection takes no new calls after ``Limits.seconds``, and is closed after three times this duration. Clients
+    open a new connection automatically, so only clients that are silent or do not read their answers are disconnected.
 
     Args:
         core: The models and the limits.
@@ -78,7 +78,7 @@ async def start_grpc(core: Core, address: str, *, can_reload: bool = False) -> t
         ("grpc.so_reuseport", 0),  # otherwise two servers could share a port by mistake
         ("grpc.max_allowed_incoming_connections", limits.connections),
         ("grpc.max_concurrent_streams", MAX_STREAMS),
-        ("grpc.http2.bdp_probe", 0),  # it enlarges the window, and gRPC stores as much as fits into the window
+        ("grpc.http2.bdp_probe", 0),  # the probe enlarges the window, and gRPC stores as much as fits into the window
         ("grpc.server_handshake_timeout_ms", milliseconds),
         ("grpc.max_connection_age_ms", milliseconds),
         ("grpc.max_connection_age_grace_ms", 2 * milliseconds),
@@ -129,11 +129,11 @@ class Services(grpc.GenericRpcHandler):
     async def _receive(self, messages: Messages, seconds: float, slots: asyncio.Semaphore) -> bytes:
         """Receives the message of a call within ``seconds``, once one of ``slots`` is free.
 
-        Before that, the client can send at most a window of 64 KiB. The size of a message is unknown until it has
-        arrived, so each slot may take ``max_body_bytes``.
+        Until a slot is free, the client can send at most a window of 64 KiB. The size of a message is unknown until it
+        has arrived, so each slot may take ``max_body_bytes``.
 
         Raises:
-            StatusError: DEADLINE_EXCEEDED if it does not arrive in time; UNIMPLEMENTED if the client sends none.
+            StatusError: DEADLINE_EXCEEDED if the message does not arrive in time; UNIMPLEMENTED if there is no message.
         """
         try:
             with anyio.fail_after(seconds):
@@ -205,19 +205,19 @@ class Services(grpc.GenericRpcHandler):
         """Replaces the list of models, and answers when they are loaded.
 
         UNIMPLEMENTED is gRPC's code for a method that is "not implemented or is not supported/enabled". The message is
-        decoded first, because TensorFlow Serving answers INTERNAL for a malformed one.
+        decoded first, because TensorFlow Serving answers INTERNAL for a malformed message.
         """
         request = await self._receive_small(ReloadConfigRequest, messages, seconds)
         if not self._can_reload:
             advice = "Start the server with --enable-reload to allow it"
-            raise StatusError(Code.UNIMPLEMENTED, f"HandleReloadConfigRequest is switched off. {advice}.")
+            raise StatusError(Code.UNIMPLEMENTED, f"HandleReloadConfigRequest is disabled. {advice}.")
         configs = model_configs(request.config)
         await anyio.to_thread.run_sync(self._core.repository.reload, configs, abandon_on_cancel=True)
         return ReloadConfigResponse().SerializeToString()
 
 
 def _decoded(kind: type[Request], encoded: bytes) -> Request:
-    """Decodes a request. As in gRPC for C++, a malformed one gets INTERNAL."""
+    """Decodes a request. As in gRPC for C++, a malformed request gets INTERNAL."""
     try:
         return kind.FromString(encoded)
     except DecodeError as error:

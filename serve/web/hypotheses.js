@@ -1,4 +1,4 @@
-/** A table of the hypotheses of beam search, best first. The selected one is shown with its alignment. */
+/** A table of the hypotheses of beam search, best first. The page shows the selected hypothesis with its alignment. */
 
 /**
  * @param {import("./service.js").Hypothesis[]} hypotheses

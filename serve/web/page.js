@@ -16,7 +16,7 @@ const [form, field, result, problem] = ["request", "sentence", "result", "proble
 
 const config = await readConfig();
 const name = new URLSearchParams(location.search).get("model")?.trim() || config.model;
-// the file's languages are those of its own model; "" is an unknown language
+// the languages in the file belong to the model in the file; "" is an unknown language
 const [sourceLanguage, targetLanguage] =
   name === config.model ? [config.source_language, config.target_language] : ["", ""];
 for (const id of ["sentence", "source"]) element(id).lang = sourceLanguage;
@@ -42,14 +42,14 @@ if (name) {
     ask(0);
   });
   element("with-heatmap").addEventListener("input", ({ target }) => (element("heatmap").hidden = !target.checked));
-  element("heatmap").hidden = !element("with-heatmap").checked; // a reload keeps what was ticked
+  element("heatmap").hidden = !element("with-heatmap").checked; // a reload keeps the checkbox
   addEventListener("online", () => ask(0));
   ask(0);
 } else {
   showProblem(new ServiceError("unnamed"));
 }
 
-/** Reads the file beside this page. Missing settings, or a missing file, have defaults. */
+/** Reads config.json. If the file or a setting is missing, defaults are used. */
 async function readConfig() {
   const defaults = { model: "", timeout_seconds: 20, source_language: "", target_language: "" };
   try {

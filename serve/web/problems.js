@@ -21,7 +21,7 @@ export function describe(error, model, seconds) {
     unnamed: ["No model is selected", "Enter the name of a model. The operator of the server knows the names."],
     unfit: [`The model “${model}” has no alignments`, "Export a model with the signature “align”."],
     refused: ["The server refused the sentence", `Change the sentence.${reason}`],
-    failed: ["The server failed", `Tell its operator.${reason}`],
+    failed: ["The server failed", `Tell the server’s operator.${reason}`],
     unreadable: [
       "The server’s answer cannot be read",
       "It does not come from TensorFlow Serving. Reload the page. If that does not help, tell the server’s operator.",

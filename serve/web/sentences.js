@@ -20,7 +20,7 @@ const HINT = "Point at a word, tap it, or use the arrow keys.";
  */
 export function createSentences({ source, target, attended }, leave) {
   let aligned = { source: [], target: [], weights: [] };
-  let elements = { source: [], target: [] }; // by word; the sentence's end has none
+  let elements = { source: [], target: [] }; // by word; the end of the sentence has no element
   const boxes = { source, target };
 
   const other = (side) => (side === "source" ? "target" : "source");
@@ -50,7 +50,7 @@ export function createSentences({ source, target, attended }, leave) {
     attended.replaceChildren(...inWords(side, index));
   }
 
-  /** Returns “still” attended to “Todavía” 71 %, “en” 12 %, in elements that isolate each word's direction. */
+  /** Returns a text such as: “still” attended to “Todavía” 71 %, “en” 12 %. Elements isolate each word's direction. */
   function inWords(side, index) {
     const parts = [quoted(aligned[side][index]), side === "target" ? " attended to " : " was attended to by "];
     const said = notable(weightsOf(side, index)).slice(0, MOST_SAID);
@@ -100,7 +100,7 @@ export function createSentences({ source, target, attended }, leave) {
     });
     box.addEventListener("pointerleave", markFocused);
     box.addEventListener("keydown", move);
-    box.addEventListener("click", (event) => event.target.closest(".word")?.focus()); // some taps do not
+    box.addEventListener("click", (event) => event.target.closest(".word")?.focus()); // some taps do not set the focus
     box.addEventListener("focusin", (event) => {
       const place = placeOf(event.target);
       for (const element of box.querySelectorAll(".word")) {

@@ -1,8 +1,8 @@
 /**
  * A translation model behind TensorFlow Serving's REST API.
  *
- * Paths are relative to the page, which the same host serves. Requests name the version that the page shows, so that no
- * other version answers. When it is unloaded, the newest version replaces it.
+ * Paths are relative to the page, which the same host serves. A request contains the version that the page shows, so
+ * that no other version answers. When this version is unloaded, the newest version replaces it.
  */
 
 /**
@@ -10,7 +10,7 @@
  *
  * Its `kind` is "offline", "unreachable", "busy" or "loading" (temporary), "timeout", "missing" (no such model),
  * "unfit" (a model without alignments), "refused" (an invalid request), "failed" or "unreadable" (not an answer of
- * TensorFlow Serving). Its `message` is the server's, if it sent one.
+ * TensorFlow Serving). Its `message` is the server's message, or "".
  */
 export class ServiceError extends Error {
   constructor(kind, message = "") {
@@ -99,7 +99,7 @@ export class Service {
 
   /** Returns the JSON at a path. Throws after the time limit, or when `signal` aborts. */
   async #ask(path, { signal, ...request } = {}) {
-    const controller = new AbortController(); // AbortSignal.any and .timeout are younger than the rest of the page
+    const controller = new AbortController(); // browsers that run the rest of the page may lack AbortSignal.any
     const abort = () => controller.abort();
     const timer = setTimeout(abort, this.#timeout);
     signal?.addEventListener("abort", abort);
@@ -150,7 +150,7 @@ function newestVersion({ model_version_status: statuses }) {
   return available.reduce((newest, other) => (other > newest ? other : newest)).toString();
 }
 
-/** Returns the reason that no version of a model is available. */
+/** Returns the error that explains why no version of a model is available. */
 function unavailable(statuses) {
   const failed = statuses.find(({ state, status }) => state === "END" && status.error_code !== "OK");
   return failed ? new ServiceError("failed", failed.status.error_message) : new ServiceError("loading");
@@ -188,7 +188,7 @@ function translationIn({ outputs }) {
   return { sourceTokens, truncated: outputs.truncated[0], hypotheses: [hypothesis] };
 }
 
-/** Returns the answer in the outputs of `beam` for one sentence. Hypotheses of length 0 do not exist. */
+/** Returns the answer in the outputs of `beam` for one sentence. Hypotheses of length 0 are padding. */
 function nBestIn({ outputs }) {
   const sourceTokens = outputs.source_tokens[0].slice(0, outputs.source_lengths[0]);
   const hypotheses = outputs.translations[0].map((text, k) => ({

@@ -8,8 +8,8 @@
 const SPACE = "▁";
 
 /**
- * Returns the alignment of words: weights are summed over the pieces of a source word and averaged over those of a
- * target word, so that each row sums to 1. The word "" is the sentence's end.
+ * Returns the alignment of words: weights are summed over the pieces of a source word and averaged over the pieces of a
+ * target word, so that each row sums to 1. The word "" is the end of the sentence.
  *
  * @param {string[]} sourceTokens S tokens, without padding
  * @param {string[]} targetTokens T tokens, without padding

@@ -98,7 +98,7 @@ def test_only_lines_that_are_missing_or_cut_off_are_translated(output, before, a
 
 def test_an_output_with_more_lines_than_the_input_is_refused(output):
     output.write_text("A\nB\nC\n")
-    with pytest.raises(ValueError, match=r"has 3 lines, more than the input's 2"):
+    with pytest.raises(ValueError, match=r"has 3 lines.*input has 2"):
         translate(Upper(), lines(2), output)
     assert output.read_text() == "A\nB\nC\n"
 
