@@ -4,7 +4,7 @@
 # make test-slow  the slow ones: models that must learn something
 # make test-beam  the Apache Beam pipelines, in an environment of their own
 # make lint       formatter, linter, type checker, wording, schemas of the container, Kubernetes and workflow files
-# make serve      the embedded server over saved_models           PORT=8501
+# make serve      the embedded server over saved_models           PORT=8501; make demo exports a model there
 # make docs       the documentation, in site/; a warning is an error
 # make notebooks  executes the notebooks that hold outputs         CORPUS=spa-eng.zip without a network
 # make dist       wheel and source archive, in dist/
