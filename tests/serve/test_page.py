@@ -293,6 +293,32 @@ def test_a_sentence_from_right_to_left_is_walked_from_right_to_left(web):
     expect(second).to_be_focused()
 
 
+@pytest.mark.parametrize(
+    ("languages", "source", "target"),
+    [(("en", "ar"), "ltr", "rtl"), (("he", "en"), "rtl", "ltr"), (("pa-PK", "pa"), "rtl", "ltr")],
+)
+def test_a_sentence_has_the_direction_of_its_language_whatever_it_begins_with(web, languages, source, target):
+    """Such as an Arabic sentence that begins with "LibreOffice", which stands on the right."""
+    web.answer("**/config.json", json=dict(zip(("model", *LANGUAGES), ("spa-eng", *languages), strict=True)))
+    web.open("?model=spa-eng")
+    shown_in_full(web)
+    for selector, expected in {
+        "#sentence": source,
+        "#source": source,
+        "#target": target,
+        "#hypotheses button": target,
+        "#heatmap thead th span": source,
+        "#heatmap tbody th span": target,
+    }.items():
+        found = web.page.locator(selector).first.evaluate("box => getComputedStyle(box).direction")
+        assert (selector, found) == (selector, expected)
+
+
+@pytest.mark.parametrize("code", ["", "not a code", "qq"])
+def test_a_sentence_of_an_unknown_language_has_the_direction_of_its_letters(loaded, code):
+    assert loaded.evaluate("async (code) => (await import('/words.js')).direction(code)", code) == "auto"
+
+
 def test_what_the_model_did_not_read_is_struck_out_and_said(web):
     web.ask("a b c d")  # more than three words are "truncated"
     web.expect("#truncated").to_be_visible()
@@ -533,6 +559,7 @@ def test_the_model_in_the_address_takes_precedence_over_the_configuration(web):
     web.expect("#target").to_have_text("dos uno")
 
 
+LANGUAGES = ("source_language", "target_language")
 IN_LANGUAGES = {"model": "spa-eng", "source_language": "es", "target_language": "en"}
 
 
