@@ -96,11 +96,12 @@ def result_of(run: Path, said: str) -> dict[str, Any]:
 
 
 def shown(lines: list[str]) -> list[str]:
-    """Returns the lines of the demo's output with the test scores, the five sentences and the server's answer."""
+    """Returns the demo's output lines with test scores, five sentences, the request's body and the answer."""
     begin = max(i for i, line in enumerate(lines) if line.startswith("test: BLEU"))
     end, last = (next(i for i, line in enumerate(lines) if line.startswith(step)) for step in ("[4/", "[6/"))
     said = [*lines[begin:end], "...", *itertools.takewhile(bool, lines[last:])]
-    return [line for line in said if not re.match(r"\w+\.cc\(\d+\) ", line)]  # library logs
+    left_out = r"\w+\.cc\(\d+\) |  POST "  # library logs, and the URL with a random port
+    return [line for line in said if not re.match(left_out, line)]
 
 
 if __name__ == "__main__":

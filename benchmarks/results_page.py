@@ -15,7 +15,14 @@ from typing import Any
 import numpy as np
 
 from benchmarks.results import BEAM, COMBINED, LADDER, RESULTS, VOCABULARY, WINDOW, groups
-from nmt_keras.plotting import Panel, alignment_grid, bleu_by_length, compare_training, save_figure
+from nmt_keras.plotting import (
+    Panel,
+    alignment_grid,
+    bleu_by_length,
+    compare_training,
+    save_figure,
+    score_intervals,
+)
 
 Result = Mapping[str, Any]
 
@@ -38,6 +45,28 @@ PUBLISHED = {
     "rnnsearch-16": ("RNNsearch-50", 26.75, 34.16),
 }
 """Model and BLEU (all, no UNK) in table 1 of Bahdanau, Cho, Bengio 2014 (WMT14 English-French), by run."""
+
+LADDER_LEGEND = {
+    "base": "no attention",
+    "reverse": "+ source reversed",
+    "dropout": "+ dropout",
+    "location": "+ location attention",
+    "feed": "+ input feeding",
+    "dot": "dot attention, input feeding",
+    "general": "general attention, input feeding",
+    "concat": "concat attention, input feeding",
+    "local-m": "local-m attention, input feeding",
+    "local-p": "local-p attention, input feeding",
+}
+"""Names in the figure of the ladder, by rung."""
+
+LEGEND = {
+    "rnnencdec-8": "encoder-decoder, up to 8 words",
+    "rnnsearch-8": "with attention, up to 8 words",
+    "rnnencdec-16": "encoder-decoder, up to 16 words",
+    "rnnsearch-16": "with attention, up to 16 words",
+}
+"""Names in figure 2, by run: model and length of its training pairs."""
 
 MORE_PUBLISHED = (("RNNsearch-50, trained longer", 28.45, 36.15), ("Moses", 33.30, 35.63))
 
@@ -88,7 +117,7 @@ def by_protocol(ladder: Path, figures: Path) -> list[str]:
     names = [name for name in LADDER if (ladder / f"luong-{name}-1.json").exists()]
     runs = {name: json.loads((ladder / f"luong-{name}-1.json").read_text("utf-8")) for name in names}
     if runs:
-        curves = compare_training({name: run["validations"] for name, run in runs.items()})
+        curves = compare_training({LADDER_LEGEND[name]: run["validations"] for name, run in runs.items()})
         save_figure(curves, figures / "results-ladder.svg")
         lines += [
             "![Validation loss and BLEU against updates](results-ladder.svg)",
@@ -176,7 +205,7 @@ def pictures(found: Mapping[str, Result], folder: Path) -> list[str]:
     if not have:
         return []
     bins = found[have[0]]["by_length"]
-    systems = {name: [part["bleu"] for part in found[name]["by_length"]] for name in have}
+    systems = {LEGEND[name]: [part["bleu"] for part in found[name]["by_length"]] for name in have}
     figure = bleu_by_length([part["label"] for part in bins], [part["sentences"] for part in bins], systems)
     save_figure(figure, folder / "results-by-length.svg")
     lines = [
@@ -200,6 +229,15 @@ def pictures(found: Mapping[str, Result], folder: Path) -> list[str]:
             "",
         ]
     return lines
+
+
+def reports(folder: Path, figures: Path) -> None:
+    """Draws the example figures of the guide on evaluation from the file in ``folder``."""
+    if (path := folder / "hour.json").exists():
+        report = json.loads(path.read_text(encoding="utf-8"))
+        lengths = bleu_by_length(report["bins"], report["sentences"], report["bleu_by_length"])
+        save_figure(lengths, figures / "report-bleu-by-length.svg")
+        save_figure(score_intervals(report["scores"]), figures / "report-scores.svg")
 
 
 def findings(found: Mapping[str, Result], prose: Path) -> list[str]:
@@ -241,6 +279,7 @@ def page(source: Path, figures: Path) -> str:
         findings(found, source / PROSE),
         circumstances(found),
     )
+    reports(source / "reports", figures)
     introduction = INTRODUCTION.format(vocabulary=VOCABULARY, window=WINDOW)
     return introduction + "\n" + "\n".join(line for section in sections for line in section)
 

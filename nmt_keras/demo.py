@@ -42,6 +42,9 @@ QUESTIONS = {
 """Sentences that the demo translates, by corpus. The first is from the TensorFlow tutorial. No training part contains
 the others."""
 
+MODEL_FOLDER = Path("saved_models/demo")
+"""Folder of the demo's exports. No other command writes there by default."""
+
 SERVER_SECONDS = 300.0
 """Seconds after which the embedded server is killed if it has not answered."""
 
@@ -99,12 +102,12 @@ def demonstrate(
     say(f"  {folder / 'alignment.png'}")
     next(steps)
     beam = translator.with_search(serving_search(translator.search))
-    version = run.export(beam, Path("saved_models") / folder.name, languages=languages)
+    version = run.export(beam, MODEL_FOLDER, languages=languages)
     say(f"  {version}")
     next(steps)
     say(ask(version, questions[0]))
     next(steps, None)
-    for line in next_commands(corpus.name == SAMPLE_NAME, folder.name, questions[0]):
+    for line in next_commands(corpus.name == SAMPLE_NAME, questions[0]):
         say(f"  {line}")
 
 
@@ -142,12 +145,12 @@ def ask(version: Path, sentence: str) -> str:
     return f"  POST {url}\n  {request}\n{json.dumps(answer.json(), indent=4, ensure_ascii=False)}"
 
 
-def next_commands(sample: bool, model: str, sentence: str) -> Sequence[str]:
+def next_commands(sample: bool, sentence: str) -> Sequence[str]:
     """Returns the commands to run after the demo."""
     python = shlex.quote(os.path.relpath(sys.executable))
     lines = [
         f"{python} -m nmt_keras serve     starts the server on http://127.0.0.1:8501; in another terminal, run:",
-        f"{python} -m nmt_keras_serve.client --model {model} {shlex.quote(sentence)}",
+        f"{python} -m nmt_keras_serve.client --model {MODEL_FOLDER.name} {shlex.quote(sentence)}",
     ]
     if sample:
         lines.insert(0, f"{python} -m nmt_keras demo --corpus spa-eng.zip     repeats the demo with the real corpus")

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 PROGRAM = f"{__package__}.server"
 WEB = Path(__file__).parent / "web"
+HOW_TO_GET_A_MODEL = "Train and export one first: nmt demo (in a clone, make demo), or nmt train and nmt export."
 
 
 class LogFormatter(logging.Formatter):
@@ -175,11 +176,11 @@ def _configs(options: Options) -> Callable[[], list[ModelConfig]]:
         return lambda: configs
     folder = options.model_dir or Path()
     if not folder.is_dir():
-        raise ValueError(f"--model-dir must be a folder. Received: {folder}. Export a model into this folder first.")
+        raise ValueError(f"--model-dir must be a folder. Received: {folder}. {HOW_TO_GET_A_MODEL}")
     if not any(folder.glob("*/[0-9]*")):
         raise ValueError(
             f"--model-dir: {folder} contains no model NAME/VERSION/saved_model.pb, where VERSION is a number. "
-            "Export a model into this folder first."
+            f"{HOW_TO_GET_A_MODEL}"
         )
     return lambda: models_in(folder)
 

@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from nmt_keras.config import require
-from nmt_keras.plotting.style import COLOURS, SCREEN_DPI, finish, looks
+from nmt_keras.plotting.style import COLOURS, SCREEN_DPI, add_legend, finish, looks
 
 Rows = Sequence[Mapping[str, float]]
 """Rows of a run's log, in any order. Each has ``step`` and any of ``loss``, ``valid_loss`` (nats per token) and
@@ -41,7 +41,8 @@ def training_curves(log: Rows) -> Figure:
         name, colour = ("training", COLOURS[0]) if key == "loss" else ("validation", COLOURS[1])
         panels[PANEL_OF[key]].plot(*points.T, label=name, color=colour, marker=marker, markersize=4)
     for axes in panels.values():
-        finish(axes, [])
+        finish(axes)
+    add_legend(figure)
     return figure
 
 
@@ -67,7 +68,8 @@ def compare_training(logs: Mapping[str, Rows]) -> Figure:
             if key in curves:
                 axes.plot(*curves[key].T, **line, markersize=5)
     for axes in panels.values():
-        finish(axes, families)
+        finish(axes)
+    add_legend(figure, families)
     return figure
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from matplotlib.figure import Figure
 
 from nmt_keras.config import require
-from nmt_keras.plotting.style import BAND_OPACITY, SCREEN_DPI, finish, looks
+from nmt_keras.plotting.style import BAND_OPACITY, SCREEN_DPI, add_legend, finish, looks
 
 Score = tuple[float, float, float]
 """A score and the ends of its confidence interval, 0 to 100."""
@@ -47,7 +47,8 @@ def bleu_by_length(
     axes.set_xlabel(f"source {unit}, and sentences of that length")
     axes.set_ylabel("BLEU, with 95 % interval")
     axes.set_ylim(bottom=0)
-    finish(axes, families)
+    finish(axes)
+    add_legend(figure, families)
     return figure
 
 
@@ -77,7 +78,7 @@ def score_intervals(scores: Mapping[str, Mapping[str, Score]]) -> Figure:
         axes.set_xlabel(f"{metric}, with 95 % interval")
         axes.margins(x=0.15)
         axes.set_ylim(len(names) - 0.4, -0.8)  # first system on top, with room for its label
-        finish(axes, families)
+        finish(axes)
     labels = [line["label"] for line in lines]
     panels[0].set_yticks(range(len(names)), labels, fontfamily=families, parse_math=False, usetex=False)
     return figure

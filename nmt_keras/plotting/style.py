@@ -1,21 +1,29 @@
-"""Style of all figures: colours that colour-blind readers can distinguish, and markers for greyscale."""
+"""Style of curves and scores: colours that colour-blind readers can distinguish, and markers for greyscale.
+
+The background is transparent, and text is of a grey with the same contrast to a white and to a dark page.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import cycle
 from typing import Any
 
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from nmt_keras.plotting.labels import fonts_for, one_line
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""Palette of Okabe and Ito without yellow, because yellow lines are too light on white."""
+INK = "#808080"
+"""Colour of text and frames."""
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", INK)
+"""Palette of Okabe and Ito without yellow, which is too light on white, and with grey for black, too dark on black."""
 MARKERS = ("o", "s", "^", "D", "v", "P")
 """Marker shapes. Six markers and seven colours give 42 distinct pairs."""
 SCREEN_DPI, FILE_DPI = 100, 150
 BAND_OPACITY = 0.15
+LEGEND_COLUMNS, LEGEND_ROW = 2, 0.22  # height in inches
 
 
 def looks(names: Sequence[str]) -> tuple[list[dict[str, Any]], list[str]]:
@@ -26,10 +34,32 @@ def looks(names: Sequence[str]) -> tuple[list[dict[str, Any]], list[str]]:
     return [{"label": label, "color": colour, "marker": marker} for label, colour, marker in styles], families
 
 
-def finish(axes: Axes, families: Sequence[str]) -> None:
-    """Adds a grid and, if there are labels, a legend. Removes the top and right sides of the frame."""
-    axes.grid(alpha=0.3)
+def finish(axes: Axes) -> None:
+    """Sets the colours, adds a grid, and removes the top and right sides of the frame."""
+    axes.figure.set_facecolor("none")
+    axes.set_facecolor("none")
+    axes.grid(color=INK, alpha=0.3)
+    axes.spines[:].set_color(INK)
     axes.spines[["top", "right"]].set_visible(False)
-    if axes.get_legend_handles_labels()[0]:
-        for text in axes.legend(prop={"family": list(families)}, framealpha=0.9).get_texts():
-            text.set(parse_math=False, usetex=False)
+    axes.tick_params(colors=INK)
+    for text in (axes.xaxis.label, axes.yaxis.label, *axes.texts):
+        text.set_color(INK)
+
+
+def add_legend(figure: Figure, families: Sequence[str] = ()) -> None:
+    """Adds one legend for all panels, above them, and makes the figure higher by its rows."""
+    entries = {
+        label: line for axes in figure.axes for line, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    figure.set_figheight(figure.get_figheight() + LEGEND_ROW * math.ceil(len(entries) / LEGEND_COLUMNS))
+    legend = figure.legend(
+        entries.values(),
+        entries.keys(),
+        loc="outside upper left",
+        ncols=LEGEND_COLUMNS,
+        prop={"family": list(families)},
+        frameon=False,
+        labelcolor=INK,
+    )
+    for text in legend.get_texts():
+        text.set(parse_math=False, usetex=False)

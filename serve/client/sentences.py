@@ -3,12 +3,14 @@
 A sentence ends
 
 - at a line break, and
-- after one or more of ``. ! ? …``, including closing quotation marks and brackets, if white space follows and then an
-  upper-case letter, a digit or an opening mark (``¿ ¡ « " ' “ ‘ ( [ —``).
+- after one or more of ``. ! ? …`` and the Arabic, Urdu and Hindi ``؟ ۔ ।``, including closing quotation marks and
+  brackets, if white space follows and then a letter, a digit or an opening mark (``¿ ¡ « " ' “ ‘ ( [ —``). The letter
+  is upper-case, or of a script without case, such as Arabic or Hebrew.
 
-It does not end at the full stop of an initial ("J. R. R. Tolkien") or of an abbreviation in the list below. Other
-abbreviations before a capital ("etc. Luego") end a sentence. The list has only abbreviations that rarely end a
-sentence, because after a missed end, the model gets two sentences at once.
+It does not end at the full stop of an initial ("J. R. R. Tolkien", "د. أحمد") or of an abbreviation in the list below.
+Other abbreviations before a capital ("etc. Luego") end a sentence. The list has only abbreviations that rarely end a
+sentence, because after a missed end, the model gets two sentences at once. Chinese and Japanese sentences, which no
+white space separates, are not split.
 """
 
 from __future__ import annotations
@@ -17,9 +19,10 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+_MARKS = ".!?…؟۔।"
 # Both alternatives look back, so that a run of stops or spaces is scanned once.
 _END_AND_GAP = re.compile(
-    r"(?<![.!?…])(?P<end>[.!?…]+)[\"'»”’)\]]*(?P<gap>\s+)"
+    rf"(?<![{_MARKS}])(?P<end>[{_MARKS}]+)[\"'»”’)\]]*(?P<gap>\s+)"
     r"|(?<!\s)(?P<break>[^\S\n]*\n\s*)"
 )
 _OPENING = "¿¡«\"'“‘([—"
@@ -78,14 +81,18 @@ def _is_boundary(text: str, match: re.Match[str]) -> bool:
     if match["break"] or "\n" in match["gap"]:
         return True
     following = text[match.end() : match.end() + 1]
-    if not (following.isupper() or following.isdigit() or (following and following in _OPENING)):
+    if not (_is_not_small(following) or following.isdigit() or (following and following in _OPENING)):
         return False
     if match["end"] != ".":
         return True
     last = _LAST_WORD.search(text, max(0, match.start() - 20), match.start())
     word = last[0] if last else ""
-    is_initial = len(word) == 1 and word.isupper()
+    is_initial = len(word) == 1 and _is_not_small(word)
     return not is_initial and _ABBREVIATION.fullmatch(word) is None
+
+
+def _is_not_small(letter: str) -> bool:
+    return letter.isalpha() and not letter.islower()
 
 
 def _without_leading_space(piece: Piece) -> list[Piece]:

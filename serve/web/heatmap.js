@@ -1,6 +1,7 @@
 /** A table of an alignment in percent: a row for each target word, a column for each source word. */
 
 import { percent } from "./sentences.js";
+import { direction } from "./words.js";
 
 const CAPTION = "Attention of target words (rows) to source words (columns), in percent";
 const SENTENCE_END = "end";
@@ -33,7 +34,7 @@ function header(word, scope, lang) {
   element.scope = scope;
   label.textContent = word || SENTENCE_END;
   label.className = word ? "" : "end";
-  if (word) Object.assign(label, { dir: "auto", lang, translate: false });
+  if (word) Object.assign(label, { dir: direction(lang), lang, translate: false });
   element.append(label);
   return element;
 }

@@ -1,5 +1,7 @@
 /** A table of the hypotheses of beam search, best first. The page shows the selected hypothesis with its alignment. */
 
+import { direction } from "./words.js";
+
 /**
  * @param {import("./service.js").Hypothesis[]} hypotheses
  * @param {string} lang code of their language; "" if unknown
@@ -18,7 +20,7 @@ export function createHypotheses(hypotheses, lang, choose) {
   hypotheses.forEach((hypothesis, rank) => {
     const row = body.insertRow();
     const button = document.createElement("button");
-    Object.assign(button, { type: "button", dir: "auto", lang, translate: false, textContent: hypothesis.text });
+    Object.assign(button, { type: "button", dir: direction(lang), lang, translate: false, textContent: hypothesis.text });
     button.ariaPressed = String(rank === 0);
     button.addEventListener("click", () => {
       for (const one of body.querySelectorAll("button")) one.ariaPressed = String(one === button);

@@ -5,7 +5,7 @@ import { createHypotheses, number } from "./hypotheses.js";
 import { describe, PASSING } from "./problems.js";
 import { createSentences } from "./sentences.js";
 import { Service, ServiceError } from "./service.js";
-import { alignWords } from "./words.js";
+import { alignWords, direction } from "./words.js";
 
 const PAUSE = 350; // milliseconds without a key before a request
 const FIRST_WAIT = 1000; // milliseconds before the first retry; they double up to LONGEST_WAIT
@@ -19,8 +19,8 @@ const name = new URLSearchParams(location.search).get("model")?.trim() || config
 // the languages in the file belong to the model in the file; "" is an unknown language
 const [sourceLanguage, targetLanguage] =
   name === config.model ? [config.source_language, config.target_language] : ["", ""];
-for (const id of ["sentence", "source"]) element(id).lang = sourceLanguage;
-for (const id of ["target", "spoken"]) element(id).lang = targetLanguage;
+for (const id of ["sentence", "source"]) write(element(id), sourceLanguage);
+for (const id of ["target", "spoken"]) write(element(id), targetLanguage);
 const service = new Service(name, config.timeout_seconds);
 const showSentences = createSentences(
   { source: element("source"), target: element("target"), attended: element("attended") },
@@ -47,6 +47,11 @@ if (name) {
   ask(0);
 } else {
   showProblem(new ServiceError("unnamed"));
+}
+
+/** Sets language and direction of an element. */
+function write(element, lang) {
+  Object.assign(element, { lang, dir: direction(lang) });
 }
 
 /** Reads config.json. If the file or a setting is missing, defaults are used. */

@@ -1,11 +1,12 @@
 /**
- * Converts alignments of tokens to alignments of words, and finds the words in their text.
+ * Converts alignments of tokens to alignments of words, finds the words in their text, and their direction.
  *
  * Tokens are words, or SentencePiece pieces such as "▁hos" "pi" "tal", where "▁" is the space before a word. The last
  * token of a sentence is "", END.
  */
 
 const SPACE = "▁";
+const RIGHT_TO_LEFT = new Set(["Adlm", "Arab", "Aran", "Hebr", "Mand", "Nkoo", "Rohg", "Samr", "Syrc", "Thaa"]);
 
 /**
  * Returns the alignment of words: weights are summed over the pieces of a source word and averaged over the pieces of a
@@ -49,6 +50,22 @@ export function segments(text, words) {
   }
   if (position < text.length) found.push({ text: text.slice(position), word: null });
   return found;
+}
+
+/**
+ * Returns the direction of a language's script: "ltr" or "rtl". If the language is unknown, returns "auto", the
+ * direction of the first letter.
+ *
+ * @param {string} code such as "ar" or "pa-PK"
+ */
+export function direction(code) {
+  try {
+    const { script } = new Intl.Locale(code).maximize();
+    if (script) return RIGHT_TO_LEFT.has(script) ? "rtl" : "ltr";
+  } catch {
+    // not a language code
+  }
+  return "auto";
 }
 
 /** Groups tokens by word. A piece that is only a space belongs to the next word, or to the sentence's end. */

@@ -662,6 +662,7 @@ def test_the_demo_without_a_network_does_everything_on_the_sample_and_reuses_it(
     said = capfd.readouterr()
     assert said.out == ""
     assert "built-in sample" in said.err
+    assert "/v1/models/demo:predict" in said.err
     assert re.findall(r"^\[(\d)/6\]", said.err, flags=re.MULTILINE) == list("123456")
     answer = json.loads(said.err[said.err.index("{\n") : said.err.index("\nDone in")])
     assert set(answer["predictions"][0]) == {"translation", "score", "truncated"}
@@ -670,7 +671,7 @@ def test_the_demo_without_a_network_does_everything_on_the_sample_and_reuses_it(
     log = Path("runs/sample/log.jsonl").read_bytes()
     cli.main(["demo"])
     assert Path("runs/sample/log.jsonl").read_bytes() == log
-    assert [version.name for version in Path("saved_models/sample").iterdir()] == ["1"]
+    assert [version.name for version in Path("saved_models/demo").iterdir()] == ["1"]
     with pytest.raises(SystemExit):
         cli.main(["demo", "--minutes", "7"])
     assert re.search(r"train.minutes None -> 7.0.*remove runs/sample", capfd.readouterr().err)

@@ -68,16 +68,16 @@ def test_a_server_that_does_not_start_is_reported_with_its_message(program, mess
 def test_the_recommended_commands_work_without_a_clone(sample, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     asked = []
-    for line in demo.next_commands(sample, "mine", "¿Qué?"):
+    for line in demo.next_commands(sample, "¿Qué?"):
         program, option, module, *arguments = shlex.split(line.split("   ")[0])
         assert (Path(program).resolve(), option) == (Path(sys.executable).resolve(), "-m")
         asked.append((module, arguments))
         assert module == "nmt_keras_serve.client" or type(cli.parse(arguments)).__name__.lower() == arguments[0]
     after_sample = [("nmt_keras", ["demo", "--corpus", "spa-eng.zip"])] if sample else []
-    client = ("nmt_keras_serve.client", ["--model", "mine", "¿Qué?"])
+    client = ("nmt_keras_serve.client", ["--model", "demo", "¿Qué?"])
     assert asked == [*after_sample, ("nmt_keras", ["serve"]), client]
     (tmp_path / "notebooks").mkdir()
-    assert demo.next_commands(sample, "mine", "¿Qué?")[-1].startswith("notebooks/ ")
+    assert demo.next_commands(sample, "¿Qué?")[-1].startswith("notebooks/ ")
 
 
 def test_without_a_network_the_demo_recommends_a_command_and_a_make_target():
@@ -87,4 +87,5 @@ def test_without_a_network_the_demo_recommends_a_command_and_a_make_target():
 
 def test_the_readme_shows_the_request_that_the_demo_sends():
     request = json.dumps({"instances": [demo.QUESTIONS["spa-eng"][0]]}, ensure_ascii=False)
-    assert f"curl -d '{request}' http://127.0.0.1:8501/v1/models/spa-eng:predict" in (ROOT / "README.md").read_text()
+    url = f"http://127.0.0.1:8501/v1/models/{demo.MODEL_FOLDER.name}:predict"
+    assert f"curl -d '{request}' {url}" in (ROOT / "README.md").read_text()

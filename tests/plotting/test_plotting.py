@@ -8,6 +8,7 @@ import matplotlib
 import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgb, to_rgba
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
@@ -23,6 +24,7 @@ from nmt_keras.plotting import (
     score_intervals,
     training_curves,
 )
+from nmt_keras.plotting.style import COLOURS
 
 SOURCE = ["¿", "cuánto", "cuesta", "el", "piñón", "?", ""]  # S = 7
 TARGET = ["how", "much", "is", "it", "?"]  # T = 5
@@ -177,7 +179,7 @@ def test_missing_characters_give_one_warning_that_names_them():
     assert shown(target_labels(figure)) == ["a", "b\ufffd"]
     with pytest.warns(UserWarning, match="U\\+E0041"):
         compared = compare_training({"run \U000e0041": LOG})
-    assert compared.axes[0].get_legend().get_texts()[0].get_text() == "run \ufffd"
+    assert compared.legends[0].get_texts()[0].get_text() == "run \ufffd"
     drawn(figure)  # a warning would be an error
 
 
@@ -194,6 +196,14 @@ def test_text_from_right_to_left_gives_a_warning_below_matplotlib_3_11(written, 
     one_by_one("¿Cómo? 1 -")  # a warning would be an error
     monkeypatch.setattr(matplotlib, "__version_info__", (3, 11, 0, "final", 0))
     one_by_one(written)
+
+
+@pytest.mark.parametrize("control", "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+def test_controls_of_the_direction_of_text_need_no_font(control):
+    """They are invisible, and some fonts do not have them."""
+    figure = one_by_one(f"{control}Tom", title=f"{control}Tom")
+    assert shown(source_labels(figure))[0].lstrip(control) == "Tom"
+    drawn(figure)  # warnings are errors
 
 
 def test_characters_that_the_first_font_lacks_are_drawn_in_another_installed_font():
@@ -346,6 +356,58 @@ def test_scores_are_drawn_side_by_side_with_their_intervals():
     assert [text.get_text() for text in second.texts] == ["50.0", "40.0"]
     with pytest.raises(ValueError, match="scores"):
         score_intervals({})
+
+
+PAGES = ("#ffffff", "#1e2129", "#0d1117")
+"""Backgrounds: a light page, the documentation's dark one, and the repository's dark one."""
+
+
+def contrast(colour, background) -> float:
+    """The contrast of WCAG 2.2: 1 to 21."""
+
+    def luminance(each) -> float:
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(each)]
+        return float(np.dot([0.2126, 0.7152, 0.0722], linear)) + 0.05
+
+    low, high = sorted([luminance(colour), luminance(background)])
+    return high / low
+
+
+@pytest.mark.parametrize(
+    "figure",
+    [
+        training_curves(LOG),
+        compare_training({"first": LOG, "other": LOG}),
+        bleu_by_length(["1-5"], [1200], {"a": [(50, 45, 55)], "b": [(40, 35, 45)]}),
+        score_intervals({"BLEU": {"a": (50, 45, 55), "b": (40, 35, 45)}}),
+    ],
+    ids=["training", "comparison", "lengths", "scores"],
+)
+def test_a_figure_of_curves_or_scores_can_be_read_on_a_light_and_on_a_dark_page(figure):
+    drawn(figure)
+    assert all(to_rgba(part.get_facecolor())[3] == 0 for part in (figure, *figure.axes))
+    assert not any(legend.get_frame_on() for legend in figure.legends)
+    inks = [text.get_color() for text in figure.findobj(Text) if text.get_text()]
+    inks += [spine.get_edgecolor() for axes in figure.axes for spine in axes.spines.values() if spine.get_visible()]
+    assert min(contrast(ink, page) for ink in inks for page in PAGES) > 3.9
+    colours = [line.get_color() for axes in figure.axes for line in axes.get_lines()]
+    assert min(contrast(colour, page) for colour in colours for page in PAGES) > 2
+
+
+def test_one_legend_above_the_panels_names_each_run_once():
+    figure = compare_training({f"run {number} with a name of some length": LOG for number in range(11)})
+    drawn(figure)
+    (legend,) = figure.legends
+    assert len(legend.get_texts()) == 11
+    box, panels = legend.get_window_extent(), [axes.get_window_extent() for axes in figure.axes]
+    assert box.y0 >= max(panel.y1 for panel in panels)
+    assert figure.bbox.x0 <= box.x0 < box.x1 <= figure.bbox.x1
+    assert min(panel.height for panel in panels) > 2 * figure.dpi  # the legend takes no room from them
+
+
+@pytest.mark.parametrize("colour", COLOURS)
+def test_every_colour_differs_from_a_light_and_from_a_dark_page(colour):
+    assert min(contrast(colour, page) for page in PAGES) > 2
 
 
 @pytest.mark.parametrize(("name", "signature"), [("a.png", b"\x89PNG"), ("a.SVG", b"<?xml")])

@@ -69,14 +69,14 @@ def test_the_tests_that_the_page_of_the_papers_names_exist():
 
 @pytest.fixture(scope="module")
 def workspace(run_folder, tmp_path_factory):
-    """The folder of a reader after the tutorial, with runs and exports. ``spa-eng`` is a link to ``sample``."""
+    """Runs and exports of the tutorial and of the demo. Those of the real corpus are the sample's."""
     folder = tmp_path_factory.mktemp("workspace")
     for name in ("sample", "second"):
         shutil.copytree(run_folder, folder / "runs" / name)
     run = Run(folder / "runs" / "sample")
     run.export(run.translator(), folder / "saved_models" / "sample")
-    for kind in ("runs", "saved_models"):
-        (folder / kind / "spa-eng").symlink_to(folder / kind / "sample")
+    for name in ("runs/spa-eng", "saved_models/spa-eng", "saved_models/demo"):
+        (folder / name).symlink_to("sample")
     return folder
 
 
@@ -114,7 +114,7 @@ def test_the_commands_of_a_page_parse(name, workspace, monkeypatch):
 
 @pytest.fixture(scope="module")
 def exports_served(workspace):
-    """The URL of an embedded server of the workspace's exports, ``sample`` and ``spa-eng``."""
+    """The URL of an embedded server of the workspace's exports."""
     with running_server(workspace / "saved_models") as served:
         yield served.rest
 

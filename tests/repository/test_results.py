@@ -1,12 +1,14 @@
 """The results: the pairs for training and testing, the page of results, and its findings."""
 
+import json
+import re
 from dataclasses import asdict, replace
 
 import pytest
 
 from benchmarks.findings import PROSE, findings
-from benchmarks.results import RESULTS, Group, corpus_of, fits, groups, joined_up_to, long_pairs, words
-from benchmarks.results_page import page
+from benchmarks.results import LADDER, RESULTS, Group, corpus_of, fits, groups, joined_up_to, long_pairs, words
+from benchmarks.results_page import LADDER_LEGEND, LEGEND, PUBLISHED, page
 from nmt_keras.corpus import Pair
 from nmt_keras.corpus.sample import sample_pairs
 from nmt_keras.recipes import find_recipe
@@ -65,6 +67,16 @@ def test_the_page_holds_the_results_of_the_files(tmp_path):
     written = page(RESULTS, tmp_path)
     assert written == (RESULTS.parent / "results.md").read_text("utf-8"), "python -m benchmarks.results_page writes it"
     assert all((RESULTS.parent / path.name).exists() for path in tmp_path.iterdir())
+
+
+def test_the_figures_name_systems_not_runs(tmp_path):
+    page(RESULTS, tmp_path)
+    named = {path.stem: set(re.findall("<!-- (.*?) -->", path.read_text("utf-8"))) for path in tmp_path.glob("*.svg")}
+    assert set(LEGEND.values()) <= named["results-by-length"]
+    assert set(LEGEND) == set(PUBLISHED)
+    assert set(LADDER_LEGEND) == set(LADDER)
+    systems = json.loads((RESULTS / "reports" / "hour.json").read_text("utf-8"))["bleu_by_length"]
+    assert set(systems) <= named["report-scores"] & named["report-bleu-by-length"]
 
 
 def test_a_page_without_results_says_so_and_has_no_picture(tmp_path):

@@ -293,6 +293,48 @@ def test_a_sentence_from_right_to_left_is_walked_from_right_to_left(web):
     expect(second).to_be_focused()
 
 
+@pytest.mark.parametrize(
+    ("languages", "source", "target"),
+    [(("en", "ar"), "ltr", "rtl"), (("he", "en"), "rtl", "ltr"), (("pa-PK", "pa"), "rtl", "ltr")],
+)
+def test_a_sentence_has_the_direction_of_its_language_whatever_it_begins_with(web, languages, source, target):
+    """Such as an Arabic sentence that begins with "LibreOffice", which stands on the right."""
+    web.answer("**/config.json", json=dict(zip(("model", *LANGUAGES), ("spa-eng", *languages), strict=True)))
+    web.open("?model=spa-eng")
+    shown_in_full(web)
+    for selector, expected in {
+        "#sentence": source,
+        "#source": source,
+        "#target": target,
+        "#hypotheses button": target,
+        "#heatmap thead th span": source,
+        "#heatmap tbody th span": target,
+    }.items():
+        found = web.page.locator(selector).first.evaluate("box => getComputedStyle(box).direction")
+        assert (selector, found) == (selector, expected)
+
+
+def test_words_from_right_to_left_stand_beside_their_row_and_inside_their_quotation_marks(web):
+    web.ask("שלום עולם")
+    web.page.locator("#with-heatmap").check()
+    web.expect("#heatmap table").to_be_visible()
+    gaps = web.page.locator("#heatmap tbody th span").evaluate_all("""labels => labels.map((label) => {
+        const range = document.createRange();
+        range.selectNodeContents(label);
+        const cell = label.closest("th").nextElementSibling;
+        return cell.getBoundingClientRect().left - range.getBoundingClientRect().right;
+    })""")
+    assert all(0 <= gap < 12 for gap in gaps), gaps
+    web.word("target", "עולם").hover()
+    web.expect("#attended").to_have_text("“עולם” attended to “עולם” 100 %")
+    assert web.page.locator("#attended bdi").all_text_contents() == ["עולם", "עולם"]
+
+
+@pytest.mark.parametrize("code", ["", "not a code", "qq"])
+def test_a_sentence_of_an_unknown_language_has_the_direction_of_its_letters(loaded, code):
+    assert loaded.evaluate("async (code) => (await import('/words.js')).direction(code)", code) == "auto"
+
+
 def test_what_the_model_did_not_read_is_struck_out_and_said(web):
     web.ask("a b c d")  # more than three words are "truncated"
     web.expect("#truncated").to_be_visible()
@@ -533,6 +575,7 @@ def test_the_model_in_the_address_takes_precedence_over_the_configuration(web):
     web.expect("#target").to_have_text("dos uno")
 
 
+LANGUAGES = ("source_language", "target_language")
 IN_LANGUAGES = {"model": "spa-eng", "source_language": "es", "target_language": "en"}
 
 

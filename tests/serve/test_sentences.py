@@ -25,9 +25,13 @@ def sentences(text):
         ("Se fue. —¿Quién?", ["Se fue.", "—¿Quién?"]),
         ("Éste no. Ñandúes.", ["Éste no.", "Ñandúes."]),
         ("No. Vete.", ["No.", "Vete."]),
+        ("مرحبا. كيف حالك؟ أنا بخير! شكرا", ["مرحبا.", "كيف حالك؟", "أنا بخير!", "شكرا"]),
+        ("שלום. מה שלומך? טוב. 3 פעמים.", ["שלום.", "מה שלומך?", "טוב.", "3 פעמים."]),
+        ("وہ آیا۔ وہ گیا۔", ["وہ آیا۔", "وہ گیا۔"]),
+        ("वह आया। वह गया।", ["वह आया।", "वह गया।"]),
     ],
 )
-def test_a_sentence_ends_at_its_mark_before_a_capital_a_digit_or_an_opening_mark(text, expected):
+def test_a_sentence_ends_at_its_mark_before_a_letter_that_is_not_small_a_digit_or_an_opening_mark(text, expected):
     assert sentences(text) == expected
 
 
@@ -45,6 +49,8 @@ def test_a_sentence_ends_at_its_mark_before_a_capital_a_digit_or_an_opening_mark
         "Vive en los EE. UU. desde 1990",
         "Está en la pág. 7 del vol. 2",
         "Ask Mr. Smith",
+        "قال د. أحمد نعم",
+        "3.50 ريال",
     ],
 )
 def test_a_stop_inside_a_sentence_ends_none(text):

@@ -564,6 +564,14 @@ def test_a_wrong_option_is_refused_with_its_name_and_value(arguments, tmp_path, 
     assert value in said
 
 
+@pytest.mark.parametrize("folder", [".", "nowhere"])
+def test_without_a_model_the_server_says_how_to_get_one(folder, tmp_path, monkeypatch):
+    """Such as make serve in a fresh clone, where saved_models has no model."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit, match=r"make demo.*nmt export"):
+        server.main(["--model-dir", folder])
+
+
 @pytest.mark.parametrize("arguments", [[], ["--model-dir", "a", "--model-config-file", "b"]])
 def test_models_come_either_from_a_folder_or_from_a_file(arguments, capsys):
     with pytest.raises(SystemExit):
