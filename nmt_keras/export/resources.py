@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import uuid
+from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
 
-from nmt_keras.translation.model_translator import ModelTranslator
+if TYPE_CHECKING:
+    from nmt_keras.translation.model_translator import ModelTranslator
+
 
 STORED = tf.float16
 """Half precision. bfloat16 has too few mantissa bits for weights (three fewer), and more exponent bits than needed."""
