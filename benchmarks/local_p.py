@@ -3,20 +3,21 @@
 
     python -m benchmarks.local_p --corpus spa-eng.zip
 
-There are three experiments on Spanish-English pairs of at most 9 tokens. The model is that of the results page, without
+Three experiments use Spanish-English pairs of at most 9 tokens. The model is the small one of the results page, without
 dropout and label smoothing:
 
-agreement   loss and gradients, eager and under XLA, on batches inside and beyond the window
-overfit     training loss on 500 pairs, without dropout
-training    validation loss and the predicted positions p_t over training, for these variants:
+agreement    loss and gradients, eager and under XLA, on batches inside and beyond the window
+overfit      training loss on 500 pairs, without dropout
+training     validation loss and the predicted positions p_t over training
+translation  validation loss, BLEU and p_t of the systems of notebook 3, which are trained and scored as there
 
-    general              global attention with the general score
-    local-m              p_t = t
-    local-m, Gaussian    p_t = t, weights fall with the distance from t as in local-p
-    local-p              equations 9 and 10 of Luong, Pham, Manning 2015
-    local-p, slow        each update changes position_kernel and position_energy only a tenth as much
-    local-p, scaled      v_p is position_energy / sqrt(units), so that an update changes the logit less
-    local-p, normalised  the weights under the Gaussian are divided by their sum
+The systems are local-p and variants of it:
+
+    general            global attention with the general score
+    local-m            p_t = t
+    local-m, Gaussian  p_t = t, weights fall with the distance from t as in local-p
+    local-p            equations 9 and 10 of Luong, Pham, Manning 2015
+    local-p, unscaled  W_p and v_p are stored as they are, so that an update moves them further
 
 Each run is added to the JSON file when it ends. Runs that are in the file are skipped.
 """
@@ -27,10 +28,12 @@ import json
 import os
 import shlex
 import sys
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import SimpleNamespace
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 import tyro
@@ -47,16 +50,10 @@ if TYPE_CHECKING:
 TOKENS = 9
 """Maximum number of tokens of each side, including END."""
 SATURATED = 0.01
-"""A position is saturated if the derivative of its sigmoid is less than this threshold."""
-VARIANTS = (
-    "general",
-    "local-m",
-    "local-m, Gaussian",
-    "local-p",
-    "local-p, slow",
-    "local-p, scaled",
-    "local-p, normalised",
-)
+"""Threshold of the derivative of a position's sigmoid, below which the position is saturated."""
+VARIANTS = ("general", "local-m", "local-m, Gaussian", "local-p", "local-p, unscaled")
+TRANSLATING = ("local-m", "local-p", "local-p, unscaled")
+"""Systems of the experiment "translation"."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +64,12 @@ class Settings:
     """Zip file of English-Spanish pairs."""
     results: Path = Path(__file__).parents[1] / "docs" / "results" / "diagnostics" / "local-p.json"
     """JSON file of the runs."""
-    experiments: tuple[Literal["agreement", "overfit", "training"], ...] = ("agreement", "overfit", "training")
+    experiments: tuple[Literal["agreement", "overfit", "training", "translation"], ...] = (
+        "agreement",
+        "overfit",
+        "training",
+        "translation",
+    )
     pairs: int = 20_000
     """Number of training pairs of the experiment "training"."""
     updates: int = 1000
@@ -76,6 +78,8 @@ class Settings:
     """Seeds of each variant of the experiment "training"."""
     variants: tuple[str, ...] = VARIANTS
     """Variants of the experiment "training"."""
+    systems: tuple[str, ...] = TRANSLATING
+    """Systems of the experiment "translation"."""
     width: float = 0.128
     """Share of the paper's 1000 units."""
     rate: float = 6e-3
@@ -110,26 +114,29 @@ class Results:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.rows: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Returns the rows of the file."""
+        return json.loads(self.path.read_text(encoding="utf-8")) if self.path.exists() else []
 
     def has(self, **names: Any) -> bool:
         """Returns True if a row with all these fields exists."""
-        return any(names.items() <= row.items() for row in self.rows)
+        return any(names.items() <= row.items() for row in self.rows())
 
     def add(self, **row: Any) -> None:
         """Adds a row with the machine and the command, and writes the file."""
         arguments = [Path(word).name if word.endswith(".zip") else word for word in sys.argv[1:]]
         command = shlex.join(["python", "-m", "benchmarks.local_p", *arguments])
-        self.rows.append({**row, **machine(), "command": command})
+        rows = [*self.rows(), {**row, **machine(), "command": command}]  # read again: another process may have added
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self.path.write_text(json.dumps(self.rows, indent=1) + "\n", encoding="utf-8")
+        self.path.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 
 
 def main(settings: Settings) -> None:
     """Runs the experiments that have no row yet."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     corpus, results = read_corpus(settings.corpus), Results(settings.results)
-    experiments = {"agreement": agreement, "overfit": overfit, "training": training}
+    experiments = {"agreement": agreement, "overfit": overfit, "training": training, "translation": translation}
     for name in settings.experiments:
         experiments[name](settings, corpus, results)
 
@@ -268,47 +275,92 @@ def run(
 
     recipe = recipe_of(settings, variant, window)
     keras.utils.set_random_seed(seed)
-    model = build_model(recipe.model, *train.sizes)
-    alter(model.decoder.attention, variant)
-    updater = Updater(model, recipe.train)
-    position = [v for v in model.trainable_variables if v.name.startswith("position")]
-    random = np.random.default_rng(seed)
-    found = [{"updates": 0.0, **measure(model, valid)}]
-    for step in range(updates):
-        before = [v.numpy() for v in position] if variant == "local-p, slow" else []
-        updater.update([train.batch(random, batch_size)], step, learning_rate(recipe.train, step, updates))
-        for variable, value in zip(position, before, strict=False):
-            variable.assign(value + 0.1 * (variable.numpy() - value))
-        if (step + 1) % (updates // points) == 0:
-            found.append({"updates": step + 1.0, **measure(model, valid)})
+    with altered(variant):
+        model = build_model(recipe.model, *train.sizes)
+        updater = Updater(model, recipe.train)
+        random = np.random.default_rng(seed)
+        found = [{"updates": 0.0, **measure(model, valid)}]
+        for step in range(updates):
+            updater.update([train.batch(random, batch_size)], step, learning_rate(recipe.train, step, updates))
+            if (step + 1) % (updates // points) == 0:
+                found.append({"updates": step + 1.0, **measure(model, valid)})
     return found
 
 
-def alter(attention: Any, variant: str) -> None:
-    """Changes an attention layer to ``variant`` by replacing one of its methods."""
+def translation(settings: Settings, corpus: Corpus, results: Results, updates: int = 2000) -> None:
+    """Trains systems of notebook 3. Measures validation loss, BLEU on the test part, and p_t on 1,000 of its pairs."""
     import tensorflow as tf
 
-    if variant == "local-m, Gaussian":
-        attention.center = lambda weights, query, step, memory: tf.cast(
-            tf.minimum(step, memory.lengths[:, tf.newaxis] - 1), tf.float32
+    from nmt_keras.config import CorpusConfig
+    from nmt_keras.corpus.loading import load_corpus
+    from nmt_keras.corpus.options import CorpusOptions
+    from nmt_keras.evaluation.report import evaluate
+    from nmt_keras.recipes import SPANISH_ENGLISH
+    from nmt_keras.runs import Run
+    from nmt_keras.training import read_log
+
+    split = load_corpus(CorpusOptions(corpus=(settings.corpus,)), CorpusConfig(), Path(), report=print)
+    for system in settings.systems:
+        names = {"experiment": "translation", "system": system, "window": 2, "seed": SPANISH_ENGLISH.train.seed}
+        if results.has(**names):
+            continue
+        span: Literal["local-m", "local-p"] = "local-m" if system == "local-m" else "local-p"
+        attention = replace(SPANISH_ENGLISH.model.attention, span=span, window=2)
+        recipe = replace(
+            SPANISH_ENGLISH,
+            model=replace(SPANISH_ENGLISH.model, attention=attention),
+            train=replace(SPANISH_ENGLISH.train, minutes=None, steps=updates),
         )
-    elif variant == "local-p, scaled":
-        attention.position_energy.assign(attention.position_energy * attention.units**0.5)
-        centre = attention.center
+        with altered(system), TemporaryDirectory() as folder:
+            run = Run(folder, recipe)
+            run.train(split, report=print, show=lambda step, total, row: None)
+            losses = {
+                row["step"]: row["valid_loss"] for row in read_log(run.folder / "log.jsonl") if "valid_loss" in row
+            }
+            translator = run.translator()
+            bleu = evaluate(translator, split.test).bleu
+            few = split.test[:1000]
+            source = translator.source_tokenizer.encode(tf.constant([pair.source for pair in few])).ids.numpy()
+            target = translator.target_tokenizer.encode(tf.constant([pair.target for pair in few])).ids.numpy()
+            found = measure(translator.model, Corpus(source, target, (0, 0)))
+        results.add(
+            **names,
+            updates=updates,
+            rate=recipe.train.learning_rate,
+            valid_loss=round(losses[updates], 4),
+            bleu=round(bleu, 2),
+            test=found,
+        )
 
-        def scaled(weights: Any, query: tf.Tensor, step: tf.Tensor, memory: Any) -> tf.Tensor:
-            energy = weights.position_energy * attention.units**-0.5
-            return centre(SimpleNamespace(**{**vars(weights), "position_energy": energy}), query, step, memory)
 
-        attention.center = scaled
-    elif variant == "local-p, normalised":
-        original = attention.prefer
+def altered(variant: str) -> AbstractContextManager[Any]:
+    """Returns a context in which models are built with the attention of ``variant``."""
+    import tensorflow as tf
 
-        def normalised(alpha: tf.Tensor, distance: tf.Tensor) -> tf.Tensor:
-            damped = original(alpha, distance)
-            return damped / tf.reduce_sum(damped, axis=-1, keepdims=True)
+    from nmt_keras.layers.local_attention import MonotonicLocalAttention, PredictiveLocalAttention
+    from nmt_keras.layers.matmul import Weight, matmul
 
-        attention.prefer = normalised
+    class Diagonal(PredictiveLocalAttention):
+        """local-p with p_t = t."""
+
+        center = MonotonicLocalAttention.center
+
+    class Unscaled(PredictiveLocalAttention):
+        """local-p whose W_p and v_p are stored as they are. Their initial values are the same."""
+
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            for variable in (self.position_kernel, self.position_energy):
+                variable.assign(variable / variable.shape[0] ** 0.5)
+
+        def center(self, weights: Any, query: tf.Tensor, position: tf.Tensor, memory: Any) -> tf.Tensor:
+            """Returns p_t."""
+            hidden = tf.tanh(matmul(query, weights.position_kernel))
+            share = tf.sigmoid(matmul(hidden, Weight(weights.position_energy[:, tf.newaxis]))[..., 0])
+            return tf.cast(memory.lengths[:, tf.newaxis], tf.float32) * tf.cast(share, tf.float32)
+
+    attention = {"local-m, Gaussian": Diagonal, "local-p, unscaled": Unscaled}.get(variant, PredictiveLocalAttention)
+    return patch("nmt_keras.models.builder.PredictiveLocalAttention", attention)
 
 
 def measure(model: Seq2Seq, corpus: Corpus) -> dict[str, float]:
@@ -339,7 +391,7 @@ def measure(model: Seq2Seq, corpus: Corpus) -> dict[str, float]:
     attention.alignment = weighed
     read = np.concatenate([np.full([len(target), 1], START), target[:, :-1]], axis=1).astype(np.int32)
     losses = []
-    for t in range(TOKENS):
+    for t in range(target.shape[1]):
         step = advance(tf.constant(read[:, t : t + 1]), state, memory)
         state = step.state
         losses.append(tf.nn.sparse_softmax_cross_entropy_with_logits(target[:, t], step.logits[:, 0]))
@@ -355,7 +407,7 @@ def measure(model: Seq2Seq, corpus: Corpus) -> dict[str, float]:
 def positions(centres: np.ndarray, lengths: np.ndarray, real: np.ndarray) -> dict[str, float]:
     """Returns statistics of p_t [N, T] where ``real`` is true, in sentences of ``lengths`` [N] tokens."""
     share = centres / lengths[:, np.newaxis]
-    diagonal = np.minimum(np.arange(TOKENS), lengths[:, np.newaxis] - 1)
+    diagonal = np.minimum(np.arange(centres.shape[1]), lengths[:, np.newaxis] - 1)
     spread = centres[real].std() > 1e-6
     return {
         "saturated": float((share * (1.0 - share) < SATURATED)[real].mean()),

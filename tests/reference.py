@@ -694,7 +694,8 @@ def attention_of(attention, encoder: RecurrentEncoder | None = None):
         case "MonotonicLocalAttention":
             return local_m(score_of(attention.score), attention.window)
         case "PredictiveLocalAttention":
-            W_p, v_p = matrix(attention.position_kernel), np.asarray(attention.position_energy, np.float64)
+            kernel, energy = matrix(attention.position_kernel), np.asarray(attention.position_energy, np.float64)
+            W_p, v_p = kernel / np.sqrt(kernel.shape[1]), energy / np.sqrt(len(energy))  # stored at unit scale
             return local_p(score_of(attention.score), attention.window, W_p, v_p)
     if type(attention.score).__name__ == "LocationScore":
         W_a = matrix(attention.score.kernel)

@@ -18,12 +18,15 @@ def initialize(scheme: str, variables: list[keras.Variable]) -> None:
         variables: Variables of a built model, changed in place. Draws come from Keras's global seed.
     """
     for variable in variables:
-        if variable.name in ("gamma", "beta"):
+        if scheme == "glorot" or variable.name in ("gamma", "beta"):
             continue
         if scheme == "uniform":
-            variable.assign(keras.random.uniform(variable.shape, -0.1, 0.1, variable.dtype))
-        elif scheme == "bahdanau":
-            variable.assign(_bahdanau(variable))
+            value = keras.random.uniform(variable.shape, -0.1, 0.1, variable.dtype)
+        else:
+            value = _bahdanau(variable)
+        if variable.name in ("position_kernel", "position_energy"):
+            value *= variable.shape[0] ** 0.5  # PredictiveLocalAttention divides by it
+        variable.assign(value)
 
 
 def _bahdanau(variable: keras.Variable) -> tf.Tensor:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from nmt_keras.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig, TrainConfig
+from nmt_keras.config import START, AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig, TrainConfig
 from nmt_keras.corpus.batches import Batch
 from nmt_keras.models.seq2seq import build_model
 from nmt_keras.recipes import find_recipe
@@ -141,6 +141,37 @@ def test_local_and_location_attention_learn_positions(attention, task):
     found = learn(luong(**attention), task, 1200)
     assert found.exact >= 0.99
     assert found.seen >= 0.95
+
+
+def predicted_positions(model, source, target, monkeypatch):
+    """p_t of local-p before each token of ``target``, as sentences by tokens."""
+    attention, seen = model.decoder.attention, []
+    center = attention.center
+
+    def recorded(*arguments):
+        seen.append(center(*arguments)[:, 0])
+        return seen[-1][:, tf.newaxis]
+
+    monkeypatch.setattr(attention, "center", recorded)
+    memory, step = model.remember(tf.constant(source)), model.step_function()
+    state = model.initial_state(memory)
+    read = np.pad(target[:, :-1], [(0, 0), (1, 0)], constant_values=START)
+    for t in range(target.shape[1]):
+        state = step(tf.constant(read[:, t : t + 1]), state, memory).state
+    return np.stack(seen, axis=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", [COPY, REVERSE], ids=["copy", "reverse"])
+def test_the_position_that_local_p_predicts_follows_the_letters(task, monkeypatch):
+    """As in the paper, 1000 terms make up the logit of p_t. An update of Adam at this rate must not move it far."""
+    model = trained(luong(kind="general", span="local-p", window=2, units=1000), task, 500, 6e-3)
+    source, target, *_ = task.draw(np.random.default_rng(2), TESTED)
+    found = predicted_positions(model, source, target, monkeypatch)
+    lengths, t = (target != PAD).sum(axis=1, keepdims=True), np.arange(target.shape[1])  # END counts
+    origin = t if task.order == 1 else lengths - 2 - t
+    assert np.abs(found - origin)[t < lengths - 1].mean() < 0.5
+    assert score(model, task).exact >= 0.99
 
 
 def of_recipe(name, width):
