@@ -1,6 +1,7 @@
 """The GPU benchmark: a dry run on a CPU, its limits, and its comparison of results."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -166,8 +167,9 @@ MEASURED = {
 
 def test_the_table_of_a_gpu_holds_its_results_and_names_the_parts_that_failed():
     table = "\n".join(measured.gpu(MEASURED))
-    for figure in ("some GPU", "1 of 1 comparisons", "3.0e-05", "54,321", "700 MB", "88", "7.5 ms", "failed: decode."):
+    for figure in ("some GPU", "1 of 1 comparisons", "3.0e-05", "54,321", "700 MB", "88", "7.5 ms"):
         assert figure in table
+    assert re.search(r"(?i)\bfailed\b.*: decode\.$", table)
 
 
 def test_the_results_of_a_dry_run_make_no_table():
