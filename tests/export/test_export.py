@@ -210,11 +210,19 @@ def test_an_export_has_no_cudnn_operation_even_if_a_gpu_is_visible(translators, 
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind=None: [gpu] if kind == "GPU" else [*cpus, gpu])
     monkeypatch.setattr(tf.config, "list_logical_devices", lambda kind=None: [logical])
     word = translators["word"]
-    anew = word.with_search(replace(word.search, max_tokens=11))  # a translator that has traced nothing yet
+    tokenizers = word.source_tokenizer, word.target_tokenizer
+    anew = ModelTranslator(*tokenizers, word.model, search=word.search)  # a translator that has traced nothing yet
     graph = anew.decode.get_concrete_function().graph.as_graph_def()
     operations = {node.op for node in graph.node} | {n.op for f in graph.library.function for n in f.node_def}
     assert {"MatMul", "BatchMatMulV2"} & operations
     assert [op for op in operations if "cudnn" in op.lower()] == []
+
+
+def test_the_signatures_of_an_export_share_one_tokenizer_and_encoder(folders):
+    saved = saved_model_pb2.SavedModel.FromString((folders["subword"] / "saved_model.pb").read_bytes())
+    functions = saved.meta_graphs[0].graph_def.library.function
+    operations = [node.op for function in functions for node in function.node_def]
+    assert operations.count("NormalizeUTF8") == 2  # of the source, and of the target of `score`
 
 
 @pytest.mark.parametrize("device", ["/CPU:1", "/GPU:0"])
