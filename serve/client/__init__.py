@@ -18,7 +18,8 @@ It works with TensorFlow Serving and the embedded server, over REST (``http://``
     translating  the client
     options      options shared by the programs
 
-No module imports TensorFlow. Only ``rpc`` imports grpcio and NumPy. It is imported for gRPC URLs only.
+No module imports TensorFlow. Only ``rpc`` imports grpcio and NumPy, and only ``rest`` imports HTTPX. Each is imported
+for its own URLs only.
 """
 
 from .answers import (

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
-import httpx
-
 from . import answers, sentences
 from .answers import (
     Alignment,
@@ -19,10 +17,12 @@ from .answers import (
     Translation,
     VersionStatus,
 )
-from .rest import RestConnection
 from .retry import Retry
 
 if TYPE_CHECKING:
+    import httpx
+
+    from .rest import RestConnection
     from .rpc import GrpcConnection
 
 DEFAULT_URL = "http://127.0.0.1:8501"
@@ -156,6 +156,8 @@ def _connect(
     if parts.scheme not in ("http", "https", "grpc", "grpcs") or not parts.hostname:
         raise ValueError(f"url must be http://HOST:PORT, or https://, grpc:// or grpcs://. Received: {url!r}.")
     if parts.scheme.startswith("http"):
+        from .rest import RestConnection
+
         return RestConnection(url, model, timeout, ca_file, transport)
     from .rpc import GrpcConnection
 
