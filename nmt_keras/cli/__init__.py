@@ -165,7 +165,7 @@ def _run(arguments: Sequence[str], restarts: bool) -> None:
                 warnings.showwarning = lambda message, *_: console.say(f"nmt: {message}")
             if command.computes:
                 require_platform(sys.platform, console.say)
-                import_tensorflow(command.threads)
+                import_tensorflow(command.threads, command.keras)
             command(console)
     except BrokenPipeError:
         raise

@@ -69,6 +69,11 @@ class Command(ABC):
         """Returns a command whose field values are the options' defaults. They may depend on ``arguments``."""
         return tyro.MISSING_NONPROP
 
+    @property
+    def keras(self) -> bool:
+        """If ``True``, the command uses Keras and TensorFlow Text."""
+        return True
+
     def check(self) -> None:  # noqa: B027 - most commands check nothing
         """Raises ValueError if the options contradict each other. Called before anything is loaded."""
 
@@ -108,6 +113,11 @@ class RunCommand(Command):
     """A run directory, or an exported version."""
     ensemble: tuple[Path, ...] = ()
     """More runs with the same vocabularies. Their probabilities are averaged with those of RUN."""
+
+    @property
+    def keras(self) -> bool:
+        """If ``True``, the command uses Keras and TensorFlow Text. Exported versions are run without them."""
+        return bool(self.ensemble) or is_run(self.path)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,10 +166,13 @@ def load_translator(
         OSError, ValueError: a file cannot be loaded, or the model does not support the search options.
     """
     import nmt_keras
-    from nmt_keras.translation.model_translator import ModelTranslator
+    from nmt_keras.translation.exported import ServedTranslator
 
     translator = nmt_keras.load(path, *ensemble)
-    if isinstance(translator, ModelTranslator):
+    if not isinstance(translator, ServedTranslator):
+        from nmt_keras.translation.model_translator import ModelTranslator  # imports Keras
+
+        assert isinstance(translator, ModelTranslator)
         if n_best is not None:
             search = replace(search, beam_size=max(search.beam_size, n_best), n_best=n_best)
         replace(read_recipe(path), search=search)  # raises ValueError if the model does not support these options

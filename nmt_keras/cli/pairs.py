@@ -125,7 +125,7 @@ class Align(SearchCommand):
 
     def _aligned(self, console: Console) -> Iterator[tuple[str, str, AlignedPair]]:
         """Yields source, target and alignment of each pair. Flushes the output after each block of lines."""
-        from nmt_keras.translation.model_translator import ModelTranslator
+        from nmt_keras.translation.exported import ServedTranslator
         from nmt_keras.translation.word_alignment import align_words
 
         translator = load_translator(self.path, self.ensemble, self.search)
@@ -134,16 +134,19 @@ class Align(SearchCommand):
                 for source, found in zip(sources, translator.translate(sources), strict=True):
                     words = align_words(found.source_tokens, found.tokens, found.alignment)
                     yield source, one_line(found.text), words
-        elif isinstance(translator, ModelTranslator):
-            for pairs in console.count(self.pairs.blocks()):
-                sides = [pair.source for pair in pairs], [pair.target for pair in pairs]
-                for pair, given in zip(pairs, translator.align(*sides), strict=True):
-                    yield pair.source, pair.target, align_words(*given)
-        else:
+        elif isinstance(translator, ServedTranslator):
             raise ValueError(
                 f"RUN: expected a run directory, because exported versions do not support forced alignment; received "
                 f"{self.path}. Pass the run, or --translations."
             )
+        else:
+            from nmt_keras.translation.model_translator import ModelTranslator  # imports Keras
+
+            assert isinstance(translator, ModelTranslator)
+            for pairs in console.count(self.pairs.blocks()):
+                sides = [pair.source for pair in pairs], [pair.target for pair in pairs]
+                for pair, given in zip(pairs, translator.align(*sides), strict=True):
+                    yield pair.source, pair.target, align_words(*given)
 
 
 @dataclass(frozen=True)

@@ -27,17 +27,19 @@ NOISE = (
 """Patterns of log lines from native libraries that mean nothing to users and that no setting switches off."""
 
 
-def import_tensorflow(threads: int | None = None) -> None:
+def import_tensorflow(threads: int | None = None, keras: bool = True) -> None:
     """Imports TensorFlow and initialises its devices. Only errors are logged, unless TF_CPP_MIN_LOG_LEVEL is set.
 
     Args:
         threads: Threads per operation. ``None``, or TF_NUM_INTRAOP_THREADS in the environment, leaves the number to
             TensorFlow.
+        keras: If ``True``, imports Keras and TensorFlow Text, too.
     """
     if "tensorflow" in sys.modules:
         return
     level = os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    hidden = {name: None for name in UNUSED if name not in sys.modules}
+    unused = UNUSED if keras else (*UNUSED, "keras")
+    hidden = {name: None for name in unused if name not in sys.modules}
     sys.modules.update(hidden)  # type: ignore[arg-type]  # None: the import fails, as if the package were not installed
     gc.disable()  # garbage collection takes a quarter of the import time and finds no garbage
     try:
@@ -49,8 +51,8 @@ def import_tensorflow(threads: int | None = None) -> None:
             del sys.modules[name]
     if threads is not None and "TF_NUM_INTRAOP_THREADS" not in os.environ:
         tf.config.threading.set_intra_op_parallelism_threads(threads)
-    import nmt_keras.text  # noqa: F401 - imports tensorflow_text, which repeats the messages
-
+    if keras:
+        import nmt_keras.text  # noqa: F401 - imports tensorflow_text, which repeats the messages
     tf.config.list_physical_devices()
     if level == "2":
         logging.getLogger("tensorflow").setLevel(logging.ERROR)

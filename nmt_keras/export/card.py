@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nmt_keras.export.contract import CONTRACT
 from nmt_keras.export.versions import EXTRA
 from nmt_keras.markdown import escaped, table
-from nmt_keras.translation.model_translator import ModelTranslator
+
+if TYPE_CHECKING:
+    from nmt_keras.translation.model_translator import ModelTranslator
 
 CARD = Path(EXTRA) / "README.md"
 

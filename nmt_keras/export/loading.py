@@ -1,9 +1,10 @@
-"""Loads an export without the code that trained it."""
+"""Loads an export without the code that trained it, and without Keras."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from nmt_keras.export.run_saved_model import load_text_kernels
 from nmt_keras.export.versions import FORMAT, MANIFEST, read_manifest, versions
 from nmt_keras.files import require_format
 from nmt_keras.translation.exported import ServedTranslator
@@ -20,6 +21,7 @@ def load_exported(folder: Path) -> ServedTranslator:
     if (folder / "saved_model.pb").exists():
         found_format = read_manifest(folder).get("format")
         require_format(folder / MANIFEST, found_format, FORMAT, "Export the run again with this version of nmt_keras.")
+        load_text_kernels()
         return ServedTranslator(folder)
     raise ValueError(
         f"path: expected a run (with recipe.json), an exported version (with saved_model.pb) or a folder of versions; "

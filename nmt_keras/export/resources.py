@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import uuid
+from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
 
-from nmt_keras.translation.model_translator import ModelTranslator
+if TYPE_CHECKING:
+    from nmt_keras.translation.model_translator import ModelTranslator
+
 
 STORED = tf.float16
 """Half precision. Weights need three more mantissa bits than bfloat16 has, and not its exponent range."""

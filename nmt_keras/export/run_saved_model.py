@@ -1,4 +1,4 @@
-"""Answers requests from a SavedModel as TensorFlow Serving does, with TensorFlow alone. A script, not a module.
+"""Answers requests from a SavedModel as TensorFlow Serving does, with TensorFlow alone. A script of ``fresh_process``.
 
 stdin     {"folder": ..., "requests": [{"signature": ..., "feeds": [text, ...], "dtype": "string"}, ...]}
           The feeds of a request are sent at the same time, each from its own thread, to every input of the signature.
@@ -32,7 +32,7 @@ def load_text_kernels() -> None:
     """Registers the kernels of tensorflow_text that TensorFlow Serving links, without importing the package."""
     spec = importlib.util.find_spec("tensorflow_text")
     if spec is None or spec.submodule_search_locations is None:
-        raise SystemExit("tensorflow-text is not installed. Install the version that matches TensorFlow.")
+        raise ImportError("tensorflow-text is not installed. Install the version that matches TensorFlow.")
     (package,) = spec.submodule_search_locations
     for name in TEXT_KERNELS:
         tf.load_op_library(str(Path(package) / "python" / "ops" / f"{name}.so"))

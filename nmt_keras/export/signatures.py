@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
 from nmt_keras.config import MicroBatchingConfig, SearchConfig
 from nmt_keras.export.contract import CONTRACT
 from nmt_keras.export.micro_batching import merge_requests
-from nmt_keras.translation.model_translator import ModelTranslator
+
+if TYPE_CHECKING:
+    from nmt_keras.translation.model_translator import ModelTranslator
 
 BEAM_SIZE = 5
 """Beam size of the signature ``beam`` if the translator's own search is not a beam search."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
-from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
 
 from nmt_keras.export.contract import CONTRACT
 from nmt_keras.export.versions import EXTRA
-from nmt_keras.text import Tokenizer
+
+if TYPE_CHECKING:
+    from nmt_keras.text import Tokenizer
 
 WARMUP = Path(EXTRA) / "tf_serving_warmup_requests"
 """The path that TensorFlow Serving and the embedded server read."""
@@ -29,6 +31,8 @@ def write_warmup_requests(version_folder: Path, source_tokenizer: Tokenizer, mod
         source_tokenizer: Tokenizer whose vocabulary provides the words.
         model_name: Name of the model on a server.
     """
+    from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
+
     sentences = _sentences(source_tokenizer)
     with tf.io.TFRecordWriter(str(version_folder / WARMUP)) as file:
         for signature, declared in CONTRACT.items():

@@ -7,7 +7,7 @@ import json
 from collections.abc import Collection, Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
@@ -17,7 +17,9 @@ from nmt_keras.export.resources import Resources
 from nmt_keras.export.signatures import signatures
 from nmt_keras.export.versions import FORMAT, MANIFEST, prune, publish
 from nmt_keras.export.warmup import write_warmup_requests
-from nmt_keras.translation.model_translator import ModelTranslator
+
+if TYPE_CHECKING:
+    from nmt_keras.translation.model_translator import ModelTranslator
 
 PLAIN = ExportConfig()
 """Full precision, no micro-batching."""

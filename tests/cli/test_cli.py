@@ -361,7 +361,7 @@ def test_recipes_are_listed_and_printed_and_a_printed_one_can_be_trained(answers
 def test_the_options_of_serve_are_those_of_the_embedded_server(monkeypatch):
     given = []
     monkeypatch.setattr("nmt_keras_serve.server.serve", given.append)
-    monkeypatch.setattr(cli, "import_tensorflow", lambda _: pytest.fail("the server imports it after opening its port"))
+    monkeypatch.setattr(cli, "import_tensorflow", lambda *_: pytest.fail("the server imports it once its port is open"))
     cli.main(["serve", "--port", "0", "--enable-monitoring", "--max-batch-rows", "3"])
     cli.main(["serve", "--model-dir", "elsewhere"])
     cli.main(["serve", "--model-config-file", "models.config"])
@@ -586,6 +586,25 @@ def test_a_run_is_exported_with_a_beam_and_an_ensemble_with_the_given_options(ru
     (third,) = answers("export", run_folder, "--to", folder, "--max-to-keep", 1, "--labelled", 2)
     assert "from es to en" in (Path(third) / "assets.extra" / "README.md").read_text("utf-8")
     assert sorted(child.name for child in folder.iterdir() if child.name.isdigit()) == ["2", "3"]
+
+
+@pytest.mark.saved_model
+def test_an_exported_version_is_run_without_keras_and_what_other_commands_import(run_folder, tmp_path, answers):
+    (exported,) = answers("export", run_folder, "--to", tmp_path / "models")
+    unused = {
+        *("grpc", "httpx", "keras", "matplotlib", "pandas", "sacrebleu"),
+        *("sklearn", "tensorflow_serving", "tensorflow_text"),
+    }
+    program = (
+        "import sys; from nmt_keras import cli; exported, run = sys.argv[1:]; "
+        "cli.main(['translate', exported, 'No.']); "
+        f"print({unused} & set(sys.modules)); "
+        "cli.main(['translate', run, 'No.', '--search.beam-size', '1'])"
+    )
+    command = [sys.executable, "-c", program, exported, str(run_folder)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    (expected,) = answers("translate", exported, "No.")
+    assert done.stdout.splitlines() == [expected, "set()", expected], done.stderr[-2000:]
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 
 def usage_error(line, capsys, monkeypatch):
     """Runs a wrong command line and returns its error message."""
-    monkeypatch.setattr(cli, "import_tensorflow", lambda _: pytest.fail("a command was run"))
+    monkeypatch.setattr(cli, "import_tensorflow", lambda *_: pytest.fail("a command was run"))
     with pytest.raises(SystemExit) as stop:
         cli.main(line.split())
     message = capsys.readouterr().err
