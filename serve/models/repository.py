@@ -34,6 +34,9 @@ MAX_RETRY_SECONDS = 600.0
 MAX_ENDED = 100
 """Number of unloaded versions whose states are kept, over all models."""
 
+RETURN_MEMORY_SECONDS = 60.0
+"""Time after which a server returns free memory to the system again. Large requests would otherwise fragment it."""
+
 Fingerprint = frozenset[tuple[str, int, int]]
 """Path, size in bytes and modification time in nanoseconds of every file of a version."""
 
@@ -314,7 +317,7 @@ def _as_status(error: Exception) -> StatusError:
 
 
 def _return_memory() -> None:
-    """Makes glibc return free memory to the system. It would keep pieces that are too small for the next version."""
+    """Makes glibc return free memory to the system. It would keep the pieces between blocks that are in use."""
     if platform.libc_ver()[0] == "glibc":
         ctypes.CDLL(None).malloc_trim(0)
 
@@ -330,8 +333,11 @@ def kept_up_to_date(repository: Repository, seconds: float) -> Iterator[None]:
     stopped = threading.Event()
 
     def keep_polling() -> None:
-        logged = ""
+        logged, returned = "", time.monotonic()
         while not stopped.wait(seconds or None):
+            if time.monotonic() >= returned + RETURN_MEMORY_SECONDS:
+                _return_memory()
+                returned = time.monotonic()
             try:
                 repository.poll()
                 logged = ""
