@@ -12,6 +12,8 @@ END_LABEL = "</s>"
 LONGEST_LABEL = 32  # characters
 SHAPES_TEXT = (3, 11)  # first version of matplotlib with right-to-left order and joined letters
 UNDRAWABLE = "\N{REPLACEMENT CHARACTER}"
+DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+"""Invisible characters that control the direction of text."""
 
 
 def token_label(token: str) -> str:
@@ -33,6 +35,8 @@ def one_line(text: str) -> str:
 def fonts_for(text: str) -> tuple[list[str], dict[int, str]]:
     """Returns font families that together cover ``text``, and replacements for characters that no font has.
 
+    Missing characters that control the direction of text are removed.
+
     Warns:
         UserWarning: no installed font has some characters, which are drawn as ``�``. One warning names them all.
         UserWarning: ``text`` contains right-to-left letters, which matplotlib before 3.11 draws in the wrong order.
@@ -48,6 +52,8 @@ def fonts_for(text: str) -> tuple[list[str], dict[int, str]]:
             families.append(family)
             missing -= found
 
+    invisible = missing & DIRECTIONS
+    missing -= invisible
     if missing:
         named = ", ".join(f"{character} (U+{ord(character):04X})" for character in sorted(missing))
         warnings.warn(
@@ -61,7 +67,7 @@ def fonts_for(text: str) -> tuple[list[str], dict[int, str]]:
             'Hebrew: letters are mirrored and not joined. Upgrade it: pip install "matplotlib>=3.11".',
             stacklevel=2,
         )
-    return families, {ord(character): UNDRAWABLE for character in missing}
+    return families, {**{ord(c): UNDRAWABLE for c in missing}, **{ord(c): "" for c in invisible}}
 
 
 def _characters(family: str) -> set[str]:

@@ -198,6 +198,14 @@ def test_text_from_right_to_left_gives_a_warning_below_matplotlib_3_11(written, 
     one_by_one(written)
 
 
+@pytest.mark.parametrize("control", "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+def test_controls_of_the_direction_of_text_need_no_font(control):
+    """They are invisible, and some fonts do not have them."""
+    figure = one_by_one(f"{control}Tom", title=f"{control}Tom")
+    assert shown(source_labels(figure))[0].lstrip(control) == "Tom"
+    drawn(figure)  # warnings are errors
+
+
 def test_characters_that_the_first_font_lacks_are_drawn_in_another_installed_font():
     bold_script_a = "\U0001d4d0"  # not in DejaVu Sans; in a mathematical font that matplotlib brings along
     figure = one_by_one(bold_script_a, title=bold_script_a)
