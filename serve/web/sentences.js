@@ -155,9 +155,12 @@ function notable(weights) {
   return ranked(weights).filter(({ weight }) => weight >= NOTABLE);
 }
 
+/** Returns an element with the word in English quotation marks, whatever its direction. */
 function quoted(word) {
-  const element = document.createElement("bdi");
-  element.textContent = `“${word}”`;
+  const element = document.createElement("span");
+  const isolated = Object.assign(document.createElement("bdi"), { textContent: word });
+  element.className = "quoted";
+  element.append("“", isolated, "”");
   return element;
 }
 

@@ -314,6 +314,22 @@ def test_a_sentence_has_the_direction_of_its_language_whatever_it_begins_with(we
         assert (selector, found) == (selector, expected)
 
 
+def test_words_from_right_to_left_stand_beside_their_row_and_inside_their_quotation_marks(web):
+    web.ask("שלום עולם")
+    web.page.locator("#with-heatmap").check()
+    web.expect("#heatmap table").to_be_visible()
+    gaps = web.page.locator("#heatmap tbody th span").evaluate_all("""labels => labels.map((label) => {
+        const range = document.createRange();
+        range.selectNodeContents(label);
+        const cell = label.closest("th").nextElementSibling;
+        return cell.getBoundingClientRect().left - range.getBoundingClientRect().right;
+    })""")
+    assert all(0 <= gap < 12 for gap in gaps), gaps
+    web.word("target", "עולם").hover()
+    web.expect("#attended").to_have_text("“עולם” attended to “עולם” 100 %")
+    assert web.page.locator("#attended bdi").all_text_contents() == ["עולם", "עולם"]
+
+
 @pytest.mark.parametrize("code", ["", "not a code", "qq"])
 def test_a_sentence_of_an_unknown_language_has_the_direction_of_its_letters(loaded, code):
     assert loaded.evaluate("async (code) => (await import('/words.js')).direction(code)", code) == "auto"
