@@ -50,12 +50,13 @@ class Processes:
         # unlike ``multiprocessing``, this leaves no process behind that holds standard error open
         command = [sys.executable, "-c", f"from {__name__} import _called; _called()"]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        request = pickle.dumps((target, arguments))
         with self._lock:
             if self._stopped:
                 raise ChildProcessError("stopped")
             process = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment)
             self._running.add(process)
-        process.communicate(pickle.dumps((target, arguments)))
+        process.communicate(request)
         with self._lock:
             self._running.remove(process)
         if process.returncode:

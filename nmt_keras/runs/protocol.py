@@ -173,6 +173,7 @@ def run_study(study: Study, jobs: int, report: Callable[[str], None]) -> list[Sy
     make_folder(study.folder / "runs")
     _require_same_study(study)
     piloted = {system.name: threading.Event() for system in study.systems}
+    _ = study.pairs, study.corpus_facts  # cached now, because the threads below pickle the study
     with Processes(jobs) as processes:
 
         def work(system: Recipe, seed: int) -> None:
