@@ -102,7 +102,7 @@ def as_in_the_paper(variable):
 
 
 @pytest.mark.parametrize("scheme", ["glorot", "bahdanau"])
-def test_the_weights_that_predict_a_position_begin_as_the_scheme_has_it(scheme):
+def test_the_weights_that_predict_a_position_have_the_scheme_s_initial_values(scheme):
     attention = initialized(scheme, attention=AttentionConfig(span="local-p", units=149)).decoder.attention
     kernel, energy = as_in_the_paper(attention.position_kernel), as_in_the_paper(attention.position_energy)
     if scheme == "bahdanau":
