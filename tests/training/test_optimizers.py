@@ -96,7 +96,7 @@ def test_bahdanau_s_other_weights_are_normal_but_for_biases_and_the_alignment_s_
 
 
 def as_in_the_paper(variable):
-    """A variable's values. W_p and v_p of local-p are stored times the square root of the number of their inputs."""
+    """A variable's values. W_p and v_p of local-p are stored multiplied by sqrt(number of inputs)."""
     stored = variable.name.startswith("position_")
     return np.asarray(variable) / np.sqrt(variable.shape[0] if stored else 1.0)
 
