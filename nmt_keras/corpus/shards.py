@@ -80,7 +80,7 @@ def require_new(folder: str) -> None:
 
 
 def remove_leftovers(folder: str, keep: Collection[str] = ()) -> None:
-    """Removes all shards except ``keep`` and all unfinished files from ``folder``.
+    """Removes unfinished files from ``folder``, and all shards except ``keep``.
 
     Raises:
         FileExistsError: there are shards but no vocabulary, so they were not written by a preparation.
