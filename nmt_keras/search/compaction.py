@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from nmt_keras.search.hypotheses import Beams, loop_shapes
 
-# Share of finished sentences from which on they are dropped. Dropping copies the other sentences.
+# Minimum share of finished sentences to drop them. Dropping copies the other sentences.
 FINISHED_SHARE = 0.25
 
 
