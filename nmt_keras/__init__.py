@@ -3,7 +3,7 @@
 Shape comments and docstrings use one legend throughout the package:
 
     B  sentences in a batch            V  entries of a vocabulary
-    b  unfinished sentences of these   E  width of an embedding
+    b  sentences not yet finished      E  width of an embedding
     S  source positions                U  units of a recurrent state
     T  target positions                D  width of an encoder annotation
     K  hypotheses returned (n best)    A  alignment units (the attention's hidden width)

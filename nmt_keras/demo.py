@@ -39,7 +39,7 @@ QUESTIONS = {
         "¿Te gusta leer libros?",
     ],
 }
-"""Sentences that the demo translates, by corpus. The first is from the TensorFlow tutorial. No training part contains
+"""Sentences that the demo translates, by corpus. The first is from the TensorFlow tutorial. No training set contains
 the others."""
 
 MODEL_FOLDER = Path("saved_models/demo")

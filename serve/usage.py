@@ -29,7 +29,7 @@ TENSORFLOW_SERVING = {
     "--file-system-poll-wait-seconds": "--poll-seconds",
     "--monitoring-config-file": "--enable-monitoring",
 }
-"""TensorFlow Serving's name of an option to the server's name."""
+"""Mapping from TensorFlow Serving's name of an option to the server's name."""
 SIMILAR = "Perhaps you meant|Arguments similar to"
 
 
@@ -130,7 +130,7 @@ def _nearest(sections: Sequence[Sequence[str]], message: str) -> str | None:
     meant = typed[0].replace("_", "-") if typed else ""
     if meant in TENSORFLOW_SERVING or not meant or not listed:
         return TENSORFLOW_SERVING.get(meant)
-    named = [row for row in listed if all(name != meant for name in row.split(", "))]  # an equal name is misplaced
+    named = [row for row in listed if all(name != meant for name in row.split(", "))]  # the typed option is misplaced
     return max(named, key=lambda row: SequenceMatcher(None, meant, row.split()[0].rstrip(",")).ratio(), default=None)
 
 

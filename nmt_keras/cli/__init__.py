@@ -157,7 +157,7 @@ def _run(arguments: Sequence[str], restarts: bool) -> None:
         if trains and restarts:
             keep_memory()
         console = Console()
-        # the runs of a comparison are child processes, which could not start again without a rejected cache
+        # a comparison trains in child processes, which cannot restart if the cache is rejected
         if trains and restarts and not isinstance(command, Compare):
             cache = use_compilation_cache(console.say)
         quiet = noise_dropped() if restarts and command.computes and not debug else contextlib.nullcontext()

@@ -134,7 +134,7 @@ class SearchCommand(RunCommand):
 
 
 def named_run(arguments: Sequence[str], option: str | None = None) -> Path | None:
-    """Returns the first run directory in ``arguments``, except the values of ``--ensemble`` and ``--init-from``.
+    """Returns the first run directory in ``arguments``. Ignores the values of ``--ensemble`` and ``--init-from``.
 
     If ``option`` is given, returns the first run directory among the values of that option.
     """

@@ -142,7 +142,7 @@ class Train(Command):
         run = Run(folder, recipe)
         if finished and not is_first_worker():
             return folder
-        strategy = None if finished else find_strategy()  # workers that have finished no longer answer
+        strategy = None if finished else find_strategy()  # finished workers no longer answer
         pair = (corpus.train if isinstance(corpus, SplitCorpus) else corpus.valid)[0]
         source, target = (textwrap.shorten(side, 80, placeholder=" ...") for side in pair)
         console.say(

@@ -45,7 +45,7 @@ def load_corpus(
         options.prepared,
     )
     columns = options.columns
-    # the side in the first column of a TSV, or in the second of two files, so that both directions have the same sets
+    # column 0 of a TSV, or the second of two files: one language for both directions, so that their sets are equal
     key_side: Side = "source" if (columns[0] < columns[1]) == (len(options.corpus) < 2) else "target"
     if options.corpus == (SAMPLE_NAME,):
         pairs = sample_pairs()

@@ -80,7 +80,7 @@ def require_new(folder: str) -> None:
 
 
 def remove_leftovers(folder: str, keep: Collection[str] = ()) -> None:
-    """Removes all shards except ``keep`` and all unfinished files from ``folder``.
+    """Removes unfinished files from ``folder``, and all shards except ``keep``.
 
     Raises:
         FileExistsError: there are shards but no vocabulary, so they were not written by a preparation.
@@ -155,7 +155,7 @@ def write_shard(path: str, pairs: Iterable[EncodedPair], drop_duplicates: bool) 
                 for side, ids in zip(SIDES, (source, target), strict=True)
             }
             example = tf.train.Example(features=tf.train.Features(feature=features))
-            # deterministic, because otherwise the order of the two sides depends on the process
+            # by default, the order of the two sides depends on the process
             writer.write(example.SerializeToString(deterministic=True))
             lengths[len(source), len(target)] += 1
     return ShardReport(os.path.basename(path), lengths.total(), duplicates, _histogram(lengths))

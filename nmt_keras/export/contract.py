@@ -68,4 +68,4 @@ CONTRACT: Mapping[str, Signature] = {
 """The signatures of every export."""
 
 LENGTHS: Mapping[str, str] = {"source_lengths": "S", "target_lengths": "T", "lengths": "T"}
-"""Output of lengths to the axis that it measures. The width of the axis is the largest of these lengths."""
+"""Mapping from an output of lengths to the axis that it measures. The axis is as wide as the largest length."""

@@ -88,7 +88,7 @@ def verify(version_folder: Path, python: str | PathLike[str] = sys.executable, s
 
     Args:
         version_folder: ``saved_models/NAME/VERSION``.
-        python: Interpreter with TensorFlow and tensorflow-text, such as the release that will serve the export.
+        python: Interpreter with TensorFlow and tensorflow-text, ideally of the release that will serve the export.
         seconds: Time limit of the process.
 
     Returns:

@@ -89,7 +89,7 @@ def prune(model_folder: Path, max_to_keep: int, labelled: Collection[int] = ()) 
         with suppress(FileNotFoundError):  # another process may have renamed it
             os.rename(found[number], model_folder / f"{DELETED}{number}-{uuid.uuid4().hex}")
     if found:
-        settle([model_folder])  # otherwise a power cut may restore the number of a version with missing files
+        settle([model_folder])  # before files are removed: a power cut must not undo the renaming
     for left in model_folder.glob(f"{DELETED}*"):
         shutil.rmtree(left, ignore_errors=True)
     for left in model_folder.glob(f"{PARTIAL}*"):
@@ -110,7 +110,7 @@ def _rename_to_next_number(partial: Path) -> Path:
         try:
             os.rename(partial, final)
         except OSError:
-            if not final.exists():  # otherwise another export took the number: try the next
+            if not final.exists():  # if it exists, another export took the number
                 raise
         else:
             return final

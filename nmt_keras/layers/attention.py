@@ -22,7 +22,7 @@ class Attended(NamedTuple):
     """The attention weights of queries."""
 
     alpha: tf.Tensor  # [B, Q, W] float: attention weights alpha_ij of W neighbouring source positions
-    first: tf.Tensor  # [B, Q] int32: source position of the first of them; negative if it lies before the sentence
+    first: tf.Tensor  # [B, Q] int32: source position of the first weight; negative if it lies before the sentence
 
 
 def masked_softmax(scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:

@@ -25,7 +25,7 @@ class BaseLayer(keras.layers.Layer):
 
     Methods that compute take the layer's weights as their first argument. Call ``read_weights`` once before a loop, and
     use the result inside the loop. If a loop reads a variable, TensorFlow's gradient keeps a copy of it for every step.
-    Outside loops, bridges and ``layers.cudnn`` read variables themselves.
+    Bridges and ``layers.cudnn`` run outside loops and read variables themselves.
 
     Most layers have no ``call``, because a decoder calls their methods at different times: once per sentence, inside a
     loop, or after it. Encoders, decoders and attentions also have a ``call``.

@@ -41,13 +41,13 @@ def read_fused(
 ) -> tuple[tf.Tensor, Any]:
     """Runs a cell that ``can_fuse`` over whole sentences. Equals advancing the cell position by position.
 
-    cuDNN computes it on a GPU outside XLA. Otherwise, Keras's own loop does.
+    On a GPU outside XLA, cuDNN computes the result. Everywhere else, Keras's own loop does.
 
     Args:
         cell: Cell whose variables are read.
         x: [B, S, I] float.
-        mask: [B, S] bool, True at the tokens with which every row begins. Padding leaves the state unchanged. None if
-            there is no padding.
+        mask: [B, S] bool, True at tokens, which precede the padding. Padding leaves the state unchanged. None if there
+            is no padding.
         reverse: If True, reads each sentence from its last token to its first; requires ``mask``.
         initial_state: State before the first position, a nest of [B, 1, U]; None for 0.
 

@@ -25,7 +25,7 @@ def initialize(scheme: str, variables: list[keras.Variable]) -> None:
         else:
             value = _bahdanau(variable)
         if variable.name in ("position_kernel", "position_energy"):
-            value *= variable.shape[0] ** 0.5  # PredictiveLocalAttention divides by it
+            value *= variable.shape[0] ** 0.5  # PredictiveLocalAttention divides by this factor
         variable.assign(value)
 
 

@@ -15,11 +15,11 @@ def optimization_barrier(x: tf.Tensor) -> tf.Tensor:
 
 
 def start_names_anew() -> None:
-    """Gives the functions traced from here on the names that they have in other processes.
+    """Makes the names of functions that are traced from now on the same in every process.
 
     A traced function's name ends in a counter of all functions and eager tensors of the process. XLA's persistent
-    cache finds a function by its name and content. This advances the counter to a multiple of a number that
-    processes which trace the same functions exceed equally often.
+    cache finds a function by its name and content. This call advances the counter to the next multiple of 2^20. That
+    multiple is the same in all processes that trace the same functions, even if their counters differ a little.
     """
     while ops.uid() % 2**20:
         pass

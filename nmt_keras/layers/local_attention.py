@@ -97,7 +97,7 @@ class LocalAttention(Attention):
 
 @keras.saving.register_keras_serializable("nmt_keras")
 class MonotonicLocalAttention(LocalAttention):
-    """local-m: p_t = t, as if source and target were monotonically aligned. At most the last source position."""
+    """local-m: p_t = t, as if source and target were monotonically aligned, up to the last source position."""
 
     def center(self, weights: Weights, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> tf.Tensor:
         """Returns t."""
@@ -114,11 +114,11 @@ class PredictiveLocalAttention(LocalAttention):
     (Luong, Pham, Manning 2015, equations 9 and 10.) S counts the sentence's own tokens. As in the paper, the weights of
     a context sum to less than 1. The alignment is divided by that sum, so that it is a distribution.
 
-    W_p and v_p are stored times sqrt(n), where n is the number of their inputs, and divided by it when they are used
-    (equalized learning rate: Karras, Aila, Laine, Lehtinen 2018, section 4.1). The equations and the initial W_p and
-    v_p are those without it. An update changes W_p and v_p less: by 1/sqrt(n) under Adam, whose steps do not depend on
-    the scale of the gradient, and by 1/n under SGD. Without it, the many terms of v_p · tanh(W_p h_t) move together
-    under Adam, the sigmoid saturates, and p_t stays at an end of the sentence.
+    W_p and v_p are stored multiplied by sqrt(n), where n is the number of their inputs, and divided by sqrt(n) in each
+    use (equalized learning rate: Karras, Aila, Laine, Lehtinen 2018, section 4.1). This scaling changes neither
+    the equations nor the initial W_p and v_p. It makes updates smaller: by 1/sqrt(n) under Adam, whose steps do not
+    depend on the scale of the gradient, and by 1/n under SGD. Without the scaling, the many terms of
+    v_p · tanh(W_p h_t) move together under Adam, the sigmoid saturates, and p_t stays at an end of the sentence.
 
     Args:
         score, annotation_size, window: See :class:`LocalAttention`.
@@ -153,4 +153,4 @@ class PredictiveLocalAttention(LocalAttention):
     def alignment(self, attended: Attended, memory: Memory) -> tf.Tensor:
         """Returns the window's weights at their source positions, divided by their sum."""
         alpha = super().alignment(attended, memory)
-        return alpha / tf.reduce_sum(alpha, axis=-1, keepdims=True)  # above 0.1, because the window ends at 2 sigma
+        return alpha / tf.reduce_sum(alpha, axis=-1, keepdims=True)  # the sum exceeds 0.1: the window ends at 2 sigma

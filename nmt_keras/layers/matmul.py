@@ -114,8 +114,8 @@ def _multiply(left: tf.Tensor, right: tf.Tensor, *, transpose: bool = False) -> 
 def _in_rows(x: tf.Tensor) -> tf.Tensor:
     """Returns ``x`` laid out row by row, as the CPU's matrix library requires.
 
-    Without it XLA merges a neighbouring transpose into a product, and fails at run time: "Unsupported element type for
-    DotThunk::Execute".
+    Without this layout, XLA merges a neighbouring transpose into a product, and fails at run time: "Unsupported element
+    type for DotThunk::Execute".
     """
     rows = tf.reshape(optimization_barrier(tf.reshape(x, [-1])), tf.shape(x))
     rows.set_shape(x.shape)

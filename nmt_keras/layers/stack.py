@@ -15,8 +15,8 @@ from nmt_keras.layers.dropout import apply_dropout
 class StackMasks(NamedTuple):
     """Dropout masks of a stack. An empty tuple drops nothing."""
 
-    inputs: tuple[tf.Tensor, ...] = ()  # [B, T, U] for each cell but the first: on the output of the cell below
-    states: tuple[tf.Tensor, ...] = ()  # [B, T, U] for each cell, equal at all T: on the state where a product reads it
+    inputs: tuple[tf.Tensor, ...] = ()  # [B, T, U] for each cell but the first: mask of the output of the cell below
+    states: tuple[tf.Tensor, ...] = ()  # [B, T, U] for each cell: mask of the state in products; the same at all T
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
@@ -39,8 +39,8 @@ class Stack(BaseLayer):
     def output(self, cell_states: tuple[Any, ...]) -> tf.Tensor:
         """Returns the top output [B, Q, U] of given states. It equals the output of ``advance`` without dropout."""
         outputs = [cell.output(state) for cell, state in zip(self.cells, cell_states, strict=True)]
-        # Not tf.add_n, nor a chain of sums, which TensorFlow turns into it: the order of its sum depends on the memory
-        # that it can reuse, so two runs could differ in the last bit.
+        # Not tf.add_n: its order of summation depends on the memory that it can reuse, so two runs could differ in the
+        # last bit. TensorFlow turns a chain of sums into tf.add_n.
         return tf.reduce_sum(tf.stack(outputs), axis=0) if self.residual else outputs[-1]
 
     def advance(

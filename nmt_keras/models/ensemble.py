@@ -15,7 +15,7 @@ from nmt_keras.models.predictor import Prediction, Predictor, StepFunction
 def average(steps: Sequence[StepFunction]) -> StepFunction:
     """Returns a step that averages the probabilities and alignments of several.
 
-    Its state and memory are tuples of theirs; its logits are the logarithms of the mean probabilities, float32.
+    State and memory are tuples with one entry per step; logits are the logarithms of the mean probabilities, float32.
     """
 
     def step(ids: tf.Tensor, states: tuple[Any, ...], memories: tuple[Any, ...]) -> Prediction:

@@ -8,8 +8,8 @@ Each file is read by one worker, which distributes its pairs to all workers. If 
 merge them first with ``paste source target``.
 
 An engine may run a step twice, for example after a worker has died. Every step is therefore a pure function of its
-input: keys are numbers, not random as in Beam, and files have fixed names. Counts are passed as data instead of Beam
-metrics, because some engines do not support metrics, and some count repeated work twice.
+input: files have fixed names, and keys are numbers, because Beam's ``Reshuffle`` draws random keys. Counts are passed
+as data instead of Beam metrics, because some engines do not support metrics, and some count repeated work twice.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ TOTALS = -1  # key of the counts; the key of encoded pairs is the number of thei
 @contextmanager
 def _opened(path: str) -> Iterator[io.BufferedIOBase]:
     """Opens a plain, gzipped or zipped file that Beam can read."""
-    stream = FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)  # ``unpacked`` detects it
+    stream = FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)  # ``unpacked`` decompresses
     with io.BufferedReader(cast(Any, stream)) as raw, unpacked(raw, path) as text:
         yield text
 
@@ -206,7 +206,7 @@ def _report_of(reports: str, number: int) -> str:
 
 
 def _read_report(reports: str, number: int) -> dict[str, Any]:
-    """Returns a report that a worker wrote. Raises OSError if it is missing, before any shard is removed."""
+    """Returns a report that a worker wrote. Raises OSError if it is missing: ``complete`` would remove its shard."""
     path = _report_of(reports, number)
     try:
         with tf.io.gfile.GFile(path) as file:

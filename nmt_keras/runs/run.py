@@ -146,7 +146,7 @@ class Run:
             if (self.folder / name).exists():
                 shutil.copyfile(self.folder / name, made / name)
         settle_below(made)
-        write_recipe(made, self.recipe)  # last, because the recipe makes ``made`` a run
+        write_recipe(made, self.recipe)  # last, because a folder with a recipe is a run
         return Run(made)
 
     def translator(self) -> ModelTranslator:

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from nmt_keras.search.hypotheses import Beams, loop_shapes
 
-# Minimum share of finished sentences for dropping them: dropping copies the others.
+# Minimum share of finished sentences to drop them. Dropping copies the other sentences.
 FINISHED_SHARE = 0.25
 
 

@@ -127,7 +127,7 @@ def _cannot_improve(beams: Beams, max_length_penalty: tf.Tensor, n_best: int) ->
 
     A continuation Z of an unfinished hypothesis Y has log P(Z) <= log P(Y) <= 0. Its length penalty is at most that of
     the maximum length, and its coverage penalty is at best 0. So its score is at most log P(Y) / lp(maximum length).
-    It cannot be among them if ``n_best`` hypotheses have ended with at least this score.
+    Z cannot be among the ``n_best`` if as many hypotheses have ended with at least this score.
 
     Args:
         beams: The hypotheses.

@@ -75,7 +75,7 @@ class BatchShortlist(NamedTuple):
         return step
 
     def places(self, ids: tf.Tensor) -> tf.Tensor:
-        """Returns the places of tokens of the vocabulary, all of which must compete."""
+        """Converts ids of the vocabulary to places in ``self.ids``, which must contain all of them."""
         return tf.reshape(tf.searchsorted(self.ids, tf.reshape(ids, [-1])), tf.shape(ids))
 
     def in_vocabulary(self, hypotheses: Hypotheses) -> Hypotheses:

@@ -105,7 +105,7 @@ def beam_search(
         ids, log_probs = candidates(logits, beam_size, constraints, length, forced)
         count = ids.shape[-1]
         extended = beams.log_probs[..., tf.newaxis] + log_probs  # [b, Q, C]
-        # +infinity once, so that the top Q always contain a finished hypothesis
+        # a finished hypothesis has one continuation, with score +infinity, so it is always among the top Q
         kept_score = tf.where(tf.range(count) == 0, infinity, -infinity)
         extended = tf.where(beams.finished[..., tf.newaxis], kept_score, extended)
         best, index = tf.math.top_k(tf.reshape(extended, [-1, beam_size * count]), beam_size)

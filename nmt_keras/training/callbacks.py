@@ -29,7 +29,7 @@ class Callback:
     def on_log(self, row: Mapping[str, float]) -> None:
         """Called with each new row of the log.
 
-        A row with ``valid_loss`` belongs to a validation. During that call, the model has the validated weights.
+        If the row has ``valid_loss``, it comes from a validation, and the model still has the validated weights.
         """
 
     def on_train_end(self) -> None:
@@ -97,7 +97,7 @@ class ValidationCallback(Callback):
         if trainer.step and trainer.is_validation_step and int(trainer.progress.validated) < trainer.step:
             self._run(trainer)
             if trainer.finished and trainer.stop_signal is None:
-                trainer.save("last")  # otherwise the next checkpoint stores the validation's result
+                trainer.save("last")  # no later checkpoint would store the validation's result
 
     def on_update_end(self, trainer: Trainer) -> None:
         """Validates the model if a validation is due."""
@@ -123,7 +123,7 @@ class ValidationCallback(Callback):
 
 
 class CheckpointCallback(Callback):
-    """Saves the "last" checkpoint periodically, after validations, after a new plan, and before a stop."""
+    """Saves the "last" checkpoint periodically, after validations, when the steps are replanned, and before a stop."""
 
     def on_update_end(self, trainer: Trainer) -> None:
         """Saves a checkpoint if one is due."""

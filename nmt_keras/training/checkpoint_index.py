@@ -82,7 +82,7 @@ def mend_record(folder: Path, previous: bool = False, needed: bool = True) -> st
     Args:
         folder: Folder of the checkpoints.
         previous: If ``True``, sets damaged checkpoints aside if the newest one is damaged and an older one is intact.
-            Otherwise the next save would keep the damaged checkpoints and remove the intact one.
+            If they stayed, the next save would keep them and remove the intact one.
         needed: If ``False``, ``previous`` sets damaged checkpoints aside even if none is intact.
 
     Returns:

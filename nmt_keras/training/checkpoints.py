@@ -176,7 +176,7 @@ def write_checkpoint(checkpoint: tf.train.Checkpoint, folder: Path, step: int, m
     for abandoned in folder.glob("ckpt-*_temp"):  # TensorFlow's own, left by a killed process
         shutil.rmtree(abandoned)
     name = f"ckpt-{step}"
-    if name in recorded(folder):  # a resumed run repeats a step; a kill during overwriting would leave a mix of both
+    if name in recorded(folder):  # a resumed run repeats a step; a kill during overwriting would mix two checkpoints
         name = f"ckpt-again-{step}"
     checkpoint.save_counter.assign_add(1)  # ``restore`` expects this variable
     try:

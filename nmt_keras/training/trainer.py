@@ -190,7 +190,7 @@ class Trainer:
             )
         if math.isinf(replicas.mean_over_processes(float(progress.best))):
             progress.best.assign(math.inf)  # a slow disk may show the best checkpoint to some processes only
-        # the loop reads these values from here, because reading a variable waits for the device
+        # copied to Python values for the loop, because reading a variable waits for the device
         self.finished, self.reductions = bool(progress.finished), int(progress.reductions)
         if self.finished and not self._continue_finished():
             return False

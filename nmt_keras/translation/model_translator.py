@@ -99,7 +99,7 @@ class ModelTranslator(Translator):
             unknown_words=self.unknown_words,
             shortlist=self.shortlist,
         )
-        other._encode = self._encode  # so that an export has it once
+        other._encode = self._encode  # shared, so that an export contains it once
         return other
 
     def limits(self, source_lengths: tf.Tensor) -> tf.Tensor:
@@ -275,8 +275,8 @@ class ModelTranslator(Translator):
 def _encoder(tokenizer: Tokenizer, model: Predictor) -> Callable[[tf.Tensor], _Encoded]:
     """Returns a function that encodes text [B] string.
 
-    The functions of a translator and of its other searches call this one. So an export has the tokenizer and the
-    encoder once instead of four times, and is loaded in four fifths of the CPU time.
+    All functions of a translator, and of its copies made by ``with_search``, call this function. An export therefore
+    has the tokenizer and the encoder once instead of four times, and loads in four fifths of the CPU time.
     """
 
     @tf.function(input_signature=[TEXT], autograph=False)

@@ -33,7 +33,7 @@ _STORES = {
     9: ("int64_val", np.int64),
     10: ("bool_val", np.bool_),
 }
-"""DataType to the field of its values and to NumPy's type."""
+"""Mapping from DataType to the field of its values and NumPy's type."""
 
 
 class GrpcConnection:

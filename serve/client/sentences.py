@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 _MARKS = ".!?…؟۔।"
-# Both alternatives look back, so that a run of stops or spaces is scanned once.
+# The lookbehinds let a match begin only at the start of a run of marks or spaces, so each run is scanned once.
 _END_AND_GAP = re.compile(
     rf"(?<![{_MARKS}])(?P<end>[{_MARKS}]+)[\"'»”’)\]]*(?P<gap>\s+)"
     r"|(?<!\s)(?P<break>[^\S\n]*\n\s*)"

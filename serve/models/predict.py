@@ -38,7 +38,7 @@ _FIELDS = {
     "uint64": "uint64_val",
     "object": "string_val",
 }
-"""NumPy type to the field of a TensorProto. TensorFlow Serving fills these fields instead of tensor_content."""
+"""Mapping from NumPy type to TensorProto field. TensorFlow Serving fills these fields instead of tensor_content."""
 
 MAX_RANK = 254
 """Maximum rank of a tensor in TensorFlow."""

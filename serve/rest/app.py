@@ -139,7 +139,7 @@ class RestApi:
     async def _infer(self, request: Request, target: Target, method: str) -> bytes:
         """Returns the answer to a predict request."""
         if method != "predict":
-            await anyio.to_thread.run_sync(self._metadata, target)  # a model that is not served has its own error
+            await anyio.to_thread.run_sync(self._metadata, target)  # raises the error for a model that is not served
             raise invalid(f"Method :{method} is not supported. Use :predict.")
         async with self._core.admit("REST", self._limits.seconds) as ticket:
             body = await _read_body(request, self._limits, ticket)

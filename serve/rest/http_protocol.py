@@ -43,7 +43,7 @@ def timed_protocol(seconds: float, connections: int) -> type[asyncio.Protocol]:
 
     Args:
         seconds: Time limit in seconds. The headers of a request must arrive within this time after the last answer.
-            Once an answer fills the buffers, the client must read it within this time.
+            If an answer fills the send buffer, the client must drain it within this time.
         connections: Maximum number of open connections. Further connections get 503 and are closed at once.
     """
 

@@ -18,7 +18,7 @@ CONFIG = "config.json"
 MANIFEST = Path("assets.extra", "manifest.json")
 """File of a version whose ``languages`` hold the codes of ``source`` and ``target``."""
 _LANGUAGES = {"source": "source_language", "target": "target_language"}
-"""Language codes: name in the manifest to name in the page's configuration."""
+"""Mapping from the name of a language code in the manifest to its name in the page's configuration."""
 
 
 class PageFiles(StaticFiles):

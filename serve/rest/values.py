@@ -13,7 +13,7 @@ from .json_text import Json, echo, to_bytes, type_name
 
 INTEGERS = ("int32", "int16", "int8", "uint8", "int64", "uint32", "uint64")
 _DECIMALS: dict[str, type[np.floating]] = {"float": np.float32, "double": np.float64}
-# TensorFlow's type to the Python types of accepted JSON values
+# Mapping from TensorFlow's type to the Python types of accepted JSON values
 _KINDS: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "bool": (bool,),

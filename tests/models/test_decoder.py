@@ -58,7 +58,7 @@ def case(request):
 # Every combination
 
 
-def test_logits_and_alignments_are_the_papers_(case):
+def test_logits_and_alignments_match_the_papers_equations(case):
     weights = weights_of(case.model)
     for b, (source, target) in enumerate(PAIRS):
         logits, alignments = decode(weights, source, target)
@@ -147,7 +147,7 @@ def test_matrices_are_rounded_outside_the_loop_that_reads_them_and_stay_so(case)
 
 
 @pytest.mark.parametrize("name", ["rnnsearch", "luong-feed", "lecture", "self-attention"])
-def test_a_token_depends_on_the_tokens_before_it_alone(name):
+def test_a_token_depends_only_on_the_tokens_before_it(name):
     model = built(COMBINATIONS[name])
     encoding = model.encoder(SOURCES)
     later = tf.concat([IDS[:, :4], tf.fill([len(PAIRS), T - 4], 21)], axis=1)

@@ -198,7 +198,7 @@ def test_a_recipe_has_the_figures_of_its_paper(name, figures):
         assert recipe.train.patience >= recipe.train.validations  # the paper does not stop early
 
 
-def test_the_pytorch_rendition_is_composed_as_it_says():
+def test_the_pytorch_recipe_has_the_layers_of_that_implementation():
     """s_0 from both last states, attention with s_{i-1}, linear output of [s_i ; c_i ; e], dropout on embeddings."""
     model = find_recipe("rnnsearch-pytorch").model
     assert (model.encoder.direction, model.encoder.layers, model.attention.kind) == ("bidirectional", 1, "additive")
@@ -220,7 +220,7 @@ def test_the_base_recipe_lies_between_the_small_one_and_the_paper_s():
     assert base.model.dropout > 0.0
 
 
-def test_each_of_the_lecture_s_extensions_adds_what_it_names():
+def test_each_recipe_of_the_lecture_adds_one_extension():
     """Each recipe adds one extension of cs224d, lecture 9."""
     base, separate, fed, deep, bidirectional, backward = (
         find_recipe(f"lecture-{name}").model for name in ("rnn", "separate", "fed", "deep", "bidirectional", "reversed")

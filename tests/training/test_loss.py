@@ -25,7 +25,7 @@ def test_the_loss_is_minus_the_log_of_the_label_s_probability():
     assert float(loss.tokens) == 2.0
 
 
-def test_padding_adds_nothing_whatever_stands_there():
+def test_padding_adds_nothing_to_the_loss():
     logits = logits_of([0.5, 0.5], [1e-30, 1.0])
     loss = masked_cross_entropy(logits, tf.constant([[0, 0]]), tf.constant([[True, False]]), smoothing=0.5)
     assert float(loss.cross_entropy) == pytest.approx(math.log(2))

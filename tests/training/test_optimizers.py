@@ -96,13 +96,13 @@ def test_bahdanau_s_other_weights_are_normal_but_for_biases_and_the_alignment_s_
 
 
 def as_in_the_paper(variable):
-    """A variable's values. W_p and v_p of local-p are stored times the square root of the number of their inputs."""
+    """A variable's values. W_p and v_p of local-p are stored multiplied by sqrt(number of inputs)."""
     stored = variable.name.startswith("position_")
     return np.asarray(variable) / np.sqrt(variable.shape[0] if stored else 1.0)
 
 
 @pytest.mark.parametrize("scheme", ["glorot", "bahdanau"])
-def test_the_weights_that_predict_a_position_begin_as_the_scheme_has_it(scheme):
+def test_the_weights_that_predict_a_position_have_the_scheme_s_initial_values(scheme):
     attention = initialized(scheme, attention=AttentionConfig(span="local-p", units=149)).decoder.attention
     kernel, energy = as_in_the_paper(attention.position_kernel), as_in_the_paper(attention.position_energy)
     if scheme == "bahdanau":
