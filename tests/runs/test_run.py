@@ -95,7 +95,7 @@ def test_a_run_directory_of_another_format_is_refused(folder, found):
 
 def test_a_checkpoint_of_another_format_is_refused(folder, monkeypatch):
     monkeypatch.setattr("nmt_keras.training.checkpoints.FORMAT", 1)
-    with pytest.raises(ValueError, match=r"best/ckpt-\d+: expected format 1, received 3\. Train a new run"):
+    with pytest.raises(ValueError, match=r"best/ckpt-\d+: expected format 1, received \d+\. Train a new run"):
         Run(folder).translator()
 
 
