@@ -22,7 +22,7 @@ from nmt_keras.training.updater import Updater
 
 VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 
-FORMAT = 3
+FORMAT = 4
 """Format number of checkpoints, stored in ``Progress``."""
 
 
