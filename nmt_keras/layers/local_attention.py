@@ -101,12 +101,11 @@ class PredictiveLocalAttention(LocalAttention):
     (Luong, Pham, Manning 2015, equations 9 and 10.) S counts the sentence's own tokens. As in the paper, the weights of
     a context sum to less than 1. The alignment is divided by that sum, so that it is a distribution.
 
-    v_p is stored times the number of units, ``position_energy``, so the logit of p_t is a mean over the units. An
-    update of Adam moves each weight by about the learning rate, all in one direction if the gradients agree. The sum
-    over the units would move by up to units times the rate, and the sigmoid would saturate: its gradient vanishes, and
-    p_t stays at an end of the sentence. The mean cannot exceed the largest ``position_energy``, which begins as
-    N(0, 1), so p_t begins near the middle. SGD moves v_p less by the square of the number of units, and W_p as without
-    the division.
+    ``position_energy`` is v_p times the number of units, so the logit of p_t is a mean over the units. An update of
+    Adam moves each stored weight by about the learning rate. A sum over the units would move by up to their number
+    times the rate if all gradients agree: the sigmoid saturates, its gradient vanishes, and p_t stays at an end of the
+    sentence. The mean cannot exceed the largest stored weight. They begin as N(0, 1), so p_t begins near the middle.
+    SGD moves v_p less, by the square of the number of units. It moves W_p as without the division.
 
     Args:
         score, annotation_size, window: See :class:`LocalAttention`.
