@@ -32,7 +32,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 from unittest.mock import patch
 
 import numpy as np
@@ -322,7 +322,7 @@ def translation(settings: Settings, corpus: Corpus, results: Results, updates: i
             few = split.test[:1000]
             source = translator.source_tokenizer.encode(tf.constant([pair.source for pair in few])).ids.numpy()
             target = translator.target_tokenizer.encode(tf.constant([pair.target for pair in few])).ids.numpy()
-            found = measure(translator.model, Corpus(source, target, (0, 0)))
+            found = measure(cast("Seq2Seq", translator.model), Corpus(source, target, (0, 0)))
         results.add(
             **names,
             updates=updates,
