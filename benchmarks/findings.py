@@ -9,6 +9,7 @@ Each item of a list ends in an HTML comment: a Python expression over the result
     gain("luong-base", "x")       BLEU of the second run minus BLEU of the first run
     system("luong-base")          row of docs/results/ladder/table.json
     diagnostic("local-p", 1)      last measurement of a system and a seed in docs/results/diagnostics/local-p.json
+    translation("local-p")        row of a system of notebook 3 in the same file
     LECTURE                       pairs (recipe, its extension) of the lecture's recipes
 
 Prints each sentence with the outcome. The exit code is 1 if a sentence does not hold or has no expression.
@@ -85,8 +86,15 @@ def diagnostic(name: str, seed: int) -> Any:
     return found.points[-1]
 
 
+def translation(name: str) -> Any:
+    rows = read(RESULTS / "diagnostics" / "local-p.json")
+    (found,) = [row for row in rows if row.experiment == "translation" and row.system == name]
+    return found
+
+
+FUNCTIONS = (run, gain, system, diagnostic, translation, round, min, max, abs, all, any)
 NAMES: dict[str, Any] = {
-    **{function.__name__: function for function in (run, gain, system, diagnostic, round, min, max, abs, all, any)},
+    **{function.__name__: function for function in FUNCTIONS},
     "bin": bleu_of_bin,
     "LECTURE": LECTURE,
     "__builtins__": {},

@@ -17,7 +17,7 @@ The systems are local-p and variants of it:
     local-m            p_t = t
     local-m, Gaussian  p_t = t, weights fall with the distance from t as in local-p
     local-p            equations 9 and 10 of Luong, Pham, Manning 2015
-    local-p, unscaled  W_p and v_p are stored as they are, so that an update moves them further
+    local-p, unscaled  v_p is stored as it is, so that the logit of p_t is a sum over the units instead of a mean
 
 Each run is added to the JSON file when it ends. Runs that are in the file are skipped.
 """
@@ -32,7 +32,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 from unittest.mock import patch
 
 import numpy as np
@@ -322,7 +322,7 @@ def translation(settings: Settings, corpus: Corpus, results: Results, updates: i
             few = split.test[:1000]
             source = translator.source_tokenizer.encode(tf.constant([pair.source for pair in few])).ids.numpy()
             target = translator.target_tokenizer.encode(tf.constant([pair.target for pair in few])).ids.numpy()
-            found = measure(translator.model, Corpus(source, target, (0, 0)))
+            found = measure(cast("Seq2Seq", translator.model), Corpus(source, target, (0, 0)))
         results.add(
             **names,
             updates=updates,
@@ -346,12 +346,11 @@ def altered(variant: str) -> AbstractContextManager[Any]:
         center = MonotonicLocalAttention.center
 
     class Unscaled(PredictiveLocalAttention):
-        """local-p whose W_p and v_p are stored as they are. Their initial values are the same."""
+        """local-p whose v_p is stored as it is. It begins as N(0, 1 / units)."""
 
         def __init__(self, *arguments: Any, **options: Any) -> None:
             super().__init__(*arguments, **options)
-            for variable in (self.position_kernel, self.position_energy):
-                variable.assign(variable / variable.shape[0] ** 0.5)
+            self.position_energy.assign(self.position_energy / self.units**0.5)
 
         def center(self, weights: Any, query: tf.Tensor, position: tf.Tensor, memory: Any) -> tf.Tensor:
             """Returns p_t."""

@@ -694,8 +694,8 @@ def attention_of(attention, encoder: RecurrentEncoder | None = None):
         case "MonotonicLocalAttention":
             return local_m(score_of(attention.score), attention.window)
         case "PredictiveLocalAttention":
-            kernel, energy = matrix(attention.position_kernel), np.asarray(attention.position_energy, np.float64)
-            W_p, v_p = kernel / np.sqrt(kernel.shape[1]), energy / np.sqrt(len(energy))  # stored at unit scale
+            W_p, energy = matrix(attention.position_kernel), np.asarray(attention.position_energy, np.float64)
+            v_p = energy / len(energy)  # p_t's logit is a mean
             return local_p(score_of(attention.score), attention.window, W_p, v_p)
     if type(attention.score).__name__ == "LocationScore":
         W_a = matrix(attention.score.kernel)

@@ -24,8 +24,8 @@ def initialize(scheme: str, variables: list[keras.Variable]) -> None:
             value = keras.random.uniform(variable.shape, -0.1, 0.1, variable.dtype)
         else:
             value = _bahdanau(variable)
-        if variable.name in ("position_kernel", "position_energy"):
-            value *= variable.shape[0] ** 0.5  # PredictiveLocalAttention divides by this factor
+        if variable.name == "position_energy":
+            value *= variable.shape[0]  # PredictiveLocalAttention divides by this factor
         variable.assign(value)
 
 

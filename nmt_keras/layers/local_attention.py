@@ -114,11 +114,11 @@ class PredictiveLocalAttention(LocalAttention):
     (Luong, Pham, Manning 2015, equations 9 and 10.) S counts the sentence's own tokens. As in the paper, the weights of
     a context sum to less than 1. The alignment is divided by that sum, so that it is a distribution.
 
-    W_p and v_p are stored multiplied by sqrt(n), where n is the number of their inputs, and divided by sqrt(n) in each
-    use (equalized learning rate: Karras, Aila, Laine, Lehtinen 2018, section 4.1). This scaling changes neither
-    the equations nor the initial W_p and v_p. It makes updates smaller: by 1/sqrt(n) under Adam, whose steps do not
-    depend on the scale of the gradient, and by 1/n under SGD. Without the scaling, the many terms of
-    v_p · tanh(W_p h_t) move together under Adam, the sigmoid saturates, and p_t stays at an end of the sentence.
+    ``position_energy`` is v_p times the number of units, so the logit of p_t is a mean over the units. An update of
+    Adam moves each stored weight by about the learning rate, and therefore the logit by about that rate. If the logit
+    were a sum, it could move by the number of units times the rate: the sigmoid would saturate, its gradient vanish,
+    and p_t stay at an end of the sentence. The stored weights begin as N(0, 1), so p_t begins near the middle. Under
+    SGD, the updates of v_p are smaller by the square of the number of units.
 
     Args:
         score, annotation_size, window: See :class:`LocalAttention`.
@@ -131,19 +131,15 @@ class PredictiveLocalAttention(LocalAttention):
     ) -> None:
         super().__init__(score, annotation_size, window, **options)
         self.units, self.query_size = units, query_size
-        self.position_kernel = self.add_weight(
-            (query_size, units),
-            keras.initializers.VarianceScaling(query_size, "fan_avg", "uniform"),  # W_p is Glorot uniform
-            name="position_kernel",
-        )
+        self.position_kernel = self.add_weight((query_size, units), "glorot_uniform", name="position_kernel")
         self.position_energy = self.add_weight(
             (units,), keras.initializers.RandomNormal(stddev=1.0), name="position_energy"
         )
 
     def center(self, weights: Weights, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> tf.Tensor:
         """Returns p_t."""
-        hidden = tf.tanh(self.query_size**-0.5 * matmul(query, weights.position_kernel))
-        logit = self.units**-0.5 * matmul(hidden, Weight(weights.position_energy[:, tf.newaxis]))[..., 0]
+        hidden = tf.tanh(matmul(query, weights.position_kernel))
+        logit = matmul(hidden, Weight(weights.position_energy[:, tf.newaxis]))[..., 0] / self.units
         return tf.cast(memory.lengths[:, tf.newaxis], tf.float32) * tf.cast(tf.sigmoid(logit), tf.float32)
 
     def prefer(self, alpha: tf.Tensor, distance: tf.Tensor) -> tf.Tensor:

@@ -16,6 +16,7 @@ Differences from the paper:
 - the corpus (WMT14 English-German in the paper) and the tokenizer
 - a reversed source begins with its END
 - products have biases
+- an update moves local-p's v_p less; see ``PredictiveLocalAttention``
 - the loss is averaged over sentences; the learning rate and the norms refer to this average
 """
 
