@@ -25,6 +25,7 @@ import sys
 import tempfile
 import time
 import traceback
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable
 from contextlib import contextmanager, suppress
@@ -79,7 +80,7 @@ def files_below(folder: Path) -> Files:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
 
 
-class Work:
+class Work(ABC):
     """A piece of work. It changes only files below a folder ``at``. Its input is in ``base``."""
 
     def __init__(self, base: Path) -> None:
@@ -87,18 +88,19 @@ class Work:
 
     def set_up(self) -> None:
         """Writes the input. Called once, in a separate process."""
+        return
 
+    @abstractmethod
     def do(self, at: Path, done: Callable[[int], None]) -> None:
         """Does the work or the rest of it. Calls ``done`` with the increasing number of results that must survive."""
-        raise NotImplementedError
 
+    @abstractmethod
     def look(self, at: Path, done: int, whole: Path) -> None:
         """Asserts that ``done`` or more results are visible, all complete. ``whole`` is an undisturbed run's folder."""
-        raise NotImplementedError
 
+    @abstractmethod
     def result(self, at: Path) -> Any:
         """Returns the result, which must be equal after each completion."""
-        raise NotImplementedError
 
 
 class Training(Work):

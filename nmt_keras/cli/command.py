@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, make_dataclass, replace
 from pathlib import Path
@@ -48,7 +49,7 @@ SETTINGS = (tyro.conf.OmitSubcommandPrefixes, tyro.conf.HelptextFromCommentsOff)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Command:
+class Command(ABC):
     """Base class of the commands."""
 
     computes: ClassVar[bool] = True
@@ -75,10 +76,11 @@ class Command:
 
     def check(self) -> None:
         """Raises ValueError if the options contradict each other. Called before anything is loaded."""
+        return
 
+    @abstractmethod
     def __call__(self, console: Console) -> None:
         """Runs the command. Results go to standard output."""
-        raise NotImplementedError
 
 
 def shortened(kind: type[Any], rare: Collection[str]) -> type[Any]:

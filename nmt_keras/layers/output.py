@@ -35,9 +35,20 @@ class OutputLayer(BaseLayer):
             )
         self.output_bias = self.add_weight((vocabulary_size,), "zeros", name="output_bias")
 
+    def blocks(self) -> dict[str, tf.Tensor]:
+        """Returns blocks of the layer's matrix, which are handed out under these names; ``for_context`` is C_o."""
+        return {}
+
+    def read_weights(self, precision: Precision = compute_dtype_weights) -> Weights:
+        """See :class:`BaseLayer`. Adds the ``blocks``."""
+        weights = super().read_weights(precision)
+        for name, matrix in self.blocks().items():
+            setattr(weights, name, precision(matrix, self.compute_dtype))
+        return weights
+
     def project_context(self, weights: Weights, context: tf.Tensor) -> tf.Tensor:
-        """Returns C_o c: [..., D] -> [..., O]. A layer without such a matrix returns c."""
-        return context
+        """Returns C_o c: [..., D] -> [..., O]. A layer without C_o returns c."""
+        return matmul(context, weights.for_context) if "for_context" in vars(weights) else context
 
     @abstractmethod
     def features(
@@ -90,18 +101,11 @@ class MaxoutOutput(OutputLayer):
         self.maxout_kernel = self.add_weight((sizes, 2 * units), "glorot_uniform", name="maxout_kernel")
         self.maxout_bias = self.add_weight((2 * units,), "zeros", name="maxout_bias")
 
-    def read_weights(self, precision: Precision = compute_dtype_weights) -> Weights:
-        """See :class:`BaseLayer`. Adds U_o, C_o and V_o as ``for_state``, ``for_context`` and ``for_embedding``."""
-        weights = super().read_weights(precision)
-        rows = tf.split(self.maxout_kernel, [self.state_size, self.context_size, self.embedding_size])
-        weights.for_state, weights.for_context, weights.for_embedding = (
-            precision(matrix, self.compute_dtype) for matrix in rows
-        )
-        return weights
-
-    def project_context(self, weights: Weights, context: tf.Tensor) -> tf.Tensor:
-        """Returns C_o c_i."""
-        return matmul(context, weights.for_context)
+    def blocks(self) -> dict[str, tf.Tensor]:
+        """Returns U_o, C_o and V_o."""
+        sizes = [self.state_size, self.context_size, self.embedding_size]
+        names = ("for_state", "for_context", "for_embedding")
+        return dict(zip(names, tf.split(self.maxout_kernel, sizes), strict=True))
 
     def features(
         self, weights: Weights, state: tf.Tensor, projected_context: tf.Tensor | None, embedded: tf.Tensor
@@ -171,16 +175,10 @@ class AttentionalOutput(OutputLayer):
         self.kernel = self.add_weight((context_size + state_size, units), "glorot_uniform", name="kernel")
         self.bias = self.add_weight((units,), "zeros", name="bias")
 
-    def read_weights(self, precision: Precision = compute_dtype_weights) -> Weights:
-        """See :class:`BaseLayer`. Adds the two blocks of W_c as ``for_context`` and ``for_state``."""
-        weights = super().read_weights(precision)
-        rows = tf.split(self.kernel, [self.context_size, self.state_size])
-        weights.for_context, weights.for_state = (precision(matrix, self.compute_dtype) for matrix in rows)
-        return weights
-
-    def project_context(self, weights: Weights, context: tf.Tensor) -> tf.Tensor:
-        """Returns the product of c_t with its block of W_c."""
-        return matmul(context, weights.for_context)
+    def blocks(self) -> dict[str, tf.Tensor]:
+        """Returns the two blocks of W_c."""
+        sizes = [self.context_size, self.state_size]
+        return dict(zip(("for_context", "for_state"), tf.split(self.kernel, sizes), strict=True))
 
     def features(
         self, weights: Weights, state: tf.Tensor, projected_context: tf.Tensor | None, embedded: tf.Tensor
