@@ -1,0 +1,254 @@
+"""Compares variants of a training plan at equal training times.
+
+    python -m benchmarks.ablations speed --corpus spa-eng.zip --to runs/ablations             on an idle machine
+    python -m benchmarks.ablations train --corpus spa-eng.zip --to runs/ablations --minutes 20
+    python -m benchmarks.ablations table --to runs/ablations
+
+``speed`` measures the time of an update of each variant. All variants are in memory and take turns, so that changes of
+the machine's speed affect all of them. ``train`` trains each variant for the number of updates that the plan makes in
+``minutes``, times the variant's speed relative to the plan. Training is thus limited by updates, and a busy machine does
+not change the result. Repeat the command to resume it; ``--variants`` selects some of the variants, for instance for a
+second process on another core. ``table`` prints the results. Variants are compared by the loss on the validation set.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from benchmarks.machine import machine
+from benchmarks.quality import PLANS
+from benchmarks.results import GOLD
+from nmt_keras.cli.memory import keep_memory
+from nmt_keras.config import Recipe, require_choice
+from nmt_keras.files import read_json, write_whole
+from nmt_keras.markdown import table
+from nmt_keras.recipes import find_recipe
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "plan": {},
+    "tied-embeddings": {
+        "model.decoder.tie_embeddings": True,
+        "model.embedding_size": 256,
+        "model.decoder.output_units": 256,
+    },
+    "two-encoder-layers": {"model.encoder.layers": 2, "model.encoder.residual": True},
+    "reset-after": {"model.encoder.cell": "gru-reset-after", "model.decoder.cell": "gru-reset-after"},
+    "lstm": {"model.encoder.cell": "lstm", "model.decoder.cell": "lstm"},
+    "update-then-attend": {
+        "model.decoder.order": "update-then-attend",
+        "model.decoder.output": "attentional",
+        "model.decoder.input_feeding": True,
+    },
+    "general-score": {"model.attention.kind": "general"},
+    "moving-average": {"train.ema_decay": 0.999},
+    "2000-pieces": {"source.vocabulary_size": 2000, "target.vocabulary_size": 2000},
+    "8000-pieces": {"source.vocabulary_size": 8000, "target.vocabulary_size": 8000},
+    "batches-of-64": {"train.batch_size": 64, "train.learning_rate": 0.002},
+    "more-dropout": {"model.dropout": 0.4, "model.recurrent_dropout": 0.3},
+    "more-smoothing": {"train.label_smoothing": 0.2},
+    "cosine": {"train.decay": "cosine"},
+}
+"""Fields that differ from the plan, by variant."""
+AS_FAST = ("more-dropout", "more-smoothing", "cosine")
+"""Variants whose updates compute the same operations as the plan's. Their speed is not measured."""
+CHUNK = 10
+"""Number of updates that are timed at once."""
+BUCKETS = 3
+"""Number of length buckets when speeds are measured. Fewer buckets compile faster and affect all variants equally."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Options of the benchmark."""
+
+    what: Annotated[Literal["speed", "train", "table", "worker"], tyro.conf.Positional]
+    """Step: speed, train or table. "worker" is used internally."""
+    to: Path
+    """Folder of the results."""
+    corpus: str = ""
+    """File of the Spanish-English corpus."""
+    plan: Literal["ten-minutes", "hour"] = "hour"
+    """Plan of ``benchmarks.quality`` that is varied."""
+    minutes: float = 20.0
+    """Training time of the plan, in minutes."""
+    variants: tuple[str, ...] = tuple(VARIANTS)
+    """Variants to measure or to train."""
+    rounds: int = 6
+    """Number of times that each variant is timed."""
+
+
+def main(settings: Settings) -> None:
+    """Measures, trains or prints."""
+    for name in settings.variants:
+        require_choice("variants", tuple(VARIANTS), name)
+    {"speed": measure, "train": train, "table": show, "worker": answer}[settings.what](settings)
+
+
+def recipe_of(plan: str, variant: str) -> Recipe:
+    """Returns the recipe of a variant."""
+    base = find_recipe("rnnsearch-small")
+    fields = json.loads(base.to_json())
+    planned = {name.replace("-", "_"): value for name, value in PLANS[plan].items() if name != "minutes"}
+    for path, value in {**planned, **VARIANTS[variant]}.items():
+        *outer, last = path.split(".")
+        place = fields
+        for name in outer:
+            place = place[name]
+        place[last] = value
+    recipe = Recipe.from_json(json.dumps(fields), variant)
+    return replace(recipe, name=variant, search=replace(recipe.search, beam_size=5))
+
+
+def measure(settings: Settings) -> None:
+    """Writes the time of an update of each variant to speed.json. Variants take turns, a few at a time."""
+    path = settings.to / "speed.json"
+    found: dict[str, Any] = read_json(path) if path.exists() else {}
+    others = [name for name in settings.variants if name not in (*found, *AS_FAST, "plan")]
+    for first in range(0, len(others), 4):
+        names = ["plan", *others[first : first + 4]]
+        workers = {name: _worker(settings, name) for name in names}
+        for name, worker in workers.items():
+            if worker.stdout is None or worker.stdout.readline() != "ready\n":
+                raise SystemExit(f"ablations: {name}: the process failed.")
+        times: dict[str, list[float]] = {name: [] for name in names}
+        for turn in range(settings.rounds):
+            for name in names if turn % 2 else reversed(names):
+                times[name].append(_ask(workers[name]))
+        for worker in workers.values():
+            worker.kill()
+        for name in names[1:]:
+            ratio = statistics.median(own / base for own, base in zip(times[name], times["plan"], strict=True))
+            found[name] = {"ms": [round(1000 * each) for each in times[name]], "time_ratio": round(ratio, 3)}
+        found["plan"] = {"ms": [round(1000 * each) for each in times["plan"]], "time_ratio": 1.0}
+        settings.to.mkdir(parents=True, exist_ok=True)
+        write_whole(path, json.dumps({**found, "machine": machine()}, indent=1) + "\n")
+
+
+def _worker(settings: Settings, name: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "benchmarks.ablations", "worker", "--corpus", settings.corpus, "--plan"]
+    command += [settings.plan, "--to", str(settings.to), "--variants", name]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def _ask(worker: subprocess.Popen[str]) -> float:
+    assert worker.stdin is not None and worker.stdout is not None
+    worker.stdin.write("\n")
+    worker.stdin.flush()
+    return float(worker.stdout.readline())
+
+
+def answer(settings: Settings) -> None:
+    """Compiles one variant. For each line of standard input, prints the seconds of an update."""
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    import tensorflow as tf
+
+    from nmt_keras.corpus.batches import Position
+    from nmt_keras.runs.training_data import training_data
+    from nmt_keras.training.execution import build_for_training
+    from nmt_keras.training.schedules import learning_rate
+    from nmt_keras.training.updater import Updater
+
+    (name,) = settings.variants
+    recipe = recipe_of(settings.plan, name)
+    config = replace(recipe.train, length_buckets=BUCKETS)
+    recipe = replace(recipe, train=config)
+    data = training_data(_split(settings.corpus), recipe, lambda _: None)
+    tokenizers = data.fit()
+    tf.keras.utils.set_random_seed(1)
+    batches = data.batches(tokenizers)
+    updater = Updater(build_for_training(recipe, *(each.vocabulary_size for each in tokenizers)), config)
+    updater.compile_and_time(batches, lambda _: None)
+    drawn, step = batches.iterate(Position(0, 0, 0)), 0
+
+    def update() -> float:
+        nonlocal step
+        chunk = [next(drawn)[1] for _ in range(CHUNK)]
+        began = time.perf_counter()
+        for batch in chunk:
+            step += 1
+            metrics = updater.update([batch], step, learning_rate(config, step, 10_000))
+        float(metrics.gradient_norm)  # waits for the updates
+        return (time.perf_counter() - began) / CHUNK
+
+    update()
+    print("ready", file=out, flush=True)
+    for _ in sys.stdin:
+        print(update(), file=out, flush=True)
+
+
+def _split(corpus: str) -> Any:
+    from nmt_keras.corpus import SplitCorpus, read_pairs, split_pairs
+
+    parts = split_pairs(read_pairs(Path(corpus), source_column=1, target_column=0).pairs, key_side="target")
+    return SplitCorpus("spa-eng", parts["train"], parts["valid"], parts["test"])
+
+
+def train(settings: Settings) -> None:
+    """Trains and scores the variants that have no result yet."""
+    from nmt_keras.evaluation.gold import read_gold
+    from nmt_keras.runs.protocol import Study, run_study
+
+    speeds = read_json(settings.to / "speed.json")
+    measured = read_json(Path(__file__).parents[1] / "docs" / "measured" / f"quality-{settings.plan}.json")
+    updates = measured["updates"] * settings.minutes / measured["plan"]["minutes"]
+    split, gold = _split(settings.corpus), read_gold(GOLD)
+    for name in settings.variants:
+        study = Study(
+            folder=settings.to / name,
+            systems=[recipe_of(settings.plan, name)],
+            corpus=split,
+            updates=round(updates / time_ratio(speeds, name)),
+            rates=(1.0,),
+            seeds=(1,),
+            language="en",
+            gold=gold,
+        )
+        run_study(study, 1, print)
+
+
+def time_ratio(speeds: Mapping[str, Any], variant: str) -> float:
+    """Returns the time of an update of a variant, relative to the plan."""
+    return 1.0 if variant in AS_FAST else float(speeds[variant]["time_ratio"])
+
+
+def show(settings: Settings) -> None:
+    """Prints the results as a Markdown table."""
+    speeds = read_json(settings.to / "speed.json")
+    rows = []
+    for name in settings.variants:
+        path = settings.to / name / f"{name}-1.json"
+        if path.exists():
+            rows.append(_row(name, time_ratio(speeds, name), read_json(path)))
+    heads = ["variant", "time of an update", "updates", "valid loss", "valid BLEU, greedy, 500", "test BLEU", "AER"]
+    print(table(heads, sorted(rows, key=lambda row: row[3])))
+
+
+def _row(name: str, ratio: float, found: Mapping[str, Any]) -> list[str]:
+    best = min(found["validations"], key=lambda row: row["valid_loss"])
+    error = found["alignment"]["error_rate"] if found["alignment"] else None
+    return [
+        name,
+        f"{ratio:.2f}",
+        f"{found['steps']:,}",
+        f"{best['valid_loss']:.4f}",
+        f"{best['valid_bleu']:.1f}",
+        f"{found['bleu']:.2f}",
+        "" if error is None else f"{error:.3f}",
+    ]
+
+
+if __name__ == "__main__":
+    keep_memory()
+    main(tyro.cli(Settings, description=__doc__))
