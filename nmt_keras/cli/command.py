@@ -84,7 +84,7 @@ class Command(ABC):
 
 
 def shortened(kind: type[Any], rare: Collection[str]) -> type[Any]:
-    """Returns the dataclass ``kind`` for the short help: without the options and groups ``rare``, at any depth."""
+    """Returns a subclass of dataclass ``kind`` whose help omits the options and groups in ``rare``, at any depth."""
     changed: list[tuple[str, Any, Any]] = []
     hints = get_type_hints(kind, include_extras=True)
     for each in fields(kind):

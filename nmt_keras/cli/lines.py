@@ -1,4 +1,4 @@
-"""Reads lines of text in blocks as they arrive, so that pipes keep flowing and memory stays bounded."""
+"""Reads lines of text in blocks as they arrive. Results appear before the input ends, and memory is bounded."""
 
 from __future__ import annotations
 
