@@ -41,8 +41,8 @@ from nmt_keras.text.subword import MAX_LINES
 
 PAIRS_AT_ONCE = 4096
 PAIRS_OF_SHARD = 100_000
-MIN_SHARDS = 16  # because an epoch permutes the shards
-MAX_SHARDS = 512  # because all are open while pairs are encoded
+MIN_SHARDS = 16  # an epoch shuffles by permuting the shards, so it needs several
+MAX_SHARDS = 512  # all are open at once while pairs are encoded
 Place = str | PathLike[str]
 
 
