@@ -18,7 +18,8 @@ from nmt_keras.plotting.labels import fonts_for, one_line
 INK = "#808080"
 """Colour of text and frames."""
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", INK)
-"""Palette of Okabe and Ito without yellow, which is too light on white. Grey replaces black, too dark on black."""
+"""Palette of Okabe and Ito without yellow, which is too light on white. Grey replaces black, which is invisible on a
+dark page."""
 MARKERS = ("o", "s", "^", "D", "v", "P")
 """Marker shapes. Six markers and seven colours give 42 distinct pairs."""
 SCREEN_DPI, FILE_DPI = 100, 150
