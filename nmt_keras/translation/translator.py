@@ -37,15 +37,15 @@ class Translator(tf.Module):
 
     @abstractmethod
     def decode(self, text: tf.Tensor) -> Decoded:
-        """Returns the best translations of a batch, text [B] string."""
+        """Returns the best translation of each sentence in ``text`` [B] string."""
 
     @abstractmethod
     def decode_nbest(self, text: tf.Tensor) -> NBest:
-        """Returns the n-best lists of a batch, text [B] string."""
+        """Returns the n-best list of each sentence in ``text`` [B] string."""
 
     @abstractmethod
     def decode_scored(self, source: tf.Tensor, target: tf.Tensor) -> Scored:
-        """Returns the log-probabilities of given translations, source [B] string, target [B] string."""
+        """Returns the log-probability of each ``target`` [B] string as the translation of its ``source`` [B] string."""
 
     def translate(self, sentences: Sequence[str], batch_size: int = 64) -> list[Translation]:
         """Returns the best translation of each sentence. Any string is accepted; see ``Translation.truncated``."""
@@ -67,7 +67,10 @@ class Translator(tf.Module):
 def in_batches(
     answer: Callable[..., list[Answer]], columns: Mapping[str, Sequence[str]], batch_size: int
 ) -> list[Answer]:
-    """Calls ``answer`` with batches of rows of ``columns``, as [B] string tensors, and returns the results in order."""
+    """Divides the rows of ``columns`` into batches, calls ``answer`` with each, and returns the results in order.
+
+    ``answer`` receives a tensor [B] string for each column.
+    """
     for name, column in columns.items():
         is_list = isinstance(column, Sequence) and not isinstance(column, str | bytes)
         if not is_list or not all(isinstance(sentence, str) for sentence in column):
