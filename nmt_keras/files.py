@@ -133,7 +133,7 @@ def _remove_abandoned(path: Path) -> None:
 def is_abandoned(path: Path) -> bool:
     """Returns ``True`` if nothing at or below ``path`` has changed for ``ABANDONED_AFTER`` seconds.
 
-    The time is that of the file system, because the clock of this machine may be ahead of a file server's.
+    The present time is that of the file system, because the clock of this machine may be ahead of a file server's.
 
     Raises:
         FileNotFoundError: the path has been removed meanwhile.

@@ -52,7 +52,7 @@ class BatchSource(Protocol):
     buckets: list[Bucket]
 
     def __len__(self) -> int:
-        """Number of batches of an epoch. If the number of rows depends on the bucket, it may be an estimate."""
+        """Number of batches of an epoch. This may be an estimate if the number of rows depends on the bucket."""
 
     def iterate(self, position: Position) -> Iterator[tuple[Position, Batch]]:
         """Yields each batch with its position, starting at ``position``. Epochs follow each other without end."""

@@ -107,7 +107,7 @@ def prepare(
     report(f"learning the vocabularies; {found}")
 
     def fit(config: TokenizerConfig, lines: Iterator[str]) -> Tokenizer:
-        # evenly spaced, because the first lines of a corpus often come from one source
+        # evenly spaced, because the first lines of a corpus are often of one kind
         step = 1 if config.kind == "word" else -(-count // MAX_LINES)
         return fit_tokenizer(config, islice(lines, 0, None, step))
 

@@ -7,7 +7,7 @@ its group changes.
 
 1. ``sentence_key`` normalises a sentence: NFKD, lower case, no combining marks, and a space in place of each run of
    characters that are neither letters nor digits.
-2. Pairs that share the key of a source or of a target are linked. The groups are the connected components.
+2. Two pairs are linked if their sources or their targets have the same key. The groups are the connected components.
 3. A group's name is the smallest key of its ``key_side``, by code point. The first 8 hex digits of the name's sha256,
    divided by 2^32, select test (below 0.03), valid (below 0.06) or train.
 """

@@ -29,10 +29,12 @@ TARGET = tf.TensorSpec([None], tf.string, name="target")
 class Translator(tf.Module):
     """Base class of translators. Subclasses work on tensors; users call the methods on lists.
 
-    These methods accept any number of sentences and return results in the same order. Sentences of similar length are
-    processed together. ``batch_size``, the number of sentences in a batch, affects only the speed. The methods raise
-    TypeError if an argument is not a list of strings, and ValueError if ``batch_size`` is not positive or lists differ
-    in length.
+    The methods on lists accept any number of sentences and return results in the same order. Sentences of similar
+    length are processed together. ``batch_size``, the number of sentences in a batch, affects only the speed.
+
+    Raises:
+        TypeError: an argument is not a list of strings.
+        ValueError: ``batch_size`` is not positive, or lists differ in length.
     """
 
     @abstractmethod
@@ -78,7 +80,7 @@ def in_batches(
     require(batch_size >= 1, "batch_size", "at least 1", batch_size)
     counts = [len(column) for column in columns.values()]
     require(len(set(counts)) == 1, ", ".join(columns), "lists of the same length", counts)
-    # the longest first, so that the last batches, during which some threads are idle, are short
+    # the longest first: some threads are idle during the last batches, so these are to be short
     order = sorted(range(counts[0]), key=lambda i: [-len(column[i]) for column in columns.values()])
     batches = [order[begin : begin + batch_size] for begin in range(0, len(order), batch_size)]
 
