@@ -21,8 +21,7 @@ from nmt_keras.runs.directory import is_run, read_recipe
 from nmt_keras.runs.origin import read_origin, with_languages_of, write_origin
 
 if TYPE_CHECKING:
-    from nmt_keras.corpus import Pair, SplitCorpus
-    from nmt_keras.corpus.split import Part
+    from nmt_keras.corpus import SplitCorpus
     from nmt_keras.runs.training_data import PreparedSplit
 
 
@@ -163,7 +162,7 @@ class Train(Command):
         if not is_chief(strategy):
             return folder
         write_origin(folder, data)
-        parts: dict[Part, Sequence[Pair]] = {"valid": corpus.valid, "test": corpus.test}
+        parts = {"valid": corpus.valid, "test": corpus.test}
         scored = run.scores()
         if missing := [part for part, pairs in parts.items() if pairs and part not in scored]:
             translator = run.translator()

@@ -26,7 +26,7 @@ from nmt_keras.corpus.reading import Pair
 Part = Literal["train", "valid", "test"]
 Side = Literal["source", "target"]
 
-SET_NAMES: Mapping[Part, str] = {"train": "training set", "valid": "validation set", "test": "test set"}
+SET_NAMES: Mapping[str, str] = {"train": "training set", "valid": "validation set", "test": "test set"}
 """Names of the sets in messages."""
 
 TEST_BELOW = 0.03
