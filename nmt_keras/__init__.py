@@ -67,9 +67,9 @@ def load(path: str | PathLike[str], *more: str | PathLike[str]) -> Translator:
     An exported version is a SavedModel, which can run any code. Load only models that you trust; see SECURITY.md.
 
     Args:
-        path: Run directory, exported version, or folder of exported versions, of which the newest is loaded.
-        *more: More run directories with the same vocabularies, for an ensemble: the mean of the runs' probabilities.
-            It uses the search options of the first run's recipe.
+        path: Run directory, exported version, or folder of exported versions. The newest version of a folder is loaded.
+        *more: More run directories with the same vocabularies. The runs form an ensemble, which averages their
+            probabilities. The ensemble uses the search options of the first run's recipe.
 
     Returns:
         A translator. Its ``translate`` takes a list of strings and returns a list of ``Translation`` records.

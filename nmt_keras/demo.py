@@ -39,8 +39,8 @@ QUESTIONS = {
         "¿Te gusta leer libros?",
     ],
 }
-"""Sentences that the demo translates, by corpus. The first is from the TensorFlow tutorial. No training set contains
-the others."""
+"""Sentences that the demo translates, by corpus. The first sentence for spa-eng is from the TensorFlow tutorial and
+occurs in the training set. The others occur in no training set."""
 
 MODEL_FOLDER = Path("saved_models/demo")
 """Folder of the demo's exports. No other command writes there by default."""
@@ -50,7 +50,7 @@ SERVER_SECONDS = 300.0
 
 STEPS = (
     "corpus",
-    "training, then evaluation on the test part",
+    "training, then evaluation on the test set",
     "five sentences",
     "picture of the last sentence's alignment",
     "export",
@@ -59,7 +59,7 @@ STEPS = (
 
 
 def questions_of(corpus: SplitCorpus, languages: Languages) -> list[str]:
-    """Returns the sentences that the demo translates. For another corpus or direction, these are held-out sentences."""
+    """Returns the sentences that the demo translates: those in ``QUESTIONS``, else up to five held-out sentences."""
     known = QUESTIONS.get(corpus.name) if languages == ("es", "en") else None
     return known or [pair.source for pair in (corpus.test or corpus.valid)[:5]]
 

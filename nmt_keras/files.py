@@ -1,4 +1,4 @@
-"""File access: written files survive a power cut, and errors name the file and what to do."""
+"""File access: written files survive a power cut, and errors name the file and the remedy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ABANDONED_AFTER = 3600.0
 
 @contextmanager
 def writing(path: Path, lost: str = "") -> Iterator[None]:
-    """Converts an OSError of the system, which often names no file, into ``unwritable``.
+    """Replaces an OSError of the system, which often names no file, with the error that ``unwritable`` returns.
 
     Args:
         path: The file or folder.
@@ -40,7 +40,7 @@ def writing(path: Path, lost: str = "") -> Iterator[None]:
 
 
 def unwritable(path: str | Path, reason: str, lost: str = "") -> OSError:
-    """Returns an error that names ``path``, the reason, the free space, and what to do.
+    """Returns an error that states ``path``, the reason, the free space, and the remedy.
 
     Args:
         path: The file or folder. If it has a scheme, such as gs://, the free space is omitted.
@@ -50,7 +50,7 @@ def unwritable(path: str | Path, reason: str, lost: str = "") -> OSError:
     free = ""
     if "://" not in str(path):
         place = Path(path).absolute()
-        # Path.is_dir would raise PermissionError below a folder that may not be searched
+        # Path.is_dir would raise PermissionError below a folder without search permission
         folder = next(each for each in (place, *place.parents) if os.path.isdir(each))
         free = f" {shutil.disk_usage(folder).free / 2**20:,.0f} MiB are free."
     return OSError(
@@ -60,7 +60,7 @@ def unwritable(path: str | Path, reason: str, lost: str = "") -> OSError:
 
 
 def make_folder(folder: Path) -> None:
-    """Creates a folder and its missing parents. When it returns, they survive a power cut."""
+    """Creates a folder and its missing parents. After the call, they survive a power cut."""
     new = [each for each in (folder, *folder.parents) if not each.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     settle([each.parent for each in new])
@@ -80,7 +80,7 @@ def make_run_folder(folder: Path) -> None:
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Writes a file atomically, text in UTF-8. When it returns, the content survives a power cut.
+    """Writes a file atomically, text in UTF-8. After the call, the content survives a power cut.
 
     A file with the same content is not rewritten. If several processes write one file, the last one wins.
 
@@ -106,7 +106,7 @@ def write_whole(path: Path, content: str | bytes) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Returns the JSON object in a file. Raises ValueError naming the file if it contains none."""
+    """Returns the JSON object in a file. If there is none, raises ValueError with the name of the file."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:  # not JSON, or not UTF-8
@@ -117,7 +117,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def require_format(path: Path, received: object, expected: int, remedy: str) -> None:
-    """Raises ValueError naming ``path`` and ``remedy`` unless the format number is the expected one."""
+    """Raises ValueError if the format number ``received`` is not ``expected``. The message ends in ``remedy``."""
     if received != expected:
         raise ValueError(f"{path}: expected format {expected}, received {received!r}. {remedy}")
 
@@ -133,7 +133,7 @@ def _remove_abandoned(path: Path) -> None:
 def is_abandoned(path: Path) -> bool:
     """Returns ``True`` if nothing at or below ``path`` has changed for ``ABANDONED_AFTER`` seconds.
 
-    The time is that of the file system, because the clock of this machine may be ahead of a file server's.
+    The present time is that of the file system, because the clock of this machine may be ahead of a file server's.
 
     Raises:
         FileNotFoundError: the path has been removed meanwhile.

@@ -11,5 +11,5 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def escaped(text: str) -> str:
-    """Escapes ``text`` as Markdown on one line."""
+    """Returns ``text`` on one line, with the special characters of Markdown escaped."""
     return " ".join("".join(f"\\{c}" if c in "\\|`*_<[" else c for c in text).split())

@@ -2,10 +2,10 @@
 
 Each module holds one command or a few similar ones (``pairs``, ``runs``), except
 
-    cache     compiled training steps, kept for the next start
+    cache     cache of compiled training steps
     command   base classes of the commands
     console   messages and progress for the user
-    lines     reading of text, line by line as it arrives
+    lines     reading of lines as they arrive
     memory    malloc settings that make training faster
     quiet     import of TensorFlow without log messages
 
@@ -93,7 +93,7 @@ def any_command(name: str = "", options: Sequence[str] = ()) -> Any:
 
 
 def parse(arguments: Sequence[str]) -> Command:
-    """Parses a command line. The defaults of the options come from the run or the recipe that it names.
+    """Parses a command line. If it names a run or a recipe, the defaults of the options come from there.
 
     Raises:
         SystemExit: --help was printed.
@@ -121,7 +121,7 @@ def parse(arguments: Sequence[str]) -> Command:
 
 
 def require_platform(platform: str, say: Callable[[str], None]) -> None:
-    """Raises OSError on Windows. On any other platform than Linux, warns that the commands are untested there."""
+    """Raises OSError on Windows. On other platforms except Linux, warns that the commands are untested there."""
     if platform == "win32":
         raise OSError("Windows is not supported, because TensorFlow Text has no release for it. Use Linux in WSL 2.")
     if platform != "linux":
@@ -178,7 +178,7 @@ def _run(arguments: Sequence[str], restarts: bool) -> None:
         expected: tuple[type[Exception], ...] = (OSError, ValueError, FloatingPointError, MemoryError)
         if (tensorflow := sys.modules.get("tensorflow")) is not None:
             if cache is not None and isinstance(error, tensorflow.errors.OpError) and not console.has_shown_updates:
-                console.say("nmt: compiled training steps could not be loaded or kept; starting again without them.")
+                console.say("nmt: the cache of compiled training steps could not be used; restarting without it.")
                 reject(cache)
                 restart()
             expected += (tensorflow.errors.OpError,)

@@ -1,7 +1,7 @@
-"""XLA's persistent cache, which keeps compiled training steps in a folder of the user for the next start.
+"""XLA's persistent cache: training steps that were compiled by an earlier process, stored in a folder of the user.
 
-XLA finds an entry by the compiled computation. Machine code also depends on TensorFlow, the processor, the number of
-threads, XLA's flags, and the sources of this package. The folder's name is a hash of these.
+XLA looks up an entry by its computation. The machine code also depends on the version of TensorFlow, the
+processor, the number of threads and XLA's flags. The name of the folder is a hash of these and of this package's code.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def reject(folder: Path) -> None:
 
 
 def _key() -> str:
-    """Returns a hash of everything that compiled code depends on, except the compiled function."""
+    """Returns a hash of everything that compiled code depends on, except the computation."""
     facts = [version("tensorflow"), _processor(), len(os.sched_getaffinity(0))]
     facts += [os.environ.get(name) for name in ("TF_NUM_INTRAOP_THREADS", "XLA_FLAGS", FLAGS)]
     digest, package = hashlib.sha256(repr(facts).encode()), Path(nmt_keras.__file__).parent
@@ -87,7 +87,11 @@ def _processor() -> list[str]:
 
 
 def _make_own(folder: Path) -> None:
-    """Creates a folder for this user alone, because its code is executed. Raises OSError if other users have access."""
+    """Creates a folder for this user alone, because XLA executes the code in it.
+
+    Raises:
+        OSError: other users have access, or the folder cannot be written.
+    """
     folder.mkdir(mode=0o700, exist_ok=True)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
@@ -98,7 +102,7 @@ def _make_own(folder: Path) -> None:
 
 
 def _remove_oldest(root: Path) -> None:
-    """Removes the least recently used folders, so that all together have at most ``LARGEST`` bytes."""
+    """Removes the least recently used folders, so that the others have at most ``LARGEST`` bytes together."""
     total = 0
     for folder in sorted(root.iterdir(), key=lambda each: each.stat().st_mtime, reverse=True):
         for entry in folder.iterdir():

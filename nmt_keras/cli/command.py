@@ -84,7 +84,7 @@ class Command(ABC):
 
 
 def shortened(kind: type[Any], rare: Collection[str]) -> type[Any]:
-    """Returns the dataclass ``kind`` for the short help: without the options and groups ``rare``, at any depth."""
+    """Returns a subclass of dataclass ``kind`` whose help omits the options and groups in ``rare``, at any depth."""
     changed: list[tuple[str, Any, Any]] = []
     hints = get_type_hints(kind, include_extras=True)
     for each in fields(kind):
@@ -157,7 +157,7 @@ def load_translator(
     """Loads a run, an exported version or an ensemble of runs.
 
     Args:
-        path: A run directory, an exported version, or the folder of an export's versions.
+        path: A run directory, an exported version, or a folder of exported versions.
         ensemble: More run directories.
         search: Search options of a run. An exported version accepts only the default.
         n_best: Number of translations of each sentence. If the beam size of a run is smaller, ``n_best`` is used as

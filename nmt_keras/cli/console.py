@@ -78,7 +78,8 @@ class Console:
 def with_options(message: str) -> str:
     """Returns a message with command-line options in place of fields and arguments.
 
-    If it names both, only the option remains: "max_malformed=0.1 (--max-malformed)" becomes "--max-malformed 0.1".
+    If the message gives both names, only the option remains: "max_malformed=0.1 (--max-malformed)" becomes
+    "--max-malformed 0.1".
     """
 
     def option(field: re.Match[str]) -> str:

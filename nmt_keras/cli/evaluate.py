@@ -42,14 +42,14 @@ class Evaluate(Command):
     pairs: tuple[str, ...] = ()
     """Pairs to translate instead: a TSV file with the source first, or a source and a target file."""
     gold: Path | None = None
-    """File with reference word alignments of --pairs, one line per pair: 0-0 is sure, 1p2 is possible. Adds the
-    alignment error rate of each run to the report."""
+    """File with gold word alignments of --pairs, one line per pair: 0-0 is sure, 1p2 is possible. Adds the alignment
+    error rate of each run to the report."""
     to: Path | None = None
     """Folder for report.md, report.json and pictures."""
     json: Flag = False
     """Print JSON instead of Markdown."""
     worst: int = 10
-    """Number of sentences with the lowest chrF to show."""
+    """Number of sentences to show: those with the lowest chrF."""
     ensemble: tuple[Path, ...] = ()
     """More runs with the same vocabularies. They are evaluated together with RUN as one system."""
     data: Annotated[CorpusOptions, tyro.conf.arg(name="")] = field(default_factory=CorpusOptions)
@@ -60,7 +60,7 @@ class Evaluate(Command):
     def defaults(cls, arguments: Sequence[str]) -> Any:
         """Returns a command with the search options and the corpus of the first run in ``arguments``.
 
-        The run's column options hold for its corpus, not for ``--pairs``.
+        The column options of the run apply to its corpus, but not to ``--pairs``.
         """
         run = named_run(arguments)
         if run is None:
@@ -141,6 +141,7 @@ class Evaluate(Command):
         """
         from nmt_keras.corpus import evaluation_pairs, part_sha256
         from nmt_keras.corpus.loading import load_corpus, load_pairs
+        from nmt_keras.corpus.split import SET_NAMES
 
         if self.pairs:
             return ", ".join(self.pairs), load_pairs(self.data, self.pairs, console.say)
@@ -158,7 +159,7 @@ class Evaluate(Command):
         for path in filter(is_run, (*self.paths, *self.ensemble)):
             facts = read_json(path / CORPUS)
             if facts["sha256"].get(self.part) != part_sha256(pairs, key_side=facts.get("key_side", "target")):
-                problem = f"{path} may have been trained on pairs of the {self.part} set of {self.data.name}"
+                problem = f"{path} may have been trained on pairs of the {SET_NAMES[self.part]} of {self.data.name}"
                 require(path != run, "--corpus", "the run's corpus and columns, or --pairs", problem)
                 console.say(f"Warning: {problem}, which inflates its scores.")
         if not self.all_pairs:

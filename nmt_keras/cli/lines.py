@@ -1,4 +1,4 @@
-"""Reads lines of text in blocks as they arrive, so that pipes keep flowing and memory stays bounded."""
+"""Reads lines of text in blocks as they arrive. Results appear before the input ends, and memory is bounded."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from io import BufferedIOBase, BufferedReader, FileIO
 
 STANDARD_INPUT = "-"
-READ_AT_ONCE = 1 << 18  # bytes: about 7,000 sentences, so that many of similar length are translated together
+READ_AT_ONCE = 1 << 18  # bytes: about 7,000 sentences, enough to translate sentences of similar length together
 LONGEST_LINE = 1 << 20  # characters; longer lines are truncated, because no model translates that many
 
 

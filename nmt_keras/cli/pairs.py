@@ -67,7 +67,10 @@ class PairFiles(Columns):
         for number, row in enumerate(rows, start=1):
             if None in row:
                 ended = self.files[row.index(None)]
-                raise ValueError(f"FILE: expected files with the same number of lines; {ended} has {number - 1} lines.")
+                raise ValueError(
+                    f"FILE: expected files with the same number of lines, but {ended} has {number - 1} lines, and "
+                    "the other file has more."
+                )
             yield Pair(row[source], row[target])
 
     def _parsed(self, line: str, number: int, source: int, target: int) -> Pair:
@@ -85,8 +88,8 @@ class PairFiles(Columns):
 class Align(SearchCommand):
     """Print word alignments: the source word that each target word attends to most.
 
-    Prints one line per pair, such as 0-0 1-2. A link is the position of a source word and of a target word, counted
-    from 0. Words are separated by spaces. A target word that attends most to END has no link. To align given pairs, run
+    Prints one line of links per pair, such as 0-0 1-2. The link 1-2 joins source word 1 and target word 2, counted from
+    0. Words are separated by spaces. A target word that attends most to END has no link. To align given pairs, run
     paste es.txt en.txt | nmt align RUN. To align the model's translations, run nmt align RUN --translations < es.txt.
     """
 
@@ -153,7 +156,7 @@ class Align(SearchCommand):
 class Score(RunCommand):
     """Print the log-likelihood of each given translation, in nats: paste es.txt en.txt | nmt score RUN.
 
-    The end-of-sentence token is included.
+    The probability of END, the last token, is included.
     """
 
     pairs: Annotated[PairFiles, tyro.conf.arg(name="")] = field(default_factory=PairFiles)

@@ -28,7 +28,7 @@ class Picture(Command):
     """Output file, .svg or .png. Default: the name of the picture, such as curves.svg."""
 
     def check(self) -> None:
-        """Raises ValueError if the file name has another suffix."""
+        """Raises ValueError if the file name does not end in .svg or .png."""
         suffixes = (".svg", ".png")
         known = self.to is None or self.to.suffix.lower() in suffixes
         require(known, "--to", "a file name that ends in .svg or .png", str(self.to))

@@ -16,7 +16,7 @@ from nmt_keras.corpus.columns import Columns
 
 @dataclass(frozen=True)
 class Prepare(Command):
-    """Filter a corpus of any size, learn its vocabularies, and write it as shards of token ids.
+    """Learn the vocabularies of a corpus of any size, filter it, and write it as shards of token ids.
 
     To train on the result, run nmt train RECIPE --prepared FOLDER --valid valid.tsv. The files must not contain
     validation or test pairs.

@@ -24,7 +24,7 @@ NOISE = (
     "failed call to cuInit",  # no GPU
     "Unable to register cu",  # of cuFFT, cuDNN and cuBLAS
     "computation placer already registered",
-    "cpu_aot_loader.cc",  # features of the processor that are preferences of the compiler
+    "cpu_aot_loader.cc",  # warns that the processor lacks features, but these are only preferences of the compiler
 )
 """Patterns of log lines from native libraries that mean nothing to users and that no setting switches off."""
 
@@ -54,7 +54,7 @@ def import_tensorflow(threads: int | None = None, keras: bool = True) -> None:
     if threads is not None and "TF_NUM_INTRAOP_THREADS" not in os.environ:
         tf.config.threading.set_intra_op_parallelism_threads(threads)
     if keras:
-        importlib.import_module("nmt_keras.text")  # imports tensorflow_text, which repeats the messages
+        importlib.import_module("nmt_keras.text")  # imports tensorflow_text, which logs the same messages again
     tf.config.list_physical_devices()
     if level == "2":
         logging.getLogger("tensorflow").setLevel(logging.ERROR)

@@ -27,7 +27,7 @@ class Recipes(Command):
     """Print all recipes as a JSON object, by recipe name."""
 
     def check(self) -> None:
-        """Raises ValueError if there is no such recipe."""
+        """Raises ValueError if there is no such recipe, or if ``--yaml`` is given without a recipe."""
         require(self.name is not None or not self.yaml, "--yaml", "a recipe name before it", self.name)
         if self.name is not None:
             find_recipe(self.name)

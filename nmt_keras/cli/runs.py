@@ -36,7 +36,7 @@ class Export(SearchCommand):
     labelled: tuple[int, ...] = ()
     """Older versions that --max-to-keep does not delete, for example because a server's configuration names them."""
     verify: Flag = False
-    """Test the exported version in a process without Keras, and print the results."""
+    """Check the exported version in a process without Keras, and print the results."""
     options: ExportConfig = field(default_factory=ExportConfig)
 
     def __call__(self, console: Console) -> None:
@@ -77,7 +77,7 @@ class Export(SearchCommand):
             found = verify(version)
             print(found)
             if not found.passed:
-                raise ValueError(f"--verify: {version} failed the tests above. Do not serve it.")
+                raise ValueError(f"--verify: {version} failed the checks above. Do not serve it.")
 
 
 @dataclass(frozen=True)

@@ -35,9 +35,10 @@ class Train(Command):
     rare: ClassVar[Collection[str]] = [name for name in RARE if name != "options"]
 
     recipe: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="RECIPE")] = None
-    """Recipe: a name from nmt recipes, or a file (YAML, JSON). Default: the recipe of the run, or for the corpus."""
+    """Recipe: a name from nmt recipes, or a file (YAML, JSON). Default: the recipe of the run or of --init-from, else
+    the recipe for the corpus."""
     run: Path | None = None
-    """Run directory. Default: runs/CORPUS, or runs/CORPUS-RECIPE if a recipe is named."""
+    """Run directory. Default: runs/CORPUS, or runs/CORPUS-RECIPE with RECIPE or --width."""
     data: Annotated[CorpusOptions, tyro.conf.arg(name="")] = field(default_factory=CorpusOptions)
     minutes: float | None = None
     """Training time in minutes, including compilation. Replaces the recipe's training time."""
@@ -52,9 +53,9 @@ class Train(Command):
 
     @classmethod
     def defaults(cls, arguments: Sequence[str]) -> Train:
-        """Returns a command with the recipe that ``arguments`` name, else that of the run, --init-from or the corpus.
+        """Returns a command with the recipe to train and the corpus options of an existing run.
 
-        The corpus of an existing run is also taken from the run.
+        The recipe is RECIPE, else the recipe of the run, else that of ``--init-from``, else the one for the corpus.
 
         Raises:
             ValueError: there is no such recipe.
@@ -104,7 +105,7 @@ class Train(Command):
         return recipe
 
     def _prepared(self, console: Console, recipe: Recipe, folder: Path) -> tuple[Recipe, PreparedSplit]:
-        """Returns the recipe, adapted to the tokenizers and lengths of a prepared corpus, and that corpus."""
+        """Returns the recipe with the tokenizers and length limit of a prepared corpus, and the corpus itself."""
         from nmt_keras.corpus.loading import load_pairs
         from nmt_keras.corpus.shards import PreparedCorpus
         from nmt_keras.runs.training_data import PreparedSplit
@@ -128,6 +129,7 @@ class Train(Command):
         Uses all GPUs of this machine, or the workers in ``TF_CONFIG``. Of several workers, only the chief evaluates.
         """
         from nmt_keras.corpus import SplitCorpus, evaluation_pairs
+        from nmt_keras.corpus.split import SET_NAMES
         from nmt_keras.evaluation.metrics import require_tokenizer
         from nmt_keras.runs import Run
         from nmt_keras.training import find_strategy, is_chief, is_finished, is_first_worker
@@ -167,7 +169,8 @@ class Train(Command):
             for part in missing:
                 pairs = evaluation_pairs(parts[part], key_side=corpus.key_side)
                 few = f" of {len(parts[part]):,} (for all: nmt evaluate {folder} --part {part} --all-pairs)"
-                console.say(f"translating {part}, {len(pairs):,} sentences{few * (len(pairs) < len(parts[part]))}")
+                sentences = f"{len(pairs):,} sentences{few * (len(pairs) < len(parts[part]))}"
+                console.say(f"translating the {SET_NAMES[part]}, {sentences}")
                 run.evaluate(translator, part, pairs, data.target_language)
         for part, score in run.scores().items():
             console.say(

@@ -55,7 +55,7 @@ def nearest_multiple(size: float, of: int) -> int:
 
 
 def record_from(kind: type[Record], fields: dict[str, Any]) -> Record:
-    """Returns the dataclass ``kind`` with ``fields``. Nested objects become the dataclasses of its annotations."""
+    """Returns the dataclass ``kind`` with ``fields``. Nested objects become dataclasses, as the type hints declare."""
     if not isinstance(fields, dict):
         raise TypeError(f"{kind.__name__}: expected an object, received {fields!r:.40}")
     hints = typing.get_type_hints(kind)

@@ -39,8 +39,8 @@ class CorpusConfig:
     """Number of pairs to take from the beginning of the file; None for all."""
     split: Literal["hashed-groups", "shuffled-groups"] = "hashed-groups"
     """Method of the split. "hashed-groups": the benchmark's split, 94 % training data. "shuffled-groups": a random
-    split, 80 % training data. Pairs with the same sentence in the first column of a TSV file, or in the second of two
-    files, stay in one set."""
+    split, 80 % training data. Both keep pairs with the same key sentence in one set. The key sentence is in the left
+    column of a TSV file, or in the second of two files."""
     seed: int = 1
     """Seed of the shuffled split."""
 

@@ -168,7 +168,7 @@ class DecoderConfig:
             require(
                 self.reads_words,
                 "DecoderConfig.reads_words",
-                "True with DecoderConfig.order 'self-attention', because it has no other input from the target side",
+                "True with DecoderConfig.order 'self-attention', because such a decoder has no other target input",
                 self.reads_words,
             )
             require(

@@ -78,7 +78,7 @@ class Recipe:
 
     @classmethod
     def from_json(cls, text: str, where: str = "recipe") -> Recipe:
-        """Returns a recipe written by ``to_json``. Raises ValueError naming ``where`` for any other text."""
+        """Returns a recipe written by ``to_json``. Any other text raises a ValueError that names ``where``."""
         try:
             return record_from(cls, json.loads(text))
         except (TypeError, json.JSONDecodeError) as error:

@@ -9,7 +9,8 @@ from typing import Literal
 from nmt_keras.config.checks import require, require_choices, require_each, require_positive
 
 BATCHES_AT_ONCE = max(2, min(8, os.cpu_count() or 2))
-"""Number of batches translated concurrently, which keeps the processors busy during small operations of a batch."""
+"""Number of batches translated concurrently. While one batch runs small operations, the others keep the processors
+busy."""
 
 MAX_SHORTLIST = 100
 """Maximum number of target tokens per source token in the lexical table; see ``SearchConfig.shortlist``."""
@@ -26,8 +27,8 @@ class SearchConfig:
     length_normalisation: Literal["plain", "gnmt"] = "plain"
     """Divisor of log-probabilities. "plain": |Y|^alpha. "gnmt": ((5 + |Y|) / 6)^alpha (Wu et al. 2016)."""
     length_alpha: float = 1.0
-    """Exponent alpha of the length penalty. 0 disables the penalty, which favours short translations. With "plain", 1
-    ranks translations by mean log-probability per token."""
+    """Exponent alpha of the length normalisation. With 0, hypotheses are ranked by log-probability, which favours short
+    translations. With 1 and "plain", they are ranked by mean log-probability per token."""
     coverage_beta: float = 0.0
     """Weight of the coverage penalty for omitted source words (Wu et al. 2016, equation 14); 0 for none."""
     min_tokens: int = 1
@@ -48,10 +49,11 @@ class SearchConfig:
     seed: int = 1
     """Seed of sampling."""
     shortlist: int = 0
-    """Number of target tokens that each source token adds to the 1,000 most frequent ones in a reduced softmax (Jean et
-    al. 2015, section 3.3). It is faster, and translations are nearly the same. 0 uses the whole vocabulary."""
+    """Number of likely target tokens per source token. The softmax is limited to these and the 1,000 most frequent
+    target tokens (Jean et al. 2015, section 3.3). The search is then faster, and translations are nearly the same. 0
+    uses the whole vocabulary."""
     precision: Literal["float32", "bfloat16"] = "float32"
-    """Type of the inputs and results of each step's products with weight matrices. All other values are float32.
+    """Type of the inputs and results of products with weight matrices in the search. All other values are float32.
     "bfloat16" is faster for large batches on a CPU that supports it (AVX512-BF16, AMX)."""
 
     def __post_init__(self) -> None:

@@ -68,17 +68,18 @@ class TrainConfig:
     label_smoothing: float = 0.1
     """Share of the target probability that is spread evenly over the vocabulary, in [0, 1)."""
     segmentation_alpha: float | None = None
-    """Exponent alpha of subword regularization (Kudo 2018). In each epoch, segmentations are drawn with probabilities
+    """Exponent alpha of subword regularisation (Kudo 2018). In each epoch, segmentations are drawn with probabilities
     proportional to P(pieces)^alpha. None uses the most probable segmentation. Subword tokenizers only."""
     segmentations: int = 16
-    """Number of most probable segmentations that subword regularization draws from."""
+    """Number of most probable segmentations that subword regularisation draws from."""
     guided_weight: float = 1.0
     """Weight of the guided alignment loss. Used only if the training pairs have word alignments."""
     sampling_from: float = 0.0
     """Scheduled sampling: probability at the first training step that a decoder input is the model's own token instead
-    of the reference token. 0 at the first and last step is teacher forcing; 1 at both is free running."""
+    of the reference token."""
     sampling_to: float = 0.0
-    """The same probability at the last training step. In between, it changes linearly."""
+    """The same probability at the last training step. In between, it changes linearly. If both are 0, training uses
+    teacher forcing. If both are 1, it is free running: the model reads only its own tokens."""
     denominator: Literal["tokens", "sentences"] = "tokens"
     """Divisor of the summed loss and its gradient. "tokens": number of target tokens. "sentences": number of pairs."""
     validations: int = 8
@@ -99,7 +100,7 @@ class TrainConfig:
     seed: int = 1
     """Seed of the initial weights, the corpus order and dropout."""
     xla: bool | None = None
-    """If True, compiles the forward and backward pass with XLA. None enables XLA on CPU only; a GPU uses cuDNN."""
+    """If True, compiles the forward and backward pass with XLA. None uses XLA on a CPU, and cuDNN on a GPU."""
 
     def __post_init__(self) -> None:
         require(

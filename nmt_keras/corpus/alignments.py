@@ -23,7 +23,7 @@ Link = tuple[int, int]
 
 
 class GoldLinks(NamedTuple):
-    """Reference links of a sentence pair."""
+    """Gold links of a sentence pair."""
 
     sure: frozenset[Link]
     possible: frozenset[Link]  # includes the sure links
@@ -59,7 +59,7 @@ def words_of_tokens(sentence: str, surfaces: Sequence[str]) -> list[int]:
 
     Args:
         sentence: The text of the sentence.
-        surfaces: Display forms of its tokens. The last tokens may be missing.
+        surfaces: Surfaces of its tokens; see ``text.tokens.Tokens``. The last tokens may be missing.
     """
     sentence = unicodedata.normalize("NFC", sentence)
     begins = [word.start() for word in re.finditer(r"\S+", sentence)]
@@ -76,7 +76,7 @@ def words_of_tokens(sentence: str, surfaces: Sequence[str]) -> list[int]:
 
 
 def token_links(links: Iterable[Link], source_words: Sequence[int], target_words: Sequence[int]) -> np.ndarray:
-    """Converts links between words to links between tokens, [L, 2] int32 (source token, target token).
+    """Converts links between words to links between tokens.
 
     Every token of one word is linked with every token of the other. Links to words beyond the tokenizer's length limit
     are dropped.
@@ -84,6 +84,9 @@ def token_links(links: Iterable[Link], source_words: Sequence[int], target_words
     Args:
         links: Links between words.
         source_words, target_words: Position of the word of each token; see ``words_of_tokens``.
+
+    Returns:
+        An int32 array with one row (source token, target token) per link, sorted.
     """
     found = [
         (s, t)

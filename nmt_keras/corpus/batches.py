@@ -52,7 +52,7 @@ class BatchSource(Protocol):
     buckets: list[Bucket]
 
     def __len__(self) -> int:
-        """Number of batches of an epoch. If the number of rows depends on the bucket, it may be an estimate."""
+        """Number of batches of an epoch. This may be an estimate if the number of rows depends on the bucket."""
 
     def iterate(self, position: Position) -> Iterator[tuple[Position, Batch]]:
         """Yields each batch with its position, starting at ``position``. Epochs follow each other without end."""
@@ -132,7 +132,7 @@ def choose_buckets(
     sizes = np.unique(longer)
     widest = np.array([[source_lengths[longer <= n].max(), target_lengths[longer <= n].max()] for n in sizes])
     below = np.concatenate([[0], np.cumsum([weights[longer == n].sum() for n in sizes])])
-    best = np.full((count + 1, len(sizes) + 1), np.inf)  # [k, n]: positions of the first n sizes in k buckets
+    best = np.full((count + 1, len(sizes) + 1), np.inf)  # [k, n]: minimum positions of the first n sizes in k buckets
     best[:, 0] = 0.0
     previous = np.zeros(best.shape, int)
     for k in range(1, count + 1):

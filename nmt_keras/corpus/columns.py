@@ -42,7 +42,7 @@ class Columns:
         require(ok, "--source-column, --target-column", "none with two files (--reverse swaps them)", received)
 
     def of(self, *files: str, english_first: bool = False) -> tuple[int, int]:
-        """Returns the columns of source and target in a TSV file, or their indices among two files.
+        """Returns the columns of source and target in a TSV file, or the indices of the source and the target file.
 
         Args:
             files: One TSV file, or two files whose lines correspond.

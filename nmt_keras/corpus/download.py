@@ -70,7 +70,7 @@ def fetch_corpus(
         raise ValueError(
             f"{url if is_new else path}: expected a corpus whose text has sha256 {sha256}, received one with {digest}. "
             f"{'Download it later' if is_new else 'Remove the file to download it again'}, or use this text with "
-            "accept_other_version (--accept-other-version). Its scores cannot be compared with published ones."
+            "accept_other_version (--accept-other-version). Scores on it cannot be compared with published scores."
         )
     return path
 

@@ -12,7 +12,7 @@ from nmt_keras.corpus.download import SPANISH_ENGLISH_SHA256, SPANISH_ENGLISH_UR
 from nmt_keras.corpus.options import CorpusOptions
 from nmt_keras.corpus.reading import Corpus, Pair, ReadReport, read_pairs, read_parallel
 from nmt_keras.corpus.sample import SAMPLE_NAME, sample_pairs
-from nmt_keras.corpus.split import Side, SplitCorpus, repetitions, shuffle_pairs, split_pairs
+from nmt_keras.corpus.split import SET_NAMES, Side, SplitCorpus, repetitions, shuffle_pairs, split_pairs
 
 DEFAULTS = CorpusConfig()
 
@@ -45,7 +45,7 @@ def load_corpus(
         options.prepared,
     )
     columns = options.columns
-    # column 0 of a TSV, or the second of two files: one language for both directions, so that their sets are equal
+    # the left column of a TSV file, or the second of two files, so that both directions have the same sets
     key_side: Side = "source" if (columns[0] < columns[1]) == (len(options.corpus) < 2) else "target"
     if options.corpus == (SAMPLE_NAME,):
         pairs = sample_pairs()
@@ -130,8 +130,8 @@ def _split(name: str, pairs: Sequence[Pair], config: CorpusConfig, key_side: Sid
     for part, found in parts.items():
         if not found:
             raise ValueError(
-                f"{name}: expected pairs in every set, received none in {part} after splitting {len(taken):,} pairs. "
-                "Use a larger corpus: valid and test each get about 3 % of the groups."
+                f"{name}: expected pairs in every set, received none in the {SET_NAMES[part]} after splitting "
+                f"{len(taken):,} pairs. Use a larger corpus, or pass these sets as files with --valid and --test."
             )
     return SplitCorpus(name, parts["train"], parts["valid"], parts["test"], key_side)
 

@@ -24,9 +24,10 @@ class CorpusOptions(Columns):
     max_malformed: float = 0.01
     """Maximum share of malformed lines, from 0 to 1. Malformed lines are skipped."""
     accept_other_version: bool = False
-    """Use the downloaded Spanish-English corpus even if its text has changed, which is an error by default."""
+    """Use the downloaded Spanish-English corpus even if its text has changed. By default, changed text is an error."""
     source_language: str | None = None
-    """Code of the source language, such as es. Lengths of sentences without spaces (zh, ja) are in characters."""
+    """Code of the source language, such as es. In languages without spaces (zh, ja), sentence lengths are counted in
+    characters."""
     target_language: str | None = None
     """Code of the target language, such as en. BLEU uses a special tokenizer for zh, ja and ko."""
 

@@ -41,8 +41,8 @@ from nmt_keras.text.subword import MAX_LINES
 
 PAIRS_AT_ONCE = 4096
 PAIRS_OF_SHARD = 100_000
-MIN_SHARDS = 16  # because an epoch permutes the shards
-MAX_SHARDS = 512  # because all are open while pairs are encoded
+MIN_SHARDS = 16  # an epoch shuffles by permuting the shards, so it needs several
+MAX_SHARDS = 512  # all are open at once while pairs are encoded
 Place = str | PathLike[str]
 
 
@@ -107,7 +107,7 @@ def prepare(
     report(f"learning the vocabularies; {found}")
 
     def fit(config: TokenizerConfig, lines: Iterator[str]) -> Tokenizer:
-        # evenly spaced, because the first lines of a corpus often come from one source
+        # evenly spaced, because the first lines of a corpus are often of one kind
         step = 1 if config.kind == "word" else -(-count // MAX_LINES)
         return fit_tokenizer(config, islice(lines, 0, None, step))
 

@@ -62,7 +62,7 @@ class ReadReport:
     lines: int = 0  # without blank lines at the end of a file
     faults: Counter[Fault] = field(default_factory=Counter)  # a line with several faults is counted under the first one
     first_faults: list[FaultyLine] = field(default_factory=list)  # at most REPORTED_FAULTS
-    numbers: list[int] = field(default_factory=list)  # line number of each pair, from 1; set by read_*
+    numbers: list[int] = field(default_factory=list)  # line of each pair, from 1; read_pairs and read_parallel set it
 
     @property
     def malformed(self) -> int:
@@ -122,7 +122,8 @@ def read_parallel(
 
     Raises:
         FileNotFoundError: there is no file at one of the paths.
-        ValueError: see ``read_pairs``. Also if one file has more lines, not counting blank lines at the end.
+        ValueError: as in ``read_pairs``, or one file has more lines than the other. Blank lines at the end do not
+            count.
     """
     found = stream_parallel(source_path, target_path)
     return _collect(found, f"{source_path} and {target_path}", max_malformed)
@@ -161,7 +162,7 @@ def stream_parallel(source_path: str | PathLike[str], target_path: str | PathLik
             if None in row:
                 shorter = row.index(None)
                 raise ValueError(
-                    f"target_path: expected two files whose lines correspond, received {paths[1 - shorter]}:{number} "
+                    f"paths: expected two files whose lines correspond, received {paths[1 - shorter]}:{number} "
                     f"without a corresponding line in {paths[shorter]}. Pass files with the same number of lines."
                 )
             sides: list[str] = []

@@ -100,7 +100,7 @@ def remove_leftovers(folder: str, keep: Collection[str] = ()) -> None:
 
 @contextmanager
 def writing_by_tensorflow(path: str) -> Iterator[None]:
-    """Converts TensorFlow's errors while it writes ``path`` to an OSError with a remedy; see ``files.unwritable``."""
+    """Converts TensorFlow's errors in writing ``path`` to an OSError with a remedy; see ``files.unwritable``."""
     try:
         yield
     except tf.errors.OpError as error:
@@ -288,8 +288,8 @@ class ShardedBatches:
     """Batches of a prepared corpus. Memory holds a shard, a pool and a few batches.
 
     An epoch permutes the shards and the pairs of each shard. This sequence of pairs is divided into pools, which are
-    sorted and cut as in ``Batches``. The order is a pure function of (seed, epoch). Resuming at a pool
-    skips the shards that contain only earlier pairs.
+    sorted and cut as in ``Batches``. The order is a pure function of (seed, epoch). To resume at a pool, the shards
+    that contain only earlier pairs are skipped.
 
     Args:
         corpus: The prepared corpus.

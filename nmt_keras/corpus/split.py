@@ -1,13 +1,13 @@
 """Splits a corpus into training, validation and test set, so that no source or target sentence occurs in two sets.
 
-A random split leaks, because an English sentence of the Spanish-English corpus has up to 40 Spanish translations. Here,
+A random split leaks, because an English sentence of the Spanish-English corpus has up to 24 Spanish translations. Here,
 pairs that share a sentence form a group, and a hash of the group's name selects the set. The split has no seed and does
 not depend on the order of the pairs. If pairs are added to the corpus, a sentence stays in its set unless the name of
 its group changes.
 
 1. ``sentence_key`` normalises a sentence: NFKD, lower case, no combining marks, and a space in place of each run of
    characters that are neither letters nor digits.
-2. Pairs that share the key of a source or of a target are linked. The groups are the connected components.
+2. Two pairs are linked if their sources or their targets have the same key. The groups are the connected components.
 3. A group's name is the smallest key of its ``key_side``, by code point. The first 8 hex digits of the name's sha256,
    divided by 2^32, select test (below 0.03), valid (below 0.06) or train.
 """
@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from nmt_keras.config import require_choice
@@ -25,6 +25,9 @@ from nmt_keras.corpus.reading import Pair
 
 Part = Literal["train", "valid", "test"]
 Side = Literal["source", "target"]
+
+SET_NAMES: Mapping[str, str] = {"train": "training set", "valid": "validation set", "test": "test set"}
+"""Names of the sets in messages."""
 
 TEST_BELOW = 0.03
 VALID_BELOW = 0.06
@@ -37,7 +40,7 @@ class SplitCorpus(NamedTuple):
     Attributes:
         name: Name of the corpus. Runs are named after it.
         train, valid, test: Training, validation and test set.
-        key_side: Side that names the groups and comes first in the lines of checksums; see ``split_pairs``.
+        key_side: Side that names the groups; see ``split_pairs``. It comes first in the lines of ``part_sha256``.
         alignments: A line in Pharaoh's format (see ``corpus.alignments``) for each training pair; ``None`` for none.
     """
 
@@ -54,9 +57,9 @@ def split_pairs(pairs: Sequence[Pair], *, key_side: Side) -> dict[Part, list[Pai
 
     Args:
         pairs: The whole corpus. A selection of its pairs may have other groups, and therefore other sets.
-        key_side: Side whose keys name the groups. Both directions have the same sets if this side has the same
-            language. The Spanish-English benchmark uses English: "target" for Spanish to English, "source" for English
-            to Spanish.
+        key_side: Side whose keys name the groups. Both directions of translation have the same sets if their key sides
+            have the same language. The Spanish-English benchmark uses English: "target" for Spanish to English,
+            "source" for English to Spanish.
 
     Returns:
         All three sets. Sets of a small corpus may be empty.

@@ -163,7 +163,7 @@ def to_json(comparison: Comparison) -> str:
 
 
 def from_json(text: str, where: str = "report") -> Comparison:
-    """Returns the comparison that ``to_json`` wrote. Raises ValueError naming ``where`` for any other text."""
+    """Returns the comparison that ``to_json`` wrote. Any other text raises a ValueError that names ``where``."""
     try:
         found = json.loads(text)
         for system in found["systems"]:

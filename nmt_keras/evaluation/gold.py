@@ -10,7 +10,7 @@ from nmt_keras.corpus.alignments import GoldLinks, from_pharaoh
 
 
 class GoldPair(NamedTuple):
-    """A sentence pair, whose words are separated by spaces, with its word alignment."""
+    """A sentence pair and its word alignment. Spaces separate the words."""
 
     source: str
     target: str

@@ -43,7 +43,10 @@ def require_tokenizer(language: str | None) -> None:
 
 
 def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """Returns corpus chrF2 (Popovic 2015): character 6-grams, cased, no spaces. Arguments and errors as in ``bleu``."""
+    """Returns corpus chrF2 (Popovic 2015): up to character 6-grams, cased, without spaces.
+
+    Arguments and errors are those of ``bleu``, without ``language``.
+    """
     return _score(CHRF(), hypotheses, references)
 
 
@@ -147,9 +150,9 @@ def bootstrap_seeds(
 ) -> SeedEstimates:
     """Returns mean BLEU and chrF of systems with several runs, and two-sided p-values against the previous system.
 
-    Each bootstrap sample draws sentences and runs with replacement. The sentences are the same for all systems. An
-    interval therefore reflects the variation over sentences and over seeds. With few runs, it understates the variation
-    over seeds. With one run per system, this is the paired bootstrap of ``bootstrap``, but two-sided.
+    Each bootstrap sample draws sentences and runs with replacement. An interval therefore reflects the variation over
+    sentences and over seeds. With few runs, it understates the variation over seeds. In a sample, all systems have the
+    same sentences. With one run per system, this is the paired bootstrap of ``bootstrap``, but two-sided.
 
     Args:
         systems: Detokenised translations of each run, by system name.

@@ -100,7 +100,8 @@ def _scores(scores: Mapping[str, Mapping[str, Any]] | None) -> str:
 def _limits(translator: ModelTranslator) -> str:
     source, target = translator.source_tokenizer.config, translator.target_tokenizer.config
     unknown = (
-        "A word outside the vocabulary is translated as `⁇` (unknown), unless the search replaces unknown words."
+        "The model reads a word outside the vocabulary as unknown. The translation may then contain `⁇`, unless the "
+        "search replaces unknown words."
         if source.kind == "word"
         else "There are no unknown words: text outside the vocabulary is encoded as bytes."
     )

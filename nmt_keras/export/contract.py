@@ -68,4 +68,4 @@ CONTRACT: Mapping[str, Signature] = {
 """The signatures of every export."""
 
 LENGTHS: Mapping[str, str] = {"source_lengths": "S", "target_lengths": "T", "lengths": "T"}
-"""Mapping from an output of lengths to the axis that it measures. The axis is as wide as the largest length."""
+"""Outputs that hold lengths, each with the axis that it measures. The axis is as wide as the largest length."""

@@ -33,7 +33,7 @@ class Answers(NamedTuple):
 
     libraries: dict[str, str]  # versions by name
     facts: dict[str, Any]  # see ``run_saved_model.facts``
-    replies: list[list[dict[str, Any]]]  # for each request, for each of its feeds
+    replies: list[list[dict[str, Any]]]  # a list for each request, with a reply to each of its feeds
 
 
 def ask(

@@ -26,8 +26,8 @@ def merge_requests(
     request with more than ``max_batch_size`` texts is split into batches of this size. If the queue is full, a request
     fails with UNAVAILABLE.
 
-    The batch operation supports neither scalars nor padding. Therefore its inputs are only strings [B], and it encodes
-    and pads the sentences itself.
+    The batch operation supports neither scalars nor padding. Therefore its only inputs are strings [B]. ``answer``
+    encodes and pads the sentences inside the batch.
 
     Args:
         answer: Function from string tensors [B] to outputs by name.

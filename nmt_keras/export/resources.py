@@ -71,7 +71,7 @@ class Widened(tf.saved_model.experimental.TrackableResource):
         self.stored = tf.Variable(half, trainable=False)
         self._weight = weight
         self._name = f"widened-{uuid.uuid4()}"  # two versions in one process must not share a variable
-        assert self.resource_handle is weight.handle  # created here, in eager mode, it is the live weight's handle
+        assert self.resource_handle is weight.handle  # creates the handle now, in eager mode
 
     def _create_resource(self) -> tf.Tensor:
         if tf.executing_eagerly():

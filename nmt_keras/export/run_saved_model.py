@@ -1,8 +1,8 @@
-"""Script of ``fresh_process``: answers requests with a SavedModel as TensorFlow Serving does, with TensorFlow alone.
+"""Script of ``fresh_process``. Like TensorFlow Serving, it answers requests with a SavedModel, without Keras.
 
 stdin     {"folder": ..., "requests": [{"signature": ..., "feeds": [text, ...], "dtype": "string"}, ...]}
-          The feeds of a request are sent at the same time, each from its own thread, to every input of the signature.
-          A character U+DC80 to U+DCFF is one raw byte (surrogateescape).
+          A feed is the value of every input of the signature. The feeds of a request are sent at the same time, each
+          from its own thread. A character U+DC80 to U+DCFF is one raw byte (surrogateescape).
 stdout    One JSON document per line, as soon as it is available: the versions of the libraries, the facts (see
           ``facts``), and for each request the list of replies, {"outputs": {name: {"shape": ..., "values": ...}}} or
           {"error": class of the exception, "message": ...}.

@@ -24,12 +24,12 @@ FEEDS: Mapping[str, list[Any]] = {
     "one word of 10,000 letters": [["a" * 10_000]],
     "none": [[]],
     "a scalar": ["hola"],
-    "rows of rows": [[["hola", "adiós"]]],
+    "a matrix": [[["hola", "adiós"]]],
     "integers": [[1, 2]],
 }
 """Feeds for each signature, by name. The feeds of one name are sent concurrently."""
 
-REFUSED = ("a scalar", "rows of rows", "integers")
+REFUSED = ("a scalar", "a matrix", "integers")
 
 REQUESTS: Mapping[tuple[str, str], Request] = {
     (signature, name): Request(signature, feeds, "int64" if name == "integers" else "string")
@@ -92,7 +92,7 @@ def verify(version_folder: Path, python: str | PathLike[str] = sys.executable, s
         seconds: Time limit of the process.
 
     Returns:
-        Results of all checks. Faults of the export are reported there and do not raise.
+        Results of all checks, with the faults of the export. A fault raises no exception.
 
     Raises:
         ValueError: ``version_folder`` is not an exported version.
@@ -142,7 +142,7 @@ def checks(answers: Answers) -> list[Check]:
         ),
         Check("every variable and table has a value", facts["uninitialised"]),
         Check(
-            "scalars, rows of rows and numbers are refused as invalid",
+            "scalars, matrices and numbers are refused as invalid",
             [f"{', '.join(key)}: received {error}" for key, error in errors if error != "InvalidArgumentError"],
         ),
         all_answered,

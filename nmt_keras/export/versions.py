@@ -71,8 +71,8 @@ def publish(model_folder: Path, write: Callable[[Path], None]) -> Path:
 def prune(model_folder: Path, max_to_keep: int, labelled: Collection[int] = ()) -> None:
     """Deletes old versions and the leftovers of killed exports and deletions.
 
-    A version is renamed before its files are deleted, so a server never sees an incomplete version. A folder that is
-    being written is kept unless it has not changed for an hour.
+    A version is renamed before its files are deleted, so a server never sees an incomplete version. A partial folder is
+    deleted if it has not changed for an hour.
 
     Args:
         model_folder: ``saved_models/NAME``.
@@ -93,7 +93,7 @@ def prune(model_folder: Path, max_to_keep: int, labelled: Collection[int] = ()) 
     for left in model_folder.glob(f"{DELETED}*"):
         shutil.rmtree(left, ignore_errors=True)
     for left in model_folder.glob(f"{PARTIAL}*"):
-        with suppress(FileNotFoundError):  # its writer is active
+        with suppress(FileNotFoundError):  # its writer may rename it at this moment
             if is_abandoned(left):
                 shutil.rmtree(left, ignore_errors=True)
 

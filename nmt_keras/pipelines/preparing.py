@@ -8,8 +8,8 @@ Each file is read by one worker, which distributes its pairs to all workers. If 
 merge them first with ``paste source target``.
 
 An engine may run a step twice, for example after a worker has died. Every step is therefore a pure function of its
-input: files have fixed names, and keys are numbers, because Beam's ``Reshuffle`` draws random keys. Counts are passed
-as data instead of Beam metrics, because some engines do not support metrics, and some count repeated work twice.
+input: files have fixed names, and keys are numbers. (Beam's ``Reshuffle`` would draw random keys.) Counts are passed as
+data. Beam metrics are not used, because some engines do not support them, and some count repeated work twice.
 """
 
 from __future__ import annotations
@@ -206,7 +206,11 @@ def _report_of(reports: str, number: int) -> str:
 
 
 def _read_report(reports: str, number: int) -> dict[str, Any]:
-    """Returns a report that a worker wrote. Raises OSError if it is missing: ``complete`` would remove its shard."""
+    """Returns a report that a worker wrote.
+
+    Raises:
+        OSError: the report is missing. Without it, ``complete`` would remove the shard.
+    """
     path = _report_of(reports, number)
     try:
         with tf.io.gfile.GFile(path) as file:

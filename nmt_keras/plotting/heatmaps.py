@@ -169,7 +169,7 @@ def _checked_weights(alignment: ArrayLike, target_length: int, source_length: in
     )
     not_finite = np.count_nonzero(~np.isfinite(weights))
     require(not_finite == 0, "alignment", "finite weights (is a source fully masked?)", f"{not_finite} NaN or infinite")
-    # Rounding can make sums of bfloat16 weights over the pieces of a word exceed 1.
+    # The bfloat16 weights of the pieces of a word can sum to more than 1, because they are rounded.
     require(
         bool(0.0 <= weights.min() and weights.max() <= 1.01),
         "alignment",

@@ -19,7 +19,7 @@ DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u
 def token_label(token: str) -> str:
     """Returns the label of a token.
 
-    An empty token becomes ``</s>``, and spaces become ``␣`` in a token of spaces only. Long labels end in ``…``.
+    An empty token becomes ``</s>``. In a token of spaces only, each space becomes ``␣``. Long labels end in ``…``.
     """
     if token == "":
         return END_LABEL

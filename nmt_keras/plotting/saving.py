@@ -15,7 +15,7 @@ from nmt_keras.plotting.style import FILE_DPI
 
 
 def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
-    """Writes a figure as PNG or SVG, by the suffix of the path, at 150 dots per inch, atomically.
+    """Writes a figure atomically, at 150 dots per inch. The suffix of the path selects PNG or SVG.
 
     The file contains neither date nor version, so equal figures give equal files.
 

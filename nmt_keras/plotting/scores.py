@@ -44,7 +44,7 @@ def bleu_by_length(
         axes.fill_between(range(len(bins)), lows, highs, color=line["color"], alpha=BAND_OPACITY)
         axes.plot(values, **line, markersize=5)
     axes.set_xticks(range(len(bins)), [f"{name}\n{count:,}" for name, count in zip(bins, sentences, strict=True)])
-    axes.set_xlabel(f"source {unit}, and sentences of that length")
+    axes.set_xlabel(f"source length in {unit}, with the number of sentences")
     axes.set_ylabel("BLEU, with 95 % interval")
     axes.set_ylim(bottom=0)
     finish(axes)

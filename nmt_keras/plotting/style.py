@@ -1,6 +1,6 @@
 """Style of curves and scores: colours that colour-blind readers can distinguish, and markers for greyscale.
 
-The background is transparent, and text is of a grey with the same contrast to a white and to a dark page.
+The background is transparent. The grey of the text has the same contrast on a white and on a dark page.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from nmt_keras.plotting.labels import fonts_for, one_line
 INK = "#808080"
 """Colour of text and frames."""
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", INK)
-"""Palette of Okabe and Ito without yellow, which is too light on white. Grey replaces black, too dark on black."""
+"""Palette of Okabe and Ito without yellow, which is too light on white. Grey replaces black, which is invisible on a
+dark page."""
 MARKERS = ("o", "s", "^", "D", "v", "P")
 """Marker shapes. Six markers and seven colours give 42 distinct pairs."""
 SCREEN_DPI, FILE_DPI = 100, 150
@@ -47,7 +48,7 @@ def finish(axes: Axes) -> None:
 
 
 def add_legend(figure: Figure, families: Sequence[str] = ()) -> None:
-    """Adds one legend for all panels, above them, and makes the figure higher by its rows."""
+    """Adds one legend above all panels. The height of the figure grows by the rows of the legend."""
     entries = {
         label: line for axes in figure.axes for line, label in zip(*axes.get_legend_handles_labels(), strict=True)
     }

@@ -3,8 +3,8 @@
     nmt train lecture-fed
 
 The lecture gives equations but no sizes. This package chose tanh cells, 500 units, embeddings of size 256, 8,000 words
-and Adam. Extensions 1 to 4 build on the previous one. Extension 5 builds on extension 3, because a reversed source
-requires a unidirectional encoder.
+and Adam. Each of the extensions 1 to 4 builds on the one before it. Extension 5 builds on extension 3, because a
+reversed source requires a unidirectional encoder.
 """
 
 from __future__ import annotations

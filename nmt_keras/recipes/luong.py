@@ -17,7 +17,7 @@ Differences from the paper:
 - a reversed source begins with its END
 - products have biases
 - an update moves local-p's v_p less; see ``PredictiveLocalAttention``
-- the loss is averaged over sentences; the learning rate and the norms refer to this average
+- the loss is averaged over sentences; the learning rate and the gradient norm refer to this average
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ As in the paper:
 - batches of 80 sentences, cut from pools of 1,600 sentences sorted by length
 - a loss per sentence, averaged over the batch
 - no lower-casing or stemming
-- beam search, with width 12 as in the authors' code, because the paper gives none
+- beam search; the beam size 12 is that of the authors' code, because the paper gives no beam size
 
 Differences from the paper:
 

@@ -14,7 +14,7 @@ be resumed: existing results are kept, and a stopped run continues from its last
       NAME-SEED.txt     translations of the test set by this run
       table.json        metrics of the systems, with the protocol
       table.md          these metrics as a Markdown table
-      runs/             run directories; those of pilots are removed after the last pilot of the system
+      runs/             run directories; a system's pilots are removed after its last pilot
 """
 
 from __future__ import annotations
@@ -83,14 +83,15 @@ class Study:
     gold: Sequence[GoldPair] = ()
     """Pairs with gold alignments, for the alignment error rate of systems with attention."""
     origin: CorpusOptions | None = None
-    """Corpus options, stored beside each run so that other commands find its corpus."""
+    """Corpus options. They are stored in each run directory, so that other commands find the corpus."""
 
     def __post_init__(self) -> None:
         names = [system.name for system in self.systems]
         require(0 < len(names) == len(set(names)), "systems", "at least one system, with different names", names)
         require(0 < len(self.seeds) == len({*self.seeds}), "seeds", "at least one seed, all different", self.seeds)
         for name in names:
-            require(re.fullmatch(r"[\w.+-]+", name) is not None, "systems", "names of letters, digits, . + and -", name)
+            ok = re.fullmatch(r"[\w.+-]+", name) is not None
+            require(ok, "systems", "names of letters, digits, and the characters _ . + -", name)
         require(bool(self.corpus.test), "corpus", "a corpus with test pairs", self.corpus.name)
 
     @cached_property
@@ -315,8 +316,8 @@ def _write_table(study: Study) -> list[SystemFigures]:
     }
     _write_json(study.folder / "table.json", {**protocol, "systems": [asdict(row) for row in rows]})
     told = (
-        f"{protocol['finished']} of {protocol['runs']} runs of {study.updates:,} updates; "
-        f"{first['test_pairs']:,} test sentences of {study.corpus.name}. "
+        f"{protocol['finished']} of {protocol['runs']} runs are finished, with {study.updates:,} updates each. Corpus: "
+        f"{study.corpus.name}, {first['test_pairs']:,} test sentences. "
         f"BLEU: `{first['signature']}`, chrF: `{first['chrf_signature']}`."
     )
     write_whole(study.folder / "table.md", f"{to_markdown(rows)}\n{told}\n")

@@ -44,10 +44,11 @@ Languages = tuple[str | None, str | None]
 """Codes of source and target language; ``None`` if unspecified."""
 
 SHORTLIST_PAIRS = 400_000
-"""Maximum number of pairs for learning the lexical table: about ten seconds of short sentences on two cores."""
+"""Maximum number of pairs for learning the lexical table. With short sentences, this takes about ten seconds on two
+cores."""
 
 LEXICON_PAIRS = 40_000
-"""Maximum number of pairs for learning the lexicon: about two minutes on two cores."""
+"""Maximum number of pairs for learning the lexicon. This takes about two minutes on two cores."""
 
 
 class Run:
@@ -134,7 +135,7 @@ class Run:
         """
         made = Path(folder)
         if (made / RECIPE).exists():
-            raise FileExistsError(f"{made}: expected a new run directory, but it contains a run. Pass another one.")
+            raise FileExistsError(f"{made}: expected a new run directory, but it contains a run. Pass another folder.")
         source, target = load_tokenizers(self.folder)
         model = build_model(self.recipe.model, source.vocabulary_size, target.vocabulary_size)
         make_folder(made)
@@ -230,7 +231,7 @@ class Run:
         return export(translator, model_folder, manifest, config, max_to_keep=max_to_keep, labelled=labelled)
 
     def facts(self, translator: ModelTranslator, languages: Languages) -> dict[str, Any]:
-        """Returns the facts for the manifest of an export: of this run, or of an ensemble whose first run this is."""
+        """Returns facts for the manifest of an export. For an ensemble, the facts are those of its first run."""
         codes = zip(("source", "target"), languages, strict=True)
         return {
             "search": str(translator.search),

@@ -42,8 +42,9 @@ def training_data(corpus: SplitCorpus | PreparedSplit, recipe: Recipe, report: C
 
     Raises:
         ValueError: the recipe does not fit the corpus. A corpus with alignments requires one alignment per training
-            pair and a trainable attention. A prepared corpus requires that the recipe has its tokenizers, a
-            ``TrainConfig.max_tokens`` of at least its longest side, and no ``TrainConfig.segmentation_alpha``.
+            pair, a trainable attention, and another precision than "mixed_float16". For a prepared corpus, the recipe
+            must have the tokenizers of the corpus, a ``TrainConfig.max_tokens`` of at least the longest side, and no
+            ``TrainConfig.segmentation_alpha``.
     """
     if isinstance(corpus, PreparedSplit):
         return _prepared(corpus, recipe, report)

@@ -174,9 +174,10 @@ class SubwordTokenizer(tf.Module):
         return tf_text.SentencepieceTokenizer(self._model)
 
     def _displayed(self, ids: tf.Tensor, first: tf.Tensor) -> tf.Tensor:
-        """Returns the surfaces of tokens ``ids`` [N] of concatenated sentences as [N] string.
+        """Returns the surface of each token of concatenated sentences, as [N] string.
 
-        ``first`` [N] bool marks tokens that do not continue a character of the previous token.
+        ``ids`` [N] are the tokens. ``first`` [N] bool marks tokens that do not continue a character of the previous
+        token.
         """
         begins = first | ~tf.gather(self._continues, ids)  # [N], False at continuation bytes
         character = tf.cumsum(tf.cast(begins, tf.int32)) - 1  # [N], index of the piece or character

@@ -132,15 +132,15 @@ class ModelTranslator(Translator):
 
     @tf.function(input_signature=[TEXT], autograph=False)
     def decode(self, text: tf.Tensor) -> Decoded:
-        """Returns the best translations of a batch, text [B] string."""
+        """Returns the best translation of each sentence in ``text`` [B] string."""
         encoded = self._encode(text)
         return self._decoded(encoded.source, self._search(encoded, text))
 
     @tf.function(input_signature=[TEXT, tf.TensorSpec([None], tf.string, name="beginning")], autograph=False)
     def decode_completed(self, text: tf.Tensor, beginning: tf.Tensor) -> Decoded:
-        """Translates a batch, text [B] string.
+        """Translates each sentence in ``text`` [B] string.
 
-        Each translation starts with the tokens of ``beginning`` [B] string.
+        The translation starts with the tokens of the corresponding ``beginning`` [B] string.
         """
         encoded = self._encode(text)
         tokens = self.target_tokenizer.encode(beginning)
@@ -150,7 +150,7 @@ class ModelTranslator(Translator):
 
     @tf.function(input_signature=[TEXT], autograph=False)
     def decode_nbest(self, text: tf.Tensor) -> NBest:
-        """Returns the n-best lists of a batch, text [B] string."""
+        """Returns the n-best list of each sentence in ``text`` [B] string."""
         encoded = self._encode(text)
         source = encoded.source
         hypotheses = self._search(encoded, text, n_best=self.search.n_best or self.search.beam_size)
@@ -172,7 +172,7 @@ class ModelTranslator(Translator):
 
     @tf.function(input_signature=[SOURCE, TARGET], autograph=False)
     def decode_scored(self, source: tf.Tensor, target: tf.Tensor) -> Scored:
-        """Returns the log-probabilities of given translations, source [B] string, target [B] string."""
+        """Returns the log-probability of each ``target`` [B] string as the translation of its ``source`` [B] string."""
         source_tokens, target_tokens, likelihood = self._force(source, target)
         return Scored(
             log_prob=likelihood.log_probs,
@@ -184,7 +184,7 @@ class ModelTranslator(Translator):
 
     @tf.function(input_signature=[SOURCE, TARGET], autograph=False)
     def decode_aligned(self, source: tf.Tensor, target: tf.Tensor) -> Aligned:
-        """Returns the alignments of given translations, source [B] string, target [B] string."""
+        """Returns the alignment of each ``target`` [B] string with its ``source`` [B] string."""
         source_tokens, target_tokens, likelihood = self._force(source, target)
         return Aligned(
             source_tokens=source_tokens.surface,
@@ -195,7 +195,7 @@ class ModelTranslator(Translator):
         )
 
     def _force(self, source: tf.Tensor, target: tf.Tensor) -> _Forced:
-        """Runs the model over given translations, source [B] string, target [B] string."""
+        """Runs forced decoding of each ``target`` [B] string, given its ``source`` [B] string."""
         with tf.control_dependencies([tf.debugging.assert_equal(tf.size(source), tf.size(target), UNEQUAL)]):
             source = tf.identity(source)
         source_tokens, memory = self._encode(source)
@@ -273,10 +273,11 @@ class ModelTranslator(Translator):
 
 
 def _encoder(tokenizer: Tokenizer, model: Predictor) -> Callable[[tf.Tensor], _Encoded]:
-    """Returns a function that encodes text [B] string.
+    """Returns a function that encodes ``text`` [B] string.
 
-    All functions of a translator, and of its copies made by ``with_search``, call this function. An export therefore
-    has the tokenizer and the encoder once instead of four times, and loads in four fifths of the CPU time.
+    All functions of a translator, and of its copies made by ``with_search``, call the same encoding function. An export
+    therefore contains the tokenizer and the encoder once instead of four times, and loads in four fifths of the CPU
+    time.
     """
 
     @tf.function(input_signature=[TEXT], autograph=False)

@@ -29,23 +29,25 @@ TARGET = tf.TensorSpec([None], tf.string, name="target")
 class Translator(tf.Module):
     """Base class of translators. Subclasses work on tensors; users call the methods on lists.
 
-    These methods accept any number of sentences and return results in the same order. Sentences of similar length are
-    processed together. ``batch_size``, the number of sentences in a batch, affects only the speed. The methods raise
-    TypeError if an argument is not a list of strings, and ValueError if ``batch_size`` is not positive or lists differ
-    in length.
+    The methods on lists accept any number of sentences and return results in the same order. Sentences of similar
+    length are processed together. ``batch_size``, the number of sentences in a batch, affects only the speed.
+
+    Raises:
+        TypeError: an argument is not a list of strings.
+        ValueError: ``batch_size`` is not positive, or lists differ in length.
     """
 
     @abstractmethod
     def decode(self, text: tf.Tensor) -> Decoded:
-        """Returns the best translations of a batch, text [B] string."""
+        """Returns the best translation of each sentence in ``text`` [B] string."""
 
     @abstractmethod
     def decode_nbest(self, text: tf.Tensor) -> NBest:
-        """Returns the n-best lists of a batch, text [B] string."""
+        """Returns the n-best list of each sentence in ``text`` [B] string."""
 
     @abstractmethod
     def decode_scored(self, source: tf.Tensor, target: tf.Tensor) -> Scored:
-        """Returns the log-probabilities of given translations, source [B] string, target [B] string."""
+        """Returns the log-probability of each ``target`` [B] string as the translation of its ``source`` [B] string."""
 
     def translate(self, sentences: Sequence[str], batch_size: int = 64) -> list[Translation]:
         """Returns the best translation of each sentence. Any string is accepted; see ``Translation.truncated``."""
@@ -67,7 +69,10 @@ class Translator(tf.Module):
 def in_batches(
     answer: Callable[..., list[Answer]], columns: Mapping[str, Sequence[str]], batch_size: int
 ) -> list[Answer]:
-    """Calls ``answer`` with batches of rows of ``columns``, as [B] string tensors, and returns the results in order."""
+    """Divides the rows of ``columns`` into batches, calls ``answer`` with each, and returns the results in order.
+
+    ``answer`` receives a tensor [B] string for each column.
+    """
     for name, column in columns.items():
         is_list = isinstance(column, Sequence) and not isinstance(column, str | bytes)
         if not is_list or not all(isinstance(sentence, str) for sentence in column):
@@ -75,7 +80,7 @@ def in_batches(
     require(batch_size >= 1, "batch_size", "at least 1", batch_size)
     counts = [len(column) for column in columns.values()]
     require(len(set(counts)) == 1, ", ".join(columns), "lists of the same length", counts)
-    # the longest first, so that the last batches, during which some threads are idle, are short
+    # the longest first: some threads are idle during the last batches, so these are to be short
     order = sorted(range(counts[0]), key=lambda i: [-len(column[i]) for column in columns.values()])
     batches = [order[begin : begin + batch_size] for begin in range(0, len(order), batch_size)]
 

@@ -1,8 +1,8 @@
 """Replacement of unknown words by a lexicon that is learnt from alignments.
 
-UNK in a translation is replaced by the lexicon's translation of the source word with the largest attention weight, or
-by a copy of that word (Luong, Sutskever, Le, Vinyals, Zaremba 2015; Luong, Pham, Manning 2015, section 4.1; Jean et al.
-2015).
+UNK in a translation stands for the source word with the largest attention weight. It is replaced by the translation of
+this word in the lexicon, or by a copy of the word (Luong, Sutskever, Le, Vinyals, Zaremba 2015; Luong, Pham, Manning
+2015, section 4.1; Jean et al. 2015).
 """
 
 from __future__ import annotations
