@@ -1,13 +1,13 @@
-"""Measures the attention of one decoder step by source length: global, and local with a gathered window.
+"""Measures how the time of one attention step grows with the source length, for global and for local attention.
 
     python -m benchmarks.attention_cost
 
-Prints JSON with the median milliseconds of one step of 64 sentences, for each kind of attention and source length, and
-the ratio of the milliseconds at the longest and the shortest length. There are three measurements:
+Prints JSON with the median milliseconds of one step of 64 sentences, for each kind of attention and source length. The
+ratio is the time at the longest length divided by the time at the shortest. There are three measurements:
 
-context    forward pass and gradient to the state; the ratio of a gathered window should be near 1
+context    forward pass and gradient with respect to the state; the ratio of local attention should be near 1
 alignment  a step of a search, which writes all S weights
-memory     "context" with the gradient to all S annotations, as in each training step with input feeding
+memory     also the gradient with respect to all S annotations, as in each training step with input feeding
 """
 
 from __future__ import annotations

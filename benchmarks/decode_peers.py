@@ -51,9 +51,9 @@ class Settings:
     """Checkpoint of a transformer, which ct2.py converts to CTranslate2 and measures. None skips this measurement."""
     beam: int = 5
     shortlist: int = 20
-    """Shortlist size of the additional quick search."""
+    """Shortlist size of the quick search, which is measured in addition to the default search."""
     precision: Literal["float32", "bfloat16"] = "bfloat16"
-    """Precision of the additional quick search."""
+    """Precision of the quick search."""
     repeats: int = 3
 
 

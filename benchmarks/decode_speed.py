@@ -8,8 +8,8 @@
 
 An untrained model does not end its sentences. Its translations are therefore cut at the number of source tokens plus
 one, which resembles real lengths. The field "lengths" of the result states this. Single sentences run as in TensorFlow
-Serving, in a session with the names of feeds and fetches. The size of an export, and the seconds to write and load it,
-are reported, too. Prints JSON with the median and all repetitions of each measurement.
+Serving: a session gets the names of the tensors to feed and to fetch. The size of an export, and the seconds to write
+and load it, are reported, too. Prints JSON with the median and all repetitions of each measurement.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ def seconds(action: Callable[[], Any]) -> float:
 def alone(translator: ModelTranslator, sentences: Sequence[str], settings: Settings) -> list[list[float]]:
     """Returns the milliseconds of each sentence in the exported model, for every repetition.
 
-    They are measured in a separate process: here a batch has one thread, but a server's request has all threads.
+    They are measured in a separate process, because this process limits the threads of each batch. A server does not.
     """
     from nmt_keras.export import export
 
@@ -218,7 +218,7 @@ def alone(translator: ModelTranslator, sentences: Sequence[str], settings: Setti
 
 
 def singly(version: Path, sentences: Sequence[str], repeats: int) -> list[list[float]]:
-    """Measures the result of ``alone`` in this process."""
+    """Measures the milliseconds of each sentence in this process, for every repetition."""
     from nmt_keras.export.run_saved_model import load_text_kernels
 
     load_text_kernels()

@@ -37,7 +37,7 @@ class Settings:
     """Options of the benchmark."""
 
     corpus: str
-    """Path of a corpus file, or sample."""
+    """Path of a corpus file, or "sample"."""
     minutes: float | None = None
     """Training time in minutes. None uses the time in the recipe."""
     recipe: str | None = None

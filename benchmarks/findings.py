@@ -5,7 +5,7 @@
 Each item of a list ends in an HTML comment: a Python expression over the results that is true if the sentence holds.
 
     run("luong-base")             docs/results/luong-base.json; fields are attributes
-    bin("rnnsearch-16", "1-5")    BLEU of a run on sources of a length
+    bin("rnnsearch-16", "1-5")    BLEU of a run on the sources of a length bin
     gain("luong-base", "x")       BLEU of the second run minus BLEU of the first run
     system("luong-base")          row of docs/results/ladder/table.json
     diagnostic("local-p", 1)      last measurement of a system and a seed in docs/results/diagnostics/local-p.json

@@ -608,7 +608,7 @@ print(json.dumps({"scores": scores, "texts": [found.text for found in exported.t
 
 
 def export(settings: Settings) -> Iterator[Result]:
-    """Trains and exports a model. Yields the difference of its scores in a process without a GPU."""
+    """Trains and exports a model. Yields the difference between its scores here and in a process without a GPU."""
     import numpy as np
 
     from benchmarks.train_speed import rates

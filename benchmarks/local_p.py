@@ -3,21 +3,21 @@
 
     python -m benchmarks.local_p --corpus spa-eng.zip
 
-Three experiments use Spanish-English pairs of at most 9 tokens. The model is the small one of the results page, without
-dropout and label smoothing:
+The first three experiments use Spanish-English pairs of at most 9 tokens. Their model is the small one of the results
+page, without dropout and label smoothing:
 
-agreement    loss and gradients, eager and under XLA, on batches inside and beyond the window
-overfit      training loss on 500 pairs, without dropout
+agreement    loss and gradients, eager and under XLA, on batches narrower and wider than the window
+overfit      training loss on 500 pairs
 training     validation loss and the predicted positions p_t over training
 translation  validation loss, BLEU and p_t of the systems of notebook 3, which are trained and scored as there
 
-The systems are local-p and variants of it:
+The systems are local-p, its variants, and two systems for comparison:
 
     general            global attention with the general score
     local-m            p_t = t
     local-m, Gaussian  p_t = t, weights fall with the distance from t as in local-p
     local-p            equations 9 and 10 of Luong, Pham, Manning 2015
-    local-p, unscaled  v_p is stored as it is, so that the logit of p_t is a sum over the units instead of a mean
+    local-p, unscaled  v_p is stored without the factor ``units``: the logit of p_t is a sum over the units, not a mean
 
 Each run is added to the JSON file when it ends. Runs that are in the file are skipped.
 """
@@ -346,7 +346,7 @@ def altered(variant: str) -> AbstractContextManager[Any]:
         center = MonotonicLocalAttention.center
 
     class Unscaled(PredictiveLocalAttention):
-        """local-p whose v_p is stored as it is. It begins as N(0, 1 / units)."""
+        """local-p whose logit of p_t is a sum over the units instead of a mean. v_p begins as N(0, 1 / units)."""
 
         def __init__(self, *arguments: Any, **options: Any) -> None:
             super().__init__(*arguments, **options)

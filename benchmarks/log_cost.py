@@ -6,7 +6,7 @@
 
 Trains the sample recipe for some updates, as ``nmt train --tensorboard`` does. Measures the time of every call that
 only logs: counting a batch, making and writing a row of the log, the scalars for TensorBoard, the progress line. The
-clock starts after the updates of a row are finished. Translations and pictures, which are written in a validation, are
+clock starts after the updates of a row are finished. Translations and pictures, which each validation writes, are
 reported separately. Prints JSON.
 """
 

@@ -60,7 +60,7 @@ class Settings:
     """Options of the benchmark."""
 
     corpus: str
-    """Path of a corpus file, or sample."""
+    """Path of a corpus file, or "sample"."""
     plan: Literal["ten-minutes", "hour"]
     run: Path | None = None
     """Run directory to keep. The output of training is written to RUN.log, the machine to RUN.machine.json. An existing

@@ -32,7 +32,7 @@ PRONOUNS = {"i", "you", "we", "it", "they"}
 
 
 class Vocabulary:
-    """Translations in the grammar as groups (English words, Spanish words), and its verbs, infinitives and nouns."""
+    """The grammar's translations as groups (English words, Spanish words), and its verbs, infinitives and nouns."""
 
     def __init__(self) -> None:
         self.groups: list[tuple[set[str], set[str]]] = []

@@ -681,7 +681,7 @@ KINDS: tuple[Callable[[random.Random, str], Parts], ...] = (
 SLOW_KINDS: tuple[Callable[[random.Random, str], Parts], ...] = (byte_by_byte, unfinished_headers, unfinished_body)
 
 BOMB = gzip.compress(b" " * 150_000_000, 9)
-"""150 kB that unpack to 150 MB, which is more than a body may have."""
+"""A body of 150 kB that unpacks to 150 MB, more than ``--max-unpacked-bytes`` allows."""
 
 
 def exchange(server: Server, parts: Parts) -> str:

@@ -34,7 +34,7 @@ from benchmarks.machine import machine
 from nmt_keras.cli.memory import keep_memory
 
 SHARD = 100_000
-"""Number of pairs per shard, as `nmt prepare` recommends."""
+"""Number of pairs per shard, the default of `nmt prepare` for large corpora."""
 VOCABULARY = 5_000
 Axis = Literal["corpus", "length", "width"]
 POINTS: dict[Axis, tuple[int, ...]] = {

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Measures the components of one update: encoder, decoder, softmax and loss, the two passes as a whole, and optimizer.
+"""Measures the time of one update: its forward and backward pass, the components of this pass, and the optimizer.
 
     python -m benchmarks.update_parts
     python -m benchmarks.update_parts --units 512 --batch 128
     python -m benchmarks.update_parts --units 512 --batch 128 --precision bfloat16-products
 
-The model is the matched model of train_speed, on one batch with 10 tokens on each side. The forward and backward pass
-of each component is compiled separately. The times do not add up to the time of the whole, where components share work.
-Prints JSON with medians in milliseconds and the floating-point operations of the products in both passes.
+The components are the encoder, the decoder, and the softmax with the loss. The model is the matched model of
+train_speed, on one batch with 10 tokens on each side. The forward and backward pass of each component is compiled
+separately. These times do not add up to the time of the whole pass, because components share work there. Prints JSON
+with medians in milliseconds and the floating-point operations of the products in both passes.
 """
 
 from __future__ import annotations
@@ -115,7 +116,7 @@ def measure(settings: Settings) -> dict[str, float]:
         return masked_cross_entropy(logits, target, everywhere).total
 
     def pass_of(output: Callable[[], tf.Tensor], variables: list[Any]) -> Callable[[], Any]:
-        """Returns the compiled forward and backward pass of a sum of squares, or of a scalar loss."""
+        """Returns the compiled forward and backward pass of ``output``, or of its sum of squares if it is no scalar."""
 
         @tf.function(jit_compile=True, autograph=False)
         def compiled() -> Any:

@@ -34,12 +34,12 @@ class Options:
     """Translates a file of any size line by line. If the output exists, resumes at its end."""
 
     input: Annotated[Path, tyro.conf.Positional]
-    """UTF-8 text with a sentence or a paragraph per line. - reads standard input."""
+    """UTF-8 text with a sentence or a paragraph per line. Pass - to read standard input."""
     output: Annotated[Path, tyro.conf.Positional]
     """File of the translations, one line for each line of the input."""
     server: Annotated[ServerOptions, tyro.conf.arg(name="")] = field(default_factory=lambda: ServerOptions(attempts=8))
     lines: int = 64
-    """Number of lines in a request."""
+    """Number of lines that a worker translates at a time. Each of its requests holds up to 64 of their sentences."""
     workers: int = 4
     """Number of concurrent requests. TensorFlow Serving merges them into batches."""
     max_text_bytes: int = DEFAULT_TEXT_BYTES
@@ -60,11 +60,11 @@ def translate_file(client: Client, lines: Iterable[bytes], output: Path, batch: 
         client: Client of the model.
         lines: Lines of the input, with their line breaks.
         output: File of the translations, created if it is missing.
-        batch: Number of lines in a request.
-        workers: Number of concurrent requests. At most twice as many batches are held in memory.
+        batch: Number of lines that a worker translates at a time.
+        workers: Number of concurrent requests. At most ``2 * workers`` batches are in memory.
 
     Returns:
-        Number of lines with a sentence that was truncated to the model's length limit.
+        Number of lines with a truncated sentence.
 
     Raises:
         ClientError: The server failed. ``output`` holds the translations so far.

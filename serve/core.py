@@ -124,7 +124,7 @@ class Ticket:
     async def take_turn(self, work: Callable[[], Result]) -> Result:
         """Runs ``work`` in a worker thread when a turn is free, and returns its result.
 
-        ``work`` must end by the deadline itself. If the caller is cancelled because its client has left, a request that
+        ``work`` must itself end by the deadline. If the caller is cancelled because the client has left, a request that
         waits gives up its place in the queue. Work that has begun keeps its place and its turn until it ends, because a
         thread cannot be stopped.
 

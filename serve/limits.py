@@ -26,8 +26,8 @@ class Limits:
     """Maximum bytes of an unpacked gzip body, or of a gRPC tensor's strings. A larger body gets 413, a larger tensor
     INVALID_ARGUMENT."""
     max_values: int = 2_000_000
-    """Maximum number of values in a request or its answer (in JSON: commas and brackets). More get 400. A value takes
-    up to 200 bytes of memory."""
+    """Maximum number of values in a request or its answer. More get 400. In a JSON request, each comma and each opening
+    bracket counts as a value. A value takes up to 200 bytes of memory."""
     max_batch_rows: int = 256
     """Maximum number of sentences in a request. More get 400."""
     max_text_bytes: int = 65536

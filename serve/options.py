@@ -27,15 +27,15 @@ class Options:
     """TCP port of gRPC. By default, gRPC is off. 0 takes a free port and prints it."""
     host: str = "127.0.0.1"
     """Address to listen on. 0.0.0.0 opens the server to the network, without passwords and TLS. On a loopback address,
-    only requests for localhost or an IP address of this machine are answered."""
+    only requests whose Host is localhost or a loopback address are answered."""
     poll_seconds: float = 1.0
     """Seconds between two polls for new and removed versions. 0 disables polling."""
     load_retry_interval_micros: int = 60_000_000
     """Microseconds before another attempt to load a version that failed. The pause doubles with each attempt, up to 10
     minutes. A version whose files change is tried at once."""
     enable_cors_support: bool = False
-    """If `True`, web pages from other hosts may read the answers and show the page in a frame, and requests for any
-    host are answered."""
+    """If `True`, web pages from other hosts may read the answers and show the page in a frame, and any Host is
+    accepted."""
     enable_monitoring: bool = False
     """If `True`, serves Prometheus metrics at /monitoring/prometheus/metrics."""
     enable_reload: bool = False

@@ -1,8 +1,8 @@
 """The embedded server: ``python -m serve.server --model-dir saved_models --port 8501``.
 
 It implements TensorFlow Serving's REST and gRPC APIs for machines without Docker. It serves the newest version of every
-model in a folder NAME/VERSION/, or the models in a file in TensorFlow Serving's format. By default it listens on the
-loopback interface. When every model is loaded, it prints ``Listening on http://HOST:PORT``, and with --grpc-port a
+model in a folder of NAME/VERSION/, or the models in a file in TensorFlow Serving's format. By default it listens on the
+loopback interface. When the models are loaded, it prints ``Listening on http://HOST:PORT``, and with --grpc-port a
 second line, ``Listening on grpc://HOST:PORT``. It looks for new versions every second. On SIGTERM or SIGINT it finishes
 the running requests and exits with code 0. It does not wait for a model that is being loaded.
 """
@@ -161,7 +161,7 @@ def http_config(app: ASGIApp, limits: Limits, shutdown_seconds: int) -> uvicorn.
 
 
 def _leave(number: int, frame: FrameType | None) -> NoReturn:
-    """Exits. Called while models load, and again after uvicorn has shut down, because uvicorn repeats the signal."""
+    """Exits. Called for a signal while models load, and again after shutdown, when uvicorn repeats the signal."""
     raise SystemExit(0)
 
 
@@ -227,7 +227,7 @@ def _repository(configs: Callable[[], list[ModelConfig]], options: Options) -> R
 
 
 def _start(repository: Repository) -> None:
-    """Loads the models in a thread, because a signal would have to wait for TensorFlow's loader in the main thread."""
+    """Loads the models in a thread. In the main thread, TensorFlow's loader would delay the handling of signals."""
     pool = ThreadPoolExecutor(1)
     try:
         pool.submit(repository.start).result()

@@ -1,4 +1,4 @@
-"""Command lines, with errors in one line."""
+"""Reads command lines. An error is printed as one line."""
 
 from __future__ import annotations
 
@@ -56,9 +56,10 @@ def read_options(kind: type[Options], program: str, arguments: Sequence[str] | N
 
 
 def join_help(kind: type[Any]) -> None:
-    """Joins the lines of the help texts of a dataclass's options, at any depth. Call it before ``tyro.cli``.
+    """Joins the lines of each help text in a dataclass of options and in its nested dataclasses.
 
-    tyro would keep the line breaks of a docstring. A field's metadata takes precedence over its docstring.
+    Call it before ``tyro.cli``, which would keep the line breaks of a docstring. A field's metadata takes precedence
+    over its docstring.
     """
     options = {each.name: each for each in dataclasses.fields(kind)}
     for base in kind.__mro__:
@@ -130,7 +131,8 @@ def _nearest(sections: Sequence[Sequence[str]], message: str) -> str | None:
     meant = typed[0].replace("_", "-") if typed else ""
     if meant in TENSORFLOW_SERVING or not meant or not listed:
         return TENSORFLOW_SERVING.get(meant)
-    named = [row for row in listed if all(name != meant for name in row.split(", "))]  # the typed option is misplaced
+    # tyro lists the typed option itself if it stands in the wrong place
+    named = [row for row in listed if all(name != meant for name in row.split(", "))]
     return max(named, key=lambda row: SequenceMatcher(None, meant, row.split()[0].rstrip(",")).ratio(), default=None)
 
 

@@ -132,7 +132,7 @@ class Fragile(Bigram):
 
 
 def checkpoint_state(folder):
-    """Returns the weights and the state of the optimiser in the last checkpoint of a run."""
+    """Returns the weights and the state of the optimizer in the last checkpoint of a run."""
     reader = tf.train.load_checkpoint(str(folder / "checkpoints" / "last"))
     names = [n for n in reader.get_variable_to_shape_map() if n.startswith(("weights/", "optimizer/", "skipped/"))]
     return {name: reader.get_tensor(name) for name in names}

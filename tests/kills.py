@@ -2,10 +2,10 @@
 
     PYTHONPATH=. python tests/kills.py --kills 40 --seed 1
 
-Each kill starts the work in a new process. strace replaces one system call that changes a file by SIGKILL. The call is
-drawn from those of an undisturbed run. Another process then reads the folder as a user would: nothing may be partially
-visible, and nothing that was reported as done may be missing. It then completes the work and compares the result with
-that of the undisturbed run.
+Each kill starts the work in a new process. strace sends SIGKILL when the process enters one of the system calls that
+change a file. The call is drawn from those of an undisturbed run. Another process then reads the folder as a user
+would: nothing may be partially visible, and nothing that was reported as done may be missing. It then completes the
+work and compares the result with that of the undisturbed run.
 
 The program prints the number of kills by work and system call as JSON. The same seed draws the same calls, but possibly
 at other points of the work, because TensorFlow's threads write files in no fixed order. strace attaches to a process
@@ -96,7 +96,7 @@ class Work(ABC):
 
     @abstractmethod
     def look(self, at: Path, done: int, whole: Path) -> None:
-        """Asserts that ``done`` or more results are visible, all complete. ``whole`` is an undisturbed run's folder."""
+        """Asserts that ``done`` or more results are visible and complete. ``whole`` is an undisturbed run's folder."""
 
     @abstractmethod
     def result(self, at: Path) -> Any:

@@ -4,9 +4,9 @@ The work runs on the real file system. Before and after each call of the functio
 returned, the model reads the folder and computes what a disk may have kept at that point:
 
 - Changed contents: a file that was not fsynced since it changed has lost the change, holds a part of it, or holds all
-  of it. Either this is the same for all such files, or one file holds a part and the others hold all.
-- Changed names: in folders that were not fsynced since, all changes are lost, all are kept, only additions or only
-  removals are kept, or any single change is lost or kept alone.
+  of it. Either all such files are in the same one of these states, or one file holds a part and the others hold all.
+- Changed names: in folders that were not fsynced since the change, all changes are lost, all are kept, only additions
+  or only removals are kept, or any single change is lost or kept alone.
 
 Only the calls in ``WATCHED`` are cut points. Calls that open or write a file are not; torn contents represent a cut
 during such a call. The model reads contents and names from the disk. It therefore includes changes that TensorFlow's

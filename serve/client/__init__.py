@@ -11,16 +11,16 @@ It works with TensorFlow Serving and the embedded server, over REST (``http://``
                       source_tokens [B,S], source_lengths [B], alignment [B,K,T,S], truncated [B]
 
     answers      records of a signature's outputs
-    retry        repetition of requests
+    retry        retries with growing pauses
     rest         requests over HTTP and JSON
-    messages     TensorFlow Serving's protocol buffers, as far as a client needs them
+    messages     the protocol buffers of TensorFlow Serving that a client needs
     rpc          requests over gRPC
     sentences    splits text into sentences and the gaps between them
     translating  the client
     options      options shared by the programs
 
-No module imports TensorFlow. Only ``rpc`` imports grpcio and NumPy, and only ``rest`` imports HTTPX. Each is imported
-for its own URLs only.
+No module imports TensorFlow. Only ``rpc`` imports grpcio and NumPy, and it is imported only for gRPC URLs. Only
+``rest`` imports HTTPX, and it is imported only for HTTP URLs.
 """
 
 from .answers import (

@@ -20,7 +20,7 @@ class Options:
     """Translates texts with a served model. Each text is split into sentences."""
 
     texts: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="TEXT [TEXT ...]")]
-    """Texts to translate. A single - reads one text per line from standard input."""
+    """Texts to translate. Pass a single - to read one text per line from standard input."""
     server: Annotated[ServerOptions, tyro.conf.arg(name="")] = field(default_factory=ServerOptions)
     signature: Literal["serving_default", "greedy", "align"] = "serving_default"
     """Signature of the model. serving_default: the search of the export. greedy: greedy search, which is faster than

@@ -45,9 +45,9 @@ class Translation(NamedTuple):
 
     translation: str
     score: float
-    """Log-probability in nats after the length normalisation of the export's search."""
+    """Log-probability in nats, normalised by length as the export specifies."""
     truncated: bool
-    """If `True`, the source exceeded the model's length limit and was truncated."""
+    """If `True`, the source exceeded the model's length limit or the client's ``max_text_bytes`` and was truncated."""
 
 
 class TranslatedText(NamedTuple):
@@ -59,7 +59,7 @@ class TranslatedText(NamedTuple):
 
     @property
     def truncated(self) -> bool:
-        """If `True`, a sentence exceeded the model's length limit and was truncated."""
+        """If `True`, at least one of the sentences was truncated."""
         return any(sentence.truncated for sentence in self.sentences)
 
 

@@ -1,11 +1,11 @@
-"""TensorFlow Serving's protocol buffers, as far as the client and the conformance script need them.
+"""The protocol buffers of TensorFlow Serving that the client and the conformance checks need.
 
 The package ``tensorflow-serving-api`` has all messages, but it imports TensorFlow: five seconds and half a gigabyte for
 a program that only sends strings. Names and numbers are those of ``tensor.proto``, ``tensor_shape.proto``,
-``meta_graph.proto``, ``model.proto``, ``predict.proto``, ``get_model_status.proto`` and ``get_model_metadata.proto``; a
-test compares them with that package. On the wire, an enum is an int32 and a map is a list of entries, so enums and maps
-are declared in this form. The messages have their own descriptor pool, because their names would collide with those of
-TensorFlow.
+``meta_graph.proto``, ``model.proto``, ``predict.proto``, ``get_model_status.proto`` and ``get_model_metadata.proto``. A
+test compares them with ``tensorflow-serving-api``. On the wire, an enum is an int32 and a map is a list of entries, so
+enums and maps are declared in this form. The messages have their own descriptor pool, because their names would collide
+with those of TensorFlow.
 """
 
 from __future__ import annotations

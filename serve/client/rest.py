@@ -18,7 +18,7 @@ import httpx
 from .answers import ClientError, Columns, ModelSpec, Unavailable, VersionStatus
 
 BUSY = (429, 502, 503)
-"""HTTP statuses of a busy server: too many requests, a proxy whose server may be restarting, unavailable."""
+"""HTTP statuses of a busy server: too many requests (429), overload (503), and a proxy without its server (502)."""
 
 
 class _Answer(NamedTuple):
@@ -56,7 +56,7 @@ class RestConnection:
         self._http = httpx.Client(timeout=timeout, transport=transport, trust_env=through_proxy, verify=verify)
 
     def predict(self, signature: str, inputs: Mapping[str, list[str]]) -> Columns:
-        """Returns the outputs of ``signature`` for ``inputs``, a list of values for each input."""
+        """Returns the outputs of ``signature``. ``inputs`` maps each input to its list of values."""
         answer = self._request("POST", ":predict", {"signature_name": signature, "inputs": inputs})
         outputs = answer.get("outputs")
         if not isinstance(outputs, dict):
@@ -136,8 +136,8 @@ def _within(seconds: float, fetch: Callable[[], _Answer]) -> _Answer:
     sends one byte at a time could block the client for hours.
 
     Raises:
-        TimeoutError: ``fetch`` takes longer than ``seconds``. Its thread ends when the server is silent for a timeout,
-            or the client is closed.
+        TimeoutError: ``fetch`` takes longer than ``seconds``. The thread of ``fetch`` ends when the server is silent
+            for HTTPX's timeout, or when the client is closed.
     """
     outcome: Future[_Answer] = Future()
 

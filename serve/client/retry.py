@@ -15,12 +15,12 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True)
 class Retry:
-    """Number of attempts and pauses between them. The pause after attempt n is about ``first_seconds`` 2^(n-1).
+    """Number of attempts, and the pauses between them.
 
-    Each pause is drawn from the upper half of its range, so that clients that were refused together do not return
-    together. ``Retry-After`` of the server is respected up to ``longest_seconds``. A request whose connection broke is
-    sent again as well, because translating twice does no harm. A request that timed out is not sent again, because it
-    would time out again.
+    The pause after attempt n is ``first_seconds`` 2^(n-1) times a random number from 0.5 to 1. Without the random
+    number, clients that were refused together would return together. ``Retry-After`` of the server is respected up to
+    ``longest_seconds``. A request whose connection broke is sent again as well, because translating twice does no harm.
+    A request that timed out is not sent again, because it would time out again.
     """
 
     attempts: int = 5

@@ -17,13 +17,14 @@ from .messages import MESSAGES, STATES
 
 BUSY = (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE)
 TOO_LARGE = "message larger than max"
-"""Words in gRPC's RESOURCE_EXHAUSTED message for a large message. A second attempt would fail again."""
+"""Words that gRPC adds to RESOURCE_EXHAUSTED if a message is too large. Another attempt would fail, too."""
 
 MAX_MESSAGE_BYTES = 256 * 1024 * 1024
 """Maximum bytes of an answer. Alignments can be far larger than gRPC's default limit of 4 MB."""
 
 MAX_VALUES = MAX_MESSAGE_BYTES // 4
-"""Maximum number of values of a tensor: as many floats as a message holds. A short message can claim any shape."""
+"""Maximum number of values of a tensor: as many floats as a message holds. Without this limit, a short message could
+claim a shape that fills the memory."""
 
 STRING = 7  # DT_STRING
 _STORES = {
@@ -55,7 +56,7 @@ class GrpcConnection:
         self._get_status = self._method("ModelService", "GetModelStatus", "GetModelStatusResponse")
 
     def predict(self, signature: str, inputs: Mapping[str, list[str]]) -> Columns:
-        """Returns the outputs of ``signature`` for ``inputs``, a list of values for each input."""
+        """Returns the outputs of ``signature``. ``inputs`` maps each input to its list of values."""
         request = MESSAGES["PredictRequest"](model_spec=_model_spec(self._model, signature))
         for name, texts in inputs.items():
             request.inputs.add(key=name, value=string_tensor(texts))

@@ -9,7 +9,7 @@ A sentence ends
 
 It does not end at the full stop of an initial ("J. R. R. Tolkien", "د. أحمد") or of an abbreviation in the list below.
 Other abbreviations before a capital ("etc. Luego") end a sentence. The list has only abbreviations that rarely end a
-sentence, because after a missed end, the model gets two sentences at once. Chinese and Japanese sentences, which no
+sentence, because the model gets two sentences at once if an end is missed. Chinese and Japanese sentences, which no
 white space separates, are not split.
 """
 

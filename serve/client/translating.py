@@ -51,7 +51,7 @@ class Client:
         batch_size: Maximum number of sentences in a request.
         max_text_bytes: Maximum UTF-8 bytes of a sentence, because servers refuse long strings. Longer sentences are
             cut, and their answers are ``truncated``.
-        retry: Repetition of requests to a busy server.
+        retry: Number of attempts and pauses if the server is busy.
         ca_file: PEM file of the certificates that signed the server's certificate. `None` uses those of the system.
         transport: HTTPX transport for tests. `None` uses the network.
 
@@ -96,19 +96,19 @@ class Client:
         self._connection.close()
 
     def translate(self, texts: Sequence[str]) -> list[str]:
-        """Translates ``texts``, which are sentences."""
+        """Translates ``texts``. Each text must be a single sentence."""
         return [answer.translation for answer in self.translate_with_scores(texts)]
 
     def translate_with_scores(self, texts: Sequence[str], signature: str = "serving_default") -> list[Translation]:
-        """Translates ``texts``, which are sentences. Returns translations with scores."""
+        """Translates ``texts``, each a single sentence. Returns translations with scores."""
         return self._batched(signature, texts, answers.translations)
 
     def align(self, texts: Sequence[str]) -> list[Alignment]:
-        """Translates ``texts``, which are sentences. Returns translations with tokens and alignments."""
+        """Translates ``texts``, each a single sentence. Returns translations with tokens and alignments."""
         return self._batched("align", texts, answers.alignments)
 
     def beam(self, texts: Sequence[str]) -> list[Hypotheses]:
-        """Translates ``texts``, which are sentences. Returns the best hypotheses of beam search."""
+        """Translates ``texts``, each a single sentence. Returns the best hypotheses of beam search."""
         return self._batched("beam", texts, answers.hypotheses)
 
     def translate_texts(self, texts: Sequence[str]) -> list[TranslatedText]:
@@ -131,7 +131,7 @@ class Client:
         return self._retry.run(self._connection.status)
 
     def predict(self, signature: str, inputs: Mapping[str, list[str]]) -> Columns:
-        """Returns the outputs of ``signature`` for ``inputs``, a list of values for each input."""
+        """Returns the outputs of ``signature``. ``inputs`` maps each input to its list of values."""
         return self._retry.run(lambda: self._connection.predict(signature, inputs))
 
     def _batched(

@@ -23,14 +23,15 @@ Some answers are known to differ, and are not checked:
   with the status. Write these words in lower case.
 - A gzipped body that cannot be unpacked, or that has several members. Both servers answer 400. TensorFlow Serving
   reports an empty document.
-- Base64 without padding or with white space, and a question mark at the end of a path. TensorFlow Serving accepts the
-  first two and refuses the third. The embedded server does the opposite.
+- Base64 without padding or with white space. TensorFlow Serving accepts it. The embedded server refuses it.
+- A question mark at the end of a path. TensorFlow Serving refuses it. The embedded server accepts it.
 - An int8, int16 or uint8 out of range. TensorFlow Serving wraps it around. The embedded server refuses it.
 - ``:classify``, ``:regress`` and their gRPC methods. The embedded server refuses them and names ``:predict``.
 - ``HandleReloadConfigRequest``. The embedded server answers UNIMPLEMENTED without ``--enable-reload``. nginx always
   answers UNIMPLEMENTED. TensorFlow Serving always allows the request.
-- A gRPC connection. The embedded server replaces it after ``--rest-api-timeout-in-ms``. Clients do not notice.
-- The header Host. On a loopback address, the embedded server answers 403 for other hosts.
+- An old gRPC connection. After ``--rest-api-timeout-in-ms``, the embedded server accepts no new calls on it. Clients
+  open another connection automatically.
+- The header Host. On a loopback address, the embedded server answers 403 unless Host is localhost or such an address.
 
     server      the checked server, and comparisons of its answers
     successes   requests that must succeed

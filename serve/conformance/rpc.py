@@ -77,7 +77,7 @@ def connect(address: str, server: Server, timeout: float, ca_file: Path | None, 
 
 
 def predictions(rpc: RpcServer) -> None:
-    """Translations equal those of REST, with model, version and signature, in the fields of their types."""
+    """Translations equal those of REST. The answer names its model, and each tensor fills the field of its type."""
     answer = rpc.answer(PREDICT, rpc.predict_request(), "PredictResponse")
     spec = answer.model_spec
     expected = (rpc.server.model, rpc.server.version, "serving_default")

@@ -60,7 +60,7 @@ def gzip_in(server: Server) -> None:
 
 
 def spellings(server: Server) -> None:
-    """Paths match in any case except the method. Names may be percent-encoded. Versions may have leading zeros."""
+    """Paths match in any case, except for the method. Names may be percent-encoded. Versions may have leading zeros."""
     encoded = "".join(f"%{byte:02X}" for byte in server.model.encode())
     for path in (
         f"/V1/Models/{server.model}:predict",
@@ -72,7 +72,7 @@ def spellings(server: Server) -> None:
 
 
 def status(server: Server) -> None:
-    """Status holds states of versions, with numbers as strings."""
+    """A status holds the states of the versions. Version numbers are strings."""
     expected = {
         "version": str(server.version),
         "state": "AVAILABLE",

@@ -1,7 +1,7 @@
 """Served models: their folders, version policies and labels.
 
-Either each child of a folder is a model, whose newest version is served, or a file in TensorFlow Serving's text format
-lists the models:
+A folder or a file lists the models. In a folder, each child is a model, and its newest version is served. A file is in
+TensorFlow Serving's text format:
 
     model_config_list { config {
       name: "spa-eng" base_path: "/models/spa-eng" model_platform: "tensorflow"
@@ -42,7 +42,7 @@ ALL = Latest(sys.maxsize)
 
 @dataclass(frozen=True)
 class Specific:
-    """The versions ``numbers``, as far as they exist."""
+    """The existing versions among ``numbers``."""
 
     numbers: frozenset[int]
 

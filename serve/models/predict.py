@@ -44,7 +44,7 @@ MAX_RANK = 254
 """Maximum rank of a tensor in TensorFlow."""
 
 _UNSENDABLE = ("resource", "variant")
-"""Types whose values are objects of a process."""
+"""Types whose values exist only inside a process."""
 
 
 def predict(loaded: LoadedVersion, request: PredictRequest, limits: Limits, running: Running) -> PredictResponse:

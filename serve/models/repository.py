@@ -35,7 +35,7 @@ MAX_ENDED = 100
 """Number of unloaded versions whose states are kept, over all models."""
 
 RETURN_MEMORY_SECONDS = 60.0
-"""Time after which a server returns free memory to the system again. Large requests would otherwise fragment it."""
+"""Seconds between two returns of free memory to the system. Without them, large requests would fragment the memory."""
 
 Fingerprint = frozenset[tuple[str, int, int]]
 """Path, size in bytes and modification time in nanoseconds of every file of a version."""
@@ -56,8 +56,8 @@ class Repository:
     """The served models.
 
     Args:
-        configs: Returns the models. Called at every poll.
-        load: Returns the servable of a version's folder. Any exception becomes the version's status.
+        configs: Function that returns the models. Called at every poll.
+        load: Function that loads the SavedModel in a version's folder. Any exception becomes the version's status.
         retry_seconds: Pause before another attempt to load a version, in seconds. The pause doubles with each attempt,
             up to 10 minutes.
     """
@@ -225,7 +225,7 @@ class Repository:
         for config in configs:
             try:
                 folders = version_folders(config.base_path)
-            except OSError as error:  # the file system may be away for a moment
+            except OSError as error:  # the file system may be unavailable for a moment
                 problems.add(f"Model {config.name}: cannot read {config.base_path}: {error}")
                 continue
             self._update_model(config.name, folders, config.policy.choose(folders))
@@ -247,10 +247,10 @@ class Repository:
                 del self._failed[failed]
 
     def _try_to_load(self, name: str, version: int, folder: Path) -> None:
-        """Loads a version, unless the pause after a failed attempt is not over.
+        """Loads a version, but not during the pause after a failed attempt.
 
-        There is no pause if its files have changed, as during a copy. Attempts never end, because the cause may have
-        been a temporary lack of memory.
+        If the files of the version have changed, as during a copy, there is no pause. Attempts never end, because the
+        cause may have been a temporary lack of memory.
         """
         fingerprint = _fingerprint(folder)
         failure = self._failed.get((name, version))
@@ -317,14 +317,14 @@ def _as_status(error: Exception) -> StatusError:
 
 
 def _return_memory() -> None:
-    """Makes glibc return free memory to the system. It would keep the pieces between blocks that are in use."""
+    """Makes glibc return free memory to the system. By default, glibc keeps free memory between blocks in use."""
     if platform.libc_ver()[0] == "glibc":
         ctypes.CDLL(None).malloc_trim(0)
 
 
 @contextlib.contextmanager
 def kept_up_to_date(repository: Repository, seconds: float) -> Iterator[None]:
-    """Polls ``repository`` in a thread while the context lasts. A running poll may end later.
+    """Polls ``repository`` in a thread while the context lasts. The last poll may end after the context.
 
     Args:
         repository: The models.

@@ -17,7 +17,7 @@ from .signature import SERVING_DEFAULT, Signature, Tensors, TensorSpec, shape_te
 from .status import Code, StatusError, invalid
 
 _LOAD_FAILURES = (OSError, RuntimeError, ValueError, TypeError, LookupError, AttributeError, DecodeError)
-"""Errors that TensorFlow's loader raises for missing, truncated and other files, in addition to its own errors."""
+"""Errors that TensorFlow's loader raises for missing and damaged files, in addition to its own errors."""
 
 
 class Servable:

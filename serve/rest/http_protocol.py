@@ -16,7 +16,7 @@ _REFUSAL = (
 
 
 class _Timer:
-    """Calls ``callback`` when ``seconds`` have passed since ``start``, unless it is stopped earlier."""
+    """Calls ``callback`` when ``seconds`` have passed since ``start``. ``stop`` prevents the call."""
 
     def __init__(self, seconds: float, callback: Callable[[], None]) -> None:
         self._seconds = seconds

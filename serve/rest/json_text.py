@@ -117,7 +117,7 @@ def echo(value: Json) -> str:
 
 
 def shortest(values: np.ndarray) -> list[float]:
-    """Returns float32 ``values`` [N] as doubles with few digits that read back as the same float32.
+    """Returns float32 ``values`` [N] as doubles. JSON writes them with few digits, which read back as the same float32.
 
     They have six significant digits if that is exact, otherwise nine, as in TensorFlow Serving.
     """

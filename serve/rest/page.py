@@ -16,7 +16,7 @@ from ..models.status import StatusError
 
 CONFIG = "config.json"
 MANIFEST = Path("assets.extra", "manifest.json")
-"""File of a version whose ``languages`` hold the codes of ``source`` and ``target``."""
+"""JSON file of a version. Its ``languages`` hold the language codes of ``source`` and ``target``."""
 _LANGUAGES = {"source": "source_language", "target": "target_language"}
 """Mapping from the name of a language code in the manifest to its name in the page's configuration."""
 

@@ -60,5 +60,5 @@ def read_base64(value: dict[str, Json]) -> bytes:
 
 
 def to_array(values: list[object], shape: tuple[int, ...], dtype: str) -> np.ndarray:
-    """Returns flat ``values`` as an array of ``shape``, of the NumPy type that sessions accept for ``dtype``."""
+    """Returns an array of ``shape`` with the flat ``values``, in the NumPy type that sessions accept for ``dtype``."""
     return np.array(values, object if dtype == "string" else _DECIMALS.get(dtype, dtype)).reshape(shape)

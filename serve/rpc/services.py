@@ -45,13 +45,13 @@ MAX_MESSAGE = 1024
 """Maximum bytes of an error message, as in TensorFlow Serving. It is sent in a header, whose size clients limit."""
 
 MAX_SMALL = 65536
-"""Maximum bytes of a request other than inference. It is decoded on the event loop in a few milliseconds."""
+"""Maximum bytes of a request other than Predict. It is decoded on the event loop in a few milliseconds."""
 
 MAX_STREAMS = 16
 """Maximum number of concurrent calls on a connection. The client delays further calls."""
 
 MAX_SMALL_AT_ONCE = 4 * MAX_STREAMS
-"""Maximum number of requests other than inference that are received at once."""
+"""Maximum number of requests other than Predict that are received at once."""
 
 SIGNATURE_DEF = "signature_def"
 
@@ -91,7 +91,7 @@ async def start_grpc(core: Core, address: str, *, can_reload: bool = False) -> t
 
 
 class Services(grpc.GenericRpcHandler):
-    """PredictionService without Classify, Regress and MultiInference, and ModelService. Predict runs in worker threads.
+    """ModelService, and PredictionService without Classify, Regress and MultiInference. Predict runs in worker threads.
 
     Every method is registered as client-streaming, because gRPC lets only such methods decide when to receive a
     message. Unary clients notice no difference.
@@ -146,7 +146,7 @@ class Services(grpc.GenericRpcHandler):
             raise StatusError(Code.UNIMPLEMENTED, "The call has no request message") from error
 
     async def _receive_small(self, kind: type[Request], messages: Messages, seconds: float) -> Request:
-        """Receives the message of a call other than inference."""
+        """Receives the message of a call other than Predict."""
         encoded = await self._receive(messages, seconds, self._receiving_small)
         if len(encoded) > MAX_SMALL:
             sizes = f"({len(encoded)} vs. {MAX_SMALL})"

@@ -66,7 +66,7 @@ async function readConfig() {
   }
 }
 
-/** Translates the sentence after `milliseconds` without another request. */
+/** Translates the sentence after `milliseconds`, unless it is called again earlier. */
 function ask(milliseconds) {
   clearTimeout(timer);
   request.abort();

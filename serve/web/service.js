@@ -1,8 +1,8 @@
 /**
  * A translation model behind TensorFlow Serving's REST API.
  *
- * Paths are relative to the page, which the same host serves. A request contains the version that the page shows, so
- * that no other version answers. When this version is unloaded, the newest version replaces it.
+ * Paths are relative to the page, because one host serves the page and the model. A request contains the version that
+ * the page shows, so that no other version answers. When this version is unloaded, the newest version replaces it.
  */
 
 /**

@@ -2,7 +2,7 @@
  * Converts alignments of tokens to alignments of words, finds the words in their text, and their direction.
  *
  * Tokens are words, or SentencePiece pieces such as "▁hos" "pi" "tal", where "▁" is the space before a word. The last
- * token of a sentence is "", END.
+ * token of a sentence is "", which stands for END.
  */
 
 const SPACE = "▁";

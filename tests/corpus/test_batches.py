@@ -15,7 +15,7 @@ PAD, END = 0, 3
 
 
 def corpus(source_lengths, target_lengths):
-    """Returns both sides of a corpus. A side of length n of pair i has n - 1 times the token i + 10, and END."""
+    """Returns both sides of a corpus. Each side of pair i repeats the token i + 10 and ends in END."""
     return tuple(
         TokenLists(np.concatenate([[i + 10] * (n - 1) + [END] for i, n in enumerate(lengths)]), np.array(lengths))
         for lengths in (source_lengths, target_lengths)

@@ -1,7 +1,7 @@
 """Kills one Dask worker after a number of calls of a function. Dask workers load this file.
 
 The environment variable ``KILL_AFTER`` has the form MODULE:FUNCTION,CALLS,FILE. A worker that has called the function
-CALLS times creates FILE and kills itself. If FILE exists, no other worker does.
+CALLS times creates FILE and kills itself. If FILE exists already, no worker kills itself.
 """
 
 import functools

@@ -72,7 +72,7 @@ def test_the_tests_that_the_page_of_the_papers_names_exist():
 
 @pytest.fixture(scope="module")
 def workspace(run_folder, tmp_path_factory):
-    """Runs and exports of the tutorial and of the demo. Those of the real corpus are the sample's."""
+    """Runs and exports with the names in the tutorial and the demo. All have been trained on the sample corpus."""
     folder = tmp_path_factory.mktemp("workspace")
     for name in ("sample", "second"):
         shutil.copytree(run_folder, folder / "runs" / name)
@@ -103,9 +103,9 @@ def test_the_commands_that_re_rank_an_n_best_list_choose_the_best_mean_of_both_s
     rows, best = [], []
     for number, (source, targets) in enumerate(lists.items(), start=9):  # 9 and 10: sorted as numbers
         log_probs = [score.log_prob for score in scores.score([source] * 2, targets)]
-        others = [-1.5, -1.5 + log_probs[0] - log_probs[1] + 0.5]  # makes the second one the better
+        others = [-1.5, -1.5 + log_probs[0] - log_probs[1] + 0.5]  # makes the second translation the better one
         if number == 10:
-            others[1] -= 1.0  # makes it the worse
+            others[1] -= 1.0  # makes the second translation the worse one
         rows += [f"{number}\t{source}\t{text}\t{other}\n" for text, other in zip(targets, others, strict=True)]
         best.append(targets[1] if number == 9 else targets[0])
     (tmp_path / "nbest.tsv").write_text("".join(rows), "utf-8")

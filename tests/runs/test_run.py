@@ -206,7 +206,7 @@ def test_a_run_stopped_before_its_best_checkpoint_translates_and_exports_its_las
 
 
 def test_a_translator_has_every_weight_that_was_trained(run_folder):
-    """The optimiser's references to the weights give the expected values."""
+    """The optimizer's references to the weights give the expected values."""
     model = Run(run_folder).translator().model
     checkpoint = tf.train.latest_checkpoint(str(run_folder / "checkpoints" / "best"))
     updater = Updater(

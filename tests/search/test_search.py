@@ -30,12 +30,12 @@ V, S = len(LETTERS), 5
 
 
 def spell(ids, state, script):
-    """Returns the logits script[:, t] of time ``t``, the state. ``script`` is [B, T, V]. Attends to position ``t``."""
+    """Returns the logits script[:, t], where t is the state. ``script`` is [B, T, V]. Attends to position t."""
     return Prediction(tf.gather(script, state, batch_dims=1), tf.one_hot(state % S, S), state + 1)
 
 
 def wander(ids, state, table):
-    """Returns logits that depend on a hash of all tokens so far, the state. Attends to the position of the last id."""
+    """Returns logits that depend on the state, a hash of all tokens so far. Attends to the position of the last id."""
     state = (state * 7 + ids * 3 + 1) % tf.shape(table)[1]
     return Prediction(tf.gather(table, state, batch_dims=1), tf.one_hot(ids % S, S), state)
 

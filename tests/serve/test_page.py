@@ -298,7 +298,7 @@ def test_a_sentence_from_right_to_left_is_walked_from_right_to_left(web):
     [(("en", "ar"), "ltr", "rtl"), (("he", "en"), "rtl", "ltr"), (("pa-PK", "pa"), "rtl", "ltr")],
 )
 def test_a_sentence_has_the_direction_of_its_language_whatever_it_begins_with(web, languages, source, target):
-    """Such as an Arabic sentence that begins with "LibreOffice", which stands on the right."""
+    """For example, an Arabic sentence may begin with "LibreOffice". This word stands on the right."""
     web.answer("**/config.json", json=dict(zip(("model", *LANGUAGES), ("spa-eng", *languages), strict=True)))
     web.open("?model=spa-eng")
     shown_in_full(web)

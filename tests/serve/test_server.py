@@ -566,7 +566,7 @@ def test_a_wrong_option_is_refused_with_its_name_and_value(arguments, tmp_path, 
 
 @pytest.mark.parametrize("folder", [".", "nowhere"])
 def test_without_a_model_the_server_says_how_to_get_one(folder, tmp_path, monkeypatch):
-    """Such as make serve in a fresh clone, where saved_models has no model."""
+    """For example, ``make serve`` has no model in a fresh clone."""
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit, match=r"make demo.*nmt export"):
         server.main(["--model-dir", folder])

@@ -74,7 +74,7 @@ def two_addresses():
 
 
 def assert_same_course(folder, output, single):
-    """Asserts that metrics, weights, optimiser state and moving averages equal those of a run on one device."""
+    """Asserts that metrics, weights, optimizer state and moving averages equal those of a run on one device."""
     rows, wanted = ([r for r in read_log(path / "log.jsonl") if "loss" in r] for path in (folder, single[0]))
     assert [row["step"] for row in rows] == list(range(1, 21))
     for name in ("loss", "cross_entropy", "accuracy", "gradient_norm", "padding"):

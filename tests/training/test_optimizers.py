@@ -1,4 +1,4 @@
-"""Initial weights, learning rates and optimisers against the papers."""
+"""Initial weights, learning rates and optimizers against the papers."""
 
 from functools import cache
 
@@ -96,7 +96,7 @@ def test_bahdanau_s_other_weights_are_normal_but_for_biases_and_the_alignment_s_
 
 
 def as_in_the_paper(variable):
-    """A variable's values. v_p of local-p is stored multiplied by its length."""
+    """Returns a variable's values. v_p of local-p is stored multiplied by the number of its units."""
     return np.asarray(variable) / (variable.shape[0] if variable.name == "position_energy" else 1.0)
 
 
@@ -223,7 +223,7 @@ def test_the_probability_of_reading_own_tokens_goes_along_a_line():
     assert sampling_probability(config(sampling_from=1.0, sampling_to=1.0), 0, 1) == 1.0
 
 
-# Optimisers
+# Optimizers
 
 
 def trained(optimizer_fields, start, gradients, rates):

@@ -13,7 +13,7 @@ from nmt_keras.training.stability import FIRST_LOSS_SCALE, UPDATES_TO_DOUBLE, Lo
 
 
 def spoilt(factor, *steps):
-    """Returns a function that makes callbacks of a run: the updates after ``steps`` have logits times ``factor``."""
+    """Returns a function that makes callbacks of a run. They scale the logits of the update after each of ``steps``."""
     after = {step + 1: 1.0 for step in steps} | dict.fromkeys(steps, factor)
     return lambda run: {step: lambda value=value: run.model.factor.assign(value) for step, value in after.items()}
 
