@@ -163,8 +163,8 @@ def decode_speed(found: Result) -> list[str]:
     """Returns the table of sentences per second in batches and milliseconds per single sentence."""
     model, scored = found["model"], "bleu" in found["results"][0]
     lines = [
-        f"{model['decoder_units']} units, {model['target_vocabulary']:,} pieces or words, {model['parameters']:,} "
-        f"parameters; {found['sentences']:,} sentences.",
+        f"{model['decoder_units']} units, {model['target_vocabulary']:,} target tokens in the vocabulary, "
+        f"{model['parameters']:,} parameters; {found['sentences']:,} sentences.",
         "",
         f"| search | {'BLEU | ' * scored}sentences/s in batches | one sentence alone, median | 95th percentile |",
         f"|---|---|---|---|{'---|' * scored}",
@@ -258,7 +258,8 @@ def serve_load(found: Result) -> list[str]:
 
 def _latency(found: Result) -> list[str]:
     lines = [
-        "| signature | clients | sentences/s | p50 / p95 / p99 | merged: sentences/s | p50 / p95 / p99 | ratio |",
+        "| signature | clients | sentences/s | p50 / p95 / p99 | micro-batching: sentences/s | "
+        "micro-batching: p50 / p95 / p99 | ratio |",
         "|---|---|---|---|---|---|---|",
     ]
     ratios = {(one["signature"], one["clients"]): one["times_as_many_sentences"] for one in found["ratios"]}
