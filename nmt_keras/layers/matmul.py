@@ -71,7 +71,7 @@ def matmul(x: tf.Tensor, weight: Weight, bias: tf.Tensor | None = None, *, trans
     else:
         result = _rounded_matmul(flat, weight, transpose)
     if bias is not None:
-        result += bias  # while the result is flat: XLA would otherwise compute sum and gradient in both shapes
+        result += bias  # before the reshape, because XLA would otherwise compute sum and gradient in both shapes
     size = weight.value.shape[0 if transpose else 1]
     return tf.reshape(result, _with_last(x, tf.shape(result)[1] if size is None else size))
 
@@ -88,7 +88,7 @@ def _rounded_matmul(x: tf.Tensor, weight: Weight, transpose: bool) -> tf.Tensor:
     """Returns the float32 product x W of two matrices. The product and its gradients round factors to bfloat16."""
 
     @tf.custom_gradient
-    def multiply(x: tf.Tensor, value: tf.Tensor, rounded: tf.Tensor) -> tf.Tensor:  # value: only for its gradient
+    def multiply(x: tf.Tensor, value: tf.Tensor, rounded: tf.Tensor) -> tf.Tensor:  # ``value`` only gets the gradient
         factor = _round(x)
 
         def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, None]:
@@ -129,7 +129,7 @@ BFLOAT16_FLAGS = ("avx512_bf16", "amx_bf16", "bf16")
 
 
 def multiplies_bfloat16() -> bool | None:
-    """Returns whether the processor has instructions for bfloat16 products; None if Linux does not report it."""
+    """Returns True if the processor has instructions for bfloat16 products; None if Linux does not report it."""
     try:
         words = set(PROCESSORS.read_text(encoding="utf-8").split())
     except OSError:

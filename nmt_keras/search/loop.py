@@ -112,7 +112,7 @@ def _extended(
         state, history, scores, coverage = tf.nest.map_structure(
             lambda x: tf.gather(x, chosen.parents, batch_dims=1), (state, history, scores, coverage)
         )
-        # a place without a hypothesis has a parent too, but must not inherit its score
+        # an unused place has a parent, too, but must not inherit the parent's score
         scores = tf.where(chosen.log_probs > float("-inf"), scores, NOT_ENDED)
         entry = entry * beams.last_ids.shape[1] + chosen.parents
     elif beams.last_ids.shape[1] != 1:

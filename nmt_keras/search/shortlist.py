@@ -23,7 +23,7 @@ from nmt_keras.models.ensemble import Ensemble, average
 from nmt_keras.models.predictor import Prediction, Predictor, StepFunction
 from nmt_keras.search.hypotheses import Hypotheses
 
-if TYPE_CHECKING:  # an exported version loads without the corpus package
+if TYPE_CHECKING:  # an exported version is loaded without the corpus package
     from nmt_keras.corpus.batches import TokenLists
 
 
@@ -56,7 +56,7 @@ class BatchShortlist(NamedTuple):
                 return together(ids, state, tuple(memory._replace(memory=own) for own in memory.memory))
 
             return step_together
-        from nmt_keras.models.seq2seq import Seq2Seq  # here, because an exported version loads without it
+        from nmt_keras.models.seq2seq import Seq2Seq  # imported here: an exported version is loaded without this module
 
         if not isinstance(model, Seq2Seq):
             raise TypeError(f"model: expected a Seq2Seq or an Ensemble of them, received {type(model).__name__}.")
@@ -165,7 +165,7 @@ def learn_lexical_table(
         kept = rank < MAX_SHORTLIST
         by_source[begin + rows[kept], rank[kept]] = columns[kept]
     frequent = np.argsort(-counts_alone[1], kind="stable")
-    specials = np.arange(END + 1)  # the first of every vocabulary
+    specials = np.arange(END + 1)  # the first ids of every vocabulary
     always = [*specials, *frequent[frequent > END][: common - len(specials)]]
     return LexicalTable(by_source, np.array(always, np.int32))
 

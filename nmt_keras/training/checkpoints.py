@@ -39,7 +39,7 @@ class Progress(tf.Module):
         self.step = tf.Variable(0, dtype=tf.int64)  # updates made
         self.epoch = tf.Variable(0, dtype=tf.int64)
         self.pool = tf.Variable(0, dtype=tf.int64)
-        self.batch = tf.Variable(0, dtype=tf.int64)  # batches of this pool seen
+        self.batch = tf.Variable(0, dtype=tf.int64)  # number of batches of this pool that were read
         self.total_steps = tf.Variable(0, dtype=tf.int64)  # 0 until planned
         self.replans = tf.Variable(0, dtype=tf.int64)  # number of times that total_steps was planned again
         self.plan_step = tf.Variable(0, dtype=tf.int64)  # step of the last plan
