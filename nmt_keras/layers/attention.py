@@ -1,8 +1,8 @@
-"""Attention: from a query and the annotations to a context.
+"""Attention layers: compute a context from a query and the annotations.
 
-A score function computes how well a query matches each annotation. An attention normalizes the scores, over all
-annotations or over a window, and sums vectors with these weights. After the loop over target positions, ``alignment``
-puts the attention weights of a window at their source positions.
+A score function computes how well a query matches each annotation. An attention layer normalizes the scores to
+attention weights, over all annotations or over a window. The context is the weighted sum of the annotations. After the
+loop over target positions, ``alignment`` puts the attention weights of a window at their source positions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from nmt_keras.layers.scores import AdditiveScore, ScoreFunction
 
 
 class Attended(NamedTuple):
-    """The attention weights of queries."""
+    """Attention weights of each query."""
 
     alpha: tf.Tensor  # [B, Q, W] float: attention weights alpha_ij of W neighbouring source positions
     first: tf.Tensor  # [B, Q] int32: source position of the first weight; negative if it lies before the sentence
@@ -29,7 +29,7 @@ def masked_softmax(scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     """Returns exp(e_j) / SUM_k exp(e_k) over the positions k where ``mask`` is True; exactly 0 elsewhere.
 
     Args:
-        scores: [B, Q, W] float. The softmax is computed in float32 and returned in this dtype.
+        scores: [B, Q, W] float. The softmax is computed in float32 and returned in the dtype of ``scores``.
         mask: [B, 1 or Q, W] bool. Each row holds at least one True, because every sentence ends in END.
     """
     logits = tf.where(mask, tf.cast(scores, tf.float32), tf.float32.min)
@@ -37,7 +37,7 @@ def masked_softmax(scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
 
 
 class Attention(BaseLayer):
-    """Interface of attentions.
+    """Interface of attention layers.
 
     ``values`` and ``prepare`` are called once per sentence, ``attend`` and ``context`` at every step, and ``alignment``
     after the last step.
@@ -47,12 +47,12 @@ class Attention(BaseLayer):
     """Width of the contexts; 0 if there are none."""
 
     def values(self, encoding: Any) -> tf.Tensor:
-        """Returns the vectors that contexts are sums of: the annotations h_j [B, S, D]."""
+        """Returns the vectors v_j that a context sums. By default, these are the annotations h_j [B, S, D]."""
         return encoding.values
 
     @abstractmethod
     def prepare(self, weights: Weights, encoding: Any) -> Any:
-        """Returns results of an ``Encoding`` that do not depend on a query: a nest of [B, ...], or None."""
+        """Returns tensors for ``attend`` that do not depend on the query: a nest of [B, ...], or None."""
 
     @abstractmethod
     def attend(self, weights: Weights, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> Attended:
@@ -61,8 +61,8 @@ class Attention(BaseLayer):
         Args:
             weights: This layer's weights.
             query: [B, Q, U] float, decoder states.
-            position: [B, Q] int32, their target positions, counted from 0.
-            memory: The sentences' memory.
+            position: [B, Q] int32, target position of each decoder state, counted from 0.
+            memory: Memory of the source sentences.
         """
 
     def context(self, attended: Attended, values: tf.Tensor) -> tf.Tensor:
@@ -70,7 +70,7 @@ class Attention(BaseLayer):
 
         Args:
             attended: Result of ``attend``.
-            values: [B, S, P] float, v_j: the result of ``values``, or a product of it with a matrix.
+            values: [B, S, P] float, of any width P. The vectors v_j from ``values``, or a matrix times each v_j.
         """
         return tf.matmul(attended.alpha, values)
 
@@ -106,7 +106,7 @@ class GlobalAttention(Attention):
         return Attended(alpha, tf.zeros_like(position))
 
     def call(self, query: tf.Tensor, values: tf.Tensor, mask: tf.Tensor | None = None) -> tuple[tf.Tensor, tf.Tensor]:
-        """Attends outside a decoder, as a layer of any Keras model.
+        """Computes contexts and attention weights, for use in any Keras model.
 
         Args:
             query: [B, Q, U] float.
@@ -131,7 +131,7 @@ class BahdanauAttention(GlobalAttention):
     See :class:`AdditiveScore` (Bahdanau, Cho, Bengio 2014).
 
     Args:
-        units: A, the alignment model's hidden units.
+        units: A, number of hidden units of the alignment model.
         query_size: Width of s_{i-1}.
         annotation_size: D, width of h_j.
     """
@@ -147,8 +147,9 @@ class BahdanauAttention(GlobalAttention):
 class FixedContext(Attention):
     """One context for every step: c = the encoder's last state (Cho et al. 2014; RNNencdec of Bahdanau et al. 2014).
 
-    With a bidirectional encoder, c concatenates the last forward and the first backward state. The alignment shows the
-    positions of these states: weight 1 at the last or the first token, or 1/2 at both.
+    With a bidirectional encoder, c concatenates the forward state after the last token and the backward state after the
+    first token. The alignment shows the positions of these states: weight 1 at the last or the first token, or 1/2 at
+    both.
 
     Args:
         state_size: Width of c.
@@ -168,7 +169,7 @@ class FixedContext(Attention):
         """Returns None."""
 
     def attend(self, weights: Weights, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> Attended:
-        """Returns weights at the positions of the states that c consists of."""
+        """Returns weights at the positions of the states in c."""
         alpha = tf.ones_like(query[..., :1]) * _state_positions(memory, self.directions, query.dtype)
         return Attended(alpha, tf.zeros_like(position))
 

@@ -35,7 +35,7 @@ class BaseLayer(keras.layers.Layer):
     """
 
     computed_arguments: ClassVar[tuple[str, ...]] = ()
-    """Arguments of a base class's constructor that this class computes from its own."""
+    """Arguments of a base class's constructor that this class computes from its own arguments."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(autocast=False, **options)  # each layer casts where its equations need it
@@ -51,7 +51,7 @@ class BaseLayer(keras.layers.Layer):
         These are all public attributes that are variables or layers, or lists of them.
 
         Args:
-            precision: Function that hands out a matrix; see ``layers.matmul``.
+            precision: Function that converts each matrix to a ``Weight``; see ``layers.matmul``.
         """
         attributes = {name: value for name, value in vars(self).items() if not name.startswith("_")}
         read = {name: self._read_attribute(value, precision) for name, value in attributes.items()}

@@ -1,4 +1,4 @@
-"""Bridges: from the encoder's states to the decoder's initial state."""
+"""Bridges: compute the decoder's initial state from the encoder's states."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Bridge(BaseLayer):
 
     @abstractmethod
     def states(self, stack: Stack, memory: Memory) -> tuple[Any, ...]:
-        """Returns a state per cell of ``stack``: nests of [B, 1, U]."""
+        """Returns the initial state of each cell of ``stack``: nests of [B, 1, U]."""
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
 class ZeroBridge(Bridge):
-    """s_0 = 0."""
+    """Zero initial state: s_0 = 0."""
 
     def states(self, stack: Stack, memory: Memory) -> tuple[Any, ...]:
         """Returns zeros."""
@@ -32,7 +32,10 @@ class ZeroBridge(Bridge):
 
 @keras.saving.register_keras_serializable("nmt_keras")
 class CopyBridge(Bridge):
-    """s_0 = the encoder's last states, layer by layer (Sutskever et al. 2014; Luong et al. 2015; cs224d, lecture 9)."""
+    """Copies the encoder's last states to s_0 (Sutskever et al. 2014; Luong et al. 2015; cs224d, lecture 9).
+
+    The state of encoder layer n becomes the initial state of decoder cell n.
+    """
 
     def states(self, stack: Stack, memory: Memory) -> tuple[Any, ...]:
         """Returns the states of the encoder's only direction."""
@@ -42,11 +45,13 @@ class CopyBridge(Bridge):
 
 @keras.saving.register_keras_serializable("nmt_keras")
 class DenseBridge(Bridge):
-    """s_0 = tanh(W_s · x + b_s), with rows of W_s for each cell.
+    """Dense layer: s_0 = tanh(W_s · x + b_s). Each cell has its own U rows of W_s. An LSTM's c_0 is 0.
 
-    x is the backward state h_1 in Bahdanau, Cho, Bengio 2014, appendix A.2.2 (whose formulas leave biases out),
-    [forward h_S ; backward h_1] in its PyTorch version, and the mean of the annotations in Xu et al. 2015. An LSTM's
-    c_0 is 0.
+    The papers differ in x:
+
+        "backward"    backward h_1 (Bahdanau, Cho, Bengio 2014, appendix A.2.2, whose formulas leave biases out)
+        "both"        [forward h_S ; backward h_1] (the PyTorch version of RNNsearch)
+        "mean"        the mean of the annotations (Xu et al. 2015)
 
     Args:
         source: Source of x: "backward", "forward", "both" or "mean".

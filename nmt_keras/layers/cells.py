@@ -19,7 +19,7 @@ from nmt_keras.layers.matmul import Precision, compute_dtype_weights, matmul
 
 
 class Cell(BaseLayer):
-    """A recurrent cell: s_t from x_t, s_{t-1} and, in a decoder, a context c_t that depends on the state.
+    """A recurrent cell. Computes s_t from x_t, s_{t-1} and, in a decoder, a context c_t that depends on the state.
 
     ``project`` computes W x_t + b, for all positions at once; ``project_context`` computes C c_t; ``advance`` computes
     the rest, which needs s_{t-1}. A state is a nest of [B, Q, U]; ``output`` is the part that other layers read.
@@ -62,12 +62,12 @@ class Cell(BaseLayer):
             weights: This cell's weights.
             projected: [..., projections · U] float, W x_t + b, plus C c_t if there is a context.
             state: s_{t-1}, a nest of [..., U].
-            dropout_mask: [..., U] float, factors of s_{t-1} in each product that reads it (variational dropout: Gal,
-                Ghahramani 2016, section 4). None drops nothing.
+            dropout_mask: [..., U] float, multiplied by s_{t-1} before each product that reads s_{t-1} (variational
+                dropout: Gal, Ghahramani 2016, section 4). None for no dropout.
         """
 
     def zero_state(self, batch: tf.Tensor) -> Any:
-        """Returns the state 0 of ``batch`` [] sentences: a nest of [B, 1, U]."""
+        """Returns zero states for ``batch`` sentences, [] int32: a nest of [B, 1, U]."""
         return self.state_of(tf.zeros([batch, 1, self.units], self.compute_dtype))
 
     def state_of(self, output: tf.Tensor) -> Any:
@@ -112,7 +112,7 @@ class TanhCell(Cell):
         return self.own_recurrent if self.recurrence_of is None else self.recurrence_of.recurrent
 
     def read_weights(self, precision: Precision = compute_dtype_weights) -> Weights:
-        """See :class:`BaseLayer`. Adds U, shared or not, as ``recurrent``."""
+        """See :class:`BaseLayer`. Adds U as ``recurrent``, even if it belongs to another cell."""
         weights = super().read_weights(precision)
         weights.recurrent = precision(self.recurrent, self.compute_dtype)
         return weights
@@ -126,7 +126,7 @@ class TanhCell(Cell):
 
 @keras.saving.register_keras_serializable("nmt_keras")
 class GRUCell(Cell):
-    """The gated unit of Cho et al. 2014: the reset gate acts on the state, before its product.
+    """The gated unit of Cho et al. 2014: the reset gate acts on s_{t-1}, before the product with U.
 
         z_t  = sigma(W_z x_t + U_z s_{t-1} + C_z c_t + b_z)           update gate
         r_t  = sigma(W_r x_t + U_r s_{t-1} + C_r c_t + b_r)           reset gate
@@ -161,16 +161,16 @@ class GRUCell(Cell):
 
 @keras.saving.register_keras_serializable("nmt_keras")
 class ResetAfterGRUCell(Cell):
-    """The gated unit of the lecture and of cuDNN: the reset gate acts on the product with the state.
+    """The gated unit of the lecture and of cuDNN: the reset gate acts after the product with U.
 
         z_t  = sigma(W_z x_t + U_z s_{t-1} + C_z c_t + b_z + b'_z)
         r_t  = sigma(W_r x_t + U_r s_{t-1} + C_r c_t + b_r + b'_r)
         s~_t = tanh(W x_t + r_t * (U s_{t-1} + b') + C c_t + b)
         s_t  = z_t * s_{t-1} + (1 - z_t) * s~_t
 
-    (cs224d, lecture 9, which has no biases; b' is cuDNN's.) One product reads the state, where Cho's unit has two. The
-    columns of ``kernel`` and ``recurrent`` are ordered z, r, proposal. z = 1 keeps the old state, as in the lecture and
-    in Keras: this is ``keras.layers.GRUCell(reset_after=True)``.
+    (cs224d, lecture 9, which has no biases; b' is cuDNN's.) A step needs one product with the state; Cho's unit needs
+    two. The columns of ``kernel`` and ``recurrent`` are ordered z, r, proposal. z = 1 keeps the old state, as in the
+    lecture and in Keras: this is ``keras.layers.GRUCell(reset_after=True)``.
     """
 
     projections = 3  # z, r, proposal
@@ -207,8 +207,8 @@ class LSTMCell(Cell):
         c_t = f_t * c_{t-1} + i_t * tanh(W_c x_t + U_c h_{t-1} + b_c)
         h_t = o_t * tanh(c_t)
 
-    A context adds C c_t to each sum. The gates are ordered i, f, proposal, o, and the forget gate's bias begins at 1
-    (Jozefowicz et al. 2015): this is ``keras.layers.LSTMCell``.
+    A context adds C c_t to each sum. The gates are ordered i, f, proposal, o. The forget gate's bias begins at 1
+    (Jozefowicz et al. 2015). Without a context, this is ``keras.layers.LSTMCell``.
     """
 
     projections = 4  # i, f, proposal, o

@@ -1,4 +1,4 @@
-"""Runs whole recurrences as one operation, through Keras's layers. On a GPU, cuDNN computes it."""
+"""Runs a recurrence over all positions as one operation of a Keras layer. On a GPU, cuDNN computes the operation."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ from nmt_keras.layers.stack import Stack, StackMasks
 
 
 def can_fuse(cell: Cell) -> bool:
-    """Returns whether Keras and cuDNN have the same equations: LSTM, and GRU with the reset after its product."""
+    """Returns True if Keras and cuDNN compute the cell's equations: LSTM, and GRU with the reset after the product."""
     return type(cell) in (ResetAfterGRUCell, LSTMCell)
 
 
 def read_stack(stack: Stack, x: tf.Tensor, initial_states: tuple[Any, ...], masks: StackMasks) -> tf.Tensor:
-    """Returns the top outputs [B, T, U] of a stack, computed layer by layer; equals ``Stack.advance`` step by step.
+    """Returns the top outputs [B, T, U] of a stack, computed layer by layer.
+
+    They equal the outputs of ``Stack.advance``, called position by position.
 
     Args:
-        stack: Cells that ``can_fuse``, without a context.
+        stack: Stack of cells without a context. ``can_fuse`` is True for each cell.
         x: [B, T, I] float, the first cell's inputs.
         initial_states: Each cell's state before the first position, a nest of [B, 1, U].
         masks: Dropout masks of the cells' inputs. Masks of states are not supported.
@@ -39,12 +41,12 @@ def read_stack(stack: Stack, x: tf.Tensor, initial_states: tuple[Any, ...], mask
 def read_fused(
     cell: Cell, x: tf.Tensor, mask: tf.Tensor | None, *, reverse: bool = False, initial_state: Any = None
 ) -> tuple[tf.Tensor, Any]:
-    """Runs a cell that ``can_fuse`` over whole sentences. Equals advancing the cell position by position.
+    """Runs a cell over whole sentences. Equals calling ``Cell.advance`` position by position.
 
     On a GPU outside XLA, cuDNN computes the result. Everywhere else, Keras's own loop does.
 
     Args:
-        cell: Cell whose variables are read.
+        cell: Cell for which ``can_fuse`` is True. Its variables are read.
         x: [B, S, I] float.
         mask: [B, S] bool, True at tokens, which precede the padding. Padding leaves the state unchanged. None if there
             is no padding.
@@ -58,7 +60,7 @@ def read_fused(
         lengths = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
         x = tf.reverse_sequence(x, lengths, seq_axis=1, batch_axis=0)
     layer = _layer(isinstance(cell, LSTMCell), cell.units, cell.input_size, cell.dtype_policy.name)
-    unused = [variable.value for variable in layer.non_trainable_variables]  # the seed of a dropout that is 0
+    unused = [variable.value for variable in layer.non_trainable_variables]  # dropout seed; the rate is 0
     initial = None if initial_state is None else [state[:, 0] for state in tf.nest.flatten(initial_state)]
     (outputs, *states), _ = layer.stateless_call(_weights(cell), unused, x, initial_state=initial, mask=mask)
     if reverse:

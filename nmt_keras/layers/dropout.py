@@ -13,7 +13,7 @@ REPLICA_SEEDS_APART = 1_000_003
 
 @dataclass(frozen=True)
 class Randomness:
-    """The source of one forward pass's random numbers. Made once per pass; nothing is stored or advanced."""
+    """Source of the random numbers of one forward pass. Create one for each pass, because it never changes."""
 
     seed: tf.Tensor | int  # [] int32
     batch_number: tf.Tensor | int  # [] int32: number of batches before this one, over all updates
@@ -30,7 +30,7 @@ def random_uniform(shape: tf.Tensor, randomness: Randomness, site: str) -> tf.Te
     Args:
         shape: [rank] int32, shape of the result.
         randomness: The forward pass's ``Randomness``.
-        site: Name of the place that draws. No two places of a model may share one.
+        site: Name of the place in the model that draws. Each place needs a name of its own.
     """
     place = tf.constant(zlib.crc32(site.encode()) & 0x7FFFFFFF, tf.int32)
     own = tf.convert_to_tensor(randomness.seed + randomness.replica * REPLICA_SEEDS_APART, tf.int32)

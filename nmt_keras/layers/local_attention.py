@@ -19,8 +19,8 @@ class LocalAttention(Attention):
     """Attention over the annotations within D positions of p_t (Luong, Pham, Manning 2015, section 3.2).
 
     Only the 2D + 1 positions of the window are gathered, so the cost of a context does not depend on the length of the
-    source. If a batch is known to be no wider than the window, all positions are read, which is cheaper. If the window
-    extends beyond the sentence, only the positions inside the sentence compete. Positions count from 0. D is the
+    source. If the static width of a batch is at most 2D + 1, all positions are read, because that is cheaper. If the
+    window extends beyond the sentence, only the positions inside the sentence compete. Positions count from 0. D is the
     paper's half-width of the window, not the width of an annotation.
 
     Args:
@@ -39,7 +39,7 @@ class LocalAttention(Attention):
         """Returns p_t [B, Q] float32, within the sentence."""
 
     def reads_all(self, per_position: tf.Tensor) -> bool:
-        """Returns True if ``per_position`` [B, S, ...] is known to be no wider than the window."""
+        """Returns True if the static width of ``per_position`` [B, S, ...] is at most that of the window."""
         width = per_position.shape[1]
         return width is not None and width <= 2 * self.window + 1
 
@@ -78,7 +78,7 @@ class LocalAttention(Attention):
     def _window(self, per_position: tf.Tensor, first: tf.Tensor) -> tf.Tensor:
         """Returns the windows of ``per_position`` [B, S, P] that begin at ``first`` [B, Q, 1]: [B, Q, W, P].
 
-        Positions before or after the sentence repeat its first or last one. Their attention weight is 0.
+        Positions before 0 repeat position 0. Positions after S - 1 repeat position S - 1. Their attention weight is 0.
         """
         positions = first + tf.range(2 * self.window + 1)
         inside = tf.clip_by_value(positions, 0, tf.shape(per_position)[1] - 1)
@@ -97,28 +97,28 @@ class LocalAttention(Attention):
 
 @keras.saving.register_keras_serializable("nmt_keras")
 class MonotonicLocalAttention(LocalAttention):
-    """local-m: p_t = t, as if source and target were monotonically aligned, up to the last source position."""
+    """local-m: p_t = min(t, S - 1), which assumes a monotonic alignment. S counts the sentence's own tokens."""
 
     def center(self, weights: Weights, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> tf.Tensor:
-        """Returns t."""
+        """Returns min(t, S - 1)."""
         return tf.cast(tf.minimum(position, memory.lengths[:, tf.newaxis] - 1), tf.float32)
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
 class PredictiveLocalAttention(LocalAttention):
-    """local-p: p_t is predicted from the decoder state, and weights fall with the distance from it.
+    """local-p: p_t is predicted from the decoder state, and weights fall with the distance from p_t.
 
         p_t    = S · sigma(v_p · tanh(W_p h_t))
         a_t(s) = align(h_t, h_s) · exp(-(s - p_t)^2 / (2 sigma^2))            sigma = D / 2
 
     (Luong, Pham, Manning 2015, equations 9 and 10.) S counts the sentence's own tokens. As in the paper, the weights of
-    a context sum to less than 1. The alignment is divided by that sum, so that it is a distribution.
+    a context sum to less than 1. ``alignment`` divides them by their sum, so each row of the alignment sums to 1.
 
-    ``position_energy`` is v_p times the number of units, so the logit of p_t is a mean over the units. An update of
-    Adam moves each stored weight by about the learning rate, and therefore the logit by about that rate. If the logit
-    were a sum, it could move by the number of units times the rate: the sigmoid would saturate, its gradient vanish,
-    and p_t stay at an end of the sentence. The stored weights begin as N(0, 1), so p_t begins near the middle. Under
-    SGD, the updates of v_p are smaller by the square of the number of units.
+    ``position_energy`` stores v_p times the number of units, so the logit of p_t is a mean over the units. An update of
+    Adam moves each stored weight by about the learning rate. The logit therefore moves by at most about that rate. If
+    the logit were a sum, it could move by the number of units times the rate. The sigmoid would then saturate, its
+    gradient would vanish, and p_t would stay at an end of the sentence. The stored weights begin as N(0, 1), so p_t
+    begins near the middle. Under SGD, an update of v_p is divided by the square of the number of units.
 
     Args:
         score, annotation_size, window: See :class:`LocalAttention`.

@@ -1,10 +1,10 @@
 """Matrix products with weights, and the precision in which they are computed.
 
-A layer hands out its weights once, before any loop that multiplies with them (``BaseLayer.read_weights``). A
-``Precision`` decides what is handed out:
+A layer reads its weights once, before any loop that multiplies by them (``BaseLayer.read_weights``). A ``Precision``
+converts each matrix:
 
     compute_dtype_weights    the weight in the layer's compute dtype
-    bfloat16_weights         the weight in bfloat16: for the steps of a search, where nothing is differentiated
+    bfloat16_weights         the weight in bfloat16, for a search, which needs no gradients
     bfloat16_products        a pair: the float32 weight, which receives the gradient, and a bfloat16 copy for products
 """
 
@@ -28,7 +28,7 @@ class Weight(NamedTuple):
 
 
 Precision = Callable[[keras.Variable, str], Weight]
-"""Function of a matrix and its layer's compute dtype that returns the ``Weight`` to hand out."""
+"""Function that converts a matrix to a ``Weight``. Arguments: the matrix, and its layer's compute dtype."""
 
 
 def compute_dtype_weights(variable: keras.Variable, dtype: str) -> Weight:
@@ -37,7 +37,7 @@ def compute_dtype_weights(variable: keras.Variable, dtype: str) -> Weight:
 
 
 def bfloat16_weights(variable: keras.Variable, dtype: str) -> Weight:
-    """Returns the matrix in bfloat16. Only products are computed in it."""
+    """Returns the matrix in bfloat16. Only products are computed in bfloat16."""
     return Weight(tf.cast(variable, tf.bfloat16))
 
 
@@ -45,7 +45,7 @@ def bfloat16_products(variable: keras.Variable, dtype: str) -> Weight:
     """Returns the float32 matrix and a bfloat16 copy, for training in a function that XLA compiles.
 
     Products and their gradients round both factors to bfloat16. The gradient of the matrix is summed over time in
-    float32, because it belongs to ``value``: a gradient of the copy would be summed in bfloat16.
+    float32, because it is the gradient of ``value``. The gradient of the copy would be summed in bfloat16.
     """
     value = tf.cast(variable, tf.float32)
     return Weight(value, _round(tf.stop_gradient(value)))
@@ -56,10 +56,10 @@ def matmul(x: tf.Tensor, weight: Weight, bias: tf.Tensor | None = None, *, trans
 
     Args:
         x: [..., I] float.
-        weight: [I, O], or [O, I] if ``transpose``. If its dtype differs from that of ``x``, only the product is
-            computed in it.
+        weight: [I, O], or [O, I] if ``transpose``. If ``x`` has another dtype, only the product is computed in the
+            dtype of the weight.
         bias: [O] float, or None.
-        transpose: If True, multiplies with the transposed weight.
+        transpose: If True, multiplies by the transposed weight.
 
     Returns:
         [..., O], in the dtype of ``x``.
@@ -71,7 +71,7 @@ def matmul(x: tf.Tensor, weight: Weight, bias: tf.Tensor | None = None, *, trans
     else:
         result = _rounded_matmul(flat, weight, transpose)
     if bias is not None:
-        result += bias  # while the result is flat: XLA would otherwise compute sum and gradient in both shapes
+        result += bias  # before the reshape, because XLA would otherwise compute sum and gradient in both shapes
     size = weight.value.shape[0 if transpose else 1]
     return tf.reshape(result, _with_last(x, tf.shape(result)[1] if size is None else size))
 
@@ -85,10 +85,10 @@ def _with_last(x: tf.Tensor, size: int | tf.Tensor) -> tf.Tensor | list[int | tf
 
 
 def _rounded_matmul(x: tf.Tensor, weight: Weight, transpose: bool) -> tf.Tensor:
-    """Returns x W of two matrices in float32, with bfloat16 factors in the product and in its gradients."""
+    """Returns the float32 product x W of two matrices. The product and its gradients round factors to bfloat16."""
 
     @tf.custom_gradient
-    def multiply(x: tf.Tensor, value: tf.Tensor, rounded: tf.Tensor) -> tf.Tensor:  # value: only for its gradient
+    def multiply(x: tf.Tensor, value: tf.Tensor, rounded: tf.Tensor) -> tf.Tensor:  # ``value`` only gets the gradient
         factor = _round(x)
 
         def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, None]:
@@ -129,7 +129,7 @@ BFLOAT16_FLAGS = ("avx512_bf16", "amx_bf16", "bf16")
 
 
 def multiplies_bfloat16() -> bool | None:
-    """Returns whether the processor has instructions for bfloat16 products; None if Linux does not report it."""
+    """Returns True if the processor has instructions for bfloat16 products; None if Linux does not report it."""
     try:
         words = set(PROCESSORS.read_text(encoding="utf-8").split())
     except OSError:

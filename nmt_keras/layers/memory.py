@@ -8,7 +8,7 @@ import tensorflow as tf
 
 
 class Memory(NamedTuple):
-    """An ``Encoding`` without its summary, and what is computed from it once per sentence.
+    """Fields of an ``Encoding``, and tensors that are computed from it once per sentence.
 
     The hypotheses of a sentence share one row.
     """
@@ -16,7 +16,7 @@ class Memory(NamedTuple):
     values: tf.Tensor  # [B, S, D] float: annotations h_j
     prepared: Any  # nest of [B, ...]: results of ``Attention.prepare``, such as U_a h_j; None without attention
     mask: tf.Tensor  # [B, S] bool: True at tokens, False at padding
-    lengths: tf.Tensor  # [B] int32: tokens
+    lengths: tf.Tensor  # [B] int32: number of tokens of each sentence
     states: Any  # nest of [B, U]: the encoder's last states
-    cell_values: tf.Tensor | None = None  # [B, S, projections · U] float: C h_j; None if the cell reads no context
+    cell_values: tf.Tensor | None = None  # [B, S, projections · U] float: C h_j; None if the cell does not read c_i
     output_values: tf.Tensor | None = None  # [B, S, ...] float: C_o h_j of the output layer; None without attention

@@ -1,4 +1,4 @@
-"""Output layers: from decoder state, context and the previous word to logits."""
+"""Output layers: compute logits from the decoder state, the context and the previous word."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from nmt_keras.layers.matmul import Precision, compute_dtype_weights, matmul
 
 
 class OutputLayer(BaseLayer):
-    """Interface: ``features`` combines states, contexts and embeddings; ``logits`` is the product below the softmax.
+    """Interface of output layers.
 
-    ``project_context`` multiplies with the rows of the layer's matrix that belong to the context.
+    ``features`` combines states, contexts and embeddings. ``logits`` computes the input of the softmax from them.
+    ``project_context`` multiplies contexts by the block of the layer's matrix that belongs to them.
 
     Args:
         vocabulary_size: V.
@@ -36,11 +37,11 @@ class OutputLayer(BaseLayer):
         self.output_bias = self.add_weight((vocabulary_size,), "zeros", name="output_bias")
 
     def blocks(self) -> dict[str, tf.Tensor]:
-        """Returns blocks of the layer's matrix, which are handed out under these names; ``for_context`` is C_o."""
+        """Returns the blocks of the layer's matrix by name. ``for_context`` is C_o."""
         return {}
 
     def read_weights(self, precision: Precision = compute_dtype_weights) -> Weights:
-        """See :class:`BaseLayer`. Adds the ``blocks``."""
+        """See :class:`BaseLayer`. Adds the ``blocks`` under their names."""
         weights = super().read_weights(precision)
         for name, matrix in self.blocks().items():
             setattr(weights, name, precision(matrix, self.compute_dtype))
@@ -54,7 +55,7 @@ class OutputLayer(BaseLayer):
     def features(
         self, weights: Weights, state: tf.Tensor, projected_context: tf.Tensor | None, embedded: tf.Tensor
     ) -> tf.Tensor:
-        """Returns the input of the softmax layer, [B, T, feature_size].
+        """Returns the input of ``logits``, [B, T, feature_size].
 
         Args:
             weights: This layer's weights.
@@ -76,8 +77,8 @@ class MaxoutOutput(OutputLayer):
         t_i  = max of each neighbouring pair of t~_i     l numbers
         p(y_i | ...) = softmax(W_o t_i)
 
-    ``maxout_kernel`` is [U_o ; C_o ; V_o] with another order of pairs: its first l columns are the first members, its
-    last l the second. s is s_{i-1} in the appendix and s_i in the main text (equation 4): the caller decides.
+    ``maxout_kernel`` is [U_o ; C_o ; V_o] with its columns in another order: columns n and n + l form a pair. s is
+    s_{i-1} in the appendix and s_i in the main text (equation 4). ``BahdanauDecoder.output_state`` chooses one.
 
     Args:
         vocabulary_size, tied: See :class:`OutputLayer`.
@@ -119,7 +120,7 @@ class MaxoutOutput(OutputLayer):
 
 @keras.saving.register_keras_serializable("nmt_keras")
 class LinearOutput(OutputLayer):
-    """p(y_i | ...) = softmax(W_o [s ; c_i ; e(y_{i-1})] + b): one linear layer (the PyTorch rendition of RNNsearch).
+    """One linear layer: p(y_i | ...) = softmax(W_o [s ; c_i ; e(y_{i-1})] + b) (the PyTorch version of RNNsearch).
 
     Args:
         vocabulary_size: See :class:`OutputLayer`.
@@ -139,7 +140,9 @@ class LinearOutput(OutputLayer):
 
 @keras.saving.register_keras_serializable("nmt_keras")
 class StateOutput(OutputLayer):
-    """p(y_i | ...) = softmax(W s_i + b): the state alone (the TensorFlow tutorial; cs224d, lecture 9; Luong's base).
+    """Linear layer over the state alone: p(y_i | ...) = softmax(W s_i + b).
+
+    It is the output layer of the TensorFlow tutorial, of cs224d, lecture 9, and of the base model of Luong et al. 2015.
 
     Args:
         vocabulary_size, tied: See :class:`OutputLayer`.
@@ -159,9 +162,9 @@ class StateOutput(OutputLayer):
 
 @keras.saving.register_keras_serializable("nmt_keras")
 class AttentionalOutput(OutputLayer):
-    """h~_t = tanh(W_c [c_t ; h_t]), p(y_t | ...) = softmax(W_s h~_t) (Luong et al. 2015, equations 5 and 6).
+    """Attentional hidden state h~_t = tanh(W_c [c_t ; h_t]), then p(y_t | ...) = softmax(W_s h~_t).
 
-    Both products have a bias, which the paper leaves out of its formulas.
+    (Luong et al. 2015, equations 5 and 6.) Both products have a bias, which the paper leaves out of its formulas.
 
     Args:
         vocabulary_size, tied: See :class:`OutputLayer`.

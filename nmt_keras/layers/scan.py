@@ -13,7 +13,8 @@ def scan(
 ) -> tuple[Any, Any]:
     """Runs ``state, output = advance(input, state)`` over time, in one ``tf.while_loop``.
 
-    ``advance`` must not read variables: TensorFlow's gradient would keep a copy per step. Read them before the loop.
+    ``advance`` must not read variables, because TensorFlow's gradient would keep a copy of them for every step. Read
+    them before the loop.
 
     Args:
         advance: Function of one position's inputs, a nest of [B, 1, ...], and the state. It returns the next state, of

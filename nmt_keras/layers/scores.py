@@ -17,7 +17,7 @@ class ScoreFunction(BaseLayer):
 
     @abstractmethod
     def keys(self, weights: Weights, values: tf.Tensor) -> tf.Tensor:
-        """Returns the part of the scores that depends on no query: annotations [B, S, D] -> keys [B, S, A]."""
+        """Returns the part of the scores that does not depend on the query: annotations [B, S, D] -> keys [B, S, A]."""
 
     @abstractmethod
     def scores(self, weights: Weights, query: tf.Tensor, keys: tf.Tensor) -> tf.Tensor:
@@ -32,14 +32,15 @@ class ScoreFunction(BaseLayer):
 
 @keras.saving.register_keras_serializable("nmt_keras")
 class AdditiveScore(ScoreFunction):
-    """e_ij = v_a · tanh(W_a s_i + U_a h_j) (Bahdanau, Cho, Bengio 2014, appendix A.1.2).
+    """Additive score: e_ij = v_a · tanh(W_a s_i + U_a h_j) (Bahdanau, Cho, Bengio 2014, appendix A.1.2).
 
-    Luong's "concat", v_a · tanh(W_a [h_t ; h_s]), is the same function: his W_a is our [W_a U_a].
+    The score "concat" of Luong et al. 2015, v_a · tanh(W_a [h_t ; h_s]), is the same function: their W_a is our
+    [W_a U_a].
 
     Our names: query s_i, values h_j, keys U_a h_j, ``query_kernel`` W_a, ``key_kernel`` U_a, ``energy`` v_a.
 
     Args:
-        units: A, the alignment model's hidden units (n' in the paper).
+        units: A, number of hidden units of the alignment model (n' in the paper).
         query_size: Width of s_i.
         annotation_size: D, width of h_j.
     """
@@ -67,7 +68,7 @@ class AdditiveScore(ScoreFunction):
 
 @keras.saving.register_keras_serializable("nmt_keras")
 class DotScore(ScoreFunction):
-    """e_ts = h_t · h_s (Luong, Pham, Manning 2015, section 3.1); states and annotations have the same width."""
+    """Dot product: e_ts = h_t · h_s (Luong, Pham, Manning 2015, section 3.1). h_t and h_s have the same width."""
 
     def keys(self, weights: Weights, values: tf.Tensor) -> tf.Tensor:
         """Returns h_s."""
@@ -82,7 +83,7 @@ class DotScore(ScoreFunction):
 
 @keras.saving.register_keras_serializable("nmt_keras")
 class GeneralScore(DotScore):
-    """e_ts = h_t · W_a h_s (Luong, Pham, Manning 2015, section 3.1).
+    """General score: e_ts = h_t · W_a h_s (Luong, Pham, Manning 2015, section 3.1).
 
     Args:
         query_size: Width of h_t.
@@ -101,9 +102,9 @@ class GeneralScore(DotScore):
 
 @keras.saving.register_keras_serializable("nmt_keras")
 class LocationScore(ScoreFunction):
-    """e_t = W_a h_t (Luong, Pham, Manning 2015, equation 8): scores depend on the state alone.
+    """Location score: e_t = W_a h_t (Luong, Pham, Manning 2015, equation 8). It depends on the decoder state alone.
 
-    A source of fewer positions uses the first rows of W_a. In a longer source, later positions get weight 0.
+    A source with fewer positions uses the first rows of W_a. In a longer source, later positions get weight 0.
 
     Args:
         positions: Number of rows of W_a: source positions that can be attended to.

@@ -14,7 +14,9 @@ from nmt_keras.layers.matmul import matmul
 
 
 def sinusoids(positions: tf.Tensor, units: int) -> tf.Tensor:
-    """PE(p, 2i) = sin(p / 10000^(2i / units)), PE(p, 2i + 1) = cos of the same (Vaswani et al. 2017, section 3.5).
+    """Returns the position encodings of Vaswani et al. 2017, section 3.5.
+
+        PE(p, 2i) = sin(p / 10000^(2i / units))          PE(p, 2i + 1) = cos(p / 10000^(2i / units))
 
     Args:
         positions: [...] int32, counted from 0.
@@ -119,7 +121,7 @@ class MultiHead(BaseLayer):
 
 
 class SublayerMasks(NamedTuple):
-    """Dropout masks of one layer, applied to each sublayer's result before the sum. None drops nothing."""
+    """Dropout masks of one layer, applied to each sublayer's result before the residual sum; None for no dropout."""
 
     own: tf.Tensor | None = None  # [B, L, units] float: self-attention
     source: tf.Tensor | None = None  # [B, L, units] float: attention to the source
@@ -130,7 +132,7 @@ NO_MASKS = SublayerMasks()
 
 
 def draw_masks(like: tf.Tensor, rate: float, randomness: Randomness | None, layer: str) -> SublayerMasks:
-    """Draws the masks of the layer called ``layer`` for positions ``like`` [B, L, units]."""
+    """Draws the dropout masks of the layer named ``layer``, in the shape of ``like`` [B, L, units]."""
     if randomness is None or not rate:
         return NO_MASKS
     shape, sites = tf.shape(like), [f"{layer} {sublayer}" for sublayer in SublayerMasks._fields]
@@ -143,12 +145,12 @@ class SelfAttentionLayer(BaseLayer):
 
     x + MultiHead(norm(x)), then (x + MultiHead(norm(x), memory), then) x + W_2 relu(W_1 norm(x) + b_1) + b_2.
 
-    (Vaswani et al. 2017, figure 1, each normalization before its sublayer.) The hidden layer has 4 · units.
+    (Vaswani et al. 2017, figure 1, but each normalization precedes its sublayer.) W_1 maps units to 4 · units.
 
     Args:
         units: Width of each position.
         heads: Number of heads of each attention.
-        annotation_size: D, width of the annotations that the middle sublayer attends to; 0 for a layer without it.
+        annotation_size: D, width of the annotations; 0 for a layer without attention to the source.
     """
 
     def __init__(self, units: int, heads: int, *, annotation_size: int = 0, **options: Any) -> None:

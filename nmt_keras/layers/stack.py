@@ -13,7 +13,7 @@ from nmt_keras.layers.dropout import apply_dropout
 
 
 class StackMasks(NamedTuple):
-    """Dropout masks of a stack. An empty tuple drops nothing."""
+    """Dropout masks of a stack. An empty tuple means no dropout."""
 
     inputs: tuple[tf.Tensor, ...] = ()  # [B, T, U] for each cell but the first: mask of the output of the cell below
     states: tuple[tf.Tensor, ...] = ()  # [B, T, U] for each cell: mask of the state in products; the same at all T
@@ -33,7 +33,7 @@ class Stack(BaseLayer):
         self.cells, self.residual = cells, residual
 
     def zero_state(self, batch: tf.Tensor) -> tuple[Any, ...]:
-        """Returns every cell's state 0."""
+        """Returns the zero state of every cell."""
         return tuple(cell.zero_state(batch) for cell in self.cells)
 
     def output(self, cell_states: tuple[Any, ...]) -> tf.Tensor:

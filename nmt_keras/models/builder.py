@@ -97,7 +97,7 @@ SPANS: dict[str, Callable[[AttentionConfig, ScoreFunction, int, int], Attention]
         score, value, config.window, units=config.units, query_size=query, name="attention"
     ),
 }
-"""Attentions with a score function, built from the configuration, the score function, and the same widths."""
+"""Attention layers with a score function, built from the configuration, the score function, and the two widths."""
 
 
 def _fixed_context(config: ModelConfig, encoder: Encoder) -> Attention:
@@ -111,7 +111,7 @@ def _no_attention(config: ModelConfig, encoder: Encoder) -> Attention:
 
 
 UNSCORED: dict[str, Callable[[ModelConfig, Encoder], Attention]] = {"fixed": _fixed_context, "none": _no_attention}
-"""Attentions without a score function."""
+"""Attention layers without a score function."""
 
 
 def _attention(config: ModelConfig, encoder: Encoder) -> Attention:
@@ -175,7 +175,7 @@ def _output_layer(config: ModelConfig, target_vocabulary_size: int, context_size
 
 
 def _stack(config: ModelConfig, encoder: Encoder, context_size: int) -> Stack:
-    """Builds the decoder's cells. The context of the first is c_i, or h~_{t-1} under input feeding."""
+    """Builds the decoder's cells. The first cell's context is c_i (attend then update) or h~_{t-1} (input feeding)."""
     decoder = config.decoder
     fed_size = decoder.output_units if decoder.input_feeding else 0
     context_size = context_size if decoder.order == "attend-then-update" else fed_size

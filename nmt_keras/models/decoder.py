@@ -46,10 +46,10 @@ class Decoder(BaseLayer):
     """
 
     output_layer: OutputLayer
-    """Layer that computes features and logits. If it is tied, its matrix is ``embedding``."""
+    """Layer that computes features and logits. With tied embeddings, its matrix is that of ``embedding``."""
 
     use_cudnn = False
-    """If True, teacher forcing uses cuDNN where it supports the cells; see ``reads_fused``."""
+    """If True, teacher forcing uses cuDNN for cells that cuDNN supports; see ``reads_fused``."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Decoder(BaseLayer):
         return False
 
     def read_weights(self, precision: Precision = compute_dtype_weights) -> Weights:
-        """See :class:`BaseLayer`; a tied output layer gets the embedding."""
+        """See :class:`BaseLayer`. With tied embeddings, the output layer gets the matrix of ``embedding``."""
         weights = super().read_weights(precision)
         if self.output_layer.tied:
             weights.output_layer.output_kernel = precision(self.embedding.embeddings, self.compute_dtype)
@@ -94,11 +94,11 @@ class Decoder(BaseLayer):
 
     @abstractmethod
     def advance(self, weights: Weights, x: Any, state: Any, memory: Memory) -> tuple[Any, Any]:
-        """Computes the next state and the results of one position from its inputs. This is the sequential part."""
+        """Computes the next state and the results of one position. Only this part depends on the previous state."""
 
     @abstractmethod
     def features(self, weights: Weights, x: Any, results: Any, memory: Memory) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the softmax layer's input [B, Q, feature_size] and the alignments [B, Q, S]."""
+        """Returns the output layer's features [B, Q, feature_size] and the alignments [B, Q, S]."""
 
     def output(
         self, weights: Weights, x: Any, results: Any, memory: Memory, randomness: Randomness | None = None
@@ -128,10 +128,10 @@ class Decoder(BaseLayer):
 
         Args:
             ids: [B, T] int32: START, then the reference without its last token.
-            encoding: The encoded sources.
+            encoding: Encoding of the sources.
             randomness: Source of the training step's random numbers; None outside training.
-            own_token_probability: [] float32, probability of reading the decoder's own token instead of the reference's
-                (scheduled sampling); None for teacher forcing.
+            own_token_probability: [] float32, probability of reading the decoder's own previous token instead of the
+                reference's (scheduled sampling); None for teacher forcing.
             weights: Result of ``read_weights``; None reads them in the compute dtype.
 
         Raises:
@@ -143,8 +143,8 @@ class Decoder(BaseLayer):
             return self._teacher_forcing(weights, ids, memory, randomness)
         if randomness is None:
             raise ValueError(
-                "own_token_probability: expected `randomness` as well, because scheduled sampling draws random "
-                "numbers; received None. Pass both arguments, or omit own_token_probability."
+                "randomness: expected a `Randomness` with own_token_probability, because scheduled sampling draws "
+                "random numbers; received None. Pass both arguments, or omit own_token_probability."
             )
         return self._scheduled_sampling(weights, ids, memory, own_token_probability, randomness)
 
@@ -160,9 +160,10 @@ class Decoder(BaseLayer):
     ) -> DecoderOutput:
         """Predicts every target token by scheduled sampling (Bengio et al. 2015).
 
-        At each position after the first, the decoder reads its own most probable token with probability
-        ``probability``. Otherwise it reads the reference token. Draws are independent for each sentence. With
-        probability 0 this equals teacher forcing, except that the dropout masks are drawn differently.
+        At each position after the first, the decoder reads a previous token. With probability ``probability``, it is
+        the most probable token of the decoder's previous step. Otherwise, it is the token of the reference. Draws are
+        independent for each sentence and position. With probability 0 this equals teacher forcing, except that the
+        dropout masks are drawn differently.
         """
         # Keras autocasts float arguments to the compute dtype in mixed precision; the draws are float32
         probability = tf.cast(probability, tf.float32)

@@ -1,4 +1,4 @@
-"""Encoders: from token ids to annotations."""
+"""Encoders: compute annotations from token ids."""
 
 from __future__ import annotations
 
@@ -43,13 +43,15 @@ class Encoder(BaseLayer):
     """D, width of the annotations."""
 
     use_cudnn = False
-    """If True, recurrent layers use cuDNN where it supports the cells; see ``reads_fused``."""
+    """If True, recurrent layers use cuDNN for cells that cuDNN supports; see ``reads_fused``."""
 
     @abstractmethod
     def encode(
         self, weights: Weights, embedded: tf.Tensor, mask: tf.Tensor, randomness: Randomness | None
     ) -> tuple[tf.Tensor, tuple[LayerStates, ...], tf.Tensor | None]:
-        """Returns annotations [B, S, D], undefined at padding, and ``states`` and ``summary`` of the Encoding.
+        """Returns the annotations [B, S, D], the ``states`` and the ``summary`` of the ``Encoding``.
+
+        Annotations of padding are undefined; ``call`` sets them to 0.
 
         Args:
             weights: This layer's weights.
@@ -235,10 +237,10 @@ class RecurrentEncoder(Encoder):
 
 @keras.saving.register_keras_serializable("nmt_keras")
 class SelfAttentionEncoder(Encoder):
-    """Layers in which every position attends to all others, in parallel (Vaswani et al. 2017, section 3).
+    """Layers in which every position attends to all tokens of the sentence (Vaswani et al. 2017, section 3).
 
-    Sinusoidal positions are added to the scaled embeddings. Each layer normalizes its input first (pre-norm: Xiong et
-    al. 2020), and the last layer's output is normalized once more.
+    Sinusoidal position encodings are added to the scaled embeddings. Each sublayer first normalizes its input
+    (pre-norm: Xiong et al. 2020). The last layer's output is normalized once more.
 
     Args:
         vocabulary_size: V of the source.

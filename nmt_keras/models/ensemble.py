@@ -13,9 +13,10 @@ from nmt_keras.models.predictor import Prediction, Predictor, StepFunction
 
 
 def average(steps: Sequence[StepFunction]) -> StepFunction:
-    """Returns a step that averages the probabilities and alignments of several.
+    """Returns a step function that averages the probabilities and alignments of ``steps``.
 
-    State and memory are tuples with one entry per step; logits are the logarithms of the mean probabilities, float32.
+    Its state and memory are tuples with one entry for each of ``steps``. Its logits are the logarithms of the mean
+    probabilities, float32.
     """
 
     def step(ids: tf.Tensor, states: tuple[Any, ...], memories: tuple[Any, ...]) -> Prediction:
@@ -39,18 +40,18 @@ class Ensemble(tf.Module):
         models: Models of any kind, with the same vocabularies.
 
     Raises:
-        ValueError: there is no model, or their vocabularies differ in size.
+        ValueError: ``models`` is empty, or the vocabularies differ in size.
     """
 
     def __init__(self, models: Sequence[Predictor]):
         super().__init__(name="ensemble")
         if not models:
-            raise ValueError("models: expected at least one, received none.")
+            raise ValueError("models: expected at least one model, received none. Pass one or more models.")
         sizes = [(model.source_vocabulary_size, model.target_vocabulary_size) for model in models]
         if len(set(sizes)) > 1:
             raise ValueError(
-                f"models: expected the same source and target vocabularies in all, received sizes {sizes}. "
-                "Train them on the same texts."
+                f"models: expected the same source and target vocabularies in all models, received sizes {sizes}. "
+                "Train all models with the same tokenizers."
             )
         self.models = list(models)
         self.source_vocabulary_size, self.target_vocabulary_size = sizes[0]
@@ -69,5 +70,5 @@ class Ensemble(tf.Module):
         return tuple(model.initial_state(own) for model, own in zip(self.models, memory, strict=True))
 
     def step_function(self, precision: Precision = compute_dtype_weights) -> StepFunction:
-        """Returns every model's step, averaged."""
+        """Returns the step function that averages those of all models."""
         return average([model.step_function(precision) for model in self.models])

@@ -31,7 +31,7 @@ class Predictor(Protocol):
 
     @property
     def variables(self) -> Sequence[keras.Variable]:
-        """All weights."""
+        """All weights of the model or the ensemble."""
 
     def remember(self, ids: tf.Tensor) -> Any:
         """Encodes sources ``ids`` [B, S], S >= 1, and returns the memory, a nest of [B, ...]."""
@@ -40,4 +40,4 @@ class Predictor(Protocol):
         """Returns the state before the first token: a nest of [B, 1, ...]."""
 
     def step_function(self, precision: Precision = compute_dtype_weights) -> StepFunction:
-        """Returns the step of a search. Call it outside the loop of the search: it reads the weights."""
+        """Returns the step function of a search. Call this before the search loop, because it reads the weights."""

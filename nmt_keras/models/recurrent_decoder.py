@@ -21,7 +21,7 @@ from nmt_keras.models.encoder import Encoding
 
 
 class Inputs(NamedTuple):
-    """Target tokens as a recurrent decoder reads them."""
+    """Inputs of a recurrent decoder, computed from the target tokens."""
 
     embedded: tf.Tensor  # [B, Q, E] float: e(y_{i-1})
     projected: tf.Tensor  # [B, Q, projections · U] float: the first cell's W e(y_{i-1}) + b
@@ -48,10 +48,11 @@ class RecurrentDecoder(Decoder):
 
     Args:
         embedding, dropout_rate: See :class:`Decoder`; ``dropout_rate`` also applies between cells.
-        stack: Stack of the cells. The context of the first is c_i, or h~_{t-1} under input feeding.
+        stack: Stack of the cells. The first cell's context is c_i (attend then update) or h~_{t-1} (input feeding).
         bridge: Bridge that computes s_0.
         attention: Attention that computes c_i.
-        output_layer: Layer that computes features and logits. If it is tied, its matrix is ``embedding``.
+        output_layer: Layer that computes features and logits. With tied embeddings, its matrix is that of
+            ``embedding``.
         recurrent_dropout_rate: Dropout rate of the state that a cell reads. All positions share one mask.
     """
 
@@ -70,10 +71,10 @@ class RecurrentDecoder(Decoder):
         self.recurrent_dropout_rate = recurrent_dropout_rate
 
     def remember(self, weights: Weights, encoding: Encoding) -> Memory:
-        """Returns the annotations, the attention's keys of them, and C_o h_j for the output layer.
+        """Returns the annotations, their keys for the attention, and C_o h_j for the output layer.
 
-        Contexts only enter products with matrices, and C_o c_i = SUM_j alpha_ij C_o h_j. So each matrix multiplies the
-        annotations once per sentence, instead of the contexts at every step.
+        A context is only ever multiplied by a matrix, and C_o c_i = SUM_j alpha_ij C_o h_j. So each matrix multiplies
+        the annotations once per sentence, instead of the contexts at every step.
         """
         prepared = self.attention.prepare(weights.attention, encoding)
         memory = Memory(encoding.values, prepared, encoding.mask, encoding.lengths, encoding.states)
@@ -126,7 +127,7 @@ class BahdanauDecoder(RecurrentDecoder):
         alpha_i = attention(s_{i-1}, h)         c_i = SUM_j alpha_ij h_j
         s_i     = cell(e(y_{i-1}), s_{i-1}, c_i)
 
-    W e(y_{i-1}) is computed for all steps at once, C c_i = SUM_j alpha_ij C h_j in the loop.
+    W e(y_{i-1}) is computed for all steps at once. C c_i = SUM_j alpha_ij C h_j is computed in the loop.
 
     Args:
         output_state: State that the output layer reads: "previous" for the appendix's s_{i-1}, "current" for the main
@@ -139,7 +140,7 @@ class BahdanauDecoder(RecurrentDecoder):
         self.output_state = output_state
 
     def remember(self, weights: Weights, encoding: Encoding) -> Memory:
-        """Adds C h_j for the first cell."""
+        """See :class:`RecurrentDecoder`. Adds C h_j for the first cell."""
         memory = super().remember(weights, encoding)
         if not self.attention.context_size:
             return memory
@@ -162,7 +163,7 @@ class BahdanauDecoder(RecurrentDecoder):
     def features(
         self, weights: Weights, x: Inputs, results: tuple[tf.Tensor, Attended], memory: Memory
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the output layer's features of state, context and embedding, and the alignments."""
+        """Returns the output layer's features and the alignments."""
         state, attended = results
         context = self.output_context(attended, memory)
         features = self.output_layer.features(weights.output_layer, state, context, x.embedded)

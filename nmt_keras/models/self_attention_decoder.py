@@ -25,10 +25,10 @@ from nmt_keras.models.encoder import Encoding
 
 
 class SelfAttentionInputs(NamedTuple):
-    """Target tokens as a self-attention decoder reads them."""
+    """Inputs of a self-attention decoder, computed from the target tokens."""
 
     embedded: tf.Tensor  # [B, Q, units] float: scaled embeddings, without positions
-    dropout_mask: tf.Tensor | None  # [B, Q, units] float: dropout of embeddings with positions; None drops nothing
+    dropout_mask: tf.Tensor | None  # [B, Q, units] float: mask of embeddings with positions; None for no dropout
     masks: tuple[SublayerMasks, ...]  # one per layer
 
 
@@ -36,7 +36,7 @@ class SelfAttentionState(NamedTuple):
     """State of a self-attention decoder: keys and values of each layer's earlier positions."""
 
     keys: tuple[tf.Tensor, ...]  # one per layer, [B, Q, max_positions, units] float; 0 at later positions
-    values: tuple[tf.Tensor, ...]  # likewise
+    values: tuple[tf.Tensor, ...]  # one per layer, of the same shape
     position: tf.Tensor  # [B, Q] int32: number of tokens so far
 
 
@@ -44,19 +44,21 @@ class SelfAttentionState(NamedTuple):
 class SelfAttentionDecoder(Decoder):
     """Attends to its own earlier states and to the source in every layer (Vaswani et al. 2017, section 3).
 
-    Positions, pre-norm and the last normalization are as in ``models.encoder.SelfAttentionEncoder``. The alignment is
-    the mean over the heads of the last layer's attention to the source. Teacher forcing computes all positions at once;
-    ``advance`` gives the same, one position after another.
+    Position encodings, pre-norm and the last normalization are as in ``models.encoder.SelfAttentionEncoder``. The
+    alignment is the mean over the heads of the last layer's attention to the source. Teacher forcing computes all
+    positions at once. ``advance`` computes the same results position by position.
 
     Args:
-        embedding, dropout_rate: See :class:`Decoder`; ``dropout_rate`` also applies to each sublayer's result before it
-            is added. A product maps E to ``units`` if they differ.
+        embedding: Embedding of the target tokens, [V, E]. If E differs from ``units``, a linear projection maps E to
+            ``units``.
+        dropout_rate: Dropout rate of the embeddings and of the output of each sublayer, before the residual addition.
         units: Width of each position.
         heads: Number of heads of each attention.
         layers: Number of layers.
         annotation_size: D, width of the annotations.
         max_positions: Maximum number of target tokens in a search, END included.
-        output_layer: Layer that computes features and logits. If it is tied, its matrix is ``embedding``.
+        output_layer: Layer that computes features and logits. With tied embeddings, its matrix is that of
+            ``embedding``.
     """
 
     def __init__(
@@ -83,7 +85,7 @@ class SelfAttentionDecoder(Decoder):
         self.norm = layer_norm(units, "norm")
 
     def remember(self, weights: Weights, encoding: Encoding) -> Memory:
-        """Returns the annotations, and each layer's keys and values of them."""
+        """Returns the annotations, and their keys and values for each layer."""
         layers = zip(self.blocks, weights.blocks, strict=True)
         prepared = tuple(block.source.keys_and_values(own.source, encoding.values) for block, own in layers)
         return Memory(encoding.values, prepared, encoding.mask, encoding.lengths, encoding.states)
@@ -109,7 +111,7 @@ class SelfAttentionDecoder(Decoder):
     def advance(
         self, weights: Weights, x: SelfAttentionInputs, state: SelfAttentionState, memory: Memory
     ) -> tuple[SelfAttentionState, tuple[tf.Tensor, tf.Tensor]]:
-        """Computes one position, which attends to the earlier ones and itself. The results are output and alignment."""
+        """Computes one position, which attends to itself and earlier ones. The results are its output and alignment."""
         hidden = apply_dropout(x.embedded + self.cast(sinusoids(state.position, self.units)), x.dropout_mask)
         here = tf.one_hot(state.position, self.max_positions, dtype=hidden.dtype)[..., tf.newaxis]  # [B, Q, L, 1]
         seen = tf.range(self.max_positions) <= state.position[..., tf.newaxis]  # [B, Q, L], L = max_positions
@@ -129,7 +131,7 @@ class SelfAttentionDecoder(Decoder):
     def features(
         self, weights: Weights, x: SelfAttentionInputs, results: tuple[tf.Tensor, tf.Tensor], memory: Memory
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the output layer's features of the normalized outputs, and the alignments."""
+        """Normalizes the last layer's outputs. Returns the output layer's features and the alignments."""
         outputs, alignment = results
         state = normalize(weights.norm, outputs)
         return self.output_layer.features(weights.output_layer, state, None, x.embedded), alignment

@@ -21,10 +21,11 @@ from nmt_keras.models.predictor import StepFunction
 
 @keras.saving.register_keras_serializable("nmt_keras")
 class Seq2Seq(keras.Model):
-    """p(y_i | y_<i, x) for all i at once: ``model((source_ids, target_inputs))`` returns a DecoderOutput.
+    """Encoder-decoder model: ``model((source_ids, target_inputs))`` returns a DecoderOutput.
 
-    ``compile`` and ``fit`` train it on batches ((source_ids, target_inputs), target_ids), without exact resume: see the
-    guide "Train with fit". The loss is the mean cross-entropy of the target's tokens, in nats.
+    Its logits predict p(y_i | y_<i, x) for all i at once. ``compile`` and ``fit`` train the model on batches
+    ((source_ids, target_inputs), target_ids). Training with ``fit`` cannot be resumed exactly; see the guide
+    "Train with fit". The loss is the mean cross-entropy of the target's tokens, in nats.
 
     Args:
         config: Configuration of encoder, attention and decoder.
@@ -48,7 +49,7 @@ class Seq2Seq(keras.Model):
         self.decoder = build_decoder(config, target_vocabulary_size, self.encoder)
 
     def build(self, input_shape: Any = None) -> None:
-        """Builds encoder and decoder; their constructors know all sizes."""
+        """Builds encoder and decoder. Needs no input shape, because the constructors' arguments give all sizes."""
         self.encoder.build()
         self.decoder.build()
         self.built = True
@@ -68,11 +69,12 @@ class Seq2Seq(keras.Model):
         """Predicts every target token from the source and the tokens before it.
 
         Args:
-            inputs: Source ids [B, S], and target inputs [B, T]: START, then the reference without its last token. PAD
-                fills both.
-            training: If True, applies dropout. The random numbers are those of ``randomness``, or, under ``fit``, a
+            inputs: Source ids [B, S], and target inputs [B, T]: START, then the reference without its last token. Both
+                are padded with PAD.
+            training: If True, applies dropout. If ``randomness`` is None, as under ``fit``, the random numbers are a
                 function of ``seed``, the optimizer's iterations and the replica.
-            randomness: Source of a training step's random numbers; it implies ``training``.
+            randomness: Source of a training step's random numbers. If given, dropout is applied even if ``training`` is
+                not True.
             own_token_probability: See ``Decoder.call``; None for teacher forcing.
             weights: Result of ``read_weights``; None reads them in the compute dtype.
         """
@@ -90,11 +92,13 @@ class Seq2Seq(keras.Model):
         )
 
     def _randomness(self) -> Randomness | None:
-        """Returns the randomness of a step of ``fit``; None without dropout."""
+        """Returns the randomness of a step of ``fit``; None if ``dropout`` and ``recurrent_dropout`` are 0."""
         if not self.config.dropout and not self.config.recurrent_dropout:
             return None
         if getattr(self, "optimizer", None) is None:
-            raise ValueError("randomness: expected a source for dropout, received None. Pass it, or compile the model.")
+            raise ValueError(
+                "randomness: expected a `Randomness` for dropout, received None. Pass it, or compile the model."
+            )
         context = tf.distribute.get_replica_context()
         replica = context.replica_id_in_sync_group if context else 0
         return Randomness(self.seed, tf.cast(self.optimizer.iterations, tf.int32), replica)
@@ -105,10 +109,13 @@ class Seq2Seq(keras.Model):
         """Returns the mean cross-entropy in nats of the target ids ``y`` [B, T] that are not PAD.
 
         Raises:
-            ValueError: ``sample_weight`` is given: padding is the only weight.
+            ValueError: ``sample_weight`` is given. The loss has no weights other than 0 at padding.
         """
         if sample_weight is not None:
-            raise ValueError("sample_weight: expected None, because only padding has weight 0. Fit without it.")
+            raise ValueError(
+                "sample_weight: expected None, because the loss has no weights other than 0 at padding; received "
+                f"{type(sample_weight).__name__}. Call `fit` without sample weights."
+            )
         mask = tf.cast(tf.not_equal(y, PAD), tf.float32)
         logits = tf.cast(y_pred.logits, tf.float32)
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=logits)
@@ -124,11 +131,11 @@ class Seq2Seq(keras.Model):
         return self.decoder.initial_state(memory)
 
     def step_function(self, precision: Precision = compute_dtype_weights) -> StepFunction:
-        """Returns the step of a search. Call it outside the loop of the search: it reads the weights."""
+        """Returns the step function of a search. Call this before the search loop, because it reads the weights."""
         return self.step_with(self.decoder.read_weights(precision))
 
     def step_with(self, weights: Weights) -> StepFunction:
-        """Returns the step of a search with given weights of the decoder."""
+        """Returns the step function of a search that uses the decoder weights ``weights``."""
         return lambda ids, state, memory: self.decoder.step(weights, ids, state, memory)
 
     def get_config(self) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""Search: from a step function to hypotheses. It is independent of models.
+"""Search: finds hypotheses with the step function of any model.
 
-``greedy``, ``beam_search`` and ``sample`` share one loop (``loop``); each is a rule for the next tokens
-(``strategies``). ``log_likelihood`` scores given translations.
+``greedy``, ``beam_search`` and ``sample`` share one loop (``loop``). Each has its own rule that chooses the next tokens
+(``strategies``). ``log_likelihood`` computes the log-probability of given translations.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ class Constraints(NamedTuple):
     Log-probabilities remain the model's own: they are not renormalized over the allowed tokens.
     """
 
-    min_tokens: int = 1  # minimum length, END included
+    min_tokens: int = 1  # minimum length of a hypothesis in tokens, END included
     unk_allowed: bool = True  # True if a hypothesis may contain UNK
     prefix: tf.Tensor | None = None  # [B, P] int32: first tokens of each hypothesis; PAD where any token is allowed
 
@@ -47,7 +47,7 @@ UNCONSTRAINED = Constraints()
 def candidates(
     logits: tf.Tensor, count: int, constraints: Constraints, length: tf.Tensor, forced: tf.Tensor | None
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns at least the ``count`` most probable allowed tokens of each hypothesis, or all if V is smaller.
+    """Returns at least the ``count`` most probable allowed tokens of each hypothesis, or all if there are fewer.
 
     Args:
         logits: [b, Q, V] float32.

@@ -13,21 +13,22 @@ import tensorflow as tf
 
 from nmt_keras.search.hypotheses import Beams, loop_shapes
 
-# Minimum share of finished sentences to drop them. Dropping copies the other sentences.
+# Minimum share of finished sentences at which they are dropped. Dropping copies the other sentences.
 FINISHED_SHARE = 0.25
 
 
 def decode_unfinished(
     decode: Callable[..., tuple[tf.Tensor, Any, Beams, tf.Tensor]], state: Any, beams: Beams, constants: Any
 ) -> tuple[Beams, tf.Tensor]:
-    """Calls ``decode`` with the unfinished sentences alone, until all of the B sentences are finished.
+    """Calls ``decode`` with the unfinished sentences alone, until all B sentences are finished.
 
     Args:
         decode: Function (length, state, beams, constants) of b sentences that returns the new length, state and beams,
-            and the alignments [t, b, Q, S] of its t steps. It takes one step, and more while ``too_few_to_drop``.
+            and the alignments [t, b, Q, S] of its t steps. It takes at least one step, and continues while
+            ``too_few_to_drop``.
         state: Decoder state before the first token, nest of [B, Q, ...].
         beams: Beams before the first token.
-        constants: Nest of [B, ...] and None that no step changes.
+        constants: Nest of tensors [B, ...] and None. No step changes it.
 
     Returns:
         The beams of all sentences, and alignments [T, B, Q, S], which are 0 after a sentence has been dropped.
@@ -72,5 +73,5 @@ def _unfinished_rows(beams: Beams) -> tf.Tensor:
 
 
 def _take(nest: Any, rows: tf.Tensor) -> Any:
-    """Returns ``rows`` [b, 1] of every tensor [B, ...] in a nest. None stays None."""
+    """Returns ``rows`` [b, 1] of every tensor [B, ...] in a nest, and None for None."""
     return tf.nest.map_structure(lambda x: None if x is None else tf.gather(x, rows[:, 0]), nest)

@@ -28,14 +28,15 @@ class Hypotheses(NamedTuple):
 class Beams(NamedTuple):
     """Q hypotheses of each of b sentences, during a search.
 
-    A place without a hypothesis has log-probability -infinity. At the beginning there is one hypothesis, which is
-    empty. A hypothesis that takes END gets a score and is finished. When a sentence is finished, its hypotheses without
-    END are finished, too, without a score.
+    Each sentence has Q places for hypotheses. An unused place has log-probability -infinity. At the beginning, place 0
+    has an empty hypothesis, and the other places are unused. A hypothesis that takes END gets a score and is finished.
+    When a sentence is finished, its hypotheses without END are also finished, but get no score.
     """
 
     last_ids: tf.Tensor  # [b, Q] int32: the last tokens
-    # [b, Q, t] int32: token * Q + parent of each step, one tensor to gather and extend. The parent is the place of the
-    # extended hypothesis. The token's alignment has the same place, because it is computed before the token is chosen.
+    # [b, Q, t] int32: token * Q + parent for each step, in a single tensor, so that each step gathers and extends only
+    # one. The parent is the place of the hypothesis before it took the token. The alignment of the token is at the
+    # parent's place, because it is computed before the token is chosen.
     history: tf.Tensor
     log_probs: tf.Tensor  # [b, Q] float32, nats
     scores: tf.Tensor  # [b, Q] float32; NOT_ENDED for hypotheses without END
@@ -45,13 +46,13 @@ class Beams(NamedTuple):
 
 
 def loop_shapes(state: Any, beams: Beams) -> tuple[Any, Beams]:
-    """Returns the shape invariants of a decoder state and beams: sentences are dropped, and hypotheses grow."""
+    """Returns the shape invariants of a decoder state and beams. The number of sentences and of tokens may change."""
     state, shapes = tf.nest.map_structure(lambda x: tf.TensorShape([None, *x.shape[1:]]), (state, beams))
     return state, shapes._replace(history=tf.TensorShape([None, beams.history.shape[1], None]))
 
 
 def initial_beams(batch: tf.Tensor, beam_size: int, ranking: Ranking) -> Beams:
-    """Returns the Beams of ``batch`` [] sentences before the first step."""
+    """Returns the Beams of ``batch`` sentences, [] int32, before the first step."""
     coverage: Any = ()
     if ranking.coverage_beta:
         coverage = tf.repeat(1.0 - tf.cast(ranking.source_mask, tf.float32)[:, tf.newaxis], beam_size, axis=1)

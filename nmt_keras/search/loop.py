@@ -23,7 +23,7 @@ class NextTokens(NamedTuple):
 
     ids: tf.Tensor  # [b, Q] int32: PAD for finished hypotheses
     log_probs: tf.Tensor  # [b, Q] float32, nats: log-probabilities of the hypotheses with these tokens
-    parents: tf.Tensor | None = None  # [b, Q] int32: places of the hypotheses extended; None only if Q = 1
+    parents: tf.Tensor | None = None  # [b, Q] int32: places of the extended hypotheses; None only if Q = 1
 
 
 # (logits [b, Q, V] float32, beams, length [] int32, rule inputs of this step, nest of [b, ...]) -> next tokens
@@ -47,14 +47,14 @@ def decode_loop(
     Args:
         step: One step of the model; see ``StepFunction``.
         state: Decoder state before the first token, nest of [B, 1, ...].
-        memory: Nest of [B, ...] and None for ``step``, never tiled.
+        memory: Memory for ``step``, a nest of tensors [B, ...] and None. It is never tiled.
         max_lengths: [B] int32, maximum length of a hypothesis in tokens, END included; at least 1.
         next_tokens: Rule that chooses the next tokens.
         ranking: Score function of hypotheses.
         beam_size: Q, number of hypotheses of each sentence.
         n_best: K, number of hypotheses to return; at most Q.
-        rule_inputs: Nest of [B, T, ...] and None with an entry per step for ``next_tokens``; T is at least the largest
-            maximum length.
+        rule_inputs: Nest of tensors [B, T, ...] and None. At step t, ``next_tokens`` receives the entries of position
+            t. T is at least the largest of ``max_lengths``.
     """
 
     def decode(length: tf.Tensor, state: Any, beams: Beams, constants: Any) -> tuple[tf.Tensor, Any, Beams, tf.Tensor]:
@@ -100,7 +100,7 @@ def _extended(
         chosen: The next tokens.
         alignment: [b, Q, S] float32, alignment of this step.
         ranking: Score function of hypotheses.
-        length: [] int32, number of tokens of a hypothesis with the chosen one.
+        length: [] int32, number of tokens of a hypothesis, including the chosen one.
 
     Raises:
         ValueError: ``chosen`` has no parents, and Q exceeds 1.
@@ -112,22 +112,25 @@ def _extended(
         state, history, scores, coverage = tf.nest.map_structure(
             lambda x: tf.gather(x, chosen.parents, batch_dims=1), (state, history, scores, coverage)
         )
-        # a place without a hypothesis has a parent too, but must not inherit its score
+        # an unused place has a parent, too, but must not inherit the parent's score
         scores = tf.where(chosen.log_probs > float("-inf"), scores, NOT_ENDED)
         entry = entry * beams.last_ids.shape[1] + chosen.parents
     elif beams.last_ids.shape[1] != 1:
-        raise ValueError(f"parents: expected a tensor with beam_size {beams.last_ids.shape[1]}, received None.")
+        raise ValueError(
+            f"parents: expected a tensor with beam_size {beams.last_ids.shape[1]}, received None. "
+            "Return NextTokens with parents from the rule."
+        )
     scores = tf.where(tf.equal(chosen.ids, END), ranking.score(chosen.log_probs, length, coverage), scores)
     history = tf.concat([history, entry[..., tf.newaxis]], axis=-1)
     return state, Beams(chosen.ids, history, chosen.log_probs, scores, coverage, finished=scores > NOT_ENDED)
 
 
 def _cannot_improve(beams: Beams, max_length_penalty: tf.Tensor, n_best: int) -> tf.Tensor:
-    """Returns True for sentences without an unfinished hypothesis that can be among the ``n_best``, [b] bool.
+    """Returns True for sentences whose unfinished hypotheses cannot be among the ``n_best``, [b] bool.
 
     A continuation Z of an unfinished hypothesis Y has log P(Z) <= log P(Y) <= 0. Its length penalty is at most that of
     the maximum length, and its coverage penalty is at best 0. So its score is at most log P(Y) / lp(maximum length).
-    Z cannot be among the ``n_best`` if as many hypotheses have ended with at least this score.
+    Z cannot be among the ``n_best`` if ``n_best`` finished hypotheses have at least this score.
 
     Args:
         beams: The hypotheses.

@@ -14,24 +14,28 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-# lp(Y) > 0 for lengths |Y| (float32, tokens) of any shape. It must not fall as |Y| grows: stopping relies on it.
+# lp(Y) > 0 for lengths |Y| (float32, tokens) of any shape. It must not fall as |Y| grows, because the
+# stopping criterion relies on this.
 LengthPenalty = Callable[[tf.Tensor], tf.Tensor]
 
 
 def plain_length(alpha: float) -> LengthPenalty:
-    """lp(Y) = |Y|^alpha: 1 ranks by the mean log-probability of a token, 0 by that of the sentence."""
+    """Returns the penalty lp(Y) = |Y|^alpha.
+
+    With ``alpha`` 1, hypotheses rank by mean log-probability per token. With 0, they rank by total log-probability.
+    """
     return lambda lengths: tf.pow(lengths, alpha)
 
 
 def gnmt_length(alpha: float) -> LengthPenalty:
-    """lp(Y) = ((5 + |Y|) / 6)^alpha (Wu et al. 2016, equation 14). It is at most |Y|^alpha."""
+    """Returns the penalty lp(Y) = ((5 + |Y|) / 6)^alpha (Wu et al. 2016, equation 14). It is at most |Y|^alpha."""
     return lambda lengths: tf.pow((5.0 + lengths) / 6.0, alpha)
 
 
 class Ranking(NamedTuple):
-    """Scores hypotheses by log-probability over ``length_penalty``, plus the coverage penalty.
+    """Scores hypotheses by log-probability divided by ``length_penalty``, plus the coverage penalty.
 
-    By default the score is the mean log-probability of a token.
+    By default, the score is the mean log-probability per token.
     """
 
     length_penalty: LengthPenalty = plain_length(1.0)
@@ -44,13 +48,13 @@ class Ranking(NamedTuple):
         Args:
             log_probs: [b, Q] float32, log P(Y | X) in nats.
             lengths: int32, numbers of tokens, of a shape that broadcasts to [b, Q].
-            coverage: [b, Q, S] float32, SUM_i alpha_ij, and 1 at padding, whose penalty is 0. Only read if
+            coverage: [b, Q, S] float32, SUM_i alpha_ij, and 1 at padding, so that padding has penalty 0. Read only if
                 ``coverage_beta`` is not 0.
         """
         scores = log_probs / self.length_penalty(tf.cast(lengths, tf.float32))
         if not self.coverage_beta:
             return scores
-        covered = tf.clip_by_value(coverage, 1e-37, 1.0)  # a token without attention leaves a finite score
+        covered = tf.clip_by_value(coverage, 1e-37, 1.0)  # above 0, so that the score of an unattended token is finite
         return scores + self.coverage_beta * tf.reduce_sum(tf.math.log(covered), axis=-1)
 
 

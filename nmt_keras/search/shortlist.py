@@ -23,31 +23,31 @@ from nmt_keras.models.ensemble import Ensemble, average
 from nmt_keras.models.predictor import Prediction, Predictor, StepFunction
 from nmt_keras.search.hypotheses import Hypotheses
 
-if TYPE_CHECKING:  # an exported version loads without the corpus package
+if TYPE_CHECKING:  # an exported version is loaded without the corpus package
     from nmt_keras.corpus.batches import TokenLists
 
 
 class NarrowedMemory(NamedTuple):
-    """The memory of a search among a shortlist's tokens."""
+    """Memory of a search over the tokens of a ``BatchShortlist``."""
 
-    memory: Any  # nest of [B, ...]: the model's own
+    memory: Any  # nest of [B, ...]: the model's memory
     logit_bias: tf.Tensor  # [B, C] float32: see ``BatchShortlist``
 
 
 class BatchShortlist(NamedTuple):
-    """The C target tokens that compete in a batch: those of all its sentences' shortlists.
+    """The C target tokens that compete in a batch: the union of its sentences' shortlists.
 
-    To a search, the narrowed step is a model of C tokens, whose ids are places in ``ids``. Its probabilities are the
-    model's own, renormalized over each sentence's shortlist.
+    A search with the narrowed step function has a vocabulary of C tokens. Its token ids are indices into ``ids``. The
+    probabilities are the model's own, renormalized over each sentence's shortlist.
     """
 
-    ids: tf.Tensor  # [C] int32, ascending; the special ids first, at their own places
+    ids: tf.Tensor  # [C] int32, ascending; the special ids come first, so each is equal to its index
     logit_bias: tf.Tensor  # [B, C] float32: 0 for the tokens of a sentence's own shortlist, -infinity for the others
 
     def step_function(self, model: Predictor, precision: Precision = compute_dtype_weights) -> StepFunction:
-        """Returns the step of ``model`` with logits [B, Q, C]. It reads a ``NarrowedMemory``.
+        """Returns the narrowed step function of ``model``, with logits [B, Q, C]. Its memory is a ``NarrowedMemory``.
 
-        Call it outside the loop of the search: it gathers the shortlist's part of the softmax's matrix.
+        Call this method before the search loop, because it gathers the shortlist's part of the output matrix.
         """
         if isinstance(model, Ensemble):
             together = average([self.step_function(one, precision) for one in model.models])
@@ -56,7 +56,7 @@ class BatchShortlist(NamedTuple):
                 return together(ids, state, tuple(memory._replace(memory=own) for own in memory.memory))
 
             return step_together
-        from nmt_keras.models.seq2seq import Seq2Seq  # here, because an exported version loads without it
+        from nmt_keras.models.seq2seq import Seq2Seq  # imported here: an exported version is loaded without this module
 
         if not isinstance(model, Seq2Seq):
             raise TypeError(f"model: expected a Seq2Seq or an Ensemble of them, received {type(model).__name__}.")
@@ -75,11 +75,11 @@ class BatchShortlist(NamedTuple):
         return step
 
     def places(self, ids: tf.Tensor) -> tf.Tensor:
-        """Converts ids of the vocabulary to places in ``self.ids``, which must contain all of them."""
+        """Converts ids of the vocabulary to indices into ``self.ids``, which must contain all of them."""
         return tf.reshape(tf.searchsorted(self.ids, tf.reshape(ids, [-1])), tf.shape(ids))
 
     def in_vocabulary(self, hypotheses: Hypotheses) -> Hypotheses:
-        """Returns ``hypotheses`` with ids of the vocabulary."""
+        """Returns ``hypotheses`` with indices into ``self.ids`` converted to ids of the vocabulary."""
         return hypotheses._replace(ids=tf.gather(self.ids, hypotheses.ids))
 
 
@@ -126,7 +126,7 @@ ROWS_AT_ONCE = 64  # number of source tokens counted at a time, which limits the
 
 
 class LexicalTable(NamedTuple):
-    """The target tokens that are likely for each source token, and in general."""
+    """Likely target tokens of each source token, and the target tokens that compete for every sentence."""
 
     by_source: np.ndarray  # [source V, MAX_SHORTLIST] int32: target tokens of each source token, best first; then PAD
     common: np.ndarray  # [COMMON or fewer] int32: the special ids, then the most frequent others
@@ -141,8 +141,8 @@ def learn_lexical_table(
 ) -> LexicalTable:
     """Learns which target tokens co-occur with each source token more often than by chance.
 
-    They are ranked by their part of the mutual information, n(s, t) · log(N n(s, t) / (n(s) n(t))). N is the number of
-    sentence pairs, and n the number of pairs that contain the tokens.
+    They are ranked by their contribution to the mutual information, n(s, t) · log(N n(s, t) / (n(s) n(t))). N is the
+    number of sentence pairs, and n is the number of pairs that contain the given tokens.
 
     Args:
         source, target: The two sides of N pairs, as token ids.
@@ -165,13 +165,13 @@ def learn_lexical_table(
         kept = rank < MAX_SHORTLIST
         by_source[begin + rows[kept], rank[kept]] = columns[kept]
     frequent = np.argsort(-counts_alone[1], kind="stable")
-    specials = np.arange(END + 1)  # the first of every vocabulary
+    specials = np.arange(END + 1)  # the first ids of every vocabulary
     always = [*specials, *frequent[frequent > END][: common - len(specials)]]
     return LexicalTable(by_source, np.array(always, np.int32))
 
 
 def _occurrences(tokens: TokenLists, size: int) -> scipy.sparse.csr_matrix:
-    """Returns 1 where a sentence contains a token, else 0: [sentences, size] float64."""
+    """Returns a matrix [sentences, size] float64: 1 if the sentence contains the token, else 0."""
     ones = np.ones(len(tokens.flat))
     counts = scipy.sparse.csr_matrix((ones, tokens.flat, tokens.offsets), shape=(len(tokens), size), copy=True)
     return (counts > 0).astype(np.float64)
@@ -197,5 +197,5 @@ def load_lexical_table(path: str | PathLike[str]) -> LexicalTable:
             return LexicalTable(**{name: file[name] for name in LexicalTable._fields})
     except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise ValueError(
-            f"{path}: expected a lexical table, received another file ({error}). Run nmt shortlist."
+            f"{path}: expected a lexical table, received another file ({error}). Run `nmt shortlist` to write one."
         ) from error

@@ -1,6 +1,6 @@
-"""Decoding strategies: greedy search, beam search and sampling, each a rule that chooses the next tokens.
+"""Decoding strategies: greedy search, beam search and sampling. Each has its own rule that chooses the next tokens.
 
-Forced decoding, which chooses nothing, computes the log-likelihood of given translations.
+Forced decoding computes the log-likelihood of given translations, so it chooses no tokens.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from nmt_keras.search.ranking import PER_TOKEN, Ranking
 
 
 def _extend_each(beams: Beams, ids: tf.Tensor, log_probs: tf.Tensor) -> NextTokens:
-    """Extends unfinished hypotheses with the tokens ``ids`` [b, 1] of log-probabilities ``log_probs`` [b, 1]."""
+    """Extends unfinished hypotheses by the tokens ``ids`` [b, 1], which have log-probabilities ``log_probs`` [b, 1]."""
     log_probs = tf.where(beams.finished, 0.0, log_probs)
     return NextTokens(tf.where(beams.finished, PAD, ids), beams.log_probs + log_probs)
 
@@ -26,10 +26,10 @@ def _extend_each(beams: Beams, ids: tf.Tensor, log_probs: tf.Tensor) -> NextToke
 def _draw(probabilities: tf.Tensor, noise: tf.Tensor) -> tf.Tensor:
     """Returns the first index whose cumulative probability exceeds ``noise`` times the sum, [b, 1] int32.
 
-    It never has probability 0.
+    An index with probability 0 is never returned.
     """
     cumulative = tf.cumsum(probabilities, axis=-1)
-    # a parallel sum may be rounded up even at an index of probability 0
+    # a parallel sum may be rounded up even at an index with probability 0
     exceeds = (cumulative > noise * cumulative[..., -1:]) & (probabilities > 0.0)
     return tf.argmax(tf.cast(exceeds, tf.int32), axis=-1, output_type=tf.int32)
 
@@ -43,7 +43,7 @@ def greedy(
     ranking: Ranking = PER_TOKEN,
     constraints: Constraints = UNCONSTRAINED,
 ) -> Hypotheses:
-    """Takes the most probable token at every step. Equals beam search of beam size 1, in less time.
+    """Takes the most probable token at every step. Equals beam search with beam size 1, but is faster.
 
     Args:
         step, state, memory, max_lengths, ranking, constraints: See :func:`~nmt_keras.search.beam_search`.
@@ -75,18 +75,18 @@ def beam_search(
 ) -> Hypotheses:
     """Keeps the ``beam_size`` most probable hypotheses of each sentence (Sutskever et al. 2014, section 3.2).
 
-    A hypothesis that takes END is finished. It keeps one of the Q places, so that longer hypotheses cannot displace it,
-    and one hypothesis fewer is extended. Unfinished hypotheses have equal lengths and compete by log-probability;
-    ``ranking`` compares the finished ones. A sentence is finished when no unfinished hypothesis can be among its
-    ``n_best``, or at its maximum length. Hypotheses without END rank behind those with END.
+    A hypothesis that takes END is finished. It keeps one of the Q places, so longer hypotheses cannot displace it, and
+    the search extends one hypothesis fewer. Unfinished hypotheses have equal lengths and compete by log-probability.
+    ``ranking`` compares the finished ones. A sentence is finished at its maximum length, or when no unfinished
+    hypothesis can be among its ``n_best``. Hypotheses without END rank behind those with END.
 
     Args:
         step: One step of the model; see ``StepFunction``.
         state: Decoder state before the first token, nest of [B, 1, ...].
-        memory: Nest of [B, ...] and None for ``step``, never tiled.
+        memory: Memory for ``step``, a nest of tensors [B, ...] and None. It is never tiled.
         max_lengths: [B] int32, maximum length of a hypothesis in tokens, END included; at least 1.
         beam_size: Q, number of hypotheses of each sentence, finished ones included.
-        n_best: K, number of hypotheses to return, at most Q. The search stops earlier for fewer.
+        n_best: K, number of hypotheses to return, at most Q. With a smaller ``n_best``, the search can stop earlier.
         ranking: Score function, which compares hypotheses of different lengths.
         constraints: The allowed tokens.
 
@@ -146,17 +146,18 @@ def sample(
 ) -> Hypotheses:
     """Draws every token from softmax(logits / temperature), or only from its most probable tokens.
 
-    A draw is a pure function of ``noise``: the first token at which the cumulative probability exceeds it. The returned
-    log-probabilities are the model's own, at temperature 1 over all tokens.
+    A draw is a pure function of the probabilities and ``noise``: it is the first token at which the cumulative
+    probability exceeds ``noise``. The returned log-probabilities are the model's own, at temperature 1 over all tokens.
 
     Args:
         step, state, memory, max_lengths, ranking, constraints: See :func:`~nmt_keras.search.beam_search`.
-        noise: [B, T] float32 in [0, 1), a number per token; T is at least the largest maximum length. See
+        noise: [B, T] float32 in [0, 1), one number for each token. T is at least the largest of ``max_lengths``. See
             :func:`hashed_uniform`.
         temperature: Divisor of the logits, above 0.
         top_k: Number of most probable tokens to draw from (Fan et al. 2018); None for all.
-        top_p: Probability of the nucleus, the smallest set of most probable tokens (of those ``top_k``) that reaches it
-            (Holtzman et al. 2020); 1 for all.
+        top_p: Minimum total probability of the tokens to draw from, in (0, 1]; 1 for all tokens. The smallest set of
+            most probable tokens that reaches it is the nucleus (Holtzman et al. 2020). With ``top_k``, probabilities
+            are first renormalized over these tokens.
 
     Returns:
         Hypotheses with K = 1.
@@ -187,15 +188,15 @@ def sample(
 def hashed_uniform(keys: tf.Tensor, count: int | tf.Tensor, seed: int) -> tf.Tensor:
     """Returns noise for :func:`sample`: ``count`` numbers in [0, 1) for each of ``keys`` [B] string, [B, count].
 
-    Each number is a keyed hash (SipHash) of (key, position, seed), so that a translation does not depend on the
-    sentence's batch-mates.
+    Each number is a keyed hash (SipHash) of (key, position, seed), so a translation does not depend on the other
+    sentences of the batch.
     """
     texts = tf.strings.as_string(tf.range(count)) + " " + keys[:, tf.newaxis]  # [B, count]
     return tf.cast(tf.strings.to_hash_bucket_strong(texts, 2**24, key=[seed, 0]), tf.float32) / 2.0**24
 
 
 class LogLikelihood(NamedTuple):
-    """The probabilities and alignments of given translations."""
+    """Log-probabilities and alignments of given translations."""
 
     log_probs: tf.Tensor  # [B] float32, nats: the sum over the tokens
     token_log_probs: tf.Tensor  # [B, T] float32, nats; 0 at padding
@@ -203,7 +204,7 @@ class LogLikelihood(NamedTuple):
 
 
 def log_likelihood(step: StepFunction, state: Any, memory: Any, ids: tf.Tensor, lengths: tf.Tensor) -> LogLikelihood:
-    """Returns the log-probabilities of given translations, equal to those of a search that chose these tokens.
+    """Returns the log-probabilities of given translations. A search that chose these tokens returns the same values.
 
     Args:
         step, state, memory: See :func:`~nmt_keras.search.beam_search`.

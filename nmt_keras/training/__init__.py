@@ -1,4 +1,4 @@
-"""Training under teacher forcing. Training can be stopped or killed at any time, and resumed.
+"""Training with teacher forcing or scheduled sampling. A run can be stopped or killed at any time, and resumed.
 
 trainer           Trainer: restores a checkpoint, plans the steps, makes updates and calls the callbacks
 callbacks         Callback, and the callbacks for the log, stop signals, validation and checkpoints
@@ -8,13 +8,13 @@ stability         non-finite updates, and the loss scale of float16
 distribution      replicas on several devices or machines
 loss              masked cross-entropy, guided alignment
 optimizers        optimizers and gradient clipping
-schedules         learning rate and sampling probability as a function of the step
+schedules         learning rate and sampling probability as functions of the step
 execution         choice of XLA, cuDNN and precision
 checkpoints       saving, checking, restoring and averaging checkpoints
 checkpoint_index  the index of the checkpoints in a folder, and its repair
 log               log.jsonl and its rows
 signals           SIGINT and SIGTERM
-lock              one process per run directory
+lock              lock on the run directory: one training process at a time
 watchdog          ends a process whose main thread hangs in native code
 """
 

@@ -55,7 +55,7 @@ class LogCallback(Callback):
     """Logs a row every ``TrainConfig.log_every`` updates and after the last update. Reports skipped updates."""
 
     def on_update_end(self, trainer: Trainer) -> None:
-        """Logs a row if one is due. Stops training after too many non-finite updates."""
+        """Logs a row if one is due. Raises FloatingPointError after too many non-finite updates."""
         config, step, interval = trainer.config, trainer.step, trainer.interval
         due = step % config.log_every == 0 or step == trainer.total_steps
         if due or step % config.max_skipped == 0:

@@ -48,7 +48,7 @@ def record_newest(folder: Path, name: str, max_to_keep: int) -> None:
 
     Args:
         folder: Folder of the checkpoints.
-        name: Name of a checkpoint whose files are on the disk. Another checkpoint of the same step is removed.
+        name: Name of a checkpoint whose files are on the disk. Any other checkpoint of the same step is removed.
         max_to_keep: Number of checkpoints to keep, including this one.
     """
     before = recorded(folder)
@@ -65,7 +65,7 @@ def record_newest(folder: Path, name: str, max_to_keep: int) -> None:
 def mend_records(folder: Path, previous: bool, report: Callable[[str], None]) -> None:
     """Repairs the indexes of ``last`` and ``best`` in a run's ``checkpoints``, and reports each repair.
 
-    With ``previous``, a damaged best checkpoint is set aside even if no other exists, because training can resume
+    With ``previous``, a damaged best checkpoint is set aside even if no intact one exists, because training can resume
     without it. See ``mend_record``.
     """
     for name in ("last", "best"):
@@ -74,22 +74,25 @@ def mend_records(folder: Path, previous: bool, report: Callable[[str], None]) ->
 
 
 def mend_record(folder: Path, previous: bool = False, needed: bool = True) -> str | None:
-    """Repairs the index of ``folder``, so that it names only checkpoints from which training can resume.
+    """Repairs the index of ``folder``.
 
-    A missing index is rebuilt from the intact checkpoints. If none is intact, a single damaged checkpoint is set aside
-    only if the run has no other trace of training (``_is_first``).
+    The repaired index names only checkpoints from which training can resume. Setting a checkpoint aside means renaming
+    its files to ``damaged-*``.
+
+    A missing index is rebuilt from the intact checkpoints. If no checkpoint is intact, a damaged one is set aside only
+    if it is the run's only trace of training (``_is_first``).
 
     Args:
         folder: Folder of the checkpoints.
-        previous: If ``True``, sets damaged checkpoints aside if the newest one is damaged and an older one is intact.
-            If they stayed, the next save would keep them and remove the intact one.
-        needed: If ``False``, ``previous`` sets damaged checkpoints aside even if none is intact.
+        previous: If ``True``, checks the newest checkpoint. If it is damaged and an older one is intact, all
+            damaged ones are set aside. Without this, the next save would keep damaged ones and remove the intact one.
+        needed: If ``False``, ``previous`` sets damaged checkpoints aside even if no older one is intact.
 
     Returns:
         A description of the repair; ``None`` if there was nothing to repair.
 
     Raises:
-        ValueError: There is no index and no intact checkpoint, and the damaged ones are not set aside.
+        ValueError: The index is missing, all checkpoints are damaged, and they are not set aside.
         OSError: The folder cannot be written.
     """
     names, record = recorded(folder), folder / "checkpoint"

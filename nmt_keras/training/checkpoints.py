@@ -39,7 +39,7 @@ class Progress(tf.Module):
         self.step = tf.Variable(0, dtype=tf.int64)  # updates made
         self.epoch = tf.Variable(0, dtype=tf.int64)
         self.pool = tf.Variable(0, dtype=tf.int64)
-        self.batch = tf.Variable(0, dtype=tf.int64)  # batches of this pool seen
+        self.batch = tf.Variable(0, dtype=tf.int64)  # number of batches of this pool that were read
         self.total_steps = tf.Variable(0, dtype=tf.int64)  # 0 until planned
         self.replans = tf.Variable(0, dtype=tf.int64)  # number of times that total_steps was planned again
         self.plan_step = tf.Variable(0, dtype=tf.int64)  # step of the last plan
@@ -80,7 +80,7 @@ class Progress(tf.Module):
 
 
 class CheckpointedVariables(tf.Module):
-    """A model's variables, in order, for a checkpoint.
+    """A model's variables in order, as a checkpoint stores them.
 
     ``tf.train.Checkpoint`` finds variables through attributes, so it misses layers that Keras keeps in lists.
     """
@@ -93,7 +93,7 @@ class CheckpointedVariables(tf.Module):
 class Checkpoints:
     """Saves and restores the last checkpoints of a run and the best one.
 
-    Each checkpoint is written under a new name, synced to the disk, and recorded in the index. Then the oldest one is
+    Each checkpoint is written under a new name, synced to the disk, and recorded in the index. Then older ones are
     removed. The newest recorded checkpoint is therefore intact after a kill or a power cut at any moment.
     ``checkpoint_index`` repairs missing indexes.
 
@@ -176,7 +176,7 @@ def write_checkpoint(checkpoint: tf.train.Checkpoint, folder: Path, step: int, m
     for abandoned in folder.glob("ckpt-*_temp"):  # TensorFlow's own, left by a killed process
         shutil.rmtree(abandoned)
     name = f"ckpt-{step}"
-    if name in recorded(folder):  # a resumed run repeats a step; a kill during overwriting would mix two checkpoints
+    if name in recorded(folder):  # a resumed run repeats a step; a kill while overwriting would mix two checkpoints
         name = f"ckpt-again-{step}"
     checkpoint.save_counter.assign_add(1)  # ``restore`` expects this variable
     try:
@@ -286,7 +286,7 @@ def _read_weights(model: Seq2Seq, path: Path) -> list[np.ndarray]:
 
 
 def _open(path: Path) -> Any:
-    """Returns a reader of a checkpoint. Raises ValueError for another format, or one of ``UNFIT`` if it is damaged."""
+    """Returns a reader of a checkpoint. Raises ValueError for another format; one of ``UNFIT`` for a damaged file."""
     reader = tf.train.load_checkpoint(str(path))
     found = int(reader.get_tensor(f"progress/format{VALUE}"))
     require_format(path, found, FORMAT, "Train a new run with this version of nmt_keras.")
@@ -294,7 +294,7 @@ def _open(path: Path) -> Any:
 
 
 def _require_shapes(reader: Any, model: keras.Model) -> None:
-    """Raises ValueError unless a checkpoint's variables have the shapes of the model's."""
+    """Raises ValueError unless a checkpoint's variables have the same shapes as the model's variables."""
     stored = reader.get_variable_to_shape_map()
     there: dict[str, Any] = {"number of variables": sum(name.startswith("weights/all/") for name in stored)}
     here: dict[str, Any] = {"number of variables": len(model.variables)}

@@ -23,18 +23,18 @@ LOST = tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledEr
 """Errors that collective operations raise if another process has ended or hangs."""
 
 SECONDS_TO_MEET = 60.0
-"""Seconds that a worker waits for the other workers at the start."""
+"""Maximum number of seconds that a worker waits for the other workers at the start."""
 
 
 def find_cluster() -> tuple[int, bool]:
-    """Reads from ``TF_CONFIG`` which processes train together.
+    """Reads the processes that train together from ``TF_CONFIG``.
 
     Returns:
         Number of processes (1 without ``TF_CONFIG``), and ``True`` if this process is the chief. The chief is the job
         "chief" or, without that job, worker 0.
 
     Raises:
-        ValueError: ``TF_CONFIG`` cannot be read, or has other jobs than "chief" and "worker".
+        ValueError: ``TF_CONFIG`` cannot be read, or has jobs other than "chief" and "worker".
     """
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     try:
@@ -113,7 +113,7 @@ class Replicas:
         return values
 
     def local(self, value: Any) -> tf.Tensor:
-        """Returns a single tensor of a value that all replicas share."""
+        """Returns a value that is equal on all replicas, as a single tensor."""
         return value
 
     def agree_on_signal(self, number: int | None, due: bool) -> int | None:
@@ -121,8 +121,8 @@ class Replicas:
 
         Args:
             number: Signal that this process has received; ``None`` for none.
-            due: If ``True``, several processes exchange their signals, so all must make this call at the same step. If
-                ``False``, several processes continue.
+            due: If ``True``, several processes exchange their signals. All of them must then make this call at the same
+                step. If ``False``, several processes exchange nothing and receive ``None``.
         """
         return number
 
@@ -164,7 +164,7 @@ class StrategyReplicas(Replicas):
     def split(self, batch: Batch) -> tuple[Any, Any, Any]:
         """Splits a batch's source, target and alignment. Row i goes to replica i modulo the number of replicas.
 
-        If the rows do not divide evenly, masked rows are added.
+        If the rows do not divide evenly, masked rows are added. Masked rows have no target tokens.
         """
         missing = -len(batch.source) % self.count
 
@@ -189,7 +189,7 @@ class StrategyReplicas(Replicas):
         return self.strategy.run(_sum_over_replicas, args=(values,))
 
     def local(self, value: Any) -> tf.Tensor:
-        """Returns the value of the first replica of this process."""
+        """Returns the value on the first replica of this process."""
         return self.strategy.experimental_local_results(value)[0]
 
     def agree_on_signal(self, number: int | None, due: bool) -> int | None:
@@ -209,7 +209,7 @@ class StrategyReplicas(Replicas):
 
 @contextmanager
 def reporting_lost_workers(replicas: Replicas) -> Iterator[None]:
-    """Converts the errors that TensorFlow raises after another worker was lost into a ConnectionError."""
+    """Raises ConnectionError in place of the errors that TensorFlow raises after it lost another worker."""
     try:
         yield
     except LOST as error:

@@ -1,4 +1,4 @@
-"""Log of a run, ``log.jsonl``: one row per interval of training and per validation."""
+"""Log of a run, ``log.jsonl``: one row every ``TrainConfig.log_every`` updates, and one for each validation."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ class LogInterval:
         self.positions += sum(batch.target.size for batch in batches)
 
     def row(self, step: int, epoch: int, rate: float, remaining: int) -> dict[str, float]:
-        """Returns a row with losses in nats per target token, and the speed in real target tokens per second.
+        """Returns a row with losses in nats per target token, and the speed in target tokens per second.
 
-        Tokens include END. Losses and norms are those of finite updates. ``skipped`` counts the non-finite updates. If
-        all updates were skipped, the row has no losses.
+        Tokens include END but not padding. Losses and norms are those of finite updates. ``skipped`` counts the
+        non-finite updates. If all updates were skipped, the row has no losses.
         """
         tokens = float(tf.add_n([m.loss.tokens for m in self.metrics]))
         seconds = time.perf_counter() - self.began

@@ -12,7 +12,7 @@ SMALLEST = float(np.finfo(np.float32).tiny)
 
 
 class Loss(NamedTuple):
-    """Sums over the real tokens of a batch. ``total`` is differentiated."""
+    """Sums over the real tokens of a batch, END included. Training differentiates ``total``."""
 
     total: tf.Tensor  # [] float32, nats: smoothed cross-entropy, plus the guided alignment loss if there is one
     cross_entropy: tf.Tensor  # [] float32, nats: cross-entropy without smoothing
@@ -47,8 +47,8 @@ def guided_alignment(alignment: tf.Tensor, wanted: tf.Tensor) -> tf.Tensor:
     """Alignment loss -SUM_t SUM_s A_ts log alpha_ts, [] float32, nats.
 
     It is equation 8 of Chen, Matusov, Khadivi, Peter 2016, summed over t instead of averaged, like all losses here.
-    A link whose alpha is below ``SMALLEST``, such as one outside the window of local attention, adds nothing, because
-    its gradient -A / alpha would be infinite.
+    A link with alpha below ``SMALLEST`` adds nothing, because its gradient -A / alpha would be infinite. An example is
+    a link outside the window of local attention.
 
     Args:
         alignment: alpha, [B, T, S] float. Each row sums to 1.
@@ -64,8 +64,8 @@ def _token_losses(logits: tf.Tensor, labels: tf.Tensor) -> Any:
     """Returns three tensors [N] for logits [N, V]: -log p_label, -mean_v log p_v, and hits.
 
     A hit is ``True`` if the label is the most probable token. Sums over the vocabulary are computed as matrix products,
-    because XLA on a CPU may not reorder a float sum and would add one value after the other.
-    The gradients, p - one-hot(label) and p - 1 / V, are computed in a single pass.
+    because XLA on a CPU adds the terms of a float sum one by one. The gradients, p - one-hot(label) and p - 1 / V, are
+    computed in a single pass.
     """
     size = tf.shape(logits)[-1]
     ones = tf.ones([size], logits.dtype)

@@ -9,7 +9,7 @@ from nmt_keras.config import TrainConfig
 
 
 def build_optimizer(config: TrainConfig, variables: list[keras.Variable]) -> keras.optimizers.Optimizer:
-    """Returns the optimizer of ``config``. It is built, so a checkpoint can restore its variables.
+    """Returns the optimizer of ``config``, built, so that a checkpoint can restore its variables.
 
     The optimizer is Adam (Kingma, Ba 2015), AdamW (Loshchilov, Hutter 2019: decoupled weight decay), Adadelta (Zeiler
     2012) or plain SGD. AdamW does not decay vectors (biases and normalization scales). If ``config.ema_decay`` is set,

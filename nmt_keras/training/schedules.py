@@ -1,4 +1,4 @@
-"""Schedules: learning rate and sampling probability as a function of the step."""
+"""Schedules: learning rate and sampling probability as functions of the step."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from nmt_keras.config import TrainConfig
 def learning_rate(config: TrainConfig, step: float, total_steps: int, reductions: int = 0) -> float:
     """Returns the learning rate of update number ``step`` (from 0) of ``total_steps``.
 
-    The rate grows linearly from 0 to its peak over the warm-up. Then ``config.decay`` determines it:
+    Over the warm-up, the rate grows linearly from peak / ``warmup_steps`` to its peak, ``config.learning_rate``. Then
+    ``config.decay`` determines the rate:
 
     constant      stays at the peak
     cosine        falls to 0 along half a cosine (Loshchilov, Hutter 2017, equation 5, without restarts)
     linear        falls to 0 along a line
     inverse-sqrt  falls as 1 / sqrt(step) (Vaswani et al. 2017, equation 3, with the peak instead of d_model)
-    halving       is halved repeatedly (Luong et al. 2015, section 4.1)
+    halving       is halved at ``config.halve_from``, then every ``config.halve_every`` (Luong et al. 2015, section 4.1)
     plateau       is multiplied by ``config.plateau_factor`` at each reduction
 
     Args:

@@ -19,7 +19,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 class StopSignals:
-    """Context that records the first SIGINT or SIGTERM, and then restores the previous handlers."""
+    """Context that records the first SIGINT or SIGTERM. The previous handlers then handle any second signal."""
 
     received: int | None = None
     """Number of the received signal; ``None`` if none has arrived."""

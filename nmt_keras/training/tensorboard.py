@@ -1,6 +1,6 @@
-"""Callbacks for TensorBoard: the rows of the log, a few translations with their alignments, and a profile.
+"""Callbacks for TensorBoard: write the rows of the log, a few translations with their alignments, and a profile.
 
-They use TensorFlow's own summary operations. The package ``tensorboard`` is needed only to view the logs.
+The callbacks use TensorFlow's own summary operations. The package ``tensorboard`` is needed only to view the logs.
 """
 
 from __future__ import annotations

@@ -27,16 +27,19 @@ from nmt_keras.training.signals import Interrupted, StopSignals
 from nmt_keras.training.updater import Metrics, Updater
 
 REPLANS = 0.05, 0.25, 0.5, 0.75
-"""Shares of the training time after which the steps are planned again, from the speed since the last plan."""
+"""Shares of the training time after which the number of steps is planned again.
+
+Each plan uses the speed since the last plan.
+"""
 
 SHARE_OF_TIME_FOR_STEPS = 0.92
-"""Share of the remaining time for updates in the first two plans, whose measured speed includes no validations."""
+"""Share of the remaining time for updates in the first two plans, because their speed includes no validations."""
 
 
 class Trainer:
     """Trains a model until all steps are made, the validation loss stops improving, or a signal arrives.
 
-    A new Trainer resumes where the last one stopped. On a CPU with the same number of threads and with
+    A new Trainer resumes from the last checkpoint. On a CPU with the same number of threads and with
     ``RunOptions.deterministic``, the weights are bit-identical to those of an uninterrupted run.
 
     Args:
@@ -48,7 +51,7 @@ class Trainer:
         report: Function that receives progress messages.
         callbacks: Additional callbacks, called between the log and the check for stop signals.
         previous: If ``True``, sets damaged checkpoints aside and resumes from the newest intact checkpoint.
-        more_minutes, more_epochs: Continue a finished training; see ``RunOptions``.
+        more_minutes, more_epochs: Additional minutes or epochs for a finished run; see ``RunOptions``.
         is_chief: If ``False``, this process writes no files. All processes make the same calls.
     """
 
@@ -95,7 +98,8 @@ class Trainer:
         Raises:
             Interrupted: SIGINT or SIGTERM arrived; the state is saved. The next call repeats an interrupted validation.
             FloatingPointError: Updates are no longer finite. The last checkpoint is from an earlier step.
-            ValueError: The checkpoint does not fit the model or the run, or other processes restored another step.
+            ValueError: The checkpoint is damaged or does not fit the run, other processes restored another step, or
+                ``TrainConfig.minutes`` is too short for one update.
             OSError: A file cannot be written. The last checkpoint is intact.
         """
         if not self._restore():
@@ -120,7 +124,7 @@ class Trainer:
     def is_validation_step(self) -> bool:
         """``True`` if the model is validated after this step."""
         interval = math.ceil(self.schedule_steps / self.config.validations)
-        # by positions in the schedules, so that a new plan neither repeats nor skips a validation
+        # computed from positions in the schedules, so that a new plan neither repeats nor skips a validation
         here, next_ = (math.ceil(self._schedule_position(step) / interval) for step in (self.step, self.step + 1))
         return next_ > here or self.step == self.total_steps
 
@@ -152,8 +156,8 @@ class Trainer:
     def require_finite(self) -> None:
         """Raises FloatingPointError if training no longer has finite losses and gradients.
 
-        This is the case if the run had ``TrainConfig.max_skipped`` consecutive non-finite updates, or if weights are
-        not finite.
+        This is the case after ``TrainConfig.max_skipped`` consecutive non-finite updates, or if an update was skipped
+        and weights are not finite.
         """
         config, skipped = self.config, self.updater.skipped
         if not skipped.total.numpy():
@@ -207,7 +211,7 @@ class Trainer:
         """Extends a finished training by ``more_minutes`` or ``more_epochs``. Returns ``False`` if neither is set.
 
         The schedules are stretched: the learning rate continues as if the run had been planned with the new number of
-        steps.
+        steps from the beginning.
         """
         progress = self.progress
         if self._more_epochs is not None:
@@ -238,8 +242,8 @@ class Trainer:
     def _measure_speed(self) -> None:
         """Starts to measure the speed for the next plan, and sets the time of that plan.
 
-        The plan is made at the next share of ``REPLANS``, but at the earliest after 5 % of the remaining time, for
-        example if compiling took longer than that share.
+        The plan is made at the next share of ``REPLANS`` or after 5 % of the remaining time, whichever is later. For
+        example, compiling can take longer than the share.
         """
         elapsed = self._elapsed()
         share = REPLANS[self.replans] if self.replans < len(REPLANS) else math.inf
@@ -247,7 +251,7 @@ class Trainer:
         self._replan_at = max(share * self._limit, elapsed + REPLANS[0] * (self._limit - elapsed))
 
     def _replan_steps(self) -> None:
-        """Plans the number of steps again if it is time.
+        """Plans the number of steps again if the time of the next plan has come.
 
         The schedules continue from their current position, faster or slower, and end at the new last step.
         """
@@ -300,7 +304,7 @@ class Trainer:
 
 
 def _count_steps(config: TrainConfig, batches: BatchSource, seconds: Mapping[Bucket, float], spent: float) -> int:
-    """Returns the configured number of steps, or the number of updates that fit into the remaining minutes."""
+    """Returns the number of updates of a run, from ``TrainConfig.steps``, ``epochs`` or the remaining ``minutes``."""
     if config.steps is not None:
         return config.steps
     if config.epochs is not None:

@@ -1,4 +1,4 @@
-"""One update: gradients of a batch's summed loss, added over batches, divided once, clipped and applied.
+"""One update: the gradients of the summed loss are added over batches, divided once, clipped and applied.
 
 An update with a non-finite loss or gradient is skipped. The graph makes this decision, so the host does not wait for
 the device. The host reads the counters of skipped updates only for the log.
@@ -47,7 +47,7 @@ def batch_loss(
     guided_weight: float = 1.0,
     weights: Weights | None = None,
 ) -> Loss:
-    """Returns the loss of targets given sources, under teacher forcing.
+    """Returns the loss of targets given sources, with teacher forcing or scheduled sampling.
 
     Args:
         model: Built model.
@@ -56,7 +56,7 @@ def batch_loss(
         smoothing: Float in [0, 1). Label smoothing.
         randomness, weights: See ``Seq2Seq.call``.
         sampling: See ``own_token_probability`` of ``Seq2Seq.call``.
-        alignment: [B, T, S] float32. Given alignments, for ``guided_alignment``; ``None`` for none.
+        alignment: [B, T, S] float32. Alignments for ``guided_alignment``; ``None`` for no guided alignment.
         guided_weight: Weight of the guided alignment loss in the total.
     """
     starts = tf.fill([tf.shape(target)[0], 1], tf.constant(START, target.dtype))
@@ -75,12 +75,12 @@ class Updater:
     compiles both.
 
     Args:
-        model: Built model. With several replicas, it was built in the scope of their strategy.
+        model: Built model. For several replicas, build the model in the scope of their strategy.
         config: Configuration of the training.
         replicas: Replicas of the model; ``None`` for a single one.
 
     Raises:
-        ValueError: ``config.precision`` is bfloat16-products, but the model computes in another type than float32; or
+        ValueError: ``config.precision`` is bfloat16-products, but the model's dtype policy is not float32; or
             ``config.minutes`` is set for several processes.
     """
 
@@ -96,7 +96,7 @@ class Updater:
         if config.minutes is not None and self.replicas.several_processes:
             raise ValueError(
                 f"TrainConfig.minutes: expected None if several workers train, received {config.minutes}. Each worker "
-                "would plan another number of steps. Set TrainConfig.steps or TrainConfig.epochs instead."
+                "would plan a different number of steps. Set TrainConfig.steps or TrainConfig.epochs instead."
             )
         self.variables = list(model.trainable_variables)
         with self.replicas.scope():
@@ -146,7 +146,7 @@ class Updater:
         sampling: tf.Tensor | None,
         scale: tf.Tensor | float,
     ) -> tuple[list[tf.Tensor], Loss]:
-        """Returns the dense gradients of the summed loss of batch ``number``, and the loss."""
+        """Returns the dense gradients of batch ``number``, summed over the batch, and the loss."""
         source, target, alignment = batch
         rounds = self.rounds_products and not tf.executing_eagerly()  # eager calls are for debugging
         with tf.GradientTape() as tape:
@@ -162,7 +162,7 @@ class Updater:
                 weights=self.model.read_weights(bfloat16_products if rounds else compute_dtype_weights),
             )
             scaled = loss.total if self.loss_scale is None else loss.total * scale
-        # zeros for variables that the loss does not depend on, such as the target embedding without ``reads_words``
+        # zeros for variables that do not affect the loss, such as the target embedding without ``reads_words``
         unreached = tf.UnconnectedGradients.ZERO
         gradients = tape.gradient(scaled, [v.value for v in self.variables], unconnected_gradients=unreached)
         return [tf.convert_to_tensor(g) for g in gradients], loss
@@ -202,8 +202,10 @@ class Updater:
     def compile_and_time(self, batches: BatchSource, report: Callable[[str], None]) -> dict[Bucket, float]:
         """Compiles or traces all functions on batches of masked rows, then restores weights and optimizer.
 
+        Masked rows have no target tokens.
+
         Returns:
-            Seconds per batch of each bucket, including its share of an update.
+            Seconds per batch of each bucket, including the batch's share of an update.
         """
         counters = [*self.skipped.variables, *(self.loss_scale.variables if self.loss_scale else ())]
         state = [*self.variables, *self.optimizer.variables, *counters]
@@ -229,7 +231,7 @@ class Updater:
         return seconds
 
     def _seconds_of_update(self, sums: Any) -> float:
-        """Returns the seconds per batch that summing and applying gradients take."""
+        """Returns the seconds per batch for adding and applying gradients."""
 
         def apply() -> tf.Tensor:
             gradients, _ = self.replicas.sum(sums)

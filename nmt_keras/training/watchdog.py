@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from typing import NoReturn
 
 SECONDS_TO_REACT = 60.0
-"""Seconds that the main thread has to react to SIGTERM before the process is ended."""
+"""Seconds that a process may take to react to SIGTERM. After that, it is ended."""
 
 
 @contextmanager
@@ -29,7 +29,7 @@ def time_limit(seconds: float, waits_for: str) -> Iterator[None]:
 
     Args:
         seconds: Time limit in seconds.
-        waits_for: Object of the wait, for the printed message, such as "the workers".
+        waits_for: Description of what the block waits for, such as "the workers". It is printed.
     """
     print(f"nmt: waiting at most {seconds:.0f} s for {waits_for}", file=sys.stderr, flush=True)
     faulthandler.dump_traceback_later(seconds, exit=True)
