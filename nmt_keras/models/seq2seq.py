@@ -92,8 +92,8 @@ class Seq2Seq(keras.Model):
         )
 
     def _randomness(self) -> Randomness | None:
-        """Returns the randomness of a step of ``fit``; None if ``dropout`` and ``recurrent_dropout`` are 0."""
-        if not self.config.dropout and not self.config.recurrent_dropout:
+        """Returns the randomness of a step of ``fit``; None without dropout."""
+        if not any((self.config.dropout, self.config.output_dropout, self.config.recurrent_dropout)):
             return None
         if getattr(self, "optimizer", None) is None:
             raise ValueError(

@@ -49,8 +49,9 @@ def test_fit_learns_and_validates():
     assert losses["val_loss"][-1] < losses["val_loss"][0] - 0.2
 
 
-def test_each_step_of_fit_draws_its_own_dropout_masks():
-    model = built(replace(TINY_MODEL, dropout=0.5))
+@pytest.mark.parametrize("rates", [{"dropout": 0.5}, {"dropout": 0.0, "output_dropout": 0.5}])
+def test_each_step_of_fit_draws_its_own_dropout_masks(rates):
+    model = built(replace(TINY_MODEL, **rates))
     model.compile(optimizer=keras.optimizers.SGD(0.0))
     losses = [model.fit((SOURCE, READ), TARGET, batch_size=2, verbose=0).history["loss"][0] for _ in range(3)]
     assert len(set(losses)) == 3
