@@ -9,7 +9,7 @@ with code 1 if one of these requirements is violated:
 
 - no honest request fails, gets a wrong answer, or waits longer than ``--bound``;
 - after the attacks, the server is alive;
-- its memory has grown by at most 5 % since the end of a first, short attack;
+- its memory has grown by at most 5 % since the end of two minutes of honest requests without attacks;
 - it has no more open descriptors than at that time;
 - its log has no traceback and no line that a client wrote.
 """
@@ -21,6 +21,7 @@ import base64
 import contextlib
 import json
 import multiprocessing
+import os
 import random
 import re
 import resource
@@ -28,7 +29,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -272,6 +273,21 @@ class Honest:
         }
 
 
+@contextlib.contextmanager
+def running(clients: Sequence[Honest]) -> Iterator[None]:
+    """Runs each client in a thread while the context lasts."""
+    stop = threading.Event()
+    threads = [threading.Thread(target=client.run, args=(stop,)) for client in clients]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+
+
 # The server's log
 
 
@@ -316,17 +332,14 @@ class Attacks:
             Honest("gRPC", rpc, self.model),
         ]
         start_of_log = len(server.log.read_text())
-        self._attack(target, min(20.0, 12 * self.minutes))  # memory that is allocated once
+        with running(clients):
+            time.sleep(min(120.0, 30 * self.minutes))
         self._settle(server)
         before = {"megabytes": server.resident_megabytes(), "descriptors": server.descriptors()}
-        stop = threading.Event()
-        threads = [threading.Thread(target=client.run, args=(stop,)) for client in clients]
-        for thread in threads:
-            thread.start()
-        rounds = self._attack(target, 60 * self.minutes)
-        stop.set()
-        for thread in threads:
-            thread.join()
+        for client in clients:
+            client.seconds.clear()
+        with running(clients):
+            rounds = self._attack(target, 60 * self.minutes)
         self._settle(server)
         after = {"megabytes": server.resident_megabytes(), "descriptors": server.descriptors()}
         log = server.log.read_text()[start_of_log:]
@@ -363,8 +376,8 @@ class Attacks:
         return rounds
 
     def _settle(self, server: Server) -> None:
-        """Waits until the server has closed the attackers' connections and its descriptors no longer change."""
-        time.sleep(self.timeout_seconds + 2)
+        """Waits until the server has returned free memory, and its number of descriptors no longer changes."""
+        time.sleep(2 * self.timeout_seconds + 2)  # by default a minute, after which the server returns free memory
         seen = [server.descriptors()]
         while len(seen) < 60 and len(set(seen[-5:])) * 5 != len(seen[-5:]):
             time.sleep(1.0)
@@ -373,10 +386,12 @@ class Attacks:
 
 def main() -> None:
     """Reads the command line, runs the attacks and prints the report."""
-    report = tyro.cli(Attacks, prog="python -m benchmarks.attacks", description=__doc__).measure()
+    attacks = tyro.cli(Attacks, prog="python -m benchmarks.attacks", description=__doc__)
+    facts = machine(("tensorflow", "starlette", "uvicorn", "h11", "grpcio"))
+    report = attacks.measure()
+    facts["load_after"] = os.getloadavg()[0]
     head = {"benchmark": "attacks", "command": " ".join(["python -m benchmarks.attacks", *sys.argv[1:]])}
-    libraries = ("tensorflow", "starlette", "uvicorn", "h11", "grpcio")
-    print(json.dumps({**head, **machine(libraries), **report.result, "broken": report.broken}, indent=1))
+    print(json.dumps({**head, **facts, **report.result, "broken": report.broken}, indent=1))
     if report.broken:
         raise SystemExit(1)
 

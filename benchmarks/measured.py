@@ -300,6 +300,25 @@ def _hostile(found: Result) -> list[str]:
     ]
 
 
+def attacks(found: Result) -> list[str]:
+    """Returns the table of the honest clients, and the server's memory and descriptors."""
+    lines = ["| honest client | requests | failed | p50 / p95 / p99 | longest |", "|---|---|---|---|---|"]
+    for name, one in found["honest"].items():
+        failed = sum(one["failures"].values())
+        times = f"{one['p50_ms']:.0f} / {one['p95_ms']:.0f} / {one['p99_ms']:.0f} ms"
+        lines.append(f"| {name} | {one['requests']:,} | {failed:,} | {times} | {one['longest_ms'] / 1000:.1f} s |")
+    before, after = found["before"], found["after"]
+    growth = 100 * (after["megabytes"] / before["megabytes"] - 1)
+    rounds = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in found["rounds"].items())
+    facts = [
+        f"Rounds of the attacks: {rounds}.",
+        f"Memory: {before['megabytes']:.0f} MB before, {after['megabytes']:.0f} MB after ({growth:+.1f} %).",
+        f"Open descriptors: {before['descriptors']} before, {after['descriptors']} after.",
+        f"Load average of the machine: {found['load_before']:.1f} before, {found['load_after']:.1f} after.",
+    ]
+    return [*lines, "", " ".join(facts) + _broken(found)]
+
+
 OUTCOMES = {"left": "none: the client disconnected", "closed": "none: the server closed the connection"}
 """Descriptions of outcomes without a status."""
 
@@ -322,6 +341,7 @@ TABLES: dict[str, Callable[[Result], list[str]]] = {
     "decode_peers": decode_peers,
     "gpu": gpu,
     "serve_load": serve_load,
+    "attacks": attacks,
 }
 
 

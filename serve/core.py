@@ -146,7 +146,10 @@ class Ticket:
         except TimeoutError as error:
             raise StatusError(Code.DEADLINE_EXCEEDED, f"Timed out after {self._seconds:g} seconds") from error
         if isinstance(outcome, StatusError):
-            raise outcome
+            try:
+                raise outcome
+            finally:
+                del outcome  # the traceback holds this frame: together they would be a reference cycle
         return outcome
 
     @contextlib.contextmanager

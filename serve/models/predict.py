@@ -117,6 +117,8 @@ def _read_tensor(alias: str, index: int, proto: TensorProto, dtype: str, limits:
         raise invalid(f"Expects arg[{index}] to be {dtype} but {received} is provided")
     if dtype in _UNSENDABLE:
         raise StatusError(Code.UNIMPLEMENTED, f"Input {alias} is of type {dtype}, which cannot be sent")
+    if any(dim.size < 0 for dim in proto.tensor_shape.dim):  # TensorFlow refuses it too, but never frees its strings
+        raise invalid(f"tensor parsing error: {alias}")
     if proto.tensor_shape.dim:
         require_few_rows(limits, alias, proto.tensor_shape.dim[0].size)
     if proto.string_val:

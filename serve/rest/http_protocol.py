@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -16,17 +17,20 @@ _REFUSAL = (
 
 
 class _Timer:
-    """Calls ``callback`` when ``seconds`` have passed since ``start``. ``stop`` prevents the call."""
+    """Calls a function when ``seconds`` have passed since ``start``. ``stop`` prevents the call.
 
-    def __init__(self, seconds: float, callback: Callable[[], None]) -> None:
+    A timer that does not run holds no reference to the function. A method of a connection would otherwise form a
+    reference cycle, and the connection with its buffers would stay in memory until the garbage collector runs.
+    """
+
+    def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._callback = callback
         self._handle: asyncio.TimerHandle | None = None
 
-    def start(self) -> None:
+    def start(self, callback: Callable[[], None]) -> None:
         """Starts the timer unless it is running."""
         if self._handle is None:
-            self._handle = asyncio.get_running_loop().call_later(self._seconds, self._callback)
+            self._handle = asyncio.get_running_loop().call_later(self._seconds, callback)
 
     def stop(self) -> None:
         """Stops the timer if it is running."""
@@ -52,8 +56,8 @@ def timed_protocol(seconds: float, connections: int) -> type[asyncio.Protocol]:
 
         def __init__(self, *arguments: Any, **named: Any) -> None:
             super().__init__(*arguments, **named)
-            self._headers_timer = _Timer(seconds, self._abort)
-            self._reading_timer = _Timer(seconds, self._abort)
+            self._headers_timer = _Timer(seconds)
+            self._reading_timer = _Timer(seconds)
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
@@ -61,18 +65,23 @@ def timed_protocol(seconds: float, connections: int) -> type[asyncio.Protocol]:
                 transport.write(_REFUSAL)
                 transport.close()
             else:
-                self._headers_timer.start()
+                self._headers_timer.start(self._abort)
 
         def connection_lost(self, exc: Exception | None) -> None:
             super().connection_lost(exc)
             self._headers_timer.stop()
             self._reading_timer.stop()
+            if self.timeout_keep_alive_task is not None:  # uvicorn stops it only if the connection ended in order
+                self.timeout_keep_alive_task.cancel()
+                self.timeout_keep_alive_task = None
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
             self._time_headers()
 
         def send_400_response(self, msg: str) -> None:
+            if (error := sys.exception()) is not None:
+                error.__traceback__ = None  # h11 raises it in a method of its own: a cycle with this connection
             if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
                 super().send_400_response(msg)
             else:
@@ -86,7 +95,7 @@ def timed_protocol(seconds: float, connections: int) -> type[asyncio.Protocol]:
 
         def pause_writing(self) -> None:
             super().pause_writing()
-            self._reading_timer.start()
+            self._reading_timer.start(self._abort)
 
         def resume_writing(self) -> None:
             super().resume_writing()
@@ -95,7 +104,7 @@ def timed_protocol(seconds: float, connections: int) -> type[asyncio.Protocol]:
         def _time_headers(self) -> None:
             """Runs the timer for headers while no request is being answered."""
             if self.cycle is None or self.cycle.response_complete:
-                self._headers_timer.start()
+                self._headers_timer.start(self._abort)
             else:
                 self._headers_timer.stop()
 

@@ -11,6 +11,7 @@ import json
 import re
 import select
 import socket
+import struct
 import threading
 import time
 import weakref
@@ -76,6 +77,30 @@ def counted(tmp_path: Path) -> Iterator[Callable[..., Browser]]:
 
 def count(browser: Browser, *texts: str) -> Awaitable[httpx.Response]:
     return browser.send("POST", PREDICT, json={"instances": texts})
+
+
+@contextlib.contextmanager
+def garbage_kept() -> Iterator[None]:
+    """Switches the garbage collector off, so that reference cycles stay in memory."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def alive(kind: type) -> int:
+    """Returns the number of objects of a class in memory."""
+    return sum(issubclass(type(found), kind) for found in gc.get_objects())
+
+
+def wait_until_freed(kind: type, left: int) -> None:
+    """Waits until at most ``left`` objects of a class are in memory."""
+    give_up = time.monotonic() + 10
+    while alive(kind) > left:
+        assert time.monotonic() < give_up
+        time.sleep(0.1)
 
 
 # Requests
@@ -196,12 +221,11 @@ def test_a_refused_request_leaves_nothing_for_the_garbage_collector(counted):
 
     servable = Refusing()
     browser = counted(servable)
-    gc.disable()
-    try:
+    with garbage_kept():
+        before = alive(StatusError)
         assert browser.post(PREDICT, json={}).json() == {"error": "refused"}
         assert servable.held() is None
-    finally:
-        gc.enable()
+        wait_until_freed(StatusError, before)  # its traceback would hold the body
 
 
 def test_a_defect_of_the_server_is_answered_without_its_details(counted):
@@ -405,6 +429,29 @@ def test_a_connection_beyond_the_limit_gets_503():
                 response = connection.getresponse()
                 assert response.status == status
                 assert (b"again later" in response.read()) is (status == 503)
+
+
+def reset(connection: socket.socket) -> None:
+    """Closes the connection with RST instead of FIN."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    "sent", [b"", b"G", b"nonsense\r\n\r\n", GET, 3 * GET], ids=["", "part", "bad", "one", "three"]
+)
+@pytest.mark.parametrize("end", [socket.socket.close, reset])
+def test_a_closed_connection_leaves_nothing_for_the_garbage_collector(sent, end):
+    with listening(answer_of(b"a", 1), Limits()) as address:
+        first_line(address)  # the server has started
+        with garbage_kept():
+            before = alive(asyncio.Protocol)
+            for _ in range(5):
+                connection = socket.create_connection(address, timeout=5)
+                connection.sendall(sent)
+                time.sleep(0.1)
+                end(connection)
+            wait_until_freed(asyncio.Protocol, before)
 
 
 def test_clients_that_leave_give_up_their_places_in_the_queue(counted):

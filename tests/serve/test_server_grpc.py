@@ -376,9 +376,11 @@ def test_the_error_for_wrong_inputs_is_short(extra):
         ),
         ([1] * 255, [b"a"], {}, "tensor parsing error: text"),
         ([2**63 - 1] * 255, [b"a"], {}, "tensor parsing error: text"),
+        ([-1], [b""], {}, "tensor parsing error: text"),
+        ([3, -1], [b""], {}, "tensor parsing error: text"),
         ([2**63 - 1] * 254, [b"a"], {}, r"The request has 9223372036854775807 values, more than 2000000"),
     ],
-    ids=["rows", "text", "repeated text", "dimensions", "large dimensions", "values"],
+    ids=["rows", "text", "repeated text", "dimensions", "large dimensions", "negative", "one negative", "values"],
 )
 def test_a_small_message_that_would_fill_the_memory_is_refused_before_it_is_parsed(
     unparsed, sizes, texts, limits, message
