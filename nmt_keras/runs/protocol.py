@@ -232,8 +232,8 @@ def _train_and_score(study: Study, system: Recipe, seed: int) -> None:
         write_origin(run.folder, study.origin)
     _train(run, study)
     _say(run, f"translating {len(study.pairs):,} sentences")
-    attends = recipe.model.decoder.order == "self-attention" or recipe.model.attention.kind not in ("fixed", "none")
-    result = run_figures(run.translator(), study.pairs, study.language, study.gold if attends else ())
+    gold = study.gold if recipe.model.attention.has_scores else ()
+    result = run_figures(run.translator(), study.pairs, study.language, gold)
     found = {
         "name": system.name,
         "seed": seed,
