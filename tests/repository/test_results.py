@@ -129,7 +129,7 @@ class Here:
 def tiny(system):
     """Returns a system that trains in seconds: a narrow model, few words and small batches."""
     sides = {
-        side: replace(getattr(system, side), vocabulary_size=min(120, getattr(system, side).vocabulary_size))
+        side: replace(getattr(system, side), vocabulary_size=min(500, getattr(system, side).vocabulary_size))
         for side in ("source", "target")
     }
     train = replace(system.train, batch_size=8, length_buckets=1, validations=1, validation_sentences=4, xla=False)
