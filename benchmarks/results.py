@@ -16,12 +16,12 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
 from nmt_keras.cli.memory import keep_memory
-from nmt_keras.config import Recipe, require_choice
+from nmt_keras.config import Recipe, TokenizerConfig, require_choice
 from nmt_keras.corpus import Pair, SplitCorpus, read_pairs, shuffle_pairs, split_pairs
 from nmt_keras.files import read_json, write_whole
 from nmt_keras.recipes import find_recipe
@@ -53,10 +53,26 @@ FIGURE_3 = (
 
 
 @dataclass(frozen=True)
+class Combined:
+    """System that combines finished runs of a group, or replaces their unknown words."""
+
+    name: str
+    systems: tuple[str, ...]
+    runs_each: int = 1
+    """Number of runs of each system, which have the group's first seeds."""
+    replaces_unknown: bool = True
+    """If ``True``, the lexicon of the first run replaces unknown words."""
+
+
+@dataclass(frozen=True)
 class Group:
     """Systems that are compared, and their training pairs."""
 
     systems: tuple[Recipe, ...]
+    seeds: tuple[int, ...] = (1, 2, 3)
+    """Seeds of each system's runs."""
+    combined: tuple[Combined, ...] = ()
+    """Systems that are made of the finished runs."""
     words: int | None = None
     """Maximum number of words on each side of a training pair; ``None`` for no limit."""
     joined: bool = False
@@ -65,19 +81,19 @@ class Group:
     """If ``True``, also scores concatenated test pairs, for the figures and the table of Bahdanau et al."""
 
 
-@dataclass(frozen=True)
-class Combined:
-    """System that combines finished runs of the ladder."""
-
-    name: str
-    systems: tuple[str, ...]
-
-
 COMBINED = (
     Combined("luong-replace", ("luong-local-p",)),
+    Combined("luong-general-replace", ("luong-general",)),
     Combined("luong-ensemble", ("luong-local-p", "luong-local-m", "luong-general", "luong-feed")),
 )
-"""Last two systems of Luong et al., which replace unknown words. The ensemble combines several kinds of attention."""
+"""Systems of the ladder that replace unknown words. The first and the last are the last two of Luong et al. The
+ensemble combines several kinds of attention."""
+
+ENSEMBLES = (
+    *(Combined(f"rnnsearch-ensemble-{runs}", ("rnnsearch",), runs, replaces_unknown=False) for runs in (2, 4, 8)),
+    Combined("rnnsearch-replace", ("rnnsearch",)),
+)
+"""Ensembles of runs of one system, which differ in their seeds alone, and the first run with unknown words replaced."""
 
 
 def in_small(recipe: Recipe, width: float, rate: float = 6e-3) -> Recipe:
@@ -131,6 +147,53 @@ LADDER = ("base", "reverse", "dropout", "location", "feed", "dot", "general", "c
 """Systems of the ladder. The systems after "location" have input feeding; "feed" is "location" with input feeding."""
 
 
+def rnnsearch() -> Recipe:
+    """Returns the attentive system of the groups "sampling", "units" and "ensemble"."""
+    return named(in_small(find_recipe("rnnsearch-50"), 0.15), "rnnsearch")
+
+
+SAMPLING = {"teacher-forcing": (0.0, 0.0), "scheduled-sampling": (0.0, 0.25), "free-running": (1.0, 1.0)}
+"""Probability at the first and at the last update that a decoder input is the model's own token, by system."""
+
+
+def sampled(name: str, first: float, last: float) -> Recipe:
+    """Returns ``rnnsearch`` with scheduled sampling from probability ``first`` to ``last``."""
+    recipe = rnnsearch()
+    return replace(recipe, name=name, train=replace(recipe.train, sampling_from=first, sampling_to=last))
+
+
+UNITS: dict[Literal["word", "subword", "character"], int] = {"word": 40, "subword": 40, "character": 120}
+"""Maximum number of tokens of a training pair, by kind of token. 0.1 % of the pairs have over 119 characters."""
+
+
+def tokenized(kind: Literal["word", "subword", "character"], limit: int) -> Recipe:
+    """Returns ``rnnsearch`` with tokens of a kind, and at most ``limit`` of them on each side of a training pair."""
+    recipe = rnnsearch()
+    tokenizer = TokenizerConfig(kind, VOCABULARY, max_tokens=max(recipe.source.max_tokens, limit))
+    return replace(
+        recipe,
+        name=f"{kind}s",
+        source=tokenizer,
+        target=tokenizer,
+        train=replace(recipe.train, max_tokens=limit),
+        search=replace(recipe.search, max_tokens=max(recipe.search.max_tokens, limit)),
+    )
+
+
+def with_mean(recipe: Recipe) -> Recipe:
+    """Returns RNNencdec whose decoder receives the mean of the annotations instead of the last one."""
+    model = recipe.model
+    return replace(
+        recipe,
+        name="rnnencdec-mean",
+        model=replace(
+            model,
+            attention=replace(model.attention, kind="mean"),
+            decoder=replace(model.decoder, initial_state="mean"),
+        ),
+    )
+
+
 def groups() -> dict[str, Group]:
     """Returns the groups of systems by name."""
     ladder = tuple(in_small(find_recipe(f"luong-{rung}"), 0.128) for rung in LADDER)
@@ -139,17 +202,29 @@ def groups() -> dict[str, Group]:
         for name in ("rnn", "separate", "fed", "deep", "bidirectional", "reversed")
     )
 
+    rnnencdec = in_small(find_recipe("rnnencdec-50"), 0.15)
+
     def bahdanau(limit: int, paper: int) -> tuple[Recipe, ...]:
         kinds = ("rnnencdec", "rnnsearch")
         return tuple(named(in_small(find_recipe(f"{kind}-{paper}"), 0.15), f"{kind}-{limit}") for kind in kinds)
 
     return {
-        "ladder": Group(ladder),
+        "ladder": Group(ladder, combined=COMBINED),
         "bahdanau-8": Group(bahdanau(8, 30), words=8, by_length=True),
         "bahdanau-16": Group(bahdanau(16, 50), words=16, joined=True, by_length=True),
         "lecture": Group(lecture),
         "tutorial": Group((in_small(find_recipe("tutorial"), 0.2),)),
         "flagship": Group((find_recipe("rnnsearch-small"),)),
+        "sampling": Group(tuple(sampled(name, *ends) for name, ends in SAMPLING.items())),
+        "units": Group(tuple(tokenized(kind, limit) for kind, limit in UNITS.items())),
+        "self-attention": Group(
+            (
+                in_small(find_recipe("rnnsearch-small"), 1.0),
+                in_small(find_recipe("self-attention"), 0.58, 2e-3),
+            )
+        ),
+        "fixed-context": Group((named(rnnencdec, "rnnencdec-last"), with_mean(rnnencdec))),
+        "ensemble": Group((rnnsearch(),), seeds=tuple(range(1, 9)), combined=ENSEMBLES),
     }
 
 
@@ -218,24 +293,60 @@ def add_by_length(study: Study) -> None:
             write(path, found | by_length(translator, study.corpus))
 
 
-def add_combined(study: Study) -> None:
-    """Writes the results of ``COMBINED`` for the first seed. The lexicon of the first run replaces unknown words."""
+def add_combined(group: Group, study: Study) -> None:
+    """Writes the results of the group's combined systems. Those that need more seeds than the study has are skipped."""
     import nmt_keras
     from nmt_keras.evaluation.seeds import run_figures
     from nmt_keras.runs import Run
 
-    by_name, seed = {system.name: system for system in study.systems}, study.seeds[0]
-    for combined in COMBINED:
-        path = study.folder / f"{combined.name}-{seed}.json"
-        if path.exists():
+    by_name = {system.name: system for system in study.systems}
+    for combined in group.combined:
+        path, seeds = study.folder / f"{combined.name}-{study.seeds[0]}.json", study.seeds[: combined.runs_each]
+        if path.exists() or len(seeds) < combined.runs_each:
             continue
-        folders = [study.run_folder(by_name[name], seed) for name in combined.systems]
-        if not (folders[0] / "lexicon.tsv").exists():
+        folders = [study.run_folder(by_name[name], seed) for name in combined.systems for seed in seeds]
+        if combined.replaces_unknown and not (folders[0] / "lexicon.tsv").exists():
             Run(folders[0]).learn_lexicon(study.corpus.train)
         translator = nmt_keras.load(*folders)
-        translator = translator.with_search(replace(translator.search, replaces_unknown=True))
+        translator = translator.with_search(replace(translator.search, replaces_unknown=combined.replaces_unknown))
         figures, _ = run_figures(translator, study.pairs, study.language, study.gold)
-        write(path, {"name": combined.name, "seed": seed, "runs": combined.systems, **figures})
+        runs = [folder.name for folder in folders]
+        write(path, {"name": combined.name, "seed": study.seeds[0], "runs": runs, **figures})
+
+
+def add_normalized(study: Study) -> None:
+    """Adds ``normalized`` to the results of systems whose target tokenizer ignores case or accents."""
+    for system in study.systems:
+        if not (system.target.lowercase or system.target.strip_accents):
+            continue
+        for path in (study.path(system, seed) for seed in study.seeds):
+            found = read_json(path)
+            if "normalized" not in found:
+                texts = path.with_suffix(".txt").read_text("utf-8").split("\n")[:-1]
+                references = [pair.target for pair in study.pairs]
+                write(path, found | {"normalized": normalized(texts, references, system.target)})
+
+
+def normalized(texts: Sequence[str], references: Sequence[str], config: TokenizerConfig) -> dict[str, Any]:
+    """Returns BLEU of texts and references without the case and the accents that a tokenizer ignores.
+
+    The signature states the case. No signature of sacreBLEU states that accents are removed.
+    """
+    import tensorflow as tf
+    from sacrebleu.metrics import BLEU
+
+    from nmt_keras.text.word import word_keys
+
+    def simplified(sentences: Sequence[str]) -> list[str]:
+        return [key.decode() for key in word_keys(tf.constant(sentences), config).numpy()]
+
+    metric = BLEU(lowercase=config.lowercase, trg_lang="en")
+    score = metric.corpus_score(simplified(texts), [simplified(references)]).score
+    return {
+        "bleu": round(score, 2),
+        "signature": str(metric.get_signature()),
+        "strip_accents": config.strip_accents,
+    }
 
 
 def by_length(translator: ModelTranslator, corpus: SplitCorpus) -> dict[str, Any]:
@@ -294,22 +405,34 @@ class Settings:
     """Options of the benchmark."""
 
     group: Annotated[str, tyro.conf.Positional]
-    """Group of systems: ladder, bahdanau-8, bahdanau-16, lecture, tutorial or flagship."""
+    """Group of systems: ladder, bahdanau-8, bahdanau-16, lecture, tutorial, flagship, sampling, units, self-attention,
+    fixed-context or ensemble."""
     corpus: Path
     """File of the Spanish-English corpus."""
     to: Path
     """Folder of the results and the run directories."""
     jobs: int = 1
     """Number of runs trained at the same time."""
-    seeds: tuple[int, ...] = (1, 2, 3)
-    """Seeds of each system's runs."""
+    seeds: tuple[int, ...] | None = None
+    """Seeds of each system's runs; ``None`` for those of the group: 1 to 3, or 1 to 8 for the ensemble."""
+
+
+def run_group(group: Group, study: Study, jobs: int) -> None:
+    """Trains and scores the runs of a group that have no result yet, and prints the table of its systems."""
+    from nmt_keras.evaluation.seeds import to_markdown
+    from nmt_keras.runs.protocol import run_study
+
+    print(to_markdown(run_study(study, jobs, print)))
+    if group.by_length:
+        add_by_length(study)
+    add_combined(group, study)
+    add_normalized(study)
 
 
 def main(settings: Settings) -> None:
-    """Trains and scores the runs of a group that have no result yet."""
+    """Trains and scores a group of systems."""
     from nmt_keras.evaluation.gold import read_gold
-    from nmt_keras.evaluation.seeds import to_markdown
-    from nmt_keras.runs.protocol import Study, run_study
+    from nmt_keras.runs.protocol import Study
 
     known = groups()
     require_choice("group", tuple(known), settings.group)
@@ -319,15 +442,11 @@ def main(settings: Settings) -> None:
         systems=group.systems,
         corpus=corpus_of(group, read_pairs(settings.corpus, source_column=1, target_column=0).pairs),
         updates=UPDATES,
-        seeds=settings.seeds,
+        seeds=settings.seeds or group.seeds,
         language="en",
         gold=read_gold(GOLD) if settings.group == "ladder" else (),
     )
-    print(to_markdown(run_study(study, settings.jobs, print)))
-    if group.by_length:
-        add_by_length(study)
-    if settings.group == "ladder":
-        add_combined(study)
+    run_group(group, study, settings.jobs)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.results import BEAM, COMBINED, LADDER, RESULTS, VOCABULARY, WINDOW, groups
+from benchmarks.results import BEAM, COMBINED, LADDER, RESULTS, VOCABULARY, WINDOW, Group, groups
 from nmt_keras.plotting import (
     Panel,
     alignment_grid,
@@ -45,6 +45,21 @@ PUBLISHED = {
     "rnnsearch-16": ("RNNsearch-50", 26.75, 34.16),
 }
 """Model and BLEU (all, no UNK) in table 1 of Bahdanau, Cho, Bengio 2014 (WMT14 English-French), by run."""
+
+TITLES = {
+    "ladder": "The ladder",
+    "bahdanau-8": "RNNencdec and RNNsearch, up to 8 words",
+    "bahdanau-16": "RNNencdec and RNNsearch, up to 16 words",
+    "lecture": "The lecture's systems",
+    "tutorial": "The tutorial's system",
+    "flagship": "The default recipe",
+    "sampling": "Teacher forcing, scheduled sampling and free running",
+    "units": "Words, subwords and characters",
+    "self-attention": "Recurrence and self-attention at equal size",
+    "fixed-context": "Fixed contexts: the last state and the mean of the annotations",
+    "ensemble": "Ensembles of one system",
+}
+"""Titles of the sections on groups, by group."""
 
 LADDER_LEGEND = {
     "base": "no attention",
@@ -79,10 +94,11 @@ to the previous one.
 
 There are two kinds of results:
 
-- **By protocol** (`docs/results/ladder/`): three seeds per system, equal numbers of updates, a learning rate chosen for
-  each system by pilots, and the checkpoint of the lowest validation loss. [Compare attention
-  variants](guides/compare-attention.md) describes the protocol. Command:
+- **By protocol** (`docs/results/GROUP/`): several seeds per system, equal numbers of updates, a learning rate chosen
+  for each system by pilots, and the checkpoint of the lowest validation loss. [Compare attention
+  variants](guides/compare-attention.md) describes the protocol. Command for the group `ladder`:
   `python -m benchmarks.results ladder --corpus spa-eng.zip --to runs/ladder --jobs 2`.
+  The other groups are {groups}.
 - **Single runs** (`docs/results/*.json`): one seed per system and about 7.5 minutes on one CPU core, so faster systems
   made more updates. The learning rate is 0.002 for the lecture's systems and 0.006 for all other systems. The scored
   checkpoint is the better of two, by validation loss. Luong's systems have different seeds.
@@ -109,22 +125,69 @@ def results(folder: Path) -> dict[str, Result]:
     return {result["name"]: result for result in found}
 
 
-def by_protocol(ladder: Path, figures: Path) -> list[str]:
-    """Returns the section of the ladder in the folder ``ladder``; draws validation losses into ``figures``."""
-    if not (ladder / "table.md").exists():
+def by_protocol(source: Path, figures: Path) -> list[str]:
+    """Returns one section for each group with results in ``source``; draws the ladder's losses into ``figures``."""
+    lines = []
+    for name, group in groups().items():
+        folder = source / name
+        if not (folder / "table.md").exists():
+            continue
+        lines += [f"## {TITLES[name]}, by protocol", "", (folder / "table.md").read_text("utf-8").rstrip(), ""]
+        if name == "ladder":
+            lines += _ladder_curves(folder, figures)
+        lines += [*_combined(group, folder), *_normalized(group, folder)]
+    return lines
+
+
+def _ladder_curves(folder: Path, figures: Path) -> list[str]:
+    """Draws the validation losses of the ladder's first seed and returns the lines that show them."""
+    names = [name for name in LADDER if (folder / f"luong-{name}-1.json").exists()]
+    runs = {name: json.loads((folder / f"luong-{name}-1.json").read_text("utf-8")) for name in names}
+    if not runs:
         return []
-    lines = ["## The ladder, by protocol", "", (ladder / "table.md").read_text("utf-8").rstrip(), ""]
-    names = [name for name in LADDER if (ladder / f"luong-{name}-1.json").exists()]
-    runs = {name: json.loads((ladder / f"luong-{name}-1.json").read_text("utf-8")) for name in names}
-    if runs:
-        curves = compare_training({LADDER_LEGEND[name]: run["validations"] for name, run in runs.items()})
-        save_figure(curves, figures / "results-ladder.svg")
-        lines += [
-            "![Validation loss and BLEU against updates](results-ladder.svg)",
-            "",
-            "Validation loss and BLEU of the first seed.",
-            "",
-        ]
+    curves = compare_training({LADDER_LEGEND[name]: run["validations"] for name, run in runs.items()})
+    save_figure(curves, figures / "results-ladder.svg")
+    return [
+        "![Validation loss and BLEU against updates](results-ladder.svg)",
+        "",
+        "Validation loss and BLEU of the first seed.",
+        "",
+    ]
+
+
+def _combined(group: Group, folder: Path) -> list[str]:
+    """Returns the table of a group's combined systems, each after the runs that it is made of."""
+    rows: dict[str, Result] = {}
+    for combined in group.combined:
+        for path in folder.glob(f"{combined.name}-*.json"):
+            result = json.loads(path.read_text("utf-8"))
+            paths = [path for run in result["runs"] if (path := folder / f"{run}.json").exists()]
+            members = {path.stem: json.loads(path.read_text("utf-8")) for path in paths}
+            rows |= {**members, combined.name: result}
+    if not rows:
+        return []
+    lines = ["| run | BLEU | chrF | loss | unknown, % |", "|---|---|---|---|---|"]
+    lines += [
+        f"| `{name}` | {row['bleu']:.2f} | {row['chrf']:.2f} | {row['loss']:.3f} | {_score(row.get('unknown'))} |"
+        for name, row in rows.items()
+    ]
+    note = "Runs and the systems made of them. Unknown: share of the translations' tokens that are unknown words."
+    return [*lines, "", note, ""]
+
+
+def _normalized(group: Group, folder: Path) -> list[str]:
+    """Returns the table of the runs that are also scored without case or accents."""
+    paths = sorted(path for system in group.systems for path in folder.glob(f"{system.name}-*.json"))
+    runs = {path.stem: json.loads(path.read_text("utf-8")) for path in paths}
+    rows = {name: run for name, run in runs.items() if "normalized" in run}
+    if not rows:
+        return []
+    lines = ["| run | BLEU, raw text | BLEU, lower case without accents |", "|---|---|---|"]
+    lines += [f"| `{name}` | {run['bleu']:.2f} | {run['normalized']['bleu']:.2f} |" for name, run in rows.items()]
+    signatures = {(run["signature"], run["normalized"]["signature"]) for run in rows.values()}
+    lines.append("")
+    for raw, simple in sorted(signatures):
+        lines += [f"Raw text: `{raw}`. Lower case, accents removed from both sides: `{simple}`.", ""]
     return lines
 
 
@@ -137,7 +200,7 @@ def single_runs(found: Mapping[str, Result]) -> list[str]:
         "|---|---|---|---|---|---|---|---|",
     ]
     names = [system.name for group in groups().values() for system in group.systems]
-    for name in [*names, *(combined.name for combined in COMBINED)]:
+    for name in dict.fromkeys([*names, *(combined.name for combined in COMBINED)]):
         if one := found.get(name):
             trained = f"{one['steps']:,} | {one['minutes']:.1f}" if "steps" in one else "of finished runs |"
             lines.append(
@@ -259,6 +322,11 @@ def circumstances(found: Mapping[str, Result]) -> list[str]:
     ]
 
 
+def _other_groups() -> str:
+    *most, last = (f"`{name}`" for name in groups() if name != "ladder")
+    return f"{', '.join(most)} and {last}"
+
+
 def _score(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
 
@@ -271,7 +339,7 @@ def page(source: Path, figures: Path) -> str:
     """Returns the page on the results in the folder ``source``, and draws its figures into the folder ``figures``."""
     found = results(source)
     sections: Sequence[list[str]] = (
-        by_protocol(source / "ladder", figures),
+        by_protocol(source, figures),
         single_runs(found),
         ladder(found),
         table_1(found),
@@ -280,7 +348,7 @@ def page(source: Path, figures: Path) -> str:
         circumstances(found),
     )
     reports(source / "reports", figures)
-    introduction = INTRODUCTION.format(vocabulary=VOCABULARY, window=WINDOW)
+    introduction = INTRODUCTION.format(vocabulary=VOCABULARY, window=WINDOW, groups=_other_groups())
     return introduction + "\n" + "\n".join(line for section in sections for line in section)
 
 

@@ -75,6 +75,12 @@ COMBINATIONS = {
         AttentionConfig("fixed"),
         DecoderConfig(units=11, output_units=17, initial_state="backward", layers=2, output_state="current"),
     ),
+    "rnnencdec-mean": ModelConfig(
+        5,
+        EncoderConfig(units=7),
+        AttentionConfig("mean"),
+        DecoderConfig(units=11, output_units=17),
+    ),
     "luong-base": luong({"direction": "forward"}, {"kind": "none"}, {"output": "state"}, recurrent_dropout=0.3),
     "luong-location": luong(attention={"kind": "location", "max_source_positions": 3}),
     "luong-feed": luong(

@@ -687,6 +687,8 @@ def score_of(score):
 def attention_of(attention, encoder: RecurrentEncoder | None = None):
     """Returns the attention of the reference for a layer. A fixed context requires the encoder of the reference."""
     match type(attention).__name__:
+        case "FixedContext" if attention.directions == "mean":
+            return attending(lambda s, t, h: np.full(len(h), 1 / len(h)))
         case "FixedContext":
             return lambda s, t, encoded: (where_read(encoded), summary(encoder, encoded))
         case "NoAttention":

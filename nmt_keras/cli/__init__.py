@@ -50,6 +50,7 @@ from nmt_keras.cli.prepare import Prepare
 from nmt_keras.cli.quiet import import_tensorflow, noise_dropped
 from nmt_keras.cli.recipes import Recipes
 from nmt_keras.cli.runs import Average, Export, Shortlist
+from nmt_keras.cli.select import Select
 from nmt_keras.cli.serve import Serve
 from nmt_keras.cli.train import Train, recipe_name
 from nmt_keras.cli.translate import Translate
@@ -65,6 +66,7 @@ COMMANDS: dict[str, type[Command]] = {
     "export": Export,
     "serve": Serve,
     "recipes": Recipes,
+    "select": Select,
     "prepare": Prepare,
     "average": Average,
     "shortlist": Shortlist,

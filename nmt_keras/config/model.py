@@ -60,8 +60,9 @@ class EncoderConfig:
 class AttentionConfig:
     """Attention of each target position to the source."""
 
-    kind: Literal["additive", "dot", "general", "concat", "location", "fixed", "none"] = "additive"
-    """Score function. "fixed": no scores; the context is always the encoder's last states. "none": no context."""
+    kind: Literal["additive", "dot", "general", "concat", "location", "fixed", "mean", "none"] = "additive"
+    """Score function. Without scores, the context is the same at every step: "fixed", the encoder's last states, or
+    "mean", the mean of the annotations. "none": no context."""
     span: Literal["global", "local-m", "local-p"] = "global"
     """Attended source positions. "global": all. "local-m": a window around the target position. "local-p": a window
     around a predicted position."""
@@ -75,7 +76,7 @@ class AttentionConfig:
     def __post_init__(self) -> None:
         require_choices(self)
         require_positive(self, "units", "window", "max_source_positions")
-        if self.kind in ("location", "fixed", "none"):
+        if self.kind == "location" or not self.has_scores:
             require(
                 self.span == "global",
                 "AttentionConfig.span",
@@ -83,6 +84,11 @@ class AttentionConfig:
                 "concat)",
                 self.span,
             )
+
+    @property
+    def has_scores(self) -> bool:
+        """``True`` if the attention weights are computed from scores, so that the alignment depends on the states."""
+        return self.kind not in ("fixed", "mean", "none")
 
 
 @dataclass(frozen=True)

@@ -60,11 +60,11 @@ class Recipe:
             f"at most AttentionConfig.max_source_positions ({rows})",
             self.train.max_tokens,
         )
-        attention = self.model.attention.kind
+        attention = self.model.attention
         require(
-            not self.search.replaces_unknown or attention not in ("fixed", "none"),
+            not self.search.replaces_unknown or attention.has_scores,
             "SearchConfig.replaces_unknown",
-            f"False with AttentionConfig.kind {attention!r}, which gives no alignment",
+            f"False with AttentionConfig.kind {attention.kind!r}, which gives no alignment",
             self.search.replaces_unknown,
         )
 

@@ -35,6 +35,7 @@ def run_figures(
     bleu, chrf                      corpus scores, 0 to 100
     bleu_interval, chrf_interval    their 95 % bootstrap intervals
     exact                           percentage of translations that equal their reference
+    unknown                         percentage of the target tokens that are UNK
     loss, perplexity                cross-entropy of the references in nats per token, END included, and its exponential
     alignment                       error rate, precision and recall of the attention; ``None`` without ``gold``
     signature, chrf_signature, search, parameters, test_pairs
@@ -63,6 +64,7 @@ def run_figures(
         "chrf": round(report.chrf, 2),
         "chrf_interval": interval("chrf"),
         "exact": round(report.exact, 2),
+        "unknown": round(report.unknown, 2),
         "loss": round(loss, 4),
         "perplexity": round(math.exp(loss), 3),
         "alignment": error and {name: round(value, 4) for name, value in asdict(error).items()},

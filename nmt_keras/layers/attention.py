@@ -145,15 +145,16 @@ class BahdanauAttention(GlobalAttention):
 
 @keras.saving.register_keras_serializable("nmt_keras")
 class FixedContext(Attention):
-    """One context for every step: c = the encoder's last state (Cho et al. 2014; RNNencdec of Bahdanau et al. 2014).
+    """One context for every step: c = q({h_1, ..., h_S}) (Bahdanau et al. 2014, section 2.1).
 
-    With a bidirectional encoder, c concatenates the forward state after the last token and the backward state after the
-    first token. The alignment shows the positions of these states: weight 1 at the last or the first token, or 1/2 at
-    both.
+    By default, q selects the encoder's last state (Cho et al. 2014; RNNencdec of Bahdanau et al.). With a bidirectional
+    encoder, c concatenates the forward state after the last token and the backward state after the first token. The
+    alignment shows the positions of these states: weight 1 at the last or the first token, or 1/2 at both. With "mean",
+    c = 1/S SUM_j h_j, and the alignment has equal weights at all tokens.
 
     Args:
         state_size: Width of c.
-        directions: "forward", "backward" or "bidirectional", the encoder's directions.
+        directions: "forward", "backward" or "bidirectional", the encoder's directions, or "mean".
     """
 
     def __init__(self, state_size: int, directions: str, **options: Any) -> None:
@@ -163,6 +164,8 @@ class FixedContext(Attention):
 
     def values(self, encoding: Any) -> tf.Tensor:
         """Returns c as the only vector, [B, 1, D]."""
+        if self.directions == "mean":
+            return tf.matmul(_state_positions(encoding, "mean", encoding.values.dtype), encoding.values)
         return encoding.summary[:, tf.newaxis]
 
     def prepare(self, weights: Weights, encoding: Any) -> None:
@@ -209,8 +212,14 @@ class NoAttention(Attention):
         return Attended(alpha, tf.zeros_like(position))
 
 
-def _state_positions(memory: Memory, directions: str, dtype: tf.DType) -> tf.Tensor:
-    """Returns the positions of an encoder's last states, as weights [B, 1, S]; equal weights for "mean"."""
+def _state_positions(memory: Any, directions: str, dtype: tf.DType) -> tf.Tensor:
+    """Returns the positions of an encoder's last states, as weights [B, 1, S]; equal weights for "mean".
+
+    Args:
+        memory: The sentences' memory or encoding.
+        directions: As in ``NoAttention``.
+        dtype: Type of the weights.
+    """
     width = memory.mask.shape[1] or tf.shape(memory.mask)[1]
     last = tf.one_hot(memory.lengths - 1, width, dtype=dtype)
     first = tf.one_hot(tf.zeros_like(memory.lengths), width, dtype=dtype)

@@ -105,12 +105,20 @@ def _fixed_context(config: ModelConfig, encoder: Encoder) -> Attention:
     return FixedContext(encoder.summary_size, encoder.direction, name="attention")
 
 
+def _mean_context(config: ModelConfig, encoder: Encoder) -> Attention:
+    return FixedContext(encoder.annotation_size, "mean", name="attention")
+
+
 def _no_attention(config: ModelConfig, encoder: Encoder) -> Attention:
     initial_state, direction = config.decoder.initial_state, config.encoder.direction
     return NoAttention({"last": direction, "both": "bidirectional"}.get(initial_state, initial_state), name="attention")
 
 
-UNSCORED: dict[str, Callable[[ModelConfig, Encoder], Attention]] = {"fixed": _fixed_context, "none": _no_attention}
+UNSCORED: dict[str, Callable[[ModelConfig, Encoder], Attention]] = {
+    "fixed": _fixed_context,
+    "mean": _mean_context,
+    "none": _no_attention,
+}
 """Attention layers without a score function."""
 
 

@@ -7,7 +7,8 @@ As in the tutorial:
 - lower case without accents
 - embeddings of size 256, GRUs of 1024 units on both sides, additive attention, and a softmax layer whose only input is
   the state
-- Adam with Keras's default learning rate, batches of 64, 10 epochs without early stopping
+- Adam with Keras's default settings, batches of 64, 10 epochs without early stopping
+- a loss per sentence, averaged over the batch
 - the first 30,000 pairs, 80 % of them for training
 - a log row every 100 batches, a validation and a checkpoint every 2 epochs; the best and last checkpoints are kept
 
@@ -18,6 +19,11 @@ Corrections:
 - the split is seeded and keeps pairs with the same English sentence in the same set
 - vocabularies are learnt from the training set
 - digits, quotes and inverted punctuation (¿ ¡) are kept, and unknown words become UNK
+
+Differences:
+
+- recurrent matrices are orthogonal at first, not Glorot uniform
+- the attention score has no biases
 """
 
 from __future__ import annotations
@@ -60,6 +66,7 @@ TUTORIAL = Recipe(
         epsilon=1e-7,
         clip_norm=None,
         label_smoothing=0.0,
+        denominator="sentences",
         log_every=100,
         validations=5,
         patience=5,

@@ -233,8 +233,8 @@ def _train_and_score(study: Study, system: Recipe, seed: int) -> None:
         write_origin(run.folder, study.origin)
     _train(run, study)
     _say(run, f"translating {len(study.pairs):,} sentences")
-    attends = recipe.model.decoder.order == "self-attention" or recipe.model.attention.kind not in ("fixed", "none")
-    result = run_figures(run.translator(), study.pairs, study.language, study.gold if attends else ())
+    gold = study.gold if recipe.model.attention.has_scores else ()
+    result = run_figures(run.translator(), study.pairs, study.language, gold)
     found = {
         "name": system.name,
         "seed": seed,
@@ -253,7 +253,8 @@ def _train_and_score(study: Study, system: Recipe, seed: int) -> None:
             **{name: version(name) for name in ("tensorflow", "keras", "sacrebleu")},
         },
     }
-    lines = [text.replace("\n", " ") + "\n" for text in result.translations]
+    # reading text turns a carriage return, which byte tokens can spell, into the end of a line
+    lines = [re.sub(r"[\r\n]", " ", text) + "\n" for text in result.translations]
     write_whole(path.with_suffix(".txt"), "".join(lines))
     _write_json(path, found)
 

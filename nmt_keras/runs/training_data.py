@@ -131,12 +131,12 @@ def _prepared(split: PreparedSplit, recipe: Recipe, report: Callable[[str], None
 
 def _require_guidable(recipe: Recipe) -> None:
     """Raises ValueError if the recipe's attention cannot be trained on given alignments."""
-    kind, precision = recipe.model.attention.kind, recipe.train.precision
+    attention, precision = recipe.model.attention, recipe.train.precision
     require(
-        recipe.model.decoder.order == "self-attention" or kind not in ("fixed", "none"),
+        attention.has_scores,
         "AttentionConfig.kind",
         "a trainable attention, because alignments are given",
-        kind,
+        attention.kind,
     )
     require(
         precision != "mixed_float16",

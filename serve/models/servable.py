@@ -42,7 +42,8 @@ class Servable:
             signature: A signature of this servable.
             inputs: An array for each input of the signature.
             seconds: Time limit of the graph in seconds.
-            outputs: Names of the outputs to compute. Empty computes all.
+            outputs: Names of the outputs to return. Empty returns all. All outputs are computed, because TensorFlow keeps
+                a copy of the graph for each combination of outputs.
 
         Raises:
             StatusError: INVALID_ARGUMENT for a shape that the signature does not declare (TensorFlow Serving would feed
@@ -51,15 +52,14 @@ class Servable:
         for name, tensor in inputs.items():
             _require_shape(name, tensor.shape, signature.inputs[name].shape)
         feeds = {signature.feeds[name]: tensor for name, tensor in inputs.items()}
-        fetches = {name: signature.fetches[name] for name in outputs or signature.fetches}
         options = tf.compat.v1.RunOptions(timeout_in_ms=max(1, round(1000 * seconds)))
         try:
-            values = self._session.run(fetches, feeds, options=options)
+            values = self._session.run(dict(signature.fetches), feeds, options=options)
         except tf.errors.OpError as error:
             raise _status_error(error) from error
         except ValueError as error:  # the graph's own placeholder refused a shape or a value
             raise invalid(str(error)) from error
-        return {name: _array(value, signature.outputs[name].dtype) for name, value in values.items()}
+        return {name: _array(values[name], signature.outputs[name].dtype) for name in outputs or signature.outputs}
 
     def signature_definitions(self) -> dict[str, Any]:
         """Returns every SignatureDef in protocol buffers' JSON mapping, with original field names and with defaults."""

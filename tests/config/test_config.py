@@ -47,6 +47,7 @@ WRONG = [
     (AttentionConfig, {"max_source_positions": 0}, "max_source_positions"),
     (AttentionConfig, {"kind": "location", "span": "local-p"}, "span"),
     (AttentionConfig, {"kind": "fixed", "span": "local-p"}, "span"),
+    (AttentionConfig, {"kind": "mean", "span": "local-m"}, "span"),
     (AttentionConfig, {"kind": "none", "span": "local-p"}, "span"),
     (DecoderConfig, {"order": "luong"}, "order"),
     (DecoderConfig, {"cell": "gru-reset-before"}, "cell"),

@@ -32,6 +32,7 @@ LOCAL = ["local-m", "local-m wide", "local-p", "local-p wide"]
 WAYS = ["forward", "backward", "bidirectional"]
 UNSCORED = {
     **{f"fixed {way}": lambda way=way: FixedContext(17, way) for way in WAYS},
+    "fixed mean": lambda: FixedContext(D, "mean"),
     **{f"none {way}": lambda way=way: NoAttention(way) for way in [*WAYS, "mean"]},
 }
 
@@ -199,6 +200,14 @@ def test_without_a_score_the_alignment_names_the_positions_where_the_source_was_
     assert alignment.numpy().tolist() == [[weights] * 2]
     state = normal(1, 17, seed=4)[0, : attention.context_size]  # the encoder's last state
     np.testing.assert_array_equal(contexts, [[state, state]])
+
+
+def test_the_mean_context_is_the_mean_of_a_sentence_s_annotations():
+    values = tf.constant([[[1.0, 2.0], [5.0, 4.0], [9.0, 9.0]], [[1.0, 2.0], [5.0, 4.0], [0.0, 6.0]]])
+    attention = FixedContext(2, "mean")
+    contexts, alignment = attend(attention, normal(2, 1, U), remembered(attention, values, [2, 3]), [[0], [4]])
+    np.testing.assert_allclose(contexts[:, 0], [[3, 3], [2, 4]], rtol=1e-6)
+    np.testing.assert_allclose(alignment[:, 0], [[1 / 2, 1 / 2, 0], [1 / 3, 1 / 3, 1 / 3]], rtol=1e-6)
 
 
 # Laws

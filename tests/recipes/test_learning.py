@@ -195,6 +195,13 @@ def test_recipes_with_content_attention_learn_to_order_letters(name, width, task
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("task", [COPY, REVERSE], ids=["copy", "reverse"])
+def test_the_self_attention_recipe_learns_to_order_letters(task):
+    """The encoder knows the order of the letters only from the encoded positions."""
+    assert learn(of_recipe("self-attention", 0.25), task, 1500, 2e-3).exact >= 0.99
+
+
+@pytest.mark.slow
 def test_the_local_m_recipe_learns_to_copy():
     assert learn(of_recipe("luong-local-m", 0.096), COPY, 2500).exact >= 0.99
 

@@ -6,8 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import keras
+import numpy as np
 import pytest
 import tensorflow as tf
+from keras.utils import pad_sequences
+from reference import loss, weights_of
 
 import nmt_keras
 from nmt_keras.config import (
@@ -20,9 +23,11 @@ from nmt_keras.config import (
     TokenizerConfig,
     TrainConfig,
 )
+from nmt_keras.corpus.batches import Batch
 from nmt_keras.models.seq2seq import build_model
 from nmt_keras.recipes import RECIPES, find_recipe, to_yaml
 from nmt_keras.runs.directory import write_recipe
+from nmt_keras.training import Updater
 from nmt_keras.training.schedules import learning_rate
 
 START, END = 2, 3
@@ -166,6 +171,11 @@ FIGURES = [
                 "learning_rate": 1e-3,
                 "batch_size": 64,
                 "epochs": 10.0,
+                "beta_2": 0.999,
+                "epsilon": 1e-7,
+                "clip_norm": None,
+                "denominator": "sentences",
+                "label_smoothing": 0.0,
                 "log_every": 100,
                 "validations": 5,
             },
@@ -233,6 +243,27 @@ def test_each_recipe_of_the_lecture_adds_one_extension():
     assert (bidirectional.encoder.direction, backward.encoder.direction) == ("bidirectional", "backward")
     assert backward == replace(deep, encoder=replace(deep.encoder, direction="backward"))
     assert bidirectional.encoder.layers == bidirectional.decoder.layers == 2
+
+
+@pytest.mark.parametrize("name", ["tutorial", *(name for name in RECIPES if name.startswith("lecture-"))])
+def test_a_plain_update_ascends_the_mean_log_likelihood_of_a_sentence(name):
+    """The objective is 1/N SUM_n log p(y_n | x_n). Along its gradient g, it grows by rate |g|^2."""
+    recipe, rate = find_recipe(name), 1e-4
+    keras.utils.set_random_seed(1)
+    model = build_model(recipe.model.scaled(0.02), 11, 13)
+    pairs = [([4, 5, 6, END], [7, 8, END]), ([9, END], [4, 12, 5, 6, END]), ([5, 7, END], [10, END])]
+    source, target = (pad_sequences([pair[side] for pair in pairs], padding="post") for side in (0, 1))
+    train = replace(recipe.train, optimizer="sgd", clip_norm=None, epochs=None, minutes=None, steps=1, xla=False)
+    updater = Updater(model, train)
+
+    def objective():
+        return -loss(weights_of(model), pairs) / len(pairs)
+
+    before, start = objective(), model.get_weights()
+    summed = updater.update([Batch(source, target, len(pairs))], 0, rate).loss.total
+    moved = sum(float(np.sum(((new - old) / rate) ** 2)) for new, old in zip(model.get_weights(), start, strict=True))
+    assert float(summed) / len(pairs) == pytest.approx(-before, rel=1e-5)
+    assert objective() - before == pytest.approx(rate * moved, rel=0.02)
 
 
 @pytest.mark.parametrize(("name", "epochs", "last_at_1"), [("luong-base", 10, 5), ("luong-dropout", 12, 8)])

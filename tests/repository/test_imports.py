@@ -37,6 +37,7 @@ TENSORFLOW_FREE = [
     "corpus.prefetching",
     "corpus.reading",
     "corpus.sample",
+    "corpus.selection",
     "corpus.split",
     "evaluation.metrics",
     "files",

@@ -2,40 +2,82 @@
 
 import json
 import re
+from concurrent.futures import Future
 from dataclasses import asdict, replace
 
 import pytest
 
 from benchmarks.findings import PROSE, findings
-from benchmarks.results import LADDER, RESULTS, Group, corpus_of, fits, groups, joined_up_to, long_pairs, words
-from benchmarks.results_page import LADDER_LEGEND, LEGEND, PUBLISHED, page
+from benchmarks.results import (
+    LADDER,
+    RESULTS,
+    SAMPLING,
+    UNITS,
+    Group,
+    corpus_of,
+    fits,
+    groups,
+    joined_up_to,
+    long_pairs,
+    normalized,
+    run_group,
+    words,
+)
+from benchmarks.results_page import LADDER_LEGEND, LEGEND, PUBLISHED, TITLES, page
+from nmt_keras.config import TokenizerConfig
 from nmt_keras.corpus import Pair
 from nmt_keras.corpus.sample import sample_pairs
+from nmt_keras.models.seq2seq import build_model
 from nmt_keras.recipes import find_recipe
+from nmt_keras.runs.protocol import Study
 
 PAIRS = sample_pairs()[:400]
 SYSTEMS = [system for group in groups().values() for system in group.systems]
 
 
+RECIPE_OF = {
+    **{f"{kind}-8": f"{kind}-30" for kind in ("rnnencdec", "rnnsearch")},
+    **{f"{kind}-16": f"{kind}-50" for kind in ("rnnencdec", "rnnsearch")},
+    **dict.fromkeys(("rnnsearch", *SAMPLING, *(f"{kind}s" for kind in UNITS)), "rnnsearch-50"),
+    **dict.fromkeys(("rnnencdec-last", "rnnencdec-mean"), "rnnencdec-50"),
+}
+"""The recipe of a system, if it has another name."""
+SUBJECT = {"rnnencdec-mean": {"kind", "initial_state"}}
+"""Fields of the model that a group is about, by system."""
+
+
 @pytest.mark.parametrize("system", SYSTEMS, ids=lambda system: system.name)
-def test_a_system_differs_from_its_recipe_in_size_alone(system):
-    short = {"rnnencdec-8": "rnnencdec-30", "rnnsearch-8": "rnnsearch-30"}
-    long = {"rnnencdec-16": "rnnencdec-50", "rnnsearch-16": "rnnsearch-50"}
-    paper, model = find_recipe({**short, **long}.get(system.name, system.name)).model, system.model
+def test_a_system_differs_from_its_recipe_in_size_and_in_what_its_group_is_about(system):
+    paper, model = find_recipe(RECIPE_OF.get(system.name, system.name)).model, system.model
+    allowed = {"units", "layers", "output_units", "window"} | SUBJECT.get(system.name, set())
     for part in ("encoder", "attention", "decoder"):
         here, there = asdict(getattr(model, part)), asdict(getattr(paper, part))
-        assert {name for name in here if here[name] != there[name]} <= {"units", "layers", "output_units", "window"}
+        assert {name for name in here if here[name] != there[name]} <= allowed
     assert model.dropout == paper.dropout
 
 
-def test_the_systems_of_a_group_differ_in_model_alone():
-    for group in groups().values():
-        unused = {"halve_from": 0.5, "halve_every": 0.1}  # settings of another schedule
+def test_the_systems_of_a_group_differ_in_model_alone_or_in_what_the_group_is_about():
+    unused = {"halve_from": 0.5, "halve_every": 0.1}  # settings of another schedule
+    for name, group in groups().items():
+        first = group.systems[0]
+        sampling = {"sampling_from": 0.0, "sampling_to": 0.0} if name == "sampling" else {}
+        rate = {"learning_rate": 0.1} if name == "self-attention" else {}  # the pilots choose it
+        units = {"source": first.source, "target": first.target, "search": first.search} if name == "units" else {}
+        limit = {"max_tokens": 40} if name == "units" else {}
+        changes = {**unused, **sampling, **rate, **limit}
         alike = {
-            replace(system, name="", model=group.systems[0].model, train=replace(system.train, **unused))
+            replace(system, name="", model=first.model, train=replace(system.train, **changes), **units)
             for system in group.systems
         }
-        assert len(alike) == 1
+        assert len(alike) == 1, name
+
+
+def test_recurrence_and_self_attention_are_compared_at_equal_size():
+    recurrent, attentive = (
+        build_model(system.model, system.source.vocabulary_size, system.target.vocabulary_size).count_params()
+        for system in groups()["self-attention"].systems
+    )
+    assert attentive == pytest.approx(recurrent, rel=0.05)
 
 
 def test_concatenations_fit_the_limit_and_join_at_least_two_pairs():
@@ -63,10 +105,104 @@ def test_the_long_test_set_joins_two_to_six_pairs():
     assert words(found[-1].source) > words(found[0].source)
 
 
+class Here:
+    """Runs the functions of a study in this process, one after another."""
+
+    def __init__(self, jobs):
+        self.threads = self
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def submit(self, function, *arguments):
+        done = Future()
+        done.set_result(function(*arguments))
+        return done
+
+    def run(self, function, *arguments):
+        function(*arguments)
+
+
+def tiny(system):
+    """Returns a system that trains in seconds: a narrow model, few words and small batches."""
+    sides = {
+        side: replace(getattr(system, side), vocabulary_size=min(500, getattr(system, side).vocabulary_size))
+        for side in ("source", "target")
+    }
+    train = replace(system.train, batch_size=8, length_buckets=1, validations=1, validation_sentences=4, xla=False)
+    search = replace(system.search, max_tokens=min(20, system.search.max_tokens))
+    return replace(system, model=system.model.scaled(0.05), train=train, search=search, **sides)
+
+
+def dry_run(name, folder, monkeypatch, keep=lambda system: True):
+    """Trains a group's tiny systems for two updates with at most two seeds. Returns the results by file name."""
+    monkeypatch.setattr("nmt_keras.runs.protocol.Processes", Here)
+    group = groups()[name]
+    systems = tuple(tiny(system) for system in group.systems if keep(system))
+    group = replace(group, systems=systems, seeds=group.seeds[: 2 if group.combined else 1])
+    corpus = corpus_of(group, PAIRS)
+    study = Study(folder, systems, corpus, updates=2, rates=(1.0,), seeds=group.seeds, language="en")
+    run_group(group, study, 1)
+    return {path.stem: json.loads(path.read_text("utf-8")) for path in folder.glob("*-*.json")}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["sampling", "units", "self-attention", "fixed-context"])
+def test_a_group_trains_and_scores_each_of_its_systems(name, tmp_path, monkeypatch):
+    found = dry_run(name, tmp_path, monkeypatch)
+    assert set(found) == {f"{system.name}-1" for system in groups()[name].systems}
+    assert {result["steps"] for result in found.values()} == {2}
+
+
+@pytest.mark.long
+def test_the_ensemble_s_runs_are_scored_alone_and_together_and_with_unknown_words_replaced(tmp_path, monkeypatch):
+    folder = tmp_path / "ensemble"
+    found = dry_run("ensemble", folder, monkeypatch)
+    assert set(found) == {"rnnsearch-1", "rnnsearch-2", "rnnsearch-ensemble-2-1", "rnnsearch-replace-1"}
+    together, replaced = found["rnnsearch-ensemble-2-1"], found["rnnsearch-replace-1"]
+    assert together["runs"] == ["rnnsearch-1", "rnnsearch-2"]
+    assert together["parameters"] == 2 * found["rnnsearch-1"]["parameters"]
+    assert (together["search"], replaced["search"]) == ("greedy", "greedy, unknown words replaced")
+    rows = re.findall(r"^\| `(\S+)` \| [\d.]+ \| [\d.]+ \| [\d.]+ \| ([\d.]+) \|$", page(tmp_path, tmp_path), re.M)
+    assert dict(rows) == {
+        "rnnsearch-1": f"{found['rnnsearch-1']['unknown']:.2f}",
+        "rnnsearch-2": f"{found['rnnsearch-2']['unknown']:.2f}",
+        "rnnsearch-ensemble-2": f"{together['unknown']:.2f}",
+        "rnnsearch-replace": f"{replaced['unknown']:.2f}",
+    }
+
+
+@pytest.mark.long
+def test_the_tutorial_is_also_scored_without_case_and_accents(tmp_path, monkeypatch):
+    found = dry_run("tutorial", tmp_path / "tutorial", monkeypatch)["tutorial-1"]
+    assert "case:mixed" in found["signature"]
+    assert "case:lc" in found["normalized"]["signature"]
+    assert found["normalized"]["strip_accents"] is True
+    written = page(tmp_path, tmp_path)
+    assert f"| `tutorial-1` | {found['bleu']:.2f} | {found['normalized']['bleu']:.2f} |" in written
+    assert f"`{found['signature']}`" in written
+    assert f"`{found['normalized']['signature']}`" in written
+
+
+def test_case_and_accents_of_both_sides_do_not_count_in_the_normalized_score():
+    config = TokenizerConfig("word", lowercase=True, strip_accents=True)
+    texts, references = ["el nino comio una pina roja ayer ."], ["El niño comió UNA piña roja ayer ."]
+    assert normalized(texts, references, config)["bleu"] == 100.0
+    assert normalized(references, texts, config)["bleu"] == 100.0
+    assert normalized(texts, references, replace(config, strip_accents=False))["bleu"] < 100.0
+
+
 def test_the_page_holds_the_results_of_the_files(tmp_path):
     written = page(RESULTS, tmp_path)
     assert written == (RESULTS.parent / "results.md").read_text("utf-8"), "python -m benchmarks.results_page writes it"
     assert all((RESULTS.parent / path.name).exists() for path in tmp_path.iterdir())
+
+
+def test_each_group_has_a_title():
+    assert set(TITLES) == set(groups())
 
 
 def test_the_figures_name_systems_not_runs(tmp_path):

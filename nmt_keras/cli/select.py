@@ -1,0 +1,45 @@
+"""``nmt select``: selects the pairs of a large corpus that resemble a domain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+import tyro
+
+from nmt_keras.cli.command import Command
+from nmt_keras.cli.console import Console
+from nmt_keras.config import require
+
+
+@dataclass(frozen=True)
+class Select(Command):
+    """Select the pairs of a large corpus that resemble a domain, by cross-entropy difference (Axelrod et al. 2011).
+
+    The result is one tab-separated file for nmt prepare.
+    """
+
+    computes: ClassVar[bool] = False
+
+    corpus: tyro.conf.UseAppendAction[tuple[tuple[str, str], ...]]
+    """Source and target file of the corpus, whose lines correspond. Can be repeated."""
+    domain: tyro.conf.UseAppendAction[tuple[tuple[str, str], ...]]
+    """Source and target file of the domain. Can be repeated."""
+    words: int
+    """Maximum number of target words to select."""
+    to: Annotated[Path, tyro.conf.arg(metavar="FILE")]
+    """Output file, gzipped text."""
+    seed: int = 1
+    """Seed of the sample of the corpus on which its language models are trained."""
+
+    def check(self) -> None:
+        """Raises ValueError if the output is not named as gzipped text."""
+        require(self.to.suffix == ".gz", "--to", "a file name that ends in .gz", str(self.to))
+
+    def __call__(self, console: Console) -> None:
+        """Selects the pairs and prints the file."""
+        from nmt_keras.corpus.selection import select
+
+        select(self.corpus, self.domain, self.to, self.words, seed=self.seed, report=console.say)
+        print(self.to)

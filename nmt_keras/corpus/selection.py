@@ -1,0 +1,160 @@
+"""Data selection: the pairs of a large corpus that resemble a domain (Axelrod, He, Gao 2011, section 4.1).
+
+    score(x, y) = H_D(x) - H_G(x) + H_D(y) - H_G(y)
+
+H_D and H_G are cross-entropies per word of one side, under a language model of the domain and one of the general
+corpus. Pairs with low scores are selected. As in Moore, Lewis 2010, the general model is trained on a random sample of
+the corpus that is as large as the domain, and both models have the words that occur at least twice in the domain.
+
+Difference from the papers: bigram models, not 4-gram models.
+"""
+
+from __future__ import annotations
+
+import gzip
+import math
+import os
+import random
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+
+from nmt_keras.config import require
+from nmt_keras.corpus.reading import Pair, ReadReport, require_usable, stream_parallel
+from nmt_keras.files import PARTIAL, make_folder, writing
+
+Place = str | PathLike[str]
+EDGE, UNKNOWN = "<s>", "<unk>"
+"""Word before the first and after the last word of a sentence, and the word for those outside the vocabulary."""
+
+
+def split_words(sentence: str) -> list[str]:
+    """Returns the lower-cased words and signs of a sentence."""
+    return re.findall(r"\w+|[^\w\s]", sentence.lower())
+
+
+class BigramModel:
+    """Bigram language model with Witten-Bell smoothing.
+
+        p(w | v) = (c(v, w) + t(v) p(w)) / (c(v) + t(v))            p(w) = (c(w) + 1) / (n + V)
+
+    c: counts. t(v): number of different words after v. n: number of words. V: size of the vocabulary, including the two
+    special words.
+
+    Args:
+        sentences: Words of the training sentences.
+        vocabulary: Known words. All others are ``UNKNOWN``.
+    """
+
+    def __init__(self, sentences: Iterable[Sequence[str]], vocabulary: Collection[str]) -> None:
+        self._known = {EDGE, UNKNOWN, *vocabulary}
+        bigrams = Counter(bigram for sentence in sentences for bigram in self._bigrams(sentence))
+        words, self._before, self._followers = Counter[str](), Counter[str](), Counter[str]()
+        for (before, word), count in bigrams.items():
+            words[word] += count
+            self._before[before] += count
+            self._followers[before] += 1
+        total = words.total() + len(self._known)
+        self._unigram = {word: (words[word] + 1) / total for word in self._known}
+        self._bigram = dict(bigrams)
+
+    def probability(self, word: str, before: str) -> float:
+        """Returns p(word | before). Both are in the vocabulary."""
+        followers, unigram = self._followers[before], self._unigram[word]
+        if not followers:
+            return unigram
+        return (self._bigram.get((before, word), 0) + followers * unigram) / (self._before[before] + followers)
+
+    def cross_entropy(self, sentence: Sequence[str]) -> float:
+        """Returns the mean of -log p in nats over the words and the end of a sentence."""
+        return -sum(math.log(self.probability(w, v)) for v, w in self._bigrams(sentence)) / (len(sentence) + 1)
+
+    def _bigrams(self, sentence: Sequence[str]) -> Iterator[tuple[str, str]]:
+        known = [word if word in self._known else UNKNOWN for word in sentence]
+        return zip([EDGE, *known], [*known, EDGE], strict=True)
+
+
+def difference(domain: Sequence[str], general: Sequence[str]) -> Callable[[str], float]:
+    """Returns the function H_D - H_G of one side, from sentences of the domain and of the general corpus."""
+    sides = [[split_words(sentence) for sentence in sentences] for sentences in (domain, general)]
+    counts = Counter(word for words in sides[0] for word in words)
+    vocabulary = {word for word, count in counts.items() if count >= 2}
+    of_domain, of_general = (BigramModel(sentences, vocabulary) for sentences in sides)
+
+    def score(sentence: str) -> float:
+        words = split_words(sentence)
+        return of_domain.cross_entropy(words) - of_general.cross_entropy(words)
+
+    return score
+
+
+def select(
+    corpus: Sequence[tuple[Place, Place]],
+    domain: Sequence[tuple[Place, Place]],
+    to: Place,
+    words: int,
+    *,
+    seed: int = 1,
+    report: Callable[[str], None] = lambda _: None,
+) -> int:
+    """Writes the pairs with the lowest scores as gzipped, tab-separated text, in the order of the corpus.
+
+    Returns their number. The corpus is read three times. Memory holds the domain, a sample of the same size, and 16
+    bytes per pair.
+
+    Args:
+        corpus: Source and target files of the general corpus, whose lines correspond. Malformed lines are skipped.
+        domain: Source and target files of the domain.
+        to: Output file.
+        words: Maximum number of target words to keep, separated by white space.
+        seed: Seed of the sample.
+        report: Receives messages for the user.
+
+    Raises:
+        FileNotFoundError: a file is missing.
+        ValueError: an argument is out of range, a file has no pair, or files differ in their numbers of lines.
+    """
+    require(words > 0, "words", "1 or more", words)
+    inside = list(_pairs(domain))
+    report(f"sampling {len(inside):,} pairs of the corpus for the general model")
+    outside = _sample(_pairs(corpus), len(inside), random.Random(seed))
+    source, target = (difference([pair[side] for pair in inside], [pair[side] for pair in outside]) for side in (0, 1))
+    report("scoring")
+    rows = ((source(pair.source) + target(pair.target), len(pair.target.split())) for pair in _pairs(corpus))
+    scored = np.fromiter(rows, np.dtype([("score", np.float64), ("words", np.int64)]))
+    order = np.argsort(scored["score"], kind="stable")
+    kept = np.zeros(len(scored), bool)
+    kept[order[np.cumsum(scored["words"][order]) <= words]] = True
+    require(bool(kept.any()), "words", "at least the words of the pair with the lowest score", words)
+    path, partial = Path(to), Path(f"{to}{PARTIAL}")
+    with writing(path, "Nothing was selected."):
+        make_folder(path.parent)
+        with gzip.open(partial, "wt", encoding="utf-8", newline="\n") as stream:
+            for pair, keep in zip(_pairs(corpus), kept, strict=True):
+                if keep:
+                    stream.write("\t".join(side.replace("\t", " ") for side in pair) + "\n")
+        os.replace(partial, path)
+    report(f"{kept.sum():,} of {len(kept):,} pairs, {scored['words'][kept].sum():,} target words, selected")
+    return int(kept.sum())
+
+
+def _pairs(files: Sequence[tuple[Place, Place]]) -> Iterator[Pair]:
+    for source, target in files:
+        found = ReadReport()
+        yield from found.count(stream_parallel(source, target))
+        require_usable(found, f"{source} and {target}", 1.0)
+
+
+def _sample(pairs: Iterable[Pair], size: int, draw: random.Random) -> list[Pair]:
+    """Returns ``size`` random pairs, or all if there are fewer (algorithm R: Vitter 1985)."""
+    kept: list[Pair] = []
+    for number, pair in enumerate(pairs):
+        if number < size:
+            kept.append(pair)
+        elif (place := draw.randrange(number + 1)) < size:
+            kept[place] = pair
+    return kept

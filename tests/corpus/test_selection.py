@@ -1,0 +1,121 @@
+"""Data selection: the language model against its formula, and selections from corpora of two domains."""
+
+import gzip
+import random
+
+import numpy as np
+import pytest
+
+from nmt_keras.corpus import read_pairs
+from nmt_keras.corpus.selection import EDGE, UNKNOWN, BigramModel, difference, select, split_words
+
+SENTENCES = [["a", "b", "a"], ["a", "c"], ["b", "rare"]]
+VOCABULARY = {"a", "b", "c"}
+
+
+def test_bigrams_are_smoothed_by_witten_bell():
+    model = BigramModel(SENTENCES, VOCABULARY)
+    # the model predicts 10 words: 3 a, 2 b, c, the unknown word, and 3 ends. Its vocabulary has 5 words.
+    unigram = {"a": 4 / 15, "b": 3 / 15, "c": 2 / 15, UNKNOWN: 2 / 15, EDGE: 4 / 15}
+    assert {word: model.probability(word, "c") for word in ("a", EDGE)} == pytest.approx(
+        {"a": unigram["a"] / 2, EDGE: (1 + unigram[EDGE]) / 2}  # c occurs once, before an end
+    )
+    # a is followed by b, c and an end, once each
+    assert model.probability("b", "a") == pytest.approx((1 + 3 * unigram["b"]) / (3 + 3))
+    assert model.probability(UNKNOWN, "a") == pytest.approx(3 * unigram[UNKNOWN] / (3 + 3))
+
+
+@pytest.mark.parametrize("before", ["a", "b", "c", UNKNOWN, EDGE])
+def test_the_probabilities_of_the_next_word_sum_to_1(before):
+    model = BigramModel(SENTENCES, VOCABULARY)
+    assert sum(model.probability(word, before) for word in (*VOCABULARY, UNKNOWN, EDGE)) == pytest.approx(1.0)
+
+
+def test_a_history_that_never_occurred_leaves_the_unigram_probability():
+    model = BigramModel([["a"]], {"a", "d"})
+    assert model.probability("a", "d") == pytest.approx(2 / 6)
+
+
+def test_the_cross_entropy_is_a_mean_over_the_words_and_the_end():
+    model = BigramModel(SENTENCES, VOCABULARY)
+    steps = [(EDGE, "b"), ("b", UNKNOWN), (UNKNOWN, EDGE)]
+    wanted = -np.mean([np.log(model.probability(word, before)) for before, word in steps])
+    assert model.cross_entropy(["b", "never seen"]) == pytest.approx(wanted)
+
+
+def test_a_sentence_of_the_domain_has_a_negative_difference():
+    domain, general = (
+        ["the cat sleeps .", "the cat eats ."] * 4,
+        ["resolution 5 of 1999 :", "annex to resolution 7 :"] * 4,
+    )
+    score = difference(domain, general)
+    assert score("The cat sleeps.") < 0.0 < score("annex to resolution 5 :")
+
+
+def test_words_are_lower_case_and_signs_stand_alone():
+    assert split_words("L’ONU, «ici»: 3,5 %.") == ["l", "’", "onu", ",", "«", "ici", "»", ":", "3", ",", "5", "%", "."]
+
+
+NEWS = ["the minister said", "the president said", "the match ended", "the police said", "voters said"]
+LAW = ["annex to article", "pursuant to paragraph", "recalling resolution", "decides to remain seized", "annex iv of"]
+
+
+def draw(openings, count, seed):
+    """Returns lines of two languages. The second language spells the words backwards."""
+    random_ = random.Random(seed)
+    ends = ["on monday", "in the north", "of the year", "for the report"]
+    lines = [f"{random_.choice(openings)} {random_.choice(ends)} {n % 7} ." for n in range(count)]
+    return lines, [" ".join(word[::-1] for word in line.split()) for line in lines]
+
+
+def write(folder, name, sides):
+    paths = folder / f"{name}.en", folder / f"{name}.fr"
+    for path, lines in zip(paths, sides, strict=True):
+        path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    return paths
+
+
+@pytest.fixture
+def files(tmp_path):
+    """A general corpus of two files, a quarter of which are news, and a domain of other news."""
+    mixed = [[*news, *law] for news, law in zip(draw(NEWS, 40, 1), draw(LAW, 60, 2), strict=True)]
+    corpus = [write(tmp_path, "mixed", mixed), write(tmp_path, "law", draw(LAW, 60, 3))]
+    return corpus, [write(tmp_path, "dev", draw(NEWS, 30, 4))]
+
+
+def test_the_pairs_that_resemble_the_domain_are_selected_up_to_the_number_of_words(files, tmp_path):
+    to = tmp_path / "new" / "selected.tsv.gz"
+    count = select(*files, to, words=200)
+    pairs = read_pairs(to, source_column=0, target_column=1).pairs
+    assert count == len(pairs)
+    lengths = [len(pair.target.split()) for pair in pairs]
+    assert 200 - max(lengths) <= sum(lengths) <= 200
+    news, translations = draw(NEWS, 40, 1)
+    assert all(pair.source in news and pair.target in translations for pair in pairs)
+    order = [news.index(pair.source) for pair in pairs if news.count(pair.source) == 1]
+    assert order == sorted(order)
+
+
+def test_a_corpus_of_fewer_words_is_kept_whole_and_tabs_become_spaces(files, tmp_path):
+    corpus, domain = files
+    corpus = [write(tmp_path, "tabs", [["one\ttwo"], ["deux\tun"]]), *corpus]
+    select(corpus, domain, tmp_path / "all.gz", words=10**9)
+    lines = gzip.decompress((tmp_path / "all.gz").read_bytes()).decode().splitlines()
+    assert len(lines) == 1 + 100 + 60
+    assert lines[0] == "one two\tdeux un"
+
+
+def test_malformed_lines_are_skipped_and_a_missing_line_is_an_error(files, tmp_path):
+    corpus, domain = files
+    select(
+        [*corpus, write(tmp_path, "holes", [["one", "", "three"], ["un", "deux", "trois"]])],
+        domain,
+        tmp_path / "a.gz",
+        10**9,
+    )
+    assert len(gzip.decompress((tmp_path / "a.gz").read_bytes()).splitlines()) == 100 + 60 + 2
+    with pytest.raises(ValueError, match=r"short\.en"):
+        select([write(tmp_path, "short", [["one", "two"], ["un"]])], domain, tmp_path / "b.gz", 10**9)
+    with pytest.raises(ValueError, match="words"):
+        select(corpus, domain, tmp_path / "b.gz", 1)
+    assert not (tmp_path / "b.gz").exists()
