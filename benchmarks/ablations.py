@@ -4,11 +4,11 @@
     python -m benchmarks.ablations train --corpus spa-eng.zip --to runs/ablations --minutes 20
     python -m benchmarks.ablations table --to runs/ablations
 
-``speed`` measures the time of an update of each variant. All variants are in memory and take turns, so that changes of
-the machine's speed affect all of them. ``train`` trains each variant for the number of updates that the plan makes in
-``minutes``, times the variant's speed relative to the plan. Training is thus limited by updates, and a busy machine does
-not change the result. Repeat the command to resume it; ``--variants`` selects some of the variants, for instance for a
-second process on another core. ``table`` prints the results. Variants are compared by the loss on the validation set.
+``speed`` measures the time of an update of each variant. Up to five variants are in memory and take turns, so that
+changes of the machine's speed affect all of them. ``train`` trains each variant for the number of updates that the plan
+makes in ``minutes``, divided by the variant's relative time. A busy machine thus does not change the result. Repeat the
+command to resume it. To use two cores, start it twice with different ``--variants``. ``table`` prints the results, with
+the lowest loss on the validation set first.
 """
 
 from __future__ import annotations
@@ -142,7 +142,8 @@ def _worker(settings: Settings, name: str) -> subprocess.Popen[str]:
 
 
 def _ask(worker: subprocess.Popen[str]) -> float:
-    assert worker.stdin is not None and worker.stdout is not None
+    assert worker.stdin is not None
+    assert worker.stdout is not None
     worker.stdin.write("\n")
     worker.stdin.flush()
     return float(worker.stdout.readline())

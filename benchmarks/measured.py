@@ -6,7 +6,8 @@
 
 The table of docs/measured/NAME.json is written between ``<!-- measured: NAME -->`` and ``<!-- end -->``. The command in
 the JSON file determines the layout of the table. Command, machine and date are written below each table. ``NAME.said``
-inserts the output of the demo, and ``NAME.answer`` inserts only its server's answer, on one line.
+inserts the output of the demo, and ``NAME.answer`` inserts only its server's answer, on one line. ``overview`` is a table
+of the main results.
 """
 
 from __future__ import annotations
@@ -126,7 +127,9 @@ def startup(found: Result) -> list[str]:
     lines = ["| command | each process | median |", "|---|---|---|"]
     for command, each in found["ms"].items():
         told = " · ".join(f"{one:,}" for one in each)
-        lines.append(f"| `{command}` | {told} ms | {found['median_ms'][command]:,} ms |")
+        typed, _, rest = command.partition(", ")
+        name = f"`{typed}`" + (f", {rest}" if rest else "")
+        lines.append(f"| {name} | {told} ms | {found['median_ms'][command]:,} ms |")
     return lines
 
 
@@ -345,12 +348,64 @@ TABLES: dict[str, Callable[[Result], list[str]]] = {
 }
 
 
+def overview(folder: Path) -> str:
+    """Returns the table of the main results, each with a link to its section of docs/speed.md."""
+
+    def read(name: str) -> Result:
+        found: Result = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+        return found
+
+    small, large = read("train-speed-256")["ratios"], read("train-speed-512")["ratios"]
+    short, long = read("quality-ten-minutes")["bleu"], read("quality-hour")["bleu"]
+    peers, single, start = read("decode-peers"), read("decode-speed-512")["results"], read("startup")["median_ms"]
+    alone = {one["beam"]: one["single_sentence_ms"]["median"] for one in single if not one["shortlist"]}
+    served = {(one["signature"], one["clients"]): one for one in read("serve-load-latency")["with_micro_batching"]}
+    (translate,) = (value for name, value in start.items() if name.startswith("nmt translate MODEL"))
+    empty, filled = (start[f"nmt train sample, 20 updates, {cache} cache"] / 1000 for cache in ("empty", "filled"))
+    ours, quick = (peers[f"{name} / opennmt"]["whole_process_per_s"] for name in ("ours", "ours, quick"))
+    rows = [
+        (
+            "[Training, compared with OpenNMT-py](#training-speed)",
+            f"{large['matched']['onmt']:.2f} to {small['matched']['onmt']:.2f} times as fast; "
+            f"{large['matched-bfloat16']['onmt']:.2f} to {small['matched-bfloat16']['onmt']:.2f} times with bfloat16",
+        ),
+        (
+            "[Test BLEU with beam 5](#bleu-after-ten-minutes-and-one-hour)",
+            f"{short['test, beam 5']['bleu']:.1f} after ten minutes, {long['test, beam 5']['bleu']:.1f} after one hour",
+        ),
+        (
+            "[Start of a small training with 20 updates](#start-up-time-of-commands)",
+            f"{empty:.0f} s the first time, {filled:.0f} s later, with the compilation cache",
+        ),
+        (
+            "[Translating a file, compared with OpenNMT-py](#translation-speed)",
+            f"{ours:.2f} times as fast; {quick:.2f} times with a shortlist and bfloat16",
+        ),
+        (
+            "[One sentence in a loaded model of 512 units](#translation-speed)",
+            f"{alone[1]:.0f} ms with greedy search, {alone[5]:.0f} ms with beam 5",
+        ),
+        (
+            "[`nmt translate` of one sentence, whole process](#start-up-time-of-commands)",
+            f"{translate / 1000:.1f} s",
+        ),
+        (
+            "[Embedded server, 32 clients, micro-batching](#serving)",
+            f"{served['greedy', 32]['sentences_per_second']:.0f} sentences/s with greedy search, "
+            f"{served['serving_default', 32]['sentences_per_second']:.0f} with beam search",
+        ),
+    ]
+    return "".join(f"{line}\n" for line in ["| | |", "|---|---|", *(f"| {what} | {value} |" for what, value in rows)])
+
+
 def block(name: str, folder: Path = MEASURED) -> str:
     """Returns the table of docs/measured/NAME.json, with command, machine and date.
 
     Raises:
         ValueError: The file is not from a benchmark of this module.
     """
+    if name == "overview":
+        return overview(folder)
     stem, _, part = name.partition(".")
     found = json.loads((folder / f"{stem}.json").read_text(encoding="utf-8"))
     if part == "said":

@@ -1,7 +1,11 @@
 #!/usr/bin/env python3
-"""Measures the time of ``nmt --help`` commands, as whole processes.
+"""Measures how long commands take from start to end, as whole processes.
 
     python -m benchmarks.startup
+    python -m benchmarks.startup --model saved_models/demo/1 --training
+
+The first command measures the help of several commands. ``--model`` adds the translation of one sentence with an
+exported model. ``--training`` adds a training of 20 updates, with an empty and with a filled compilation cache.
 
 Each command first runs once, so that its files are cached and compiled. Then the commands take turns for several runs.
 Prints JSON with the milliseconds of each process and their median, by command.
@@ -10,12 +14,16 @@ Prints JSON with the milliseconds of each process and their median, by command.
 from __future__ import annotations
 
 import json
-import shlex
+import os
+import re
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import tyro
@@ -23,7 +31,15 @@ import tyro
 from benchmarks.machine import machine
 
 ROOT = Path(__file__).parents[1]
-COMMANDS = ("nmt --help", "nmt train --help", "nmt translate --help")
+HELP = ("nmt --help", "nmt train --help", "nmt translate --help")
+SENTENCE = "Mi casa es roja."
+LOAD = """
+import sys, time, tensorflow, nmt_keras
+began = time.perf_counter()
+nmt_keras.load(sys.argv[1])
+print(1000 * (time.perf_counter() - began))
+"""
+COMPILED = re.compile(r"compiled batches of .*? in ([\d.]+) s")
 
 
 @dataclass(frozen=True)
@@ -32,31 +48,66 @@ class Settings:
 
     runs: int = 5
     """Number of processes per command."""
+    model: Path | None = None
+    """Directory of an exported version. Adds ``nmt translate`` and ``nmt_keras.load``."""
+    training: bool = False
+    """If True, adds the first and the second training of the sample recipe."""
 
 
 def main(settings: Settings) -> None:
     """Measures and prints the result."""
     before = machine()
-    for command in COMMANDS:
-        milliseconds(command)
-    found: dict[str, list[float]] = {command: [] for command in COMMANDS}
+    measures: dict[str, Callable[[], float]] = {}
+    for command in HELP:
+        measures[command] = partial(whole, *command.split()[1:])
+    if settings.model:
+        model = str(settings.model.resolve())
+        measures[f'nmt translate MODEL "{SENTENCE}"'] = partial(whole, "translate", model, SENTENCE)
+        measures["nmt_keras.load(MODEL), after import"] = lambda: float(output(["-c", LOAD, model]).splitlines()[-1])
+    found: dict[str, list[float]] = {name: [] for name in measures}
+    for measure in measures.values():
+        measure()
     for _ in range(settings.runs):
-        for command in COMMANDS:
-            found[command].append(milliseconds(command))
+        for name, measure in measures.items():
+            found[name].append(measure())
+        if settings.training:
+            for name, milliseconds in two_trainings().items():
+                found.setdefault(name, []).append(milliseconds)
     result = {
         "command": " ".join(["python -m benchmarks.startup", *sys.argv[1:]]),
-        "median_ms": {command: round(statistics.median(each)) for command, each in found.items()},
-        "ms": {command: [round(one) for one in each] for command, each in found.items()},
+        "median_ms": {name: round(statistics.median(each)) for name, each in found.items()},
+        "ms": {name: [round(one) for one in each] for name, each in found.items()},
     }
     print(json.dumps({**before, **result}, indent=2))
 
 
-def milliseconds(command: str) -> float:
+def whole(*words: str) -> float:
     """Returns the milliseconds of one process that runs this clone's ``nmt`` with this interpreter."""
-    words = [sys.executable, "-m", "nmt_keras", *shlex.split(command)[1:]]
     began = time.perf_counter()
-    subprocess.run(words, cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
+    output(["-m", "nmt_keras", *words])
     return 1000 * (time.perf_counter() - began)
+
+
+def two_trainings() -> dict[str, float]:
+    """Returns the milliseconds of 20 updates with an empty compilation cache and with a filled one."""
+    found = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for cache in ("empty", "filled"):
+            words = ["train", "sample", "--corpus", "sample", "--steps", "20", "--run", f"{folder}/{cache}"]
+            began = time.perf_counter()
+            said = output(["-m", "nmt_keras", *words], {"XDG_CACHE_HOME": f"{folder}/cache"})
+            found[f"nmt train sample, 20 updates, {cache} cache"] = 1000 * (time.perf_counter() - began)
+            compiling = sum(map(float, COMPILED.findall(said)))
+            found[f"nmt train sample, compilation, {cache} cache"] = 1000 * compiling
+    return found
+
+
+def output(words: list[str], more: dict[str, str] | None = None) -> str:
+    """Runs this interpreter in the root of the clone, and returns its output."""
+    command, environment = [sys.executable, *words], {**os.environ, **(more or {})}
+    return subprocess.run(
+        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True
+    ).stdout
 
 
 if __name__ == "__main__":

@@ -15,7 +15,8 @@ SCRIPT = Path(__file__).with_name("run_saved_model.py")
 
 # Runs a script without Keras and this package: importing them raises ImportError, even inside TensorFlow.
 _WITHOUT_KERAS = (
-    "import runpy, sys; sys.modules.update(keras=None, tf_keras=None, nmt_keras=None, serve=None, nmt_keras_serve=None); "
+    "import runpy, sys; "
+    "sys.modules.update(keras=None, tf_keras=None, nmt_keras=None, serve=None, nmt_keras_serve=None); "
     "runpy.run_path(sys.argv[1], run_name='__main__')"
 )
 

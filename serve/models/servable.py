@@ -42,8 +42,8 @@ class Servable:
             signature: A signature of this servable.
             inputs: An array for each input of the signature.
             seconds: Time limit of the graph in seconds.
-            outputs: Names of the outputs to return. Empty returns all. All outputs are computed, because TensorFlow keeps
-                a copy of the graph for each combination of outputs.
+            outputs: Names of the outputs to return. Empty returns all. Every call computes all outputs, because
+                TensorFlow keeps a copy of the graph for each combination of computed outputs.
 
         Raises:
             StatusError: INVALID_ARGUMENT for a shape that the signature does not declare (TensorFlow Serving would feed
