@@ -288,7 +288,7 @@ def run(
 
 
 def translation(settings: Settings, corpus: Corpus, results: Results, updates: int = 2000) -> None:
-    """Trains systems of notebook 3. Measures validation loss, BLEU on the test part, and p_t on 1,000 of its pairs."""
+    """Trains systems of notebook 3. Measures validation loss, BLEU on the test set, and p_t on 1,000 of its pairs."""
     import tensorflow as tf
 
     from nmt_keras.config import CorpusConfig

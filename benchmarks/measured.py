@@ -6,8 +6,8 @@
 
 The table of docs/measured/NAME.json is written between ``<!-- measured: NAME -->`` and ``<!-- end -->``. The command in
 the JSON file determines the layout of the table. Command, machine and date are written below each table. ``NAME.said``
-inserts the output of the demo, and ``NAME.answer`` inserts only its server's answer, on one line. ``overview`` is a table
-of the main results.
+inserts the output of the demo, and ``NAME.answer`` inserts only its server's answer, on one line. ``overview`` inserts
+a table of the main results.
 """
 
 from __future__ import annotations

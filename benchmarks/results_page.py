@@ -111,8 +111,8 @@ There are two kinds of results:
 - Adam with a rate that falls linearly to 0, Glorot and orthogonal initial weights, label smoothing 0.1 and batches of
   64, because the papers' Adadelta and SGD need days
 
-Scores are sacreBLEU and chrF on raw, cased text with greedy search, unless stated otherwise. The loss is in nats per
-token of the reference.
+Scores are sacreBLEU and chrF on raw, cased text with greedy search, unless stated otherwise. "Exact" is the share of
+test sentences whose translation equals the reference. The loss is in nats per token of the reference.
 """
 
 PROSE = "findings.md"
@@ -202,7 +202,7 @@ def single_runs(found: Mapping[str, Result]) -> list[str]:
     names = [system.name for group in groups().values() for system in group.systems]
     for name in dict.fromkeys([*names, *(combined.name for combined in COMBINED)]):
         if one := found.get(name):
-            trained = f"{one['steps']:,} | {one['minutes']:.1f}" if "steps" in one else "of finished runs |"
+            trained = f"{one['steps']:,} | {one['minutes']:.1f}" if "steps" in one else "combined |"
             lines.append(
                 f"| `{name}` | {one['bleu']:.2f} | {one['chrf']:.2f} | {one['loss']:.3f} | {one['exact']:.1f} | "
                 f"{one['parameters'] / 1e6:.1f} M | {trained} |"

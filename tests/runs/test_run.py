@@ -45,7 +45,7 @@ def files(folder):
     return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_vocabularies_are_learnt_from_the_training_part_alone(run_folder, corpus, tmp_path):
+def test_vocabularies_are_learnt_from_the_training_set_alone(run_folder, corpus, tmp_path):
     for number, side in enumerate(("source", "target")):
         for part, pairs in {"train": corpus.train, "more": [*corpus.train, *corpus.valid]}.items():
             fit_tokenizer(getattr(TINY_RECIPE, side), [pair[number] for pair in pairs]).save(tmp_path / part)
