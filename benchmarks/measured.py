@@ -105,10 +105,10 @@ def demo(found: Result) -> list[str]:
         "test BLEU / chrF (greedy, raw, cased)": f"{test['bleu']:.2f} / {test['chrf']:.2f}",
         "test sentences translated exactly": f"{test['exact']:.1f} %",
         "updates (epochs)": f"{test['step']:,} ({found['epochs']:.1f})",
-        "target tokens per second (median of the log's rows); padding": (
-            f"{found['tokens_per_s']:,}; {found['padding']:.0%}"
-        ),
-        "length buckets; seconds of compilation": f"{found['shapes']}; {found['compile_s']:.0f}",
+        "target tokens per second (median of the log's rows)": f"{found['tokens_per_s']:,}",
+        "padding": f"{100.0 * found['padding']:.0f} %",
+        "length buckets": f"{found['shapes']}",
+        "compilation": f"{found['compile_s']:.0f} s",
         "peak memory of the process": f"{found['peak_megabytes']:,} MB",
         "training / whole command, without installation": f"{seconds:.1f} min / {found['command_minutes']:.1f} min",
     }

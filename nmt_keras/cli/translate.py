@@ -28,10 +28,10 @@ class Translate(SearchCommand):
     """
 
     sentences: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="SENTENCE ...")] = ()
-    """Sentences to translate. Without a sentence, or with -, lines are read from standard input."""
+    """Sentences to translate. Default, or "-": the lines of standard input."""
     n_best: int | None = None
     """Print the N best translations of each line, as NUMBER ||| TRANSLATION ||| SCORE. NUMBER counts the lines from 0.
-    Lines are not split into sentences. If the beam size of a run is less than N, N is used instead."""
+    Lines are not split into sentences. If the beam size of a run is less than N, the search uses N."""
     split: bool = True
     """Split each line into sentences."""
     json: Flag = False

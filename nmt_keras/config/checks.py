@@ -11,10 +11,18 @@ from typing import Any, TypeVar
 Record = TypeVar("Record")
 
 
-def require(ok: bool, where: str, expected: str, received: object) -> None:
-    """Raises ValueError if ``ok`` is ``False``. The message names the field ``where`` and both values."""
+def require(ok: bool, where: str, expected: str, received: object, hint: str = "") -> None:
+    """Raises ValueError if ``ok`` is ``False``.
+
+    Args:
+        ok: Result of the check.
+        where: Name of the field or option.
+        expected: Description of valid values.
+        received: The invalid value.
+        hint: Reason or remedy, as whole sentences at the end of the message.
+    """
     if not ok:
-        raise ValueError(f"{where}: expected {expected}, received {received!r}.")
+        raise ValueError(f"{where}: expected {expected}, received {received!r}. {hint}".rstrip())
 
 
 def require_choice(where: str, choices: typing.Sequence[str], received: str) -> None:

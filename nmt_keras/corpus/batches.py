@@ -157,7 +157,8 @@ class Batches:
         buckets: Buckets from :func:`choose_buckets`. Every pair must fit into the last one.
         pool_size: Number of sentence pairs that are sorted together.
         seed: Seed of the order.
-        links: Links of each of the N pairs, from ``alignments.token_links``, for guided alignment; ``None`` for none.
+        links: Links of each of the N pairs, from ``alignments.token_links``, for guided alignment; ``None`` for no
+            links.
 
     Raises:
         ValueError: the sides have different numbers of sentences, or none.

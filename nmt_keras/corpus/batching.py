@@ -32,7 +32,7 @@ def batch_pairs(
         texts: Tokenizers of source and target.
         config: Configuration of length limits, buckets, batch size and subword regularisation.
         report: Function that receives messages for the user.
-        alignments: A line in Pharaoh's format for each of the N pairs; ``None`` for none.
+        alignments: A line in Pharaoh's format for each of the N pairs; ``None`` for no alignments.
 
     Raises:
         ValueError: no pair is short enough, a line is not an alignment, or alignments are combined with subword
@@ -41,12 +41,15 @@ def batch_pairs(
     require(
         alignments is None or config.segmentation_alpha is None,
         "TrainConfig.segmentation_alpha",
-        "None with --alignments, because they refer to the most probable segmentation",
+        "None with --alignments",
         config.segmentation_alpha,
+        "Alignments refer to the most probable segmentation. Remove one of the two.",
     )
     limit = config.max_tokens
     limits = [min(limit, text.config.max_tokens) for text in texts]
-    told = f"{limits[0]} tokens per side" if limits[0] == limits[1] else "{} source or {} target tokens".format(*limits)
+    told, within = ("{} source {} {} target tokens".format(limits[0], word, limits[1]) for word in ("or", "and"))
+    if limits[0] == limits[1]:
+        told = within = f"{limits[0]} tokens per side"
     (source, source_cut), (target, target_cut) = (
         encode_lines(text, lines) for text, lines in zip(texts, zip(*pairs, strict=True), strict=True)
     )
@@ -55,7 +58,7 @@ def batch_pairs(
     name = "TrainConfig.max_tokens" if min(limits) == limit else "TokenizerConfig.max_tokens"
     if not kept:
         raise ValueError(
-            f"{name}: expected a pair of at most {told}, found none among {len(source):,} pairs. Raise the limit."
+            f"{name}: expected a pair of at most {within}, found none among {len(source):,} pairs. Raise the limit."
         )
     report(f"{len(kept):,} pairs to train on; {len(source) - len(kept):,} skipped: more than {told}")
     if (share := (len(source) - len(kept)) / len(source)) > MAX_LEFT_OUT:
@@ -98,7 +101,7 @@ def _links(
 
 
 def _words(text: Tokenizer, sentences: Sequence[str]) -> Iterator[list[int]]:
-    """Yields, for each sentence, the position of the word of each token; see ``words_of_tokens``."""
+    """Yields a list for each sentence: for each token, the position of the word that contains it."""
     for begin in range(0, len(sentences), LINES_AT_ONCE):
         chunk = sentences[begin : begin + LINES_AT_ONCE]
         tokens = text.encode(tf.constant(chunk))

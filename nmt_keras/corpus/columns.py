@@ -37,9 +37,11 @@ class Columns:
 
     def require_readable(self, files: Sequence[str]) -> None:
         """Raises ValueError if columns are given for two files."""
-        received = self.source_column, self.target_column
-        ok = len(files) < 2 or not self.names_columns
-        require(ok, "--source-column, --target-column", "none with two files (--reverse swaps them)", received)
+        if len(files) > 1 and self.names_columns:
+            raise ValueError(
+                "--source-column, --target-column: these options apply to a single TSV file, received two files. "
+                "Remove the options, or pass --reverse to swap source and target."
+            )
 
     def of(self, *files: str, english_first: bool = False) -> tuple[int, int]:
         """Returns the columns of source and target in a TSV file, or the indices of the source and the target file.
@@ -66,7 +68,7 @@ def require_columns(
 
 
 def is_spanish_english(path: str) -> bool:
-    """Returns ``True`` if a file holds the Spanish-English corpus. Reads no more bytes than the corpus has.
+    """Returns ``True`` if a file holds the Spanish-English corpus. Reads at most one byte more than the corpus has.
 
     Returns ``False`` for a file that cannot be read, and for a pipe, because a pipe can be read only once.
     """
@@ -75,11 +77,14 @@ def is_spanish_english(path: str) -> bool:
     try:
         with open_text(path) as text:
             return is_spanish_english_text(text)
-    except (OSError, ValueError):  # reading the corpus reports it
+    except (OSError, ValueError):  # the error is raised later, when the corpus is read
         return False
 
 
 def is_spanish_english_text(text: io.BufferedIOBase) -> bool:
-    """Returns ``True`` if a stream holds the text of the Spanish-English corpus. Reads at most its size."""
+    """Returns ``True`` if a stream holds the text of the Spanish-English corpus.
+
+    Reads at most one byte more than the corpus has.
+    """
     content = text.read(SPANISH_ENGLISH_BYTES + 1)
     return hashlib.sha256(content).hexdigest() == SPANISH_ENGLISH_SHA256

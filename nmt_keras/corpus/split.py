@@ -41,7 +41,8 @@ class SplitCorpus(NamedTuple):
         name: Name of the corpus. Runs are named after it.
         train, valid, test: Training, validation and test set.
         key_side: Side that names the groups; see ``split_pairs``. It comes first in the lines of ``part_sha256``.
-        alignments: A line in Pharaoh's format (see ``corpus.alignments``) for each training pair; ``None`` for none.
+        alignments: A line in Pharaoh's format (see ``corpus.alignments``) for each training pair; ``None`` for no
+            alignments.
     """
 
     name: str

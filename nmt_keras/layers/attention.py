@@ -47,7 +47,10 @@ class Attention(BaseLayer):
     """Width of the contexts; 0 if there are none."""
 
     def values(self, encoding: Any) -> tf.Tensor:
-        """Returns the vectors v_j that a context sums. By default, these are the annotations h_j [B, S, D]."""
+        """Returns the vectors v_j. A context is their weighted sum.
+
+        By default, the vectors are the annotations h_j, [B, S, D].
+        """
         return encoding.values
 
     @abstractmethod
@@ -147,14 +150,15 @@ class BahdanauAttention(GlobalAttention):
 class FixedContext(Attention):
     """One context for every step: c = q({h_1, ..., h_S}) (Bahdanau et al. 2014, section 2.1).
 
-    By default, q selects the encoder's last state (Cho et al. 2014; RNNencdec of Bahdanau et al.). With a bidirectional
-    encoder, c concatenates the forward state after the last token and the backward state after the first token. The
-    alignment shows the positions of these states: weight 1 at the last or the first token, or 1/2 at both. With "mean",
-    c = 1/S SUM_j h_j, and the alignment has equal weights at all tokens.
+    Unless ``directions`` is "mean", q selects the encoder's last state (Cho et al. 2014; RNNencdec of Bahdanau et al.).
+    With a bidirectional encoder, c concatenates the forward state after the last token and the backward state after the
+    first token. The alignment shows the positions of these states: weight 1 at the last or the first token, or 1/2 at
+    both. With "mean", c = 1/S SUM_j h_j, and the alignment has equal weights at all tokens.
 
     Args:
         state_size: Width of c.
-        directions: "forward", "backward" or "bidirectional", the encoder's directions, or "mean".
+        directions: Directions of the encoder ("forward", "backward" or "bidirectional"), or "mean" for the mean of the
+            annotations.
     """
 
     def __init__(self, state_size: int, directions: str, **options: Any) -> None:

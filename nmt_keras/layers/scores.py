@@ -60,7 +60,7 @@ class AdditiveScore(ScoreFunction):
         """Returns v_a · tanh(W_a s_i + U_a h_j)."""
         keys = keys if keys.shape.rank == 4 else keys[:, tf.newaxis]
         sums = matmul(query, weights.query_kernel)[:, :, tf.newaxis] + keys
-        # flat before tanh, so that the backward pass stores one tensor per step, not one in each shape
+        # Reshape before tanh. After tanh, the backward pass would store the tensor twice, once in each shape.
         hidden = tf.tanh(tf.reshape(sums, [-1, self.units]))
         # a matrix product, not a sum: XLA on a CPU adds the terms of a float sum one by one
         return tf.reshape(tf.matmul(hidden, weights.energy[:, tf.newaxis]), tf.shape(sums)[:-1])
@@ -104,7 +104,8 @@ class GeneralScore(DotScore):
 class LocationScore(ScoreFunction):
     """Location score: e_t = W_a h_t (Luong, Pham, Manning 2015, equation 8). It depends on the decoder state alone.
 
-    A source with fewer positions uses the first rows of W_a. In a longer source, later positions get weight 0.
+    W_a has ``positions`` rows. A shorter source uses the first of them. In a longer source, later positions get weight
+    0.
 
     Args:
         positions: Number of rows of W_a: source positions that can be attended to.

@@ -87,9 +87,9 @@ def refuse_other_corpus(folder: Path, facts: Mapping[str, Any]) -> None:
     differing = sorted(name for name in there.keys() | here.keys() if there.get(name) != here.get(name))
     if differing == ["key_side"]:
         raise ValueError(
-            f"{path}: the run was trained on this corpus in the opposite direction. Pass the run's --reverse, "
-            f"--source-column and --target-column, or only --run {folder}. To translate in this direction, train in "
-            "another run directory."
+            f"{path}: the run was trained on this corpus in the opposite direction. To resume the run, pass only "
+            f"--run {folder}, or the same --reverse, --source-column and --target-column as at its start. To translate "
+            "in this direction, train in another run directory."
         )
     if differing:
         changes = ", ".join(f"{name} {there.get(name)} -> {here.get(name)}" for name in differing)

@@ -83,7 +83,7 @@ class StopCallback(Callback):
 class ValidationCallback(Callback):
     """Validates the model ``TrainConfig.validations`` times and saves the best checkpoint.
 
-    A signal interrupts a validation. The next call of ``Trainer.train`` repeats it first.
+    A signal interrupts a validation. The next call of ``Trainer.train`` starts by repeating an interrupted validation.
 
     Args:
         validate: Function that evaluates the model. It returns at least ``valid_loss``, in nats per token.

@@ -27,7 +27,7 @@ SECONDS_TO_MEET = 60.0
 
 
 def find_cluster() -> tuple[int, bool]:
-    """Reads the processes that train together from ``TF_CONFIG``.
+    """Reads ``TF_CONFIG``: the number of processes that train together, and the role of this one.
 
     Returns:
         Number of processes (1 without ``TF_CONFIG``), and ``True`` if this process is the chief. The chief is the job
@@ -54,7 +54,9 @@ def find_cluster() -> tuple[int, bool]:
 
 
 def find_strategy() -> tf.distribute.Strategy | None:
-    """Returns a strategy for the workers in ``TF_CONFIG`` or for several GPUs of this machine; ``None`` for neither.
+    """Returns a strategy for the workers in ``TF_CONFIG`` or for several GPUs of this machine.
+
+    Returns ``None`` for a single process with at most one GPU.
 
     Call this before any other TensorFlow operation, because workers must connect first. The process ends if a worker is
     missing for ``SECONDS_TO_MEET``.
@@ -100,7 +102,11 @@ class Replicas:
         return 0
 
     def split(self, batch: Batch) -> tuple[Any, Any, Any]:
-        """Returns a batch's source [B, S], target [B, T] and alignment [B, T, S] or ``None``, for ``on_each``."""
+        """Returns a batch as arguments for ``on_each``.
+
+        Returns:
+            Source [B, S], target [B, T], and alignment [B, T, S] or ``None``.
+        """
         alignment = None if batch.alignment is None else tf.constant(batch.alignment)
         return tf.constant(batch.source), tf.constant(batch.target), alignment
 
@@ -109,7 +115,7 @@ class Replicas:
         return function
 
     def sum(self, values: Any) -> Any:
-        """Returns the sum of a structure of tensors over the replicas, on each replica."""
+        """Sums each tensor of a structure over the replicas. Every replica receives the sums."""
         return values
 
     def local(self, value: Any) -> tf.Tensor:
@@ -120,9 +126,9 @@ class Replicas:
         """Returns the signal that stops all processes at the same step; ``None`` if no process received a signal.
 
         Args:
-            number: Signal that this process has received; ``None`` for none.
-            due: If ``True``, several processes exchange their signals. All of them must then make this call at the same
-                step. If ``False``, several processes exchange nothing and receive ``None``.
+            number: Signal that this process has received; ``None`` for no signal.
+            due: If ``True``, the processes exchange their signals; all of them must make this call at the same step. If
+                ``False``, they exchange nothing, and the result is ``None``. Ignored for a single process.
         """
         return number
 
@@ -185,7 +191,7 @@ class StrategyReplicas(Replicas):
 
     @tf.function(autograph=False)
     def sum(self, values: Any) -> Any:
-        """Returns the sum of a structure of tensors over the replicas, on each replica."""
+        """Sums each tensor of a structure over the replicas. Every replica receives the sums."""
         return self.strategy.run(_sum_over_replicas, args=(values,))
 
     def local(self, value: Any) -> tf.Tensor:
@@ -193,7 +199,7 @@ class StrategyReplicas(Replicas):
         return self.strategy.experimental_local_results(value)[0]
 
     def agree_on_signal(self, number: int | None, due: bool) -> int | None:
-        """Returns the signal that stops all processes. It is SIGTERM if only other processes received a signal."""
+        """Returns the signal that stops all processes: SIGTERM if only other processes received a signal."""
         if not self.several_processes:
             return number
         if not due or not self.mean_over_processes(float(number is not None)):

@@ -80,7 +80,7 @@ class Trainer:
             CheckpointCallback(),
         ]
         self.stop_signal: int | None = None
-        """Signal that stops all processes after this update; ``None`` for none."""
+        """Signal that stops all processes after this update; ``None`` for no signal."""
         self.row: Mapping[str, float] = {}
         """Last row of training in the log."""
         self.rate = 0.0
