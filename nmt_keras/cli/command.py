@@ -181,7 +181,8 @@ def load_translator(
     require(
         search == SearchConfig(),
         "--search",
-        f"no search options, because the search of the exported version {path} is fixed (pass the run instead)",
+        "no search options with an exported version",
         str(search),
+        f"The search of {path} is fixed. Remove the options, or pass the run.",
     )
     return translator

@@ -101,8 +101,8 @@ class Evaluate(Command):
                     errors[name] = gold_error(translator, pairs, gold)
             elif gold is not None:
                 raise ValueError(
-                    f"--gold: expected run directories, because exported versions do not support forced alignment; "
-                    f"received {path}."
+                    f"--gold: expected run directories, received {path}. Exported versions do not support forced "
+                    "alignment."
                 )
             system = " and ".join(map(str, (path, *others)))
             console.say(f"{system}: translating {title}, {len(pairs):,} sentences, {searches[name]}")

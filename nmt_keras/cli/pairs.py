@@ -68,8 +68,8 @@ class PairFiles(Columns):
             if None in row:
                 ended = self.files[row.index(None)]
                 raise ValueError(
-                    f"FILE: expected files with the same number of lines, but {ended} has {number - 1} lines, and "
-                    "the other file has more."
+                    f"FILE: expected files with the same number of lines, received {number - 1} lines in {ended} and "
+                    "more in the other file."
                 )
             yield Pair(row[source], row[target])
 
@@ -103,7 +103,8 @@ class Align(SearchCommand):
         """Raises ValueError if ``--translations`` is combined with a file."""
         files = self.pairs.files
         found = not self.translations or files in ((), ("-",))
-        require(found, "--translations", "no FILE, because it reads standard input", files)
+        hint = "The sentences are read from standard input."
+        require(found, "--translations", "no FILE", files, hint)
 
     def __call__(self, console: Console) -> None:
         """Prints one line per pair."""
@@ -139,8 +140,8 @@ class Align(SearchCommand):
                     yield source, one_line(found.text), words
         elif isinstance(translator, ServedTranslator):
             raise ValueError(
-                f"RUN: expected a run directory, because exported versions do not support forced alignment; received "
-                f"{self.path}. Pass the run, or --translations."
+                f"RUN: expected a run directory, received {self.path}. Exported versions do not support forced "
+                "alignment. Pass the run, or --translations."
             )
         else:
             from nmt_keras.translation.model_translator import ModelTranslator  # imports Keras

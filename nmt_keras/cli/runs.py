@@ -129,7 +129,8 @@ class Shortlist(Command):
             corpus = load_corpus(options, read_recipe(self.run).corpus, Path("data"), console.say).train
             found = part_sha256(corpus, key_side=facts["key_side"])
         wanted = facts["sha256"]["train"]
-        require(found == wanted, str(self.run), f"the training pairs with sha256 {wanted} (restore the corpus)", found)
+        hint = "Restore the corpus."
+        require(found == wanted, str(self.run), f"the training pairs with sha256 {wanted}", found, hint)
         console.say(f"learning the lexical table from {len(corpus):,} pairs")
         run.learn_shortlist(corpus)
         print(self.run / SHORTLIST)

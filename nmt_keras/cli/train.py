@@ -73,7 +73,8 @@ class Train(Command):
         """Raises ValueError if the weights and vocabularies of --init-from cannot be used."""
         if (tuned := self.options.init_from) is not None:
             require(is_run(Path(tuned)), "--init-from", "a run directory", tuned)
-            require(self.recipe is None, "RECIPE", "none with --init-from, whose recipe is used", self.recipe)
+            hint = "The recipe of the run in --init-from is used."
+            require(self.recipe is None, "RECIPE", "none with --init-from", self.recipe, hint)
             require(self.data.prepared is None, "--prepared", "none with --init-from", self.data.prepared)
 
     def __call__(self, console: Console) -> None:

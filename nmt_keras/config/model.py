@@ -80,9 +80,9 @@ class AttentionConfig:
             require(
                 self.span == "global",
                 "AttentionConfig.span",
-                f"'global' with AttentionConfig.kind {self.kind!r} (local spans require additive, dot, general or "
-                "concat)",
+                f"'global' with AttentionConfig.kind {self.kind!r}",
                 self.span,
+                "Local spans require the kind 'additive', 'dot', 'general' or 'concat'.",
             )
 
     @property
@@ -166,22 +166,24 @@ class DecoderConfig:
         require(
             not self.input_feeding or self.output == "attentional",
             "DecoderConfig.input_feeding",
-            "False unless DecoderConfig.output is 'attentional', because input feeding passes the attentional vector "
-            "to the next step",
+            "False unless DecoderConfig.output is 'attentional'",
             self.input_feeding,
+            "Input feeding passes the attentional vector to the next step.",
         )
         if self.order == "self-attention":
             require(
                 self.reads_words,
                 "DecoderConfig.reads_words",
-                "True with DecoderConfig.order 'self-attention', because such a decoder has no other target input",
+                "True with DecoderConfig.order 'self-attention'",
                 self.reads_words,
+                "A self-attention decoder has no other target input.",
             )
             require(
                 not self.shares_recurrence,
                 "DecoderConfig.shares_recurrence",
-                "False with DecoderConfig.order 'self-attention', which has no recurrent matrix",
+                "False with DecoderConfig.order 'self-attention'",
                 self.shares_recurrence,
+                "A self-attention decoder has no recurrent matrix.",
             )
             require(
                 self.units % (2 * self.heads) == 0,
@@ -261,8 +263,9 @@ def _check_parts_fit(model: ModelConfig) -> None:
         require(
             attention.kind == "dot" and attention.span == "global",
             "AttentionConfig.kind, AttentionConfig.span",
-            "'dot' and 'global' with DecoderConfig.order 'self-attention', which uses scaled dot products",
+            "'dot' and 'global' with DecoderConfig.order 'self-attention'",
             (attention.kind, attention.span),
+            "A self-attention decoder uses scaled dot products.",
         )
     else:
         require(
@@ -283,45 +286,48 @@ def _check_parts_fit(model: ModelConfig) -> None:
         require(
             decoder.units == encoder.annotation_size,
             "DecoderConfig.units",
-            f"the annotation size {encoder.annotation_size} with AttentionConfig.kind 'dot' ('general' takes any size)",
+            f"the annotation size {encoder.annotation_size} with AttentionConfig.kind 'dot'",
             decoder.units,
+            "The kind 'general' accepts any size.",
         )
     if attention.kind in ("fixed", "none"):
         require(
             recurrent,
             "AttentionConfig.kind",
-            "a kind other than 'fixed' and 'none' with a self-attention encoder, which has no last state",
+            "a kind other than 'fixed' and 'none' with a self-attention encoder",
             attention.kind,
+            "A self-attention encoder has no last state.",
         )
     if decoder.order == "update-then-attend" and decoder.output == "state":
         require(
             attention.kind == "none",
             "DecoderConfig.output",
-            "'attentional' or 'linear' with DecoderConfig.order 'update-then-attend', because 'state' ignores the "
-            "context (for a model without context, set AttentionConfig.kind to 'none')",
+            "'attentional' or 'linear' with DecoderConfig.order 'update-then-attend'",
             decoder.output,
+            "The output 'state' ignores the context. For a model without context, set AttentionConfig.kind to 'none'.",
         )
     if attention.kind == "none":
         require(
             decoder.initial_state != "zero",
             "DecoderConfig.initial_state",
-            "a value other than 'zero' with AttentionConfig.kind 'none', because only the initial state depends on the "
-            "source",
+            "a value other than 'zero' with AttentionConfig.kind 'none'",
             decoder.initial_state,
+            "Without attention, only the initial state depends on the source.",
         )
         require(
             decoder.output == "state",
             "DecoderConfig.output",
-            "'state' with AttentionConfig.kind 'none', because the other outputs require a context",
+            "'state' with AttentionConfig.kind 'none'",
             decoder.output,
+            "The other outputs require a context.",
         )
     if decoder.tie_embeddings:
         require(
             decoder.output != "linear",
             "DecoderConfig.output",
-            "'maxout', 'state' or 'attentional' with DecoderConfig.tie_embeddings, because the features of 'linear' "
-            "are wider than an embedding",
+            "'maxout', 'state' or 'attentional' with DecoderConfig.tie_embeddings",
             decoder.output,
+            "The features of 'linear' are wider than an embedding.",
         )
         name = "units" if decoder.output == "state" else "output_units"
         require(

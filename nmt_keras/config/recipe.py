@@ -64,8 +64,9 @@ class Recipe:
         require(
             not self.search.replaces_unknown or attention.has_scores,
             "SearchConfig.replaces_unknown",
-            f"False with AttentionConfig.kind {attention.kind!r}, which gives no alignment",
+            f"False with AttentionConfig.kind {attention.kind!r}",
             self.search.replaces_unknown,
+            "The replacement of unknown words requires an alignment.",
         )
 
     def scaled(self, width: float) -> Recipe:

@@ -30,7 +30,7 @@ class SearchConfig:
     """Exponent alpha of the length normalisation. With 0, hypotheses are ranked by log-probability, which favours short
     translations. With 1 and "plain", they are ranked by mean log-probability per token."""
     coverage_beta: float = 0.0
-    """Weight of the coverage penalty for omitted source words (Wu et al. 2016, equation 14); 0 for none."""
+    """Weight of the coverage penalty for omitted source words (Wu et al. 2016, equation 14); 0 for no penalty."""
     min_tokens: int = 1
     """Minimum number of tokens of a translation, including END."""
     max_tokens: int = 80
@@ -75,36 +75,40 @@ class SearchConfig:
         require(
             self.temperature == 0.0 or self.temperature >= 1e-6,
             "SearchConfig.temperature",
-            "0 (no sampling), or at least 0.000001, because logits overflow below it",
+            "0 (no sampling), or at least 0.000001",
             self.temperature,
+            "With a lower temperature, the logits overflow.",
         )
         require(self.top_k is None or self.top_k >= 1, "SearchConfig.top_k", "None, or a positive number", self.top_k)
         require(0.0 < self.top_p <= 1.0, "SearchConfig.top_p", "a probability in (0, 1]", self.top_p)
         require(
             0 <= self.shortlist <= MAX_SHORTLIST,
             "SearchConfig.shortlist",
-            f"0 for none, or at most {MAX_SHORTLIST}",
+            f"0 to {MAX_SHORTLIST}",
             self.shortlist,
         )
         if self.temperature > 0.0:
             require(
                 self.shortlist == 0,
                 "SearchConfig.shortlist",
-                "0 with temperature above 0, because sampling uses the whole vocabulary",
+                "0 with temperature above 0",
                 self.shortlist,
+                "Sampling uses the whole vocabulary.",
             )
             require(
                 self.beam_size == 1,
                 "SearchConfig.beam_size",
-                "1 with temperature above 0, because sampling has no beam",
+                "1 with temperature above 0",
                 self.beam_size,
+                "Sampling has no beam.",
             )
         else:
             require(
                 self.top_k is None and self.top_p == 1.0,
                 "SearchConfig.top_k, SearchConfig.top_p",
-                "None and 1.0 with temperature 0, because they apply to sampling only",
+                "None and 1.0 with temperature 0",
                 (self.top_k, self.top_p),
+                "Top-k and nucleus sampling require a temperature above 0.",
             )
 
     def __str__(self) -> str:

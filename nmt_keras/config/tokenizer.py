@@ -36,6 +36,6 @@ class TokenizerConfig:
         )
         require(self.max_tokens >= 2, "TokenizerConfig.max_tokens", "at least 2 (one token and END)", self.max_tokens)
         if self.kind != "word":
-            cased = f"False for {self.kind} tokenizers, which keep case and accents"
-            require(not self.lowercase, "TokenizerConfig.lowercase", cased, self.lowercase)
-            require(not self.strip_accents, "TokenizerConfig.strip_accents", cased, self.strip_accents)
+            cased, hint = f"False for {self.kind} tokenizers", "Only word tokenizers can remove case and accents."
+            require(not self.lowercase, "TokenizerConfig.lowercase", cased, self.lowercase, hint)
+            require(not self.strip_accents, "TokenizerConfig.strip_accents", cased, self.strip_accents, hint)

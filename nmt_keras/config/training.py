@@ -166,7 +166,7 @@ class RunOptions:
     tensorboard: bool = False
     """If True, writes scalars, alignments and sample translations into the run directory, for TensorBoard."""
     profile: int = 0
-    """Number of updates that TensorFlow's profiler records, after the first ten updates; 0 for none."""
+    """Number of updates that TensorFlow's profiler records, after the first ten updates; 0 for no profile."""
 
     def __post_init__(self) -> None:
         require_each(self, lambda value: value >= 0, "0 or more", "profile")

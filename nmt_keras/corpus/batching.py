@@ -47,7 +47,7 @@ def batch_pairs(
     )
     limit = config.max_tokens
     limits = [min(limit, text.config.max_tokens) for text in texts]
-    told, within = ("{} source {} {} target tokens".format(limits[0], word, limits[1]) for word in ("or", "and"))
+    told, within = (f"{limits[0]} source {word} {limits[1]} target tokens" for word in ("or", "and"))
     if limits[0] == limits[1]:
         told = within = f"{limits[0]} tokens per side"
     (source, source_cut), (target, target_cut) = (

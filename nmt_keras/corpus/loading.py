@@ -41,8 +41,9 @@ def load_corpus(
     require(
         options.prepared is None,
         "--prepared",
-        "none, because only nmt train supports prepared corpora",
+        "no prepared corpus",
         options.prepared,
+        "Only nmt train supports prepared corpora.",
     )
     columns = options.columns
     # the left column of a TSV file, or the second of two files, so that both directions have the same sets

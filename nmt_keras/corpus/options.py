@@ -51,10 +51,12 @@ class CorpusOptions(Columns):
         require(bool(self.valid) or not self.test, "--test", "to be used with --valid", self.test)
         if self.prepared is not None:
             require(bool(self.valid), "--prepared", "to be used with --valid", self.prepared)
-            require(not self.test, "--test", "none with --prepared (see nmt evaluate --pairs)", self.test)
+            hint = "Translate the test pairs with nmt evaluate --pairs."
+            require(not self.test, "--test", "none with --prepared", self.test, hint)
             require(not self.corpus, "--corpus", "none with --prepared", self.corpus)
             require(self.alignments is None, "--alignments", "none with --prepared", self.alignments)
-            require(not self.reverse, "--reverse", "none with --prepared (pass it to nmt prepare)", self.reverse)
+            hint = "Pass --reverse to nmt prepare."
+            require(not self.reverse, "--reverse", "none with --prepared", self.reverse, hint)
         for name, code in (("--source-language", self.source_language), ("--target-language", self.target_language)):
             ok = code is None or re.fullmatch(r"[A-Za-z]{2,3}(-[A-Za-z0-9]+)*", code) is not None
             require(ok, name, "a language code such as es or zh-TW", code)
@@ -106,7 +108,7 @@ def corpus_name(path: str | PathLike[str]) -> str:
     name = re.sub(r"[^A-Za-z0-9.-]+", "_", name).strip("._-")
     if not name:
         raise ValueError(
-            f"corpus: expected a file name with letters or digits, because runs and models are named after it. "
-            f"Received: {path}. Rename the file."
+            f"corpus: expected a file name with letters or digits, received {path}. Runs and models are named "
+            "after the file. Rename the file."
         )
     return "sample-file" if name == SAMPLE_NAME else name  # the name "sample" is reserved for the built-in corpus

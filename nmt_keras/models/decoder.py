@@ -143,8 +143,8 @@ class Decoder(BaseLayer):
             return self._teacher_forcing(weights, ids, memory, randomness)
         if randomness is None:
             raise ValueError(
-                "randomness: expected a `Randomness` with own_token_probability, because scheduled sampling draws "
-                "random numbers; received None. Pass both arguments, or omit own_token_probability."
+                "randomness: expected a `Randomness` with own_token_probability, received None. Scheduled sampling "
+                "draws random numbers. Pass both arguments, or omit own_token_probability."
             )
         return self._scheduled_sampling(weights, ids, memory, own_token_probability, randomness)
 

@@ -113,8 +113,8 @@ class Seq2Seq(keras.Model):
         """
         if sample_weight is not None:
             raise ValueError(
-                "sample_weight: expected None, because the loss has no weights other than 0 at padding; received "
-                f"{type(sample_weight).__name__}. Call `fit` without sample weights."
+                f"sample_weight: expected None, received {type(sample_weight).__name__}. The loss has no weights other "
+                "than 0 at padding. Call `fit` without sample weights."
             )
         mask = tf.cast(tf.not_equal(y, PAD), tf.float32)
         logits = tf.cast(y_pred.logits, tf.float32)

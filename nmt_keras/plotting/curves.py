@@ -83,7 +83,7 @@ def _curves(where: str, log: Rows, keys: Sequence[str]) -> dict[str, NDArray[np.
         if np.isfinite([value for _, value in points]).any():
             curves[key] = np.array(points, dtype=np.float64)
     entries = sorted({key for row in log for key in row})
-    require(bool(curves), where, f"a finite value of one of {keys} (train until a row is logged)", entries)
+    require(bool(curves), where, f"a finite value of one of {keys}", entries, "Train until a row is logged.")
     return curves
 
 

@@ -154,9 +154,9 @@ def _heatmap(
 
 def _require_tokens(where: str, tokens: Sequence[str]) -> None:
     are_strings = not isinstance(tokens, str) and all(isinstance(token, str) for token in tokens)
-    require(are_strings, where, "a sequence of strings, one per token (split a sentence, decode bytes)", tokens)
-    expected = f"1 to {MOST_TOKENS} tokens (draw a longer text sentence by sentence)"
-    require(1 <= len(tokens) <= MOST_TOKENS, where, expected, len(tokens))
+    require(are_strings, where, "a sequence of strings, one per token", tokens, "Split a sentence, and decode bytes.")
+    hint = "Draw a longer text sentence by sentence."
+    require(1 <= len(tokens) <= MOST_TOKENS, where, f"1 to {MOST_TOKENS} tokens", len(tokens), hint)
 
 
 def _checked_weights(alignment: ArrayLike, target_length: int, source_length: int) -> NDArray[np.float64]:
@@ -164,16 +164,19 @@ def _checked_weights(alignment: ArrayLike, target_length: int, source_length: in
     require(
         weights.shape == (target_length, source_length),
         "alignment",
-        f"shape [target tokens, source tokens] = {(target_length, source_length)} (remove padding, keep END)",
+        f"shape [target tokens, source tokens] = {(target_length, source_length)}",
         weights.shape,
+        "Remove padding, and keep END.",
     )
     not_finite = np.count_nonzero(~np.isfinite(weights))
-    require(not_finite == 0, "alignment", "finite weights (is a source fully masked?)", f"{not_finite} NaN or infinite")
+    hint = "A source whose positions are all masked gives NaN."
+    require(not_finite == 0, "alignment", "finite weights", f"{not_finite} NaN or infinite", hint)
     # The bfloat16 weights of the pieces of a word can sum to more than 1, because they are rounded.
     require(
         bool(0.0 <= weights.min() and weights.max() <= 1.01),
         "alignment",
-        "weights in [0, 1] (probabilities, after the softmax)",
+        "weights in [0, 1]",
         f"weights from {weights.min():g} to {weights.max():g}",
+        "Pass the probabilities after the softmax.",
     )
     return weights

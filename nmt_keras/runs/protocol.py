@@ -152,7 +152,7 @@ def chosen_rate(system: str, pilots: Sequence[Mapping[str, Any]]) -> float:
         ValueError: no pilot has a finite loss.
     """
     finite = [row for row in pilots if row["valid_loss"] is not None]
-    require(bool(finite), "rates", f"a pilot of {system} with a finite loss (pass lower factors)", pilots)
+    require(bool(finite), "rates", f"a pilot of {system} with a finite loss", pilots, "Pass lower factors.")
     return float(min(finite, key=lambda row: row["valid_loss"])["learning_rate"])
 
 

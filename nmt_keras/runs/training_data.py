@@ -106,8 +106,9 @@ def _prepared(split: PreparedSplit, recipe: Recipe, report: Callable[[str], None
     require(
         config.segmentation_alpha is None,
         "TrainConfig.segmentation_alpha",
-        "None with a prepared corpus, because its tokens are fixed",
+        "None with a prepared corpus",
         config.segmentation_alpha,
+        "The tokens of a prepared corpus are fixed.",
     )
     facts = {
         "name": split.name,
@@ -135,12 +136,14 @@ def _require_guidable(recipe: Recipe) -> None:
     require(
         attention.has_scores,
         "AttentionConfig.kind",
-        "a trainable attention, because alignments are given",
+        "a kind with scores if alignments are given",
         attention.kind,
+        "Attention without scores cannot be trained on alignments.",
     )
     require(
         precision != "mixed_float16",
         "TrainConfig.precision",
-        "another precision with alignments, because the gradient of log alpha overflows float16",
+        "another precision if alignments are given",
         precision,
+        "The gradient of log alpha overflows float16.",
     )

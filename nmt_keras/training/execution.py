@@ -36,8 +36,9 @@ def choose_execution(xla: bool | None, gpus: int, precision: str = "float32") ->
     require(
         precision != BFLOAT16_PRODUCTS or (compiled and gpus == 0),
         "TrainConfig.precision",
-        "float32 or mixed_bfloat16, because bfloat16-products needs XLA on a CPU",
+        "float32 or mixed_bfloat16",
         precision,
+        "The precision bfloat16-products requires XLA on a CPU.",
     )
     return Execution(compiled, not compiled and gpus > 0)
 

@@ -316,7 +316,7 @@ def _count_steps(config: TrainConfig, batches: BatchSource, seconds: Mapping[Buc
     steps = int((60.0 * config.minutes - spent) * SHARE_OF_TIME_FOR_STEPS / mean)
     if steps < 1:
         raise ValueError(
-            f"TrainConfig.minutes: expected more than {(spent + mean) / 60.0:.1f}, the time for compiling and one "
-            f"update; received {config.minutes}. Train for longer, or with fewer TrainConfig.length_buckets."
+            f"TrainConfig.minutes: expected more than {(spent + mean) / 60.0:.1f} (the time for compiling and one "
+            f"update), received {config.minutes}. Train for longer, or with fewer TrainConfig.length_buckets."
         )
     return steps

@@ -78,8 +78,8 @@ class ModelTranslator(Translator):
         super().__init__(name="translator")
         if search.shortlist and shortlist is None:
             raise ValueError(
-                "SearchConfig.shortlist: expected 0, because the run has no lexical table; received "
-                f"{search.shortlist}. Learn the table with `nmt shortlist RUN`, or Run.learn_shortlist in Python."
+                f"SearchConfig.shortlist: expected 0 without a lexical table, received {search.shortlist}. Learn the "
+                "table with `nmt shortlist RUN`, or Run.learn_shortlist in Python."
             )
         self.source_tokenizer = source_tokenizer
         self.target_tokenizer = target_tokenizer

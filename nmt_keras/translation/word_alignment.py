@@ -36,8 +36,8 @@ def align_words(source_tokens: Sequence[str], target_tokens: Sequence[str], alig
     """
     weights = np.asarray(alignment)
     shape = (len(target_tokens), len(source_tokens))
-    expected = f"shape [target tokens, source tokens] = {shape} (remove padding, keep END)"
-    require(weights.shape == shape, "alignment", expected, weights.shape)
+    expected = f"shape [target tokens, source tokens] = {shape}"
+    require(weights.shape == shape, "alignment", expected, weights.shape, "Remove padding, and keep END.")
     return _merged(weights, _pieces_by_word(source_tokens), _pieces_by_word(target_tokens))
 
 
