@@ -9,7 +9,7 @@
 An untrained model does not end its sentences. Its translations are therefore cut at the number of source tokens plus
 one, which resembles real lengths. The field "lengths" of the result states this. Single sentences run as in TensorFlow
 Serving: a session gets the names of the tensors to feed and to fetch. The size of an export, and the seconds to write
-and load it, are reported, too. Prints JSON with the median and all repetitions of each measurement.
+and load it, are also reported. Prints JSON with the median and all repetitions of each measurement.
 """
 
 from __future__ import annotations

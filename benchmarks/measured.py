@@ -215,7 +215,9 @@ def decode_peers(found: Result) -> list[str]:
 def gpu(found: Result) -> list[str]:
     """Returns the tables of parity, training, search and export on a GPU. Raises ValueError for a dry run."""
     if found["dry"]:
-        raise ValueError(f"A dry run has no measured values. Received: {found['command']!r}. Run it without --dry.")
+        raise ValueError(
+            f"A dry run has no measured values. Received: {found['command']!r}. Run the command without --dry."
+        )
     parts = found["parts"]
     results = [result for part in parts.values() for result in part["results"]]
     (device,) = parts["device"]["results"]

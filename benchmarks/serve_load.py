@@ -94,7 +94,7 @@ def started(model_dir: Path, options: Sequence[str] = ()) -> Iterator[Server]:
 
     Args:
         model_dir: Folder that holds NAME/VERSION/.
-        options: Further options of the server. With ``--grpc-port``, gRPC is served too.
+        options: Further options of the server. With ``--grpc-port``, the server also offers gRPC.
     """
     command = [sys.executable, "-m", "serve.server", "--model-dir", str(model_dir), "--port", "0", *options]
     with tempfile.TemporaryDirectory(prefix="serve-load-") as scratch:
@@ -230,7 +230,7 @@ class Latency:
     sentences: Path | None = None
     """File with a sentence per line. None uses eight Spanish sentences."""
     concurrency: int = 2
-    """The server's --concurrency. With micro-batching, the largest number of clients is used instead."""
+    """The server's --concurrency. A server with micro-batching uses the largest number of clients."""
     run: Path | None = None
     """Run directory to export without and with micro-batching, for comparison."""
     max_batch_size: int = 32

@@ -58,7 +58,7 @@ def read_options(kind: type[Options], program: str, arguments: Sequence[str] | N
 def join_help(kind: type[Any]) -> None:
     """Joins the lines of each help text in a dataclass of options and in its nested dataclasses.
 
-    Call it before ``tyro.cli``, which would keep the line breaks of a docstring. A field's metadata takes precedence
+    Call this before ``tyro.cli``, which would keep the line breaks of a docstring. A field's metadata takes precedence
     over its docstring.
     """
     options = {each.name: each for each in dataclasses.fields(kind)}

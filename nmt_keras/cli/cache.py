@@ -31,7 +31,7 @@ REJECTED = "rejected"
 
 
 def use_compilation_cache(say: Callable[[str], None]) -> Path | None:
-    """Enables the cache. Call it before TensorFlow is imported.
+    """Enables the cache. Call this before TensorFlow is imported.
 
     Returns:
         The folder of the cache. ``None`` if the system is not Linux, if the environment disables the cache or names

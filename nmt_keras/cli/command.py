@@ -42,7 +42,7 @@ METAVARS = {
     **dict.fromkeys(("steps", "updates", "pilot_updates", "jobs", "n_best", "max_to_keep", "shards"), "N"),
     **{"recipe": "RECIPE", "to": "FOLDER"},
 }
-"""Placeholders for the values of options in the short help. The full help shows the types of the values instead."""
+"""Placeholders for the values of options in the short help. The full help shows types."""
 
 SETTINGS = (tyro.conf.OmitSubcommandPrefixes, tyro.conf.HelptextFromCommentsOff)
 """Settings of tyro. Help texts are not read from comments, because that takes a fifth of the time of --help."""

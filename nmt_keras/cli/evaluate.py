@@ -122,7 +122,7 @@ class Evaluate(Command):
             console.say(f"report written to {comparison.write_report(found, next(iter(reports.values())), self.to)}")
 
     def _systems(self) -> dict[str, tuple[Path, ...]]:
-        """Returns the runs of each system, by folder name. If two names are equal, paths are used instead."""
+        """Returns the runs of each system, by folder name, or by path if two folder names are equal."""
         runs = (*self.paths, *self.ensemble)
         names = [path.resolve().name for path in runs]
         if len(set(names)) < len(names):

@@ -28,7 +28,7 @@ def blocks(stream: BufferedIOBase) -> Iterator[list[str]]:
 
 
 def text_blocks(sentences: Sequence[str]) -> Iterator[list[str]]:
-    """Yields ``sentences`` as one block. If there are none, or only "-", yields blocks of lines of standard input."""
+    """Yields ``sentences`` as one block. Without sentences, or with "-" alone, yields blocks of standard input."""
     if tuple(sentences) in ((), (STANDARD_INPUT,)):
         yield from blocks(standard_input())
     else:

@@ -35,7 +35,7 @@ def import_tensorflow(threads: int | None = None, keras: bool = True) -> None:
     Args:
         threads: Threads per operation. ``None``, or TF_NUM_INTRAOP_THREADS in the environment, leaves the number to
             TensorFlow.
-        keras: If ``True``, imports Keras and TensorFlow Text, too.
+        keras: If ``True``, also imports Keras and TensorFlow Text.
     """
     if "tensorflow" in sys.modules:
         return

@@ -62,7 +62,7 @@ class TrainConfig:
     precision: Literal["float32", "bfloat16-products", "mixed_bfloat16", "mixed_float16"] = "float32"
     """Type of the computations. Weights stay float32. "bfloat16-products": the factors of matrix products in cells,
     attention and output layer are rounded to bfloat16; requires XLA on a CPU. "mixed_bfloat16" and "mixed_float16":
-    dtype policies of Keras, the latter with loss scaling."""
+    dtype policies of Keras; "mixed_float16" also scales the loss."""
     clip_norm: float | None = 1.0
     """Maximum global L2 norm of the gradients. Larger gradients are scaled down; None for no limit."""
     label_smoothing: float = 0.1

@@ -100,13 +100,16 @@ def token_links(links: Iterable[Link], source_words: Sequence[int], target_words
 
 
 def alignment_of(links: Sequence[np.ndarray], rows: int, target: int, source: int) -> np.ndarray:
-    """Returns attention weights [rows, target, source] float32.
+    """Returns reference attention weights.
 
     The weights of a target token are uniform over its linked source tokens. They are 0 if the token has no link.
 
     Args:
         links: Links of each pair, from ``token_links``. The remaining rows have no links.
         rows, target, source: Shape of the batch.
+
+    Returns:
+        [rows, target, source] float32.
     """
     wanted = np.zeros([rows, target, source], np.float32)
     for row, pairs in enumerate(links):

@@ -4,8 +4,8 @@ An epoch permutes all sentence pairs and divides them into pools. Each pool is s
 which are permuted. (Bahdanau, Cho, Bengio 2014, appendix B.2, sort pools of 1600 pairs.) Every pair occurs once per
 epoch. Masked rows fill the last batch of a pool.
 
-All batches have the same number of rows. If the batch size is given in target positions, the number of rows depends on
-the bucket instead.
+All batches have the same number of rows, unless the batch size is given in target positions. The number of rows then
+depends on the bucket.
 """
 
 from __future__ import annotations

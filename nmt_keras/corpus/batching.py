@@ -113,7 +113,11 @@ LINES_AT_ONCE = 4096
 
 
 def encode_lines(text: Tokenizer, lines: Sequence[str]) -> tuple[TokenLists, np.ndarray]:
-    """Returns the token ids of all lines, and a mask [N] bool of the lines that ``max_tokens`` truncated."""
+    """Encodes lines.
+
+    Returns:
+        Token ids of all lines, and a mask of the lines that ``max_tokens`` truncated, [N] bool.
+    """
     ids, lengths, truncated = [np.zeros([0], np.int32)], [np.zeros([0], np.int32)], [np.zeros([0], bool)]
     for begin in range(0, len(lines), LINES_AT_ONCE):
         tokens = text.encode(tf.constant(lines[begin : begin + LINES_AT_ONCE]))

@@ -165,8 +165,7 @@ def complete(
     if not any(shard.pairs for shard in written):
         counts = ", ".join(f"{count:,} {reason}" for reason, count in rejected.items() if count)
         raise ValueError(
-            f"filters: expected at least one pair of {names} to pass, but all pairs were skipped: {counts}. Loosen the "
-            "filters."
+            f"filters: expected at least one pair of {names} that passes, received none: {counts}. Loosen the filters."
         )
     rejected["malformed lines"] = found.malformed
     write_record(folder, written, found.lines, rejected, {"filters": dataclasses.asdict(filters)})

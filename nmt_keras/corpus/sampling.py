@@ -38,7 +38,7 @@ class SampledBatches:
     """Batches with new segmentations in every epoch. A segmentation is a pure function of (seed, epoch, sentence).
 
     The most probable segmentations determine the order and the buckets. If a drawn segmentation is too long for its
-    bucket, the most probable one is used instead.
+    bucket, the batch contains the most probable segmentation.
 
     Args:
         batches: Batches of the most probable segmentations.

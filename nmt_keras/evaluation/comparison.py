@@ -174,7 +174,9 @@ def from_json(text: str, where: str = "report") -> Comparison:
         kinds: dict[str, type] = {"systems": SystemScores, "by_length": BinScores, "worst": Sentence}
         return Comparison(**{**found, **{key: [kind(**one) for one in found[key]] for key, kind in kinds.items()}})
     except (KeyError, TypeError, json.JSONDecodeError) as error:
-        raise ValueError(f"{where}: expected a report written by nmt evaluate; {error!r}. Write it again.") from error
+        raise ValueError(
+            f"{where}: expected a report written by nmt evaluate; {error!r}. Write the report again."
+        ) from error
 
 
 def to_markdown(comparison: Comparison, pictures: Sequence[str] = ()) -> str:

@@ -129,7 +129,7 @@ class GlobalAttention(Attention):
 
 @keras.saving.register_keras_serializable("nmt_keras")
 class BahdanauAttention(GlobalAttention):
-    """Additive attention for any Keras model; our decoders build ``GlobalAttention(AdditiveScore(...))`` instead.
+    """Additive attention for any Keras model; the decoders here build ``GlobalAttention(AdditiveScore(...))``.
 
     See :class:`AdditiveScore` (Bahdanau, Cho, Bengio 2014).
 

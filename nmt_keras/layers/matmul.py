@@ -71,7 +71,7 @@ def matmul(x: tf.Tensor, weight: Weight, bias: tf.Tensor | None = None, *, trans
     else:
         result = _rounded_matmul(flat, weight, transpose)
     if bias is not None:
-        result += bias  # before the reshape, because XLA would otherwise compute sum and gradient in both shapes
+        result += bias  # after the reshape, XLA would compute sum and gradient in both shapes
     size = weight.value.shape[0 if transpose else 1]
     return tf.reshape(result, _with_last(x, tf.shape(result)[1] if size is None else size))
 

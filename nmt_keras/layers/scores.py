@@ -62,7 +62,7 @@ class AdditiveScore(ScoreFunction):
         sums = matmul(query, weights.query_kernel)[:, :, tf.newaxis] + keys
         # Reshape before tanh. After tanh, the backward pass would store the tensor twice, once in each shape.
         hidden = tf.tanh(tf.reshape(sums, [-1, self.units]))
-        # a matrix product, not a sum: XLA on a CPU adds the terms of a float sum one by one
+        # This is a matrix product, because XLA on a CPU would add the terms of a float sum one by one.
         return tf.reshape(tf.matmul(hidden, weights.energy[:, tf.newaxis]), tf.shape(sums)[:-1])
 
 

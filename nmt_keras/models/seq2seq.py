@@ -97,7 +97,7 @@ class Seq2Seq(keras.Model):
             return None
         if getattr(self, "optimizer", None) is None:
             raise ValueError(
-                "randomness: expected a `Randomness` for dropout, received None. Pass it, or compile the model."
+                "randomness: expected a `Randomness` for dropout, received None. Pass one, or compile the model."
             )
         context = tf.distribute.get_replica_context()
         replica = context.replica_id_in_sync_group if context else 0

@@ -136,10 +136,14 @@ def translate_files(
     pipeline = beam.Pipeline(argv=options)  # its options also configure file systems
     totals = f"{output}.json"
     if FileSystems.exists(totals):
-        raise FileExistsError(f"output: expected a new prefix, but {totals} exists. Pass another, or remove its files.")
+        raise FileExistsError(
+            f"output: expected a new prefix, found {totals}. Pass another prefix, or remove its files."
+        )
     paths = sorted(_matching(source))
     if not paths:
-        raise FileNotFoundError(f"source: expected text files, but none match {source}. Pass another path or pattern.")
+        raise FileNotFoundError(
+            f"source: expected text files, found none that match {source}. Pass another path or pattern."
+        )
     _remove_leftovers(output, r"-\d{5}-\d{5}\.jsonl(\.\w+\.partial)?")
 
     def write_totals(_: int, counts: Iterable[Counts]) -> None:

@@ -135,7 +135,7 @@ class Run:
         """
         made = Path(folder)
         if (made / RECIPE).exists():
-            raise FileExistsError(f"{made}: expected a new run directory, but it contains a run. Pass another folder.")
+            raise FileExistsError(f"{made}: expected a new run directory, found a run. Pass another folder.")
         source, target = load_tokenizers(self.folder)
         model = build_model(self.recipe.model, source.vocabulary_size, target.vocabulary_size)
         make_folder(made)

@@ -21,9 +21,14 @@ class Constraints(NamedTuple):
     prefix: tf.Tensor | None = None  # [B, P] int32: first tokens of each hypothesis; PAD where any token is allowed
 
     def forced_ids(self, max_lengths: tf.Tensor) -> tf.Tensor | None:
-        """Returns the forced token of each step, [B, T] int32, PAD if there is none; None without a prefix.
+        """Returns the forced token of each step.
 
-        T is at least the largest of ``max_lengths`` [B] int32.
+        Args:
+            max_lengths: [B] int32. Maximum length of a hypothesis.
+
+        Returns:
+            [B, T] int32, where T is at least the largest of ``max_lengths``. PAD at steps without a forced token; None
+            without a prefix.
         """
         if self.prefix is None:
             return None

@@ -63,7 +63,7 @@ def too_few_to_drop(beams: Beams) -> tf.Tensor:
 
 
 def _sentence_finished(beams: Beams) -> tf.Tensor:
-    """Returns True for sentences whose hypotheses are all finished, [b] bool."""
+    """Returns a boolean for each sentence: True if all its hypotheses are finished."""
     return tf.reduce_all(beams.finished, axis=1)
 
 

@@ -52,7 +52,7 @@ def loop_shapes(state: Any, beams: Beams) -> tuple[Any, Beams]:
 
 
 def initial_beams(batch: tf.Tensor, beam_size: int, ranking: Ranking) -> Beams:
-    """Returns the Beams of ``batch`` sentences, [] int32, before the first step."""
+    """Returns the Beams of ``batch`` sentences before the first step."""
     coverage: Any = ()
     if ranking.coverage_beta:
         coverage = tf.repeat(1.0 - tf.cast(ranking.source_mask, tf.float32)[:, tf.newaxis], beam_size, axis=1)
@@ -68,7 +68,7 @@ def initial_beams(batch: tf.Tensor, beam_size: int, ranking: Ranking) -> Beams:
 
 
 def best_hypotheses(beams: Beams, alignments: tf.Tensor, n_best: int, ranking: Ranking) -> Hypotheses:
-    """Returns the ``n_best`` hypotheses by score; those that took END come before those that did not.
+    """Returns the ``n_best`` hypotheses by score. Hypotheses with END come before hypotheses without END.
 
     Args:
         beams: Beams of all B sentences after the last step.

@@ -112,7 +112,7 @@ def _extended(
         state, history, scores, coverage = tf.nest.map_structure(
             lambda x: tf.gather(x, chosen.parents, batch_dims=1), (state, history, scores, coverage)
         )
-        # an unused place has a parent, too, but must not inherit the parent's score
+        # an unused place also has a parent, but must not inherit the parent's score
         scores = tf.where(chosen.log_probs > float("-inf"), scores, NOT_ENDED)
         entry = entry * beams.last_ids.shape[1] + chosen.parents
     elif beams.last_ids.shape[1] != 1:
@@ -126,7 +126,7 @@ def _extended(
 
 
 def _cannot_improve(beams: Beams, max_length_penalty: tf.Tensor, n_best: int) -> tf.Tensor:
-    """Returns True for sentences whose unfinished hypotheses cannot be among the ``n_best``, [b] bool.
+    """Returns True for sentences whose unfinished hypotheses cannot be among the ``n_best``.
 
     A continuation Z of an unfinished hypothesis Y has log P(Z) <= log P(Y) <= 0. Its length penalty is at most that of
     the maximum length, and its coverage penalty is at best 0. So its score is at most log P(Y) / lp(maximum length).
@@ -136,6 +136,9 @@ def _cannot_improve(beams: Beams, max_length_penalty: tf.Tensor, n_best: int) ->
         beams: The hypotheses.
         max_length_penalty: [b, 1] float32, lp(maximum length).
         n_best: Number of hypotheses to return.
+
+    Returns:
+        [b] bool.
     """
     if beams.last_ids.shape[1] == 1:
         return beams.finished[:, 0]

@@ -18,15 +18,24 @@ from nmt_keras.search.ranking import PER_TOKEN, Ranking
 
 
 def _extend_each(beams: Beams, ids: tf.Tensor, log_probs: tf.Tensor) -> NextTokens:
-    """Extends unfinished hypotheses by the tokens ``ids`` [b, 1], which have log-probabilities ``log_probs`` [b, 1]."""
+    """Extends unfinished hypotheses by one token each.
+
+    Args:
+        beams: The hypotheses.
+        ids: [b, 1] int32. Next token of each hypothesis.
+        log_probs: [b, 1] float32. Log-probability of each of these tokens.
+    """
     log_probs = tf.where(beams.finished, 0.0, log_probs)
     return NextTokens(tf.where(beams.finished, PAD, ids), beams.log_probs + log_probs)
 
 
 def _draw(probabilities: tf.Tensor, noise: tf.Tensor) -> tf.Tensor:
-    """Returns the first index whose cumulative probability exceeds ``noise`` times the sum, [b, 1] int32.
+    """Returns the first index whose cumulative probability exceeds ``noise`` times the sum.
 
     An index with probability 0 is never returned.
+
+    Returns:
+        [b, 1] int32.
     """
     cumulative = tf.cumsum(probabilities, axis=-1)
     # a parallel sum may be rounded up even at an index with probability 0
@@ -144,7 +153,9 @@ def sample(
     ranking: Ranking = PER_TOKEN,
     constraints: Constraints = UNCONSTRAINED,
 ) -> Hypotheses:
-    """Draws every token from softmax(logits / temperature), or only from its most probable tokens.
+    """Draws every token from softmax(logits / temperature).
+
+    With ``top_k`` or ``top_p``, tokens are drawn only from the most probable tokens.
 
     A draw is a pure function of the probabilities and ``noise``: it is the first token at which the cumulative
     probability exceeds ``noise``. The returned log-probabilities are the model's own, at temperature 1 over all tokens.
@@ -186,10 +197,18 @@ def sample(
 
 
 def hashed_uniform(keys: tf.Tensor, count: int | tf.Tensor, seed: int) -> tf.Tensor:
-    """Returns noise for :func:`sample`: ``count`` numbers in [0, 1) for each of ``keys`` [B] string, [B, count].
+    """Returns noise for :func:`sample`: ``count`` numbers in [0, 1) for each key.
 
     Each number is a keyed hash (SipHash) of (key, position, seed), so a translation does not depend on the other
     sentences of the batch.
+
+    Args:
+        keys: [B] string.
+        count: Number of values for each key.
+        seed: Seed of the hash.
+
+    Returns:
+        [B, count] float32.
     """
     texts = tf.strings.as_string(tf.range(count)) + " " + keys[:, tf.newaxis]  # [B, count]
     return tf.cast(tf.strings.to_hash_bucket_strong(texts, 2**24, key=[seed, 0]), tf.float32) / 2.0**24

@@ -48,7 +48,7 @@ class SubwordTokenizer(tf.Module):
     """Tokenizer of subword pieces or characters, depending on ``TokenizerConfig.kind``.
 
     The surface of a piece is its text, with "▁" for the space before a word. If a character is encoded as bytes, the
-    surface of its first byte is the character, and that of its other bytes is "". This holds for source and target.
+    surface of its first byte is the character, and the surface of its other bytes is "". This holds for source and target.
     """
 
     def __init__(self, model: bytes, config: TokenizerConfig):
@@ -122,7 +122,7 @@ class SubwordTokenizer(tf.Module):
         write_whole(Path(folder) / VOCABULARY_FILE, "".join(f"{piece}\n" for piece in pieces))
 
     def encode(self, text: tf.Tensor) -> Tokens:
-        """Encodes ``text`` [B] string; an empty batch gives ids [0, 0]. See ``Tokenizer.encode``."""
+        """Encodes sentences; see ``Tokenizer.encode``. For an empty batch, the ids have the shape [0, 0]."""
         pieces = self._tokenizer().tokenize(tf_text.normalize_utf8(well_formed(text), "NFC"))  # [B,(S)]
         ids = cut(pieces, END, self.config.max_tokens)
         # No sentence begins with a continuation byte, so no character spans two sentences.
@@ -135,11 +135,11 @@ class SubwordTokenizer(tf.Module):
         )
 
     def decode(self, ids: tf.Tensor, lengths: tf.Tensor | None = None, unknown: tf.Tensor | None = None) -> tf.Tensor:
-        """Decodes ids [B, T] to sentences [B] string. Invalid UTF-8 becomes U+FFFD. See ``Tokenizer.decode``."""
+        """Decodes ids to sentences; see ``Tokenizer.decode``. Invalid UTF-8 becomes U+FFFD."""
         return well_formed(spell(ids, lengths, self._spelling, unknown))
 
     def surfaces(self, ids: tf.Tensor, unknown: tf.Tensor | None = None) -> tf.Tensor:
-        """Returns the surface of each token of ``ids`` [B, T] as [B, T] string. See ``Tokenizer.surfaces``."""
+        """Returns the surface of each token; see ``Tokenizer.surfaces``."""
         first = tf.zeros_like(ids, tf.bool) | (tf.range(tf.shape(ids)[1]) == 0)  # [B,T]
         displayed = self._displayed(tf.reshape(ids, [-1]), tf.reshape(first, [-1]))
         return replaced(ids, tf.reshape(displayed, tf.shape(ids)), unknown)
@@ -174,10 +174,14 @@ class SubwordTokenizer(tf.Module):
         return tf_text.SentencepieceTokenizer(self._model)
 
     def _displayed(self, ids: tf.Tensor, first: tf.Tensor) -> tf.Tensor:
-        """Returns the surface of each token of concatenated sentences, as [N] string.
+        """Returns the surface of each token of concatenated sentences.
 
-        ``ids`` [N] are the tokens. ``first`` [N] bool marks tokens that do not continue a character of the previous
-        token.
+        Args:
+            ids: [N] int. Tokens.
+            first: [N] bool. Marks tokens that do not continue a character of the previous token.
+
+        Returns:
+            [N] string.
         """
         begins = first | ~tf.gather(self._continues, ids)  # [N], False at continuation bytes
         character = tf.cumsum(tf.cast(begins, tf.int32)) - 1  # [N], index of the piece or character
@@ -204,8 +208,8 @@ def _fault(characters: set[str], config: TokenizerConfig) -> str:
     if config.vocabulary_size < least:
         return (
             f"TokenizerConfig.vocabulary_size: expected at least {least} for a {config.kind} tokenizer of these lines "
-            f"(4 specials, 256 bytes, {len(characters)} characters), received {config.vocabulary_size}. Raise it or "
-            "use a word tokenizer."
+            f"(4 specials, 256 bytes, {len(characters)} characters), received {config.vocabulary_size}. Raise the "
+            "size, or use a word tokenizer."
         )
     return "lines: expected lines that SentencePiece can learn from. Check the corpus file or use a word tokenizer."
 

@@ -37,18 +37,33 @@ class Tokenizer(Protocol):
     """V: number of vocabulary entries, the four special ones included."""
 
     def encode(self, text: tf.Tensor) -> Tokens:
-        """Encodes ``text`` [B] string. Each sentence ends in END. Invalid UTF-8 becomes U+FFFD and does not raise."""
+        """Encodes sentences. Each sentence ends in END. Invalid UTF-8 becomes U+FFFD and does not raise.
+
+        Args:
+            text: [B] string. Sentences.
+        """
 
     def decode(self, ids: tf.Tensor, lengths: tf.Tensor | None = None, unknown: tf.Tensor | None = None) -> tf.Tensor:
-        """Decodes ``ids`` [B, T] to sentences [B] string, up to the first END or ``lengths`` [B] tokens.
+        """Decodes ids to sentences.
 
-        ``unknown`` [B, T] string replaces each UNK. Where it is "", and by default, UNK is decoded as "⁇".
+        Args:
+            ids: [B, T] int32.
+            lengths: [B] int32. Maximum number of tokens to decode. Decoding also ends at the first END.
+            unknown: [B, T] string. Replaces UNK. If the string is "", or without ``unknown``, UNK is decoded as "⁇".
+
+        Returns:
+            [B] string.
         """
 
     def surfaces(self, ids: tf.Tensor, unknown: tf.Tensor | None = None) -> tf.Tensor:
-        """Returns the surface of each token of ``ids`` [B, T] as [B, T] string: "" for PAD, START and END, "⁇" for UNK.
+        """Returns the surface of each token: "" for PAD, START and END, "⁇" for UNK.
 
-        ``unknown`` is used as in ``decode``.
+        Args:
+            ids: [B, T] int32.
+            unknown: [B, T] string. Replaces UNK, as in ``decode``.
+
+        Returns:
+            [B, T] string.
         """
 
     def save(self, folder: str | PathLike[str]) -> None:
@@ -56,25 +71,34 @@ class Tokenizer(Protocol):
 
 
 def well_formed(text: tf.Tensor) -> tf.Tensor:
-    """Returns ``text`` [B] string as valid UTF-8. Bytes that cannot be decoded become U+FFFD.
+    """Returns strings as valid UTF-8. Bytes that cannot be decoded become U+FFFD.
 
     Rejects any rank but 1, also at run time. Servers do not check the shapes of their inputs, and some tokenizer
     kernels crash the process if they receive a scalar.
+
+    Args:
+        text: [B] string.
     """
     text = tf.ensure_shape(text, [None])
     return tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")
 
 
 def cut(tokens: tf.RaggedTensor, end: int | str, max_tokens: int) -> tf.RaggedTensor:
-    """Truncates each sentence of ``tokens`` [B, (S)] to ``max_tokens - 1`` tokens and appends ``end``."""
+    """Truncates each sentence to ``max_tokens - 1`` tokens and appends ``end``. ``tokens`` has the shape [B, (S)]."""
     ends = tf.fill([tokens.nrows(), 1], end)
     return tf.concat([tokens[:, : max_tokens - 1], ends], axis=1)
 
 
 def replaced(ids: tf.Tensor, shown: tf.Tensor, unknown: tf.Tensor | None, before: str = "") -> tf.Tensor:
-    """Returns ``shown`` [B, T] string with replacements of UNK.
+    """Returns ``shown`` with replacements of UNK.
 
-    Where ``ids`` [B, T] is UNK and ``unknown`` [B, T] is not "", the result is ``before + unknown``.
+    Where ``ids`` is UNK and ``unknown`` is not "", the result is ``before + unknown``.
+
+    Args:
+        ids: [B, T] int.
+        shown: [B, T] string. Surface of each token.
+        unknown: [B, T] string. Replacements; ``None`` for no replacements.
+        before: Prefix of a replacement.
     """
     if unknown is None:
         return shown
@@ -88,7 +112,7 @@ def spell(ids: tf.Tensor, lengths: tf.Tensor | None, spelling: tf.Tensor, unknow
         ids: [B, T] int. PAD and START are skipped.
         lengths: [B] int. Number of tokens to decode; ``None`` for all T.
         spelling: [V] string. Text of each entry, with the space that precedes it, if any.
-        unknown: [B, T] string. Replaces UNK where it is not ""; ``None`` replaces none.
+        unknown: [B, T] string. Replaces UNK where the string is not ""; ``None`` for no replacements.
 
     Returns:
         [B] string.

@@ -44,15 +44,18 @@ def masked_cross_entropy(logits: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor, 
 
 
 def guided_alignment(alignment: tf.Tensor, wanted: tf.Tensor) -> tf.Tensor:
-    """Alignment loss -SUM_t SUM_s A_ts log alpha_ts, [] float32, nats.
+    """Alignment loss -SUM_t SUM_s A_ts log alpha_ts, in nats.
 
-    It is equation 8 of Chen, Matusov, Khadivi, Peter 2016, summed over t instead of averaged, like all losses here.
-    A link with alpha below ``SMALLEST`` adds nothing, because its gradient -A / alpha would be infinite. An example is
+    The loss is equation 8 of Chen, Matusov, Khadivi, Peter 2016, summed over t instead of averaged. All losses here are
+    sums. A link with alpha below ``SMALLEST`` adds nothing, because its gradient -A / alpha would be infinite. An example is
     a link outside the window of local attention.
 
     Args:
         alignment: alpha, [B, T, S] float. Each row sums to 1.
         wanted: A, [B, T, S] float32. Each row sums to 1. The row of a token without links is 0 and adds nothing.
+
+    Returns:
+        [] float32.
     """
     alpha = tf.cast(alignment, tf.float32)
     seen = alpha >= SMALLEST

@@ -33,9 +33,12 @@ def build_optimizer(config: TrainConfig, variables: list[keras.Variable]) -> ker
 
 
 def global_norm(gradients: list[tf.Tensor]) -> tf.Tensor:
-    """Returns the joint L2 norm of gradients, [] float32. It is non-finite if any gradient has a non-finite value.
+    """Returns the joint L2 norm of gradients. The norm is non-finite if any gradient has a non-finite value.
 
-    Call it outside XLA, because XLA on a CPU adds the squares one by one.
+    Call this outside XLA, because XLA on a CPU adds the squares one by one.
+
+    Returns:
+        [] float32.
     """
     return tf.sqrt(2.0 * tf.add_n([tf.nn.l2_loss(tf.cast(g, tf.float32)) for g in gradients]))
 

@@ -45,7 +45,11 @@ class LossScale(tf.Module):
         self.finite_updates = tf.Variable(0, dtype=tf.int64, trainable=False)  # since the last change of the scale
 
     def adjust(self, finite: tf.Tensor) -> None:
-        """Adjusts the scale after an update. ``finite``: [] bool."""
+        """Adjusts the scale after an update.
+
+        Args:
+            finite: [] bool. ``False`` if the update was skipped.
+        """
         updates = tf.cast(finite, tf.int64) * (self.finite_updates + 1)
         growth = tf.where(updates == UPDATES_TO_DOUBLE, 2.0, 1.0)
         self.value.assign(tf.maximum(1.0, self.value * tf.where(finite, growth, 0.5)))

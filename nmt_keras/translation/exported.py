@@ -31,15 +31,28 @@ class ServedTranslator(Translator):
         self._signature("align")
 
     def decode(self, text: tf.Tensor) -> Decoded:
-        """Returns the best translation of each sentence in ``text`` [B] string."""
+        """Returns the best translation of each sentence.
+
+        Args:
+            text: [B] string. Sentences.
+        """
         return Decoded(**self._signature("align")(text=text))
 
     def decode_nbest(self, text: tf.Tensor) -> NBest:
-        """Returns the n-best list of each sentence in ``text`` [B] string."""
+        """Returns the n-best list of each sentence.
+
+        Args:
+            text: [B] string. Sentences.
+        """
         return NBest(**self._signature("beam")(text=text))
 
     def decode_scored(self, source: tf.Tensor, target: tf.Tensor) -> Scored:
-        """Returns the log-probability of each ``target`` [B] string as the translation of its ``source`` [B] string."""
+        """Returns the log-probability of each target as a translation of its source.
+
+        Args:
+            source: [B] string. Sentences.
+            target: [B] string. A translation of each sentence.
+        """
         return Scored(**self._signature("score")(source=source, target=target))
 
     def _signature(self, name: str) -> Callable[..., dict[str, tf.Tensor]]:

@@ -53,8 +53,8 @@ class _Forced(NamedTuple):
 class ModelTranslator(Translator):
     """Translates with a model, or an ensemble, and the tokenizers of its two sides.
 
-    A translation depends only on its sentence, not on the other sentences of the batch. The length limit, too, depends
-    only on the sentence. In sampling, each draw is a function of the sentence, the position and the seed.
+    A translation and its length limit depend only on the sentence, not on the other sentences of the batch. In
+    sampling, each draw is a function of the sentence, the position and the seed.
 
     Args:
         source_tokenizer: Tokenizer of the source.
@@ -103,10 +103,16 @@ class ModelTranslator(Translator):
         return other
 
     def limits(self, source_lengths: tf.Tensor) -> tf.Tensor:
-        """Returns the maximum length of each translation, [B] int32 tokens, END included.
+        """Returns the maximum length of each translation in tokens, END included.
 
         The limit is 2 x source tokens + 10, but at least ``search.min_tokens`` and at most ``search.max_tokens``.
         ``complete`` raises the limit if the prefix is longer.
+
+        Args:
+            source_lengths: [B] int32. Number of source tokens, END included.
+
+        Returns:
+            [B] int32.
         """
         return tf.clip_by_value(2 * source_lengths + 10, self.search.min_tokens, self.search.max_tokens)
 
@@ -114,7 +120,7 @@ class ModelTranslator(Translator):
         """Translates sentences with prefix-constrained decoding.
 
         Each translation starts with the tokens of the corresponding entry of ``beginnings``. A beginning is cut at the
-        tokenizer's limit; ``truncated`` is then ``True``, too.
+        tokenizer's limit. ``truncated`` is ``True`` if the source or the beginning was cut.
         """
         return in_batches(
             lambda text, beginning: translations(self.decode_completed(text, beginning)),
@@ -132,15 +138,21 @@ class ModelTranslator(Translator):
 
     @tf.function(input_signature=[TEXT], autograph=False)
     def decode(self, text: tf.Tensor) -> Decoded:
-        """Returns the best translation of each sentence in ``text`` [B] string."""
+        """Returns the best translation of each sentence.
+
+        Args:
+            text: [B] string. Sentences.
+        """
         encoded = self._encode(text)
         return self._decoded(encoded.source, self._search(encoded, text))
 
     @tf.function(input_signature=[TEXT, tf.TensorSpec([None], tf.string, name="beginning")], autograph=False)
     def decode_completed(self, text: tf.Tensor, beginning: tf.Tensor) -> Decoded:
-        """Translates each sentence in ``text`` [B] string.
+        """Translates each sentence. A translation starts with the tokens of its beginning.
 
-        The translation starts with the tokens of the corresponding ``beginning`` [B] string.
+        Args:
+            text: [B] string. Sentences.
+            beginning: [B] string. Beginning of each translation.
         """
         encoded = self._encode(text)
         tokens = self.target_tokenizer.encode(beginning)
@@ -150,7 +162,11 @@ class ModelTranslator(Translator):
 
     @tf.function(input_signature=[TEXT], autograph=False)
     def decode_nbest(self, text: tf.Tensor) -> NBest:
-        """Returns the n-best list of each sentence in ``text`` [B] string."""
+        """Returns the n-best list of each sentence.
+
+        Args:
+            text: [B] string. Sentences.
+        """
         encoded = self._encode(text)
         source = encoded.source
         hypotheses = self._search(encoded, text, n_best=self.search.n_best or self.search.beam_size)
@@ -172,7 +188,12 @@ class ModelTranslator(Translator):
 
     @tf.function(input_signature=[SOURCE, TARGET], autograph=False)
     def decode_scored(self, source: tf.Tensor, target: tf.Tensor) -> Scored:
-        """Returns the log-probability of each ``target`` [B] string as the translation of its ``source`` [B] string."""
+        """Returns the log-probability of each target as a translation of its source.
+
+        Args:
+            source: [B] string. Sentences.
+            target: [B] string. A translation of each sentence.
+        """
         source_tokens, target_tokens, likelihood = self._force(source, target)
         return Scored(
             log_prob=likelihood.log_probs,
@@ -184,7 +205,12 @@ class ModelTranslator(Translator):
 
     @tf.function(input_signature=[SOURCE, TARGET], autograph=False)
     def decode_aligned(self, source: tf.Tensor, target: tf.Tensor) -> Aligned:
-        """Returns the alignment of each ``target`` [B] string with its ``source`` [B] string."""
+        """Returns the alignment of each target with its source.
+
+        Args:
+            source: [B] string. Sentences.
+            target: [B] string. A translation of each sentence.
+        """
         source_tokens, target_tokens, likelihood = self._force(source, target)
         return Aligned(
             source_tokens=source_tokens.surface,
@@ -195,7 +221,12 @@ class ModelTranslator(Translator):
         )
 
     def _force(self, source: tf.Tensor, target: tf.Tensor) -> _Forced:
-        """Runs forced decoding of each ``target`` [B] string, given its ``source`` [B] string."""
+        """Runs forced decoding of each target, given its source.
+
+        Args:
+            source: [B] string. Sentences.
+            target: [B] string. A translation of each sentence.
+        """
         with tf.control_dependencies([tf.debugging.assert_equal(tf.size(source), tf.size(target), UNEQUAL)]):
             source = tf.identity(source)
         source_tokens, memory = self._encode(source)
@@ -206,7 +237,11 @@ class ModelTranslator(Translator):
         return _Forced(source_tokens, target_tokens, likelihood)
 
     def _replacements(self, source: Tokens, hypotheses: Hypotheses) -> tf.Tensor | None:
-        """Returns the replacement of each UNK of the hypotheses, [B * K, T] string; ``None`` to keep UNK."""
+        """Returns the replacement of each UNK of the hypotheses.
+
+        Returns:
+            [B * K, T] string; ``None`` to keep UNK.
+        """
         if not self.search.replaces_unknown:
             return None
         words = self.unknown_words.replacements(source, hypotheses.alignments)
@@ -273,7 +308,7 @@ class ModelTranslator(Translator):
 
 
 def _encoder(tokenizer: Tokenizer, model: Predictor) -> Callable[[tf.Tensor], _Encoded]:
-    """Returns a function that encodes ``text`` [B] string.
+    """Returns a function that encodes sentences, [B] string.
 
     All functions of a translator, and of its copies made by ``with_search``, call the same encoding function. An export
     therefore contains the tokenizer and the encoder once instead of four times, and loads in four fifths of the CPU

@@ -39,15 +39,28 @@ class Translator(tf.Module):
 
     @abstractmethod
     def decode(self, text: tf.Tensor) -> Decoded:
-        """Returns the best translation of each sentence in ``text`` [B] string."""
+        """Returns the best translation of each sentence.
+
+        Args:
+            text: [B] string. Sentences.
+        """
 
     @abstractmethod
     def decode_nbest(self, text: tf.Tensor) -> NBest:
-        """Returns the n-best list of each sentence in ``text`` [B] string."""
+        """Returns the n-best list of each sentence.
+
+        Args:
+            text: [B] string. Sentences.
+        """
 
     @abstractmethod
     def decode_scored(self, source: tf.Tensor, target: tf.Tensor) -> Scored:
-        """Returns the log-probability of each ``target`` [B] string as the translation of its ``source`` [B] string."""
+        """Returns the log-probability of each target as a translation of its source.
+
+        Args:
+            source: [B] string. Sentences.
+            target: [B] string. A translation of each sentence.
+        """
 
     def translate(self, sentences: Sequence[str], batch_size: int = 64) -> list[Translation]:
         """Returns the best translation of each sentence. Any string is accepted; see ``Translation.truncated``."""
@@ -71,7 +84,7 @@ def in_batches(
 ) -> list[Answer]:
     """Divides the rows of ``columns`` into batches, calls ``answer`` with each, and returns the results in order.
 
-    ``answer`` receives a tensor [B] string for each column.
+    ``answer`` receives a string tensor of shape [B] for each column.
     """
     for name, column in columns.items():
         is_list = isinstance(column, Sequence) and not isinstance(column, str | bytes)
@@ -80,7 +93,7 @@ def in_batches(
     require(batch_size >= 1, "batch_size", "at least 1", batch_size)
     counts = [len(column) for column in columns.values()]
     require(len(set(counts)) == 1, ", ".join(columns), "lists of the same length", counts)
-    # the longest first: some threads are idle during the last batches, so these are to be short
+    # The longest come first. Some threads are idle during the last batches, so the last batches should be short.
     order = sorted(range(counts[0]), key=lambda i: [-len(column[i]) for column in columns.values()])
     batches = [order[begin : begin + batch_size] for begin in range(0, len(order), batch_size)]
 

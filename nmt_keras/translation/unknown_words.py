@@ -92,11 +92,14 @@ class UnknownWords(tf.Module):
         self._translations = tf.lookup.StaticHashTable(initializer, default_value="")
 
     def replacements(self, source: Tokens, alignments: tf.Tensor) -> tf.Tensor:
-        """Returns the replacement for each target position, [B, K, T] string; "" if the source has no word.
+        """Returns the replacement for each target position.
 
         Args:
             source: [B, S] tokens with their surfaces.
             alignments: [B, K, T, S] float32.
+
+        Returns:
+            [B, K, T] string; "" if the source has no word.
         """
         words = tf.sequence_mask(source.lengths - 1, tf.shape(source.ids)[1])[:, tf.newaxis, tf.newaxis]
         positions = tf.argmax(tf.where(words, alignments, -1.0), axis=-1)  # [B, K, T]

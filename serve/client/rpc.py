@@ -17,7 +17,7 @@ from .messages import MESSAGES, STATES
 
 BUSY = (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE)
 TOO_LARGE = "message larger than max"
-"""Words that gRPC adds to RESOURCE_EXHAUSTED if a message is too large. Another attempt would fail, too."""
+"""Words that gRPC adds to RESOURCE_EXHAUSTED if a message is too large. Another attempt would also fail."""
 
 MAX_MESSAGE_BYTES = 256 * 1024 * 1024
 """Maximum bytes of an answer. Alignments can be far larger than gRPC's default limit of 4 MB."""
