@@ -155,7 +155,7 @@ def prepare_files(
     paths = sorted(found.path for match in FileSystems.match([source]) for found in match.metadata_list)
     if not paths:
         raise FileNotFoundError(
-            f"source: expected files of sentence pairs, found none that match {source}. Pass another path or pattern."
+            f"source: expected files of sentence pairs, found none at {source}. Pass another path or pattern."
         )
     reports = os.path.join(folder, REPORTS)
     if tf.io.gfile.isdir(reports):  # left by an interrupted run, perhaps with another number of shards

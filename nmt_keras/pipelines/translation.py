@@ -137,7 +137,7 @@ def translate_files(
     totals = f"{output}.json"
     if FileSystems.exists(totals):
         raise FileExistsError(
-            f"output: expected a new prefix, found {totals}. Pass another prefix, or remove its files."
+            f"output: expected a new prefix, found {totals}. Pass another prefix, or delete its files."
         )
     paths = sorted(_matching(source))
     if not paths:

@@ -48,7 +48,8 @@ class SubwordTokenizer(tf.Module):
     """Tokenizer of subword pieces or characters, depending on ``TokenizerConfig.kind``.
 
     The surface of a piece is its text, with "▁" for the space before a word. If a character is encoded as bytes, the
-    surface of its first byte is the character, and the surface of its other bytes is "". This holds for source and target.
+    surface of its first byte is the character, and the surface of its other bytes is "". This holds for
+    source and target.
     """
 
     def __init__(self, model: bytes, config: TokenizerConfig):

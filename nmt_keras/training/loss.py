@@ -47,8 +47,8 @@ def guided_alignment(alignment: tf.Tensor, wanted: tf.Tensor) -> tf.Tensor:
     """Alignment loss -SUM_t SUM_s A_ts log alpha_ts, in nats.
 
     The loss is equation 8 of Chen, Matusov, Khadivi, Peter 2016, summed over t instead of averaged. All losses here are
-    sums. A link with alpha below ``SMALLEST`` adds nothing, because its gradient -A / alpha would be infinite. An example is
-    a link outside the window of local attention.
+    sums. A link with alpha below ``SMALLEST`` adds nothing, because its gradient -A / alpha would be infinite. An
+    example is a link outside the window of local attention.
 
     Args:
         alignment: alpha, [B, T, S] float. Each row sums to 1.
