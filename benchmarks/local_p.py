@@ -404,7 +404,13 @@ def measure(model: Seq2Seq, corpus: Corpus) -> dict[str, float]:
 
 
 def positions(centres: np.ndarray, lengths: np.ndarray, real: np.ndarray) -> dict[str, float]:
-    """Returns statistics of p_t [N, T] where ``real`` is true, in sentences of ``lengths`` [N] tokens."""
+    """Returns statistics of p_t at real target positions.
+
+    Args:
+        centres: [N, T] float. Centre p_t of each window.
+        lengths: [N] int. Number of source tokens of each sentence.
+        real: [N, T] bool. True at real target positions.
+    """
     share = centres / lengths[:, np.newaxis]
     diagonal = np.minimum(np.arange(centres.shape[1]), lengths[:, np.newaxis] - 1)
     spread = centres[real].std() > 1e-6

@@ -181,8 +181,8 @@ def load_translator(
     require(
         search == SearchConfig(),
         "--search",
-        "no search options with an exported version",
+        f"no search options for the exported version {path}",
         str(search),
-        f"The search of {path} is fixed. Remove the options, or pass the run.",
+        "The search of an exported version is fixed. Remove the options, or pass the run.",
     )
     return translator

@@ -179,7 +179,14 @@ _SEED = 12345  # sacreBLEU's
 def _over_seeds(
     metric: BLEU | CHRF, systems: Mapping[str, Sequence[Sequence[str]]], references: Sequence[str], draws: np.ndarray
 ) -> dict[str, SeedEstimate]:
-    """Returns the estimates of one metric. ``draws`` [samples, sentences] counts how often each sentence is drawn."""
+    """Returns the estimates of one metric.
+
+    Args:
+        metric: The metric.
+        systems: Translations of the runs of each system, by system name.
+        references: Reference of each sentence.
+        draws: [samples, sentences] int. Number of times that each sentence is drawn.
+    """
     random = np.random.default_rng(_SEED)
     found: dict[str, SeedEstimate] = {}
     before: tuple[float, np.ndarray] | None = None

@@ -39,12 +39,21 @@ class LocalAttention(Attention):
         """Returns p_t [B, Q] float32, within the sentence."""
 
     def reads_all(self, per_position: tf.Tensor) -> bool:
-        """Returns True if the static width of ``per_position`` [B, S, ...] is at most that of the window."""
+        """Returns True if the static width of ``per_position`` is at most the width of the window.
+
+        Args:
+            per_position: [B, S, ...].
+        """
         width = per_position.shape[1]
         return width is not None and width <= 2 * self.window + 1
 
     def prefer(self, alpha: tf.Tensor, distance: tf.Tensor) -> tf.Tensor:
-        """Returns attention weights ``alpha`` [B, Q, W] adjusted by each position's ``distance`` s - p_t."""
+        """Returns the attention weights, adjusted by distance.
+
+        Args:
+            alpha: [B, Q, W] float. Attention weights.
+            distance: [B, Q, W] float. Distance s - p_t of each position.
+        """
         return alpha
 
     def prepare(self, weights: Weights, encoding: Any) -> tf.Tensor:
@@ -76,9 +85,17 @@ class LocalAttention(Attention):
         return tf.matmul(attended.alpha[:, :, tf.newaxis], window)[:, :, 0]
 
     def _window(self, per_position: tf.Tensor, first: tf.Tensor) -> tf.Tensor:
-        """Returns the windows of ``per_position`` [B, S, P] that begin at ``first`` [B, Q, 1]: [B, Q, W, P].
+        """Returns the windows of ``per_position`` that begin at ``first``.
 
-        Positions before 0 repeat position 0. Positions after S - 1 repeat position S - 1. Their attention weight is 0.
+        Positions before 0 repeat position 0. Positions after S - 1 repeat position S - 1. Both have the attention
+        weight 0.
+
+        Args:
+            per_position: [B, S, P].
+            first: [B, Q, 1] int32. First position of each window.
+
+        Returns:
+            [B, Q, W, P].
         """
         positions = first + tf.range(2 * self.window + 1)
         inside = tf.clip_by_value(positions, 0, tf.shape(per_position)[1] - 1)

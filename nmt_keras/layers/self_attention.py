@@ -170,7 +170,14 @@ class SelfAttentionLayer(BaseLayer):
     def attend_to_own(
         self, weights: Weights, x: tf.Tensor, mask: tf.Tensor, masks: SublayerMasks = NO_MASKS
     ) -> tf.Tensor:
-        """Computes the first sublayer: x [B, L, units] attends to itself where ``mask`` [B, 1 or L, L] is True."""
+        """Computes the first sublayer: x attends to itself where ``mask`` is True.
+
+        Args:
+            weights: This layer's weights.
+            x: [B, L, units] float.
+            mask: [B, 1 or L, L] bool.
+            masks: Dropout masks.
+        """
         normed = normalize(weights.own_norm, x)
         added, _ = self.own.attend(weights.own, normed, *self.own.keys_and_values(weights.own, normed), mask)
         return x + apply_dropout(added, masks.own)

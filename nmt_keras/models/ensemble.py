@@ -62,7 +62,11 @@ class Ensemble(tf.Module):
         return [variable for model in self.models for variable in model.variables]
 
     def remember(self, ids: tf.Tensor) -> tuple[Any, ...]:
-        """Returns the memories of all models, for sources ``ids`` [B, S]."""
+        """Encodes sources and returns the memories of all models.
+
+        Args:
+            ids: [B, S] int32, S >= 1.
+        """
         return tuple(model.remember(ids) for model in self.models)
 
     def initial_state(self, memory: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -34,7 +34,11 @@ class Predictor(Protocol):
         """All weights of the model or the ensemble."""
 
     def remember(self, ids: tf.Tensor) -> Any:
-        """Encodes sources ``ids`` [B, S], S >= 1, and returns the memory, a nest of [B, ...]."""
+        """Encodes sources and returns the memory, a nest of [B, ...].
+
+        Args:
+            ids: [B, S] int32, S >= 1.
+        """
 
     def initial_state(self, memory: Any) -> Any:
         """Returns the state before the first token: a nest of [B, 1, ...]."""

@@ -106,7 +106,14 @@ class Seq2Seq(keras.Model):
     def compute_loss(
         self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None, training: bool = True
     ) -> tf.Tensor:
-        """Returns the mean cross-entropy in nats of the target ids ``y`` [B, T] that are not PAD.
+        """Returns the mean cross-entropy in nats of the target ids that are not PAD.
+
+        Args:
+            x: Not used.
+            y: [B, T] int32. Target ids.
+            y_pred: Result of ``call``.
+            sample_weight: Must be None.
+            training: Not used.
 
         Raises:
             ValueError: ``sample_weight`` is given. The loss has no weights other than 0 at padding.
@@ -122,7 +129,11 @@ class Seq2Seq(keras.Model):
         return tf.reduce_sum(losses * mask) / tf.reduce_sum(mask)
 
     def remember(self, ids: tf.Tensor) -> Memory:
-        """Encodes sources ``ids`` [B, S], S >= 1, and returns the decoder memory."""
+        """Encodes sources and returns the decoder memory.
+
+        Args:
+            ids: [B, S] int32, S >= 1.
+        """
         weights = self.read_weights()
         return self.decoder.remember(weights.decoder, self.encoder(ids, weights=weights.encoder))
 

@@ -79,11 +79,27 @@ def candidates(
 
 
 def token_log_probs(logits: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
-    """Returns the log-probability of one token of each hypothesis: logits [b, 1, V], ids [b, 1] -> [b, 1]."""
+    """Returns the log-probability of one token of each hypothesis.
+
+    Args:
+        logits: [b, 1, V] float32.
+        ids: [b, 1] int32.
+
+    Returns:
+        [b, 1] float32.
+    """
     log_total = _log_sum_exp(logits, peak=tf.reduce_max(logits, axis=-1, keepdims=True))
     return tf.gather(logits, ids, batch_dims=2) - log_total[..., 0]
 
 
 def _log_sum_exp(logits: tf.Tensor, peak: tf.Tensor) -> tf.Tensor:
-    """Returns log SUM_v exp(logits_v), [b, Q, 1], where ``peak`` [b, Q, 1] is the largest logit."""
+    """Returns log SUM_v exp(logits_v).
+
+    Args:
+        logits: [b, Q, V] float32.
+        peak: [b, Q, 1] float32. Largest logit.
+
+    Returns:
+        [b, Q, 1] float32.
+    """
     return peak + tf.math.log(tf.reduce_sum(tf.exp(logits - peak), axis=-1, keepdims=True))

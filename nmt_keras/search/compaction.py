@@ -68,10 +68,15 @@ def _sentence_finished(beams: Beams) -> tf.Tensor:
 
 
 def _unfinished_rows(beams: Beams) -> tf.Tensor:
-    """Returns the rows [b, 1] int32 of the unfinished sentences."""
+    """Returns the rows of the unfinished sentences, as [b, 1] int32."""
     return tf.cast(tf.where(~_sentence_finished(beams)), tf.int32)
 
 
 def _take(nest: Any, rows: tf.Tensor) -> Any:
-    """Returns ``rows`` [b, 1] of every tensor [B, ...] in a nest, and None for None."""
+    """Returns the given rows of every tensor in a nest, and None for None.
+
+    Args:
+        nest: Tensors [B, ...], or None.
+        rows: [b, 1] int32.
+    """
     return tf.nest.map_structure(lambda x: None if x is None else tf.gather(x, rows[:, 0]), nest)

@@ -113,7 +113,7 @@ class Updater:
         self.add = self.replicas.on_each(compiled(_add))
         update = compiled(self._clip_and_apply) if self.replicas.compiles_update else self._clip_and_apply
         self._update_weights = self.replicas.on_each(update)
-        # not compiled by XLA as a whole, because its branches would copy every weight
+        # XLA does not compile the whole function, because its branches would copy every weight.
         self.apply = tf.function(self._apply, autograph=False)
 
     def update(self, batches: Sequence[Batch], step: int, rate: float, own_token_probability: float = 0.0) -> Metrics:
