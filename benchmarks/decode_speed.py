@@ -158,7 +158,7 @@ def untrained(settings: Settings, sentences: Sequence[str]) -> ModelTranslator:
         dropout=0.0,
     )
     tf.keras.utils.set_random_seed(1)
-    # as many candidates as in a learnt shortlist, but without the overlap between related words
+    # The candidates are random, so related words share fewer candidates than in a learnt shortlist.
     drawn = np.random.default_rng(1).integers(min(COMMON, size - 1), size, [size, MAX_SHORTLIST]).astype(np.int32)
     drawn[: len(SPECIALS)] = PAD
     shortlist = Shortlist(LexicalTable(drawn, np.arange(min(COMMON, size), dtype=np.int32)), size)

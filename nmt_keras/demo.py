@@ -118,7 +118,7 @@ def ask(version: Path, sentence: str) -> str:
         OSError: the server did not start, did not answer, or returned an error.
     """
     command = [sys.executable, "-m", "nmt_keras_serve.server", "--model-dir", str(version.parent.parent), "--port", "0"]
-    # on the CPU, because this process may hold all memory of the GPU
+    # The server runs on the CPU, because this process may hold all memory of the GPU.
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1"}
     request = json.dumps({"instances": [sentence]}, ensure_ascii=False)
     with (

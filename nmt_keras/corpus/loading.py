@@ -46,7 +46,7 @@ def load_corpus(
         "Only nmt train supports prepared corpora.",
     )
     columns = options.columns
-    # the left column of a TSV file, or the second of two files, so that both directions have the same sets
+    # The key side is the left column of a TSV file, or the second of two files, so both directions have the same sets.
     key_side: Side = "source" if (columns[0] < columns[1]) == (len(options.corpus) < 2) else "target"
     if options.corpus == (SAMPLE_NAME,):
         pairs = sample_pairs()

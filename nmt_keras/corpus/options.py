@@ -51,7 +51,7 @@ class CorpusOptions(Columns):
         require(bool(self.valid) or not self.test, "--test", "to be used with --valid", self.test)
         if self.prepared is not None:
             require(bool(self.valid), "--prepared", "to be used with --valid", self.prepared)
-            hint = "Translate the test pairs with nmt evaluate --pairs."
+            hint = "Evaluate on the test pairs with nmt evaluate --pairs."
             require(not self.test, "--test", "none with --prepared", self.test, hint)
             require(not self.corpus, "--corpus", "none with --prepared", self.corpus)
             require(self.alignments is None, "--alignments", "none with --prepared", self.alignments)

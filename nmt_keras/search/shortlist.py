@@ -113,7 +113,7 @@ class Shortlist(tf.Module):
             added = tf.concat([added, prefix], axis=1)
         rows = tf.broadcast_to(tf.range(batch)[:, tf.newaxis], tf.shape(added))
         places = tf.stack([rows, added], axis=-1)
-        # a maximum, because a token may be added more than once
+        # The update takes the maximum, because a token may be added more than once.
         own = tf.tensor_scatter_nd_max(tf.zeros([batch, self.vocabulary_size]), places, tf.ones_like(added, tf.float32))
         is_own = (own > 0.0) | self._is_common  # [B, V]
         # common tokens compete even in an empty batch, because a search needs candidates

@@ -162,7 +162,8 @@ class Updater:
                 weights=self.model.read_weights(bfloat16_products if rounds else compute_dtype_weights),
             )
             scaled = loss.total if self.loss_scale is None else loss.total * scale
-        # zeros for variables that do not affect the loss, such as the target embedding without ``reads_words``
+        # The gradient is 0 for variables that do not affect the loss. An example is the target embedding without
+        # ``reads_words``.
         unreached = tf.UnconnectedGradients.ZERO
         gradients = tape.gradient(scaled, [v.value for v in self.variables], unconnected_gradients=unreached)
         return [tf.convert_to_tensor(g) for g in gradients], loss
