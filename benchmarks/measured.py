@@ -330,7 +330,7 @@ OUTCOMES = {"left": "none: the client disconnected", "closed": "none: the server
 
 def _broken(found: Result) -> str:
     """Returns a sentence about the violated requirements, empty if there are none."""
-    return f" Violated requirements: {', '.join(found['broken'])}." if found["broken"] else ""
+    return f" Violated requirements: {', '.join(found['broken']).rstrip('.')}." if found["broken"] else ""
 
 
 TABLES: dict[str, Callable[[Result], list[str]]] = {
