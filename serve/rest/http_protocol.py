@@ -48,8 +48,10 @@ def timed_protocol(seconds: float, connections: int) -> type[asyncio.Protocol]:
     Args:
         seconds: Time limit in seconds. The headers of a request must arrive within this time after the last answer.
             If an answer fills the send buffer, the client must drain it within this time.
-        connections: Maximum number of open connections. Further connections get 503 and are closed at once.
+        connections: Maximum number of open connections. A further connection replaces the oldest one that has not sent
+            the headers of a request. If there is none, it gets 503 and is closed at once.
     """
+    silent: dict[TimedProtocol, None] = {}  # connections that have not sent the headers of a request, oldest first
 
     class TimedProtocol(H11Protocol):
         """One connection."""
@@ -61,14 +63,16 @@ def timed_protocol(seconds: float, connections: int) -> type[asyncio.Protocol]:
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
-            if len(self.connections) > connections:
+            if len(self.connections) > connections and not self._replaces_silent_connection():
                 transport.write(_REFUSAL)
                 transport.close()
             else:
+                silent[self] = None
                 self._headers_timer.start(self._abort)
 
         def connection_lost(self, exc: Exception | None) -> None:
             super().connection_lost(exc)
+            silent.pop(self, None)
             self._headers_timer.stop()
             self._reading_timer.stop()
             if self.timeout_keep_alive_task is not None:  # uvicorn stops it only if the connection ended in order
@@ -77,6 +81,8 @@ def timed_protocol(seconds: float, connections: int) -> type[asyncio.Protocol]:
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
+            if self.cycle is not None:
+                silent.pop(self, None)
             self._time_headers()
 
         def send_400_response(self, msg: str) -> None:
@@ -107,6 +113,15 @@ def timed_protocol(seconds: float, connections: int) -> type[asyncio.Protocol]:
                 self._headers_timer.start(self._abort)
             else:
                 self._headers_timer.stop()
+
+        def _replaces_silent_connection(self) -> bool:
+            """Closes the oldest silent connection. Returns ``False`` if there is none."""
+            oldest = next(iter(silent), None)
+            if oldest is None:
+                return False
+            del silent[oldest]
+            oldest._abort()
+            return True
 
         def _abort(self) -> None:
             self.transport.abort()

@@ -399,12 +399,28 @@ def test_a_client_that_does_not_read_its_answer_is_cut_off_whatever_it_sends(chu
 
 
 def test_a_silent_connection_beyond_the_limit_is_closed_at_once():
-    with listening(answer_of(b"a", 1), Limits(connections=1)) as address, socket.create_connection(address):
-        time.sleep(0.1)
+    with listening(answer_of(b"a", 1), Limits(connections=1)) as address, socket.create_connection(address) as first:
+        first.sendall(GET)
+        first.recv(1000)
         with socket.create_connection(address, timeout=5) as further:
             assert further.makefile("rb").readline() == b"HTTP/1.1 503 Service Unavailable\r\n"
             while further.recv(1000):
                 pass
+
+
+@pytest.mark.parametrize("sent", [b"", GET[:-2]], ids=["silent", "slow headers"])
+def test_connections_without_a_request_do_not_keep_others_out(sent):
+    with listening(answer_of(b"a", 1), Limits(connections=2)) as address, contextlib.ExitStack() as opened:
+        waiting = []
+        for _ in range(3):
+            waiting.append(opened.enter_context(socket.create_connection(address, timeout=5)))
+            waiting[-1].sendall(sent)
+            time.sleep(0.1)
+        with contextlib.suppress(ConnectionResetError):
+            assert waiting[0].recv(1000) == b""  # the oldest is closed
+        assert first_line(address) == b"HTTP/1.1 200 OK\r\n"
+        waiting[2].sendall(GET[len(sent) :])  # the newest is not
+        assert waiting[2].recv(1000).startswith(b"HTTP/1.1 200 OK\r\n")
 
 
 @pytest.mark.parametrize("pause", [0.0, 0.3], ids=["before the answer", "after it"])
