@@ -298,7 +298,7 @@ def lines_of_clients(log: str) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Attacks:
+class Settings:
     """Runs all attacks on the embedded server at the same time, and measures honest clients meanwhile."""
 
     model_dir: Path = Path("saved_models")
@@ -386,7 +386,7 @@ class Attacks:
 
 def main() -> None:
     """Reads the command line, runs the attacks and prints the report."""
-    attacks = tyro.cli(Attacks, prog="python -m benchmarks.attacks", description=__doc__)
+    attacks = tyro.cli(Settings, prog="python -m benchmarks.attacks", description=__doc__)
     facts = machine(("tensorflow", "starlette", "uvicorn", "h11", "grpcio"))
     report = attacks.measure()
     facts["load_after"] = os.getloadavg()[0]

@@ -67,9 +67,9 @@ class PairFiles(Columns):
         for number, row in enumerate(rows, start=1):
             if None in row:
                 ended = self.files[row.index(None)]
+                count = f"{number - 1} line{'s' * (number != 2)}"
                 raise ValueError(
-                    f"FILE: expected files with the same number of lines, received {number - 1} lines in {ended} and "
-                    "more in the other file."
+                    f"FILE: expected files with the same number of lines. {ended} has {count}, the other file has more."
                 )
             yield Pair(row[source], row[target])
 

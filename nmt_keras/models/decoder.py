@@ -106,7 +106,7 @@ class Decoder(BaseLayer):
         """Returns the logits [B, Q, V] and alignments [B, Q, S] of ``results``."""
         features, alignment = self.features(weights, x, results, memory)
         rate = self.dropout_rate if self.output_dropout_rate is None else self.output_dropout_rate
-        features = dropout(features, rate, randomness, "output")
+        features = dropout(features, rate, randomness, "readout")
         return DecoderOutput(self.output_layer.logits(weights.output_layer, features), alignment)
 
     def step(self, weights: Weights, ids: tf.Tensor, state: Any, memory: Memory) -> Prediction:
