@@ -13,7 +13,7 @@ os.environ["NMT_COMPILATION_CACHE"] = "off"  # tests leave no files in the home 
 import keras
 import pytest
 from reverser import export_reverser
-from servers import CHROMIUM, Certificate, running_server
+from servers import CHROMIUM, NGINX, Certificate, running_server
 from tiny import TINY_MODEL, TINY_RECIPE, TINY_TEXT, randomise
 
 from nmt_keras.corpus import Pair, SplitCorpus
@@ -23,29 +23,33 @@ from nmt_keras.runs import Run
 from nmt_keras.text import fit_tokenizer
 from nmt_keras.translation.model_translator import ModelTranslator
 
-BROWSER_REQUIRED = "BROWSER_REQUIRED"
-"""Environment variable. If it is set, a missing browser is an error."""
+PROGRAMS = {"browser": CHROMIUM, "kubectl": shutil.which("kubectl"), "nginx": NGINX, "strace": shutil.which("strace")}
+"""Programs outside Python that some tests run, by marker; ``None`` if not installed."""
+
+PROGRAMS_REQUIRED = "PROGRAMS_REQUIRED"
+"""Environment variable. If it is set, a missing program is an error."""
 
 
 LASTING = ("long", "saved_model", "server", "browser")
 
 
 def pytest_configure(config):
-    """Fails before the collection if a browser is required and none is installed."""
-    if os.environ.get(BROWSER_REQUIRED) and CHROMIUM is None:
+    """Fails before the collection if all programs are required and one is missing."""
+    missing = [name for name, path in PROGRAMS.items() if path is None]
+    if os.environ.get(PROGRAMS_REQUIRED) and missing:
         raise pytest.UsageError(
-            f"{BROWSER_REQUIRED}: expected chromium, google-chrome or chromium-browser on the PATH, found none. "
-            "Install one, or unset the variable, and the tests that open the page are deselected."
+            f"{PROGRAMS_REQUIRED}: expected {', '.join(PROGRAMS)} on the PATH, found no {', '.join(missing)}. "
+            "Install the programs, or unset the variable, and their tests are deselected."
         )
 
 
 def pytest_collection_modifyitems(config, items):
-    """Deselects tests that need the real corpus or a browser if there is none.
+    """Deselects tests that need the real corpus or a program if there is none.
 
     The environment variable CORPUS names the real corpus. Files with long tests come first. At the end, one worker
     would otherwise wait for the other.
     """
-    present = {"corpus": os.environ.get("CORPUS"), "browser": CHROMIUM}
+    present = {"corpus": os.environ.get("CORPUS"), **PROGRAMS}
     without = [i for i in items if any(i.get_closest_marker(need) and not found for need, found in present.items())]
     config.hook.pytest_deselected(items=without)
     lasting = {item.path for item in items if any(map(item.get_closest_marker, LASTING))}

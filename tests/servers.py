@@ -1,5 +1,6 @@
 """The embedded server as a process, and the browser that opens its page."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import tensorflow as tf
 from tensorflow_serving.apis.predict_pb2 import PredictRequest
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chromium-browser"))), None)
+NGINX = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
 """The browser that opens the page; ``None`` if none is installed."""
 
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +14,7 @@ ROOT = Path(nmt_keras.__file__).parents[1]
 
 
 @pytest.mark.long
-@pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace (on Debian: apt-get install strace)")
+@pytest.mark.strace
 @pytest.mark.parametrize("work", ["training", "export", "prepare", "bulk", "publish"])
 def test_a_kill_leaves_nothing_half_visible_and_loses_nothing(work, tmp_path):
     command = [sys.executable, ROOT / "tests/kills.py", "--works", work, "--kills", "2", "--folder", tmp_path]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -179,7 +178,7 @@ def test_nginx_waits_longer_than_the_model_server_does():
 # Kubernetes
 
 
-@pytest.mark.skipif(shutil.which("kubectl") is None, reason="needs kubectl, but no cluster")
+@pytest.mark.kubectl
 def test_kubectl_renders_the_manifests_in_one_namespace_with_the_files_of_the_server():
     done = subprocess.run(["kubectl", "kustomize", str(DEPLOY)], capture_output=True, text=True, timeout=60, check=True)
     rendered = {document["kind"]: document for document in yaml.safe_load_all(done.stdout)}

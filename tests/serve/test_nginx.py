@@ -21,19 +21,15 @@ from typing import NamedTuple
 import grpc
 import httpx
 import pytest
-from servers import Certificate
+from servers import NGINX, Certificate
 from tensorflow_serving.apis import model_service_pb2, prediction_service_pb2
 
 from serve.conformance import __main__ as conformance
 
 ROOT = Path(__file__).parents[2]
-NGINX = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
 MIB = 2**20
 
-pytestmark = [
-    pytest.mark.server,
-    pytest.mark.skipif(NGINX is None, reason="needs nginx (on Debian: apt-get install nginx-light)"),
-]
+pytestmark = [pytest.mark.server, pytest.mark.nginx]
 
 PREDICTION = "/tensorflow.serving.PredictionService"
 MODEL = "/tensorflow.serving.ModelService"
