@@ -19,18 +19,20 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import itertools
 import json
 import multiprocessing
 import os
 import random
 import re
 import resource
+import socket
 import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -50,11 +52,12 @@ from benchmarks.serve_load import (
     request,
     started,
 )
-from serve.client import Client, ClientError, Retry
+from serve.client import Client, Retry
 from serve.client.messages import MESSAGES
+from serve.limits import Limits
 
 PREDICT = "/tensorflow.serving.PredictionService/Predict"
-REFUSED = (OSError, EOFError, asyncio.TimeoutError, asyncio.LimitOverrunError, grpc.RpcError)
+REFUSED = (OSError, EOFError, TimeoutError, asyncio.LimitOverrunError, grpc.RpcError)
 """Errors of an attacker's connection that the server refuses or closes."""
 
 
@@ -68,80 +71,101 @@ class Target(NamedTuple):
     model: str
 
 
-# Attacks over HTTP. One call is one round.
+# Attacks over HTTP. One call is one round. It returns the status of the answer, or what happened instead.
 
 
-async def send(target: Target, parts: Parts, seconds: float = 30.0) -> None:
+async def send(target: Target, parts: Parts, seconds: float = 40.0) -> str:
     """Sends the pieces of a request with pauses, and reads the answer to its end."""
     async with asyncio.timeout(seconds):
         reader, writer = await asyncio.open_connection(target.host, target.port)
         with contextlib.closing(writer):
-            for piece in parts.pieces:
-                writer.write(piece)
-                await writer.drain()
-                await asyncio.sleep(parts.pause)
-            while parts.reads and await reader.read(65536):
-                pass
+            answer = asyncio.ensure_future(reader.read(65536) if parts.reads else asyncio.sleep(seconds, b""))
+            try:
+                with contextlib.suppress(ConnectionError):  # the answer may have come before
+                    for piece in parts.pieces:
+                        if answer.done():
+                            break
+                        writer.write(piece)
+                        await writer.drain()
+                        await asyncio.sleep(parts.pause)
+                if not parts.reads:
+                    return "not read"
+                start = await answer
+            finally:
+                answer.cancel()
+            with contextlib.suppress(ConnectionError):
+                while await reader.read(65536):
+                    pass
+    return start[9:12].decode() if start.startswith(b"HTTP/") else "closed"
 
 
 def post(target: Target, body: bytes, *headers: str) -> bytes:
     return request(body, predict_path(target.model), *headers)
 
 
-async def malformed(target: Target, rng: random.Random) -> None:
+async def malformed(target: Target, rng: random.Random) -> str:
     """Sends a malformed request: JSON, numbers, shapes, gzip, paths or framing, or disconnects early."""
-    await send(target, rng.choice(KINDS)(rng, target.model))
+    return await send(target, rng.choice(KINDS)(rng, target.model))
 
 
-async def slow_headers(target: Target, rng: random.Random) -> None:
-    await send(target, Parts([b"GET / HTTP/1.1\r\n", *[b"X: 1\r\n"] * 1000], pause=rng.uniform(0.05, 0.5)))
+async def slow_headers(target: Target, rng: random.Random) -> str:
+    began = time.monotonic()
+    parts = Parts([b"GET / HTTP/1.1\r\n", *[b"X: 1\r\n"] * 1000], pause=rng.uniform(0.05, 0.5))
+    outcome = await send(target, parts)
+    return "closed after a second" if outcome == "closed" and time.monotonic() > began + 1.0 else outcome
 
 
-async def slow_body(target: Target, rng: random.Random) -> None:
+async def slow_body(target: Target, rng: random.Random) -> str:
     whole = post(target, b" " * 10_000)
-    await send(target, Parts([whole[:-10_000], *[b" "] * 10_000], pause=rng.uniform(0.05, 0.5)))
+    return await send(target, Parts([whole[:-10_000], *[b" "] * 10_000], pause=rng.uniform(0.05, 0.5)))
 
 
-async def slow_reader(target: Target, rng: random.Random) -> None:
-    """Requests a large answer and does not read it."""
-    body = json.dumps({"signature_name": "align", "instances": ["a " * 200] * 60}).encode()
-    _, writer = await asyncio.open_connection(target.host, target.port, limit=1)
+async def slow_reader(target: Target, rng: random.Random) -> str:
+    """Requests a large answer and reads only its status, seconds later."""
+    body = json.dumps({"signature_name": "align", "instances": ["a " * 200] * 4}).encode()
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(connection, (target.host, target.port))
+    reader, writer = await asyncio.open_connection(sock=connection, limit=1)
     with contextlib.closing(writer):
         writer.write(post(target, body))
         await asyncio.sleep(rng.uniform(1.0, 5.0))
+        async with asyncio.timeout(40.0):
+            start = await reader.read(12)
+    return start[9:].decode() if start.startswith(b"HTTP/") else "closed"
 
 
-async def pipelined(target: Target, rng: random.Random) -> None:
-    """Sends two hundred requests at once."""
+async def pipelined(target: Target, rng: random.Random) -> str:
+    """Sends fifty requests at once."""
     body = json.dumps({"instances": [rng.choice(SENTENCES)]}).encode()
     one = post(target, body).replace(b"Connection: close\r\n", b"")
-    await send(target, Parts([one * 199 + post(target, body)], reads=rng.random() < 0.7))
+    return await send(target, Parts([one * 49 + post(target, body)], reads=rng.random() < 0.7))
 
 
-async def header_flood(target: Target, rng: random.Random) -> None:
+async def header_flood(target: Target, rng: random.Random) -> str:
     lines = rng.choice([b"X: a\r\n" * 50_000, b"X: " + b"a" * 1_000_000, b"".join(b"X%d: a\r\n" % n for n in range(9))])
-    await send(target, Parts([b"GET /v1/models/a HTTP/1.1\r\nHost: a\r\n", lines, b"\r\n\r\n"]))
+    return await send(target, Parts([b"GET /v1/models/a HTTP/1.1\r\nHost: 127.0.0.1\r\n", lines, b"\r\n\r\n"]))
 
 
-async def bomb(target: Target, rng: random.Random) -> None:
+async def bomb(target: Target, rng: random.Random) -> str:
     """Sends a body that takes much more memory than bytes: gzip, base64, or many empty lists."""
     if rng.random() < 0.3:
-        await send(target, Parts([post(target, BOMB, "Content-Encoding: gzip")]))
-        return
+        return await send(target, Parts([post(target, BOMB, "Content-Encoding: gzip")]))
     unpacked = base64.b64encode(bytes(11_000_000)).decode()
     bodies: list[dict[str, Any]] = [{"instances": [{"b64": unpacked}]}, {"inputs": [[]] * 900_000}]
-    await send(target, Parts([post(target, json.dumps(rng.choice(bodies), separators=(",", ":")).encode())]))
+    return await send(target, Parts([post(target, json.dumps(rng.choice(bodies), separators=(",", ":")).encode())]))
 
 
-async def forged_log(target: Target, rng: random.Random) -> None:
+async def forged_log(target: Target, rng: random.Random) -> str:
     """Sends a model name with line breaks or control characters."""
     name = rng.choice(["a%0a2026-01-01%20ERROR%20forged", "a%0d%0aforged", "%1b[31mforged", "%e2%80%aeforged", "..%2f"])
     path = rng.choice([f"/v1/models/{name}", f"/v1/models/{name}:predict", f"/{name}"])
-    await send(target, Parts([request(b"{}", path)]))
+    return await send(target, Parts([request(b"{}", path)]))
 
 
-async def idle_sockets(target: Target, rng: random.Random) -> None:
-    """Opens ten thousand sockets, or as many as the process may open, for a few seconds. Then pauses."""
+async def idle_sockets(target: Target, rng: random.Random) -> str:
+    """Opens ten thousand sockets, or as many as the process may open, for a few seconds."""
     limit = min(10_000, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - 2000)
     writers: list[asyncio.StreamWriter] = []
     try:
@@ -154,40 +178,69 @@ async def idle_sockets(target: Target, rng: random.Random) -> None:
     finally:
         for writer in writers:
             writer.close()
-    await asyncio.sleep(15.0)
+    return "more than the limit" if len(writers) > Limits.connections else "fewer than the limit"
 
 
-# Attacks over gRPC
+async def idle_clients(target: Target, rng: random.Random) -> str:
+    """Opens more connections than the server accepts. Each sends one request and then waits for a few seconds."""
+    asking = [_request_and_wait(target) for _ in range(Limits.connections + 88)]
+    answers = Counter(_outcome(answer) for answer in await asyncio.gather(*asking, return_exceptions=True))
+    return answers.most_common(1)[0][0]
+
+
+def _outcome(answer: str | BaseException) -> str:
+    return "closed" if isinstance(answer, BaseException) else answer
+
+
+async def _request_and_wait(target: Target) -> str:
+    reader, writer = await asyncio.open_connection(target.host, target.port)
+    with contextlib.closing(writer):
+        writer.write(f"GET /v1/models/{target.model} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+        async with asyncio.timeout(20.0):
+            start = await reader.read(12)
+        await asyncio.sleep(5.0)
+    return start[9:].decode() or "closed"
+
+
+# Attacks over gRPC. The result is the code of the last call.
 
 
 def channel_to(target: Target) -> grpc.aio.Channel:
     return grpc.aio.insecure_channel(target.rpc, [("grpc.use_local_subchannel_pool", 1)])
 
 
-async def silent_calls(target: Target, rng: random.Random) -> None:
-    """Opens gRPC calls that occupy their slots without sending a message."""
+async def silent_calls(target: Target, rng: random.Random) -> str:
+    """Opens gRPC calls that occupy their slots without sending a message, as many as a connection may have."""
 
     async def nothing() -> AsyncIterator[bytes]:
-        await asyncio.sleep(rng.uniform(0.5, 2.0))
+        await asyncio.sleep(rng.uniform(0.5, 40.0))
         return
         yield b""
 
     async with channel_to(target) as channel:
         calls: list[Awaitable[bytes]] = [channel.stream_unary(PREDICT)(nothing(), timeout=30) for _ in range(16)]
-        await asyncio.gather(*calls, return_exceptions=True)
+        return _code((await asyncio.gather(*calls, return_exceptions=True))[-1])
 
 
-async def huge_shapes(target: Target, rng: random.Random) -> None:
+def _code(answer: bytes | BaseException) -> str:
+    if isinstance(answer, grpc.aio.AioRpcError):
+        lost_slot = "needed its slot" in (answer.details() or "")
+        return "gave up its slot" if lost_slot else answer.code().name
+    return type(answer).__name__ if isinstance(answer, BaseException) else "OK"
+
+
+async def huge_shapes(target: Target, rng: random.Random) -> str:
     """Sends short gRPC messages with a shape or a number of strings that is much larger than a batch."""
     shape = rng.choice([[2**40], [2**62] * 254, [-1], [256, 10**6], [1] * 300])
     strings = rng.choice([[b"a"], [b"a" * 10**6], [b""] * 100_000])
     tensor = {"dtype": 7, "tensor_shape": {"dim": [{"size": size} for size in shape]}, "string_val": strings}
     message = MESSAGES["PredictRequest"](model_spec={"name": target.model}, inputs=[{"key": "text", "value": tensor}])
     async with channel_to(target) as channel:
-        await channel.unary_unary(PREDICT)(rng.choice([message.SerializeToString(), rng.randbytes(10**6)]), timeout=30)
+        call = channel.unary_unary(PREDICT)(rng.choice([message.SerializeToString(), rng.randbytes(10**6)]), timeout=30)
+        return _code((await asyncio.gather(call, return_exceptions=True))[0])
 
 
-ATTACKS: dict[Callable[[Target, random.Random], Awaitable[None]], int] = {
+ATTACKS: dict[Callable[[Target, random.Random], Awaitable[str]], int] = {
     malformed: 4,
     slow_headers: 50,
     slow_body: 50,
@@ -197,24 +250,31 @@ ATTACKS: dict[Callable[[Target, random.Random], Awaitable[None]], int] = {
     bomb: 2,
     forged_log: 2,
     idle_sockets: 1,
-    silent_calls: 4,
+    idle_clients: 1,
+    silent_calls: 20,
     huge_shapes: 2,
 }
 """Number of attackers of each kind."""
+PAUSES: dict[Callable[[Target, random.Random], Awaitable[str]], float] = {idle_sockets: 15.0, idle_clients: 15.0}
+"""Seconds between two rounds of an attack. Default: a random time of up to 0.2."""
 
 
-async def attack(target: Target, seconds: float, seed: int) -> Counter[str]:
-    """Runs all attackers for ``seconds``. Returns the number of rounds of each attack."""
-    rounds: Counter[str] = Counter()
+async def attack(target: Target, seconds: float, seed: int) -> dict[str, Counter[str]]:
+    """Runs all attackers for ``seconds``. Returns the numbers of outcomes of each attack's rounds."""
+    rounds: dict[str, Counter[str]] = {kind.__name__: Counter() for kind in ATTACKS}
     end = time.monotonic() + seconds
 
-    async def repeat(kind: Callable[[Target, random.Random], Awaitable[None]], number: int) -> None:
+    async def repeat(kind: Callable[[Target, random.Random], Awaitable[str]], number: int) -> None:
         rng = random.Random(f"{seed} {kind.__name__} {number}")
         while time.monotonic() < end:
-            rounds[kind.__name__] += 1
-            with contextlib.suppress(*REFUSED):
-                await kind(target, rng)
-            await asyncio.sleep(rng.uniform(0.0, 0.2))
+            try:
+                outcome = await kind(target, rng)
+            except TimeoutError:
+                outcome = "no end"
+            except REFUSED:
+                outcome = "closed"
+            rounds[kind.__name__][outcome] += 1
+            await asyncio.sleep(PAUSES.get(kind, rng.uniform(0.0, 0.2)))
 
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds), asyncio.TaskGroup() as group:
@@ -225,14 +285,46 @@ async def attack(target: Target, seconds: float, seed: int) -> Counter[str]:
 
 
 def attack_and_send(target: Target, seconds: float, seed: int, results: Any) -> None:
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, 20_000), most))
     results.put(asyncio.run(attack(target, seconds, seed)))
 
 
 # Honest clients
 
 
+@dataclass(frozen=True)
+class CountedRetry(Retry):
+    """Counts the attempts of each request."""
+
+    attempts_made: list[int] = field(default_factory=list)
+
+    def run(self, request: Callable[[], Any]) -> Any:
+        attempts = 0
+
+        def counted() -> Any:
+            nonlocal attempts
+            attempts += 1
+            return request()
+
+        try:
+            return super().run(counted)
+        finally:
+            self.attempts_made.append(attempts)
+
+    @property
+    def repeated(self) -> int:
+        """Number of requests that were sent more than once."""
+        return sum(attempts > 1 for attempts in self.attempts_made)
+
+
+JOINED = [[" ".join(SENTENCES[first : first + number]) for first in range(8)] for number in (1, 2, 4)]
+REQUESTS = [texts[:size] for size in range(1, 9) for texts in JOINED]
+"""Texts of the honest requests. They differ in number and length, because TensorFlow keeps code for each shape."""
+
+
 class Honest:
-    """A client that repeats one request and records the latency of each answer.
+    """A client that repeats some requests and records the latency of each answer.
 
     Args:
         name: Name in the report.
@@ -245,29 +337,38 @@ class Honest:
         self.name = name
         self.seconds: list[float] = []
         self.failures: Counter[str] = Counter()
-        self._connect = lambda: Client(url, model, retry=Retry(8), timeout=60)
+        self._retry = CountedRetry(8)
+        self._connect = lambda: Client(url, model, retry=self._retry, timeout=60)
         self._reconnects = reconnects
         with self._connect() as client:
-            self._expected = client.translate(SENTENCES)
+            self._expected = [client.translate(texts) for texts in REQUESTS]
 
     def run(self, stop: threading.Event) -> None:
-        """Repeats the request until ``stop`` is set."""
+        """Sends the requests in turn until ``stop`` is set."""
         with contextlib.ExitStack() as kept:
             client = kept.enter_context(self._connect())
+            turns = itertools.cycle(zip(REQUESTS, self._expected, strict=True))
             while not stop.wait(0.1):
+                texts, expected = next(turns)
                 began = time.monotonic()
                 try:
                     with self._connect() if self._reconnects else contextlib.nullcontext(client) as asked:
-                        if asked.translate(SENTENCES) != self._expected:
+                        if asked.translate(texts) != expected:
                             self.failures["a wrong answer"] += 1
-                except ClientError as error:
-                    self.failures[str(error)[:200]] += 1
+                except Exception as error:
+                    self.failures[str(error)[:200] or repr(error)] += 1
                 self.seconds.append(time.monotonic() - began)
+
+    def forget(self) -> None:
+        """Forgets durations and repeated requests, but no failure."""
+        self.seconds.clear()
+        self._retry.attempts_made.clear()
 
     def summary(self) -> dict[str, Any]:
         return {
             "requests": len(self.seconds),
             "failures": dict(self.failures),
+            "repeated": self._retry.repeated,
             **percentiles(self.seconds),
             "longest_ms": round(1000 * max(self.seconds, default=0.0)),
         }
@@ -337,7 +438,7 @@ class Settings:
         self._settle(server)
         before = {"megabytes": server.resident_megabytes(), "descriptors": server.descriptors()}
         for client in clients:
-            client.seconds.clear()
+            client.forget()
         with running(clients):
             rounds = self._attack(target, 60 * self.minutes)
         self._settle(server)
@@ -346,7 +447,7 @@ class Settings:
         result = {
             "options": {name: str(value) for name, value in asdict(self).items()},
             "descriptors_allowed": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
-            "rounds": dict(sorted(rounds.items())),
+            "rounds": {name: dict(outcomes.most_common()) for name, outcomes in sorted(rounds.items())},
             "honest": {client.name: client.summary() for client in clients},
             "before": before,
             "after": after,
@@ -365,7 +466,7 @@ class Settings:
         broken += [f"in the log: {line[:200]!r}" for line in lines_of_clients(log)[:60]]
         return Report(result, broken)
 
-    def _attack(self, target: Target, seconds: float) -> Counter[str]:
+    def _attack(self, target: Target, seconds: float) -> dict[str, Counter[str]]:
         """Attacks from another process, so that the attackers do not delay the threads of the honest clients."""
         context = multiprocessing.get_context("spawn")
         results = context.Queue()

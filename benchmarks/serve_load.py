@@ -508,7 +508,13 @@ class Parts(NamedTuple):
 
 def request(body: bytes, path: str, *headers: str, method: str = "POST") -> bytes:
     """Returns a request with ``body`` that closes its connection."""
-    lines = [f"{method} {path} HTTP/1.1", "Host: server", "Connection: close", f"Content-Length: {len(body)}", *headers]
+    lines = [
+        f"{method} {path} HTTP/1.1",
+        "Host: 127.0.0.1",
+        "Connection: close",
+        f"Content-Length: {len(body)}",
+        *headers,
+    ]
     return "\r\n".join(lines).encode("utf-8", "surrogatepass") + b"\r\n\r\n" + body
 
 
@@ -628,7 +634,7 @@ def odd_paths(rng: random.Random, model: str) -> Parts:
 
 
 def odd_framing(rng: random.Random, model: str) -> Parts:
-    start = f"POST {predict_path(model)} HTTP/1.1\r\nHost: server\r\n".encode()
+    start = f"POST {predict_path(model)} HTTP/1.1\r\nHost: 127.0.0.1\r\n".encode()
     frames = [
         b"Content-Length: -1\r\n\r\n{}",
         b"Content-Length: 99999999999999999999\r\n\r\n{}",

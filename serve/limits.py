@@ -39,10 +39,10 @@ class Limits:
     queue: int = 128
     """Number of further requests that may wait. More get 503 (gRPC: UNAVAILABLE)."""
     connections: int = 512
-    """Maximum number of open HTTP connections. A further connection replaces the oldest one that has not sent a
-    request. If there is none, it gets 503 and is closed. The same limit holds separately for gRPC connections and for
-    gRPC calls. Further gRPC connections are closed, and further calls get RESOURCE_EXHAUSTED. A gRPC connection has at
-    most 16 concurrent calls."""
+    """Maximum number of open HTTP connections. A further connection replaces one that waits for its client: one without
+    a request or between two requests, else one with an incomplete request. If there is none, the new one gets 503 and
+    is closed. The same limit holds separately for gRPC connections and for gRPC calls. Further gRPC connections are
+    closed, and further calls get RESOURCE_EXHAUSTED. A gRPC connection has at most 16 concurrent calls."""
 
     def __post_init__(self) -> None:
         for name in self.__dataclass_fields__:

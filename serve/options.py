@@ -15,17 +15,17 @@ from .limits import Limits
 class Options:
     """Serves models over TensorFlow Serving's REST API, and over its gRPC API with --grpc-port."""
 
-    model_dir: Path | None = None
+    model_dir: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None
     """Folder that holds NAME/VERSION/saved_model.pb for each model. The newest version is served. A SavedModel is a
     program that runs with the server's rights: serve only models from a source that you trust."""
-    model_config_file: Path | None = None
+    model_config_file: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """File in TensorFlow Serving's format (models.config), instead of --model-dir. It lists models, their folders,
     version policies and labels."""
-    port: int = 8501
+    port: Annotated[int, tyro.conf.arg(metavar="PORT")] = 8501
     """TCP port of REST. 0 takes a free port and prints it."""
-    grpc_port: int | None = None
+    grpc_port: Annotated[int | None, tyro.conf.arg(metavar="PORT")] = None
     """TCP port of gRPC. By default, gRPC is off. 0 takes a free port and prints it."""
-    host: str = "127.0.0.1"
+    host: Annotated[str, tyro.conf.arg(metavar="ADDRESS")] = "127.0.0.1"
     """Address to listen on. 0.0.0.0 opens the server to the network, without passwords and TLS. On a loopback address,
     only requests whose Host is localhost or a loopback address are answered."""
     poll_seconds: float = 1.0
@@ -34,13 +34,12 @@ class Options:
     """Microseconds before another attempt to load a version that failed. The pause doubles with each attempt, up to 10
     minutes. A version whose files change is tried at once."""
     enable_cors_support: bool = False
-    """If `True`, web pages from other hosts may read the answers and show the page in a frame, and any Host is
-    accepted."""
+    """Let web pages from other hosts read the answers and show the page in a frame, and accept any Host."""
     enable_monitoring: bool = False
-    """If `True`, serves Prometheus metrics at /monitoring/prometheus/metrics."""
+    """Serve Prometheus metrics at /monitoring/prometheus/metrics."""
     enable_reload: bool = False
-    """If `True`, gRPC clients may replace the list of models (HandleReloadConfigRequest). They can then load a
-    SavedModel, which is a program, from any folder that the server can read."""
+    """Let gRPC clients replace the list of models (HandleReloadConfigRequest). They can then load a SavedModel, which
+    is a program, from any folder that the server can read."""
     shutdown_seconds: int = 30
     """Maximum seconds to finish the running requests when the server stops."""
     limits: Annotated[Limits, tyro.conf.arg(name="")] = field(default_factory=Limits)

@@ -62,7 +62,7 @@ def join_help(kind: type[Any]) -> None:
     over its docstring.
     """
     options = {each.name: each for each in dataclasses.fields(kind)}
-    for base in kind.__mro__:
+    for base in reversed(kind.__mro__):  # the docstring of the most derived class is used
         if not dataclasses.is_dataclass(base):
             continue
         (definition,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body

@@ -30,6 +30,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -376,6 +377,7 @@ def kill_and_check(work: Work, folder: Path, kills: int, rng: random.Random) -> 
         except AssertionError as error:
             raise AssertionError(f"{type(work).__name__}: killed at {call} number {number}: {at}") from error
         print(f"{type(work).__name__}: {killed.total()} kills, last at {call} {number}", file=sys.stderr, flush=True)
+    assert killed.total() == kills, f"{type(work).__name__}: {completed} runs were not killed, {killed.total()} were."
     return {"kills": killed.total(), "by system call": dict(sorted(killed.items())), "not killed": completed}
 
 
@@ -386,7 +388,12 @@ def main(options: Options) -> None:
     models = folder / "served"
     (models / "reverser").mkdir(parents=True)
     run(lambda: export_reverser(models / "reverser" / "1"), folder / "log")
-    found: dict[str, Any] = {"seed": options.seed}
+    found: dict[str, Any] = {
+        "command": " ".join(["python", *sys.argv]),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "tensorflow": tf.__version__,
+        "seed": options.seed,
+    }
     with running_server(models) as served:
         os.environ["SERVER"] = served.rest
         for name in options.works:

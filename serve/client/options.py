@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
+
+import tyro
 
 from .retry import Retry
 from .translating import DEFAULT_MODEL, DEFAULT_TEXT_BYTES, DEFAULT_URL, Client
@@ -13,19 +16,19 @@ from .translating import DEFAULT_MODEL, DEFAULT_TEXT_BYTES, DEFAULT_URL, Client
 class ServerOptions:
     """Server and model."""
 
-    url: str = DEFAULT_URL
+    url: Annotated[str, tyro.conf.arg(metavar="URL")] = DEFAULT_URL
     """URL of the server: http://, https://, grpc:// or grpcs://."""
-    model: str = DEFAULT_MODEL
+    model: Annotated[str, tyro.conf.arg(metavar="NAME")] = DEFAULT_MODEL
     """Name of the model. The API cannot list the models."""
-    version: int | None = None
+    version: Annotated[int | None, tyro.conf.arg(metavar="VERSION")] = None
     """Version of the model. Default: the newest."""
-    label: str | None = None
+    label: Annotated[str | None, tyro.conf.arg(metavar="LABEL")] = None
     """Label of a version, instead of its number."""
     timeout: float = 60.0
     """Time limit of a whole answer in seconds."""
     attempts: int = Retry.attempts
     """Maximum number of attempts if the server is busy or restarting."""
-    ca_file: Path | None = None
+    ca_file: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """PEM file of the certificates that signed the server's certificate."""
 
     def connect(self, max_text_bytes: int = DEFAULT_TEXT_BYTES) -> Client:

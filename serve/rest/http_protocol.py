@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -48,10 +50,14 @@ def timed_protocol(seconds: float, connections: int) -> type[asyncio.Protocol]:
     Args:
         seconds: Time limit in seconds. The headers of a request must arrive within this time after the last answer.
             If an answer fills the send buffer, the client must drain it within this time.
-        connections: Maximum number of open connections. A further connection replaces the oldest one that has not sent
-            the headers of a request. If there is none, it gets 503 and is closed at once.
+        connections: Maximum number of open connections. A further connection replaces one that waits for its client:
+            the oldest of the first kind that exists, in the order without a request for a second; between two
+            requests; without a request; with an incomplete request. If all requests are being answered, the further
+            connection gets 503 and is closed at once.
     """
-    silent: dict[TimedProtocol, None] = {}  # connections that have not sent the headers of a request, oldest first
+    silent: dict[TimedProtocol, float] = {}  # connections without any request: their beginning, oldest first
+    idle: dict[TimedProtocol, float] = {}  # connections between two requests: the end of the last answer
+    incomplete: dict[TimedProtocol, float] = {}  # connections with an incomplete request: its beginning
 
     class TimedProtocol(H11Protocol):
         """One connection."""
@@ -60,34 +66,34 @@ def timed_protocol(seconds: float, connections: int) -> type[asyncio.Protocol]:
             super().__init__(*arguments, **named)
             self._headers_timer = _Timer(seconds)
             self._reading_timer = _Timer(seconds)
+            self._waits_in: dict[TimedProtocol, float] | None = None
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
-            if len(self.connections) > connections and not self._replaces_silent_connection():
+            if len(self.connections) > connections and not self._replaces_another():
                 transport.write(_REFUSAL)
                 transport.close()
             else:
-                silent[self] = None
-                self._headers_timer.start(self._abort)
+                self._follow()
 
         def connection_lost(self, exc: Exception | None) -> None:
             super().connection_lost(exc)
-            silent.pop(self, None)
+            self._wait_in(None)
             self._headers_timer.stop()
             self._reading_timer.stop()
-            if self.timeout_keep_alive_task is not None:  # uvicorn stops it only if the connection ended in order
+            if self.timeout_keep_alive_task is not None:  # uvicorn stops it only if the connection closed normally
                 self.timeout_keep_alive_task.cancel()
                 self.timeout_keep_alive_task = None
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
-            if self.cycle is not None:
-                silent.pop(self, None)
-            self._time_headers()
+            self._follow()
 
         def send_400_response(self, msg: str) -> None:
             if (error := sys.exception()) is not None:
-                error.__traceback__ = None  # h11 raises it in a method of its own: a cycle with this connection
+                # h11 raises the error in a method of the error. The traceback therefore refers to the error and to this
+                # connection, and would keep both in memory.
+                error.__traceback__ = None
             if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
                 super().send_400_response(msg)
             else:
@@ -97,7 +103,7 @@ def timed_protocol(seconds: float, connections: int) -> type[asyncio.Protocol]:
 
         def on_response_complete(self) -> None:
             super().on_response_complete()
-            self._time_headers()
+            self._follow()
 
         def pause_writing(self) -> None:
             super().pause_writing()
@@ -107,21 +113,40 @@ def timed_protocol(seconds: float, connections: int) -> type[asyncio.Protocol]:
             super().resume_writing()
             self._reading_timer.stop()
 
-        def _time_headers(self) -> None:
-            """Runs the timer for headers while no request is being answered."""
+        def _follow(self) -> None:
+            """Runs the timer for headers while no request is being answered, and notes what is waited for."""
             if self.cycle is None or self.cycle.response_complete:
                 self._headers_timer.start(self._abort)
             else:
                 self._headers_timer.stop()
+            if self.transport.is_closing():
+                self._wait_in(None)
+            elif self.cycle is None:
+                self._wait_in(silent)
+            elif self.cycle.response_complete:
+                self._wait_in(idle)
+            else:
+                self._wait_in(incomplete if self.cycle.more_body else None)
 
-        def _replaces_silent_connection(self) -> bool:
-            """Closes the oldest silent connection. Returns ``False`` if there is none."""
-            oldest = next(iter(silent), None)
-            if oldest is None:
-                return False
-            del silent[oldest]
-            oldest._abort()
-            return True
+        def _wait_in(self, kind: dict[TimedProtocol, float] | None) -> None:
+            """Moves the connection to the end of those that wait in the same way. ``None``: it does not wait."""
+            if kind is not self._waits_in:
+                if self._waits_in is not None:
+                    del self._waits_in[self]
+                if kind is not None:
+                    kind[self] = time.monotonic()
+                self._waits_in = kind
+
+        def _replaces_another(self) -> bool:
+            """Closes a connection that waits for its client. Returns ``False`` if there is none."""
+            now = time.monotonic()
+            long_silent = itertools.takewhile(lambda other: silent[other] < now - 1.0, silent)
+            for other in itertools.chain(long_silent, idle, silent, incomplete):
+                if other.transport.get_write_buffer_size() == 0:  # otherwise its answer would be lost
+                    other._wait_in(None)
+                    other._abort()
+                    return True
+            return False
 
         def _abort(self) -> None:
             self.transport.abort()

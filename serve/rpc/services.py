@@ -6,7 +6,6 @@ answer. gRPC's own handlers wait for a message without a time limit and decode i
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, NoReturn, TypeVar
 
@@ -32,6 +31,7 @@ from ..core import Core
 from ..models.model_config import model_configs
 from ..models.predict import predict
 from ..models.status import Code, StatusError, invalid
+from .slots import Slots
 
 Request = TypeVar("Request", bound=Message)
 
@@ -100,8 +100,8 @@ class Services(grpc.GenericRpcHandler):
     def __init__(self, core: Core, *, can_reload: bool = False) -> None:
         self._core = core
         self._can_reload = can_reload
-        self._receiving = asyncio.Semaphore(core.limits.concurrency + core.limits.queue)
-        self._receiving_small = asyncio.Semaphore(MAX_SMALL_AT_ONCE)
+        self._receiving = Slots(core.limits.concurrency + core.limits.queue)
+        self._receiving_small = Slots(MAX_SMALL_AT_ONCE)
         self._methods: dict[str, Callable[[Messages, float], Awaitable[bytes]]] = {
             f"{PREDICTION}Predict": self._predict,
             f"{PREDICTION}GetModelMetadata": self._metadata,
@@ -126,18 +126,18 @@ class Services(grpc.GenericRpcHandler):
 
         return grpc.stream_unary_rpc_method_handler(answer)
 
-    async def _receive(self, messages: Messages, seconds: float, slots: asyncio.Semaphore) -> bytes:
+    async def _receive(self, messages: Messages, seconds: float, slots: Slots) -> bytes:
         """Receives the message of a call within ``seconds``, once one of ``slots`` is free.
 
-        Until a slot is free, the client can send at most a window of 64 KiB. The size of a message is unknown until it
-        has arrived, so each slot may take ``max_body_bytes``.
+        The size of a message is unknown until it has arrived, so each slot may take ``max_body_bytes``.
 
         Raises:
-            StatusError: DEADLINE_EXCEEDED if the message does not arrive in time; UNIMPLEMENTED if there is no message.
+            StatusError: DEADLINE_EXCEEDED if the message does not arrive in time; UNIMPLEMENTED if there is no message;
+                UNAVAILABLE if it does not arrive for ``PATIENCE`` while other calls wait.
         """
         try:
             with anyio.fail_after(seconds):
-                async with slots:
+                async with slots.occupied():
                     return await anext(messages)
         except TimeoutError as error:
             slowness = f"The message did not arrive within {seconds:.3g} seconds (--rest-api-timeout-in-ms)"

@@ -278,6 +278,7 @@ def test_only_the_workers_of_a_training_job_reach_its_workers(training):
 
 def test_the_training_job_starts_every_worker_with_all_addresses_and_a_command_that_parses(training, tmp_path):
     job = training["Job"]["spec"]
+    assert job["activeDeadlineSeconds"] >= 86_400  # ends in any case, but not during a day's training
     (container,) = job["template"]["spec"]["containers"]
     (workers,) = (each["value"] for each in container["env"] if each["name"] == "WORKERS")
     assert job["completions"] == job["parallelism"] == int(workers)

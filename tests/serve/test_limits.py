@@ -392,20 +392,38 @@ def test_a_client_that_does_not_read_its_answer_is_cut_off_whatever_it_sends(chu
         stuck.sendall(GET)
         time.sleep(0.2)  # until the server cannot write further
         stuck.sendall(later)
+        assert first_line(address) == b"HTTP/1.1 503 Service Unavailable\r\n"  # the answer is still being sent
         give_up = time.monotonic() + 5
         while (status := first_line(address)) != b"HTTP/1.1 200 OK\r\n":
             assert time.monotonic() < give_up, status
             time.sleep(0.05)
 
 
+@contextlib.contextmanager
+def being_answered() -> Iterator[tuple[str, int]]:
+    """Serves one connection at a time, and opens one whose request is answered at the end. Yields the address."""
+    asked, may_answer = threading.Event(), threading.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        asked.set()
+        while not may_answer.is_set():
+            await asyncio.sleep(0.05)
+        await answer_of(b"a", 1)(scope, receive, send)
+
+    with listening(app, Limits(connections=1)) as address, socket.create_connection(address, timeout=20) as connection:
+        connection.sendall(GET)
+        assert asked.wait(20)
+        time.sleep(0.1)  # until the request has arrived completely
+        yield address
+        may_answer.set()
+        assert connection.recv(1000).startswith(b"HTTP/1.1 200 OK\r\n")
+
+
 def test_a_silent_connection_beyond_the_limit_is_closed_at_once():
-    with listening(answer_of(b"a", 1), Limits(connections=1)) as address, socket.create_connection(address) as first:
-        first.sendall(GET)
-        first.recv(1000)
-        with socket.create_connection(address, timeout=5) as further:
-            assert further.makefile("rb").readline() == b"HTTP/1.1 503 Service Unavailable\r\n"
-            while further.recv(1000):
-                pass
+    with being_answered() as address, socket.create_connection(address, timeout=5) as further:
+        assert further.makefile("rb").readline() == b"HTTP/1.1 503 Service Unavailable\r\n"
+        while further.recv(1000):
+            pass
 
 
 @pytest.mark.parametrize("sent", [b"", GET[:-2]], ids=["silent", "slow headers"])
@@ -436,15 +454,53 @@ def test_a_malformed_body_of_a_request_that_is_answered_unread_writes_no_traceba
     assert [record for record in caplog.records if record.levelname == "ERROR"] == []
 
 
-def test_a_connection_beyond_the_limit_gets_503():
-    with listening(answer_of(b"a", 1), Limits(connections=1)) as address:
-        first, second = (http.client.HTTPConnection(*address, timeout=20) for _ in range(2))
-        with contextlib.closing(first), contextlib.closing(second):
-            for connection, status in ((first, 200), (second, 503), (first, 200)):
-                connection.request("GET", "/")
-                response = connection.getresponse()
-                assert response.status == status
-                assert (b"again later" in response.read()) is (status == 503)
+def test_a_connection_beyond_the_limit_gets_503_if_all_others_are_being_answered():
+    with being_answered() as address:
+        connection = http.client.HTTPConnection(*address, timeout=20)
+        with contextlib.closing(connection):
+            connection.request("GET", "/")
+            response = connection.getresponse()
+            assert response.status == 503
+            assert b"again later" in response.read()
+
+
+SLOW_BODY = b"POST / HTTP/1.1\r\nHost: s\r\nContent-Length: 9\r\n\r\na"
+
+
+@pytest.mark.parametrize("sent", [GET, SLOW_BODY, GET + SLOW_BODY], ids=["idle", "slow body", "both"])
+def test_connections_that_wait_for_their_clients_do_not_keep_others_out(sent):
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        while (await receive()).get("more_body"):
+            pass
+        await answer_of(b"a", 1)(scope, receive, send)
+
+    with listening(app, Limits(connections=3)) as address, contextlib.ExitStack() as opened:
+        waiting = []
+        for _ in range(3):
+            waiting.append(opened.enter_context(socket.create_connection(address, timeout=5)))
+            waiting[-1].sendall(sent)
+            time.sleep(0.1)
+            if GET in sent:
+                waiting[-1].recv(1000)
+        assert first_line(address) == b"HTTP/1.1 200 OK\r\n"
+        with contextlib.suppress(ConnectionResetError):  # the oldest is closed
+            while waiting[0].recv(1000):
+                pass
+        waiting[2].sendall(GET if sent == GET else b"a" * 8)  # the newest is not
+        assert b"HTTP/1.1 200 OK\r\n" in waiting[2].recv(1000)
+
+
+def test_new_connections_replace_idle_ones_before_each_other():
+    with listening(answer_of(b"a", 1), Limits(connections=10)) as address, contextlib.ExitStack() as opened:
+        for _ in range(10):
+            idle = opened.enter_context(socket.create_connection(address, timeout=5))
+            idle.sendall(GET)
+            idle.recv(1000)
+        honest = [opened.enter_context(socket.create_connection(address, timeout=5)) for _ in range(8)]
+        for connection in honest:
+            connection.sendall(GET)
+        for connection in honest:
+            assert connection.recv(1000).startswith(b"HTTP/1.1 200 OK\r\n")
 
 
 def reset(connection: socket.socket) -> None:

@@ -521,6 +521,24 @@ def test_sigterm_does_not_wait_for_models_that_are_loading_and_loads_no_others(t
     assert "Traceback" not in errors
 
 
+@pytest.mark.server
+def test_on_a_loopback_address_a_server_answers_only_for_this_machine(reverser, tmp_path):
+    """A web page could otherwise name its own host after this machine's address and read the answers."""
+    shutil.copytree(reverser, tmp_path / "rev" / "1")
+    command = [sys.executable, "-m", "serve.server", "--model-dir", str(tmp_path), "--port", "0", "--host", "127.0.0.1"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            url = process.stdout.readline().split()[-1]
+            with httpx.Client(base_url=url, timeout=20, trust_env=False) as http:
+                answers = {
+                    host: http.get("/v1/models/rev", headers={"Host": host}).status_code
+                    for host in ("localhost", "127.0.0.1:8501", "attacker.example")
+                }
+        finally:
+            process.terminate()
+    assert answers == {"localhost": 200, "127.0.0.1:8501": 200, "attacker.example": 403}
+
+
 def test_help_does_not_wait_for_tensorflow():
     code = """
 import sys

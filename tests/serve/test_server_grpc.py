@@ -135,7 +135,8 @@ async def test_a_stream_without_a_message_gives_up_its_slot_after_the_timeout(st
     assert await predict(channel, "a") == [b"a"]
 
 
-async def test_only_as_many_messages_as_a_full_queue_has_are_received_at_once(start):
+async def test_only_as_many_messages_as_a_full_queue_has_are_received_at_once(start, monkeypatch):
+    monkeypatch.setattr("serve.rpc.slots.PATIENCE", 60.0)
     _, channel, _ = await start(concurrency=1, queue=0)
     first = silent(channel)
     await asyncio.sleep(0.2)
@@ -158,6 +159,27 @@ async def test_silent_calls_of_one_connection_keep_no_other_connection_waiting(s
         assert (await asyncio.wait_for(answered, 10))[0] == [b"a"]
     for call in calls:
         call.cancel()
+
+
+async def test_calls_without_a_message_delay_others_only_briefly(start):
+    _, channel, _ = await start(concurrency=1, queue=0)
+    calls = [asyncio.ensure_future(refused(silent(channel))) for _ in range(3)]
+    await asyncio.sleep(0.2)
+    assert await asyncio.wait_for(predict(channel, "a"), 10) == [b"a"]
+    for code, details in await asyncio.gather(*calls):  # each had to give up its slot
+        assert code == "UNAVAILABLE"
+        assert "message" in details
+
+
+@pytest.mark.parametrize("queue", [0, 1], ids=["a call waits for a moment", "a slot is free"])
+async def test_a_call_may_take_its_time_if_no_other_waits(start, queue, monkeypatch):
+    monkeypatch.setattr("serve.rpc.slots.PATIENCE", 1.0)
+    _, channel, _ = await start(concurrency=1, queue=queue)
+    slow = asyncio.ensure_future(refused(silent(channel, seconds=2.0)))
+    await asyncio.sleep(0.2)
+    with contextlib.suppress(TimeoutError):  # the other call ends or leaves
+        await asyncio.wait_for(predict(channel, "a"), 0.25)
+    assert await slow == ("UNIMPLEMENTED", "The call has no request message")
 
 
 async def test_calls_beyond_the_number_of_connections_are_refused(start):
@@ -196,8 +218,9 @@ def resident_mib() -> float:
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
 
 
-async def test_messages_that_wait_to_be_received_stay_with_the_client(start):
+async def test_messages_that_wait_to_be_received_stay_with_the_client(start, monkeypatch):
     """After large messages, a connection must not offer a large flow-control window to the next messages."""
+    monkeypatch.setattr("serve.rpc.slots.PATIENCE", 60.0)  # the silent call keeps its slot
     _, channel, port = await start(concurrency=1, queue=0)
     pipe = asyncio.subprocess.PIPE
     client = await asyncio.create_subprocess_exec(
