@@ -23,8 +23,8 @@ import tyro
 from nbclient import NotebookClient
 
 ROOT = Path(__file__).parents[1]
-EXECUTED = ("0-nmt-with-attention",)
-"""Notebooks that are committed with outputs, in the order in which they are executed."""
+EXECUTED = ("0-nmt-with-attention", "2-train", "1-step-by-step", "3-attention")
+"""Notebooks that are committed with outputs, in the order of their execution: notebook 1 uses the run of notebook 2."""
 HASH = "executed_source_sha256"
 """Metadata of a cell: the hash of the source that produced its outputs."""
 
