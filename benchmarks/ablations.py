@@ -165,7 +165,7 @@ def answer(settings: Settings) -> None:
     recipe = recipe_of(settings.plan, name)
     config = replace(recipe.train, length_buckets=BUCKETS)
     recipe = replace(recipe, train=config)
-    data = training_data(_split(settings.corpus), recipe, lambda _: None)
+    data = training_data(read_split(settings.corpus), recipe, lambda _: None)
     tokenizers = data.fit()
     tf.keras.utils.set_random_seed(1)
     batches = data.batches(tokenizers)
@@ -189,7 +189,8 @@ def answer(settings: Settings) -> None:
         print(update(), file=out, flush=True)
 
 
-def _split(corpus: str) -> Any:
+def read_split(corpus: str) -> Any:
+    """Returns the published split of a Spanish-English corpus file, Spanish to English."""
     from nmt_keras.corpus import SplitCorpus, read_pairs, split_pairs
 
     parts = split_pairs(read_pairs(Path(corpus), source_column=1, target_column=0).pairs, key_side="target")
@@ -204,7 +205,7 @@ def train(settings: Settings) -> None:
     speeds = read_json(settings.to / "speed.json")
     measured = read_json(Path(__file__).parents[1] / "docs" / "measured" / f"quality-{settings.plan}.json")
     updates = measured["updates"] * settings.minutes / measured["plan"]["minutes"]
-    split, gold = _split(settings.corpus), read_gold(GOLD)
+    split, gold = read_split(settings.corpus), read_gold(GOLD)
     for name in settings.variants:
         study = Study(
             folder=settings.to / name,

@@ -53,8 +53,9 @@ def main(settings: Settings) -> None:
         options += ["--minutes", str(settings.minutes)]
     if settings.recipe is not None:
         options += ["--recipe", settings.recipe]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with tempfile.TemporaryDirectory() as folder:
+        # a new user has no compiled training steps
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": f"{folder}/cache"}
         began = time.perf_counter()
         command = [sys.executable, "-m", "nmt_keras", "demo", *options]
         with subprocess.Popen(

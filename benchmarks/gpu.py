@@ -108,7 +108,7 @@ SYSTEMS = {
     "luong-location": System(
         find_recipe("luong-location").scaled(0.5), WORDS, None, ("plain", "cudnn", "xla"), ("tf32",)
     ),
-    "matched-256": System(matched(256, 64), WORDS, None, ("plain", "cudnn", "xla"), ("tf32",)),
+    "matched-256": System(matched(256, 64), WORDS, None, ("plain", "cudnn", "xla"), ("float32", "tf32", "bfloat16")),
     "rnnsearch-base-100": System(_BASE, 16_000, 100, ("cudnn", "xla"), ("tf32",)),
 }
 
@@ -667,17 +667,23 @@ def bound_operations(version: Path) -> list[str]:
     ]
 
 
+def trainings(*names: str) -> dict[str, Callable[[Settings], Iterator[Result]]]:
+    """Returns the parts that train some systems."""
+    return {
+        f"train-{name}-{execution}": partial(train, name, execution)
+        for name in names
+        for execution in SYSTEMS[name].executions
+    }
+
+
 PARTS: dict[str, Callable[[Settings], Iterator[Result]]] = {
     "device": device,
     **{f"parity-{name}": partial(parity, name) for name in FAMILIES},
-    **{
-        f"train-{name}-{execution}": partial(train, name, execution)
-        for name, system in SYSTEMS.items()
-        for execution in system.executions
-    },
+    **trainings("matched-512"),
     "decode": decode,
     "decode-cpu": decode,
     "export": export,
+    **trainings("matched-256", "rnnsearch-base", "luong-location", "rnnsearch-base-100"),
 }
 """Functions of the parts by name, in the order in which they run."""
 

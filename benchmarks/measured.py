@@ -122,6 +122,21 @@ def log_cost(found: Result) -> list[str]:
     return ["| output | share of training time |", "|---|---|", *rows, together]
 
 
+def padding(found: Result) -> list[str]:
+    """Returns the table of padded shares."""
+    counts = next(iter(found["percent"].values()))
+    lines = [f"| buckets | {' | '.join(counts)} |", "|---" * (len(counts) + 1) + "|"]
+    for pool, shares in found["percent"].items():
+        lines.append(f"| padding with pools of {int(pool):,} pairs, % | {' | '.join(map(str, shares.values()))} |")
+    return lines
+
+
+def minutes(found: Result) -> list[str]:
+    """Returns the table of training times under a load."""
+    lines = ["| load | minutes of training | updates |", "|---|---|---|"]
+    return [*lines, *(f"| {when} | {one['minutes']} | {one['updates']:,} |" for when, one in found["load"].items())]
+
+
 def startup(found: Result) -> list[str]:
     """Returns the table of milliseconds of whole processes."""
     lines = ["| command | each process | median |", "|---|---|---|"]
@@ -307,21 +322,24 @@ def _hostile(found: Result) -> list[str]:
 
 def attacks(found: Result) -> list[str]:
     """Returns the table of the honest clients, and the server's memory and descriptors."""
-    lines = ["| honest client | requests | failed | p50 / p95 / p99 | longest |", "|---|---|---|---|---|"]
+    lines = ["| honest client | requests | sent again | failed | p50 / p95 / p99 | longest |", "|---" * 6 + "|"]
     for name, one in found["honest"].items():
         failed = sum(one["failures"].values())
         times = f"{one['p50_ms']:.0f} / {one['p95_ms']:.0f} / {one['p99_ms']:.0f} ms"
-        lines.append(f"| {name} | {one['requests']:,} | {failed:,} | {times} | {one['longest_ms'] / 1000:.1f} s |")
+        sizes = f"{one['requests']:,} | {one['repeated']:,} | {failed:,}"
+        lines.append(f"| {name} | {sizes} | {times} | {one['longest_ms'] / 1000:.1f} s |")
+    answers = ["| attack | rounds | answers |", "|---|---|---|"]
     before, after = found["before"], found["after"]
     growth = 100 * (after["megabytes"] / before["megabytes"] - 1)
-    rounds = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in found["rounds"].items())
+    for name, outcomes in found["rounds"].items():
+        told = ", ".join(f"{outcome} ({count:,})" for outcome, count in outcomes.items())
+        answers.append(f"| {name.replace('_', ' ')} | {sum(outcomes.values()):,} | {told} |")
     facts = [
-        f"Rounds of the attacks: {rounds}.",
         f"Memory: {before['megabytes']:.0f} MB before, {after['megabytes']:.0f} MB after ({growth:+.1f} %).",
         f"Open descriptors: {before['descriptors']} before, {after['descriptors']} after.",
         f"Load average of the machine: {found['load_before']:.1f} before, {found['load_after']:.1f} after.",
     ]
-    return [*lines, "", " ".join(facts) + _broken(found)]
+    return [*lines, "", *answers, "", " ".join(facts) + _broken(found)]
 
 
 OUTCOMES = {"left": "none: the client disconnected", "closed": "none: the server closed the connection"}
@@ -339,6 +357,8 @@ TABLES: dict[str, Callable[[Result], list[str]]] = {
     "attention_cost": attention_cost,
     "demo": demo,
     "log_cost": log_cost,
+    "padding": padding,
+    "minutes": minutes,
     "startup": startup,
     "update_parts": update_parts,
     "quality": quality,

@@ -11,6 +11,7 @@ set are translated with greedy search and with beam 5. Prints JSON.
 from __future__ import annotations
 
 import json
+import os
 import re
 import statistics
 import subprocess
@@ -26,6 +27,7 @@ import tyro
 from benchmarks.machine import machine
 
 PLANS: dict[str, dict[str, Any]] = {
+    "ten-minutes-float32": {"minutes": 10},
     "ten-minutes": {
         "minutes": 10,
         "train.precision": "bfloat16-products",
@@ -41,7 +43,8 @@ PLANS: dict[str, dict[str, Any]] = {
         "train.precision": "bfloat16-products",
         "train.learning-rate": 0.003,
         "train.batch-size": 128,
-        "train.length-buckets": 12,
+        "train.length-buckets": 16,
+        "train.pool-size": 131_072,
         "model.embedding-size": 256,
         "model.encoder.units": 256,
         "model.attention.units": 256,
@@ -61,10 +64,12 @@ class Settings:
 
     corpus: str
     """Path of a corpus file, or "sample"."""
-    plan: Literal["ten-minutes", "hour"]
+    plan: Literal["ten-minutes-float32", "ten-minutes", "hour"]
     run: Path | None = None
     """Run directory to keep. The output of training is written to RUN.log, the machine to RUN.machine.json. An existing
     run is evaluated without training."""
+    cache: Path | None = None
+    """Folder of compiled training steps, kept for the next run. None begins with an empty cache."""
 
 
 def main(settings: Settings) -> None:
@@ -77,7 +82,7 @@ def main(settings: Settings) -> None:
             began.write_text(json.dumps(machine()), encoding="utf-8")
             options = [part for name, value in PLANS[settings.plan].items() for part in (f"--{name}", str(value))]
             started = ["train", "rnnsearch-small", "--corpus", settings.corpus, "--run", str(run), *options]
-            done = nmt(started)
+            done = nmt(started, settings.cache or Path(folder) / "cache")
             said.write_text(done.stdout + done.stderr, encoding="utf-8")
         elif not began.exists():
             raise SystemExit(f"quality: {began}: the file with the machine of {run} is missing. Pass another --run.")
@@ -88,9 +93,11 @@ def main(settings: Settings) -> None:
     print(json.dumps({**before, "command": command, "plan": PLANS[settings.plan], **found}, indent=2))
 
 
-def nmt(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    """Runs an ``nmt`` command."""
-    done = subprocess.run([sys.executable, "-m", "nmt_keras", *arguments], capture_output=True, text=True, check=False)
+def nmt(arguments: Sequence[str], cache: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Runs an ``nmt`` command. Training keeps its compiled steps in the folder ``cache``."""
+    environment = {**os.environ, **({} if cache is None else {"XDG_CACHE_HOME": str(cache.resolve())})}
+    command = [sys.executable, "-m", "nmt_keras", *arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"quality: nmt {' '.join(arguments)} failed:\n{done.stderr[-4000:]}")
     return done

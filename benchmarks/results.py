@@ -59,7 +59,7 @@ class Combined:
     name: str
     systems: tuple[str, ...]
     runs_each: int = 1
-    """Number of runs of each system, which have the group's first seeds."""
+    """Number of runs of each system: those with the group's first seeds."""
     replaces_unknown: bool = True
     """If ``True``, the lexicon of the first run replaces unknown words."""
 
@@ -86,8 +86,8 @@ COMBINED = (
     Combined("luong-general-replace", ("luong-general",)),
     Combined("luong-ensemble", ("luong-local-p", "luong-local-m", "luong-general", "luong-feed")),
 )
-"""Systems of the ladder that replace unknown words. The first and the last are the last two of Luong et al. The
-ensemble combines several kinds of attention."""
+"""Systems of the ladder that replace unknown words. ``luong-replace`` and ``luong-ensemble`` are the last two systems
+of Luong et al. The ensemble combines several kinds of attention."""
 
 ENSEMBLES = (
     *(Combined(f"rnnsearch-ensemble-{runs}", ("rnnsearch",), runs, replaces_unknown=False) for runs in (2, 4, 8)),
@@ -181,7 +181,7 @@ def tokenized(kind: Literal["word", "subword", "character"], limit: int) -> Reci
 
 
 def with_mean(recipe: Recipe) -> Recipe:
-    """Returns RNNencdec whose decoder receives the mean of the annotations instead of the last one."""
+    """Returns RNNencdec whose decoder receives the mean of the annotations instead of the last state."""
     model = recipe.model
     return replace(
         recipe,
@@ -210,7 +210,7 @@ def groups() -> dict[str, Group]:
 
     return {
         "ladder": Group(ladder, combined=COMBINED),
-        "bahdanau-8": Group(bahdanau(8, 30), words=8, by_length=True),
+        "bahdanau-8": Group(bahdanau(8, 30), words=8, joined=True, by_length=True),
         "bahdanau-16": Group(bahdanau(16, 50), words=16, joined=True, by_length=True),
         "lecture": Group(lecture),
         "tutorial": Group((in_small(find_recipe("tutorial"), 0.2),)),
@@ -351,12 +351,13 @@ def normalized(texts: Sequence[str], references: Sequence[str], config: Tokenize
 
 def by_length(translator: ModelTranslator, corpus: SplitCorpus) -> dict[str, Any]:
     """Returns the values for table 1 and for figures 2 and 3 of Bahdanau et al., with beam search."""
-    from nmt_keras.evaluation.metrics import bleu, bootstrap, length_bins
+    from nmt_keras.evaluation.metrics import bleu
 
     beam = translator.with_search(replace(translator.search, beam_size=BEAM))
     known = beam.with_search(replace(beam.search, unk_allowed=False))
     parts = {"test": list(corpus.test), "long": long_pairs(corpus.test)}
-    table, bins = {}, []
+    table: dict[str, Any] = {}
+    bins: dict[str, Any] = {}
     translated: list[tuple[Pair, str]] = []
     for part, pairs in parts.items():
         all_words = [pair for pair in pairs if not has_unknown(translator, pair)]
@@ -368,12 +369,8 @@ def by_length(translator: ModelTranslator, corpus: SplitCorpus) -> dict[str, Any
             "pairs": len(pairs),
             "pairs_no_unk": len(all_words),
         }
+        bins[part] = binned(list(zip(pairs, texts, strict=True)))
         translated += zip(pairs, texts, strict=True)
-    for label, inside in length_bins([words(pair.source) for pair, _ in translated], LENGTHS).items():
-        held = [translated[i] for i in inside]
-        scores = bootstrap({"model": [text for _, text in held]}, [pair.target for pair, _ in held]).bleu["model"]
-        figures = [round(value, 2) for value in (scores.value, scores.low, scores.high)]
-        bins.append({"label": label, "sentences": len(held), "bleu": figures})
     shown = [
         {
             "source": t.source_tokens,
@@ -382,7 +379,21 @@ def by_length(translator: ModelTranslator, corpus: SplitCorpus) -> dict[str, Any
         }
         for t in beam.translate(list(FIGURE_3))
     ]
-    return {"beam": str(beam.search), "table": table, "by_length": bins, "alignments": shown}
+    lengths = {"by_length": binned(translated), "by_length_of_part": bins}
+    return {"beam": str(beam.search), "table": table, **lengths, "alignments": shown}
+
+
+def binned(translated: Sequence[tuple[Pair, str]]) -> list[dict[str, Any]]:
+    """Returns BLEU with its interval for each range of source lengths, from pairs and their translations."""
+    from nmt_keras.evaluation.metrics import bootstrap, length_bins
+
+    bins = []
+    for label, inside in length_bins([words(pair.source) for pair, _ in translated], LENGTHS).items():
+        held = [translated[i] for i in inside]
+        scores = bootstrap({"model": [text for _, text in held]}, [pair.target for pair, _ in held]).bleu["model"]
+        figures = [round(value, 2) for value in (scores.value, scores.low, scores.high)]
+        bins.append({"label": label, "sentences": len(held), "bleu": figures})
+    return bins
 
 
 def has_unknown(translator: ModelTranslator, pair: Pair) -> bool:

@@ -49,7 +49,7 @@ class Settings:
     runs: int = 5
     """Number of processes per command."""
     model: Path | None = None
-    """Directory of an exported version. Adds ``nmt translate`` and ``nmt_keras.load``."""
+    """Directory of an exported version. Adds ``nmt translate``, ``nmt_keras.load`` and the import of TensorFlow."""
     training: bool = False
     """If True, adds the first and the second training of the sample recipe."""
 
@@ -63,6 +63,7 @@ def main(settings: Settings) -> None:
     if settings.model:
         model = str(settings.model.resolve())
         measures[f'nmt translate MODEL "{SENTENCE}"'] = partial(whole, "translate", model, SENTENCE)
+        measures["python -c 'import tensorflow'"] = lambda: timed(["-c", "import tensorflow"])
         measures["nmt_keras.load(MODEL), after import"] = lambda: float(output(["-c", LOAD, model]).splitlines()[-1])
     found: dict[str, list[float]] = {name: [] for name in measures}
     for measure in measures.values():
@@ -83,8 +84,13 @@ def main(settings: Settings) -> None:
 
 def whole(*words: str) -> float:
     """Returns the milliseconds of one process that runs this clone's ``nmt`` with this interpreter."""
+    return timed(["-m", "nmt_keras", *words])
+
+
+def timed(words: list[str]) -> float:
+    """Returns the milliseconds of one process of this interpreter."""
     began = time.perf_counter()
-    output(["-m", "nmt_keras", *words])
+    output(words)
     return 1000 * (time.perf_counter() - began)
 
 

@@ -2,17 +2,31 @@
 
 import importlib
 import json
+import os
 import shlex
+import time
 from collections import defaultdict
+from pathlib import Path
 
+import numpy as np
 import pytest
 import tyro
 
 from benchmarks.ablations import VARIANTS, recipe_of
 from benchmarks.log_cost import timed
 from benchmarks.measured import MEASURED
+from benchmarks.minutes import loaded
+from benchmarks.padding import padded_share
 from benchmarks.quality import PLANS
 from nmt_keras import cli
+from nmt_keras.corpus.batches import TokenLists
+
+
+def commands() -> list[Path]:
+    """Returns the files with the command lines of this process's children."""
+    children = Path(f"/proc/{os.getpid()}/task").glob("*/children")
+    return [Path(f"/proc/{number}/cmdline") for file in children for number in file.read_text().split()]
+
 
 MEASUREMENTS = {path.stem: json.loads(path.read_text("utf-8")) for path in sorted(MEASURED.glob("*.json"))}
 
@@ -43,3 +57,30 @@ def test_each_variant_of_a_plan_is_a_recipe_that_differs_from_the_plan(plan, var
 def test_the_log_s_functions_can_be_timed():
     with timed(defaultdict(float)):
         pass
+
+
+@pytest.mark.parametrize(("buckets", "batch_size", "share"), [(1, 1, 33.3), (2, 1, 6.7), (2, 2, 36.4)])
+def test_padding_is_the_share_of_positions_without_a_token(buckets, batch_size, share):
+    # 14 tokens in 3 x 7 positions, in 2 x 4 + 7, and in a batch of two of each bucket: 2 x 4 + 2 x 7, of which
+    # the second has a masked row
+    source = TokenLists(np.zeros(6), np.array([2, 1, 3]))
+    target = TokenLists(np.zeros(8), np.array([2, 2, 4]))
+    assert padded_share(source, target, buckets, 8, batch_size) == share
+
+
+def test_a_load_begins_and_ends():
+    def running() -> int:
+        return sum("while True: pass" in path.read_text(errors="replace") for path in commands())
+
+    def wait(is_loaded: bool) -> None:
+        give_up = time.monotonic() + 30
+        while (running() > 0) != is_loaded:
+            assert time.monotonic() < give_up
+            time.sleep(0.05)
+
+    with loaded(0.0, 1.0):
+        wait(True)
+        wait(False)
+    with loaded(60.0, 120.0):
+        pass
+    assert running() == 0
