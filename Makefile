@@ -103,6 +103,7 @@ lock: $(VENV)/.installed-dev
 	$(COMPILE) pyproject.toml --extra gpu --constraints requirements.txt --output-file requirements-gpu.txt
 	$(COMPILE) pyproject.toml --group test --group beam --output-file requirements-beam.txt
 	$(COMPILE) --group test --constraints requirements.txt --output-file requirements-test.txt
+	$(COMPILE) --group tf220 --output-file requirements-tf220.txt
 	for group in dev docs; do \
 	    $(COMPILE) --group $$group --constraints requirements.txt --constraints requirements-test.txt \
 	        --output-file requirements-$$group.txt || exit; done

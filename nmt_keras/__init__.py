@@ -82,7 +82,10 @@ def load(path: str | PathLike[str], *more: str | PathLike[str]) -> Translator:
 
     folder = Path(path)
     if not folder.exists():
-        raise FileNotFoundError(f"path: expected a run directory or an exported version; {folder} does not exist.")
+        raise FileNotFoundError(
+            f"path: expected a run directory or an exported version; {folder} does not exist. The package contains no "
+            "model: train one with `nmt demo` or `nmt train`, or pass another path."
+        )
     if more or (folder / "recipe.json").exists():
         from nmt_keras.runs import load_runs
 

@@ -39,7 +39,7 @@ def pytest_configure(config):
     if os.environ.get(PROGRAMS_REQUIRED) and missing:
         raise pytest.UsageError(
             f"{PROGRAMS_REQUIRED}: expected {', '.join(PROGRAMS)} on the PATH, found no {', '.join(missing)}. "
-            "Install the programs, or unset the variable, and their tests are deselected."
+            "Install the programs, or unset the variable to deselect their tests."
         )
 
 

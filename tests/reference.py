@@ -708,7 +708,7 @@ def attention_of(attention, encoder: RecurrentEncoder | None = None):
 
 def output_layer_of(layer, embedding) -> OutputLayer:
     """Returns the output layer of the reference for a layer. If tied, it multiplies with ``embedding``."""
-    W_o = embedding if layer.tied else np.asarray(layer.output_kernel, np.float64).T
+    W_o = embedding if layer.tie_embeddings else np.asarray(layer.output_kernel, np.float64).T
     return OutputLayer(hidden_of(layer), W_o, np.asarray(layer.output_bias, np.float64))
 
 

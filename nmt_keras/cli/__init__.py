@@ -24,6 +24,7 @@ import functools
 import inspect
 import operator
 import os
+import platform
 import signal
 import sys
 import textwrap
@@ -122,12 +123,18 @@ def parse(arguments: Sequence[str]) -> Command:
     return command
 
 
-def require_platform(platform: str, say: Callable[[str], None]) -> None:
-    """Raises OSError on Windows. On other platforms except Linux, warns that the commands are untested there."""
-    if platform == "win32":
+def require_platform(system: str, processor: str, say: Callable[[str], None]) -> None:
+    """Raises OSError on Windows. On other platforms except Linux on x86-64, warns that the commands are untested.
+
+    Args:
+        system: ``sys.platform``.
+        processor: ``platform.machine()``.
+        say: Prints a warning.
+    """
+    if system == "win32":
         raise OSError("Windows is not supported, because TensorFlow Text has no release for it. Use Linux in WSL 2.")
-    if platform != "linux":
-        say(f"nmt: {platform} is untested; only Linux on x86-64 is supported. If a command fails, use a container.")
+    if (system, processor) != ("linux", "x86_64"):
+        say(f"nmt: {system} on {processor} is untested. Linux on x86-64 is supported, for example in a container.")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -167,7 +174,7 @@ def _run(arguments: Sequence[str], restarts: bool) -> None:
             if not debug:
                 warnings.showwarning = lambda message, *_: console.say(f"nmt: {message}")
             if command.computes:
-                require_platform(sys.platform, console.say)
+                require_platform(sys.platform, platform.machine(), console.say)
                 import_tensorflow(command.threads, command.keras)
             command(console)
     except BrokenPipeError:
@@ -179,7 +186,8 @@ def _run(arguments: Sequence[str], restarts: bool) -> None:
     except Exception as error:
         expected: tuple[type[Exception], ...] = (OSError, ValueError, FloatingPointError, MemoryError)
         if (tensorflow := sys.modules.get("tensorflow")) is not None:
-            if cache is not None and isinstance(error, tensorflow.errors.OpError) and not console.has_shown_updates:
+            rejected = isinstance(error, tensorflow.errors.OpError) and not console.has_shown_updates
+            if cache is not None and rejected and not isinstance(error, tensorflow.errors.ResourceExhaustedError):
                 console.say("nmt: the cache of compiled training steps could not be used; restarting without it.")
                 reject(cache)
                 restart()

@@ -60,7 +60,7 @@ class Command(ABC):
     """Options and option groups that only --help-all shows."""
 
     help_all: Flag = False
-    """Show the help of all options, including the fields of the recipe."""
+    """Show the help of all options."""
     debug: Flag = False
     """Show the traceback of an error."""
 
@@ -97,8 +97,12 @@ def shortened(kind: type[Any], rare: Collection[str]) -> type[Any]:
             hint = Annotated[shortened(group, rare), *get_args(hint)[1:]]
             default = field(default=tyro.MISSING_NONPROP, metadata=each.metadata)
         else:
-            absent = each.default in (None, ())  # the help text describes the default better than "(default: None)"
-            argument = tyro.conf.arg(metavar=METAVARS.get(each.name), help_behavior_hint="" if absent else None)
+            markers = getattr(hint, "__metadata__", ())
+            own = [marker.metavar for marker in markers if getattr(marker, "metavar", None)]
+            # the help text describes these better than "(default: None)" and "(default: )"
+            absent = each.default in (None, ()) or tyro.conf.Positional in markers
+            metavar = own[0] if own else METAVARS.get(each.name)
+            argument = tyro.conf.arg(metavar=metavar, help_behavior_hint="" if absent else None)
             hint = Annotated[hint, argument]
         changed.append((each.name, hint, default))
     return make_dataclass(kind.__name__, changed, bases=(kind,), frozen=True, kw_only=True)

@@ -147,8 +147,9 @@ class Evaluate(Command):
             return ", ".join(self.pairs), load_pairs(self.data, self.pairs, console.say)
         run = self.paths[0]
         if not is_run(run):
-            found = "is not a run directory" if run.exists() else "does not exist"
-            raise FileNotFoundError(f"RUN: expected a run directory, or --pairs; {run} {found}. Train a run first.")
+            if run.exists():
+                raise FileNotFoundError(f"RUN: expected a run directory, received {run}. Exports require --pairs.")
+            raise FileNotFoundError(f"RUN: expected a run directory; {run} does not exist. Train a run first.")
         if not self.data.valid:
             corpus = load_corpus(self.data, read_recipe(run).corpus, Path("data"), console.say)
             pairs: Sequence[Pair] = corpus.test if self.part == "test" else corpus.valid

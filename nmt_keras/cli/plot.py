@@ -65,7 +65,9 @@ class Curves(Picture):
 
         for run in self.runs:
             if not (run / LOG).exists():
-                raise FileNotFoundError(f"RUN: expected a run directory with a training log, received {run}.")
+                raise FileNotFoundError(
+                    f"RUN: expected a run directory with a training log; {run / LOG} does not exist. Train a run first."
+                )
         logs = {str(run): read_log(run / LOG) for run in self.runs}
         return training_curves(*logs.values()) if len(logs) == 1 else compare_training(logs)
 

@@ -23,12 +23,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Export(SearchCommand):
-    """Export a run's best weights as the next SavedModel version, and print its folder. RUN is a run directory.
+    """Export a run's best weights as the next SavedModel version, and print its folder.
 
     The signature serving_default uses beam search even if the recipe is greedy. The signature greedy is always
     exported.
     """
 
+    path: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    """A run directory."""
     to: Path | None = None
     """Folder of the model's versions. Default: saved_models/RUN."""
     max_to_keep: int | None = None

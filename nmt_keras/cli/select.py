@@ -12,6 +12,8 @@ from nmt_keras.cli.command import Command
 from nmt_keras.cli.console import Console
 from nmt_keras.config import require
 
+TWO_FILES = tyro.conf.arg(metavar="SOURCE TARGET")
+
 
 @dataclass(frozen=True)
 class Select(Command):
@@ -22,16 +24,16 @@ class Select(Command):
 
     computes: ClassVar[bool] = False
 
-    corpus: tyro.conf.UseAppendAction[tuple[tuple[str, str], ...]]
+    corpus: Annotated[tyro.conf.UseAppendAction[tuple[tuple[str, str], ...]], TWO_FILES]
     """Source and target file of the corpus, whose lines correspond. Can be repeated."""
-    domain: tyro.conf.UseAppendAction[tuple[tuple[str, str], ...]]
+    domain: Annotated[tyro.conf.UseAppendAction[tuple[tuple[str, str], ...]], TWO_FILES]
     """Source and target file of the domain. Can be repeated."""
     words: int
     """Maximum number of target words to select."""
     to: Annotated[Path, tyro.conf.arg(metavar="FILE")]
     """Output file, gzipped text."""
     seed: int = 1
-    """Seed of the sample of the corpus on which its language models are trained."""
+    """Seed of the random sample that the corpus's language models are trained on."""
 
     def check(self) -> None:
         """Raises ValueError if the output is not named as gzipped text."""

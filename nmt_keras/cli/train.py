@@ -146,11 +146,14 @@ class Train(Command):
         if finished and not is_first_worker():
             return folder
         strategy = None if finished else find_strategy()  # finished workers no longer answer
-        pair = (corpus.train if isinstance(corpus, SplitCorpus) else corpus.valid)[0]
-        source, target = (textwrap.shorten(side, 80, placeholder=" ...") for side in pair)
-        console.say(
-            f'{data.source_language or "source"} -> {data.target_language or "target"}: "{source}" -> "{target}"'
-        )
+        languages = f"{data.source_language or 'source'} -> {data.target_language or 'target'}"
+        if isinstance(corpus, SplitCorpus):
+            examples = {languages: corpus.train[0]}
+        else:
+            examples = {languages: corpus.train.first or corpus.valid[0], "validation": corpus.valid[0]}
+        for name, pair in examples.items():
+            source, target = (textwrap.shorten(side, 80, placeholder=" ...") for side in pair)
+            console.say(f'{name}: "{source}" -> "{target}"')
         tested = f", {len(corpus.test):,} to test" if corpus.test else ""
         console.say(
             f"{corpus.name}: {len(corpus.train):,} pairs to train on, {len(corpus.valid):,} to validate{tested}. "

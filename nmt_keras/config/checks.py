@@ -67,5 +67,10 @@ def record_from(kind: type[Record], fields: dict[str, Any]) -> Record:
     if not isinstance(fields, dict):
         raise TypeError(f"{kind.__name__}: expected an object, received {fields!r:.40}")
     hints = typing.get_type_hints(kind)
+    for name in fields:
+        if name not in hints:
+            nearest = get_close_matches(str(name), hints, n=1)
+            hint = f" (nearest: {nearest[0]})" if nearest else ""
+            raise TypeError(f"{kind.__name__} has no field {name!r}{hint}")
     nested = {k: record_from(hints[k], v) if dataclasses.is_dataclass(hints.get(k)) else v for k, v in fields.items()}
     return kind(**nested)

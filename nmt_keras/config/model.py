@@ -61,8 +61,8 @@ class AttentionConfig:
     """Attention of each target position to the source."""
 
     kind: Literal["additive", "dot", "general", "concat", "location", "fixed", "mean", "none"] = "additive"
-    """Score function. Without scores, the context is the same at every step: "fixed", the encoder's last states, or
-    "mean", the mean of the annotations. "none": no context."""
+    """Score function, or a kind without scores: "fixed" (the context is always the encoder's last states), "mean"
+    (it is always the mean of the annotations) or "none" (no context)."""
     span: Literal["global", "local-m", "local-p"] = "global"
     """Attended source positions. "global": all. "local-m": a window around the target position. "local-p": a window
     around a predicted position."""

@@ -128,7 +128,7 @@ def prepare(
         ]
     finally:
         shutil.rmtree(spilled, ignore_errors=True)
-    complete(str(folder), names, written, found, left_out, filters)
+    complete(str(folder), names, next(pairs(ReadReport())), written, found, left_out, filters)
     prepared = PreparedCorpus(folder)
     report(f"{len(prepared):,} pairs prepared; skipped: {prepared.told_left_out()}")
     if (share := (count - len(prepared)) / count) > MAX_LEFT_OUT:
@@ -142,6 +142,7 @@ def prepare(
 def complete(
     folder: str,
     names: str,
+    first: Pair,
     written: Sequence[ShardReport],
     found: ReadReport,
     left_out: Mapping[Rejection, int],
@@ -152,6 +153,7 @@ def complete(
     Args:
         folder: Folder, on any file system that TensorFlow can write.
         names: Names of the files that were read, for errors.
+        first: The first pair, which shows the direction of the corpus.
         written: Reports of the shards.
         found: Counts of the lines.
         left_out: Number of skipped pairs by reason.
@@ -168,7 +170,8 @@ def complete(
             f"filters: expected at least one pair of {names} that passes, received none: {counts}. Loosen the filters."
         )
     rejected["malformed lines"] = found.malformed
-    write_record(folder, written, found.lines, rejected, {"filters": dataclasses.asdict(filters)})
+    facts = {"filters": dataclasses.asdict(filters), "first": first._asdict()}
+    write_record(folder, written, found.lines, rejected, facts)
     remove_leftovers(folder, [shard.file for shard in written])
 
 

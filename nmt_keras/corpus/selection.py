@@ -4,7 +4,7 @@
 
 H_D and H_G are cross-entropies per word of one side, under a language model of the domain and one of the general
 corpus. Pairs with low scores are selected. As in Moore, Lewis 2010, the general model is trained on a random sample of
-the corpus that is as large as the domain, and both models have the words that occur at least twice in the domain.
+the corpus, as large as the domain. The vocabulary of both models is the words that occur at least twice in the domain.
 
 Difference from the papers: bigram models, not 4-gram models.
 """
@@ -29,7 +29,8 @@ from nmt_keras.files import PARTIAL, make_folder, writing
 
 Place = str | PathLike[str]
 EDGE, UNKNOWN = "<s>", "<unk>"
-"""Word before the first and after the last word of a sentence, and the word for those outside the vocabulary."""
+"""EDGE stands before the first word and after the last word of a sentence. UNKNOWN replaces words outside the
+vocabulary."""
 
 
 def split_words(sentence: str) -> list[str]:
@@ -103,8 +104,8 @@ def select(
 ) -> int:
     """Writes the pairs with the lowest scores as gzipped, tab-separated text, in the order of the corpus.
 
-    Returns their number. The corpus is read three times. Memory holds the domain, a sample of the same size, and 16
-    bytes per pair.
+    Returns their number. The corpus is read three times. Memory holds the domain, a sample of the same size, and about
+    40 bytes per pair of the corpus.
 
     Args:
         corpus: Source and target files of the general corpus, whose lines correspond. Malformed lines are skipped.
@@ -129,7 +130,7 @@ def select(
     order = np.argsort(scored["score"], kind="stable")
     kept = np.zeros(len(scored), bool)
     kept[order[np.cumsum(scored["words"][order]) <= words]] = True
-    require(bool(kept.any()), "words", "at least the words of the pair with the lowest score", words)
+    require(bool(kept.any()), "words", "at least the number of words of the pair with the lowest score", words)
     path, partial = Path(to), Path(f"{to}{PARTIAL}")
     with writing(path, "Nothing was selected."):
         make_folder(path.parent)

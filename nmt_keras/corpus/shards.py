@@ -39,6 +39,7 @@ from nmt_keras.corpus.batches import (
     rows_by_bucket,
 )
 from nmt_keras.corpus.prefetching import prefetched
+from nmt_keras.corpus.reading import Pair
 from nmt_keras.files import require_format, settle, settle_below, unwritable, writing
 
 RECORD_FILE = "prepared.json"
@@ -250,6 +251,8 @@ class PreparedCorpus:
         require_format(path, self.record.get("format"), FORMAT, "Prepare the corpus again.")
         self.sha256 = hashlib.sha256(text.encode()).hexdigest()
         self.files = [str(self.folder / shard["file"]) for shard in self.record["shards"]]
+        first = self.record.get("first")  # older versions did not write it
+        self.first = None if first is None else Pair(**first)
         self.sizes = np.array([shard["pairs"] for shard in self.record["shards"]], np.int64)  # pairs of each shard
         self.lengths = np.array(self.record["lengths"], np.int64).reshape(-1, 3)  # source, target, pairs
         for file in self.files:

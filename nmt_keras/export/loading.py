@@ -25,5 +25,6 @@ def load_exported(folder: Path) -> ServedTranslator:
         return ServedTranslator(folder)
     raise ValueError(
         f"path: expected a run (with recipe.json), an exported version (with saved_model.pb) or a folder of versions; "
-        f"{folder} holds {sorted(child.name for child in folder.iterdir())[:8] if folder.is_dir() else 'a file'}."
+        f"{folder} holds {sorted(child.name for child in folder.iterdir())[:8] if folder.is_dir() else 'a file'}. Pass "
+        "another path."
     )

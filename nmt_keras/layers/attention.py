@@ -1,6 +1,6 @@
 """Attention layers: compute a context from a query and the annotations.
 
-A score function computes how well a query matches each annotation. An attention layer normalizes the scores to
+A score function computes how well a query matches each annotation. An attention layer normalises the scores to
 attention weights, over all annotations or over a window. The context is the weighted sum of the annotations. After the
 loop over target positions, ``alignment`` puts the attention weights of a window at their source positions.
 """

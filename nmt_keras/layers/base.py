@@ -16,7 +16,7 @@ class Weights(SimpleNamespace):
     """A layer's weights as tensors, under the names of the layer's attributes.
 
     A matrix is a ``Weight``; a vector is a tensor in the layer's compute dtype; an embedding is its table; a layer
-    normalization is its scale and its shift; a sublayer's weights are nested.
+    normalisation is its scale and its shift; a sublayer's weights are nested.
     """
 
 

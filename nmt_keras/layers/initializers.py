@@ -15,7 +15,7 @@ def initialize(scheme: str, variables: list[keras.Variable]) -> None:
             "bahdanau": random orthogonal recurrent matrices, one per gate; W_a and U_a N(0, 0.001^2); v_a, v_p and all
             biases 0; all others N(0, 0.01^2) (Bahdanau, Cho, Bengio 2014, appendix B.1).
             "uniform": all uniform in [-0.1, 0.1] (Luong, Pham, Manning 2015, section 4.1).
-            Layer normalizations, which neither paper has, keep scale 1 and shift 0.
+            Layer normalisations, which neither paper has, keep scale 1 and shift 0.
         variables: Variables of a built model, changed in place. ``keras.utils.set_random_seed`` determines the draws.
     """
     for variable in variables:

@@ -21,16 +21,18 @@ class OutputLayer(BaseLayer):
     Args:
         vocabulary_size: V.
         feature_size: Width of ``features``.
-        tied: If True, the softmax's matrix is the embedding of the target tokens [V, feature_size], which the decoder
-            supplies as ``weights.output_kernel`` (Press, Wolf 2017).
+        tie_embeddings: If True, the softmax's matrix is the embedding of the target tokens [V, feature_size], which
+            the decoder supplies as ``weights.output_kernel`` (Press, Wolf 2017).
     """
 
     computed_arguments = ("feature_size",)
 
-    def __init__(self, *, vocabulary_size: int, feature_size: int, tied: bool = False, **options: Any) -> None:
+    def __init__(
+        self, *, vocabulary_size: int, feature_size: int, tie_embeddings: bool = False, **options: Any
+    ) -> None:
         super().__init__(**options)
-        self.vocabulary_size, self.feature_size, self.tied = vocabulary_size, feature_size, tied
-        if not tied:
+        self.vocabulary_size, self.feature_size, self.tie_embeddings = vocabulary_size, feature_size, tie_embeddings
+        if not tie_embeddings:
             self.output_kernel = self.add_weight(
                 (feature_size, vocabulary_size), "glorot_uniform", name="output_kernel"
             )
@@ -66,7 +68,7 @@ class OutputLayer(BaseLayer):
 
     def logits(self, weights: Weights, features: tf.Tensor) -> tf.Tensor:
         """Returns W t + b: [B, T, feature_size] -> [B, T, V]."""
-        return matmul(features, weights.output_kernel, weights.output_bias, transpose=self.tied)
+        return matmul(features, weights.output_kernel, weights.output_bias, transpose=self.tie_embeddings)
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
@@ -81,7 +83,7 @@ class MaxoutOutput(OutputLayer):
     s_{i-1} in the appendix and s_i in the main text (equation 4). ``BahdanauDecoder.output_state`` chooses one.
 
     Args:
-        vocabulary_size, tied: See :class:`OutputLayer`.
+        vocabulary_size, tie_embeddings: See :class:`OutputLayer`.
         units: l, number of maxout units.
         state_size, context_size, embedding_size: U, D, E.
     """
@@ -145,7 +147,7 @@ class StateOutput(OutputLayer):
     It is the output layer of the TensorFlow tutorial, of cs224d, lecture 9, and of the base model of Luong et al. 2015.
 
     Args:
-        vocabulary_size, tied: See :class:`OutputLayer`.
+        vocabulary_size, tie_embeddings: See :class:`OutputLayer`.
         state_size: U.
     """
 
@@ -167,7 +169,7 @@ class AttentionalOutput(OutputLayer):
     (Luong et al. 2015, equations 5 and 6.) Both products have a bias, which the paper leaves out of its formulas.
 
     Args:
-        vocabulary_size, tied: See :class:`OutputLayer`.
+        vocabulary_size, tie_embeddings: See :class:`OutputLayer`.
         units: Width of h~.
         state_size, context_size: U, D.
     """

@@ -31,18 +31,18 @@ def sinusoids(positions: tf.Tensor, units: int) -> tf.Tensor:
 
 
 EPSILON = 1e-5
-"""Number added to the variance in a layer normalization."""
+"""Number added to the variance in a layer normalisation."""
 
 
 def layer_norm(units: int, name: str) -> keras.layers.LayerNormalization:
-    """Returns a built layer normalization (Ba, Kiros, Hinton 2016), whose weights are arguments of ``normalize``."""
+    """Returns a built layer normalisation (Ba, Kiros, Hinton 2016), whose weights are arguments of ``normalize``."""
     layer = keras.layers.LayerNormalization(epsilon=EPSILON, name=name)
     layer.build((None, None, units))
     return layer
 
 
 def normalize(weights: list[tf.Tensor], x: tf.Tensor) -> tf.Tensor:
-    """Returns the layer normalization of ``x`` [..., units] with scale and shift ``weights``, [units] each."""
+    """Returns the layer normalisation of ``x`` [..., units] with scale and shift ``weights``, [units] each."""
     return keras.ops.layer_normalization(x, *weights, epsilon=EPSILON)
 
 
@@ -145,7 +145,7 @@ class SelfAttentionLayer(BaseLayer):
 
     x + MultiHead(norm(x)), then (x + MultiHead(norm(x), memory), then) x + W_2 relu(W_1 norm(x) + b_1) + b_2.
 
-    (Vaswani et al. 2017, figure 1, but each normalization precedes its sublayer.) W_1 maps units to 4 · units.
+    (Vaswani et al. 2017, figure 1, but each normalisation precedes its sublayer.) W_1 maps units to 4 · units.
 
     Args:
         units: Width of each position.

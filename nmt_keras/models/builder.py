@@ -175,7 +175,7 @@ def _output_layer(config: ModelConfig, target_vocabulary_size: int, context_size
     build = _find(OUTPUT_LAYERS, "DecoderConfig.output", config.decoder.output)
     common = {"vocabulary_size": target_vocabulary_size, "state_size": config.decoder.units, "name": "output_layer"}
     if config.decoder.tie_embeddings:
-        common["tied"] = True
+        common["tie_embeddings"] = True
     return build(config, common, context_size)
 
 

@@ -76,7 +76,7 @@ class Decoder(BaseLayer):
     def read_weights(self, precision: Precision = compute_dtype_weights) -> Weights:
         """See :class:`BaseLayer`. With tied embeddings, the output layer gets the matrix of ``embedding``."""
         weights = super().read_weights(precision)
-        if self.output_layer.tied:
+        if self.output_layer.tie_embeddings:
             weights.output_layer.output_kernel = precision(self.embedding.embeddings, self.compute_dtype)
         return weights
 

@@ -239,8 +239,8 @@ class RecurrentEncoder(Encoder):
 class SelfAttentionEncoder(Encoder):
     """Layers in which every position attends to all tokens of the sentence (Vaswani et al. 2017, section 3).
 
-    Sinusoidal position encodings are added to the scaled embeddings. Each sublayer first normalizes its input
-    (pre-norm: Xiong et al. 2020). The last layer's output is normalized once more.
+    Sinusoidal position encodings are added to the scaled embeddings. Each sublayer first normalises its input
+    (pre-norm: Xiong et al. 2020). The last layer's output is normalised once more.
 
     Args:
         vocabulary_size: V of the source.

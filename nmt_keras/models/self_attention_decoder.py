@@ -44,7 +44,7 @@ class SelfAttentionState(NamedTuple):
 class SelfAttentionDecoder(Decoder):
     """Attends to its own earlier states and to the source in every layer (Vaswani et al. 2017, section 3).
 
-    Position encodings, pre-norm and the last normalization are as in ``models.encoder.SelfAttentionEncoder``. The
+    Position encodings, pre-norm and the last normalisation are as in ``models.encoder.SelfAttentionEncoder``. The
     alignment is the mean over the heads of the last layer's attention to the source. Teacher forcing computes all
     positions at once. ``advance`` computes the same results position by position.
 
@@ -131,7 +131,7 @@ class SelfAttentionDecoder(Decoder):
     def features(
         self, weights: Weights, x: SelfAttentionInputs, results: tuple[tf.Tensor, tf.Tensor], memory: Memory
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Normalizes the last layer's outputs. Returns the output layer's features and the alignments."""
+        """Normalises the last layer's outputs. Returns the output layer's features and the alignments."""
         outputs, alignment = results
         state = normalize(weights.norm, outputs)
         return self.output_layer.features(weights.output_layer, state, None, x.embedded), alignment

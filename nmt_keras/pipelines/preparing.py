@@ -138,7 +138,7 @@ def prepare_files(
         source_column, target_column, reverse: Columns of the text; see ``Columns``.
         shards: Number of shards to write. Use about one per 100,000 pairs.
         max_malformed: Maximum share (0 to 1) of malformed lines. Malformed lines are skipped.
-        options: Options of Beam, such as ``--runner=FlinkRunner``. If empty, the pipeline runs on this machine.
+        options: Options of Beam, such as ``--runner=DirectRunner``. If empty, the pipeline runs on this machine.
 
     Raises:
         FileExistsError: ``folder`` contains a prepared corpus.
@@ -197,7 +197,8 @@ def prepare_files(
     found = ReadReport(counts[LINES], +Counter({fault: counts[fault] for fault in Fault}))
     require_usable(found, source, max_malformed)
     written = [ShardReport(**_read_report(reports, number)) for number in range(shards)]
-    complete(folder, source, written, found, {reason: counts[reason] for reason in Rejection}, filters)
+    first = next(batch[0] for path in paths for _, (batch, _) in read_batches(0, [path], columns) if batch)
+    complete(folder, source, first, written, found, {reason: counts[reason] for reason in Rejection}, filters)
     tf.io.gfile.rmtree(reports)
 
 

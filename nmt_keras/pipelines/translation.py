@@ -121,7 +121,7 @@ def translate_files(
             ``OUTPUT.json`` has the counts and is written last. Leftovers of an interrupted translation are removed.
         model: See ``TranslateBlocks``.
         batch_size: Maximum number of sentences in a batch.
-        options: Options of Beam, such as ``--runner=FlinkRunner``. If empty, the pipeline runs on this machine.
+        options: Options of Beam, such as ``--runner=DirectRunner``. If empty, the pipeline runs on this machine.
         greedy: See ``TranslateBlocks``.
 
     Returns:

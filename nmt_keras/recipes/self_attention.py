@@ -5,11 +5,11 @@
 Each annotation is computed from all source words at once. Each decoder state is computed from all earlier target words.
 Layers, heads, positions and schedule are those of Vaswani et al. 2017, in a small size:
 
-- sublayers with residual connections, layer normalization and dropout
+- sublayers with residual connections, layer normalisation and dropout
 - sinusoidal positions
 - a learning rate that grows linearly and then falls as 1 / sqrt(step)
 
-Differences from that paper: layer normalization precedes each sublayer, and the peak learning rate is a constant.
+Differences from that paper: layer normalisation precedes each sublayer, and the peak learning rate is a constant.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ Corrections:
 
 Differences:
 
-- recurrent matrices are orthogonal at first, not Glorot uniform
+- initial recurrent matrices are orthogonal, not Glorot uniform
 - the attention score has no biases
 """
 

@@ -253,7 +253,7 @@ def _train_and_score(study: Study, system: Recipe, seed: int) -> None:
             **{name: version(name) for name in ("tensorflow", "keras", "sacrebleu")},
         },
     }
-    # reading text turns a carriage return, which byte tokens can spell, into the end of a line
+    # Byte tokens can spell a carriage return, which would end the line when the file is read.
     lines = [re.sub(r"[\r\n]", " ", text) + "\n" for text in result.translations]
     write_whole(path.with_suffix(".txt"), "".join(lines))
     _write_json(path, found)

@@ -13,7 +13,7 @@ from nmt_keras.search.top_k import top_k
 class Constraints(NamedTuple):
     """The tokens that a hypothesis may take. PAD and START are never chosen.
 
-    Log-probabilities remain the model's own: they are not renormalized over the allowed tokens.
+    Log-probabilities remain the model's own: they are not renormalised over the allowed tokens.
     """
 
     min_tokens: int = 1  # minimum length of a hypothesis in tokens, END included

@@ -20,7 +20,7 @@ class Hypotheses(NamedTuple):
 
     ids: tf.Tensor  # [B, K, T] int32, ending in END unless the maximum length was reached; then PAD
     lengths: tf.Tensor  # [B, K] int32 tokens, END included
-    scores: tf.Tensor  # [B, K] float32: normalized log-probabilities, see Ranking
+    scores: tf.Tensor  # [B, K] float32: normalised log-probabilities, see Ranking
     log_probs: tf.Tensor  # [B, K] float32, nats: sum over the tokens, END included
     alignments: tf.Tensor  # [B, K, T, S] float32: the row of a token sums to 1, rows of padding are 0
 

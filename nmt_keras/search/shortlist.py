@@ -38,7 +38,7 @@ class BatchShortlist(NamedTuple):
     """The C target tokens that compete in a batch: the union of its sentences' shortlists.
 
     A search with the narrowed step function has a vocabulary of C tokens. Its token ids are indices into ``ids``. The
-    probabilities are the model's own, renormalized over each sentence's shortlist.
+    probabilities are the model's own, renormalised over each sentence's shortlist.
     """
 
     ids: tf.Tensor  # [C] int32, ascending; the special ids come first, so each is equal to its index
@@ -62,7 +62,7 @@ class BatchShortlist(NamedTuple):
             raise TypeError(f"model: expected a Seq2Seq or an Ensemble of them, received {type(model).__name__}.")
         weights = model.decoder.read_weights(precision)
         layer = weights.output_layer
-        axis_of_tokens = 0 if model.decoder.output_layer.tied else 1
+        axis_of_tokens = 0 if model.decoder.output_layer.tie_embeddings else 1
         layer.output_kernel = Weight(tf.gather(layer.output_kernel.value, self.ids, axis=axis_of_tokens))
         layer.output_bias = tf.gather(layer.output_bias, self.ids)
         narrowed = model.step_with(weights)

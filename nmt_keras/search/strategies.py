@@ -168,7 +168,7 @@ def sample(
         top_k: Number of most probable tokens to draw from (Fan et al. 2018); None for all.
         top_p: Minimum total probability of the tokens to draw from, in (0, 1]; 1 for all tokens. The smallest set of
             most probable tokens that reaches it is the nucleus (Holtzman et al. 2020). With ``top_k``, probabilities
-            are first renormalized over these tokens.
+            are first renormalised over these tokens.
 
     Returns:
         Hypotheses with K = 1.

@@ -12,7 +12,7 @@ def build_optimizer(config: TrainConfig, variables: list[keras.Variable]) -> ker
     """Returns the optimizer of ``config``, built, so that a checkpoint can restore its variables.
 
     The optimizer is Adam (Kingma, Ba 2015), AdamW (Loshchilov, Hutter 2019: decoupled weight decay), Adadelta (Zeiler
-    2012) or plain SGD. AdamW does not decay vectors (biases and normalization scales). If ``config.ema_decay`` is set,
+    2012) or plain SGD. AdamW does not decay vectors (biases and normalisation scales). If ``config.ema_decay`` is set,
     the optimizer keeps a moving average of every weight.
     """
     ema = {"use_ema": config.ema_decay is not None, "ema_momentum": config.ema_decay or 0.99}

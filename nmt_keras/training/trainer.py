@@ -33,7 +33,8 @@ Each plan uses the speed since the last plan.
 """
 
 SHARE_OF_TIME_FOR_STEPS = 0.92
-"""Share of the remaining time for updates in the first two plans, because their speed includes no validations."""
+"""Share of the remaining time that the first two plans use for updates. The rest is for validations, because the speed
+behind these plans includes none."""
 
 
 class Trainer:

@@ -13,7 +13,7 @@ class Translation(NamedTuple):
 
     text: str
     tokens: list[str]  # T displayed target tokens; the last is "" (END) unless the length limit was reached
-    score: float  # ranking score, higher is better: log_prob after length normalisation
+    score: float  # log_prob after length normalisation and coverage penalty; higher is better
     log_prob: float  # nats: log p(tokens | source), END included
     alignment: np.ndarray  # [T, S] float32 attention weights; each row sums to 1
     source_tokens: list[str]  # S source tokens as the user wrote them; the last is "" (END)

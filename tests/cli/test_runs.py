@@ -140,6 +140,8 @@ def test_a_prepared_corpus_is_trained_on_resumed_and_evaluated(tiny, pairs, nmt,
     train = "train tiny --prepared prepared/mine --valid valid.tsv --run"
     said = nmt(f"{train} run").err
     assert "mine: 110 pairs to train on, 10 to validate. Run directory: run" in said
+    assert f'source -> target: "{pairs[0].source}" -> "{pairs[0].target}"' in said
+    assert f'validation: "{pairs[110].source}" -> "{pairs[110].target}"' in said
     assert "source TokenizerConfig(kind='word'" in said
     assert "valid: BLEU" in said
     assert Run("run").translator().target_tokenizer.vocabulary_size == 90
@@ -166,7 +168,10 @@ def test_source_and_target_files_are_prepared_like_a_tsv(tiny, pairs, nmt):
     write("all.tsv", pairs)
     for files in ("a.tsv --corpus one.es one.en --corpus two.es two.en --to both", "all.tsv --to all"):
         assert "120 pairs prepared" in nmt(f"prepare {files} --source.kind word --target.kind word").err
-    assert Path("both/prepared.json").read_bytes() == Path("all/prepared.json").read_bytes()
+    both, together = (json.loads(Path(folder, "prepared.json").read_text("utf-8")) for folder in ("both", "all"))
+    assert both.pop("first") == pairs[80]._asdict()
+    assert together.pop("first") == pairs[0]._asdict()
+    assert both == together
 
 
 # Held-out files

@@ -500,6 +500,11 @@ def test_a_damaged_recipe_is_refused_by_the_name_of_its_file(text, message):
         Recipe.from_json(text, "runs/x/recipe.json")
 
 
+def test_a_misspelt_field_of_a_recipe_is_answered_with_the_nearest_one():
+    with pytest.raises(ValueError, match=r"TrainConfig.*lenght_buckets.*\blength_buckets"):
+        Recipe.from_json('{"name": "x", "train": {"lenght_buckets": 4}}')
+
+
 def test_recipes_are_found_by_name_and_the_nearest_is_offered():
     for name, recipe in RECIPES.items():
         assert find_recipe(name) is recipe

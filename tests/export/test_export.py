@@ -313,8 +313,8 @@ def python_of_serving():
     python = folder / "bin" / "python"
     if not python.exists():
         venv.create(folder, with_pip=True)
-    wanted = ["tensorflow==2.20.0", "tensorflow-text==2.20.0"]
-    subprocess.run([python, "-m", "pip", "install", "--quiet", *wanted], check=True)
+    install = [python, "-m", "pip", "install", "--quiet", "--require-hashes"]
+    subprocess.run([*install, "-r", ROOT / "requirements-tf220.txt"], check=True)
     return python
 
 

@@ -55,7 +55,7 @@ def test_a_configuration_holds_the_arguments_of_base_classes():
     copy = type(decoder).from_config(decoder.get_config())
     assert (copy.dropout_rate, copy.recurrent_dropout_rate, copy.output_state) == (0.2, 0.3, "current")
     copy = type(tied).from_config(tied.get_config())
-    assert (copy.tied, copy.vocabulary_size, copy.units) == (True, 23, 5)
+    assert (copy.tie_embeddings, copy.vocabulary_size, copy.units) == (True, 23, 5)
 
 
 def operations_in_loops(function):

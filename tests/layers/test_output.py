@@ -26,7 +26,7 @@ SEEN = normal(2, 3, U), normal(2, 3, D, seed=3), normal(2, 3, E, seed=4)  # stat
 @pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize("name", OUTPUT_LAYERS)
 def test_logits_are_the_paper_s_with_a_matrix_of_the_layer_s_own_or_a_tied_one(name, tied):
-    layer = OUTPUT_LAYERS[name](tied=tied)
+    layer = OUTPUT_LAYERS[name](tie_embeddings=tied)
     randomise(layer, 1)
     weights, embedding = layer.read_weights(), normal(V, layer.feature_size, seed=5)
     assert hasattr(weights, "output_kernel") != tied

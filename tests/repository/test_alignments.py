@@ -1,4 +1,4 @@
-"""The pairs that were aligned by hand, and the benchmark that measures alignments on them."""
+"""The pairs with gold alignments, and the benchmark that measures alignments on them."""
 
 import json
 import re

@@ -272,7 +272,7 @@ def explain_deed(draw: Draw) -> Texts:
 
 
 def relate(draw: Draw) -> Texts:
-    """Draws sentences such as `The shirt that Ana bought is white.`, que compró Ana. The Spanish subject is last."""
+    """Draws sentences such as `The shirt that Ana bought is white.` The Spanish subject is last: que compró Ana."""
     verb = draw((lexicon.BUY, lexicon.SELL, lexicon.READ, *lexicon.HANDING))
     quality = draw([quality for quality in lexicon.QUALITIES if quality.kinds & verb.takes])
     thing = noun_phrase(draw_noun(draw, quality.kinds & verb.takes), lexicon.THE, draw.chance(35))
