@@ -72,9 +72,15 @@ class Started(NamedTuple):
 Start = Callable[..., Coroutine[Any, Any, Started]]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture(scope="module", autouse=True)
+async def one_event_loop(anyio_backend: str) -> AsyncIterator[None]:
+    """Keeps one event loop for all tests, because gRPC may report the end of a call after its test."""
+    yield
 
 
 @pytest.fixture
