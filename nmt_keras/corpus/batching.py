@@ -20,7 +20,7 @@ MAX_LEFT_OUT = 0.05
 
 def batch_pairs(
     pairs: Sequence[Pair],
-    texts: tuple[Tokenizer, Tokenizer],
+    tokenizers: tuple[Tokenizer, Tokenizer],
     config: TrainConfig,
     report: Callable[[str], None],
     alignments: Sequence[str] | None = None,
@@ -29,7 +29,7 @@ def batch_pairs(
 
     Args:
         pairs: The training set.
-        texts: Tokenizers of source and target.
+        tokenizers: Tokenizers of source and target.
         config: Configuration of length limits, buckets, batch size and subword regularisation.
         report: Function that receives messages for the user.
         alignments: A line in Pharaoh's format for each of the N pairs; ``None`` for no alignments.
@@ -46,12 +46,12 @@ def batch_pairs(
         "Alignments refer to the most probable segmentation. Remove one of the two.",
     )
     limit = config.max_tokens
-    limits = [min(limit, text.config.max_tokens) for text in texts]
+    limits = [min(limit, text.config.max_tokens) for text in tokenizers]
     told, within = (f"{limits[0]} source {word} {limits[1]} target tokens" for word in ("or", "and"))
     if limits[0] == limits[1]:
         told = within = f"{limits[0]} tokens per side"
     (source, source_cut), (target, target_cut) = (
-        encode_lines(text, lines) for text, lines in zip(texts, zip(*pairs, strict=True), strict=True)
+        encode_lines(tokenizer, lines) for tokenizer, lines in zip(tokenizers, zip(*pairs, strict=True), strict=True)
     )
     long = source_cut | target_cut | (source.lengths > limit) | (target.lengths > limit)
     kept = np.flatnonzero(~long).tolist()
@@ -72,39 +72,41 @@ def batch_pairs(
         buckets=buckets,
         pool_size=config.pool_size,
         seed=config.seed,
-        links=None if alignments is None else _links(pairs, alignments, kept, texts),
+        links=None if alignments is None else _links(pairs, alignments, kept, tokenizers),
     )
     if config.segmentation_alpha is None:
         return batches
     return SampledBatches(
         batches,
         lines=([pairs[row].source for row in kept], [pairs[row].target for row in kept]),
-        segmenters=(_segmenter(texts[0], config), _segmenter(texts[1], config)),
+        segmenters=(_segmenter(tokenizers[0], config), _segmenter(tokenizers[1], config)),
     )
 
 
-def _segmenter(text: Tokenizer, config: TrainConfig) -> Segmenter | None:
+def _segmenter(tokenizer: Tokenizer, config: TrainConfig) -> Segmenter | None:
     """Returns the segmenter of one side, or ``None`` if its segmentation is fixed."""
-    if config.segmentation_alpha is None or not isinstance(text, SubwordTokenizer) or text.config.kind != "subword":
+    if config.segmentation_alpha is None or not isinstance(tokenizer, SubwordTokenizer):
         return None
-    return Segmenter(text, config.segmentation_alpha, config.segmentations)
+    if tokenizer.config.kind != "subword":
+        return None
+    return Segmenter(tokenizer, config.segmentation_alpha, config.segmentations)
 
 
 def _links(
-    pairs: Sequence[Pair], lines: Sequence[str], kept: Sequence[int], texts: tuple[Tokenizer, Tokenizer]
+    pairs: Sequence[Pair], lines: Sequence[str], kept: Sequence[int], tokenizers: tuple[Tokenizer, Tokenizer]
 ) -> list[np.ndarray]:
     """Returns the links between tokens for each pair whose index is in ``kept``."""
     links = [from_pharaoh(lines[row], f"alignments, line {row + 1}").possible for row in kept]
-    sources = _words(texts[0], [pairs[row].source for row in kept])
-    targets = _words(texts[1], [pairs[row].target for row in kept])
+    sources = _words(tokenizers[0], [pairs[row].source for row in kept])
+    targets = _words(tokenizers[1], [pairs[row].target for row in kept])
     return [token_links(*one) for one in zip(links, sources, targets, strict=True)]
 
 
-def _words(text: Tokenizer, sentences: Sequence[str]) -> Iterator[list[int]]:
+def _words(tokenizer: Tokenizer, sentences: Sequence[str]) -> Iterator[list[int]]:
     """Yields a list for each sentence: for each token, the position of the word that contains it."""
     for begin in range(0, len(sentences), LINES_AT_ONCE):
         chunk = sentences[begin : begin + LINES_AT_ONCE]
-        tokens = text.encode(tf.constant(chunk))
+        tokens = tokenizer.encode(tf.constant(chunk))
         for sentence, surfaces, length in zip(chunk, tokens.surface.numpy(), tokens.lengths.numpy(), strict=True):
             yield words_of_tokens(sentence, [surface.decode() for surface in surfaces[:length]])
 
@@ -112,7 +114,7 @@ def _words(text: Tokenizer, sentences: Sequence[str]) -> Iterator[list[int]]:
 LINES_AT_ONCE = 4096
 
 
-def encode_lines(text: Tokenizer, lines: Sequence[str]) -> tuple[TokenLists, np.ndarray]:
+def encode_lines(tokenizer: Tokenizer, lines: Sequence[str]) -> tuple[TokenLists, np.ndarray]:
     """Encodes lines.
 
     Returns:
@@ -120,7 +122,7 @@ def encode_lines(text: Tokenizer, lines: Sequence[str]) -> tuple[TokenLists, np.
     """
     ids, lengths, truncated = [np.zeros([0], np.int32)], [np.zeros([0], np.int32)], [np.zeros([0], bool)]
     for begin in range(0, len(lines), LINES_AT_ONCE):
-        tokens = text.encode(tf.constant(lines[begin : begin + LINES_AT_ONCE]))
+        tokens = tokenizer.encode(tf.constant(lines[begin : begin + LINES_AT_ONCE]))
         lengths.append(tokens.lengths.numpy())
         truncated.append(tokens.truncated.numpy())
         real = np.arange(tokens.ids.shape[1]) < lengths[-1][:, np.newaxis]

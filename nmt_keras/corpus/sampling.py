@@ -19,17 +19,17 @@ class Segmenter:
     under the unigram model.
 
     Args:
-        text: The tokenizer.
+        tokenizer: Subword tokenizer of the side.
         alpha: Exponent. 0 draws uniformly; larger values prefer more probable segmentations.
         count: Number of segmentations to draw from.
     """
 
-    def __init__(self, text: SubwordTokenizer, alpha: float, count: int):
-        self.text, self.alpha, self.count = text, alpha, count
+    def __init__(self, tokenizer: SubwordTokenizer, alpha: float, count: int):
+        self.tokenizer, self.alpha, self.count = tokenizer, alpha, count
 
     def draw(self, line: str, random: np.random.Generator) -> list[int]:
         """Returns the ids of a segmentation of ``line``, END included."""
-        segmentations, log_probs = self.text.segmentations(line, self.count)
+        segmentations, log_probs = self.tokenizer.segmentations(line, self.count)
         weights = np.exp(self.alpha * (log_probs - log_probs.max()))
         return segmentations[int(random.choice(len(segmentations), p=weights / weights.sum()))]
 

@@ -44,7 +44,7 @@ class _Encoded(NamedTuple):
     memory: Any  # nest of [B, ...]; see ``Predictor.remember``
 
 
-class _Forced(NamedTuple):
+class _ScoredPairs(NamedTuple):
     source: Tokens
     target: Tokens
     likelihood: LogLikelihood
@@ -194,7 +194,7 @@ class ModelTranslator(Translator):
             source: [B] string. Sentences.
             target: [B] string. A translation of each sentence.
         """
-        source_tokens, target_tokens, likelihood = self._force(source, target)
+        source_tokens, target_tokens, likelihood = self._log_likelihood(source, target)
         return Scored(
             log_prob=likelihood.log_probs,
             token_log_probs=likelihood.token_log_probs,
@@ -211,7 +211,7 @@ class ModelTranslator(Translator):
             source: [B] string. Sentences.
             target: [B] string. A translation of each sentence.
         """
-        source_tokens, target_tokens, likelihood = self._force(source, target)
+        source_tokens, target_tokens, likelihood = self._log_likelihood(source, target)
         return Aligned(
             source_tokens=source_tokens.surface,
             source_lengths=source_tokens.lengths,
@@ -220,7 +220,7 @@ class ModelTranslator(Translator):
             alignment=likelihood.alignments,
         )
 
-    def _force(self, source: tf.Tensor, target: tf.Tensor) -> _Forced:
+    def _log_likelihood(self, source: tf.Tensor, target: tf.Tensor) -> _ScoredPairs:
         """Runs forced decoding of each target, given its source.
 
         Args:
@@ -234,7 +234,7 @@ class ModelTranslator(Translator):
         state = self.model.initial_state(memory)
         step = self.model.step_function()
         likelihood = log_likelihood(step, state, memory, target_tokens.ids, target_tokens.lengths)
-        return _Forced(source_tokens, target_tokens, likelihood)
+        return _ScoredPairs(source_tokens, target_tokens, likelihood)
 
     def _replacements(self, source: Tokens, hypotheses: Hypotheses) -> tf.Tensor | None:
         """Returns the replacement of each UNK of the hypotheses.

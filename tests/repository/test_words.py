@@ -1,45 +1,10 @@
-"""One word per idea: no class, function, argument, attribute or option is named by a replaced word."""
+"""The linter of words (tests/prose.py) finds nothing in the project, and finds each kind of error."""
 
-import ast
-from pathlib import Path
-
-from prose import files, found_in, phrases, questions
-
-ROOT = Path(__file__).parents[2]
-REPLACED = {
-    "accumulate": "accumulation_steps",
-    "board": "callback",
-    "carry": "state",
-    "partners": "shortlist",
-    "price": "bias",
-    "readout": "output_layer",
-    "walk": "iterate or batches",
-}
-"""Words that no identifier contains, and their replacements."""
+from prose import errors, phrases, questions, wrong_names, wrong_options
 
 
-def wrong_names(source):
-    """Yields the names with a replaced word that Python code defines, each with the word to use."""
-    for node in ast.walk(ast.parse(source)):
-        match node:
-            case (
-                ast.FunctionDef(name=name)
-                | ast.AsyncFunctionDef(name=name)
-                | ast.ClassDef(name=name)
-                | ast.arg(arg=name)
-                | ast.Name(id=name, ctx=ast.Store())
-                | ast.Attribute(attr=name, ctx=ast.Store())
-            ):
-                yield from (f"{name}: use {REPLACED[word]}" for word in name.lower().split("_") if word in REPLACED)
-
-
-def test_names_hold_no_replaced_word():
-    paths = [path for package in ("nmt_keras", "serve") for path in (ROOT / package).rglob("*.py")]
-    assert not [f"{path.relative_to(ROOT)}: {name}" for path in paths for name in wrong_names(path.read_text("utf-8"))]
-
-
-def test_no_docstring_begins_with_a_question_word():
-    assert not found_in(files(".py"), questions)
+def test_the_project_has_no_error():
+    assert not errors()
 
 
 def test_questions_and_unclear_phrases_are_found_with_their_lines():
@@ -53,11 +18,22 @@ def test_questions_and_unclear_phrases_are_found_with_their_lines():
 
 
 def test_a_replaced_word_is_found_wherever_a_name_is_defined():
-    code = "class Walk:\n    carry: int\n    def _price(self, readout):\n        self.board = os.walk(partners=1)"
+    code = """class Walk:
+    carry: int
+    def _price(self, readout, source_text: Tokenizer):
+        self.board = os.walk(partners=1)
+"""
     assert {*wrong_names(code)} == {
-        "Walk: use iterate or batches",
-        "carry: use state",
-        "_price: use bias",
-        "readout: use output_layer",
-        "board: use callback",
+        "1: Walk: use iterate or batches",
+        "2: carry: use state",
+        "3: _price: use bias",
+        "3: readout: use output_layer",
+        "3: source_text: use tokenizer",
+        "4: board: use callback",
     }
+
+
+def test_a_replaced_option_is_found_in_a_dataclass_only():
+    field = "    keep: int = 3\n"
+    assert [*wrong_options(f"@dataclass(frozen=True)\nclass Options:\n{field}")] == ["3: keep: use max_to_keep"]
+    assert not [*wrong_options(f"class Index:\n{field}")]
