@@ -60,7 +60,7 @@ class Export(SearchCommand):
             version = export(
                 translator,
                 folder,
-                {**run.facts(translator, languages), "runs": names},
+                {**run.facts(translator, languages), "command": None, "runs": names},
                 self.options,
                 max_to_keep=self.max_to_keep,
                 labelled=self.labelled,

@@ -34,3 +34,5 @@ class ExportConfig:
     """If True, weights are stored in float16 and converted back to float32 when loaded."""
     micro_batching: MicroBatchingConfig | None = None
     """Settings for merging concurrent requests inside the exported graph; None for no merging."""
+    data_licence: str | None = None
+    """Licence of the training data, for the model card."""

@@ -28,7 +28,7 @@ def model_card(name: str, translator: ModelTranslator, manifest: Mapping[str, An
     sections = [
         f"# {name}",
         _summary(translator, manifest),
-        _training(manifest.get("corpus")),
+        _training(manifest.get("corpus"), manifest["export"]["data_licence"], manifest.get("command")),
         _scores(manifest.get("scores")),
         _limits(translator),
         _signatures(),
@@ -81,11 +81,16 @@ def _concurrency(batching: Mapping[str, Any] | None) -> str:
     )
 
 
-def _training(corpus: Mapping[str, Any] | None) -> str:
+def _training(corpus: Mapping[str, Any] | None, licence: str | None, command: str | None) -> str:
     if corpus is None:
-        return "## Training data\n\nNot recorded."
+        return "## Training\n\nNot recorded."
     rows = [(part, f"{count:,}", f"`{corpus['sha256'][part]}`") for part, count in corpus["pairs"].items()]
-    return f"## Training data\n\nCorpus: {corpus['name']}.\n\n{table(('set', 'pairs', 'sha256'), rows)}"
+    facts = [
+        f"Corpus: {corpus['name']}. Licence of the data: {licence or 'not recorded'}.",
+        table(("set", "pairs", "sha256"), rows),
+        *([] if command is None else [f"Command, without the options of the corpus:\n\n    {command}"]),
+    ]
+    return "\n\n".join(["## Training", *facts])
 
 
 def _scores(scores: Mapping[str, Mapping[str, Any]] | None) -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from nmt_keras.config import Recipe, require_choice
 from nmt_keras.recipes.lecture import (
@@ -67,7 +70,7 @@ RECIPES: dict[str, Recipe] = {
     )
 }
 
-__all__ = ["RECIPES", "SAMPLE", "SPANISH_ENGLISH", "find_recipe", "to_yaml"]
+__all__ = ["RECIPES", "SAMPLE", "SPANISH_ENGLISH", "find_recipe", "to_yaml", "train_command"]
 
 
 def find_recipe(name: str) -> Recipe:
@@ -89,6 +92,24 @@ def to_yaml(recipe: Recipe) -> str:
     import yaml  # imported here so that `nmt --help` is fast
 
     return yaml.safe_dump(json.loads(recipe.to_json()), sort_keys=False, allow_unicode=True)
+
+
+def train_command(recipe: Recipe) -> str | None:
+    """Returns the command that trains ``recipe``, without corpus options, or ``None`` if its name is unknown."""
+    if recipe.name not in RECIPES:
+        return None
+    return " ".join(["nmt train", recipe.name, *_options(recipe, RECIPES[recipe.name])])
+
+
+def _options(config: Any, known: Any, prefix: str = "") -> Iterator[str]:
+    """Yields command-line options for the fields of ``config`` that differ from those of ``known``."""
+    for field in dataclasses.fields(config):
+        value, other = getattr(config, field.name), getattr(known, field.name)
+        if dataclasses.is_dataclass(value):
+            yield from _options(value, other, f"{prefix}{field.name}.")
+        elif value != other:
+            name = f"{prefix}{'no-' if value is False else ''}{field.name}".replace("_", "-")
+            yield f"--{name}" if isinstance(value, bool) else f"--{name} {value}"
 
 
 def _read(path: Path) -> Recipe:

@@ -20,6 +20,7 @@ from nmt_keras.export import PLAIN, export, prune, read_manifest, versions
 from nmt_keras.files import PARTIAL, make_folder, read_json, settle_below
 from nmt_keras.models.ensemble import Ensemble
 from nmt_keras.models.seq2seq import build_model
+from nmt_keras.recipes import train_command
 from nmt_keras.runs.directory import (
     CHECKPOINTS,
     CORPUS,
@@ -236,6 +237,7 @@ class Run:
         return {
             "search": str(translator.search),
             "recipe": dataclasses.asdict(self.recipe),
+            "command": train_command(self.recipe),
             "corpus": read_json(self.folder / CORPUS),
             "languages": {side: code for side, code in codes if code is not None},
         }

@@ -29,7 +29,7 @@ from nmt_keras.corpus.alignments import to_pharaoh
 from nmt_keras.corpus.loading import sample_corpus
 from nmt_keras.corpus.options import CorpusOptions
 from nmt_keras.export import read_manifest
-from nmt_keras.recipes import RECIPES
+from nmt_keras.recipes import RECIPES, train_command
 from nmt_keras.runs.directory import read_recipe, write_recipe
 from nmt_keras.runs.origin import write_origin
 from nmt_keras.translation.word_alignment import align_words, links, written_words
@@ -152,6 +152,22 @@ def test_options_change_single_fields_the_width_and_the_time_of_a_recipe():
     assert (narrow.name, narrow.model.decoder.units) == ("luong-base-x0.1", 100)
     with pytest.raises(ValueError, match="--steps, --epochs, --minutes: "):
         cli.parse(["train", "--minutes", "5", "--epochs", "1"]).chosen()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "--model.dropout 0.3 --epochs 2.5",
+        "--source.lowercase --train.clip-norm None --search.beam-size 7 --corpus.first 100",
+        "--model.decoder.no-input-feeding",
+    ],
+)
+def test_the_command_of_a_recipe_trains_this_recipe(options):
+    recipe = cli.parse(["train", "luong-feed", *options.split()]).chosen()
+    _, *arguments = train_command(recipe).split()
+    assert cli.parse(arguments).chosen() == recipe
+    assert train_command(RECIPES["luong-feed"]) == "nmt train luong-feed"
+    assert train_command(replace(recipe, name="mine")) is None
 
 
 @pytest.mark.parametrize(

@@ -131,8 +131,11 @@ def test_the_card_names_recipe_corpus_scores_and_languages(translator, folder):
         "corpus": {"name": "spa-eng", "pairs": {"train": 112047}, "sha256": {"train": "b9f487d2"}},
         "scores": {"test": {"bleu": 45.26, "chrf": 60.15, "search": "greedy", "signature": "nrefs:1|case:mixed"}},
         "languages": {"source": "es", "target": "en"},
+        "command": "nmt train rnnsearch-small --minutes 60",
     }
-    text = card(translator, folder, manifest)
+    text = card(translator, folder, manifest, data_licence="Tatoeba, CC BY 2.0")
+    assert "Licence of the data: Tatoeba, CC BY 2.0." in text
+    assert "    nmt train rnnsearch-small --minutes 60\n" in text
     for fact in ("from es to en", "tiny", "bidirectional gru", "spa-eng", "112,047", "b9f487d2", "45.26", "60.15"):
         assert fact in text
     assert "nrefs:1\\|case:mixed |" in text  # a | would end the cell of the table

@@ -15,6 +15,7 @@ from nmt_keras.config import Recipe, RunOptions, TokenizerConfig
 from nmt_keras.corpus import Pair, SplitCorpus
 from nmt_keras.corpus.batching import encode_lines
 from nmt_keras.export import read_manifest
+from nmt_keras.export.card import CARD
 from nmt_keras.models.seq2seq import build_model
 from nmt_keras.runs import Run
 from nmt_keras.text import WordTokenizer, fit_tokenizer
@@ -188,6 +189,9 @@ def test_a_run_is_exported_once_per_checkpoint_with_its_facts(folder, tmp_path):
     assert Recipe.from_json(json.dumps(manifest["recipe"])) == run.recipe
     assert manifest["corpus"]["name"] == "sample"
     assert manifest["scores"] == {}
+    card = (first / CARD).read_text("utf-8")
+    assert "Licence of the data: not recorded." in card
+    assert "nmt train" not in card  # the recipe has no name in RECIPES
 
     index = Path(f"{tf.train.latest_checkpoint(str(folder / 'checkpoints' / 'best'))}.index")
     os.utime(index)  # as if another training had written a checkpoint of this name
