@@ -79,20 +79,21 @@ async def send(target: Target, parts: Parts, seconds: float = 40.0) -> str:
     async with asyncio.timeout(seconds):
         reader, writer = await asyncio.open_connection(target.host, target.port)
         with contextlib.closing(writer):
-            answer = asyncio.ensure_future(reader.read(65536) if parts.reads else asyncio.sleep(seconds, b""))
+            answer = asyncio.ensure_future(reader.read(65536)) if parts.reads else None
             try:
                 with contextlib.suppress(ConnectionError):  # the answer may have come before
                     for piece in parts.pieces:
-                        if answer.done():
+                        if answer is not None and answer.done():
                             break
                         writer.write(piece)
                         await writer.drain()
                         await asyncio.sleep(parts.pause)
-                if not parts.reads:
+                if answer is None:
                     return "not read"
                 start = await answer
             finally:
-                answer.cancel()
+                if answer is not None:
+                    answer.cancel()
             with contextlib.suppress(ConnectionError):
                 while await reader.read(65536):
                     pass

@@ -6,8 +6,8 @@
 
 The table of docs/measured/NAME.json is written between ``<!-- measured: NAME -->`` and ``<!-- end -->``. The command in
 the JSON file determines the layout of the table. Command, machine and date are written below each table. ``NAME.said``
-inserts the output of the demo, and ``NAME.answer`` inserts only its server's answer, on one line. ``overview`` inserts
-a table of the main results.
+inserts the output of the demo, and ``NAME.answer`` inserts the server's answer of benchmarks.first_answer, on one line.
+``overview`` inserts a table of the main results, and ``bleu`` a table of the models of the README.
 """
 
 from __future__ import annotations
@@ -135,6 +135,14 @@ def minutes(found: Result) -> list[str]:
     """Returns the table of training times under a load."""
     lines = ["| load | minutes of training | updates |", "|---|---|---|"]
     return [*lines, *(f"| {when} | {one['minutes']} | {one['updates']:,} |" for when, one in found["load"].items())]
+
+
+def first_answer(found: Result) -> list[str]:
+    """Returns the table of the time from a fresh clone to the first answer."""
+    seconds = found["seconds"]
+    steps = {"clone": "`git clone`", "install": "installation of all packages", "start": "`make serve`, first answer"}
+    rows = [f"| {text} | {seconds[step]:.1f} |" for step, text in steps.items()]
+    return ["| step | seconds |", "|---|---|", *rows, f"| together | {sum(seconds.values()):.1f} |"]
 
 
 def startup(found: Result) -> list[str]:
@@ -356,6 +364,7 @@ TABLES: dict[str, Callable[[Result], list[str]]] = {
     "train_cost": train_cost,
     "attention_cost": attention_cost,
     "demo": demo,
+    "first_answer": first_answer,
     "log_cost": log_cost,
     "padding": padding,
     "minutes": minutes,
@@ -420,21 +429,43 @@ def overview(folder: Path) -> str:
     return "".join(f"{line}\n" for line in ["| | |", "|---|---|", *(f"| {what} | {value} |" for what, value in rows)])
 
 
+def bleu(folder: Path) -> str:
+    """Returns the table of the test BLEU, the minutes and the hardware of the demo's and the repository's model."""
+    demonstrated, committed = (
+        json.loads((folder / f"{name}.json").read_text(encoding="utf-8")) for name in ("demo-spa-eng", "quality-hour")
+    )
+    rows = [
+        ("`make demo`, greedy", demonstrated["test"]["bleu"], demonstrated["command_minutes"], demonstrated["cores"]),
+        (
+            "`saved_models/spa-eng`, beam 5",
+            committed["bleu"]["test, beam 5"]["bleu"],
+            committed["plan"]["minutes"],
+            committed["cores"],
+        ),
+    ]
+    lines = ["| Spanish-English, held-out sentences | BLEU | minutes | hardware |", "|---|---|---|---|"]
+    lines += [f"| {name} | {score:.1f} | {minutes:.0f} | {cores} CPU cores |" for name, score, minutes, cores in rows]
+    return "".join(f"{line}\n" for line in lines)
+
+
+SUMMARIES = {"overview": overview, "bleu": bleu}
+"""Tables with results of several files, by name."""
+
+
 def block(name: str, folder: Path = MEASURED) -> str:
     """Returns the table of docs/measured/NAME.json, with command, machine and date.
 
     Raises:
         ValueError: The file is not from a benchmark of this module.
     """
-    if name == "overview":
-        return overview(folder)
+    if name in SUMMARIES:
+        return SUMMARIES[name](folder)
     stem, _, part = name.partition(".")
     found = json.loads((folder / f"{stem}.json").read_text(encoding="utf-8"))
     if part == "said":
         return "".join(f"    {line}".rstrip() + "\n" for line in found["said"])
     if part == "answer":
-        answer = json.loads("".join(found["said"][found["said"].index("{") :]))
-        return f"    {json.dumps(answer, ensure_ascii=False)}\n"
+        return f"    {json.dumps(found['answer'], ensure_ascii=False)}\n"
     benchmark = re.search(r"benchmarks\.(\w+)", found["command"])
     if benchmark is None or benchmark.group(1) not in TABLES:
         raise ValueError(

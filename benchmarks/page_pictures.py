@@ -72,18 +72,10 @@ def open_n_best(page: Page) -> None:
     page.locator("#target .word").last.tap()
 
 
-def go_offline(page: Page) -> None:
-    """Disconnects the browser and sends another request."""
-    page.context.set_offline(True)
-    page.locator("#sentence").press("Enter")
-    expect(page.get_by_role("alert")).not_to_be_empty()
-
-
 VIEWS = (
     View("light", point_at_translation),
     View("dark", open_heatmap, scheme="dark", whole=True),
     View("phone", open_n_best, 375, 812, phone=True),
-    View("offline", go_offline, height=420),
 )
 
 

@@ -84,7 +84,7 @@ def load(path: str | PathLike[str], *more: str | PathLike[str]) -> Translator:
     if not folder.exists():
         raise FileNotFoundError(
             f"path: expected a run directory or an exported version; {folder} does not exist. The package contains no "
-            "model: train one with `nmt demo` or `nmt train`, or pass another path."
+            "model. Clone the repository, which contains saved_models/spa-eng/1, or train a model with `nmt train`."
         )
     if more or (folder / "recipe.json").exists():
         from nmt_keras.runs import load_runs

@@ -21,7 +21,7 @@ Entrypoint = Literal["REST", "GRPC"]
 class Metrics:
     """The counts of one server.
 
-    Pass only names of models that exist: a label for each name that a client invents would take unbounded memory.
+    Pass only names of existing models. Clients can send any name, and one label per name would use unbounded memory.
     """
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class Metrics:
             self._latency.labels(model_name, api, entrypoint).observe(seconds * 1e6)
 
     def record_run(self, model_name: str, seconds: float) -> None:
-        """Records the time of a graph."""
+        """Records how long one run of a graph took."""
         self._runtime.labels(model_name, "Predict", "TF1").observe(seconds * 1e6)
 
     def page(self) -> bytes:

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import time
+import venv
 from pathlib import Path
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
@@ -23,6 +24,7 @@ from nmt_keras.runs import Run
 from nmt_keras.text import fit_tokenizer
 from nmt_keras.translation.model_translator import ModelTranslator
 
+ROOT = Path(__file__).parents[1]
 PROGRAMS = {"browser": CHROMIUM, "kubectl": shutil.which("kubectl"), "nginx": NGINX, "strace": shutil.which("strace")}
 """Programs outside Python that some tests run, by marker; ``None`` if not installed."""
 
@@ -144,3 +146,18 @@ def certificate(tmp_path_factory) -> Certificate:
     names = ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
     subprocess.run([*request, *names, "-keyout", files.key, "-out", files.certificate], check=True, capture_output=True)
     return files
+
+
+@pytest.fixture(scope="session")
+def python_of_serving() -> Path:
+    """A Python interpreter with TensorFlow 2.20.0 in a separate virtual environment.
+
+    The environment variable TF220_VENV names the environment, by default ``.venv-tf220``. It is created if missing.
+    """
+    folder = Path(os.environ.get("TF220_VENV", ROOT / ".venv-tf220"))
+    python = folder / "bin" / "python"
+    if not python.exists():
+        venv.create(folder, with_pip=True)
+    install = [python, "-m", "pip", "install", "--quiet", "--require-hashes"]
+    subprocess.run([*install, "-r", ROOT / "requirements-tf220.txt"], check=True)
+    return python

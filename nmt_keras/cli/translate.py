@@ -31,7 +31,7 @@ class Translate(SearchCommand):
     """Sentences to translate. Default, or "-": the lines of standard input."""
     n_best: int | None = None
     """Print the N best translations of each line, as NUMBER ||| TRANSLATION ||| SCORE. NUMBER counts the lines from 0.
-    Lines are not split into sentences. If the beam size of a run is less than N, the search uses N."""
+    Lines are not split into sentences. If the beam size of a run is less than N, N is used as beam size."""
     split: bool = True
     """Split each line into sentences."""
     json: Flag = False

@@ -22,15 +22,15 @@ class TrainConfig:
     batch_size: int = 64
     """Number of sentence pairs in a batch. Ignored if ``batch_tokens`` is set."""
     batch_tokens: int | None = None
-    """Maximum number of target positions in a batch, including padding. It determines the number of rows of each length
-    bucket. None uses ``batch_size``."""
+    """Maximum number of target positions in a batch, including padding. Batches of shorter length buckets have more
+    rows. None uses ``batch_size``."""
     gradient_accumulation_steps: int = 1
     """Number of batches whose gradients are summed for one update."""
     length_buckets: int = 8
     """Maximum number of length buckets. Each has a static batch shape and is compiled once."""
     max_tokens: int = 40
-    """Maximum number of tokens per side, including END. Longer pairs are skipped and counted. A lower limit of the
-    tokenizer takes precedence."""
+    """Maximum number of tokens per side, including END. Longer pairs are skipped and counted. If
+    ``TokenizerConfig.max_tokens`` is smaller, that limit applies."""
     pool_size: int = 16384
     """Number of pairs that are shuffled, sorted by length and cut into batches together."""
     optimizer: Literal["adam", "adamw", "adadelta", "sgd"] = "adam"
@@ -38,7 +38,7 @@ class TrainConfig:
     learning_rate: float = 2e-3
     """Peak learning rate."""
     warmup_steps: int = 200
-    """Number of steps in which the learning rate grows linearly from 0 to its peak."""
+    """Number of steps in which the learning rate grows linearly to its peak."""
     decay: Literal["constant", "cosine", "linear", "inverse-sqrt", "halving", "plateau"] = "cosine"
     """Schedule of the learning rate after the warm-up. "cosine" and "linear" end at 0. "inverse-sqrt" falls as
     1 / sqrt(step). "plateau" lowers the rate after validations without a better loss."""
@@ -60,8 +60,8 @@ class TrainConfig:
     """Decay of a moving average of the weights; None for no average. Validations and the best checkpoint use the
     average."""
     precision: Literal["float32", "bfloat16-products", "mixed_bfloat16", "mixed_float16"] = "float32"
-    """Type of the computations. Weights stay float32. "bfloat16-products": the factors of matrix products in cells,
-    attention and output layer are rounded to bfloat16; requires XLA on a CPU. "mixed_bfloat16" and "mixed_float16":
+    """Type of the computations. Weights stay float32. "bfloat16-products" rounds the factors of matrix products in
+    cells, attention and output layer to bfloat16. It requires a CPU and XLA. "mixed_bfloat16" and "mixed_float16":
     dtype policies of Keras; "mixed_float16" also scales the loss."""
     clip_norm: float | None = 1.0
     """Maximum global L2 norm of the gradients. Larger gradients are scaled down; None for no limit."""
@@ -75,8 +75,8 @@ class TrainConfig:
     guided_weight: float = 1.0
     """Weight of the guided alignment loss. Used only if the training pairs have word alignments."""
     sampling_from: float = 0.0
-    """Scheduled sampling: probability at the first training step that a decoder input is the model's own token instead
-    of the reference token."""
+    """Scheduled sampling: probability that a decoder input is the model's own token instead of the reference token, at
+    the first training step."""
     sampling_to: float = 0.0
     """The same probability at the last training step. In between, it changes linearly. If both are 0, training uses
     teacher forcing. If both are 1, it is free running: the model reads only its own tokens."""

@@ -43,7 +43,7 @@ def batch_pairs(
         "TrainConfig.segmentation_alpha",
         "None with --alignments",
         config.segmentation_alpha,
-        "Alignments refer to the most probable segmentation. Remove one of the two.",
+        "Alignments are valid only for the most probable segmentation. Remove --alignments, or pass None.",
     )
     limit = config.max_tokens
     limits = [min(limit, text.config.max_tokens) for text in tokenizers]
@@ -118,7 +118,7 @@ def encode_lines(tokenizer: Tokenizer, lines: Sequence[str]) -> tuple[TokenLists
     """Encodes lines.
 
     Returns:
-        Token ids of all lines, and a mask of the lines that ``max_tokens`` truncated, [N] bool.
+        Token ids of all lines, and a mask of the lines that the tokenizer truncated, [N] bool.
     """
     ids, lengths, truncated = [np.zeros([0], np.int32)], [np.zeros([0], np.int32)], [np.zeros([0], bool)]
     for begin in range(0, len(lines), LINES_AT_ONCE):

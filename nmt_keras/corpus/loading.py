@@ -46,7 +46,7 @@ def load_corpus(
         "Only nmt train supports prepared corpora.",
     )
     columns = options.columns
-    # The key side is the left column of a TSV file, or the second of two files, so both directions have the same sets.
+    # The left column of a TSV file, or the second of two files, names the groups. Swapped columns keep the same sets.
     key_side: Side = "source" if (columns[0] < columns[1]) == (len(options.corpus) < 2) else "target"
     if options.corpus == (SAMPLE_NAME,):
         pairs = sample_pairs()
@@ -141,7 +141,7 @@ def _alignments(path: str, expected: int) -> list[str]:
     """Returns the lines of an alignment file for a corpus with ``expected`` lines.
 
     Raises:
-        FileNotFoundError, ValueError: the file cannot be read, or has another number of lines than the corpus.
+        FileNotFoundError, ValueError: the file cannot be read, or has fewer or more lines than the corpus.
     """
     with open_text(path) as file:
         lines = file.read().decode("utf-8", "replace").removesuffix("\n").split("\n")

@@ -95,7 +95,7 @@ def gold_error(translator: ModelTranslator, pairs: Sequence[Pair], gold: Sequenc
 
 
 def read_scores(path: Path) -> dict[str, Any]:
-    """Returns the scores that ``write_score`` wrote, by name of the set; {} if the file does not exist.
+    """Returns the contents of ``scores.json``: the scores of each set, by its name. {} if the file does not exist.
 
     Raises:
         ValueError: the file is damaged.

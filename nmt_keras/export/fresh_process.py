@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 SCRIPT = Path(__file__).with_name("run_saved_model.py")
 
-# Runs a script without Keras and this package: importing them raises ImportError, even inside TensorFlow.
+# Runs a script without Keras and this package. Importing either raises ImportError, even if TensorFlow imports it.
 _WITHOUT_KERAS = (
     "import runpy, sys; "
     "sys.modules.update(keras=None, tf_keras=None, nmt_keras=None, serve=None, nmt_keras_serve=None); "
@@ -61,8 +61,8 @@ def ask(
         )
     except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
         error.cmd = python  # the message names the interpreter, not the whole command
-        asked = [f"{folder}, signature {one.signature}, asked {str(one.feeds)[:80]}" for one in requests]
-        steps = ["importing TensorFlow", f"loading {folder}", *asked, "ending"]
+        asked = [f"request {str(one.feeds)[:80]} to signature {one.signature} of {folder}" for one in requests]
+        steps = ["importing TensorFlow", f"loading {folder}", *asked, "shutdown"]
         reason = (error.stderr or b"").decode(errors="replace")[-2000:].strip()
         step = steps[(error.stdout or b"").count(b"\n")]  # the process writes one line after each step
         raise RuntimeError(f"{step}: {error} {reason}") from error

@@ -1,8 +1,8 @@
 """Script of ``fresh_process``. Like TensorFlow Serving, it answers requests with a SavedModel, without Keras.
 
 stdin     {"folder": ..., "requests": [{"signature": ..., "feeds": [text, ...], "dtype": "string"}, ...]}
-          A feed is the value of every input of the signature. The feeds of a request are sent at the same time, each
-          from its own thread. A character U+DC80 to U+DCFF is one raw byte (surrogateescape).
+          A feed is one value, passed to every input of the signature. The feeds of a request are sent at the same time,
+          each from its own thread. A character U+DC80 to U+DCFF is one raw byte (surrogateescape).
 stdout    One JSON document per line, as soon as it is available: the versions of the libraries, the facts (see
           ``facts``), and for each request the list of replies, {"outputs": {name: {"shape": ..., "values": ...}}} or
           {"error": class of the exception, "message": ...}.
@@ -29,7 +29,7 @@ INITIALISERS = ("__saved_model_init_op", "__saved_model_train_op")
 
 
 def load_text_kernels() -> None:
-    """Registers the kernels of tensorflow_text that TensorFlow Serving links, without importing the package."""
+    """Registers the kernels of tensorflow_text that TensorFlow Serving contains, without importing the package."""
     spec = importlib.util.find_spec("tensorflow_text")
     if spec is None or spec.submodule_search_locations is None:
         raise ImportError("tensorflow-text is not installed. Install the version that matches TensorFlow.")
@@ -67,7 +67,7 @@ def facts(session: tf.compat.v1.Session, loaded: Any) -> dict[str, Any]:
 
 
 def type_of(info: Any) -> str:
-    """Returns the type of an input or output, such as float32[?,?]. Only the first axis shows a fixed size."""
+    """Returns the type of an input or output, such as float32[?,?]. Axes after the first are shown as "?"."""
     shape, dtype = info.tensor_shape, tf.as_dtype(info.dtype).name
     if shape.unknown_rank:
         return f"{dtype} of any rank"

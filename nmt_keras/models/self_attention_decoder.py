@@ -28,7 +28,7 @@ class SelfAttentionInputs(NamedTuple):
     """Inputs of a self-attention decoder, computed from the target tokens."""
 
     embedded: tf.Tensor  # [B, Q, units] float: scaled embeddings, without positions
-    dropout_mask: tf.Tensor | None  # [B, Q, units] float: mask of embeddings with positions; None for no dropout
+    dropout_mask: tf.Tensor | None  # [B, Q, units] float, of embeddings plus positions; None for no dropout
     masks: tuple[SublayerMasks, ...]  # one per layer
 
 

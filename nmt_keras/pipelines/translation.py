@@ -34,7 +34,7 @@ class TranslatedLine(NamedTuple):
 
     text: str
     translation: str
-    score: float  # nats per token; hypotheses are ranked by it
+    score: float  # log_prob after length normalisation and coverage penalty; higher is better
     log_prob: float  # nats, END included
     truncated: bool  # True if the line exceeded the length limit; its rest is not translated
 
@@ -115,7 +115,7 @@ def translate_files(
 
     Args:
         source: Path or pattern, such as ``corpus/*.txt``, of UTF-8 files with one sentence per line. Compressed files
-            are decompressed. One worker reads each file.
+            are decompressed. Each file is read by a single worker.
         output: Prefix of the JSON lines files ``OUTPUT-FILE-BLOCK.jsonl``. FILE is the number of the input file, BLOCK
             the number of the block of lines. Sorted by name, the files have the order of the input lines.
             ``OUTPUT.json`` has the counts and is written last. Leftovers of an interrupted translation are removed.
@@ -133,11 +133,11 @@ def translate_files(
     """
     require(batch_size >= 1, "batch_size", "1 or more", batch_size)
     source, output, model = map(absolute, (source, output, model))
-    pipeline = beam.Pipeline(argv=options)  # its options also configure file systems
+    pipeline = beam.Pipeline(argv=options)  # created first, because its options also configure file systems
     totals = f"{output}.json"
     if FileSystems.exists(totals):
         raise FileExistsError(
-            f"output: expected a new prefix, found {totals}. Pass another prefix, or delete its files."
+            f"output: expected a new prefix, found {totals}. Pass another prefix, or delete the files {output}*."
         )
     paths = sorted(_matching(source))
     if not paths:
@@ -185,7 +185,7 @@ def _remove_leftovers(output: str, ending: str) -> None:
 
 
 def _write(path: str, text: str) -> None:
-    """Writes a file. It appears when it is complete. Each attempt has its own temporary file."""
+    """Writes a temporary file and renames it, so the file is complete as soon as it exists."""
     partial = f"{path}.{uuid.uuid4().hex}.partial"
     with FileSystems.create(partial, compression_type=CompressionTypes.UNCOMPRESSED) as file:
         file.write(text.encode("utf-8"))

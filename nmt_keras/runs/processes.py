@@ -47,7 +47,7 @@ class Processes:
 
     def run(self, target: Callable[..., None], *arguments: Any) -> None:
         """Calls ``target`` in a new process and waits until the process ends. Raises ChildProcessError if it fails."""
-        # unlike ``multiprocessing``, this leaves no process behind that holds standard error open
+        # ``multiprocessing`` starts a resource tracker, which may outlive this process and keep standard error open
         command = [sys.executable, "-c", f"from {__name__} import _called; _called()"]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         request = pickle.dumps((target, arguments))
@@ -69,7 +69,10 @@ class Processes:
 
 
 def _called() -> None:
-    """Calls the pickled function on standard input. For an expected error, prints a line instead of a traceback."""
+    """Reads a pickled function and its arguments from standard input, and calls the function.
+
+    For an expected error, prints a line instead of a traceback.
+    """
     target, arguments = pickle.load(sys.stdin.buffer)
     try:
         target(*arguments)

@@ -23,10 +23,11 @@ class NextTokens(NamedTuple):
 
     ids: tf.Tensor  # [b, Q] int32: PAD for finished hypotheses
     log_probs: tf.Tensor  # [b, Q] float32, nats: log-probabilities of the hypotheses with these tokens
-    parents: tf.Tensor | None = None  # [b, Q] int32: places of the extended hypotheses; None only if Q = 1
+    parents: tf.Tensor | None = None  # [b, Q] int32: place of the extended hypothesis of each; None only if Q = 1
 
 
-# (logits [b, Q, V] float32, beams, length [] int32, rule inputs of this step, nest of [b, ...]) -> next tokens
+# (logits, beams, length, rule_input) -> next tokens
+#   logits: [b, Q, V] float32; length: [] int32; rule_input: nest of tensors [b, ...] and None, for this step
 NextTokensRule = Callable[[tf.Tensor, Beams, tf.Tensor, Any], NextTokens]
 
 
@@ -42,7 +43,9 @@ def decode_loop(
     n_best: int = 1,
     rule_inputs: Any = None,
 ) -> Hypotheses:
-    """Extends hypotheses token by token until no unfinished one can be among the ``n_best`` of its sentence.
+    """Extends hypotheses token by token until all sentences are finished.
+
+    A sentence is finished at its maximum length, or if no unfinished hypothesis can become one of its ``n_best``.
 
     Args:
         step: One step of the model; see ``StepFunction``.
@@ -112,13 +115,13 @@ def _extended(
         state, history, scores, coverage = tf.nest.map_structure(
             lambda x: tf.gather(x, chosen.parents, batch_dims=1), (state, history, scores, coverage)
         )
-        # an unused place also has a parent, but must not inherit the parent's score
+        # top_k gives a parent even to an unused place (log-probability -inf), which must not inherit its score
         scores = tf.where(chosen.log_probs > float("-inf"), scores, NOT_ENDED)
         entry = entry * beams.last_ids.shape[1] + chosen.parents
     elif beams.last_ids.shape[1] != 1:
         raise ValueError(
-            f"parents: expected a tensor with beam_size {beams.last_ids.shape[1]}, received None. "
-            "Return NextTokens with parents from the rule."
+            f"NextTokens.parents: expected a tensor, because beam_size is {beams.last_ids.shape[1]}; received None. "
+            "Set parents in the NextTokens that the rule returns."
         )
     scores = tf.where(tf.equal(chosen.ids, END), ranking.score(chosen.log_probs, length, coverage), scores)
     history = tf.concat([history, entry[..., tf.newaxis]], axis=-1)

@@ -38,7 +38,7 @@ def _draw(probabilities: tf.Tensor, noise: tf.Tensor) -> tf.Tensor:
         [b, 1] int32.
     """
     cumulative = tf.cumsum(probabilities, axis=-1)
-    # a parallel sum may be rounded up even at an index with probability 0
+    # rounding in a parallel cumulative sum may increase it at an index with probability 0
     exceeds = (cumulative > noise * cumulative[..., -1:]) & (probabilities > 0.0)
     return tf.argmax(tf.cast(exceeds, tf.int32), axis=-1, output_type=tf.int32)
 
@@ -168,7 +168,7 @@ def sample(
         top_k: Number of most probable tokens to draw from (Fan et al. 2018); None for all.
         top_p: Minimum total probability of the tokens to draw from, in (0, 1]; 1 for all tokens. The smallest set of
             most probable tokens that reaches it is the nucleus (Holtzman et al. 2020). With ``top_k``, probabilities
-            are first renormalised over these tokens.
+            are renormalised over the ``top_k`` tokens before the nucleus is selected.
 
     Returns:
         Hypotheses with K = 1.

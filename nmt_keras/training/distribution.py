@@ -1,7 +1,8 @@
 """Replicas of a model on several devices or machines. Each computes the gradients of its share of the batch.
 
-Gradients are summed over all replicas once per update, then divided by the global denominator and clipped. The result
-does not depend on the number of replicas, except for dropout masks, which differ between replicas.
+Gradients are summed over all replicas once per update, divided by the update's number of tokens or pairs
+(``TrainConfig.denominator``), and clipped. The result does not depend on the number of replicas, except for dropout
+masks, which differ between replicas.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ class Replicas:
         return 0
 
     def split(self, batch: Batch) -> tuple[Any, Any, Any]:
-        """Returns a batch as arguments for ``on_each``.
+        """Returns a batch as an argument for the functions that ``on_each`` returns.
 
         Returns:
             Source [B, S], target [B, T], and alignment [B, T, S] or ``None``.
@@ -144,8 +145,8 @@ class Replicas:
 class StrategyReplicas(Replicas):
     """The replicas of a strategy.
 
-    XLA compiles the functions that run on each replica. Sums over replicas and the update are plain graph operations,
-    because XLA cannot compile them.
+    XLA compiles the functions that run on each replica. The update and the sums over replicas are plain graph
+    operations, because XLA cannot compile them.
 
     Args:
         strategy: Mirrored strategy, on one machine or several.

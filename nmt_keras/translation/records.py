@@ -12,7 +12,7 @@ class Translation(NamedTuple):
     """One translation of a sentence."""
 
     text: str
-    tokens: list[str]  # T displayed target tokens; the last is "" (END) unless the length limit was reached
+    tokens: list[str]  # T target tokens; the last is "" (END) unless the length limit was reached
     score: float  # log_prob after length normalisation and coverage penalty; higher is better
     log_prob: float  # nats: log p(tokens | source), END included
     alignment: np.ndarray  # [T, S] float32 attention weights; each row sums to 1
@@ -24,7 +24,7 @@ class TranslationScore(NamedTuple):
     """The log-probability of a given translation."""
 
     log_prob: float  # nats: log p(tokens | source), END included
-    tokens: list[str]  # T displayed target tokens; the last is "" (END)
+    tokens: list[str]  # T target tokens; the last is "" (END)
     token_log_probs: list[float]  # T, nats; their sum is log_prob
     truncated: bool  # True if source or target exceeded the length limit; the rest is not scored
 
@@ -74,7 +74,7 @@ class Scored(NamedTuple):
     token_log_probs: tf.Tensor  # [B, T] float32, nats; 0 at padding
     tokens: tf.Tensor  # [B, T] string
     lengths: tf.Tensor  # [B] int32 target tokens, END included
-    truncated: tf.Tensor  # [B] bool: source or target
+    truncated: tf.Tensor  # [B] bool: True if source or target was truncated
 
 
 class AlignedPair(NamedTuple):

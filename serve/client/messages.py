@@ -62,7 +62,7 @@ FIELDS: dict[str, dict[str, tuple[int, str]]] = {
     "NamedSignatureDef": {"key": (1, "string"), "value": (2, "SignatureDef")},
     "SignatureDefMap": {"signature_def": (1, "repeated NamedSignatureDef")},
 }
-"""Mapping from message name to fields. Fields map a field name to number and type."""
+"""Fields of each message by name: their numbers and types."""
 
 STATES = {0: "UNKNOWN", 10: "START", 20: "LOADING", 30: "AVAILABLE", 40: "UNLOADING", 50: "END"}
 """``ModelVersionStatus.State`` by number."""

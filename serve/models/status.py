@@ -54,7 +54,7 @@ _HTTP = {
 
 
 class StatusError(Exception):
-    """The error of a request or of a load.
+    """Error of a request, or of loading a model.
 
     Args:
         code: Canonical code.

@@ -21,8 +21,8 @@ _REFUSAL = (
 class _Timer:
     """Calls a function when ``seconds`` have passed since ``start``. ``stop`` prevents the call.
 
-    A timer that does not run holds no reference to the function. A method of a connection would otherwise form a
-    reference cycle, and the connection with its buffers would stay in memory until the garbage collector runs.
+    A timer that does not run holds no reference to the function. A stored method would form a reference
+    cycle with its connection, which would keep the connection and its buffers until the garbage collector runs.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -44,20 +44,22 @@ class _Timer:
 def timed_protocol(seconds: float, connections: int) -> type[asyncio.Protocol]:
     """Returns a protocol that closes connections of slow clients, and connections beyond a limit.
 
-    There is one timer for headers and one for answers, because a client may send its next request before it reads the
-    last answer. The application limits the time for bodies.
+    Headers and answers have separate timers, because a client may send its next request before it has read the previous
+    answer. The application limits the time for bodies.
 
     Args:
-        seconds: Time limit in seconds. The headers of a request must arrive within this time after the last answer.
-            If an answer fills the send buffer, the client must drain it within this time.
-        connections: Maximum number of open connections. A further connection replaces one that waits for its client:
-            the oldest of the first kind that exists, in the order without a request for a second; between two
-            requests; without a request; with an incomplete request. If all requests are being answered, the further
-            connection gets 503 and is closed at once.
+        seconds: Time limit in seconds. The headers of a request must arrive within this time after the connection opens
+            or the previous answer ends. If an answer fills the send buffer, the client must drain it within this time.
+        connections: Maximum number of open connections. At the limit, a new connection replaces one that waits for its
+            client and has no unsent data. The server searches these groups in order, and closes the connection that has
+            waited longest: open for over a second without a request; between two requests; open for less than a second
+            without a request; with an incomplete body. If none can be replaced, the new connection gets 503 and is
+            closed at once.
     """
-    silent: dict[TimedProtocol, float] = {}  # connections without any request: their beginning, oldest first
-    idle: dict[TimedProtocol, float] = {}  # connections between two requests: the end of the last answer
-    incomplete: dict[TimedProtocol, float] = {}  # connections with an incomplete request: its beginning
+    # Each maps connections to the time when they began to wait, oldest first.
+    silent: dict[TimedProtocol, float] = {}  # no request yet
+    idle: dict[TimedProtocol, float] = {}  # between two requests
+    incomplete: dict[TimedProtocol, float] = {}  # headers received, body incomplete
 
     class TimedProtocol(H11Protocol):
         """One connection."""
@@ -91,8 +93,8 @@ def timed_protocol(seconds: float, connections: int) -> type[asyncio.Protocol]:
 
         def send_400_response(self, msg: str) -> None:
             if (error := sys.exception()) is not None:
-                # h11 raises the error in a method of the error. The traceback therefore refers to the error and to this
-                # connection, and would keep both in memory.
+                # h11 raises the error again in one of the error's own methods, so its traceback refers back to it. This
+                # reference cycle would keep the error and this connection until the garbage collector runs.
                 error.__traceback__ = None
             if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
                 super().send_400_response(msg)
@@ -114,7 +116,7 @@ def timed_protocol(seconds: float, connections: int) -> type[asyncio.Protocol]:
             self._reading_timer.stop()
 
         def _follow(self) -> None:
-            """Runs the timer for headers while no request is being answered, and notes what is waited for."""
+            """Runs the timer for headers while no request is being answered. Records what the connection waits for."""
             if self.cycle is None or self.cycle.response_complete:
                 self._headers_timer.start(self._abort)
             else:
@@ -129,7 +131,7 @@ def timed_protocol(seconds: float, connections: int) -> type[asyncio.Protocol]:
                 self._wait_in(incomplete if self.cycle.more_body else None)
 
         def _wait_in(self, kind: dict[TimedProtocol, float] | None) -> None:
-            """Moves the connection to the end of those that wait in the same way. ``None``: it does not wait."""
+            """Moves the connection to the end of ``kind``. If ``kind`` is ``None``, the connection does not wait."""
             if kind is not self._waits_in:
                 if self._waits_in is not None:
                     del self._waits_in[self]

@@ -1,9 +1,6 @@
 """Exports: their contents, and their replies in a fresh process that runs them as TensorFlow Serving does."""
 
 import collections
-import os
-import subprocess
-import venv
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -301,21 +298,6 @@ def test_concurrent_requests_are_answered_as_if_each_were_alone(loading, transla
 
 
 # TensorFlow 2.20
-
-
-@pytest.fixture(scope="module")
-def python_of_serving():
-    """A Python interpreter with TensorFlow 2.20.0 in a separate virtual environment.
-
-    The environment variable TF220_VENV names the environment, by default ``.venv-tf220``. It is created if missing.
-    """
-    folder = Path(os.environ.get("TF220_VENV", ROOT / ".venv-tf220"))
-    python = folder / "bin" / "python"
-    if not python.exists():
-        venv.create(folder, with_pip=True)
-    install = [python, "-m", "pip", "install", "--quiet", "--require-hashes"]
-    subprocess.run([*install, "-r", ROOT / "requirements-tf220.txt"], check=True)
-    return python
 
 
 @pytest.mark.tf220

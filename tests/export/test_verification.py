@@ -199,8 +199,8 @@ def test_a_report_shows_each_fault_below_its_check(folder):
     [
         (0, "importing TensorFlow"),
         (1, "loading {folder}"),
-        (2, "{folder}, signature serving_default, asked [['¿Dónde está mi hermana?'"),
-        (2 + len(REQUESTS), "ending"),
+        (2, "request [['¿Dónde está mi hermana?'"),
+        (2 + len(REQUESTS), "shutdown"),
     ],
 )
 def test_a_process_that_dies_is_a_fault_with_step_and_reason(folder, interpreter, lines, where):
@@ -213,7 +213,7 @@ def test_a_process_that_dies_is_a_fault_with_step_and_reason(folder, interpreter
 def test_a_process_that_hangs_is_stopped(folder, interpreter):
     found = verify(folder, interpreter(3, then="exec sleep 60"), seconds=1.0)
     ((fault,),) = [check.faults for check in found.checks]
-    assert re.search(f"^{folder}, signature serving_default, asked .*1.0 seconds", fault)
+    assert re.search(f"^request .* to signature serving_default of {folder}: .*1.0 seconds", fault)
 
 
 def test_a_folder_without_a_model_and_a_missing_interpreter_are_refused(folder, tmp_path):

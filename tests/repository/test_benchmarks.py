@@ -1,9 +1,12 @@
 """The benchmarks can start: their options parse, and names of the package in their strings exist."""
 
 import importlib
+import io
 import json
 import os
+import re
 import shlex
+import struct
 import time
 from collections import defaultdict
 from pathlib import Path
@@ -13,6 +16,7 @@ import pytest
 import tyro
 
 from benchmarks.ablations import VARIANTS, recipe_of
+from benchmarks.catalogues import packages_with, pairs_of
 from benchmarks.log_cost import timed
 from benchmarks.measured import MEASURED
 from benchmarks.minutes import loaded
@@ -84,3 +88,32 @@ def test_a_load_begins_and_ends():
     with loaded(60.0, 120.0):
         pass
     assert running() == 0
+
+
+def catalogue(messages):
+    """Returns a .mo file with these messages and translations."""
+    texts = [key.encode() + b"\0" for key in messages] + [value.encode() + b"\0" for value in messages.values()]
+    count = len(messages)
+    places = [28 + 16 * count + sum(map(len, texts[:i])) for i in range(2 * count)]
+    entries = [number for text, place in zip(texts, places, strict=True) for number in (len(text) - 1, place)]
+    header = [0x950412DE, 0, count, 28, 28 + 8 * count, 0, 0]
+    return struct.pack(f"<{7 + 4 * count}I", *header, *entries) + b"".join(texts)
+
+
+def test_short_messages_of_a_catalogue_become_pairs():
+    messages = {
+        "": "Content-Type: text/plain; charset=UTF-8\n",
+        "_File": "_ملف",
+        "Save &As": "احفظ &باسم",
+        "menu\x04Rock & Roll": "روك",
+        "two\nlines": "سطر",
+        "same": "same",
+        "word " * 31: "كلمة",
+    }
+    assert [*pairs_of(catalogue(messages))] == [("File", "ملف"), ("Save As", "احفظ باسم"), ("Rock & Roll", "روك")]
+
+
+def test_packages_are_found_by_their_files():
+    listed = b"usr/share/locale/ar/LC_MESSAGES/a.mo   net/a,web/b\nusr/share/locale/arn/LC_MESSAGES/a.mo   net/c\n"
+    pattern = re.compile(r"usr/share/locale/ar/LC_MESSAGES/[^/]*\.mo$")
+    assert packages_with(pattern, io.BytesIO(listed)) == ["a", "b"]

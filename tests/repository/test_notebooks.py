@@ -125,6 +125,8 @@ def test_the_outputs_of_a_notebook_are_those_of_its_code(name):
     if name not in EXECUTED:
         assert not [cell.id for cell in code if cell.outputs or cell.execution_count is not None]
         return
+    assert not [cell.id for cell in code if cell.execution_count is None]
+    assert any("image/png" in output.get("data", {}) for cell in code for output in cell.outputs)
     changed = [cell.id for cell in code if cell.metadata.get(HASH) != source_hash(cell.source)]
     assert not changed, f"run: python -m notebooks.execute {name}"
     assert not [output for cell in code for output in cell.outputs if output.output_type == "error"]

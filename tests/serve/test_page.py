@@ -699,7 +699,6 @@ def test_a_picture_shows_what_its_view_says(chromium, served, tmp_path, view):
         "light": ("#target .chosen", "#heatmap table"),
         "dark": ("#heatmap table", "#hypotheses table"),
         "phone": ("#hypotheses table", "#heatmap table"),
-        "offline": ("#problem strong", "#result"),
     }
     seen: list[bool] = []
 

@@ -1,0 +1,64 @@
+"""The model in the repository, saved_models/spa-eng/1: its size, card, scores and answers."""
+
+import json
+from pathlib import Path
+
+import httpx
+import pytest
+from servers import running_server
+
+import nmt_keras
+from nmt_keras.evaluation.metrics import bleu
+from nmt_keras.export import read_manifest
+from nmt_keras.export.card import CARD
+from nmt_keras.export.fresh_process import Request, ask
+
+ROOT = Path(__file__).parents[2]
+VERSION = ROOT / "saved_models" / "spa-eng" / "1"
+PAIRS = [line.split("\t") for line in Path(__file__).with_name("spa-eng-200.tsv").read_text("utf-8").splitlines()]
+"""The 200 pairs of the test set with the smallest sha256 of ``English<TAB>Spanish``. From Tatoeba, CC BY 2.0."""
+
+
+def test_the_model_is_small_and_contains_no_path_of_a_machine():
+    contents = [path.read_bytes() for path in VERSION.rglob("*") if path.is_file()]
+    assert sum(map(len, contents)) < 18e6
+    assert not [folder for folder in (b"/work/", b"/home/", b"/root/", b"/tmp/") for each in contents if folder in each]
+
+
+def test_the_card_states_the_licence_the_command_and_a_bleu_of_at_least_55():
+    scores = read_manifest(VERSION)["scores"]["test"]
+    assert (scores["search"], scores["sentences"]) == ("beam 5", 3415)
+    assert scores["bleu"] >= 55.0
+    card = (VERSION / CARD).read_text("utf-8")
+    assert "CC BY 2.0" in card
+    assert "nmt train rnnsearch-small --" in card
+
+
+def bleu_of(translations):
+    return bleu(translations, [target for _, target in PAIRS], "en").value
+
+
+@pytest.mark.saved_model
+def test_200_pairs_are_translated_well():
+    translations = nmt_keras.load(VERSION).translate([source for source, _ in PAIRS])
+    assert bleu_of([translation.text for translation in translations]) > 50.0
+
+
+@pytest.mark.tf220
+def test_tensorflow_2_20_translates_200_pairs_well(python_of_serving):
+    request = Request("serving_default", [[source for source, _ in PAIRS]])
+    answers = ask(VERSION, [request], python_of_serving)
+    assert answers.libraries["tensorflow"] == "2.20.0"
+    ((reply,),) = answers.replies
+    assert bleu_of(reply["outputs"]["translation"]["values"]) > 50.0
+
+
+@pytest.mark.saved_model
+@pytest.mark.server
+def test_the_server_gives_the_answer_in_the_readme(tmp_path):
+    published = json.loads((ROOT / "docs/measured/first-answer.json").read_text("utf-8"))
+    (tmp_path / "spa-eng").symlink_to(VERSION.parent)
+    with running_server(tmp_path) as served:
+        answer = httpx.post(f"{served.rest}/v1/models/spa-eng:predict", json=published["request"], timeout=60.0).json()
+    ((given,), (expected,)) = answer["predictions"], published["answer"]["predictions"]
+    assert given == {**expected, "score": pytest.approx(expected["score"], abs=1e-3)}
