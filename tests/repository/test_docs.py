@@ -70,6 +70,10 @@ def test_the_tests_that_the_page_of_the_papers_names_exist():
             assert any(test.startswith(name) for test in tests), f"{file}: {phrase}"
 
 
+def test_the_readme_has_at_most_90_lines():
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 90
+
+
 @pytest.fixture(scope="module")
 def workspace(run_folder, tmp_path_factory):
     """Runs and exports with the names in the tutorial and the demo. All have been trained on the sample corpus."""
