@@ -1,6 +1,7 @@
 """The model in the repository, saved_models/spa-eng/1: its size, card, scores and answers."""
 
 import json
+import re
 from pathlib import Path
 
 import httpx
@@ -39,8 +40,13 @@ def bleu_of(translations):
 
 
 @pytest.mark.saved_model
-def test_200_pairs_are_translated_well():
-    translations = nmt_keras.load(VERSION).translate([source for source, _ in PAIRS])
+def test_200_pairs_are_translated_well_and_one_sentence_as_in_the_readme():
+    translator = nmt_keras.load(VERSION)
+    readme = (ROOT / "README.md").read_text("utf-8")
+    sentence, text, score = re.search(r'translate\(\["(.+)"\]\).*?# (.+) (-[\d.]+) \(nats', readme, re.DOTALL).groups()
+    (translation,) = translator.translate([sentence])
+    assert (translation.text, translation.score) == (text, pytest.approx(float(score), abs=2e-3))
+    translations = translator.translate([source for source, _ in PAIRS])
     assert bleu_of([translation.text for translation in translations]) > 50.0
 
 
