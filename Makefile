@@ -4,7 +4,7 @@
 # make test-slow  the slow tests: models learn to copy and to reverse
 # make test-beam  tests of the Apache Beam pipelines, in a separate environment
 # make lint       formatter, linter, type checker, wording, schemas of the container, Kubernetes and workflow files
-# make serve      the embedded server over saved_models           PORT=8501; make demo exports a model there
+# make serve      the embedded server over saved_models           PORT=8501; it contains a Spanish-English model
 # make docs       the documentation, in site/; a warning is an error
 # make notebooks  executes the notebooks that hold outputs         CORPUS=spa-eng.zip if there is no network
 # make dist       wheel and source archive, in dist/

@@ -3,14 +3,15 @@
     python -m benchmarks.catalogues --language ar --to en-ar.tsv
     nmt train --corpus en-ar.tsv --source-language en --target-language ar
 
-Needs Debian and a network: ``apt-get download`` gets the packages that contain catalogues (``.mo`` files) of the
-language, a few hundred. Writes one pair per line, and prints the number of packages and pairs.
+Needs Debian and a network: ``apt-get download`` gets the packages for all architectures that contain catalogues
+(``.mo`` files) of the language, a few hundred. Writes one pair per line, and prints the number of packages and pairs.
 """
 
 from __future__ import annotations
 
 import gettext
 import gzip
+import html
 import io
 import re
 import subprocess
@@ -37,7 +38,7 @@ class Settings:
     to: Annotated[Path, tyro.conf.arg(metavar="FILE")]
     """TSV file to write."""
     release: str = "bookworm"
-    """Debian release. The sources of apt must contain it."""
+    """Name of this machine's Debian release."""
     mirror: str = "https://deb.debian.org/debian"
     """Debian mirror, for the list of all files."""
 
@@ -52,7 +53,10 @@ def main(settings: Settings) -> None:
     for number, package in enumerate(packages, start=1):
         print(f"\r{number} of {len(packages)} packages, {len(pairs):,} pairs", end="", file=sys.stderr, flush=True)
         for content in files_of(package, catalogue):
-            pairs |= dict.fromkeys(pairs_of(content))
+            try:
+                pairs |= dict.fromkeys(pairs_of(content))
+            except (OSError, UnicodeError, ValueError, LookupError) as error:
+                print(f"\n{package}: a catalogue cannot be read, skipped: {error}", file=sys.stderr)
     settings.to.write_text("".join(f"{source}\t{target}\n" for source, target in pairs), encoding="utf-8")
     print(f"\n{settings.to}: {len(pairs):,} pairs of {len(packages)} packages", file=sys.stderr)
 
@@ -102,7 +106,8 @@ def is_short_line(text: str) -> bool:
 
 def plain(text: str) -> str:
     """Returns a message without the marks of keyboard shortcuts."""
-    return re.sub(r"[_&](?=\w)(?<!\w.)", "", text.strip())
+    without = re.sub(r"\s?\([_&]\w\)", "", html.unescape(text.strip()))  # "File (_F)", where a script has no letter F
+    return re.sub(r"[_&](?=\w)(?<!\w.)", "", without)
 
 
 if __name__ == "__main__":

@@ -42,7 +42,9 @@ if TYPE_CHECKING:
 
 PROGRAM = f"{__package__}.server"
 WEB = Path(__file__).parent / "web"
-HOW_TO_GET_A_MODEL = "Train and export one first: nmt demo (in a clone, make demo), or nmt train and nmt export."
+HOW_TO_GET_A_MODEL = (
+    "Clone the repository, which contains saved_models/spa-eng, or train and export a model: nmt train, nmt export."
+)
 
 
 class LogFormatter(logging.Formatter):

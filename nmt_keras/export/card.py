@@ -129,7 +129,7 @@ def _signatures() -> str:
     ]
     for name, signature in CONTRACT.items():
         rows = [
-            (f"`{output}`", f"{one.dtype} [{','.join(one.axes)}]", one.meaning)
+            (f"`{output}`", f"{one.dtype} [{','.join(one.axes)}]", escaped(one.meaning))
             for output, one in signature.outputs.items()
         ]
         inputs = ", ".join(f"`{text}`" for text in signature.inputs)

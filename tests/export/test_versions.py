@@ -147,6 +147,7 @@ def test_the_card_describes_every_output_and_the_limits_of_this_model(translator
         for name, output in signature.outputs.items():
             assert f"| `{name}` | {output.dtype} [{','.join(output.axes)}] |" in text
     assert "30 tokens" in text
+    assert "log p(translation | source)" not in text  # a | would end the cell of the table
     text = card(translator, folder, half_precision=True, micro_batching=MicroBatchingConfig(max_batch_size=7))
     assert "float16" in text
     assert "7 sentences" in text

@@ -105,7 +105,7 @@ def test_short_messages_of_a_catalogue_become_pairs():
         "": "Content-Type: text/plain; charset=UTF-8\n",
         "_File": "_ملف",
         "Save &As": "احفظ &باسم",
-        "menu\x04Rock & Roll": "روك",
+        "menu\x04Rock &amp; Roll": "روك (_R)",
         "two\nlines": "سطر",
         "same": "same",
         "word " * 31: "كلمة",

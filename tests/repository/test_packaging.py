@@ -24,8 +24,17 @@ ROOT = Path(__file__).parents[2]
 DECLARED = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PROJECT, GROUPS = DECLARED["project"], DECLARED["dependency-groups"]
 COPIED = (
-    *(".github", "benchmarks", "docs", "nmt_keras", "notebooks", "serve", "tests"),
-    *(".dockerignore", "CHANGELOG.md", "CONTRIBUTING.md", "Dockerfile", "LICENSE", "MANIFEST.in", "Makefile"),
+    *(".github", "benchmarks", "docs", "nmt_keras", "notebooks", "saved_models/spa-eng/1", "serve", "tests"),
+    *(
+        ".dockerignore",
+        "CHANGELOG.md",
+        "CITATION.cff",
+        "CONTRIBUTING.md",
+        "Dockerfile",
+        "LICENSE",
+        "MANIFEST.in",
+        "Makefile",
+    ),
     *("README.md", "SECURITY.md", "mkdocs.yml", "nmt_keras_serve.py", "pyproject.toml", "setup.py"),
     *sorted(path.name for path in ROOT.glob("requirements*.txt")),
 )

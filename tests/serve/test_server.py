@@ -584,9 +584,9 @@ def test_a_wrong_option_is_refused_with_its_name_and_value(arguments, tmp_path, 
 
 @pytest.mark.parametrize("folder", [".", "nowhere"])
 def test_without_a_model_the_server_says_how_to_get_one(folder, tmp_path, monkeypatch):
-    """For example, ``make serve`` has no model in a fresh clone."""
+    """For example, an installed package has no model."""
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit, match=r"make demo.*nmt export"):
+    with pytest.raises(SystemExit, match=r"saved_models/spa-eng.*nmt export"):
         server.main(["--model-dir", folder])
 
 
