@@ -57,7 +57,7 @@ from serve.client.messages import MESSAGES
 from serve.limits import Limits
 
 PREDICT = "/tensorflow.serving.PredictionService/Predict"
-REFUSED = (OSError, EOFError, TimeoutError, asyncio.LimitOverrunError, grpc.RpcError)
+REFUSED = (OSError, EOFError, asyncio.LimitOverrunError, grpc.RpcError)
 """Errors of an attacker's connection that the server refuses or closes."""
 
 

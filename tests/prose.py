@@ -55,7 +55,8 @@ def wrong_names(source):
             ):
                 words = name.lower().split("_")
                 yield from (f"{node.lineno}: {name}: use {REPLACED[word]}" for word in words if word in REPLACED)
-                if "text" in name and "Tokenizer" in ast.unparse(getattr(node, "annotation", None) or ast.Constant(0)):
+                kind = ast.unparse(node.annotation) if isinstance(node, ast.arg) and node.annotation else ""
+                if "Tokenizer" in kind and {"text", "texts"} & {*words}:
                     yield f"{node.lineno}: {name}: use tokenizer"
 
 

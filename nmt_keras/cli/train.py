@@ -148,10 +148,11 @@ class Train(Command):
         strategy = None if finished else find_strategy()  # finished workers no longer answer
         languages = f"{data.source_language or 'source'} -> {data.target_language or 'target'}"
         if isinstance(corpus, SplitCorpus):
-            examples = {languages: corpus.train[0]}
+            examples = [(languages, corpus.train[0])]
         else:
-            examples = {languages: corpus.train.first or corpus.valid[0], "validation": corpus.valid[0]}
-        for name, pair in examples.items():
+            first = corpus.train.first  # None in corpora that an earlier version prepared
+            examples = [*([] if first is None else [(languages, first)]), ("validation", corpus.valid[0])]
+        for name, pair in examples:
             source, target = (textwrap.shorten(side, 80, placeholder=" ...") for side in pair)
             console.say(f'{name}: "{source}" -> "{target}"')
         tested = f", {len(corpus.test):,} to test" if corpus.test else ""

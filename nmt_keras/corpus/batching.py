@@ -46,7 +46,7 @@ def batch_pairs(
         "Alignments are valid only for the most probable segmentation. Remove --alignments, or pass None.",
     )
     limit = config.max_tokens
-    limits = [min(limit, text.config.max_tokens) for text in tokenizers]
+    limits = [min(limit, tokenizer.config.max_tokens) for tokenizer in tokenizers]
     told, within = (f"{limits[0]} source {word} {limits[1]} target tokens" for word in ("or", "and"))
     if limits[0] == limits[1]:
         told = within = f"{limits[0]} tokens per side"

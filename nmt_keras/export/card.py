@@ -88,8 +88,10 @@ def _training(corpus: Mapping[str, Any] | None, licence: str | None, command: st
     facts = [
         f"Corpus: {corpus['name']}. Licence of the data: {licence or 'not recorded'}.",
         table(("set", "pairs", "sha256"), rows),
-        *([] if command is None else [f"Command, without the options of the corpus:\n\n    {command}"]),
     ]
+    if command is not None:
+        facts.append("Command of the recipe, without corpus options, `--init-from` and `nmt average`:")
+        facts.append(f"    {command}")
     return "\n\n".join(["## Training", *facts])
 
 

@@ -43,8 +43,9 @@ def export(
         translator: The translator to export. Its graph contains neither XLA nor cuDNN operations.
         model_folder: ``saved_models/NAME``; created if missing.
         manifest: Facts about the model, stored as JSON with the library versions and ``config``. The card shows
-            ``recipe``, ``corpus`` and ``scores`` of a run, and ``languages`` with ``source`` and ``target``.
-        config: Precision and micro-batching.
+            ``recipe``, ``command``, ``corpus`` and ``scores`` of a run, and ``languages`` with ``source`` and
+            ``target``.
+        config: Precision, micro-batching and the data's licence.
         max_to_keep: Number of versions to keep, this one included; ``None`` keeps all. See ``prune``.
         labelled: Further versions to keep; see ``prune``.
 

@@ -108,8 +108,9 @@ def _options(config: Any, known: Any, prefix: str = "") -> Iterator[str]:
         if dataclasses.is_dataclass(value):
             yield from _options(value, other, f"{prefix}{field.name}.")
         elif value != other:
-            name = f"{prefix}{'no-' if value is False else ''}{field.name}".replace("_", "-")
-            yield f"--{name}" if isinstance(value, bool) else f"--{name} {value}"
+            is_flag = field.type == "bool"
+            name = f"{prefix}{'no-' if is_flag and not value else ''}{field.name}".replace("_", "-")
+            yield f"--{name}" if is_flag else f"--{name} {value}"
 
 
 def _read(path: Path) -> Recipe:

@@ -19,8 +19,8 @@ together with its call."""
 class Slots:
     """Limits the number of messages that are received at once.
 
-    If calls wait for a slot, as many of the oldest receiving calls have only ``PATIENCE`` seconds for their message. A
-    waiting call has sent at most a window of 64 KiB.
+    If calls wait for a slot, as many of the oldest receiving calls lose theirs, each ``PATIENCE`` seconds after it got
+    the slot. A waiting call has sent at most a window of 64 KiB.
 
     Args:
         count: Number of slots.

@@ -158,7 +158,7 @@ def test_options_change_single_fields_the_width_and_the_time_of_a_recipe():
     "options",
     [
         "--model.dropout 0.3 --epochs 2.5",
-        "--source.lowercase --train.clip-norm None --search.beam-size 7 --corpus.first 100",
+        "--source.lowercase --train.clip-norm None --search.beam-size 7 --corpus.first 100 --train.xla False",
         "--model.decoder.no-input-feeding",
     ],
 )

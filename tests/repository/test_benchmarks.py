@@ -26,10 +26,18 @@ from nmt_keras import cli
 from nmt_keras.corpus.batches import TokenLists
 
 
-def commands() -> list[Path]:
-    """Returns the files with the command lines of this process's children."""
-    children = Path(f"/proc/{os.getpid()}/task").glob("*/children")
-    return [Path(f"/proc/{number}/cmdline") for file in children for number in file.read_text().split()]
+def read_if_there(path: Path) -> str:
+    """Returns the contents of a file below /proc, "" if its process or thread has ended."""
+    try:
+        return path.read_text(errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
+def commands() -> list[str]:
+    """Returns the command lines of this process's children."""
+    children = [read_if_there(file) for file in Path(f"/proc/{os.getpid()}/task").glob("*/children")]
+    return [read_if_there(Path(f"/proc/{number}/cmdline")) for numbers in children for number in numbers.split()]
 
 
 MEASUREMENTS = {path.stem: json.loads(path.read_text("utf-8")) for path in sorted(MEASURED.glob("*.json"))}
@@ -74,7 +82,7 @@ def test_padding_is_the_share_of_positions_without_a_token(buckets, batch_size, 
 
 def test_a_load_begins_and_ends():
     def running() -> int:
-        return sum("while True: pass" in path.read_text(errors="replace") for path in commands())
+        return sum("while True: pass" in command for command in commands())
 
     def wait(is_loaded: bool) -> None:
         give_up = time.monotonic() + 30
@@ -82,7 +90,7 @@ def test_a_load_begins_and_ends():
             assert time.monotonic() < give_up
             time.sleep(0.05)
 
-    with loaded(0.0, 1.0):
+    with loaded(0.0, 5.0):
         wait(True)
         wait(False)
     with loaded(60.0, 120.0):

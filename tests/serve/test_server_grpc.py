@@ -179,9 +179,9 @@ async def test_calls_without_a_message_delay_others_only_briefly(start):
 
 @pytest.mark.parametrize("queue", [0, 1], ids=["a call waits for a moment", "a slot is free"])
 async def test_a_call_may_take_its_time_if_no_other_waits(start, queue, monkeypatch):
-    monkeypatch.setattr("serve.rpc.slots.PATIENCE", 1.0)
+    monkeypatch.setattr("serve.rpc.slots.PATIENCE", 4.0)
     _, channel, _ = await start(concurrency=1, queue=queue)
-    slow = asyncio.ensure_future(refused(silent(channel, seconds=2.0)))
+    slow = asyncio.ensure_future(refused(silent(channel, seconds=5.0)))
     await asyncio.sleep(0.2)
     with contextlib.suppress(TimeoutError):  # the other call ends or leaves
         await asyncio.wait_for(predict(channel, "a"), 0.25)
