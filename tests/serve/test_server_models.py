@@ -457,3 +457,24 @@ def test_a_file_that_cannot_be_served_is_refused_with_the_place_or_the_reason(tm
 def test_a_file_that_does_not_exist_is_named(tmp_path):
     with pytest.raises(ValueError, match=r"nowhere.config: expected a text file"):
         read_model_configs(tmp_path / "nowhere.config")
+
+
+def test_a_closing_repository_begins_no_further_load(tmp_path):
+    for name in ("first", "second"):
+        publish(tmp_path / name, 1)
+    begun, may_end, names = threading.Event(), threading.Event(), []
+
+    def load_slowly(folder: Path) -> Loaded:
+        names.append(folder.parent.name)
+        begun.set()
+        assert may_end.wait(20)
+        return load(folder)
+
+    repository = Repository(lambda: models_in(tmp_path), load_slowly)
+    starting = threading.Thread(target=repository.start)
+    starting.start()
+    assert begun.wait(20)
+    assert not repository.close(0.05)
+    may_end.set()
+    starting.join(20)
+    assert names == ["first"]
