@@ -1,6 +1,5 @@
 """The demo: its questions, a server that fails, and the commands that it recommends."""
 
-import json
 import os
 import re
 import shlex
@@ -83,9 +82,3 @@ def test_the_recommended_commands_work_without_a_clone(sample, monkeypatch, tmp_
 def test_without_a_network_the_demo_recommends_a_command_and_a_make_target():
     found = re.search(r"(nmt) (demo --corpus \S+) \(make demo CORPUS=(\S+)\)", FALLING_BACK)
     assert cli.parse(found[2].split()).data.corpus == (found[3],)
-
-
-def test_the_readme_shows_the_request_that_the_demo_sends():
-    request = json.dumps({"instances": [demo.QUESTIONS["spa-eng"][0]]}, ensure_ascii=False)
-    url = f"http://127.0.0.1:8501/v1/models/{demo.MODEL_FOLDER.name}:predict"
-    assert f"curl -d '{request}' {url}" in (ROOT / "README.md").read_text()

@@ -16,6 +16,7 @@ from nmt_keras.export.fresh_process import Request, ask
 
 ROOT = Path(__file__).parents[2]
 VERSION = ROOT / "saved_models" / "spa-eng" / "1"
+PUBLISHED = ROOT / "docs/measured/first-answer.json"
 FOLDERS = (b"/work/", b"/home/", b"/root/", b"/tmp/", b"/usr/", b"/opt/", b"/content/")
 PAIRS = [line.split("\t") for line in Path(__file__).with_name("spa-eng-200.tsv").read_text("utf-8").splitlines()]
 """The 200 pairs of the test set with the smallest sha256 of ``English<TAB>Spanish<LF>``. From Tatoeba, CC BY 2.0."""
@@ -60,10 +61,17 @@ def test_tensorflow_2_20_translates_200_pairs_well(python_of_serving):
     assert bleu_of(reply["outputs"]["translation"]["values"]) > 50.0
 
 
+@pytest.mark.parametrize("page", ["README.md", "serve/README.md"])
+def test_the_readme_shows_the_request_of_its_answer(page):
+    request = json.dumps(json.loads(PUBLISHED.read_text("utf-8"))["request"], ensure_ascii=False)
+    command = f"curl -d '{request}' http://127.0.0.1:8501/v1/models/{VERSION.parent.name}:predict"
+    assert f"{command}\n\n<!-- measured: first-answer.answer -->" in (ROOT / page).read_text("utf-8")
+
+
 @pytest.mark.saved_model
 @pytest.mark.server
 def test_the_server_gives_the_answer_in_the_readme(tmp_path):
-    published = json.loads((ROOT / "docs/measured/first-answer.json").read_text("utf-8"))
+    published = json.loads(PUBLISHED.read_text("utf-8"))
     (tmp_path / "spa-eng").mkdir()
     (tmp_path / "spa-eng" / "1").symlink_to(VERSION)
     with running_server(tmp_path) as served:
