@@ -20,8 +20,8 @@ from nmt_keras.recipes import find_recipe
 class Compare(Command):
     """Train recipes with several seeds by the same protocol, score them on the test set, and print a table.
 
-    Short pilot runs choose each recipe's learning rate. All runs then make the same number of updates. To resume a
-    stopped comparison, run the same command again.
+    Pilots, the beginnings of runs, choose each recipe's learning rate. All runs then make the same number of updates.
+    To resume a stopped comparison, run the same command again.
     """
 
     rare: ClassVar[Collection[str]] = [name for name in RARE if name != "width"]
@@ -38,7 +38,7 @@ class Compare(Command):
     rates: tuple[float, ...] = (0.5, 1.0, 2.0)
     """Candidate learning rates, as factors of the recipe's rate. A single factor needs no pilot."""
     pilot_updates: int | None = None
-    """Number of updates of a pilot. Default: a sixth of --updates."""
+    """Minimum number of updates of a pilot, which ends with a validation. Default: a sixth of --updates."""
     jobs: int = 1
     """Number of runs trained at the same time, each in a separate process with its share of the cores."""
     width: float = 1.0

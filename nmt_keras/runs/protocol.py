@@ -1,7 +1,8 @@
 """Trains several systems by the same protocol and scores them, so that their metrics can be compared.
 
-1. Pilots choose each system's learning rate. A pilot is a short run with the first seed. There is one pilot per
-   candidate rate, and the rate with the lowest validation loss is chosen.
+1. Pilots choose each system's learning rate. A pilot is the beginning of a run with the first seed: it has the same
+   learning-rate schedule, and stops early. There is one pilot per candidate rate, and the rate with the lowest
+   validation loss is chosen. This pilot is later continued as the run with the first seed.
 2. Each system is trained with several seeds, always for the same number of updates, without early stopping.
 3. The checkpoint with the lowest validation loss is scored on the test set.
 
@@ -14,12 +15,13 @@ be resumed: existing results are kept, and a stopped run continues from its last
       NAME-SEED.txt     translations of the test set by this run
       table.json        metrics of the systems, with the protocol
       table.md          these metrics as a Markdown table
-      runs/             run directories; a system's pilots are removed after its last pilot
+      runs/             run directories; pilots that are not continued are removed
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 import re
@@ -28,6 +30,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, as_completed
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import date
 from functools import cached_property
@@ -47,13 +50,18 @@ from nmt_keras.runs.directory import LOG, flat
 from nmt_keras.runs.origin import write_origin
 from nmt_keras.runs.processes import Processes
 from nmt_keras.runs.run import Run
+from nmt_keras.runs.training import Show
 from nmt_keras.runs.training_data import training_data
 from nmt_keras.training import read_log
 
 RATES = (0.5, 1.0, 2.0)
 SEEDS = (1, 2, 3)
 PILOT_SHARE = 1 / 6
-"""Number of updates of a pilot, as a share of the updates of a run."""
+"""Minimum number of updates of a pilot, as a share of the updates of a run."""
+
+
+class PilotEnded(Exception):
+    """Ends the training of a pilot."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +81,8 @@ class Study:
     updates: int
     """Number of updates of each run."""
     pilot_updates: int | None = None
-    """Number of updates of a pilot; ``None`` for ``PILOT_SHARE`` of ``updates``."""
+    """Minimum number of updates of a pilot, which ends with a validation; ``None`` for ``PILOT_SHARE`` of
+    ``updates``."""
     rates: Sequence[float] = RATES
     """Candidate learning rates, as factors of the recipe's rate. A single factor needs no pilot."""
     seeds: Sequence[int] = SEEDS
@@ -110,10 +119,14 @@ class Study:
         return len(self.rates) > 1
 
     def pilot_recipe(self, system: Recipe, factor: float = 1.0) -> Recipe:
-        """Returns the recipe of a pilot. It is validated once, after the last update."""
-        updates = self.pilot_updates or max(1, round(PILOT_SHARE * self.updates))
-        rate = factor * system.train.learning_rate
-        return _timed(replace(system, train=replace(system.train, validations=1)), updates, self.seeds[0], rate)
+        """Returns the recipe of a pilot: that of a run with the first seed and the learning rate of the pilot."""
+        return _timed(system, self.updates, self.seeds[0], factor * system.train.learning_rate)
+
+    def pilot_end(self, system: Recipe) -> int:
+        """Returns the step after which a system's pilots stop: that of a validation."""
+        least = self.pilot_updates or PILOT_SHARE * self.updates
+        interval = math.ceil(self.updates / system.train.validations)
+        return min(self.updates, interval * math.ceil(least / interval))
 
     def run_recipe(self, system: Recipe, seed: int) -> Recipe:
         """Returns the recipe of a run.
@@ -136,9 +149,13 @@ class Study:
         """Returns the path of a run's metrics. The file of its translations has the suffix ``.txt``."""
         return self.folder / f"{system.name}-{seed}.json"
 
-    def run_folder(self, system: Recipe, name: object) -> Path:
-        """Returns the run directory of a system and a seed, or of one of its pilots."""
-        return self.folder / "runs" / f"{system.name}-{name}"
+    def run_folder(self, system: Recipe, seed: int) -> Path:
+        """Returns the run directory of a system and a seed."""
+        return self.folder / "runs" / f"{system.name}-{seed}"
+
+    def pilot_folder(self, system: Recipe, rate: float) -> Path:
+        """Returns the run directory of the pilot of a system and a learning rate."""
+        return self.folder / "runs" / f"{system.name}-pilot-{rate:g}"
 
 
 def chosen_rate(system: str, pilots: Sequence[Mapping[str, Any]]) -> float:
@@ -205,28 +222,43 @@ def run_study(study: Study, jobs: int, report: Callable[[str], None]) -> list[Sy
 
 
 def _train_pilots(study: Study, system: Recipe) -> None:
-    """Trains a system's pilots one after another, writes their result, and removes their run directories."""
-    rows, folders = [], []
+    """Trains a system's pilots one after another and writes their result."""
+    rows, end = [], study.pilot_end(system)
+
+    def stop(step: int, *_: object) -> None:
+        if step > end:  # the validation of step ``end`` follows this call
+            raise PilotEnded
+
     for factor in study.rates:
         recipe = study.pilot_recipe(system, factor)
-        run = Run(study.run_folder(system, f"pilot-{factor:g}"), recipe)
+        rate = recipe.train.learning_rate
+        run = Run(study.pilot_folder(system, rate), recipe)
         loss = None
         try:
-            _train(run, study)
-            loss = min(row["valid_loss"] for row in _validations(run))
+            with suppress(PilotEnded):
+                _train(run, study, stop)
+            loss = _validations(run)[-1]["valid_loss"]
         except FloatingPointError as error:  # the learning rate is too high
             _say(run, str(error))
-        rows.append({"learning_rate": recipe.train.learning_rate, "valid_loss": loss})
-        folders.append(run.folder)
+        rows.append({"learning_rate": rate, "valid_loss": loss})
         tf.keras.backend.clear_session()
     identity = {"recipe": asdict(study.pilot_recipe(system)), "corpus": study.corpus_facts}
-    _write_json(study.pilot_path(system), {"name": system.name, **identity, "pilots": rows})
-    for folder in folders:
-        shutil.rmtree(folder)
+    _write_json(study.pilot_path(system), {"name": system.name, **identity, "pilot_updates": end, "pilots": rows})
+
+
+def _continue_pilot(study: Study, system: Recipe) -> None:
+    """Makes the pilot of the chosen learning rate the run with the first seed. Removes the other pilots."""
+    rate, run = study.run_recipe(system, study.seeds[0]).train.learning_rate, study.run_folder(system, study.seeds[0])
+    if study.pilot_folder(system, rate).exists() and not run.exists():
+        study.pilot_folder(system, rate).rename(run)
+    for factor in study.rates:
+        shutil.rmtree(study.pilot_folder(system, factor * system.train.learning_rate), ignore_errors=True)
 
 
 def _train_and_score(study: Study, system: Recipe, seed: int) -> None:
     """Trains a run or resumes it, scores it, and writes its translations and then its metrics."""
+    if study.needs_pilots and seed == study.seeds[0]:
+        _continue_pilot(study, system)
     recipe, path = study.run_recipe(system, seed), study.path(system, seed)
     run = Run(study.run_folder(system, seed), recipe)
     if study.origin is not None:
@@ -259,9 +291,9 @@ def _train_and_score(study: Study, system: Recipe, seed: int) -> None:
     _write_json(path, found)
 
 
-def _train(run: Run, study: Study) -> None:
-    """Trains a run or resumes it."""
-    run.train(study.corpus, lambda sentence: _say(run, sentence), lambda *_: None)
+def _train(run: Run, study: Study, show: Show = lambda *_: None) -> None:
+    """Trains a run or resumes it. ``show`` is called after each update."""
+    run.train(study.corpus, lambda sentence: _say(run, sentence), show)
 
 
 def _validations(run: Run) -> list[dict[str, float]]:
@@ -280,6 +312,8 @@ def _require_same_study(study: Study) -> None:
         pilot = study.pilot_path(system)
         if study.needs_pilots and pilot.exists():
             _require_identity(study, pilot, study.pilot_recipe(system))
+            end = read_json(pilot)["pilot_updates"]
+            require(end == study.pilot_end(system), "pilot_updates", f"{end}, as in {pilot}", study.pilot_end(system))
         for seed in study.seeds:
             path = study.path(system, seed)
             if path.exists():
@@ -308,7 +342,7 @@ def _write_table(study: Study) -> list[SystemFigures]:
     protocol = {
         "corpus": study.corpus.name,
         "updates": study.updates,
-        "pilot_updates": study.pilot_recipe(study.systems[0]).train.steps,
+        "pilot_updates": study.pilot_end(study.systems[0]),
         "rates": list(study.rates),
         "seeds": list(study.seeds),
         "runs": len(study.systems) * len(study.seeds),

@@ -44,16 +44,17 @@ def study(folder, pairs, **changes):
     return Study(**{"folder": folder, "systems": [TINY_RECIPE], "corpus": parts, "updates": 60, **changes})
 
 
-def test_runs_have_equal_updates_and_never_stop_early_and_pilots_are_short(tmp_path, pairs):
+def test_runs_have_equal_updates_and_never_stop_early_and_a_pilot_is_the_beginning_of_a_run(tmp_path, pairs):
     system = replace(TINY_RECIPE, train=replace(TINY_RECIPE.train, steps=None, minutes=5.0, validations=4, patience=1))
     made = study(tmp_path, pairs, systems=[system], seeds=(5, 6))
     made.pilot_path(system).write_text(json.dumps({"pilots": pilots(3.0, 2.0, 2.5)}))
     run = made.run_recipe(system, 6).train
     assert (run.steps, run.minutes, run.seed, run.learning_rate) == (60, None, 6, 0.2)
     assert run.patience >= run.validations == 4
-    pilot = made.pilot_recipe(system, 0.5).train
-    assert (pilot.steps, pilot.seed, pilot.learning_rate, pilot.validations) == (10, 5, 0.01, 1)
-    assert made.pilot_recipe(system).model == system.model
+    rate = system.train.learning_rate
+    assert made.pilot_recipe(system, 0.2 / rate) == made.run_recipe(system, 5)
+    ends = {None: 15, 1: 15, 16: 30, 31: 45, 99: 60}
+    assert {least: replace(made, pilot_updates=least).pilot_end(system) for least in ends} == ends
     without = study(tmp_path / "none", pairs, rates=(0.5,))
     assert without.run_recipe(TINY_RECIPE, 1).train.learning_rate == 0.01
 
@@ -108,18 +109,19 @@ def test_a_comparison_that_was_stopped_resumes_and_writes_its_table(command, tmp
     begun = subprocess.Popen(
         [sys.executable, "-m", "nmt_keras", *command], cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True
     )
-    wait_for(lambda: log.exists() and '"step": 20' in log.read_text(), begun)
+    wait_for(lambda: log.exists() and '"step": 160' in log.read_text(), begun)
     begun.send_signal(signal.SIGTERM)
     _, told = begun.communicate(timeout=120)
     assert begun.returncode == 128 + signal.SIGTERM, told
     assert not (out / "first-1.json").exists()
+    assert "first-1: resuming at step 150 of 300" in told, "the pilot is continued"
     pilot = (out / "first-pilot.json").stat().st_mtime_ns
 
     cli.main(command)
 
     printed, messages = capfd.readouterr()
     (step,) = map(int, re.findall(r"first-1: resuming at step (\d+) of 300", messages))
-    assert step >= 5
+    assert step >= 155
     assert (out / "first-pilot.json").stat().st_mtime_ns == pilot
     results = {path.stem: json.loads(path.read_text()) for path in out.glob("*-[12].json")}
     assert results.keys() == {"first-1", "first-2", "second-1", "second-2"}
@@ -131,6 +133,8 @@ def test_a_comparison_that_was_stopped_resumes_and_writes_its_table(command, tmp
         rates = [row["learning_rate"] for row in result["pilots"]]
         assert rates == [0.01, 0.02]
         assert result["recipe"]["train"]["learning_rate"] == chosen_rate("", result["pilots"])
+        if result["seed"] == 1:
+            assert result["validations"][0]["valid_loss"] == min(row["valid_loss"] for row in result["pilots"])
         assert (result["alignment"] is None) == (result["name"] == "first")
     assert (
         results["first-1"]["recipe"]["train"]["learning_rate"]
@@ -155,3 +159,7 @@ def test_a_comparison_that_was_stopped_resumes_and_writes_its_table(command, tmp
         cli.main([*command, "--updates", "301"])
     assert stop.value.code == 1
     assert "train.steps" in capfd.readouterr().err
+    with pytest.raises(SystemExit) as stop:
+        cli.main([*command, "--pilot-updates", "200"])
+    assert stop.value.code == 1
+    assert "pilot_updates: expected 150" in capfd.readouterr().err
