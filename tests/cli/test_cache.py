@@ -262,7 +262,7 @@ def test_a_training_whose_entries_cannot_be_loaded_starts_again_without_them(pai
     for entry in commands.entries:
         entry.write_bytes(damage(entry.read_bytes()))
     messages = commands.train("damaged")
-    assert messages.count("starting again") == 1
+    assert messages.count("restarting without it") == 1
     assert commands.entries == []
     assert_equal_to_the_bit(commands.weights("damaged"), commands.weights("cold"))
     assert "Remove the folder" in commands.train("again")
