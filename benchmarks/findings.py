@@ -4,10 +4,12 @@
 
 Each item of a list ends in an HTML comment: a Python expression over the results that is true if the sentence holds.
 
-    run("luong-base")             docs/results/luong-base.json; fields are attributes
+    run("lecture-rnn")            docs/results/lecture-rnn.json; fields are attributes
     bin("rnnsearch-16", "1-5")    BLEU of a run on the sources of a length bin
-    gain("luong-base", "x")       BLEU of the second run minus BLEU of the first run
-    system("luong-base")          row of docs/results/ladder/table.json
+    gain("lecture-rnn", "x")      BLEU of the second run minus BLEU of the first run
+    system("base")                row of luong-base in docs/results/ladder/table.json
+    step("base", "reverse")       mean BLEU of the second system of the ladder minus that of the first, to one decimal
+    combined("luong-replace")     a system of the ladder that is made of finished runs
     diagnostic("local-p", 1)      last measurement of a system and a seed in docs/results/diagnostics/local-p.json
     translation("local-p")        row of a system of notebook 3 in the same file
     LECTURE                       pairs (recipe, its extension) of the lecture's recipes
@@ -76,8 +78,16 @@ def gain(before: str, after: str) -> float:
 
 
 def system(name: str) -> Any:
-    (found,) = [each for each in read(RESULTS / "ladder" / "table.json").systems if each.name == name]
+    (found,) = [each for each in read(RESULTS / "ladder" / "table.json").systems if each.name == f"luong-{name}"]
     return found
+
+
+def step(before: str, after: str) -> float:
+    return round(float(system(after).bleu.mean - system(before).bleu.mean), 1)
+
+
+def combined(name: str) -> Any:
+    return read(RESULTS / "ladder" / f"{name}-1.json")
 
 
 def diagnostic(name: str, seed: int) -> Any:
@@ -92,7 +102,7 @@ def translation(name: str) -> Any:
     return found
 
 
-FUNCTIONS = (run, gain, system, diagnostic, translation, round, min, max, abs, all, any)
+FUNCTIONS = (run, gain, system, step, combined, diagnostic, translation, round, min, max, abs, all, any)
 NAMES: dict[str, Any] = {
     **{function.__name__: function for function in FUNCTIONS},
     "bin": bleu_of_bin,

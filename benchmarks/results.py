@@ -32,12 +32,11 @@ if TYPE_CHECKING:
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 GOLD = RESULTS / "alignments" / "spa-eng.tsv"
-UPDATES = 7_000
-"""Number of updates of each run, four epochs.
+UPDATES = 5_000
+"""Number of updates of each run, three epochs.
 
-The slowest system should take about 12 minutes on one core. The slowest timed system (docs/results/luong-*.json) was
-local-p: 4,536 updates took 6.99 minutes on a core of an AMD EPYC. 7,000 updates take 10.8 minutes at this speed,
-without the additional validations. The concat score costs more, but was not timed."""
+The slowest system should take about 12 minutes on one core. Concat takes about 9 minutes, without the evaluation, on a
+core of an AMD EPYC without AVX-512, if another run is trained on the second core."""
 VOCABULARY = 5_000
 WINDOW = 3
 """Half-width D of local attention. A window covers 7 of 8 tokens on average. In the paper, it covers 21 of 25."""
@@ -79,6 +78,10 @@ class Group:
     """If ``True``, also trains on concatenations of pairs up to ``words``."""
     by_length: bool = False
     """If ``True``, also scores concatenated test pairs, for the figures and the table of Bahdanau et al."""
+    updates: int = UPDATES
+    """Number of updates of each run."""
+    pilots: bool = True
+    """If ``True``, pilots choose the learning rates. Otherwise, they are those of the recipes."""
 
 
 COMBINED = (
@@ -194,6 +197,15 @@ def with_mean(recipe: Recipe) -> Recipe:
     )
 
 
+AS_PUBLISHED = {"rnnsearch-50": 18_000, "luong-feed": 6_000}
+"""Number of updates in two hours on one core, by recipe."""
+
+
+def as_published(name: str) -> Recipe:
+    """Returns a paper's recipe with its optimizer, schedule and initial weights. All sizes are a quarter."""
+    return named(find_recipe(name).scaled(0.25), f"{name}-as-published")
+
+
 def groups() -> dict[str, Group]:
     """Returns the groups of systems by name."""
     ladder = tuple(in_small(find_recipe(f"luong-{rung}"), 0.128) for rung in LADDER)
@@ -225,6 +237,10 @@ def groups() -> dict[str, Group]:
         ),
         "fixed-context": Group((named(rnnencdec, "rnnencdec-last"), with_mean(rnnencdec))),
         "ensemble": Group((rnnsearch(),), seeds=tuple(range(1, 9)), combined=ENSEMBLES),
+        **{
+            name: Group((as_published(name),), seeds=(1,), updates=updates, pilots=False)
+            for name, updates in AS_PUBLISHED.items()
+        },
     }
 
 
@@ -417,7 +433,7 @@ class Settings:
 
     group: Annotated[str, tyro.conf.Positional]
     """Group of systems: ladder, bahdanau-8, bahdanau-16, lecture, tutorial, flagship, sampling, units, self-attention,
-    fixed-context or ensemble."""
+    fixed-context, ensemble, rnnsearch-50 or luong-feed."""
     corpus: Path
     """File of the Spanish-English corpus."""
     to: Path
@@ -443,7 +459,7 @@ def run_group(group: Group, study: Study, jobs: int) -> None:
 def main(settings: Settings) -> None:
     """Trains and scores a group of systems."""
     from nmt_keras.evaluation.gold import read_gold
-    from nmt_keras.runs.protocol import Study
+    from nmt_keras.runs.protocol import RATES, Study
 
     known = groups()
     require_choice("group", tuple(known), settings.group)
@@ -452,7 +468,8 @@ def main(settings: Settings) -> None:
         folder=settings.to,
         systems=group.systems,
         corpus=corpus_of(group, read_pairs(settings.corpus, source_column=1, target_column=0).pairs),
-        updates=UPDATES,
+        updates=group.updates,
+        rates=RATES if group.pilots else (1.0,),
         seeds=settings.seeds or group.seeds,
         language="en",
         gold=read_gold(GOLD) if settings.group == "ladder" else (),

@@ -47,7 +47,7 @@ PUBLISHED = {
 """Model and BLEU (all, no UNK) in table 1 of Bahdanau, Cho, Bengio 2014 (WMT14 English-French), by run."""
 
 TITLES = {
-    "ladder": "The ladder",
+    "ladder": "The ladder of Luong, Pham, Manning 2015",
     "bahdanau-8": "RNNencdec and RNNsearch, up to 8 words",
     "bahdanau-16": "RNNencdec and RNNsearch, up to 16 words",
     "lecture": "The lecture's systems",
@@ -58,6 +58,8 @@ TITLES = {
     "self-attention": "Recurrence and self-attention at equal size",
     "fixed-context": "Fixed contexts: the last state and the mean of the annotations",
     "ensemble": "Ensembles of one system",
+    "rnnsearch-50": "RNNsearch with the paper's training",
+    "luong-feed": "Luong's input feeding with the paper's training",
 }
 """Titles of the sections on groups, by group."""
 
@@ -94,14 +96,15 @@ to the previous one.
 
 There are two kinds of results:
 
-- **By protocol** (`docs/results/GROUP/`): several seeds per system, equal numbers of updates, a learning rate chosen
-  for each system by pilots, and the checkpoint of the lowest validation loss. [Compare attention
+- **By protocol** (`docs/results/GROUP/`): equal numbers of updates, a learning rate chosen for each system by pilots,
+  and the checkpoint of the lowest validation loss. A row is the mean of several runs with different seeds; *runs* is
+  the number of runs that are finished. [Compare attention
   variants](guides/compare-attention.md) describes the protocol. Command for the group `ladder`:
   `python -m benchmarks.results ladder --corpus spa-eng.zip --to runs/ladder --jobs 2`.
   The other groups are {groups}.
 - **Single runs** (`docs/results/*.json`): one seed per system and about 7.5 minutes on one CPU core, so faster systems
   made more updates. The learning rate is 0.002 for the lecture's systems and 0.006 for all other systems. The scored
-  checkpoint is the better of two, by validation loss. Luong's systems have different seeds.
+  checkpoint is the better of two, by validation loss.
 
 **The small setting** differs from the papers:
 
@@ -134,7 +137,7 @@ def by_protocol(source: Path, figures: Path) -> list[str]:
             continue
         lines += [f"## {TITLES[name]}, by protocol", "", (folder / "table.md").read_text("utf-8").rstrip(), ""]
         if name == "ladder":
-            lines += _ladder_curves(folder, figures)
+            lines += [*_ladder_curves(folder, figures), *_against_paper(folder)]
         lines += [*_combined(group, folder), *_normalized(group, folder)]
     return lines
 
@@ -153,6 +156,30 @@ def _ladder_curves(folder: Path, figures: Path) -> list[str]:
         "Validation loss and BLEU of the first seed.",
         "",
     ]
+
+
+def _against_paper(folder: Path) -> list[str]:
+    """Returns the table of Luong's systems, with the paper's BLEU. A system that has not been run has no score."""
+    rows = json.loads((folder / "table.json").read_text("utf-8"))["systems"]
+    here = {row["name"]: row["bleu"]["mean"] for row in rows}
+    for combined in COMBINED:
+        for path in folder.glob(f"{combined.name}-*.json"):
+            here[combined.name] = json.loads(path.read_text("utf-8"))["bleu"]
+    lines = [
+        "The systems of table 1 of the paper (WMT14 English-German), in its order. The last two are made of runs with "
+        "the first seed.",
+        "",
+        "| system | BLEU | gain | paper's BLEU | gain |",
+        "|---|---|---|---|---|",
+    ]
+    before: tuple[float | None, float | None] = (None, None)
+    for name, (rung, published) in RUNGS.items():
+        ours = here.get(name)
+        lines.append(
+            f"| {rung} | {_score(ours)} | {_gain(ours, before[0])} | {published:.1f} | {_gain(published, before[1])} |"
+        )
+        before = (ours, published)
+    return [*lines, ""]
 
 
 def _combined(group: Group, folder: Path) -> list[str]:
@@ -200,12 +227,11 @@ def single_runs(found: Mapping[str, Result]) -> list[str]:
         "|---|---|---|---|---|---|---|---|",
     ]
     names = [system.name for group in groups().values() for system in group.systems]
-    for name in dict.fromkeys([*names, *(combined.name for combined in COMBINED)]):
+    for name in dict.fromkeys(names):
         if one := found.get(name):
-            trained = f"{one['steps']:,} | {one['minutes']:.1f}" if "steps" in one else "combined |"
             lines.append(
                 f"| `{name}` | {one['bleu']:.2f} | {one['chrf']:.2f} | {one['loss']:.3f} | {one['exact']:.1f} | "
-                f"{one['parameters'] / 1e6:.1f} M | {trained} |"
+                f"{one['parameters'] / 1e6:.1f} M | {one['steps']:,} | {one['minutes']:.1f} |"
             )
     if not found:
         lines.append("| no system has been run | | | | | | | |")
@@ -216,24 +242,6 @@ def single_runs(found: Mapping[str, Result]) -> list[str]:
         "",
     ]
     return lines
-
-
-def ladder(found: Mapping[str, Result]) -> list[str]:
-    """Returns the table of Luong's systems, with the paper's BLEU."""
-    lines = [
-        "## Single runs: the ladder of Luong, Pham, Manning 2015",
-        "",
-        "| system | BLEU | gain | paper's BLEU | gain |",
-        "|---|---|---|---|---|",
-    ]
-    before: tuple[float | None, float | None] = (None, None)
-    for name, (rung, published) in RUNGS.items():
-        here = found[name]["bleu"] if name in found else None
-        lines.append(
-            f"| {rung} | {_score(here)} | {_gain(here, before[0])} | {published:.1f} | {_gain(published, before[1])} |"
-        )
-        before = (here, published)
-    return [*lines, ""]
 
 
 def table_1(found: Mapping[str, Result]) -> list[str]:
@@ -308,12 +316,14 @@ def findings(found: Mapping[str, Result], prose: Path) -> list[str]:
     if not found or not prose.exists():
         return []
     text = re.sub(r"\s*<!--.*?-->", "", prose.read_text(encoding="utf-8"), flags=re.DOTALL)
-    return ["## Findings of the single runs", "", text.strip(), ""]
+    return ["## Findings", "", text.strip(), ""]
 
 
-def circumstances(found: Mapping[str, Result]) -> list[str]:
-    """Returns the dates, machines and versions of the runs."""
-    told = {json.dumps(result["circumstances"], sort_keys=True) for result in found.values()}
+def circumstances(found: Mapping[str, Result], source: Path) -> list[str]:
+    """Returns the dates, machines and versions of the single runs and of the groups' runs in ``source``."""
+    runs = [json.loads(path.read_text("utf-8")) for path in sorted(source.glob("*/*-*.json"))]
+    in_groups = [run for run in runs if isinstance(run, dict) and "circumstances" in run]
+    told = {json.dumps(result["circumstances"], sort_keys=True) for result in [*found.values(), *in_groups]}
     return [
         "## Machines and versions",
         "",
@@ -341,11 +351,10 @@ def page(source: Path, figures: Path) -> str:
     sections: Sequence[list[str]] = (
         by_protocol(source, figures),
         single_runs(found),
-        ladder(found),
         table_1(found),
         pictures(found, figures),
         findings(found, source / PROSE),
-        circumstances(found),
+        circumstances(found, source),
     )
     reports(source / "reports", figures)
     introduction = INTRODUCTION.format(vocabulary=VOCABULARY, window=WINDOW, groups=_other_groups())
