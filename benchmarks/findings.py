@@ -12,6 +12,7 @@ Each item of a list ends in an HTML comment: a Python expression over the result
     combined("luong-replace")     a system of the ladder that is made of finished runs
     diagnostic("local-p", 1)      last measurement of a system and a seed in docs/results/diagnostics/local-p.json
     translation("local-p")        row of a system of notebook 3 in the same file
+    LADDER                        names of the ladder's systems, for ``system``
     LECTURE                       pairs (recipe, its extension) of the lecture's recipes
 
 Prints each sentence with the outcome. The exit code is 1 if a sentence does not hold or has no expression.
@@ -30,7 +31,8 @@ from typing import Any, NamedTuple
 
 import tyro
 
-RESULTS = Path(__file__).parents[1] / "docs" / "results"
+from benchmarks.results import LADDER, RESULTS
+
 PROSE = RESULTS / "findings.md"
 ITEM = re.compile(r"^- (?P<text>.*?)(?:\s*<!--\s*(?P<claim>.*?)\s*-->)?$", re.MULTILINE)
 LECTURE = (
@@ -106,6 +108,7 @@ FUNCTIONS = (run, gain, system, step, combined, diagnostic, translation, round, 
 NAMES: dict[str, Any] = {
     **{function.__name__: function for function in FUNCTIONS},
     "bin": bleu_of_bin,
+    "LADDER": LADDER,
     "LECTURE": LECTURE,
     "__builtins__": {},
 }
