@@ -97,9 +97,9 @@ def main(settings: Settings) -> None:
 
 def recipe_of(plan: str, variant: str) -> Recipe:
     """Returns the recipe of a variant."""
-    base = find_recipe("rnnsearch-small")
-    fields = json.loads(base.to_json())
-    planned = {name.replace("-", "_"): value for name, value in PLANS[plan].items() if name != "minutes"}
+    options = dict(PLANS[plan])
+    fields = json.loads(find_recipe(options.pop("recipe")).to_json())
+    planned = {name.replace("-", "_"): value for name, value in options.items() if name != "minutes"}
     for path, value in {**planned, **VARIANTS[variant]}.items():
         *outer, last = path.split(".")
         place = fields
