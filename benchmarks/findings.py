@@ -9,7 +9,7 @@ Each item of a list ends in an HTML comment: a Python expression over the result
     gain("lecture-rnn", "x")      BLEU of the second run minus BLEU of the first run
     system("base")                row of luong-base in docs/results/ladder/table.json
     step("base", "reverse")       mean BLEU of the second system of the ladder minus that of the first, to one decimal
-    combined("luong-replace")     a system of the ladder that is made of finished runs
+    first("luong-replace")        result of the first seed of one of the ladder's systems
     diagnostic("local-p", 1)      last measurement of a system and a seed in docs/results/diagnostics/local-p.json
     translation("local-p")        row of a system of notebook 3 in the same file
     LADDER                        names of the ladder's systems, for ``system``
@@ -88,7 +88,7 @@ def step(before: str, after: str) -> float:
     return round(float(system(after).bleu.mean - system(before).bleu.mean), 1)
 
 
-def combined(name: str) -> Any:
+def first(name: str) -> Any:
     return read(RESULTS / "ladder" / f"{name}-1.json")
 
 
@@ -104,7 +104,7 @@ def translation(name: str) -> Any:
     return found
 
 
-FUNCTIONS = (run, gain, system, step, combined, diagnostic, translation, round, min, max, abs, all, any)
+FUNCTIONS = (run, gain, system, step, first, diagnostic, translation, round, min, max, abs, all, any, len, range)
 NAMES: dict[str, Any] = {
     **{function.__name__: function for function in FUNCTIONS},
     "bin": bleu_of_bin,

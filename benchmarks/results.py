@@ -1,12 +1,13 @@
-"""Trains and scores every recipe at a small size by the protocol of ``nmt compare``.
+"""Trains and scores the papers' systems at a small size by the protocol of ``nmt compare``.
 
     python -m benchmarks.results ladder --corpus spa-eng.zip --to runs/ladder --jobs 2
     python -m benchmarks.results bahdanau-16 --corpus spa-eng.zip --to runs/bahdanau-16 --jobs 2
 
-Every recipe is trained for minutes on one core in the same small setting, ``in_small``, instead of days on a GPU.
-Cells, order, attention, output layer, reversal, dropout and tokenizer are those of the paper. Systems of one group have
-the same training pairs, number of updates and seeds; ``nmt_keras.runs.protocol`` describes the protocol and the files.
-Repeat the command to resume an interrupted group.
+Most recipes are trained for minutes on one core in the same small setting, ``in_small``, instead of days on a GPU.
+Cells, order, attention, output layer, reversal, dropout and tokenizer are those of the paper. The two groups
+"as-published" also have the optimizer, schedule and initial weights of the paper, and train for two hours. Systems of
+one group have the same training pairs, number of updates and seeds; ``nmt_keras.runs.protocol`` describes the protocol
+and the files. Repeat the command to resume an interrupted group.
 """
 
 from __future__ import annotations
@@ -238,7 +239,7 @@ def groups() -> dict[str, Group]:
         "fixed-context": Group((named(rnnencdec, "rnnencdec-last"), with_mean(rnnencdec))),
         "ensemble": Group((rnnsearch(),), seeds=tuple(range(1, 9)), combined=ENSEMBLES),
         **{
-            name: Group((as_published(name),), seeds=(1,), updates=updates, pilots=False)
+            f"{name}-as-published": Group((as_published(name),), seeds=(1,), updates=updates, pilots=False)
             for name, updates in AS_PUBLISHED.items()
         },
     }
@@ -433,7 +434,7 @@ class Settings:
 
     group: Annotated[str, tyro.conf.Positional]
     """Group of systems: ladder, bahdanau-8, bahdanau-16, lecture, tutorial, flagship, sampling, units, self-attention,
-    fixed-context, ensemble, rnnsearch-50 or luong-feed."""
+    fixed-context, ensemble, rnnsearch-50-as-published or luong-feed-as-published."""
     corpus: Path
     """File of the Spanish-English corpus."""
     to: Path
@@ -441,7 +442,7 @@ class Settings:
     jobs: int = 1
     """Number of runs trained at the same time."""
     seeds: tuple[int, ...] | None = None
-    """Seeds of each system's runs; ``None`` for those of the group: 1 to 3, or 1 to 8 for the ensemble."""
+    """Seeds of each system's runs; ``None`` for those of the group."""
 
 
 def run_group(group: Group, study: Study, jobs: int) -> None:

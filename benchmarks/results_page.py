@@ -58,8 +58,8 @@ TITLES = {
     "self-attention": "Recurrence and self-attention at equal size",
     "fixed-context": "Fixed contexts: the last state and the mean of the annotations",
     "ensemble": "Ensembles of one system",
-    "rnnsearch-50": "RNNsearch with the paper's training",
-    "luong-feed": "Luong's input feeding with the paper's training",
+    "rnnsearch-50-as-published": "RNNsearch with the paper's training",
+    "luong-feed-as-published": "Luong's input feeding with the paper's training",
 }
 """Titles of the sections on groups, by group."""
 
@@ -89,7 +89,7 @@ MORE_PUBLISHED = (("RNNsearch-50, trained longer", 28.45, 36.15), ("Moses", 33.3
 
 INTRODUCTION = """# Results
 
-This page compares all systems in one small setting, on the Spanish-English benchmark split.
+This page compares the systems in one small setting, on the Spanish-English benchmark split.
 `python -m benchmarks.results_page` writes it from the JSON files in `docs/results/`. [Papers and code](papers.md) lists
 the recipe, field and test of each equation. A *ladder* is a sequence of systems in which each system adds a component
 to the previous one.
@@ -97,8 +97,8 @@ to the previous one.
 There are two kinds of results:
 
 - **By protocol** (`docs/results/GROUP/`): equal numbers of updates, a learning rate chosen for each system by pilots,
-  and the checkpoint of the lowest validation loss. A row is the mean of several runs with different seeds; *runs* is
-  the number of runs that are finished. [Compare attention
+  and the checkpoint of the lowest validation loss. A row is the mean of the finished runs, which differ in their seeds;
+  *runs* is their number. The groups `as-published` have no pilots. [Compare attention
   variants](guides/compare-attention.md) describes the protocol. Command for the group `ladder`:
   `python -m benchmarks.results ladder --corpus spa-eng.zip --to runs/ladder --jobs 2`.
   The other groups are {groups}.
@@ -112,10 +112,14 @@ There are two kinds of results:
 - local attention with D = {window}, because sentences have 8 tokens on average instead of 25
 - {vocabulary:,} words per side (except `rnnsearch-small`, which is unchanged and has 4,000 subwords)
 - Adam with a rate that falls linearly to 0, Glorot and orthogonal initial weights, label smoothing 0.1 and batches of
-  64, because the papers' Adadelta and SGD need days
+  64, because the papers' Adadelta and SGD need days; the groups `as-published` use the papers' training
+- a loss per token instead of per sentence
+- in local-p, the logit of the position is the mean of v_p * tanh(W_p h_t) over the units, not the sum (see the
+  [findings](#findings))
 
 Scores are sacreBLEU and chrF on raw, cased text with greedy search, unless stated otherwise. "Exact" is the share of
-test sentences whose translation equals the reference. The loss is in nats per token of the reference.
+test sentences whose translation equals the reference. The loss is in nats per token of the reference. AER is the
+alignment error rate on [100 sentence pairs](results/alignments/README.md), 0 to 1, lower is better.
 """
 
 PROSE = "findings.md"
@@ -162,21 +166,25 @@ def _against_paper(folder: Path) -> list[str]:
     """Returns the table of Luong's systems, with the paper's BLEU. A system that has not been run has no score."""
     rows = json.loads((folder / "table.json").read_text("utf-8"))["systems"]
     here = {row["name"]: row["bleu"]["mean"] for row in rows}
+    made_of: dict[str, float] = {}
     for combined in COMBINED:
         for path in folder.glob(f"{combined.name}-*.json"):
-            here[combined.name] = json.loads(path.read_text("utf-8"))["bleu"]
+            result = json.loads(path.read_text("utf-8"))
+            here[combined.name] = result["bleu"]
+            if len(result["runs"]) == 1:
+                made_of[combined.name] = json.loads((folder / f"{result['runs'][0]}.json").read_text("utf-8"))["bleu"]
     lines = [
         "The systems of table 1 of the paper (WMT14 English-German), in its order. The last two are made of runs with "
-        "the first seed.",
+        "the first seed, and their gains are those over systems of the first seed.",
         "",
         "| system | BLEU | gain | paper's BLEU | gain |",
         "|---|---|---|---|---|",
     ]
     before: tuple[float | None, float | None] = (None, None)
     for name, (rung, published) in RUNGS.items():
-        ours = here.get(name)
+        ours, previous = here.get(name), made_of.get(name, before[0])
         lines.append(
-            f"| {rung} | {_score(ours)} | {_gain(ours, before[0])} | {published:.1f} | {_gain(published, before[1])} |"
+            f"| {rung} | {_score(ours)} | {_gain(ours, previous)} | {published:.1f} | {_gain(published, before[1])} |"
         )
         before = (ours, published)
     return [*lines, ""]

@@ -38,7 +38,7 @@ class Compare(Command):
     rates: tuple[float, ...] = (0.5, 1.0, 2.0)
     """Candidate learning rates, as factors of the recipe's rate. A single factor needs no pilot."""
     pilot_updates: int | None = None
-    """Minimum number of updates of a pilot, which ends with a validation. Default: a sixth of --updates."""
+    """Minimum number of updates of a pilot. Default: a sixth of --updates. Pilots end with the next validation."""
     jobs: int = 1
     """Number of runs trained at the same time, each in a separate process with its share of the cores."""
     width: float = 1.0

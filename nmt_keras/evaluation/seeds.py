@@ -153,9 +153,12 @@ def to_markdown(systems: Sequence[SystemFigures]) -> str:
                 f"{one.parameters / 1e6:.1f} M",
             ]
         )
+    one_run = all(len(one.seeds) == 1 for one in systems)
+    shown = "One run per system" if one_run else "Mean ± standard deviation over the runs"
+    drawn = "sentences; the variation between seeds is not included" if one_run else "sentences and runs"
     told = (
-        "Mean ± standard deviation over the runs, with the 95 % interval of the mean. p: two-sided p-value of the "
-        "difference from the row above (paired bootstrap over sentences and runs)."
+        f"{shown}, with a 95 % interval. p: two-sided p-value of the difference from the row above, at least 0.001. "
+        f"Both are from a paired bootstrap over {drawn}."
     )
     return f"{table(heads, rows)}\n\n{told}\n"
 

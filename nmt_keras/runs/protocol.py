@@ -30,7 +30,6 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, as_completed
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import date
 from functools import cached_property
@@ -50,7 +49,6 @@ from nmt_keras.runs.directory import LOG, flat
 from nmt_keras.runs.origin import write_origin
 from nmt_keras.runs.processes import Processes
 from nmt_keras.runs.run import Run
-from nmt_keras.runs.training import Show
 from nmt_keras.runs.training_data import training_data
 from nmt_keras.training import read_log
 
@@ -58,10 +56,6 @@ RATES = (0.5, 1.0, 2.0)
 SEEDS = (1, 2, 3)
 PILOT_SHARE = 1 / 6
 """Minimum number of updates of a pilot, as a share of the updates of a run."""
-
-
-class PilotEnded(Exception):
-    """Ends the training of a pilot."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +75,8 @@ class Study:
     updates: int
     """Number of updates of each run."""
     pilot_updates: int | None = None
-    """Minimum number of updates of a pilot, which ends with a validation; ``None`` for ``PILOT_SHARE`` of
-    ``updates``."""
+    """Minimum number of updates of a pilot; ``None`` for ``PILOT_SHARE`` of ``updates``. Pilots end with the next
+    validation: with two validations per run, after half of a run."""
     rates: Sequence[float] = RATES
     """Candidate learning rates, as factors of the recipe's rate. A single factor needs no pilot."""
     seeds: Sequence[int] = SEEDS
@@ -153,9 +147,9 @@ class Study:
         """Returns the run directory of a system and a seed."""
         return self.folder / "runs" / f"{system.name}-{seed}"
 
-    def pilot_folder(self, system: Recipe, rate: float) -> Path:
-        """Returns the run directory of the pilot of a system and a learning rate."""
-        return self.folder / "runs" / f"{system.name}-pilot-{rate:g}"
+    def pilot_folder(self, pilot: Recipe) -> Path:
+        """Returns the run directory of a pilot, from the pilot's recipe."""
+        return self.folder / "runs" / f"{pilot.name}-pilot-{pilot.train.learning_rate:g}"
 
 
 def chosen_rate(system: str, pilots: Sequence[Mapping[str, Any]]) -> float:
@@ -223,36 +217,49 @@ def run_study(study: Study, jobs: int, report: Callable[[str], None]) -> list[Sy
 
 def _train_pilots(study: Study, system: Recipe) -> None:
     """Trains a system's pilots one after another and writes their result."""
-    rows, end = [], study.pilot_end(system)
-
-    def stop(step: int, *_: object) -> None:
-        if step > end:  # the validation of step ``end`` follows this call
-            raise PilotEnded
-
+    rows: list[dict[str, Any]] = []
     for factor in study.rates:
         recipe = study.pilot_recipe(system, factor)
-        rate = recipe.train.learning_rate
-        run = Run(study.pilot_folder(system, rate), recipe)
-        loss = None
-        try:
-            with suppress(PilotEnded):
-                _train(run, study, stop)
-            loss = _validations(run)[-1]["valid_loss"]
-        except FloatingPointError as error:  # the learning rate is too high
-            _say(run, str(error))
-        rows.append({"learning_rate": rate, "valid_loss": loss})
+        run = Run(study.pilot_folder(recipe), recipe)
+        loss = pilot_loss(run, study, study.pilot_end(system))
+        rows.append({"learning_rate": recipe.train.learning_rate, "valid_loss": loss})
         tf.keras.backend.clear_session()
     identity = {"recipe": asdict(study.pilot_recipe(system)), "corpus": study.corpus_facts}
-    _write_json(study.pilot_path(system), {"name": system.name, **identity, "pilot_updates": end, "pilots": rows})
+    found = {"name": system.name, **identity, "pilot_updates": study.pilot_end(system), "pilots": rows}
+    _write_json(study.pilot_path(system), found)
+    chosen, rates = chosen_rate(system.name, rows), [row["learning_rate"] for row in rows]
+    if chosen in (min(rates), max(rates)):
+        which = "lowest" if chosen == min(rates) else "highest"
+        print(f"{system.name}: the pilots chose the {which} learning rate, {chosen:g}", file=sys.stderr, flush=True)
+
+
+def pilot_loss(run: Run, study: Study, end: int) -> float | None:
+    """Trains a pilot up to the step ``end``. Returns its validation loss, or ``None`` if it is not finite."""
+    if not _loss_at(run, end):
+        try:
+            _train(run, study, stop_after=end)
+        except FloatingPointError as error:  # the learning rate is too high
+            _say(run, str(error))
+            return None
+    (loss,) = _loss_at(run, end)
+    return loss
+
+
+def _loss_at(run: Run, step: int) -> list[float]:
+    """Returns the validation loss of a run after ``step``, in a list that is empty if the run was not validated."""
+    return [row["valid_loss"] for row in _validations(run) if row["step"] == step]
 
 
 def _continue_pilot(study: Study, system: Recipe) -> None:
     """Makes the pilot of the chosen learning rate the run with the first seed. Removes the other pilots."""
-    rate, run = study.run_recipe(system, study.seeds[0]).train.learning_rate, study.run_folder(system, study.seeds[0])
-    if study.pilot_folder(system, rate).exists() and not run.exists():
-        study.pilot_folder(system, rate).rename(run)
+    chosen = study.run_recipe(system, study.seeds[0])
     for factor in study.rates:
-        shutil.rmtree(study.pilot_folder(system, factor * system.train.learning_rate), ignore_errors=True)
+        recipe = study.pilot_recipe(system, factor)
+        pilot = study.pilot_folder(recipe)
+        if recipe == chosen and pilot.exists():
+            pilot.rename(study.run_folder(system, study.seeds[0]))
+        else:
+            shutil.rmtree(pilot, ignore_errors=True)
 
 
 def _train_and_score(study: Study, system: Recipe, seed: int) -> None:
@@ -291,9 +298,9 @@ def _train_and_score(study: Study, system: Recipe, seed: int) -> None:
     _write_json(path, found)
 
 
-def _train(run: Run, study: Study, show: Show = lambda *_: None) -> None:
-    """Trains a run or resumes it. ``show`` is called after each update."""
-    run.train(study.corpus, lambda sentence: _say(run, sentence), show)
+def _train(run: Run, study: Study, stop_after: int | None = None) -> None:
+    """Trains a run or resumes it, up to the step ``stop_after`` or to the end."""
+    run.train(study.corpus, lambda sentence: _say(run, sentence), lambda *_: None, stop_after=stop_after)
 
 
 def _validations(run: Run) -> list[dict[str, float]]:
@@ -309,15 +316,29 @@ def _say(run: Run, sentence: str) -> None:
 def _require_same_study(study: Study) -> None:
     """Raises ValueError if a result in the folder belongs to another recipe or corpus."""
     for system in study.systems:
-        pilot = study.pilot_path(system)
-        if study.needs_pilots and pilot.exists():
-            _require_identity(study, pilot, study.pilot_recipe(system))
-            end = read_json(pilot)["pilot_updates"]
-            require(end == study.pilot_end(system), "pilot_updates", f"{end}, as in {pilot}", study.pilot_end(system))
+        if study.needs_pilots:
+            _require_same_pilots(study, system)
         for seed in study.seeds:
             path = study.path(system, seed)
             if path.exists():
                 _require_identity(study, path, study.run_recipe(system, seed))
+
+
+def _require_same_pilots(study: Study, system: Recipe) -> None:
+    """Raises ValueError if the folder holds other pilots of a system, or its run with the first seed but no pilot."""
+    pilot, hint = study.pilot_path(system), "Use another folder."
+    if not pilot.exists():
+        for path in (study.path(system, study.seeds[0]), study.run_folder(system, study.seeds[0])):
+            require(
+                not path.exists(), "rates", f"a single one, as {path} was trained without pilots", study.rates, hint
+            )
+        return
+    _require_identity(study, pilot, study.pilot_recipe(system))
+    stored, end = read_json(pilot), study.pilot_end(system)
+    require(end == stored["pilot_updates"], "pilot_updates", f"{stored['pilot_updates']}, as in {pilot}", end, hint)
+    there = [row["learning_rate"] for row in stored["pilots"]]
+    here = [study.pilot_recipe(system, factor).train.learning_rate for factor in study.rates]
+    require(here == there, "rates", f"factors for the learning rates {there}, as in {pilot}", study.rates, hint)
 
 
 def _require_identity(study: Study, path: Path, recipe: Recipe) -> None:
@@ -342,7 +363,7 @@ def _write_table(study: Study) -> list[SystemFigures]:
     protocol = {
         "corpus": study.corpus.name,
         "updates": study.updates,
-        "pilot_updates": study.pilot_end(study.systems[0]),
+        "pilot_updates": {each.name: study.pilot_end(each) for each in study.systems} if study.needs_pilots else None,
         "rates": list(study.rates),
         "seeds": list(study.seeds),
         "runs": len(study.systems) * len(study.seeds),

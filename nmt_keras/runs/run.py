@@ -35,7 +35,7 @@ from nmt_keras.runs.origin import ORIGIN
 from nmt_keras.runs.training import Show, load_tokenizers, train_run
 from nmt_keras.runs.training_data import PreparedSplit, training_data
 from nmt_keras.search.shortlist import Shortlist, learn_lexical_table, load_lexical_table, save_lexical_table
-from nmt_keras.training import average_weights, best_checkpoint, is_chief, load_weights, save_weights
+from nmt_keras.training import average_weights, best_checkpoint, is_chief, is_finished, load_weights, save_weights
 from nmt_keras.translation.model_translator import ModelTranslator
 from nmt_keras.translation.unknown_words import UnknownWords, learn_lexicon, load_lexicon, save_lexicon
 
@@ -76,6 +76,7 @@ class Run:
         show: Show,
         options: RunOptions = DEFAULTS,
         strategy: tf.distribute.Strategy | None = None,
+        stop_after: int | None = None,
     ) -> None:
         """Trains the run or resumes its training. Returns at once if the run is finished.
 
@@ -86,13 +87,14 @@ class Run:
             options: See ``RunOptions``. ``deterministic`` holds for the rest of the process.
             strategy: Strategy from ``training.find_strategy``; ``None`` trains on one device. Every worker makes this
                 call with the run directory on a shared disk. Only the chief writes.
+            stop_after: Step after which training stops. The next call continues it. ``None`` trains to the end.
 
         Raises:
             ValueError: the recipe cannot be trained on the corpus; see ``training_data``.
         """
         data = training_data(corpus, self.recipe, report)
-        self.recipe = train_run(self.folder, self.recipe, data, report, show, options, strategy)
-        if not is_chief(strategy):
+        self.recipe = train_run(self.folder, self.recipe, data, report, show, options, strategy, stop_after)
+        if not is_chief(strategy) or not is_finished(self.folder):
             return
         if self.recipe.search.shortlist and not (self.folder / SHORTLIST).exists():
             report("learning the lexical table of the recipe's shortlist")

@@ -65,6 +65,7 @@ def train_run(
     show: Show,
     options: RunOptions,
     strategy: tf.distribute.Strategy | None,
+    stop_after: int | None,
 ) -> Recipe:
     """Trains the run in ``folder``, or resumes it, and returns its recipe. A finished run is left unchanged."""
     chief, replicas = is_chief(strategy), StrategyReplicas(strategy) if strategy else Replicas()
@@ -112,6 +113,7 @@ def train_run(
             previous=options.previous,
             more_minutes=options.more_minutes,
             more_epochs=options.more_epochs,
+            stop_after=stop_after,
             is_chief=chief,
         )
         trainer.train()

@@ -53,6 +53,7 @@ class Trainer:
         callbacks: Additional callbacks, called between the log and the check for stop signals.
         previous: If ``True``, sets damaged checkpoints aside and resumes from the newest intact checkpoint.
         more_minutes, more_epochs: Additional minutes or epochs for a finished run; see ``RunOptions``.
+        stop_after: Step after which training stops, without being finished; ``None`` for no such step.
         is_chief: If ``False``, this process writes no files. All processes make the same calls.
     """
 
@@ -69,6 +70,7 @@ class Trainer:
         previous: bool = False,
         more_minutes: float | None = None,
         more_epochs: float | None = None,
+        stop_after: int | None = None,
         is_chief: bool = True,
     ):
         self.updater, self.batches, self.checkpoints = updater, batches, checkpoints
@@ -89,7 +91,7 @@ class Trainer:
         self.replanned = False
         """``True`` if the number of steps was planned again after the last update."""
         self._log_path, self._previous, self._is_chief = log_path, previous, is_chief
-        self._more_minutes, self._more_epochs = more_minutes, more_epochs
+        self._more_minutes, self._more_epochs, self._stop_after = more_minutes, more_epochs, stop_after
         self._limit = math.inf if self.config.minutes is None else 60.0 * self.config.minutes  # seconds
         self._began = time.perf_counter()
 
@@ -285,9 +287,12 @@ class Trainer:
 
     def _continues(self) -> bool:
         """Returns ``False`` at the end of training. Raises Interrupted if all processes stop for a signal."""
+        stops = self.step == self._stop_after
+        if stops:
+            self.agree_to_stop(due=True)  # a signal may have arrived during the validation
         if self.stop_signal is not None:
             raise Interrupted(self.step, self.stop_signal)
-        return self.step < self.total_steps and not self.finished
+        return self.step < self.total_steps and not self.finished and not stops
 
     def _groups(self) -> Iterator[tuple[Position, list[Batch]]]:
         """Yields the batches of each update, with the position of the last one."""

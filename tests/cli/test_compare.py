@@ -16,8 +16,10 @@ from tiny import TINY_RECIPE
 from nmt_keras import cli
 from nmt_keras.config import AttentionConfig
 from nmt_keras.corpus import SplitCorpus
+from nmt_keras.runs import Run
 from nmt_keras.runs.origin import read_origin
-from nmt_keras.runs.protocol import Study, chosen_rate
+from nmt_keras.runs.protocol import Study, chosen_rate, pilot_loss
+from nmt_keras.training import is_finished, read_log
 
 ROOT = Path(__file__).parents[2]
 
@@ -163,3 +165,28 @@ def test_a_comparison_that_was_stopped_resumes_and_writes_its_table(command, tmp
         cli.main([*command, "--pilot-updates", "200"])
     assert stop.value.code == 1
     assert "pilot_updates: expected 150" in capfd.readouterr().err
+    for rates in (["0.5", "2"], ["1", "2", "4"]):
+        with pytest.raises(SystemExit) as stop:
+            cli.main([*command, "--rates", *rates])
+        assert stop.value.code == 1
+        assert "rates: expected factors for the learning rates [0.01, 0.02]" in capfd.readouterr().err
+    (out / "first-pilot.json").unlink()
+    with pytest.raises(SystemExit) as stop:
+        cli.main(command)
+    assert stop.value.code == 1
+    assert "first-1.json was trained without pilots" in capfd.readouterr().err
+
+
+def test_pilots_stop_without_being_finished_and_are_compared_at_the_same_step(tmp_path, pairs):
+    system = replace(TINY_RECIPE, train=replace(TINY_RECIPE.train, validations=4))
+    made = study(tmp_path, pairs, systems=[system])
+    run = Run(made.pilot_folder(made.pilot_recipe(system)), made.pilot_recipe(system))
+    later = pilot_loss(run, made, 30)
+    assert not is_finished(run.folder)
+    log = read_log(run.folder / "log.jsonl")
+    assert [(row["step"], row["valid_loss"]) for row in log if "valid_loss" in row][-1] == (30, later)
+    assert max(row["step"] for row in log) == 30
+    earlier = pilot_loss(run, made, 15)
+    assert earlier != later
+    assert earlier == next(row["valid_loss"] for row in log if row["step"] == 15 and "valid_loss" in row)
+    assert read_log(run.folder / "log.jsonl") == log, "nothing is trained again"
