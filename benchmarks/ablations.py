@@ -28,7 +28,7 @@ import tyro
 
 from benchmarks.machine import machine
 from benchmarks.quality import PLANS
-from benchmarks.results import GOLD
+from benchmarks.results import GOLD, with_fields
 from nmt_keras.cli.memory import keep_memory
 from nmt_keras.config import Recipe, require_choice
 from nmt_keras.files import read_json, write_whole
@@ -97,16 +97,8 @@ def main(settings: Settings) -> None:
 
 def recipe_of(plan: str, variant: str) -> Recipe:
     """Returns the recipe of a variant."""
-    options = dict(PLANS[plan])
-    fields = json.loads(find_recipe(options.pop("recipe")).to_json())
-    planned = {name.replace("-", "_"): value for name, value in options.items() if name != "minutes"}
-    for path, value in {**planned, **VARIANTS[variant]}.items():
-        *outer, last = path.split(".")
-        place = fields
-        for name in outer:
-            place = place[name]
-        place[last] = value
-    recipe = Recipe.from_json(json.dumps(fields), variant)
+    options = {name.replace("-", "_"): value for name, value in PLANS[plan].items() if name != "minutes"}
+    recipe = with_fields(find_recipe(options.pop("recipe")), {**options, **VARIANTS[variant]})
     return replace(recipe, name=variant, search=replace(recipe.search, beam_size=5))
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -73,6 +73,8 @@ class Group:
     """Seeds of each system's runs."""
     combined: tuple[Combined, ...] = ()
     """Systems that are made of the finished runs."""
+    pairs: int | None = None
+    """Number of training pairs, drawn at random; ``None`` for all."""
     words: int | None = None
     """Maximum number of words on each side of a training pair; ``None`` for no limit."""
     joined: bool = False
@@ -142,6 +144,18 @@ def in_small(recipe: Recipe, width: float, rate: float = 6e-3) -> Recipe:
     )
 
 
+def with_fields(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
+    """Returns a recipe with changed fields, which are named as in ``model.encoder.units``."""
+    fields = json.loads(recipe.to_json())
+    for path, value in changes.items():
+        *outer, last = path.split(".")
+        place = fields
+        for name in outer:
+            place = place[name]
+        place[last] = value
+    return Recipe.from_json(json.dumps(fields), recipe.name)
+
+
 def named(recipe: Recipe, name: str) -> Recipe:
     """Returns a recipe with another name."""
     return replace(recipe, name=name)
@@ -198,6 +212,28 @@ def with_mean(recipe: Recipe) -> Recipe:
     )
 
 
+REGULARISED: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "dropout": {"model.dropout": 0.3},
+    "recurrent-dropout": {"model.recurrent_dropout": 0.2},
+    "2000-pieces": {"source.vocabulary_size": 2000, "target.vocabulary_size": 2000},
+    "smoothing": {"train.label_smoothing": 0.2},
+    "segmentations": {"train.segmentation_alpha": 0.2},
+    "more-dropout": {"model.dropout": 0.5},
+}
+"""Changed fields of ``rnnsearch-small`` for a small corpus, by system. A system also has all changes before its own."""
+
+
+def regularised() -> tuple[Recipe, ...]:
+    """Returns ``rnnsearch-small`` with more and more regularisation, for a small corpus."""
+    systems: list[Recipe] = []
+    changed: dict[str, Any] = {"train.learning_rate": 3e-3, "train.validations": 16}
+    for name, fields in REGULARISED.items():
+        changed |= fields
+        systems.append(named(with_fields(find_recipe("rnnsearch-small"), changed), f"small-corpus-{name}"))
+    return tuple(systems)
+
+
 AS_PUBLISHED = {"rnnsearch-50": 18_000, "luong-feed": 6_000}
 """Number of updates in two hours on one core, by recipe."""
 
@@ -237,6 +273,7 @@ def groups() -> dict[str, Group]:
             )
         ),
         "fixed-context": Group((named(rnnencdec, "rnnencdec-last"), with_mean(rnnencdec))),
+        "small-corpus": Group(regularised(), pairs=30_000, updates=8_000, pilots=False),
         "ensemble": Group((rnnsearch(),), seeds=tuple(range(1, 9)), combined=ENSEMBLES),
         **{
             f"{name}-as-published": Group((as_published(name),), seeds=(1,), updates=updates, pilots=False)
@@ -292,6 +329,8 @@ def corpus_of(group: Group, pairs: Sequence[Pair]) -> SplitCorpus:
         else shuffle_pairs(taken, seed=config.seed)
     )
     train = parts["train"]
+    if group.pairs is not None:
+        train = random.Random(1).sample(train, group.pairs)
     if group.words is not None:
         short = [pair for pair in train if fits(pair, group.words)]
         train = short + (joined_up_to(short, group.words) if group.joined else [])
@@ -434,7 +473,7 @@ class Settings:
 
     group: Annotated[str, tyro.conf.Positional]
     """Group of systems: ladder, bahdanau-8, bahdanau-16, lecture, tutorial, flagship, sampling, units, self-attention,
-    fixed-context, ensemble, rnnsearch-50-as-published or luong-feed-as-published."""
+    fixed-context, small-corpus, ensemble, rnnsearch-50-as-published or luong-feed-as-published."""
     corpus: Path
     """File of the Spanish-English corpus."""
     to: Path

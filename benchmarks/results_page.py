@@ -57,6 +57,7 @@ TITLES = {
     "units": "Words, subwords and characters",
     "self-attention": "Recurrence and self-attention at equal size",
     "fixed-context": "Fixed contexts: the last state and the mean of the annotations",
+    "small-corpus": "30,000 training pairs",
     "ensemble": "Ensembles of one system",
     "rnnsearch-50-as-published": "RNNsearch with the paper's training",
     "luong-feed-as-published": "Luong's input feeding with the paper's training",
