@@ -97,8 +97,8 @@ def main(settings: Settings) -> None:
 
 def recipe_of(plan: str, variant: str) -> Recipe:
     """Returns the recipe of a variant."""
-    options = {name.replace("-", "_"): value for name, value in PLANS[plan].items() if name != "minutes"}
-    recipe = with_fields(find_recipe(options.pop("recipe")), {**options, **VARIANTS[variant]})
+    planned = {name.replace("-", "_"): value for name, value in PLANS[plan].items() if name != "minutes"}
+    recipe = with_fields(find_recipe("rnnsearch-small"), {**planned, **VARIANTS[variant]})
     return replace(recipe, name=variant, search=replace(recipe.search, beam_size=5))
 
 

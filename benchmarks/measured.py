@@ -176,12 +176,11 @@ def quality(found: Result) -> list[str]:
     for part in parts:
         told = " | ".join(f"{found['bleu'][f'{part}, {search}']['bleu']:.2f}" for search in searches)
         lines.append(f"| {part}, BLEU | {told} |")
-    plan = found["plan"]
-    changed = ", ".join(f"`--{name} {value}`" for name, value in plan.items() if name != "recipe")
+    changed = ", ".join(f"`--{name} {value}`" for name, value in found["plan"].items())
     said = (
         f"{found['training_minutes']} minutes of training, including {found['compile_s']:.0f} s of compilation: "
         f"{found['updates']:,} updates, {found['epochs']} epochs, {found['target_tokens_per_s']:,} target tokens/s. "
-        f"`{plan['recipe']}` with {changed}."
+        f"`rnnsearch-small` with {changed}."
     )
     return [*lines, "", said]
 

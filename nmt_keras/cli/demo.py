@@ -11,10 +11,9 @@ import tyro
 from nmt_keras.cli.command import Command
 from nmt_keras.cli.console import Console
 from nmt_keras.cli.train import Train
-from nmt_keras.config import Recipe
 from nmt_keras.corpus.options import CorpusOptions
 from nmt_keras.corpus.sample import SAMPLE_NAME
-from nmt_keras.recipes import SAMPLE, SPANISH_ENGLISH, SPANISH_ENGLISH_BFLOAT16, find_recipe
+from nmt_keras.recipes import SAMPLE, SPANISH_ENGLISH, find_recipe
 from nmt_keras.runs.origin import with_languages_of
 
 FALLING_BACK = (
@@ -32,7 +31,7 @@ class Demo(Command):
     minutes: float | None = None
     """Training time in minutes, including compilation. Default: the training time of the recipe."""
     recipe: str | None = None
-    """Name of a recipe, or a recipe file. Default: the recipe for the corpus and the processor."""
+    """Name of a recipe, or a recipe file. Default: the recipe for the corpus."""
 
     def __call__(self, console: Console) -> None:
         """Runs the demo."""
@@ -50,26 +49,8 @@ class Demo(Command):
             data = replace(data, corpus=(SAMPLE_NAME,), valid=(), test=())
             corpus = load_corpus(data, recipe.corpus, Path("data"), console.say)
         next(steps)
-        name = self.recipe
-        if name is None:
-            recipe = choose_recipe(corpus.name, self.minutes)
-            if recipe == SPANISH_ENGLISH_BFLOAT16:
-                name = recipe.name
-                console.say(f"The processor has bfloat16 instructions, so the demo trains the wider layers of {name}.")
-        train = Train(name, data=data, minutes=self.minutes, settings=recipe)
+        if self.recipe is None and corpus.name == SAMPLE_NAME:
+            recipe = SAMPLE
+        train = Train(self.recipe, data=data, minutes=self.minutes, settings=recipe)
         folder = train.train(console, train.chosen(), corpus)
         demonstrate(corpus, with_languages_of(folder, data).languages, folder, console.say, steps)
-
-
-def choose_recipe(corpus_name: str, minutes: float | None) -> Recipe:
-    """Returns the recipe for a corpus, a training time in minutes, and this machine.
-
-    The wider layers of ``rnnsearch-small-bfloat16`` give a higher BLEU after at least ten minutes, on a processor on
-    which its updates are faster.
-    """
-    from nmt_keras.training.execution import speeds_up_bfloat16
-
-    if corpus_name == SAMPLE_NAME:
-        return SAMPLE
-    long_enough = minutes is None or minutes >= 10.0
-    return SPANISH_ENGLISH_BFLOAT16 if long_enough and speeds_up_bfloat16() else SPANISH_ENGLISH

@@ -33,7 +33,7 @@ from nmt_keras.recipes.luong import (
 )
 from nmt_keras.recipes.pytorch import RNNSEARCH_PYTORCH
 from nmt_keras.recipes.rnnencdec import RNNENCDEC_30, RNNENCDEC_50, RNNSEARCH_30, RNNSEARCH_50
-from nmt_keras.recipes.rnnsearch import BASE, SAMPLE, SPANISH_ENGLISH, SPANISH_ENGLISH_BFLOAT16
+from nmt_keras.recipes.rnnsearch import BASE, SAMPLE, SPANISH_ENGLISH
 from nmt_keras.recipes.self_attention import SELF_ATTENTION
 from nmt_keras.recipes.tutorial import TUTORIAL
 
@@ -41,7 +41,6 @@ RECIPES: dict[str, Recipe] = {
     recipe.name: recipe
     for recipe in (
         SPANISH_ENGLISH,
-        SPANISH_ENGLISH_BFLOAT16,
         SAMPLE,
         BASE,
         RNNENCDEC_30,
@@ -71,15 +70,7 @@ RECIPES: dict[str, Recipe] = {
     )
 }
 
-__all__ = [
-    "RECIPES",
-    "SAMPLE",
-    "SPANISH_ENGLISH",
-    "SPANISH_ENGLISH_BFLOAT16",
-    "find_recipe",
-    "to_yaml",
-    "train_command",
-]
+__all__ = ["RECIPES", "SAMPLE", "SPANISH_ENGLISH", "find_recipe", "to_yaml", "train_command"]
 
 
 def find_recipe(name: str) -> Recipe:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from nmt_keras.config import (
     AttentionConfig,
     DecoderConfig,
@@ -48,25 +46,6 @@ Differences from the paper:
   label smoothing, batches of 64, and Glorot and orthogonal initial weights instead of N(0, 0.01^2)
 - the output layer reads s_i, as in the paper's main text, instead of s_{i-1}
 - each annotation includes a linear projection of its word's embedding
-"""
-
-SPANISH_ENGLISH_BFLOAT16 = replace(
-    SPANISH_ENGLISH,
-    name="rnnsearch-small-bfloat16",
-    model=replace(
-        SPANISH_ENGLISH.model,
-        embedding_size=192,
-        encoder=replace(SPANISH_ENGLISH.model.encoder, units=160),
-        attention=AttentionConfig(units=192),
-        decoder=replace(SPANISH_ENGLISH.model.decoder, units=320, output_units=192),
-    ),
-    train=replace(SPANISH_ENGLISH.train, precision="bfloat16-products", learning_rate=5e-3),
-)
-"""``rnnsearch-small`` with wider layers, for ten minutes on two cores of a processor with bfloat16 instructions.
-
-    nmt train rnnsearch-small-bfloat16
-
-It cannot be trained on a GPU.
 """
 
 SAMPLE = Recipe(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 from typing import NamedTuple
 
 import keras
@@ -74,16 +73,6 @@ def describe_execution(execution: Execution, model: Seq2Seq, config: TrainConfig
     if rounds and multiplies_bfloat16() is False:
         rounded += ", but this processor has no bfloat16 instructions, so float32 is as fast"
     return f"forward and backward pass: compiled by XLA{rounded}"
-
-
-def speeds_up_bfloat16() -> bool:
-    """Returns ``True`` if updates are known to be faster with the precision bfloat16-products on this machine.
-
-    They are faster on x86 processors with AVX512-BF16 or AMX, but not with TensorFlow 2.20. Arm was not measured.
-    """
-    new_enough = tuple(map(int, tf.__version__.split(".")[:2])) >= (2, 21)
-    measured = platform.machine() == "x86_64" and multiplies_bfloat16() is True
-    return new_enough and measured and not tf.config.list_physical_devices("GPU")
 
 
 def execution_of(config: TrainConfig) -> Execution:

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from nmt_keras import cli, demo
-from nmt_keras.cli.demo import FALLING_BACK, choose_recipe
+from nmt_keras.cli.demo import FALLING_BACK
 from nmt_keras.corpus import Pair, SplitCorpus, read_pairs, sentence_key, split_pairs
 from nmt_keras.corpus.sample import SAMPLE_NAME, sample_pairs
-from nmt_keras.layers import matmul
 
 ROOT = Path(__file__).parents[2]
 
@@ -83,26 +82,3 @@ def test_the_recommended_commands_work_without_a_clone(sample, monkeypatch, tmp_
 def test_without_a_network_the_demo_recommends_a_command_and_a_make_target():
     found = re.search(r"(nmt) (demo --corpus \S+) \(make demo CORPUS=(\S+)\)", FALLING_BACK)
     assert cli.parse(found[2].split()).data.corpus == (found[3],)
-
-
-@pytest.mark.parametrize(
-    ("machine", "corpus", "minutes", "chosen"),
-    [
-        ({}, "spa-eng", None, "rnnsearch-small-bfloat16"),
-        ({"flags": "amx_bf16"}, "pairs", 10.0, "rnnsearch-small-bfloat16"),
-        ({}, "spa-eng", 9.0, "rnnsearch-small"),
-        ({"gpus": ["a GPU"]}, "spa-eng", None, "rnnsearch-small"),
-        ({"flags": "avx512f"}, "spa-eng", None, "rnnsearch-small"),
-        ({"flags": "bf16", "kind": "aarch64"}, "spa-eng", None, "rnnsearch-small"),
-        ({"tensorflow": "2.20.1"}, "spa-eng", None, "rnnsearch-small"),
-        ({}, SAMPLE_NAME, None, "sample"),
-    ],
-)
-def test_the_recipe_suits_the_corpus_the_time_and_the_machine(machine, corpus, minutes, chosen, monkeypatch, tmp_path):
-    processors = tmp_path / "cpuinfo"
-    processors.write_text(f"flags : fpu {machine.get('flags', 'avx512_bf16')}\n")
-    monkeypatch.setattr(matmul, "PROCESSORS", processors)
-    monkeypatch.setattr("platform.machine", lambda: machine.get("kind", "x86_64"))
-    monkeypatch.setattr("tensorflow.config.list_physical_devices", lambda kind: machine.get("gpus", []))
-    monkeypatch.setattr("tensorflow.__version__", machine.get("tensorflow", "2.21.0"))
-    assert choose_recipe(corpus, minutes).name == chosen
