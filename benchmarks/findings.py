@@ -10,6 +10,7 @@ Each item of a list ends in an HTML comment: a Python expression over the result
     system("base")                row of luong-base in docs/results/ladder/table.json
     step("base", "reverse")       mean BLEU of the second system of the ladder minus that of the first, to one decimal
     first("luong-replace")        result of the first seed of one of the ladder's systems
+    published("luong-feed")       result of a recipe with the training of its paper
     diagnostic("local-p", 1)      last measurement of a system and a seed in docs/results/diagnostics/local-p.json
     translation("local-p")        row of a system of notebook 3 in the same file
     LADDER                        names of the ladder's systems, for ``system``
@@ -92,6 +93,10 @@ def first(name: str) -> Any:
     return read(RESULTS / "ladder" / f"{name}-1.json")
 
 
+def published(name: str) -> Any:
+    return read(RESULTS / f"{name}-as-published" / f"{name}-as-published-1.json")
+
+
 def diagnostic(name: str, seed: int) -> Any:
     rows = read(RESULTS / "diagnostics" / "local-p.json")
     (found,) = [row for row in rows if row.experiment == "training" and (row.system, row.seed) == (name, seed)]
@@ -104,7 +109,24 @@ def translation(name: str) -> Any:
     return found
 
 
-FUNCTIONS = (run, gain, system, step, first, diagnostic, translation, round, min, max, abs, all, any, len, range)
+FUNCTIONS = (
+    run,
+    gain,
+    system,
+    step,
+    first,
+    published,
+    diagnostic,
+    translation,
+    round,
+    min,
+    max,
+    abs,
+    all,
+    any,
+    len,
+    range,
+)
 NAMES: dict[str, Any] = {
     **{function.__name__: function for function in FUNCTIONS},
     "bin": bleu_of_bin,

@@ -387,7 +387,7 @@ def overview(folder: Path) -> str:
         return found
 
     small, large = read("train-speed-256")["ratios"], read("train-speed-512")["ratios"]
-    short, long = read("quality-ten-minutes")["bleu"], read("quality-hour")["bleu"]
+    short, long = read("quality-ten-minutes-float32")["bleu"], read("quality-hour")["bleu"]
     peers, single, start = read("decode-peers"), read("decode-speed-512")["results"], read("startup")["median_ms"]
     alone = {one["beam"]: one["single_sentence_ms"]["median"] for one in single if not one["shortlist"]}
     served = {(one["signature"], one["clients"]): one for one in read("serve-load-latency")["with_micro_batching"]}

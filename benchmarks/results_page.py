@@ -113,7 +113,7 @@ There are two kinds of results:
 - local attention with D = {window}, because sentences have 8 tokens on average instead of 25
 - {vocabulary:,} words per side (except `rnnsearch-small`, which is unchanged and has 4,000 subwords)
 - Adam with a rate that falls linearly to 0, Glorot and orthogonal initial weights, label smoothing 0.1 and batches of
-  64, because the papers' Adadelta and SGD need days; the groups `as-published` use the papers' training
+  64, because the papers' Adadelta and SGD learn more slowly; the groups `as-published` use the papers' training
 - a loss per token instead of per sentence
 - in local-p, the logit of the position is the mean of v_p * tanh(W_p h_t) over the units, not the sum (see the
   [findings](#findings))
