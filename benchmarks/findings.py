@@ -109,26 +109,10 @@ def translation(name: str) -> Any:
     return found
 
 
-FUNCTIONS = (
-    run,
-    gain,
-    system,
-    step,
-    first,
-    published,
-    diagnostic,
-    translation,
-    round,
-    min,
-    max,
-    abs,
-    all,
-    any,
-    len,
-    range,
-)
+FUNCTIONS = (run, gain, system, step, first, published, diagnostic, translation)
+BUILTINS = (round, min, max, all, len, range)
 NAMES: dict[str, Any] = {
-    **{function.__name__: function for function in FUNCTIONS},
+    **{function.__name__: function for function in (*FUNCTIONS, *BUILTINS)},
     "bin": bleu_of_bin,
     "LADDER": LADDER,
     "LECTURE": LECTURE,
