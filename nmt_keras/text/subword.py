@@ -13,6 +13,7 @@ There are two exceptions. Text is normalised to NFC, so é as two code points is
 
 from __future__ import annotations
 
+import hashlib
 import io
 import itertools
 import unicodedata
@@ -171,8 +172,12 @@ class SubwordTokenizer(tf.Module):
 
         A tokenizer that is kept longer could lose its model: a cached kernel owns the model, and
         ``tf.random.set_seed`` empties the cache.
+
+        The operation is named after the model: ``tf.saved_model.load`` shares a resource between all operations of a
+        SavedModel that have the same name.
         """
-        return tf_text.SentencepieceTokenizer(self._model)
+        digest = hashlib.sha256(self._model).hexdigest()[:16]
+        return tf_text.SentencepieceTokenizer(self._model, name=f"sentencepiece_{digest}")
 
     def _displayed(self, ids: tf.Tensor, first: tf.Tensor) -> tf.Tensor:
         """Returns the surface of each token of concatenated sentences.

@@ -52,6 +52,8 @@ def test_200_pairs_are_translated_well_and_one_sentence_as_in_the_readme():
     sentence, text, score = re.search(r'translate\(\["(.+)"\]\).*?# (.+) (-[\d.]+) \(nats', readme, re.DOTALL).groups()
     (translation,) = translator.translate([sentence])
     assert (translation.text, translation.score) == (text, pytest.approx(float(score), abs=2e-3))
+    (given,) = translator.score([sentence], [text])
+    assert given.log_prob == pytest.approx(translation.log_prob, abs=2e-3)
     translations = translator.translate([source for source, _ in PAIRS])
     assert bleu_of([translation.text for translation in translations]) > 50.0
 

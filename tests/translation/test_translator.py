@@ -131,14 +131,26 @@ def test_another_search_is_another_translator_on_the_same_weights(translator, be
     assert (beam.search.beam_size, translator.search.beam_size) == (4, 1)
 
 
-def test_setting_the_random_seed_leaves_a_subword_translator_as_it_is(pairs):
+@pytest.fixture
+def subwords(pairs):
+    """A translator with subword tokenizers, which differ between source and target."""
     tokenizers = [fit_tokenizer(TokenizerConfig("subword", 367), side) for side in zip(*pairs, strict=True)]
     sizes = ModelConfig(3, EncoderConfig(units=5), AttentionConfig(units=11), DecoderConfig(units=7, output_units=13))
     model = build_model(sizes, *(tokenizer.vocabulary_size for tokenizer in tokenizers))
-    translator = ModelTranslator(*tokenizers, model, search=SearchConfig(max_tokens=5))
-    before = translator.translate(SENTENCES[:2])
+    return ModelTranslator(*tokenizers, model, search=SearchConfig(max_tokens=5))
+
+
+def test_setting_the_random_seed_leaves_a_subword_translator_as_it_is(subwords):
+    before = subwords.translate(SENTENCES[:2])
     keras.utils.set_random_seed(1)
-    expect_equal(translator.translate(SENTENCES[:2]), before)
+    expect_equal(subwords.translate(SENTENCES[:2]), before)
+
+
+@pytest.mark.saved_model
+def test_a_reloaded_savedmodel_splits_each_side_with_its_own_subwords(subwords, pairs, tmp_path):
+    served = ServedTranslator(export(subwords, tmp_path / "subwords"))
+    sources, targets = ([*side[:5]] for side in zip(*pairs, strict=True))
+    expect_equal(served.score(sources, targets), subwords.score(sources, targets))
 
 
 # Fields of a translation
