@@ -4,17 +4,13 @@
 
 Each item of a list ends in an HTML comment: a Python expression over the results that is true if the sentence holds.
 
-    run("lecture-rnn")            docs/results/lecture-rnn.json; fields are attributes
-    bin("rnnsearch-16", "1-5")    BLEU of a run on the sources of a length bin
-    gain("lecture-rnn", "x")      BLEU of the second run minus BLEU of the first run
-    system("base")                row of luong-base in docs/results/ladder/table.json
-    step("base", "reverse")       mean BLEU of the second system of the ladder minus that of the first, to one decimal
-    first("luong-replace")        result of the first seed of one of the ladder's systems
-    published("luong-feed")       result of a recipe with the training of its paper
+    system("luong-base")          row of a system in the table of its group, docs/results/GROUP/table.json
+    step("luong-base", "x")       mean BLEU of the second system minus that of the first, to one decimal
+    first("luong-base")           result of a system's first seed, docs/results/GROUP/NAME-1.json
+    bins("rnnsearch-16", "long")  BLEU of a system's first seed by length, "test" or "long", docs/results.md's figure 2
     diagnostic("local-p", 1)      last measurement of a system and a seed in docs/results/diagnostics/local-p.json
     translation("local-p")        row of a system of notebook 3 in the same file
-    LADDER                        names of the ladder's systems, for ``system``
-    LECTURE                       pairs (recipe, its extension) of the lecture's recipes
+    LADDER, LECTURE               systems of the ladder; pairs (system, its extension) of the lecture
 
 Prints each sentence with the outcome. The exit code is 1 if a sentence does not hold or has no expression.
 """
@@ -67,22 +63,13 @@ def read(path: Path) -> Any:
     return json.loads(path.read_text("utf-8"), object_hook=lambda fields: SimpleNamespace(**fields))
 
 
-def run(name: str) -> Any:
-    return read(RESULTS / f"{name}.json")
-
-
-def bleu_of_bin(name: str, label: str) -> float:
-    (found,) = [each for each in run(name).by_length if each.label == label]
-    return float(found.bleu[0])
-
-
-def gain(before: str, after: str) -> float:
-    return float(run(after).bleu - run(before).bleu)
-
-
 def system(name: str) -> Any:
-    (found,) = [each for each in read(RESULTS / "ladder" / "table.json").systems if each.name == f"luong-{name}"]
+    found, *_ = [row for table in tables() for row in table.systems if row.name == name]
     return found
+
+
+def tables() -> list[Any]:
+    return [read(path) for path in sorted(RESULTS.glob("*/table.json"))]
 
 
 def step(before: str, after: str) -> float:
@@ -90,11 +77,12 @@ def step(before: str, after: str) -> float:
 
 
 def first(name: str) -> Any:
-    return read(RESULTS / "ladder" / f"{name}-1.json")
+    path, *_ = sorted(RESULTS.glob(f"*/{name}-1.json"))
+    return read(path)
 
 
-def published(name: str) -> Any:
-    return read(RESULTS / f"{name}-as-published" / f"{name}-as-published-1.json")
+def bins(name: str, part: str) -> dict[str, float]:
+    return {each.label: float(each.bleu[0]) for each in getattr(first(name).by_length, part)}
 
 
 def diagnostic(name: str, seed: int) -> Any:
@@ -109,12 +97,11 @@ def translation(name: str) -> Any:
     return found
 
 
-FUNCTIONS = (run, gain, system, step, first, published, diagnostic, translation)
+FUNCTIONS = (system, step, first, bins, diagnostic, translation)
 BUILTINS = (round, min, max, all, len, range)
 NAMES: dict[str, Any] = {
     **{function.__name__: function for function in (*FUNCTIONS, *BUILTINS)},
-    "bin": bleu_of_bin,
-    "LADDER": LADDER,
+    "LADDER": [f"luong-{name}" for name in LADDER],
     "LECTURE": LECTURE,
     "__builtins__": {},
 }

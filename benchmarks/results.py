@@ -261,6 +261,7 @@ def groups() -> dict[str, Group]:
 
     return {
         "ladder": Group(ladder, combined=COMBINED),
+        "general-rate": Group((named(ladder[LADDER.index("general")], "luong-general-0.006"),), pilots=False),
         "bahdanau-8": Group(bahdanau(8, 30), words=8, joined=True, by_length=True),
         "bahdanau-16": Group(bahdanau(16, 50), words=16, joined=True, by_length=True),
         "bahdanau-16-longer": Group(
@@ -482,8 +483,7 @@ class Settings:
     """Options of the benchmark."""
 
     group: Annotated[str, tyro.conf.Positional]
-    """Group of systems: ladder, bahdanau-8, bahdanau-16, bahdanau-16-longer, lecture, tutorial, sampling, units,
-    self-attention, fixed-context, small-corpus, ensemble, rnnsearch-50-as-published or luong-feed-as-published."""
+    """Group of systems. An unknown name prints all names."""
     corpus: Path
     """File of the Spanish-English corpus."""
     to: Path

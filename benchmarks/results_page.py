@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import local_p_page
 from benchmarks.results import BEAM, COMBINED, LADDER, RESULTS, VOCABULARY, WINDOW, Group, groups
 from nmt_keras.plotting import (
     Panel,
@@ -43,11 +44,16 @@ PUBLISHED = {
     "rnnsearch-8": ("RNNsearch-30", 21.50, 31.44),
     "rnnencdec-16": ("RNNencdec-50", 17.82, 26.71),
     "rnnsearch-16": ("RNNsearch-50", 26.75, 34.16),
+    "rnnsearch-16-longer": ("RNNsearch-50, trained longer", 28.45, 36.15),
 }
 """Model and BLEU (all, no UNK) in table 1 of Bahdanau, Cho, Bengio 2014 (WMT14 English-French), by run."""
 
+MOSES = ("Moses", 33.30, 35.63)
+"""The phrase-based system of the same table."""
+
 TITLES = {
     "ladder": "The ladder of Luong, Pham, Manning 2015",
+    "general-rate": "The general score with a lower learning rate",
     "bahdanau-8": "RNNencdec and RNNsearch, up to 8 words",
     "bahdanau-16": "RNNencdec and RNNsearch, up to 16 words",
     "bahdanau-16-longer": "RNNsearch, up to 16 words, four times as many updates",
@@ -83,76 +89,88 @@ LEGEND = {
     "rnnsearch-8": "with attention, up to 8 words",
     "rnnencdec-16": "encoder-decoder, up to 16 words",
     "rnnsearch-16": "with attention, up to 16 words",
+    "rnnsearch-16-longer": "with attention, up to 16 words, trained longer",
 }
 """Names in figure 2, by run: model and length of its training pairs."""
 
-MORE_PUBLISHED = (("RNNsearch-50, trained longer", 28.45, 36.15), ("Moses", 33.30, 35.63))
+PARTS = {
+    "test": ("results-by-length.svg", "BLEU by length, test sentences", "Test sentences. Few have more than 15 words."),
+    "long": ("results-by-length-long.svg", "BLEU by length, concatenations", "Concatenations of 2 to 6 test pairs."),
+}
+"""File, text and caption of the parts of figure 2, by kind of test pair."""
 
 INTRODUCTION = """# Results
 
-This page compares the systems in one small setting, on the Spanish-English benchmark split.
+This page compares the systems of the papers in one small setting, on the Spanish-English benchmark split.
 `python -m benchmarks.results_page` writes it from the JSON files in `docs/results/`. [Papers and code](papers.md) lists
-the recipe, field and test of each equation. A *ladder* is a sequence of systems in which each system adds a component
-to the previous one.
+the recipe, field and test of each equation.
 
-There are two kinds of results:
+**The protocol.** Systems of one group have equal numbers of updates and the same training pairs. Pilots choose the
+learning rate of each system, except in the groups with `as-published` or `longer` in their names. The checkpoint with
+the lowest validation loss is scored. [Compare attention variants](guides/compare-attention.md) describes the protocol.
+Each group has a command:
 
-- **By protocol** (`docs/results/GROUP/`): equal numbers of updates, a learning rate chosen for each system by pilots,
-  and the checkpoint of the lowest validation loss. A row is the mean of the finished runs, which differ in their seeds;
-  *runs* is their number. The groups `as-published` have no pilots. [Compare attention
-  variants](guides/compare-attention.md) describes the protocol. Command for the group `ladder`:
-  `python -m benchmarks.results ladder --corpus spa-eng.zip --to runs/ladder --jobs 2`.
-  The other groups are {groups}.
-- **Single runs** (`docs/results/*.json`): one seed per system and about 7.5 minutes on one CPU core, so faster systems
-  made more updates. The learning rate is 0.002 for the lecture's systems and 0.006 for all other systems. The scored
-  checkpoint is the better of two, by validation loss.
+    python -m benchmarks.results GROUP --corpus spa-eng.zip --to runs/GROUP --jobs 2
 
 **The small setting** differs from the papers:
 
 - narrower layers, and at most two of them
 - local attention with D = {window}, because sentences have 8 tokens on average instead of 25
-- {vocabulary:,} words per side (except `rnnsearch-small`, which is unchanged and has 4,000 subwords)
+- {vocabulary:,} words per side (`rnnsearch-small` and `subwords`: subwords; `characters`: characters)
 - Adam with a rate that falls linearly to 0, Glorot and orthogonal initial weights, label smoothing 0.1 and batches of
   64, because the papers' Adadelta and SGD learn more slowly; the groups `as-published` use the papers' training
 - a loss per token instead of per sentence
-- in local-p, the logit of the position is the mean of v_p * tanh(W_p h_t) over the units, not the sum (see the
-  [findings](#findings))
+- in local-p, the logit of the position is a [mean over the units](#local-p-sum-or-mean-over-the-units), not a sum
 
-Scores are sacreBLEU and chrF on raw, cased text with greedy search, unless stated otherwise. "Exact" is the share of
-test sentences whose translation equals the reference. The loss is in nats per token of the reference. AER is the
-alignment error rate on [100 sentence pairs](results/alignments/README.md), 0 to 1, lower is better.
+**The tables.** Scores are sacreBLEU and chrF on raw, cased text with greedy search, unless stated otherwise, with 95 %
+intervals. If a system has several runs, which differ in their seeds, a row is their mean ± standard deviation, and the
+intervals are from a bootstrap over sentences and runs. With one run, they do not include the variation between seeds.
+p is the two-sided p-value of the difference from the row above, from a paired bootstrap, at least 0.001. Perplexity is
+per token of the reference. AER is the alignment error rate on [100 sentence pairs](results/alignments/README.md), 0 to
+1, lower is better.
 """
 
 PROSE = "findings.md"
 """Name of the file with the findings, in the folder of the results."""
 
 
-def results(folder: Path) -> dict[str, Result]:
-    """Returns all single runs by name."""
-    found = (json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json")))
-    return {result["name"]: result for result in found}
+def first_runs(source: Path) -> dict[str, Result]:
+    """Returns the result of each system's first seed, by system. A system of several groups has that of the first."""
+    found: dict[str, Result] = {}
+    for name, group in groups().items():
+        for system in group.systems:
+            path = source / name / f"{system.name}-1.json"
+            if system.name not in found and path.exists():
+                found[system.name] = json.loads(path.read_text("utf-8"))
+    return found
 
 
-def by_protocol(source: Path, figures: Path) -> list[str]:
-    """Returns one section for each group with results in ``source``; draws the ladder's losses into ``figures``."""
-    lines = []
+def table_of(folder: Path) -> Result | None:
+    """Returns the table of the group with the folder ``folder``, or ``None`` if the group has no result."""
+    path = folder / "table.json"
+    return json.loads(path.read_text("utf-8")) if path.exists() else None
+
+
+def group_sections(source: Path, figures: Path) -> list[str]:
+    """Returns one section for each group with results in ``source``, and draws the figures into ``figures``."""
+    lines, found = [], first_runs(source)
     for name, group in groups().items():
         folder = source / name
-        if not (folder / "table.md").exists():
+        if (protocol := table_of(folder)) is None:
             continue
-        lines += [f"## {TITLES[name]}, by protocol", "", (folder / "table.md").read_text("utf-8").rstrip(), ""]
+        rows = [line for line in (folder / "table.md").read_text("utf-8").splitlines() if line.startswith("|")]
+        runs = "1 run" if protocol["finished"] == 1 else f"{protocol['finished']} runs"
+        told = f"Group `{name}`, {runs} of {protocol['updates']:,} updates."
+        lines += [f"## {TITLES[name]}", "", *rows, "", told, ""]
         if name == "ladder":
-            lines += [*_ladder_curves(folder, figures), *_against_paper(folder)]
+            lines += [*_ladder_curves(found, figures), *_against_paper(folder)]
         lines += [*_combined(group, folder), *_normalized(group, folder)]
     return lines
 
 
-def _ladder_curves(folder: Path, figures: Path) -> list[str]:
+def _ladder_curves(found: Mapping[str, Result], figures: Path) -> list[str]:
     """Draws the validation losses of the ladder's first seed and returns the lines that show them."""
-    names = [name for name in LADDER if (folder / f"luong-{name}-1.json").exists()]
-    runs = {name: json.loads((folder / f"luong-{name}-1.json").read_text("utf-8")) for name in names}
-    if not runs:
-        return []
+    runs = {name: found[f"luong-{name}"] for name in LADDER if f"luong-{name}" in found}
     curves = compare_training({LADDER_LEGEND[name]: run["validations"] for name, run in runs.items()})
     save_figure(curves, figures / "results-ladder.svg")
     return [
@@ -227,76 +245,54 @@ def _normalized(group: Group, folder: Path) -> list[str]:
     return lines
 
 
-def single_runs(found: Mapping[str, Result]) -> list[str]:
-    """Returns the table of all single runs, in the order of their groups."""
-    lines = [
-        "## Single runs",
-        "",
-        "| run | BLEU | chrF | loss | exact, % | parameters | updates | minutes |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    names = [system.name for group in groups().values() for system in group.systems]
-    for name in dict.fromkeys(names):
-        if one := found.get(name):
-            lines.append(
-                f"| `{name}` | {one['bleu']:.2f} | {one['chrf']:.2f} | {one['loss']:.3f} | {one['exact']:.1f} | "
-                f"{one['parameters'] / 1e6:.1f} M | {one['steps']:,} | {one['minutes']:.1f} |"
-            )
-    if not found:
-        lines.append("| no system has been run | | | | | | | |")
-    lines += [
-        "",
-        "`tutorial` uses only the first 30,000 pairs, in lower case and without accents, so its scores are not "
-        "comparable to the other scores. The -8 and -16 models are trained on other pairs; see table 1.",
-        "",
-    ]
-    return lines
-
-
 def table_1(found: Mapping[str, Result]) -> list[str]:
-    """Returns table 1 of Bahdanau et al., with the paper's BLEU."""
+    """Returns table 1 of Bahdanau et al. from the results of first seeds, with the paper's BLEU."""
+    runs = {name: found[name]["table"] for name in PUBLISHED if "table" in found.get(name, {})}
+    if not runs:
+        return []
     lines = [
         "## Table 1 of Bahdanau, Cho, Bengio 2014, at a small size",
         "",
         "The sentences of this corpus are short, so the training limits are 8 and 16 words instead of the paper's 30 "
-        "and 50. The -16 models are also trained on concatenations of up to 16 words. "
+        "and 50. Training pairs are single sentences and concatenations within the limit. "
         '"Long" pairs are concatenations of 2 to 6 test pairs. '
-        f'"No UNK" pairs have no unknown words, and UNK is never generated. The beam size is {BEAM}. The numbers of '
-        "pairs are in parentheses.",
+        f'"No UNK" pairs have no unknown words, and UNK is never generated. The beam size is {BEAM}, the seed is 1. '
+        "The numbers of pairs are in parentheses.",
         "",
-        "| model | test, all | test, no UNK | long, all | long, no UNK | paper's model | all | no UNK |",
-        "|---|---|---|---|---|---|---|---|",
+        "| model | test, all | test, no UNK | perplexity | long, all | long, no UNK | perplexity "
+        "| paper's model | all | no UNK |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for name, (there, every, known) in PUBLISHED.items():
-        table = found[name]["table"] if name in found else {}
+    for name, table in runs.items():
         here = [
-            f"{_score(table[part][column])} ({table[part][pairs]:,})" if table else "-"
-            for part in ("test", "long")
-            for column, pairs in (("all", "pairs"), ("no_unk", "pairs_no_unk"))
+            cell
+            for part in (table["test"], table["long"])
+            for cell in (
+                f"{part['all']:.2f} ({part['pairs']:,})",
+                f"{part['no_unk']:.2f} ({part['pairs_no_unk']:,})",
+                f"{part['perplexity']:.2f}",
+            )
         ]
+        there, every, known = PUBLISHED[name]
         lines.append(f"| `{name}` | {' | '.join(here)} | {there} | {every:.2f} | {known:.2f} |")
-    lines += [f"| | | | | | {there} | {every:.2f} | {known:.2f} |" for there, every, known in MORE_PUBLISHED]
+    there, every, known = MOSES
+    lines.append(f"| | | | | | | | {there} | {every:.2f} | {known:.2f} |")
     return [*lines, ""]
 
 
 def pictures(found: Mapping[str, Result], folder: Path) -> list[str]:
     """Draws figures 2 and 3 of Bahdanau et al. into ``folder`` and returns their section."""
-    have = [name for name in PUBLISHED if name in found]
+    have = [name for name in PUBLISHED if "by_length" in found.get(name, {})]
     if not have:
         return []
-    bins = found[have[0]]["by_length"]
-    systems = {LEGEND[name]: [part["bleu"] for part in found[name]["by_length"]] for name in have}
-    figure = bleu_by_length([part["label"] for part in bins], [part["sentences"] for part in bins], systems)
-    save_figure(figure, folder / "results-by-length.svg")
-    lines = [
-        "## Figure 2: BLEU by length of the source",
-        "",
-        "![BLEU by length](results-by-length.svg)",
-        "",
-        "Scores of test pairs and their concatenations, with 95 % bootstrap intervals.",
-        "",
-    ]
-    if "rnnsearch-16" in found:
+    lines = ["## Figure 2: BLEU by length of the source", ""]
+    for part, (file, text, caption) in PARTS.items():
+        bins = found[have[0]]["by_length"][part]
+        systems = {LEGEND[name]: [one["bleu"] for one in found[name]["by_length"][part]] for name in have}
+        figure = bleu_by_length([one["label"] for one in bins], [one["sentences"] for one in bins], systems)
+        save_figure(figure, folder / file)
+        lines += [f"![{text}]({file})", "", f"{caption} Intervals: 95 %, bootstrap over sentences.", ""]
+    if "rnnsearch-16" in have:
         panels = [
             Panel(np.array(shown["alignment"]), shown["source"], shown["target"])
             for shown in found["rnnsearch-16"]["alignments"]
@@ -311,6 +307,32 @@ def pictures(found: Mapping[str, Result], folder: Path) -> list[str]:
     return lines
 
 
+def error_rates(source: Path) -> list[str]:
+    """Returns the table of alignment error rates of all systems with attention, lowest first."""
+    found: dict[str, tuple[float, str, Result]] = {}
+    for name in groups():
+        for row in (table_of(source / name) or {"systems": []})["systems"]:
+            if row["error_rate"] and row["name"] not in found:
+                attention = json.loads((source / name / f"{row['name']}-1.json").read_text("utf-8"))["recipe"]["model"]
+                found[row["name"]] = row["error_rate"]["mean"], _attention(attention), row
+    if not found:
+        return []
+    lines = ["## Alignment error rates", "", "| system | attention | AER | runs | BLEU |", "|---|---|---|---|---|"]
+    for name, (rate, kind, row) in sorted(found.items(), key=lambda item: item[1][0]):
+        spread = "" if row["error_rate"]["deviation"] is None else f" ± {row['error_rate']['deviation']:.3f}"
+        lines.append(f"| `{name}` | {kind} | {rate:.3f}{spread} | {len(row['seeds'])} | {row['bleu']['mean']:.2f} |")
+    return [*lines, ""]
+
+
+def _attention(model: Result) -> str:
+    """Returns the kind of attention of a model, in words."""
+    attention = model["attention"]
+    if model["decoder"]["order"] == "self-attention":
+        return f"scaled dot, {model['decoder']['heads']} heads"
+    local = "" if attention["span"] == "global" else f", {attention['span']}"
+    return f"{attention['kind']}{local}{', input feeding' if model['decoder']['input_feeding'] else ''}"
+
+
 def reports(folder: Path, figures: Path) -> None:
     """Draws the example figures of the guide on evaluation from the file in ``folder``."""
     if (path := folder / "hour.json").exists():
@@ -320,30 +342,28 @@ def reports(folder: Path, figures: Path) -> None:
         save_figure(score_intervals(report["scores"]), figures / "report-scores.svg")
 
 
-def findings(found: Mapping[str, Result], prose: Path) -> list[str]:
+def findings(prose: Path) -> list[str]:
     """Returns the section on findings: the text of ``prose`` without the expressions that check it."""
-    if not found or not prose.exists():
+    if not prose.exists():
         return []
     text = re.sub(r"\s*<!--.*?-->", "", prose.read_text(encoding="utf-8"), flags=re.DOTALL)
     return ["## Findings", "", text.strip(), ""]
 
 
-def circumstances(found: Mapping[str, Result], source: Path) -> list[str]:
-    """Returns the dates, machines and versions of the single runs and of the groups' runs in ``source``."""
+def circumstances(source: Path) -> list[str]:
+    """Returns the versions, cores and dates of the runs in ``source``."""
     runs = [json.loads(path.read_text("utf-8")) for path in sorted(source.glob("*/*-*.json"))]
-    in_groups = [run for run in runs if isinstance(run, dict) and "circumstances" in run]
-    told = {json.dumps(result["circumstances"], sort_keys=True) for result in [*found.values(), *in_groups]}
+    told = {
+        json.dumps(run["circumstances"], sort_keys=True)
+        for run in runs
+        if isinstance(run, dict) and "circumstances" in run
+    }
     return [
-        "## Machines and versions",
+        "## Versions",
         "",
-        *(f"- {', '.join(f'{k} {v}' for k, v in json.loads(one).items())}" for one in sorted(told)),
+        *(f"- {', '.join(f'{name} {value}' for name, value in json.loads(one).items())}" for one in sorted(told)),
         "",
     ]
-
-
-def _other_groups() -> str:
-    *most, last = (f"`{name}`" for name in groups() if name != "ladder")
-    return f"{', '.join(most)} and {last}"
 
 
 def _score(value: float | None) -> str:
@@ -356,17 +376,18 @@ def _gain(value: float | None, before: float | None) -> str:
 
 def page(source: Path, figures: Path) -> str:
     """Returns the page on the results in the folder ``source``, and draws its figures into the folder ``figures``."""
-    found = results(source)
+    found = first_runs(source)
     sections: Sequence[list[str]] = (
-        by_protocol(source, figures),
-        single_runs(found),
+        findings(source / PROSE),
+        group_sections(source, figures) or ["No system has been run.", ""],
         table_1(found),
         pictures(found, figures),
-        findings(found, source / PROSE),
-        circumstances(found, source),
+        error_rates(source),
+        local_p_page.section(source / "diagnostics" / "local-p.json", figures),
+        circumstances(source),
     )
     reports(source / "reports", figures)
-    introduction = INTRODUCTION.format(vocabulary=VOCABULARY, window=WINDOW, groups=_other_groups())
+    introduction = INTRODUCTION.format(vocabulary=VOCABULARY, window=WINDOW)
     return introduction + "\n" + "\n".join(line for section in sections for line in section)
 
 

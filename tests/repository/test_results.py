@@ -40,6 +40,7 @@ RECIPE_OF = {
     **{f"{kind}-8": f"{kind}-30" for kind in ("rnnencdec", "rnnsearch")},
     **{f"{kind}-16": f"{kind}-50" for kind in ("rnnencdec", "rnnsearch")},
     "rnnsearch-16-longer": "rnnsearch-50",
+    "luong-general-0.006": "luong-general",
     **dict.fromkeys(("rnnsearch", *SAMPLING, *(f"{kind}s" for kind in UNITS)), "rnnsearch-50"),
     **dict.fromkeys(("rnnencdec-last", "rnnencdec-mean"), "rnnencdec-50"),
     **{f"{name}-as-published": name for name in AS_PUBLISHED},
