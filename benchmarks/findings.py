@@ -6,7 +6,8 @@ Each item of a list ends in an HTML comment: a Python expression over the result
 
     system("luong-base")          row of a system in the table of its group, docs/results/GROUP/table.json
     step("luong-base", "x")       mean BLEU of the second system minus that of the first, to one decimal
-    first("luong-base")           result of a system's first seed, docs/results/GROUP/NAME-1.json
+    runs("luong-base")            results of a system's seeds, docs/results/GROUP/NAME-SEED.json
+    first("luong-base")           the first of them
     bins("rnnsearch-16", "long")  BLEU of a system's first seed by length, "test" or "long", docs/results.md's figure 2
     diagnostic("local-p", 1)      last measurement of a system and a seed in docs/results/diagnostics/local-p.json
     translation("local-p")        row of a system of notebook 3 in the same file
@@ -76,9 +77,13 @@ def step(before: str, after: str) -> float:
     return round(float(system(after).bleu.mean - system(before).bleu.mean), 1)
 
 
+def runs(name: str) -> list[Any]:
+    folder, *_ = [path.parent for path in sorted(RESULTS.glob(f"*/{name}-[0-9].json"))]
+    return [read(path) for path in sorted(folder.glob(f"{name}-[0-9].json"))]
+
+
 def first(name: str) -> Any:
-    path, *_ = sorted(RESULTS.glob(f"*/{name}-1.json"))
-    return read(path)
+    return runs(name)[0]
 
 
 def bins(name: str, part: str) -> dict[str, float]:
@@ -97,7 +102,7 @@ def translation(name: str) -> Any:
     return found
 
 
-FUNCTIONS = (system, step, first, bins, diagnostic, translation)
+FUNCTIONS = (system, step, runs, first, bins, diagnostic, translation)
 BUILTINS = (round, min, max, all, len, range)
 NAMES: dict[str, Any] = {
     **{function.__name__: function for function in (*FUNCTIONS, *BUILTINS)},

@@ -224,7 +224,7 @@ def agreement(settings: Settings, corpus: Corpus, results: Results) -> None:
     results.add(experiment="agreement", rows=rows)
 
 
-def overfit(settings: Settings, corpus: Corpus, results: Results, updates: int = 1500) -> None:
+def overfit(settings: Settings, corpus: Corpus, results: Results, updates: int = 8000) -> None:
     """Measures the cross-entropy in nats per token of 500 training pairs, before and after many updates."""
     few, small = corpus.take(slice(500)), replace(settings, rate=3e-3)
     for system, window in (("local-p", 3), ("local-p", 10), ("general", 3), ("local-m", 3)):

@@ -68,6 +68,8 @@ def curves(rows: Sequence[Row]) -> Figure:
             if quantity == "loss" or predicts(system):
                 axes.plot([p["updates"] for p in points], [p[quantity] for p in points], **line, markersize=5)
         axes.set_ylabel(label)
+        if quantity == "saturated":
+            axes.set_ylim(-0.05, 1.05)
         finish(axes)
     panels[-1].set_xlabel("updates")
     panels[-1].xaxis.label.set_color(panels[-1].yaxis.label.get_color())

@@ -254,6 +254,7 @@ def groups() -> dict[str, Group]:
     )
 
     rnnencdec = in_small(find_recipe("rnnencdec-50"), 0.15)
+    general = ladder[LADDER.index("general")]
 
     def bahdanau(limit: int, paper: int) -> tuple[Recipe, ...]:
         kinds = ("rnnencdec", "rnnsearch")
@@ -261,7 +262,10 @@ def groups() -> dict[str, Group]:
 
     return {
         "ladder": Group(ladder, combined=COMBINED),
-        "general-rate": Group((named(ladder[LADDER.index("general")], "luong-general-0.006"),), pilots=False),
+        "general-rate": Group((named(general, "luong-general-0.006"),), pilots=False),
+        "general-longer": Group(
+            (named(general, "luong-general-longer"),), seeds=(2,), updates=3 * UPDATES, pilots=False
+        ),
         "bahdanau-8": Group(bahdanau(8, 30), words=8, joined=True, by_length=True),
         "bahdanau-16": Group(bahdanau(16, 50), words=16, joined=True, by_length=True),
         "bahdanau-16-longer": Group(

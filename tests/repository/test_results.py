@@ -7,7 +7,9 @@ from dataclasses import asdict, replace
 
 import pytest
 
+from benchmarks.bahdanau_page import LEGEND, PUBLISHED
 from benchmarks.findings import PROSE, findings
+from benchmarks.luong_page import LADDER_LEGEND
 from benchmarks.results import (
     AS_PUBLISHED,
     LADDER,
@@ -24,7 +26,7 @@ from benchmarks.results import (
     run_group,
     words,
 )
-from benchmarks.results_page import LADDER_LEGEND, LEGEND, PUBLISHED, TITLES, page
+from benchmarks.results_page import TITLES, page
 from nmt_keras.config import TokenizerConfig
 from nmt_keras.corpus import Pair
 from nmt_keras.corpus.sample import sample_pairs
@@ -40,7 +42,7 @@ RECIPE_OF = {
     **{f"{kind}-8": f"{kind}-30" for kind in ("rnnencdec", "rnnsearch")},
     **{f"{kind}-16": f"{kind}-50" for kind in ("rnnencdec", "rnnsearch")},
     "rnnsearch-16-longer": "rnnsearch-50",
-    "luong-general-0.006": "luong-general",
+    **dict.fromkeys(("luong-general-0.006", "luong-general-longer"), "luong-general"),
     **dict.fromkeys(("rnnsearch", *SAMPLING, *(f"{kind}s" for kind in UNITS)), "rnnsearch-50"),
     **dict.fromkeys(("rnnencdec-last", "rnnencdec-mean"), "rnnencdec-50"),
     **{f"{name}-as-published": name for name in AS_PUBLISHED},
@@ -226,7 +228,7 @@ def test_the_figures_name_systems_not_runs(tmp_path):
 
 
 def test_a_page_without_results_says_so_and_has_no_picture(tmp_path):
-    assert "no system has been run" in page(tmp_path / "none", tmp_path)
+    assert "No system has been run." in page(tmp_path / "none", tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -239,9 +241,9 @@ def test_every_finding_holds():
 @pytest.mark.parametrize(
     ("item", "holds"),
     [
-        ('- True. <!-- run("lecture-fed").bleu > run("lecture-rnn").bleu -->', True),
-        ('- False. <!-- run("lecture-fed").bleu < run("lecture-rnn").bleu -->', False),
-        ('- No comparison. <!-- run("lecture-fed").bleu -->', False),
+        ('- True. <!-- first("luong-feed").bleu > first("luong-base").bleu -->', True),
+        ('- False. <!-- first("luong-feed").bleu < first("luong-base").bleu -->', False),
+        ('- No comparison. <!-- first("luong-feed").bleu -->', False),
         ("- No expression.", False),
     ],
 )
