@@ -47,7 +47,7 @@ def curves(found: Mapping[str, Result], figures: Path) -> list[str]:
     return [
         "![Validation loss and BLEU against updates](results-ladder.svg)",
         "",
-        "Validation loss and BLEU of the first seed.",
+        "Validation loss and BLEU of the first seed. The table shows how much the seeds differ.",
         "",
     ]
 

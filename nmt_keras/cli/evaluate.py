@@ -94,9 +94,8 @@ class Evaluate(Command):
         searches, errors = {}, {}
         for name, (path, *others) in self._systems().items():
             translator = load_translator(path, others, self.search if is_run(path) else SearchConfig())
-            searches[name] = "greedy"
+            searches[name] = str(translator.search)
             if isinstance(translator, ModelTranslator):
-                searches[name] = str(translator.search)
                 if gold is not None:
                     errors[name] = gold_error(translator, pairs, gold)
             elif gold is not None:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from nmt_keras.cli.command import Command, load_translator
+from nmt_keras.cli.command import Command, load_translator, named_run
 from nmt_keras.cli.console import Console
 from nmt_keras.config import SearchConfig, require
-from nmt_keras.runs.directory import LOG
+from nmt_keras.runs.directory import LOG, read_recipe
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -158,6 +159,14 @@ class Plot(Command):
         | Annotated[Lengths, tyro.conf.subcommand("lengths")]
         | Annotated[Scores, tyro.conf.subcommand("scores")]
     )
+
+    @classmethod
+    def defaults(cls, arguments: Sequence[str]) -> Any:
+        """Returns a command whose heatmaps have the search options of the run in ``arguments``."""
+        run = named_run(arguments)
+        if "heatmap" not in arguments or run is None:
+            return tyro.MISSING_NONPROP
+        return cls(picture=Heatmap(path=tyro.MISSING, sentences=tyro.MISSING, search=read_recipe(run).search))
 
     def check(self) -> None:
         """Checks the options of the picture."""

@@ -58,7 +58,11 @@ class Translate(SearchCommand):
     def _print(self, lines: Sequence[str], translator: Translator) -> None:
         from nmt_keras_serve.client import sentences
 
-        split = [sentences.split(line) if self.split else [sentences.Piece(line, "")] for line in lines]
+        def pieces_of(line: str) -> list[sentences.Piece]:
+            whole = sentences.Piece(line, "") if line.strip() else sentences.Piece("", line)
+            return sentences.split(line) if self.split else [whole]
+
+        split = list(map(pieces_of, lines))
         found = iter(translator.translate([piece.sentence for pieces in split for piece in pieces if piece.sentence]))
         for line, pieces in zip(lines, split, strict=True):
             parts = [(piece.sentence, next(found)) for piece in pieces if piece.sentence]

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from nmt_keras.export.contract import CONTRACT
 from nmt_keras.export.loading import load_exported
-from nmt_keras.export.signatures import BEAM_SIZE, serving_search
+from nmt_keras.export.signatures import BEAM_SIZE, greedy_search, serving_search
 from nmt_keras.export.verification import Check, Verification, verify
 from nmt_keras.export.versions import prune, read_manifest, versions
 from nmt_keras.export.writing import PLAIN, export
@@ -27,6 +27,7 @@ __all__ = [
     "Check",
     "Verification",
     "export",
+    "greedy_search",
     "load_exported",
     "prune",
     "read_manifest",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from nmt_keras.config import SearchConfig
 from nmt_keras.export.run_saved_model import load_text_kernels
+from nmt_keras.export.signatures import greedy_search
 from nmt_keras.export.versions import FORMAT, MANIFEST, read_manifest, versions
 from nmt_keras.files import require_format
 from nmt_keras.translation.exported import ServedTranslator
@@ -19,10 +21,10 @@ def load_exported(folder: Path) -> ServedTranslator:
     if not (folder / "saved_model.pb").exists() and (found := versions(folder)):
         folder = folder / str(found[-1])
     if (folder / "saved_model.pb").exists():
-        found_format = read_manifest(folder).get("format")
-        require_format(folder / MANIFEST, found_format, FORMAT, "Export the run again with this version of nmt_keras.")
+        manifest, remedy = read_manifest(folder), "Export the run again with this version of nmt_keras."
+        require_format(folder / MANIFEST, manifest.get("format"), FORMAT, remedy)
         load_text_kernels()
-        return ServedTranslator(folder)
+        return ServedTranslator(folder, greedy_search(SearchConfig(**manifest["search"])))
     raise ValueError(
         f"path: expected a run (with recipe.json), an exported version (with saved_model.pb) or a folder of versions; "
         f"{folder} holds {sorted(child.name for child in folder.iterdir())[:8] if folder.is_dir() else 'a file'}. Pass "

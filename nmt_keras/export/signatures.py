@@ -25,6 +25,11 @@ def serving_search(search: SearchConfig) -> SearchConfig:
     return replace(search, beam_size=BEAM_SIZE) if greedy else search
 
 
+def greedy_search(search: SearchConfig) -> SearchConfig:
+    """Returns the greedy search of the signatures ``greedy`` and ``align``, with the other options of ``search``."""
+    return replace(search, beam_size=1, n_best=None, temperature=0.0, top_k=None, top_p=1.0)
+
+
 def signatures(translator: ModelTranslator, micro_batching: MicroBatchingConfig | None = None) -> dict[str, Any]:
     """Returns the exported functions by signature name, with the inputs and outputs of ``CONTRACT``.
 
@@ -33,9 +38,9 @@ def signatures(translator: ModelTranslator, micro_batching: MicroBatchingConfig 
         micro_batching: Configuration for merging concurrent requests; ``None`` answers them separately.
     """
     search = translator.search
-    greedy_search = replace(search, beam_size=1, n_best=None, temperature=0.0, top_k=None, top_p=1.0)
-    greedy = translator if search == greedy_search else translator.with_search(greedy_search)
-    beam = translator if search.beam_size > 1 else translator.with_search(replace(greedy_search, beam_size=BEAM_SIZE))
+    one = greedy_search(search)
+    greedy = translator if search == one else translator.with_search(one)
+    beam = translator if search.beam_size > 1 else translator.with_search(replace(one, beam_size=BEAM_SIZE))
     functions: dict[str, Callable[..., Any]] = {  # lambdas, because a bound tf.function does not keep its object alive
         "serving_default": lambda text: translator.decode(text),
         "greedy": lambda text: greedy.decode(text),

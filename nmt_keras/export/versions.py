@@ -20,7 +20,7 @@ EXTRA = "assets.extra"
 
 MANIFEST = Path(EXTRA) / "manifest.json"
 
-FORMAT = 1
+FORMAT = 2
 """Format number of exported versions, stored in the manifest."""
 
 PARTIAL, DELETED = "partial-", "deleted-"

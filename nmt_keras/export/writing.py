@@ -42,9 +42,9 @@ def export(
     Args:
         translator: The translator to export. Its graph contains neither XLA nor cuDNN operations.
         model_folder: ``saved_models/NAME``; created if missing.
-        manifest: Facts about the model, stored as JSON with the library versions and ``config``. The card shows
-            ``recipe``, ``command``, ``corpus`` and ``scores`` of a run, and ``languages`` with ``source`` and
-            ``target``.
+        manifest: Facts about the model, stored as JSON with the search options, the library versions and ``config``.
+            The card shows ``recipe``, ``command``, ``corpus`` and ``scores`` of a run, and ``languages`` with
+            ``source`` and ``target``.
         config: Precision, micro-batching and the data's licence.
         max_to_keep: Number of versions to keep, this one included; ``None`` keeps all. See ``prune``.
         labelled: Further versions to keep; see ``prune``.
@@ -60,6 +60,7 @@ def export(
     facts = {
         "format": FORMAT,
         **(manifest or {}),
+        "search": dataclasses.asdict(translator.search),
         "export": dataclasses.asdict(config),
         "libraries": {name: version(name) for name in ("tensorflow", "tensorflow-text", "keras")},
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import shutil
 from collections.abc import Callable, Collection, Sequence
 from os import PathLike
@@ -207,6 +208,8 @@ class Run:
     ) -> Path:
         """Exports the run's best weights as the next version, unless the newest version is the same export.
 
+        Exports are the same if checkpoint, search options, lexicon, lexical table and ``config`` are.
+
         Args:
             translator: Translator from ``translator``, with any search options.
             model_folder: Folder of the model's versions, such as ``saved_models/NAME``.
@@ -218,16 +221,19 @@ class Run:
         """
         checkpoint = best_checkpoint(self.folder / CHECKPOINTS)
         status = checkpoint.with_name(f"{checkpoint.name}.index").stat()
+        tables = [self.folder / name for name in (LEXICON, SHORTLIST)]
         manifest = {
             **self.facts(translator, languages),
             "scores": self.scores(),
             "checkpoint": {"name": checkpoint.name, "bytes_and_time": [status.st_size, status.st_mtime_ns]},
+            "search": dataclasses.asdict(translator.search),
+            "tables": {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in tables if path.exists()},
             "export": dataclasses.asdict(config),
         }
         for version in versions(model_folder)[-1:]:
             newest = model_folder / str(version)
             known = read_manifest(newest)
-            if all(known.get(name) == manifest[name] for name in ("checkpoint", "search", "export")):
+            if all(known.get(name) == manifest[name] for name in ("checkpoint", "search", "tables", "export")):
                 if max_to_keep is not None:
                     prune(model_folder, max_to_keep, labelled)
                 return newest
@@ -237,7 +243,6 @@ class Run:
         """Returns facts for the manifest of an export. For an ensemble, the facts are those of its first run."""
         codes = zip(("source", "target"), languages, strict=True)
         return {
-            "search": str(translator.search),
             "recipe": dataclasses.asdict(self.recipe),
             "command": train_command(self.recipe),
             "corpus": read_json(self.folder / CORPUS),

@@ -8,8 +8,11 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from nmt_keras.config import SearchConfig
 from nmt_keras.translation.records import Decoded, NBest, Scored
 from nmt_keras.translation.translator import Translator
+
+GREEDY = SearchConfig()
 
 
 class ServedTranslator(Translator):
@@ -19,14 +22,15 @@ class ServedTranslator(Translator):
 
     Args:
         path: Folder of the version, ``saved_models/NAME/VERSION``.
+        search: Options of the search of ``align``, for reports. They change no translation.
 
     Raises:
         ValueError: The SavedModel has no signature ``align``. Methods raise ValueError if their signature is missing.
     """
 
-    def __init__(self, path: str | PathLike[str]):
+    def __init__(self, path: str | PathLike[str], search: SearchConfig = GREEDY):
         super().__init__(name="translator")
-        self.path = Path(path)
+        self.path, self.search = Path(path), search
         self.loaded = tf.saved_model.load(str(self.path))
         self._signature("align")
 

@@ -286,6 +286,7 @@ def test_a_line_is_translated_sentence_by_sentence_unless_splitting_is_off(run_f
         assert np.array(part["alignment"]) == pytest.approx(found.alignment, abs=1e-4)
     (unsplit,) = translator.translate([text])
     assert answers("translate", run_folder, text, "--no-split") == [unsplit.text]
+    assert answers("translate", run_folder, "  ", "--no-split") == answers("translate", run_folder, "  ")
 
 
 def test_n_best_lists_are_those_of_the_translator(run_folder, type_in, answers, rows, monkeypatch):
@@ -594,7 +595,7 @@ def test_a_run_is_exported_with_a_beam_and_an_ensemble_with_the_given_options(ru
     )
     assert (first.name, first.exists(), second.name) == ("1", False, "2")
     manifest = read_manifest(second)
-    assert manifest["search"].startswith("beam 5")
+    assert manifest["search"]["beam_size"] == 5
     assert manifest["languages"] == {"source": "es", "target": "en"}  # the server's page shows them
     assert manifest["runs"] == [run_folder.name, run_folder.name]
     assert manifest["corpus"]["pairs"] == {"train": 80, "valid": 20, "test": 20}
@@ -674,6 +675,7 @@ def test_an_exported_version_has_a_fixed_search_also_beside_a_run(run_folder, ow
     message = fails("translate", exported, "No.", "--search.beam-size", 4)
     assert re.search(rf"--search: .*{re.escape(str(exported))}.*received 'beam 4", message)
     assert "--gold: " in fails("evaluate", exported, *own)
+    assert "at most 3" in fails("translate", exported, "No.", "--n-best", 4)
 
 
 def test_a_run_is_not_evaluated_on_another_corpus(run_folder, fails):
@@ -688,6 +690,18 @@ def test_heatmaps_of_a_sentence_and_of_n_best_lists_are_drawn(run_folder, tmp_pa
     assert answers("plot", "heatmap", run_folder, *SENTENCES, "--n-best", 2, "--to", grid) == [str(grid)]
     assert one.read_bytes().startswith(b"<?xml")
     assert grid.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.long
+def test_a_heatmap_has_the_search_of_the_run_s_recipe(run_folder, tmp_path, answers):
+    long = shutil.copytree(run_folder, tmp_path / "long")
+    recipe = read_recipe(long)
+    write_recipe(long, replace(recipe, search=replace(recipe.search, min_tokens=6)))
+    drawn = []
+    for run, *options in ([long], [run_folder, "--search.min-tokens", 6], [run_folder]):
+        (path,) = answers("plot", "heatmap", run, SENTENCES[0], *options, "--to", tmp_path / f"{len(drawn)}.svg")
+        drawn.append(Path(path).read_bytes())
+    assert drawn[0] == drawn[1] != drawn[2]
 
 
 @pytest.mark.server

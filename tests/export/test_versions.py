@@ -42,19 +42,20 @@ def children(folder):
 # Writing
 
 
-@pytest.mark.parametrize("manifest", [{}, {"format": 2}])
+@pytest.mark.parametrize("manifest", [{}, {"format": 1}])
 def test_an_export_of_another_format_is_refused(tmp_path, manifest):
     (tmp_path / "assets.extra").mkdir()
     (tmp_path / "saved_model.pb").touch()
     (tmp_path / "assets.extra" / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(ValueError, match=rf"manifest\.json.*1.*{manifest.get('format')}"):
+    with pytest.raises(ValueError, match=rf"manifest\.json.*2.*{manifest.get('format')}"):
         load_exported(tmp_path)
 
 
 def test_the_manifest_contains_facts_options_and_library_versions(translator, folder):
     config = ExportConfig(half_precision=True, micro_batching=MicroBatchingConfig(max_batch_size=3))
-    found = read_manifest(export(translator, folder, {"search": "«eña»"}, config))
-    assert (found["format"], found["search"], found["export"]) == (1, "«eña»", asdict(config))
+    found = read_manifest(export(translator, folder, {"command": "«eña»"}, config))
+    assert (found["format"], found["command"], found["export"]) == (2, "«eña»", asdict(config))
+    assert found["search"] == asdict(translator.search)
     assert found["libraries"]["tensorflow"] == tf.__version__
     assert read_manifest(folder) == {}
 

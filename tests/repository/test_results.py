@@ -4,6 +4,7 @@ import json
 import re
 from concurrent.futures import Future
 from dataclasses import asdict, replace
+from functools import partial
 
 import pytest
 
@@ -185,6 +186,19 @@ def test_the_ensemble_s_runs_are_scored_alone_and_together_and_with_unknown_word
         "rnnsearch-ensemble-2": f"{together['unknown']:.2f}",
         "rnnsearch-replace": f"{replaced['unknown']:.2f}",
     }
+
+
+@pytest.mark.long
+def test_table_1_and_figure_2_have_test_pairs_and_their_concatenations(tmp_path, monkeypatch):
+    monkeypatch.setattr("benchmarks.results.long_pairs", partial(long_pairs, each=1))
+    monkeypatch.setattr("benchmarks.results.has_unknown", lambda translator, pair: False)  # all have, in so few pairs
+    found = dry_run("bahdanau-16-longer", tmp_path / "bahdanau-16-longer", monkeypatch)["rnnsearch-16-longer-1"]
+    assert (found["table"]["test"]["pairs"], found["table"]["long"]["pairs"]) == (found["test_pairs"], 5)
+    assert found["table"]["test"]["perplexity"] == pytest.approx(found["perplexity"], abs=0.01)
+    assert sum(each["sentences"] for each in found["by_length"]["long"]) == 5
+    written = page(tmp_path, tmp_path)
+    assert f"| {found['table']['long']['all']:.2f} (5) |" in written
+    assert all((tmp_path / f"results-by-length{part}.svg").exists() for part in ("", "-long"))
 
 
 @pytest.mark.long

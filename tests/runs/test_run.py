@@ -199,6 +199,19 @@ def test_a_run_is_exported_once_per_checkpoint_with_its_facts(folder, tmp_path):
 
 
 @pytest.mark.saved_model
+def test_a_run_is_exported_again_with_other_search_options_or_another_lexicon(folder, tmp_path):
+    run, model = Run(folder), tmp_path / "saved_models" / "tiny"
+    translator = run.translator()
+    assert run.export(translator, model).name == "1"
+    shorter = translator.with_search(replace(translator.search, max_tokens=4))
+    assert run.export(shorter, model).name == "2"
+    (folder / "lexicon.tsv").write_text("hola\thello\n", encoding="utf-8")
+    changed = Run(folder).translator().with_search(shorter.search)
+    assert run.export(changed, model).name == "3"
+    assert run.export(changed, model).name == "3"
+
+
+@pytest.mark.saved_model
 def test_a_run_stopped_before_its_best_checkpoint_translates_and_exports_its_last(folder, tmp_path):
     shutil.rmtree(folder / "checkpoints" / "best")
     run = Run(folder)
