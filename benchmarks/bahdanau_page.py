@@ -49,13 +49,13 @@ def table_1(found: Mapping[str, Result]) -> list[str]:
     lines = [
         "## Table 1 of Bahdanau, Cho, Bengio 2014, at a small size",
         "",
-        "The sentences of this corpus are short, so the training limits are 8 and 16 words instead of the paper's 30 "
-        "and 50. Training pairs are single sentences and concatenations within the limit. "
+        "The sentences of this corpus are short, so the training limits are 8 and 16 words (the number in a name) "
+        "instead of the paper's 30 and 50. Training pairs are single sentences and concatenations within the limit. "
         '"Long" pairs are concatenations of 2 to 6 test pairs. '
         f'"No UNK" pairs have no unknown words, and UNK is never generated. The beam size is {BEAM}, the seed is 1. '
         "The numbers of pairs are in parentheses.",
         "",
-        "| model | test, all | test, no UNK | perplexity | long, all | long, no UNK | perplexity "
+        "| model | test, all | test, no UNK | test, perplexity | long, all | long, no UNK | long, perplexity "
         "| paper's model | all | no UNK |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
@@ -98,6 +98,8 @@ def pictures(found: Mapping[str, Result], folder: Path) -> list[str]:
             "## Figure 3: alignments",
             "",
             "![Alignments of four sentences by rnnsearch-16](results-alignments.png)",
+            "",
+            f"Attention weights of `rnnsearch-16`, beam size {BEAM}. Columns: source words. Rows: translated words.",
             "",
         ]
     return lines

@@ -5,6 +5,7 @@
 Each item of a list ends in an HTML comment: a Python expression over the results that is true if the sentence holds.
 
     system("luong-base")          row of a system in the table of its group, docs/results/GROUP/table.json
+    tables()                      tables of all groups
     step("luong-base", "x")       mean BLEU of the second system minus that of the first, to one decimal
     runs("luong-base")            results of a system's seeds, docs/results/GROUP/NAME-SEED.json
     first("luong-base")           the first of them
@@ -65,7 +66,9 @@ def read(path: Path) -> Any:
 
 
 def system(name: str) -> Any:
-    found, *_ = [row for table in tables() for row in table.systems if row.name == name]
+    found, *others = [row for table in tables() for row in table.systems if row.name == name]
+    if any(other != found for other in others):
+        raise ValueError(f"findings: expected equal rows of {name} in all groups, received {[found, *others]}.")
     return found
 
 
@@ -93,7 +96,7 @@ def bins(name: str, part: str) -> dict[str, float]:
 def diagnostic(name: str, seed: int) -> Any:
     rows = read(RESULTS / "diagnostics" / "local-p.json")
     (found,) = [row for row in rows if row.experiment == "training" and (row.system, row.seed) == (name, seed)]
-    return found.points[-1]
+    return SimpleNamespace(**vars(found.points[-1]), rate=found.rate)
 
 
 def translation(name: str) -> Any:
@@ -102,8 +105,8 @@ def translation(name: str) -> Any:
     return found
 
 
-FUNCTIONS = (system, step, runs, first, bins, diagnostic, translation)
-BUILTINS = (round, min, max, all, len, range)
+FUNCTIONS = (system, tables, step, runs, first, bins, diagnostic, translation)
+BUILTINS = (round, min, max, all, len, range, getattr)
 NAMES: dict[str, Any] = {
     **{function.__name__: function for function in (*FUNCTIONS, *BUILTINS)},
     "LADDER": [f"luong-{name}" for name in LADDER],

@@ -24,9 +24,10 @@ INTRODUCTION = """## Local-p: sum or mean over the units
 Local-p predicts the centre of its window, p_t = S * sigmoid(v_p * tanh(W_p h_t)) (Luong et al. 2015, equation 9). S is
 the source length. With Adam, one update can move all terms of this sum in the same direction. Then the sigmoid
 saturates: p_t stays at an end of the sentence, where its gradient is close to zero. nmt_keras therefore uses the mean
-over the units. `python -m benchmarks.local_p --corpus spa-eng.zip` compares it with the sum ("unscaled"). A position is
-*saturated* if the derivative of its sigmoid is below 0.01. *Mass* is the sum of a row of attention weights before it is
-normalised.
+over the units. `python -m benchmarks.local_p --corpus spa-eng.zip` compares it with the sum ("unscaled"), with p_t = t
+("local-m"; "Gaussian": with the weights of local-p) and with global attention ("general"). A position is *saturated* if
+the derivative of its sigmoid is below 0.01. *Mass* is the sum of a row of attention weights before it is normalised.
+The two systems with the sum were measured with an earlier version of the code, on another machine.
 """
 
 
@@ -79,10 +80,12 @@ def curves(rows: Sequence[Row]) -> Figure:
 
 def _training(rows: Sequence[Row]) -> str:
     cells = [[row["system"], str(row["seed"]), *_figures(row["system"], row["points"][-1])] for row in rows]
-    return (
-        f"Trained on {rows[0]['pairs']:,} pairs of at most 9 tokens, scored on 500 others after "
-        f"{rows[0]['points'][-1]['updates']:,.0f} updates:\n\n{table(['system', 'seed', *HEADS], cells)}\n"
+    first = rows[0]
+    told = (
+        f"Trained on {first['pairs']:,} pairs of at most 9 tokens, END included, with Adam at {first['rate']}, and "
+        f"scored on 500 other pairs after {first['points'][-1]['updates']:,.0f} updates:"
     )
+    return f"{told}\n\n{table(['system', 'seed', *HEADS], cells)}\n"
 
 
 def _translation(rows: Sequence[Row]) -> list[str]:
@@ -126,8 +129,8 @@ def _agreement(rows: Sequence[Row]) -> list[str]:
         for window in windows
     ]
     told = (
-        "Largest relative difference of local-p's loss and gradients between eager execution and XLA, and between a "
-        "batch and the same batch with more padding, for which the window is gathered:"
+        "Local-p has the same loss and gradients in eager execution and with XLA, and with more padding. Largest "
+        "relative differences:"
     )
     return [told, "", table(["D", "loss", "gradients"], cells), ""]
 

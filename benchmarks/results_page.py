@@ -36,7 +36,7 @@ TITLES = {
     "self-attention": "Recurrence and self-attention at equal size",
     "fixed-context": "Fixed contexts: the last state and the mean of the annotations",
     "small-corpus": "30,000 training pairs",
-    "ensemble": "Ensembles of one system",
+    "ensemble": "RNNsearch with replaced unknown words, and ensembles of it",
     "rnnsearch-50-as-published": "RNNsearch with the paper's training",
     "luong-feed-as-published": "Luong's input feeding with the paper's training",
 }
@@ -48,30 +48,38 @@ This page compares the systems of the papers in one small setting, on the Spanis
 `python -m benchmarks.results_page` writes it from the JSON files in `docs/results/`. [Papers and code](papers.md) lists
 the recipe, field and test of each equation.
 
-**The protocol.** Systems of one group have equal numbers of updates and the same training pairs. Pilots choose the
-learning rate of each system, except in the groups with `as-published` or `longer` in their names. The checkpoint with
-the lowest validation loss is scored. [Compare attention variants](guides/compare-attention.md) describes the protocol.
-Each group has a command:
+**Data.** 112,047 pairs for training, 3,502 for validation and 3,415 for testing, from Tatoeba through
+[manythings.org/anki](https://www.manythings.org/anki/). No sentence of the test set, and no other translation of one,
+is in the training set.
 
-    python -m benchmarks.results GROUP --corpus spa-eng.zip --to runs/GROUP --jobs 2
+**Protocol.** Systems of one group have equal numbers of updates and the same training pairs. The learning rate of a
+system is the one whose pilot, a quarter of a run with the first seed, has the lowest validation loss: 0.5, 1 or 2 times
+the recipe's rate. Groups without pilots say so. The checkpoint with the lowest validation loss is scored. [Compare
+attention variants](guides/compare-attention.md) describes the protocol.
 
-**The small setting** differs from the papers:
+**Small setting.** The groups `as-published` have the papers' training and layers; all their sizes are a quarter of the
+paper's. All other groups differ from the papers:
 
 - narrower layers, and at most two of them
 - local attention with D = {window}, because sentences have 8 tokens on average instead of 25
-- {vocabulary:,} words per side (`rnnsearch-small` and `subwords`: subwords; `characters`: characters)
+- {vocabulary:,} words per side (`subwords`: subwords; `characters`: characters); an unknown word is translated as UNK
+  and counts as an error
 - Adam with a rate that falls linearly to 0, Glorot and orthogonal initial weights, label smoothing 0.1 and batches of
-  64, because the papers' Adadelta and SGD learn more slowly; the groups `as-published` use the papers' training
+  64, because the papers' Adadelta and SGD learn more slowly
 - a loss per token instead of per sentence
 - in local-p, the logit of the position is a [mean over the units](#local-p-sum-or-mean-over-the-units), not a sum
 
-**The tables.** Scores are sacreBLEU and chrF on raw, cased text with greedy search, unless stated otherwise, with 95 %
-intervals. If a system has several runs, which differ in their seeds, a row is their mean ± standard deviation, and the
-intervals are from a bootstrap over sentences and runs. With one run, they do not include the variation between seeds.
-p is the two-sided p-value of the difference from the row above, from a paired bootstrap, at least 0.001. Perplexity is
-per token of the reference. AER is the alignment error rate on [100 sentence pairs](results/alignments/README.md), 0 to
-1, lower is better.
+**Tables.** Scores are sacreBLEU (`{bleu}`) and chrF on raw, cased text, with 95 % intervals. If a system has several
+runs, which differ in their seeds, a row is their mean ± standard deviation, and the interval is from a bootstrap over
+sentences and runs. With one run, it does not include the variation between seeds. p is the two-sided p-value of the
+difference from the row above, from a paired bootstrap; the smallest possible value is 0.001. Some rows are
+alternatives, not steps: p still compares neighbours. Perplexity is per token of the reference. AER is the alignment
+error rate on [100 sentence pairs](results/alignments/README.md), 0 to 1, lower is better. A language model wrote their
+gold alignments.
 """
+
+BLEU = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
+"""Signature of sacreBLEU, the same in all results."""
 
 PROSE = "findings.md"
 """Name of the file with the findings, in the folder of the results."""
@@ -102,9 +110,15 @@ def group_sections(source: Path, figures: Path) -> list[str]:
         if (protocol := table_of(folder)) is None:
             continue
         rows = [line for line in (folder / "table.md").read_text("utf-8").splitlines() if line.startswith("|")]
-        runs = "1 run" if protocol["finished"] == 1 else f"{protocol['finished']} runs"
-        told = f"Group `{name}`, {runs} of {protocol['updates']:,} updates."
-        lines += [f"## {TITLES[name]}", "", *rows, "", told, ""]
+        run = json.loads((folder / f"{protocol['systems'][0]['name']}-{protocol['seeds'][0]}.json").read_text("utf-8"))
+        pilots = "the rates are those of the recipes" if protocol["pilot_updates"] is None else "rates from pilots"
+        seeds = " ".join(map(str, protocol["seeds"]))
+        told = [
+            f"{protocol['updates']:,} updates on {run['train_pairs']:,} pairs, {run['search']}; {pilots}. Command:",
+            "",
+            f"    python -m benchmarks.results {name} --corpus spa-eng.zip --to runs/{name} --seeds {seeds}",
+        ]
+        lines += [f"## {TITLES[name]}", "", *rows, "", *told, ""]
         if name == "ladder":
             lines += [*luong_page.curves(found, figures), *luong_page.against_paper(folder)]
         lines += [*_combined(group, folder), *_normalized(group, folder)]
@@ -148,25 +162,27 @@ def _normalized(group: Group, folder: Path) -> list[str]:
 
 
 def error_rates(source: Path) -> list[str]:
-    """Returns the table of alignment error rates of all systems with attention and of ensembles, lowest first."""
+    """Returns the table of alignment error rates, lowest first: of ensembles and of all systems that have one."""
     rows: dict[str, tuple[float, str]] = {}
     for name, group in groups().items():
         for row in (table_of(source / name) or {"systems": []})["systems"]:
             if (rate := row["error_rate"]) and row["name"] not in rows:
-                model = json.loads((source / name / f"{row['name']}-1.json").read_text("utf-8"))["recipe"]["model"]
+                model = json.loads((source / name / f"{row['name']}-{row['seeds'][0]}.json").read_text("utf-8"))[
+                    "recipe"
+                ]["model"]
                 spread = "" if rate["deviation"] is None else f" ± {rate['deviation']:.3f}"
-                cells = (_attention(model), f"{rate['mean']:.3f}{spread}", len(row["seeds"]), row["bleu"]["mean"])
-                rows[row["name"]] = rate["mean"], "`{}` | {} | {} | {} | {:.2f}".format(row["name"], *cells)
+                cells = f"{_attention(model)} | {rate['mean']:.3f}{spread} | {len(row['seeds'])}"
+                rows[row["name"]] = rate["mean"], f"`{row['name']}` | {cells}"
         for combined in group.combined:
             path = source / name / f"{combined.name}-1.json"
             run = json.loads(path.read_text("utf-8")) if path.exists() else {"runs": []}
             if len(run["runs"]) > 1:
                 rate = run["alignment"]["error_rate"]
                 told = f"mean over {len(run['runs'])} systems"
-                rows[combined.name] = rate, f"`{combined.name}` | {told} | {rate:.3f} | 1 | {run['bleu']:.2f}"
+                rows[combined.name] = rate, f"`{combined.name}` | {told} | {rate:.3f} | {len(run['runs'])}"
     if not rows:
         return []
-    lines = ["## Alignment error rates", "", "| system | attention | AER | runs | BLEU |", "|---|---|---|---|---|"]
+    lines = ["## Alignment error rates", "", "| system | attention | AER | runs |", "|---|---|---|---|"]
     return [*lines, *(f"| {cells} |" for _, cells in sorted(rows.values())), ""]
 
 
@@ -225,7 +241,7 @@ def page(source: Path, figures: Path) -> str:
         circumstances(source),
     )
     reports(source / "reports", figures)
-    introduction = INTRODUCTION.format(vocabulary=VOCABULARY, window=WINDOW)
+    introduction = INTRODUCTION.format(vocabulary=VOCABULARY, window=WINDOW, bleu=BLEU)
     return introduction + "\n" + "\n".join(line for section in sections for line in section)
 
 
