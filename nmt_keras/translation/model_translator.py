@@ -119,8 +119,8 @@ class ModelTranslator(Translator):
     def complete(self, sentences: Sequence[str], beginnings: Sequence[str], batch_size: int = 64) -> list[Translation]:
         """Translates sentences with prefix-constrained decoding.
 
-        Each translation starts with the tokens of the corresponding entry of ``beginnings``. A beginning is cut at the
-        tokenizer's limit. ``truncated`` is ``True`` if the source or the beginning was cut.
+        Each translation starts with the corresponding entry of ``beginnings``. A beginning is cut at the tokenizer's
+        limit. ``truncated`` is ``True`` if the source or the beginning was cut.
         """
         return in_batches(
             lambda text, beginning: translations(self.decode_completed(text, beginning)),
@@ -157,7 +157,8 @@ class ModelTranslator(Translator):
         encoded = self._encode(text)
         tokens = self.target_tokenizer.encode(beginning)
         prefix = tf.where(tf.equal(tokens.ids, END), PAD, tokens.ids)
-        decoded = self._decoded(encoded.source, self._search(encoded, text, prefix=prefix))
+        surface = tf.where(tf.equal(prefix, PAD), "", tokens.surface)
+        decoded = self._decoded(encoded.source, self._search(encoded, text, prefix=prefix), surface)
         return decoded._replace(truncated=decoded.truncated | tokens.truncated)
 
     @tf.function(input_signature=[TEXT], autograph=False)
@@ -247,11 +248,22 @@ class ModelTranslator(Translator):
         words = self.unknown_words.replacements(source, hypotheses.alignments)
         return tf.reshape(words, [-1, tf.shape(words)[2]])
 
-    def _decoded(self, source: Tokens, hypotheses: Hypotheses) -> Decoded:
-        """Returns the best hypotheses as texts."""
+    def _decoded(self, source: Tokens, hypotheses: Hypotheses, beginning: tf.Tensor | None = None) -> Decoded:
+        """Returns the best hypotheses as texts.
+
+        Args:
+            source: The tokens of the sentences.
+            hypotheses: Hypotheses of each sentence, best first.
+            beginning: [B, P] string. Surfaces of the first tokens, "" elsewhere. They replace UNK.
+        """
         best = Hypotheses(*(field[:, :1] for field in hypotheses))
         target, lengths = best.ids[:, 0], best.lengths[:, 0]
         replacements = self._replacements(source, best)
+        if beginning is not None:
+            width = tf.shape(target)[1]
+            given = tf.pad(beginning, [[0, 0], [0, width]], constant_values="")[:, :width]
+            others = tf.fill(tf.shape(given), "") if replacements is None else replacements
+            replacements = tf.where(tf.equal(given, ""), others, given)
         return Decoded(
             translation=self.target_tokenizer.decode(target, lengths, replacements),
             score=hypotheses.scores[:, 0],

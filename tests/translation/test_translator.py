@@ -131,6 +131,14 @@ def test_another_search_is_another_translator_on_the_same_weights(translator, be
     assert (beam.search.beam_size, translator.search.beam_size) == (4, 1)
 
 
+@pytest.mark.parametrize("replaces_unknown", [False, True])
+def test_a_completed_translation_keeps_unknown_words_of_its_beginning(translator, replaces_unknown):
+    searching = with_search(translator, replaces_unknown=replaces_unknown)
+    (found,) = searching.complete(["hola"], ["my Zorglub"])
+    assert found.tokens[:2] == ["my", "Zorglub"]
+    assert found.text.startswith("my Zorglub")
+
+
 @pytest.fixture
 def subwords(pairs):
     """A translator with subword tokenizers, which differ between source and target."""
