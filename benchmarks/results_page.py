@@ -73,9 +73,9 @@ paper's. All other groups differ from the papers:
 runs, which differ in their seeds, a row is their mean ± standard deviation, and the interval is from a bootstrap over
 sentences and runs. With one run, it does not include the variation between seeds. p is the two-sided p-value of the
 difference from the row above, from a paired bootstrap; the smallest possible value is 0.001. Some rows are
-alternatives, not steps: p still compares neighbours. Perplexity is per token of the reference. AER is the alignment
-error rate on [100 sentence pairs](results/alignments/README.md), 0 to 1, lower is better. A language model wrote their
-gold alignments.
+alternatives, not steps: p still compares neighbours. Perplexity is per token of the reference, so systems with
+different tokens cannot be compared by it. AER is the alignment error rate on [100 sentence
+pairs](results/alignments/README.md), 0 to 1, lower is better. A language model wrote their gold alignments.
 """
 
 BLEU = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
