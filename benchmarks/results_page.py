@@ -175,8 +175,8 @@ def error_rates(source: Path) -> list[str]:
                 rows[row["name"]] = rate["mean"], f"`{row['name']}` | {cells}"
         for combined in group.combined:
             path = source / name / f"{combined.name}-1.json"
-            run = json.loads(path.read_text("utf-8")) if path.exists() else {"runs": []}
-            if len(run["runs"]) > 1:
+            run: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {"alignment": None}
+            if run["alignment"] and len(run["runs"]) > 1:
                 rate = run["alignment"]["error_rate"]
                 told = f"mean over {len(run['runs'])} systems"
                 rows[combined.name] = rate, f"`{combined.name}` | {told} | {rate:.3f} | {len(run['runs'])}"
