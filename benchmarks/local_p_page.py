@@ -27,7 +27,7 @@ saturates: p_t stays at an end of the sentence, where its gradient is close to z
 over the units. `python -m benchmarks.local_p --corpus spa-eng.zip` compares it with the sum ("unscaled"), with p_t = t
 ("local-m"; "Gaussian": with the weights of local-p) and with global attention ("general"). A position is *saturated* if
 the derivative of its sigmoid is below 0.01. *Mass* is the sum of a row of attention weights before it is normalised.
-The two systems with the sum were measured with an earlier version of the code, on another machine.
+Runs before 2026-11-24 are from earlier versions of the code, some on another machine; the JSON file has their dates.
 """
 
 

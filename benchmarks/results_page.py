@@ -167,9 +167,8 @@ def error_rates(source: Path) -> list[str]:
     for name, group in groups().items():
         for row in (table_of(source / name) or {"systems": []})["systems"]:
             if (rate := row["error_rate"]) and row["name"] not in rows:
-                model = json.loads((source / name / f"{row['name']}-{row['seeds'][0]}.json").read_text("utf-8"))[
-                    "recipe"
-                ]["model"]
+                path = source / name / f"{row['name']}-{row['seeds'][0]}.json"
+                model = json.loads(path.read_text("utf-8"))["recipe"]["model"]
                 spread = "" if rate["deviation"] is None else f" ± {rate['deviation']:.3f}"
                 cells = f"{_attention(model)} | {rate['mean']:.3f}{spread} | {len(row['seeds'])}"
                 rows[row["name"]] = rate["mean"], f"`{row['name']}` | {cells}"

@@ -189,12 +189,8 @@ def load_translator(
         str(search),
         "The search of an exported version is fixed. Remove the options, or pass the run.",
     )
-    beam_size = translator.loaded.signatures["beam"].structured_outputs["scores"].shape[1]
-    require(
-        n_best is None or n_best <= beam_size,
-        "--n-best",
-        f"at most {beam_size}, the number of hypotheses of the exported version {path}",
-        n_best,
-        "Pass a lower number, or the run.",
-    )
+    if n_best is not None:
+        most = translator.hypotheses
+        wanted = f"at most {most}, the number of hypotheses of the exported version {path}"
+        require(n_best <= most, "--n-best", wanted, n_best, "Pass a lower number, or the run.")
     return translator

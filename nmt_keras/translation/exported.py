@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import tensorflow as tf
 
@@ -34,6 +34,11 @@ class ServedTranslator(Translator):
         self.loaded = tf.saved_model.load(str(self.path))
         self._signature("align")
 
+    @property
+    def hypotheses(self) -> int:
+        """Number of hypotheses of each n-best list."""
+        return int(self._signature("beam").structured_outputs["scores"].shape[1])
+
     def decode(self, text: tf.Tensor) -> Decoded:
         """Returns the best translation of each sentence.
 
@@ -59,7 +64,7 @@ class ServedTranslator(Translator):
         """
         return Scored(**self._signature("score")(source=source, target=target))
 
-    def _signature(self, name: str) -> Callable[..., dict[str, tf.Tensor]]:
+    def _signature(self, name: str) -> Any:
         if name not in self.loaded.signatures:
             raise ValueError(
                 f"{self.path}: the SavedModel has no signature {name!r}. Received: {sorted(self.loaded.signatures)}. "

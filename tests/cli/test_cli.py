@@ -666,11 +666,11 @@ def test_an_ensemble_of_equal_runs_scores_like_one_of_them(run_folder, own, tmp_
 def test_an_exported_version_has_a_fixed_search_also_beside_a_run(run_folder, own, tmp_path, answers, report, fails):
     wide = shutil.copytree(run_folder, tmp_path / "wide")
     recipe = read_recipe(wide)
-    write_recipe(wide, replace(recipe, search=replace(recipe.search, beam_size=3)))
+    write_recipe(wide, replace(recipe, search=replace(recipe.search, beam_size=3, precision="bfloat16")))
     (exported,) = answers("export", wide, "--to", tmp_path / "models")
     for beam, line in (("beam 3", [wide, exported]), ("beam 4", [exported, wide, "--search.beam-size", 4])):
         searches = {system["name"]: system["search"] for system in report(*line, *own[:2])["systems"]}
-        assert searches["1"] == "greedy"
+        assert searches["1"] == "greedy, bfloat16"
         assert searches["wide"].startswith(beam)
     message = fails("translate", exported, "No.", "--search.beam-size", 4)
     assert re.search(rf"--search: .*{re.escape(str(exported))}.*received 'beam 4", message)
