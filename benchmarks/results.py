@@ -423,6 +423,7 @@ def normalized(texts: Sequence[str], references: Sequence[str], config: Tokenize
 def by_length(translator: ModelTranslator, corpus: SplitCorpus) -> dict[str, Any]:
     """Returns the values for table 1 and for figures 2 and 3 of Bahdanau et al., with beam search."""
     from nmt_keras.evaluation.metrics import bleu
+    from nmt_keras.evaluation.seeds import cross_entropy
 
     beam = translator.with_search(replace(translator.search, beam_size=BEAM))
     known = beam.with_search(replace(beam.search, unk_allowed=False))
@@ -433,12 +434,10 @@ def by_length(translator: ModelTranslator, corpus: SplitCorpus) -> dict[str, Any
         all_words = [pair for pair in pairs if not has_unknown(translator, pair)]
         texts = [t.text for t in beam.translate([pair.source for pair in pairs], batch_size=16)]
         without = [t.text for t in known.translate([pair.source for pair in all_words], batch_size=16)]
-        scored = translator.score([pair.source for pair in pairs], [pair.target for pair in pairs])
-        loss = -sum(each.log_prob for each in scored) / sum(len(each.tokens) for each in scored)
         table[part] = {
             "all": round(bleu(texts, [pair.target for pair in pairs]).value, 2),
             "no_unk": round(bleu(without, [pair.target for pair in all_words]).value, 2),
-            "perplexity": round(math.exp(loss), 2),
+            "perplexity": round(math.exp(cross_entropy(translator, pairs)), 2),
             "pairs": len(pairs),
             "pairs_no_unk": len(all_words),
         }

@@ -25,6 +25,12 @@ class RunResult(NamedTuple):
     translations: Sequence[str]  # of the test set
 
 
+def cross_entropy(translator: ModelTranslator, pairs: Sequence[Pair]) -> float:
+    """Returns the cross-entropy of the references of ``pairs``, in nats per token, END included."""
+    scored = translator.score([pair.source for pair in pairs], [pair.target for pair in pairs])
+    return -sum(each.log_prob for each in scored) / sum(len(each.tokens) for each in scored)
+
+
 def run_figures(
     translator: ModelTranslator, pairs: Sequence[Pair], language: str | None = None, gold: Sequence[GoldPair] = ()
 ) -> RunResult:
@@ -46,12 +52,11 @@ def run_figures(
         language: Code of the target language; see ``metrics.bleu``.
         gold: Pairs with gold alignments.
     """
-    sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
+    references = [pair.target for pair in pairs]
     report = evaluate(translator, pairs, language)
     texts = [translation.text for translation in report.translations]
     estimates = bootstrap({"run": texts}, references, language)
-    scored = translator.score(sources, references)
-    loss = -sum(each.log_prob for each in scored) / sum(len(each.tokens) for each in scored)
+    loss = cross_entropy(translator, pairs)
     error = gold_error(translator, [Pair(*one[:2]) for one in gold], [one.links for one in gold]) if gold else None
 
     def interval(metric: str) -> list[float]:
