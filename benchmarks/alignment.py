@@ -2,13 +2,13 @@
 """Measures the alignment error rate of runs: how far their attention is from reference word alignments.
 
     python -m benchmarks.alignment runs/flagship runs/hour > alignment.json
-    python -m benchmarks.alignment runs/hour --links opennmt.align > alignment.json
+    python -m benchmarks.alignment runs/hour --weights opennmt.jsonl > alignment.json
     python -m benchmarks.alignment runs/sample --gold sample > alignment-sample.json
 
 Each run aligns the given translations by forced decoding. The weights of tokens are combined into weights of the words
 and punctuation marks in the gold file: they are summed over the tokens of a source word and averaged over the tokens of
 a target word. Each target word is linked with the source word of its largest weight. A word whose largest weight is at
-END has no link. Prints JSON.
+END has no link. The figures "every_word_linked" leave END out, so that each word has a link. Prints JSON.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import tyro
@@ -53,6 +53,9 @@ class Settings:
     corpus, aligned by its lexicon. Otherwise: a file of lines source words<TAB>target words<TAB>links."""
     links: tuple[Path, ...] = ()
     """Files with the alignments of other systems, one line in Pharaoh's format for each pair of the gold file."""
+    weights: tuple[Path, ...] = ()
+    """Files with the attention weights of other systems, one JSON object for each pair of the gold file: "source" and
+    "target", the tokens with "" as the last one (END), and "alignment", the weights of each target token."""
 
 
 def main(settings: Settings) -> None:
@@ -60,12 +63,13 @@ def main(settings: Settings) -> None:
     import nmt_keras
 
     before, gold = machine(), gold_pairs(settings.gold)
-    found = {str(run): run_figures(nmt_keras.load(run), gold) for run in settings.runs}
+    found = {str(run): weight_figures(run_weights(nmt_keras.load(run), gold), gold) for run in settings.runs}
     for path in settings.links:
-        lines = path.read_text("utf-8").splitlines()
-        require(len(lines) == len(gold), "--links", f"{len(gold)} lines in {path}, one per pair", len(lines))
-        others = [from_pharaoh(line, f"{path}:{number}").possible for number, line in enumerate(lines, 1)]
+        others = [from_pharaoh(line, place).possible for place, line in numbered_lines(path, "--links", gold)]
         found[path.name] = figures(others, gold)
+    for path in settings.weights:
+        pairs = [json_pair(line) for _, line in numbered_lines(path, "--weights", gold)]
+        found[path.name] = weight_figures(all_word_weights(pairs, gold), gold)
     result = {
         "command": shlex.join(["python", "-m", "benchmarks.alignment", *sys.argv[1:]]),
         "gold": Path(settings.gold).name,
@@ -91,13 +95,40 @@ def as_written(words: str) -> str:
     return re.sub(r" (?=[.,?!])|(?<=[¿¡]) ", "", words)
 
 
-def run_figures(translator: ModelTranslator, gold: Sequence[GoldPair]) -> dict[str, float]:
-    """Returns the result of ``figures`` for a run, and the mean of the largest weight of each target word."""
+def numbered_lines(path: Path, option: str, gold: Sequence[GoldPair]) -> list[tuple[str, str]]:
+    """Returns the lines of a file with one line per pair, each after its place in the file."""
+    lines = path.read_text("utf-8").splitlines()
+    require(len(lines) == len(gold), option, f"{len(gold)} lines in {path}, one per pair", len(lines))
+    return [(f"{path}:{number}", line) for number, line in enumerate(lines, 1)]
+
+
+def json_pair(line: str) -> AlignedPair:
+    """Returns the tokens and weights of a line of ``Settings.weights``."""
+    from nmt_keras.translation.records import AlignedPair
+
+    pair = AlignedPair(**json.loads(line))
+    return pair._replace(alignment=np.asarray(pair.alignment))
+
+
+def run_weights(translator: ModelTranslator, gold: Sequence[GoldPair]) -> list[np.ndarray]:
+    """Returns the word weights of a run for each pair, by forced decoding."""
     sources, targets = ([as_written(words) for words in side] for side in list(zip(*gold, strict=True))[:2])
-    aligned = translator.align(sources, targets)
-    weights = [word_weights(one, pair.source, pair.target) for one, pair in zip(aligned, gold, strict=True)]
+    return all_word_weights(translator.align(sources, targets), gold)
+
+
+def all_word_weights(aligned: Sequence[AlignedPair], gold: Sequence[GoldPair]) -> list[np.ndarray]:
+    """Returns the word weights of each pair."""
+    return [word_weights(one, pair.source, pair.target) for one, pair in zip(aligned, gold, strict=True)]
+
+
+def weight_figures(weights: Sequence[np.ndarray], gold: Sequence[GoldPair]) -> dict[str, Any]:
+    """Returns the results of ``figures`` with and without END, and the mean of the largest weight of each word."""
     largest = np.concatenate([each[:-1].max(axis=1) for each in weights])
-    return {**figures(list(map(hard_links, weights)), gold), "largest_weight": round(float(largest.mean()), 4)}
+    return {
+        **figures(list(map(hard_links, weights)), gold),
+        "largest_weight": round(float(largest.mean()), 4),
+        "every_word_linked": figures([hard_links(each[:, :-1], has_end=False) for each in weights], gold),
+    }
 
 
 def figures(found: Sequence[frozenset[Link]], gold: Sequence[GoldPair]) -> dict[str, float]:
@@ -115,10 +146,15 @@ def word_weights(aligned: AlignedPair, source: str, target: str) -> np.ndarray:
     return rows @ aligned.alignment @ columns.T
 
 
-def hard_links(weights: np.ndarray) -> frozenset[Link]:
-    """Returns the link of each target word with the source word of its largest weight. END is never linked."""
+def hard_links(weights: np.ndarray, *, has_end: bool = True) -> frozenset[Link]:
+    """Returns the link of each target word with the source word of its largest weight. END is never linked.
+
+    Args:
+        weights: Weights [T, S]. The last row is that of END.
+        has_end: If ``True``, the last column is that of END.
+    """
     best = [(int(np.argmax(row)), t) for t, row in enumerate(weights[:-1]) if row.any()]
-    return frozenset((s, t) for s, t in best if s < weights.shape[1] - 1)
+    return frozenset((s, t) for s, t in best if s < weights.shape[1] - has_end)
 
 
 def _tokens_of(words: str, tokens: Sequence[str]) -> np.ndarray:
