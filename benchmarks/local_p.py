@@ -75,7 +75,7 @@ class Settings:
     updates: int = 1000
     """Number of updates of each run of the experiment "training"."""
     seeds: tuple[int, ...] = (1, 2)
-    """Seeds of each variant of the experiment "training"."""
+    """Seeds of each system of the experiments "training" and "translation"."""
     variants: tuple[str, ...] = VARIANTS
     """Variants of the experiment "training"."""
     systems: tuple[str, ...] = TRANSLATING
@@ -300,8 +300,8 @@ def translation(settings: Settings, corpus: Corpus, results: Results, updates: i
     from nmt_keras.training import read_log
 
     split = load_corpus(CorpusOptions(corpus=(settings.corpus,)), CorpusConfig(), Path(), report=print)
-    for system in settings.systems:
-        names = {"experiment": "translation", "system": system, "window": 2, "seed": SPANISH_ENGLISH.train.seed}
+    for system, seed in ((system, seed) for system in settings.systems for seed in settings.seeds):
+        names = {"experiment": "translation", "system": system, "window": 2, "seed": seed}
         if results.has(**names):
             continue
         span: Literal["local-m", "local-p"] = "local-m" if system == "local-m" else "local-p"
@@ -309,7 +309,7 @@ def translation(settings: Settings, corpus: Corpus, results: Results, updates: i
         recipe = replace(
             SPANISH_ENGLISH,
             model=replace(SPANISH_ENGLISH.model, attention=attention),
-            train=replace(SPANISH_ENGLISH.train, minutes=None, steps=updates),
+            train=replace(SPANISH_ENGLISH.train, minutes=None, steps=updates, seed=seed),
         )
         with altered(system), TemporaryDirectory() as folder:
             run = Run(folder, recipe)
