@@ -3,12 +3,13 @@
 
     python -m benchmarks.local_p --corpus spa-eng.zip
 
-The first three experiments use Spanish-English pairs of at most 9 tokens. Their model is the small one of the results
+All experiments but the last use Spanish-English pairs of at most 9 tokens. Their model is the small one of the results
 page, without dropout and label smoothing:
 
 agreement    loss and gradients, eager and under XLA, on batches narrower and wider than the window
 overfit      training loss on 500 pairs
 training     validation loss and the predicted positions p_t over training
+sgd          the same with the paper's SGD and initial weights instead of Adam, and more updates
 translation  validation loss, BLEU and p_t of the systems of notebook 3, which are trained and scored as there
 
 The systems are local-p, its variants, and two systems for comparison:
@@ -16,8 +17,8 @@ The systems are local-p, its variants, and two systems for comparison:
     general            global attention with the general score
     local-m            p_t = t
     local-m, Gaussian  p_t = t, weights fall with the distance from t as in local-p
-    local-p            equations 9 and 10 of Luong, Pham, Manning 2015
-    local-p, unscaled  v_p is stored without the factor ``units``: the logit of p_t is a sum over the units, not a mean
+    local-p            equations 9 and 10 of Luong, Pham, Manning 2015; the logit of p_t is the mean over the units
+    local-p, sum       the logit of p_t is the sum over the units, as in the paper
 
 Each run is added to the JSON file when it ends. Runs that are in the file are skipped.
 """
@@ -42,6 +43,7 @@ from benchmarks.machine import machine
 from benchmarks.results import in_small
 from nmt_keras.cli.memory import keep_memory
 from nmt_keras.config import Recipe
+from nmt_keras.recipes import find_recipe
 
 if TYPE_CHECKING:
     from nmt_keras.corpus.batches import Batch
@@ -51,8 +53,21 @@ TOKENS = 9
 """Maximum number of tokens of each side, including END."""
 SATURATED = 0.01
 """Threshold of the derivative of a position's sigmoid, below which the position is saturated."""
-VARIANTS = ("general", "local-m", "local-m, Gaussian", "local-p", "local-p, unscaled")
-TRANSLATING = ("local-m", "local-p", "local-p, unscaled")
+VARIANTS = ("general", "local-m", "local-m, Gaussian", "local-p", "local-p, sum")
+SGD = (
+    "optimizer",
+    "learning_rate",
+    "warmup_steps",
+    "decay",
+    "halve_from",
+    "halve_every",
+    "clip_norm",
+    "denominator",
+)
+"""Fields of the paper's training."""
+SGD_UPDATES = 8000
+"""Number of updates of each run of the experiment "sgd"."""
+TRANSLATING = ("local-m", "local-p", "local-p, sum")
 """Systems of the experiment "translation"."""
 
 
@@ -64,10 +79,11 @@ class Settings:
     """Zip file of English-Spanish pairs."""
     results: Path = Path(__file__).parents[1] / "docs" / "results" / "diagnostics" / "local-p.json"
     """JSON file of the runs."""
-    experiments: tuple[Literal["agreement", "overfit", "training", "translation"], ...] = (
+    experiments: tuple[Literal["agreement", "overfit", "training", "sgd", "translation"], ...] = (
         "agreement",
         "overfit",
         "training",
+        "sgd",
         "translation",
     )
     pairs: int = 20_000
@@ -136,7 +152,13 @@ def main(settings: Settings) -> None:
     """Runs the experiments that have no row yet."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     corpus, results = read_corpus(settings.corpus), Results(settings.results)
-    experiments = {"agreement": agreement, "overfit": overfit, "training": training, "translation": translation}
+    experiments = {
+        "agreement": agreement,
+        "overfit": overfit,
+        "training": training,
+        "sgd": sgd,
+        "translation": translation,
+    }
     for name in settings.experiments:
         experiments[name](settings, corpus, results)
 
@@ -163,15 +185,29 @@ def read_corpus(path: str) -> Corpus:
 
 def recipe_of(settings: Settings, variant: str, window: int = 3) -> Recipe:
     """Returns the small recipe of a variant, without dropout and smoothing."""
-    from nmt_keras.recipes import find_recipe
-
     name = {"general": "luong-general", "local-m": "luong-local-m"}.get(variant, "luong-local-p")
     recipe = in_small(find_recipe(name), settings.width, settings.rate)
-    attention = replace(recipe.model.attention, window=window)
+    attention = replace(recipe.model.attention, window=window, position_logit=logit_of(variant))
     return replace(
         recipe,
         model=replace(recipe.model, attention=attention, dropout=0.0),
         train=replace(recipe.train, minutes=None, steps=1, label_smoothing=0.0),
+    )
+
+
+def logit_of(variant: str) -> Literal["mean", "sum"]:
+    """Returns how a variant computes the logit of p_t."""
+    return "sum" if variant == "local-p, sum" else "mean"
+
+
+def with_sgd(recipe: Recipe) -> Recipe:
+    """Returns a recipe with the initial weights, SGD and halving of Luong, Pham, Manning 2015."""
+    paper = find_recipe("luong-local-p")
+    kept = {name: getattr(paper.train, name) for name in SGD}
+    return replace(
+        recipe,
+        model=replace(recipe.model, initializer=paper.model.initializer),
+        train=replace(recipe.train, **kept),
     )
 
 
@@ -230,8 +266,9 @@ def overfit(settings: Settings, corpus: Corpus, results: Results, updates: int =
     for system, window in (("local-p", 3), ("local-p", 10), ("general", 3), ("local-m", 3)):
         names = {"experiment": "overfit", "system": system, "window": window, "seed": 1}
         if not results.has(**names):
-            points = run(small, system, few, few, updates, 1, window, batch_size=32)
-            results.add(**names, **sizes(small, few, 32), points=points)
+            recipe = recipe_of(small, system, window)
+            points = run(recipe, system, few, few, updates, 1, batch_size=32)
+            results.add(**names, **sizes(recipe, few, 32), points=points)
 
 
 def training(settings: Settings, corpus: Corpus, results: Results) -> None:
@@ -241,28 +278,39 @@ def training(settings: Settings, corpus: Corpus, results: Results) -> None:
         for system in settings.variants:
             names = {"experiment": "training", "system": system, "window": 3, "seed": seed}
             if not results.has(**names):
-                points = run(settings, system, train, valid, settings.updates, seed)
-                results.add(**names, **sizes(settings, train, 64), points=points)
+                recipe = recipe_of(settings, system)
+                points = run(recipe, system, train, valid, settings.updates, seed)
+                results.add(**names, **sizes(recipe, train, 64), points=points)
 
 
-def sizes(settings: Settings, train: Corpus, batch_size: int) -> dict[str, float]:
+def sgd(settings: Settings, corpus: Corpus, results: Results) -> None:
+    """Measures the same as ``training`` with ``with_sgd``, for local-m and both kinds of local-p."""
+    valid, train = corpus.take(slice(500)), corpus.take(slice(500, 500 + settings.pairs))
+    for system, seed in ((system, seed) for seed in settings.seeds for system in TRANSLATING):
+        names = {"experiment": "sgd", "system": system, "window": 3, "seed": seed}
+        if not results.has(**names):
+            recipe = with_sgd(recipe_of(settings, system))
+            points = run(recipe, system, train, valid, SGD_UPDATES, seed)
+            results.add(**names, **sizes(recipe, train, 64), points=points)
+
+
+def sizes(recipe: Recipe, train: Corpus, batch_size: int) -> dict[str, float]:
     """Returns the sizes of a run, for its row."""
     return {
         "pairs": len(train.source),
         "batch_size": batch_size,
-        "units": recipe_of(settings, "local-p").model.decoder.units,
-        "rate": settings.rate,
+        "units": recipe.model.decoder.units,
+        "rate": recipe.train.learning_rate,
     }
 
 
 def run(
-    settings: Settings,
+    recipe: Recipe,
     variant: str,
     train: Corpus,
     valid: Corpus,
     updates: int,
     seed: int,
-    window: int = 3,
     batch_size: int = 64,
     points: int = 8,
 ) -> list[dict[str, float]]:
@@ -273,7 +321,6 @@ def run(
     from nmt_keras.training import Updater
     from nmt_keras.training.schedules import learning_rate
 
-    recipe = recipe_of(settings, variant, window)
     keras.utils.set_random_seed(seed)
     with altered(variant):
         model = build_model(recipe.model, *train.sizes)
@@ -305,7 +352,7 @@ def translation(settings: Settings, corpus: Corpus, results: Results, updates: i
         if results.has(**names):
             continue
         span: Literal["local-m", "local-p"] = "local-m" if system == "local-m" else "local-p"
-        attention = replace(SPANISH_ENGLISH.model.attention, span=span, window=2)
+        attention = replace(SPANISH_ENGLISH.model.attention, span=span, window=2, position_logit=logit_of(system))
         recipe = replace(
             SPANISH_ENGLISH,
             model=replace(SPANISH_ENGLISH.model, attention=attention),
@@ -335,30 +382,14 @@ def translation(settings: Settings, corpus: Corpus, results: Results, updates: i
 
 def altered(variant: str) -> AbstractContextManager[Any]:
     """Returns a context in which models are built with the attention of ``variant``."""
-    import tensorflow as tf
-
     from nmt_keras.layers.local_attention import MonotonicLocalAttention, PredictiveLocalAttention
-    from nmt_keras.layers.matmul import Weight, matmul
 
     class Diagonal(PredictiveLocalAttention):
         """local-p with p_t = t."""
 
         center = MonotonicLocalAttention.center
 
-    class Unscaled(PredictiveLocalAttention):
-        """local-p whose logit of p_t is a sum over the units instead of a mean. v_p begins as N(0, 1 / units)."""
-
-        def __init__(self, *arguments: Any, **options: Any) -> None:
-            super().__init__(*arguments, **options)
-            self.position_energy.assign(self.position_energy / self.units**0.5)
-
-        def center(self, weights: Any, query: tf.Tensor, position: tf.Tensor, memory: Any) -> tf.Tensor:
-            """Returns p_t."""
-            hidden = tf.tanh(matmul(query, weights.position_kernel))
-            share = tf.sigmoid(matmul(hidden, Weight(weights.position_energy[:, tf.newaxis]))[..., 0])
-            return tf.cast(memory.lengths[:, tf.newaxis], tf.float32) * tf.cast(share, tf.float32)
-
-    attention = {"local-m, Gaussian": Diagonal, "local-p, unscaled": Unscaled}.get(variant, PredictiveLocalAttention)
+    attention = Diagonal if variant == "local-m, Gaussian" else PredictiveLocalAttention
     return patch("nmt_keras.models.builder.PredictiveLocalAttention", attention)
 
 

@@ -113,7 +113,7 @@ def in_small(recipe: Recipe, width: float, rate: float = 6e-3) -> Recipe:
             model,
             encoder=replace(model.encoder, layers=min(2, model.encoder.layers)),
             decoder=replace(model.decoder, layers=min(2, model.decoder.layers)),
-            attention=replace(model.attention, window=min(WINDOW, model.attention.window)),
+            attention=replace(model.attention, window=min(WINDOW, model.attention.window), position_logit="mean"),
         ),
     )
     few = min(VOCABULARY, recipe.source.vocabulary_size)

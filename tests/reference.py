@@ -697,7 +697,7 @@ def attention_of(attention, encoder: RecurrentEncoder | None = None):
             return local_m(score_of(attention.score), attention.window)
         case "PredictiveLocalAttention":
             W_p, energy = matrix(attention.position_kernel), np.asarray(attention.position_energy, np.float64)
-            v_p = energy / len(energy)  # p_t's logit is a mean
+            v_p = energy / {"mean": len(energy), "sum": 1}[attention.position_logit]
             return local_p(score_of(attention.score), attention.window, W_p, v_p)
     if type(attention.score).__name__ == "LocationScore":
         W_a = matrix(attention.score.kernel)

@@ -70,6 +70,9 @@ class AttentionConfig:
     """Number of hidden units of the scores "additive" and "concat", and of the position prediction of "local-p"."""
     window: int = 10
     """Half-width D of a local span: positions p_t - D to p_t + D are attended (Luong et al. 2015)."""
+    position_logit: Literal["mean", "sum"] = "mean"
+    """Logit of the position that "local-p" predicts. "sum": the sum over the units, as in the paper, for SGD. "mean":
+    their mean, for Adam, with which the sum saturates."""
     max_source_positions: int = 50
     """Maximum number of source positions of the location score. Later positions get weight 0."""
 

@@ -25,14 +25,14 @@ def initialize(scheme: str, variables: list[keras.Variable]) -> None:
             value = keras.random.uniform(variable.shape, -0.1, 0.1, variable.dtype)
         else:
             value = _bahdanau(variable)
-        if variable.name == "position_energy":
+        if variable.name == "position_energy_of_mean":
             value *= variable.shape[0]  # PredictiveLocalAttention divides by this factor
         variable.assign(value)
 
 
 def _bahdanau(variable: keras.Variable) -> tf.Tensor:
     name, shape = variable.name, variable.shape
-    if "bias" in name or name in ("energy", "position_energy"):
+    if "bias" in name or name in ("energy", "position_energy", "position_energy_of_mean"):
         return tf.zeros(shape, variable.dtype)
     if name.endswith("recurrent"):
         square = (shape[0], shape[0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, Literal
 
 import keras
 import tensorflow as tf
@@ -131,32 +131,42 @@ class PredictiveLocalAttention(LocalAttention):
     (Luong, Pham, Manning 2015, equations 9 and 10.) S counts the sentence's own tokens. As in the paper, the weights of
     a context sum to less than 1. ``alignment`` divides them by their sum, so each row of the alignment sums to 1.
 
-    ``position_energy`` stores v_p times the number of units, so the logit of p_t is a mean over the units. An update of
-    Adam moves each stored weight by about the learning rate. The logit therefore moves by at most about that rate. If
-    the logit were a sum, it could move by the number of units times the rate. The sigmoid would then saturate, its
-    gradient would vanish, and p_t would stay at an end of the sentence. The stored weights begin as N(0, 1), so p_t
-    begins near the middle. Under SGD, an update of v_p is divided by the square of the number of units.
+    The product with v_p is a sum over the units, as in the paper, or their mean. Both can express the same positions,
+    but learn differently. An update of Adam moves each weight by about the learning rate, so a sum can move by the
+    number of units times that rate. Then the sigmoid saturates, its gradient vanishes, and p_t stays at an end of the
+    sentence. A mean moves by at most about the rate. With SGD, the mean hardly learns, because its update of v_p is
+    smaller by the square of the number of units. p_t begins near the middle of the sentence.
 
     Args:
         score, annotation_size, window: See :class:`LocalAttention`.
         units: Number of rows of W_p.
         query_size: Width of h_t.
+        position_logit: "sum" or "mean".
     """
 
     def __init__(
-        self, score: ScoreFunction, annotation_size: int, window: int, *, units: int, query_size: int, **options: Any
+        self,
+        score: ScoreFunction,
+        annotation_size: int,
+        window: int,
+        *,
+        units: int,
+        query_size: int,
+        position_logit: Literal["mean", "sum"] = "mean",
+        **options: Any,
     ) -> None:
         super().__init__(score, annotation_size, window, **options)
-        self.units, self.query_size = units, query_size
+        self.units, self.query_size, self.position_logit = units, query_size, position_logit
+        self.position_divisor = units if position_logit == "mean" else 1
         self.position_kernel = self.add_weight((query_size, units), "glorot_uniform", name="position_kernel")
-        self.position_energy = self.add_weight(
-            (units,), keras.initializers.RandomNormal(stddev=1.0), name="position_energy"
-        )
+        initial = keras.initializers.RandomNormal(stddev=self.position_divisor / units)
+        name = "position_energy" if position_logit == "sum" else "position_energy_of_mean"
+        self.position_energy = self.add_weight((units,), initial, name=name)
 
     def center(self, weights: Weights, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> tf.Tensor:
         """Returns p_t."""
         hidden = tf.tanh(matmul(query, weights.position_kernel))
-        logit = matmul(hidden, Weight(weights.position_energy[:, tf.newaxis]))[..., 0] / self.units
+        logit = matmul(hidden, Weight(weights.position_energy[:, tf.newaxis]))[..., 0] / self.position_divisor
         return tf.cast(memory.lengths[:, tf.newaxis], tf.float32) * tf.cast(tf.sigmoid(logit), tf.float32)
 
     def prefer(self, alpha: tf.Tensor, distance: tf.Tensor) -> tf.Tensor:

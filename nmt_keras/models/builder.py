@@ -94,7 +94,13 @@ SPANS: dict[str, Callable[[AttentionConfig, ScoreFunction, int, int], Attention]
         score, value, config.window, name="attention"
     ),
     "local-p": lambda config, score, query, value: PredictiveLocalAttention(
-        score, value, config.window, units=config.units, query_size=query, name="attention"
+        score,
+        value,
+        config.window,
+        units=config.units,
+        query_size=query,
+        position_logit=config.position_logit,
+        name="attention",
     ),
 }
 """Attention layers with a score function, built from the configuration, the score function, and the two widths."""

@@ -16,7 +16,6 @@ Differences from the paper:
 - the corpus (WMT14 English-German in the paper) and the tokenizer
 - a reversed source begins with its END
 - products have biases
-- an update moves local-p's v_p less; see ``PredictiveLocalAttention``
 - the loss is averaged over sentences; the learning rate and the gradient norm refer to this average
 """
 
@@ -105,7 +104,11 @@ LUONG_CONCAT = _attending("luong-concat", AttentionConfig("concat", units=1000),
 """Global attention with the concat score, and input feeding."""
 LUONG_LOCAL_M = _attending("luong-local-m", AttentionConfig("general", span="local-m", window=10), True)
 """Monotonic local attention with the general score, and input feeding."""
-LUONG_LOCAL_P = _attending("luong-local-p", AttentionConfig("general", span="local-p", units=1000, window=10), True)
+LUONG_LOCAL_P = _attending(
+    "luong-local-p",
+    AttentionConfig("general", span="local-p", units=1000, window=10, position_logit="sum"),
+    True,
+)
 """Predictive local attention with the general score, and input feeding. The paper's best single model."""
 
 LUONG_REPLACE = replace(

@@ -96,16 +96,17 @@ def test_bahdanau_s_other_weights_are_normal_but_for_biases_and_the_alignment_s_
 
 
 def as_in_the_paper(variable):
-    """Returns a variable's values. v_p of local-p is stored multiplied by the number of its units."""
-    return np.asarray(variable) / (variable.shape[0] if variable.name == "position_energy" else 1.0)
+    """Returns a variable's values. v_p of local-p's mean is stored multiplied by the number of its units."""
+    return np.asarray(variable) / (variable.shape[0] if variable.name == "position_energy_of_mean" else 1.0)
 
 
-def test_luong_s_weights_are_all_uniform_within_a_tenth_biases_too():
+@pytest.mark.parametrize("logit", ["mean", "sum"])
+def test_luong_s_weights_are_all_uniform_within_a_tenth_biases_too(logit):
     model = initialized(
         "uniform",
         "lstm",
         encoder=EncoderConfig(cell="lstm", direction="backward", units=41, layers=2),
-        attention=AttentionConfig("general", "local-p", units=37),
+        attention=AttentionConfig("general", "local-p", units=37, position_logit=logit),
         decoder=DecoderConfig(
             "update-then-attend", "lstm", 41, 2, initial_state="last", input_feeding=True, output="attentional"
         ),
