@@ -5,7 +5,8 @@
 Each item of a list ends in an HTML comment: a Python expression over the results that is true if the sentence holds.
 
     system("luong-base")          row of a system in the table of its group, docs/results/GROUP/table.json
-    tables()                      tables of all groups
+    system("rnnsearch", "units")  row of a system of several groups in the table of one of them
+    rows()                        rows of all systems in all tables
     step("luong-base", "x")       mean BLEU of the second system minus that of the first, to one decimal
     runs("luong-base")            results of a system's seeds, docs/results/GROUP/NAME-SEED.json
     first("luong-base")           the first of them
@@ -65,15 +66,15 @@ def read(path: Path) -> Any:
     return json.loads(path.read_text("utf-8"), object_hook=lambda fields: SimpleNamespace(**fields))
 
 
-def system(name: str) -> Any:
-    found, *others = [row for table in tables() for row in table.systems if row.name == name]
+def system(name: str, group: str = "*") -> Any:
+    found, *others = [row for row in rows(group) if row.name == name]
     if any(other != found for other in others):
         raise ValueError(f"findings: expected equal rows of {name} in all groups, received {[found, *others]}.")
     return found
 
 
-def tables() -> list[Any]:
-    return [read(path) for path in sorted(RESULTS.glob("*/table.json"))]
+def rows(group: str = "*") -> list[Any]:
+    return [row for path in sorted(RESULTS.glob(f"{group}/table.json")) for row in read(path).systems]
 
 
 def step(before: str, after: str) -> float:
@@ -105,7 +106,7 @@ def translation(name: str) -> Any:
     return found
 
 
-FUNCTIONS = (system, tables, step, runs, first, bins, diagnostic, translation)
+FUNCTIONS = (system, rows, step, runs, first, bins, diagnostic, translation)
 BUILTINS = (round, min, max, all, len, range, getattr)
 NAMES: dict[str, Any] = {
     **{function.__name__: function for function in (*FUNCTIONS, *BUILTINS)},

@@ -23,11 +23,11 @@ INTRODUCTION = """## Local-p: sum or mean over the units
 
 Local-p predicts the centre of its window, p_t = S * sigmoid(v_p * tanh(W_p h_t)) (Luong et al. 2015, equation 9). S is
 the source length. With Adam, one update can move all terms of this sum in the same direction. Then the sigmoid
-saturates: p_t stays at an end of the sentence, where its gradient is close to zero. nmt_keras therefore uses the mean
-over the units. `python -m benchmarks.local_p --corpus spa-eng.zip` compares it with the sum ("unscaled"), with p_t = t
-("local-m"; "Gaussian": with the weights of local-p) and with global attention ("general"). A position is *saturated* if
-the derivative of its sigmoid is below 0.01. *Mass* is the sum of a row of attention weights before it is normalised.
-Runs before 2026-11-24 are from earlier versions of the code, some on another machine; the JSON file has their dates.
+saturates: p_t stays at an end of the sentence, where its gradient is close to zero. By default, nmt_keras therefore
+uses the mean over the units. The recipe `luong-local-p`, which is trained with SGD, has the paper's sum.
+`python -m benchmarks.local_p --corpus spa-eng.zip` compares both with p_t = t ("local-m"; "Gaussian": with the weights
+of local-p) and with global attention ("general"). A position is *saturated* if the derivative of its sigmoid is below
+0.01. *Correlation* is that of p_t with t. *Mass* is the sum of a row of attention weights before it is normalised.
 """
 
 
@@ -37,13 +37,14 @@ def section(path: Path, figures: Path) -> list[str]:
         return []
     rows: list[Row] = json.loads(path.read_text("utf-8"))
     save_figure(curves(of(rows, "training")), figures / "results-local-p.svg")
-    lines = [INTRODUCTION, _training(of(rows, "training")), ""]
+    lines = [INTRODUCTION, *_training(of(rows, "training"), "with Adam at a peak rate of")]
     lines += [
         "![Validation loss and saturated positions](results-local-p.svg)",
         "",
         "Training with the first seed.",
         "",
     ]
+    lines += _training(of(rows, "sgd"), "as in the paper, with SGD at")
     return [*lines, *_translation(of(rows, "translation")), *_overfit(of(rows, "overfit")), *_agreement(rows)]
 
 
@@ -78,14 +79,16 @@ def curves(rows: Sequence[Row]) -> Figure:
     return figure
 
 
-def _training(rows: Sequence[Row]) -> str:
+def _training(rows: Sequence[Row], optimizer: str) -> list[str]:
+    if not rows:
+        return []
     cells = [[row["system"], str(row["seed"]), *_figures(row["system"], row["points"][-1])] for row in rows]
     first = rows[0]
     told = (
-        f"Trained on {first['pairs']:,} pairs of at most 9 tokens, END included, with Adam at {first['rate']}, and "
+        f"Trained on {first['pairs']:,} pairs of at most 9 tokens, END included, {optimizer} {first['rate']}, and "
         f"scored on 500 other pairs after {first['points'][-1]['updates']:,.0f} updates:"
     )
-    return f"{told}\n\n{table(['system', 'seed', *HEADS], cells)}\n"
+    return [told, "", table(["system", "seed", *HEADS], cells), ""]
 
 
 def _translation(rows: Sequence[Row]) -> list[str]:
@@ -136,7 +139,7 @@ def _agreement(rows: Sequence[Row]) -> list[str]:
 
 
 DIFFERENCES = ("loss_relative_difference", "gradient_relative_difference")
-HEADS = ["validation loss", "saturated, %", "mean abs(p_t - t)", "mass"]
+HEADS = ["validation loss", "saturated, %", "mean abs(p_t - t)", "correlation", "mass"]
 
 
 def _figures(system: str, point: Row, loss: float | None = None) -> list[str]:
@@ -144,5 +147,6 @@ def _figures(system: str, point: Row, loss: float | None = None) -> list[str]:
     shown = f"{point['loss'] if loss is None else loss:.3f}"
     mass = f"{point['row_mass']:.2f}" if "row_mass" in point else "-"
     if not predicts(system):
-        return [shown, "-", "-", mass]
-    return [shown, f"{100 * point['saturated']:.0f}", f"{point['distance_from_t']:.2f}", mass]
+        return [shown, "-", "-", "-", mass]
+    follows = f"{point['correlation_with_t']:.2f}" if "correlation_with_t" in point else "-"
+    return [shown, f"{100 * point['saturated']:.0f}", f"{point['distance_from_t']:.2f}", follows, mass]

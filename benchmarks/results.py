@@ -23,9 +23,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
+from benchmarks.alignment import figures, gold_pairs, hard_links, run_weights
 from nmt_keras.cli.memory import keep_memory
-from nmt_keras.config import Recipe, TokenizerConfig, require_choice
+from nmt_keras.config import Recipe, TokenizerConfig, require, require_choice
 from nmt_keras.corpus import Pair, SplitCorpus, read_pairs, shuffle_pairs, split_pairs
+from nmt_keras.corpus.sample import sample_pairs
 from nmt_keras.files import read_json, write_whole
 from nmt_keras.recipes import find_recipe
 
@@ -34,7 +36,6 @@ if TYPE_CHECKING:
     from nmt_keras.translation.model_translator import ModelTranslator
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
-GOLD = RESULTS / "alignments" / "spa-eng.tsv"
 UPDATES = 5_000
 """Number of updates of each run, three epochs.
 
@@ -75,6 +76,8 @@ class Group:
     """Seeds of each system's runs."""
     combined: tuple[Combined, ...] = ()
     """Systems that are made of the finished runs."""
+    corpus: Literal["spa-eng", "sample"] = "spa-eng"
+    """Corpus: the Spanish-English one, or the built-in sample, whose alignments follow from its grammar."""
     pairs: int | None = None
     """Number of training pairs, drawn at random; ``None`` for all."""
     words: int | None = None
@@ -83,6 +86,8 @@ class Group:
     """If ``True``, also trains on concatenations of pairs up to ``words``."""
     by_length: bool = False
     """If ``True``, also scores concatenated test pairs, for the figures and the table of Bahdanau et al."""
+    has_alignments: bool = True
+    """If ``True``, the alignment error rate of the systems is measured."""
     updates: int = UPDATES
     """Number of updates of each run."""
     pilots: bool = True
@@ -255,6 +260,7 @@ def groups() -> dict[str, Group]:
 
     rnnencdec = in_small(find_recipe("rnnencdec-50"), 0.15)
     general = ladder[LADDER.index("general")]
+    attentive = (in_small(find_recipe("rnnsearch-50"), 0.15), *ladder[LADDER.index("location") :])
 
     def bahdanau(limit: int, paper: int) -> tuple[Recipe, ...]:
         kinds = ("rnnencdec", "rnnsearch")
@@ -262,6 +268,12 @@ def groups() -> dict[str, Group]:
 
     return {
         "ladder": Group(ladder, combined=COMBINED),
+        "sample": Group(
+            tuple(named(system, f"{system.name}-sample") for system in attentive),
+            corpus="sample",
+            updates=1_500,
+            pilots=False,
+        ),
         "general-rate": Group((named(general, "luong-general-0.006"),), pilots=False),
         "general-longer": Group(
             (named(general, "luong-general-longer"),), seeds=(2,), updates=3 * UPDATES, pilots=False
@@ -278,7 +290,7 @@ def groups() -> dict[str, Group]:
             pilots=False,
         ),
         "lecture": Group(lecture),
-        "tutorial": Group((in_small(find_recipe("tutorial"), 0.2),)),
+        "tutorial": Group((in_small(find_recipe("tutorial"), 0.2),), has_alignments=False),
         "sampling": Group((rnnsearch(), *(sampled(name, *ends) for name, ends in SAMPLING.items()))),
         "units": Group((rnnsearch(), *(tokenized(kind, limit) for kind, limit in UNITS.items()))),
         "self-attention": Group(
@@ -334,6 +346,15 @@ def long_pairs(pairs: Sequence[Pair], each: int = 300, seed: int = 1) -> list[Pa
     return [joined(draw.sample(list(pairs), k)) for k in range(2, 7) for _ in range(each)]
 
 
+def pairs_of(group: Group, path: Path | None) -> Sequence[Pair]:
+    """Returns all pairs of a group's corpus. Those of the Spanish-English corpus are read from ``path``."""
+    if group.corpus == "sample":
+        return sample_pairs()
+    require(path is not None, "--corpus", "the file of the Spanish-English corpus", path)
+    assert path is not None
+    return read_pairs(path, source_column=1, target_column=0).pairs
+
+
 def corpus_of(group: Group, pairs: Sequence[Pair]) -> SplitCorpus:
     """Returns the benchmark split, or the recipes' own split, with the group's limits on the training set."""
     config = group.systems[0].corpus
@@ -349,7 +370,7 @@ def corpus_of(group: Group, pairs: Sequence[Pair]) -> SplitCorpus:
     if group.words is not None:
         short = [pair for pair in train if fits(pair, group.words)]
         train = short + (joined_up_to(short, group.words) if group.joined else [])
-    return SplitCorpus("spa-eng", train, parts["valid"], parts["test"])
+    return SplitCorpus(group.corpus, train, parts["valid"], parts["test"])
 
 
 def add_by_length(study: Study) -> None:
@@ -380,9 +401,30 @@ def add_combined(group: Group, study: Study) -> None:
             Run(folders[0]).learn_lexicon(study.corpus.train)
         translator = nmt_keras.load(*folders)
         translator = translator.with_search(replace(translator.search, replaces_unknown=combined.replaces_unknown))
-        figures, _ = run_figures(translator, study.pairs, study.language, study.gold)
-        runs = [folder.name for folder in folders]
-        write(path, {"name": combined.name, "seed": study.seeds[0], "runs": runs, **figures})
+        scores, _ = run_figures(translator, study.pairs, study.language)
+        runs, error = [folder.name for folder in folders], alignment_of(translator, study.corpus.name)
+        write(path, {"name": combined.name, "seed": study.seeds[0], "runs": runs, **scores, "alignment": error})
+
+
+def add_alignments(study: Study) -> None:
+    """Adds the alignment error to the results of systems with attention whose run directories exist."""
+    from nmt_keras.runs import Run
+
+    for system, seed in ((system, seed) for system in study.systems for seed in study.seeds):
+        path, folder = study.path(system, seed), study.run_folder(system, seed)
+        found = read_json(path)
+        if system.model.attention.has_scores and found["alignment"] is None and folder.exists():
+            write(path, found | {"alignment": alignment_of(Run(folder).translator(), study.corpus.name)})
+
+
+def alignment_of(translator: ModelTranslator, corpus: str) -> dict[str, float]:
+    """Returns error rate, precision and recall on the pairs of a corpus that have gold alignments.
+
+    The translator receives the sentences as written. The pairs in the file have spaces around punctuation marks.
+    """
+    gold = gold_pairs(corpus)
+    found = figures(list(map(hard_links, run_weights(translator, gold))), gold)
+    return {name: found[name] for name in ("error_rate", "precision", "recall")}
 
 
 def add_normalized(study: Study) -> None:
@@ -487,10 +529,10 @@ class Settings:
 
     group: Annotated[str, tyro.conf.Positional]
     """Group of systems. An unknown name prints all names."""
-    corpus: Path
-    """File of the Spanish-English corpus."""
     to: Path
     """Folder of the results and the run directories."""
+    corpus: Path | None = None
+    """File of the Spanish-English corpus. Not needed for the group "sample"."""
     jobs: int = 1
     """Number of runs trained at the same time."""
     seeds: tuple[int, ...] | None = None
@@ -500,9 +542,12 @@ class Settings:
 def run_group(group: Group, study: Study, jobs: int) -> None:
     """Trains and scores the runs of a group that have no result yet, and prints the table of its systems."""
     from nmt_keras.evaluation.seeds import to_markdown
-    from nmt_keras.runs.protocol import run_study
+    from nmt_keras.runs.protocol import run_study, write_table
 
-    print(to_markdown(run_study(study, jobs, print)))
+    run_study(study, jobs, print)
+    if group.has_alignments:
+        add_alignments(study)
+    print(to_markdown(write_table(study)))
     if group.by_length:
         add_by_length(study)
     add_combined(group, study)
@@ -511,7 +556,6 @@ def run_group(group: Group, study: Study, jobs: int) -> None:
 
 def main(settings: Settings) -> None:
     """Trains and scores a group of systems."""
-    from nmt_keras.evaluation.gold import read_gold
     from nmt_keras.runs.protocol import RATES, Study
 
     known = groups()
@@ -520,12 +564,11 @@ def main(settings: Settings) -> None:
     study = Study(
         folder=settings.to,
         systems=group.systems,
-        corpus=corpus_of(group, read_pairs(settings.corpus, source_column=1, target_column=0).pairs),
+        corpus=corpus_of(group, pairs_of(group, settings.corpus)),
         updates=group.updates,
         rates=RATES if group.pilots else (1.0,),
         seeds=settings.seeds or group.seeds,
         language="en",
-        gold=read_gold(GOLD),
     )
     run_group(group, study, settings.jobs)
 

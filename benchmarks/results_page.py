@@ -24,6 +24,7 @@ Result = Mapping[str, Any]
 
 TITLES = {
     "ladder": "The ladder of Luong, Pham, Manning 2015",
+    "sample": "Attention on the sample corpus",
     "general-rate": "The general score with a lower learning rate",
     "general-longer": "The general score with three times as many updates",
     "bahdanau-8": "RNNencdec and RNNsearch, up to 8 words",
@@ -136,9 +137,9 @@ def _combined(group: Group, folder: Path) -> list[str]:
             rows |= {**members, combined.name: result}
     if not rows:
         return []
-    lines = ["| run | BLEU | chrF | loss | unknown, % |", "|---|---|---|---|---|"]
+    lines = ["| run | BLEU | chrF | perplexity | unknown, % |", "|---|---|---|---|---|"]
     lines += [
-        f"| `{name}` | {row['bleu']:.2f} | {row['chrf']:.2f} | {row['loss']:.3f} | {row['unknown']:.2f} |"
+        f"| `{name}` | {row['bleu']:.2f} | {row['chrf']:.2f} | {row['perplexity']:.2f} | {row['unknown']:.2f} |"
         for name, row in rows.items()
     ]
     note = "Runs and the systems made of them. Unknown: share of the translations' tokens that are unknown words."

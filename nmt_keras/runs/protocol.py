@@ -206,7 +206,7 @@ def run_study(study: Study, jobs: int, report: Callable[[str], None]) -> list[Sy
         failed = []
         for future in as_completed(names):
             if (error := future.exception()) is None:
-                rows = _write_table(study)
+                rows = write_table(study)
             else:
                 failed.append(names[future])
                 report(f"{names[future]}: {error}")
@@ -343,14 +343,15 @@ def _require_same_pilots(study: Study, system: Recipe) -> None:
 
 def _require_identity(study: Study, path: Path, recipe: Recipe) -> None:
     stored = read_json(path)
-    there = flat({name: stored[name] for name in ("recipe", "corpus")})
+    earlier = Recipe.from_json(json.dumps(stored["recipe"]), str(path))  # fields added since have their defaults
+    there = flat({"recipe": asdict(earlier), "corpus": stored["corpus"]})
     here = flat({"recipe": asdict(recipe), "corpus": study.corpus_facts})
     changed = [f"{name} {there.get(name)!r} -> {value!r}" for name, value in here.items() if there.get(name) != value]
     if changed:
         raise ValueError(f"{path}: belongs to another recipe or corpus: {', '.join(changed)}. Use another folder.")
 
 
-def _write_table(study: Study) -> list[SystemFigures]:
+def write_table(study: Study) -> list[SystemFigures]:
     """Writes the table of the runs that have results, and returns its rows."""
     results: dict[str, list[RunResult]] = {}
     for system in study.systems:

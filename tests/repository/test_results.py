@@ -43,6 +43,7 @@ RECIPE_OF = {
     **{f"{kind}-8": f"{kind}-30" for kind in ("rnnencdec", "rnnsearch")},
     **{f"{kind}-16": f"{kind}-50" for kind in ("rnnencdec", "rnnsearch")},
     "rnnsearch-16-longer": "rnnsearch-50",
+    **{f"{name}-sample": name for name in ("rnnsearch-50", *(f"luong-{rung}" for rung in LADDER))},
     **dict.fromkeys(("luong-general-0.006", "luong-general-longer"), "luong-general"),
     **dict.fromkeys(("rnnsearch", *SAMPLING, *(f"{kind}s" for kind in UNITS)), "rnnsearch-50"),
     **dict.fromkeys(("rnnencdec-last", "rnnencdec-mean"), "rnnencdec-50"),
@@ -56,7 +57,7 @@ SUBJECT = {"rnnencdec-mean": {"kind", "initial_state"}}
 @pytest.mark.parametrize("system", SYSTEMS, ids=lambda system: system.name)
 def test_a_system_differs_from_its_recipe_in_size_and_in_what_its_group_is_about(system):
     paper, model = find_recipe(RECIPE_OF.get(system.name, system.name)).model, system.model
-    allowed = {"units", "layers", "output_units", "window"} | SUBJECT.get(system.name, set())
+    allowed = {"units", "layers", "output_units", "window", "position_logit"} | SUBJECT.get(system.name, set())
     for part in ("encoder", "attention", "decoder"):
         here, there = asdict(getattr(model, part)), asdict(getattr(paper, part))
         assert {name for name in here if here[name] != there[name]} <= allowed
