@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,11 @@ LEGEND = {
 """Names in figure 2, by run: model and length of its training pairs."""
 
 PARTS = {
-    "test": ("results-by-length.svg", "BLEU by length, test sentences", "Test sentences. Few have more than 15 words."),
+    "test": (
+        "results-by-length.svg",
+        "BLEU by length, test sentences",
+        "Test sentences. {beyond} of {all} have more than 15 words.",
+    ),
     "long": ("results-by-length-long.svg", "BLEU by length, concatenations", "Concatenations of 2 to 6 test pairs."),
 }
 """File, text and caption of the parts of figure 2, by kind of test pair."""
@@ -53,7 +58,8 @@ def table_1(found: Mapping[str, Result]) -> list[str]:
         "instead of the paper's 30 and 50. Training pairs are single sentences and concatenations within the limit. "
         '"Long" pairs are concatenations of 2 to 6 test pairs. '
         f'"No UNK" pairs have no unknown words, and UNK is never generated. The beam size is {BEAM}, the seed is 1. '
-        "The numbers of pairs are in parentheses.",
+        "The numbers of pairs are in parentheses. The commands of the groups `bahdanau-8`, `bahdanau-16` and "
+        "`bahdanau-16-longer`, above, measure this table and figures 2 and 3.",
         "",
         "| model | test, all | test, no UNK | test, perplexity | long, all | long, no UNK | long, perplexity "
         "| paper's model | all | no UNK |",
@@ -87,7 +93,9 @@ def pictures(found: Mapping[str, Result], folder: Path) -> list[str]:
         systems = {LEGEND[name]: [one["bleu"] for one in found[name]["by_length"][part]] for name in have}
         figure = bleu_by_length([one["label"] for one in bins], [one["sentences"] for one in bins], systems)
         save_figure(figure, folder / file)
-        lines += [f"![{text}]({file})", "", f"{caption} Intervals: 95 %, bootstrap over sentences.", ""]
+        beyond = sum(one["sentences"] for one in bins if int(re.findall(r"\d+", one["label"])[0]) > 15)
+        told = caption.format(beyond=beyond, all=f"{sum(one['sentences'] for one in bins):,}")
+        lines += [f"![{text}]({file})", "", f"{told} Intervals: 95 %, bootstrap over sentences.", ""]
     if "rnnsearch-16" in have:
         panels = [
             Panel(np.array(shown["alignment"]), shown["source"], shown["target"])

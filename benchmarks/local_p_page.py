@@ -117,7 +117,8 @@ def _overfit(rows: Sequence[Row]) -> list[str]:
     ]
     told = (
         f"Loss on {rows[0]['pairs']} training pairs without dropout, before and after "
-        f"{rows[0]['points'][-1]['updates']:,.0f} updates. A model that can fit its training pairs reaches about 0:"
+        f"{rows[0]['points'][-1]['updates']:,.0f} updates with Adam at {rows[0]['rate']} and batches of "
+        f"{rows[0]['batch_size']}. A model that can fit its training pairs reaches about 0:"
     )
     return [told, "", table(["system", "D", "before", "after"], cells), ""]
 

@@ -43,6 +43,16 @@ TITLES = {
 }
 """Titles of the sections on groups, by group."""
 
+NOTES = {
+    "tutorial": """The tutorial's own pairs, the first 30,000 of the corpus. Its split keeps equal English sentences
+together. Of {test_pairs:,} test pairs, 311 have a Spanish sentence that is also in the training set. The pairs are
+shorter than those of the other groups, so the scores are not comparable. The checkpoint after {best_step:,} updates has
+the lowest validation loss and is scored.""",
+    "sample": """A grammar generates the sample corpus, so the gold alignments of its {test_pairs:,} test
+pairs follow from a lexicon.""",
+}
+"""Text below the tables of groups, with fields of the first run."""
+
 INTRODUCTION = """# Results
 
 This page compares the systems of the papers in one small setting, on the Spanish-English benchmark split.
@@ -51,14 +61,14 @@ the recipe, field and test of each equation.
 
 **Data.** 112,047 pairs for training, 3,502 for validation and 3,415 for testing, from Tatoeba through
 [manythings.org/anki](https://www.manythings.org/anki/). No sentence of the test set, and no other translation of one,
-is in the training set.
+is in the training set. The groups `tutorial` and `sample` have other pairs.
 
 **Protocol.** Systems of one group have equal numbers of updates and the same training pairs. The learning rate of a
 system is the one whose pilot, a quarter of a run with the first seed, has the lowest validation loss: 0.5, 1 or 2 times
-the recipe's rate. Groups without pilots say so. The checkpoint with the lowest validation loss is scored. [Compare
-attention variants](guides/compare-attention.md) describes the protocol.
+0.006, or 0.002 for the lecture's systems and self-attention. Groups without pilots say so. The checkpoint with the
+lowest validation loss is scored. [Compare attention variants](guides/compare-attention.md) describes the protocol.
 
-**Small setting.** The groups `as-published` have the papers' training and layers; all their sizes are a quarter of the
+**Small setting.** The groups `as-published` have the papers' training and layers; all layer sizes are a quarter of the
 paper's. All other groups differ from the papers:
 
 - narrower layers, and at most two of them
@@ -67,7 +77,8 @@ paper's. All other groups differ from the papers:
   and counts as an error
 - Adam with a rate that falls linearly to 0, Glorot and orthogonal initial weights, label smoothing 0.1 and batches of
   64, because the papers' Adadelta and SGD learn more slowly
-- a loss per token instead of per sentence
+- a loss per token instead of per sentence, and gradients of a norm of at most 1 (Luong et al.: 5)
+- pairs of up to 40 tokens instead of 50 words, and greedy search
 - in local-p, the logit of the position is a [mean over the units](#local-p-sum-or-mean-over-the-units), not a sum
 
 **Tables.** Scores are sacreBLEU (`{bleu}`) and chrF on raw, cased text, with 95 % intervals. If a system has several
@@ -75,8 +86,9 @@ runs, which differ in their seeds, a row is their mean ± standard deviation, an
 sentences and runs. With one run, it does not include the variation between seeds. p is the two-sided p-value of the
 difference from the row above, from a paired bootstrap; the smallest possible value is 0.001. Some rows are
 alternatives, not steps: p still compares neighbours. Perplexity is per token of the reference, so systems with
-different tokens cannot be compared by it. AER is the alignment error rate on [100 sentence
-pairs](results/alignments/README.md), 0 to 1, lower is better. A language model wrote their gold alignments.
+different tokens cannot be compared by it. An unknown word is one token, so neither can systems with vocabularies of
+different sizes. AER is the alignment error rate on [100 sentence pairs](results/alignments/README.md), 0 to 1, lower is
+better. A language model wrote their gold alignments. A word that attends most to the end of the sentence has no link.
 """
 
 BLEU = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
@@ -112,7 +124,7 @@ def group_sections(source: Path, figures: Path) -> list[str]:
             continue
         rows = [line for line in (folder / "table.md").read_text("utf-8").splitlines() if line.startswith("|")]
         run = json.loads((folder / f"{protocol['systems'][0]['name']}-{protocol['seeds'][0]}.json").read_text("utf-8"))
-        pilots = "the rates are those of the recipes" if protocol["pilot_updates"] is None else "rates from pilots"
+        pilots = "no pilots" if protocol["pilot_updates"] is None else "rates from pilots"
         seeds = " ".join(map(str, protocol["seeds"]))
         told = [
             f"{protocol['updates']:,} updates on {run['train_pairs']:,} pairs, {run['search']}; {pilots}. Command:",
@@ -120,6 +132,8 @@ def group_sections(source: Path, figures: Path) -> list[str]:
             f"    python -m benchmarks.results {name} --corpus spa-eng.zip --to runs/{name} --seeds {seeds}",
         ]
         lines += [f"## {TITLES[name]}", "", *rows, "", *told, ""]
+        if name in NOTES:
+            lines += [NOTES[name].format(**run), ""]
         if name == "ladder":
             lines += [*luong_page.curves(found, figures), *luong_page.against_paper(folder)]
         lines += [*_combined(group, folder), *_normalized(group, folder)]
@@ -163,9 +177,11 @@ def _normalized(group: Group, folder: Path) -> list[str]:
 
 
 def error_rates(source: Path) -> list[str]:
-    """Returns the table of alignment error rates, lowest first: of ensembles and of all systems that have one."""
+    """Returns the table of alignment error rates on Spanish-English, lowest first, ensembles included."""
     rows: dict[str, tuple[float, str]] = {}
     for name, group in groups().items():
+        if group.corpus == "sample":
+            continue
         for row in (table_of(source / name) or {"systems": []})["systems"]:
             if (rate := row["error_rate"]) and row["name"] not in rows:
                 path = source / name / f"{row['name']}-{row['seeds'][0]}.json"
@@ -178,11 +194,12 @@ def error_rates(source: Path) -> list[str]:
             run: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {"alignment": None}
             if run["alignment"] and len(run["runs"]) > 1:
                 rate = run["alignment"]["error_rate"]
-                told = f"mean over {len(run['runs'])} systems"
-                rows[combined.name] = rate, f"`{combined.name}` | {told} | {rate:.3f} | {len(run['runs'])}"
+                told = f"mean over {len(run['runs'])} runs"
+                rows[combined.name] = rate, f"`{combined.name}` | {told} | {rate:.3f} | 1"
     if not rows:
         return []
-    lines = ["## Alignment error rates", "", "| system | attention | AER | runs |", "|---|---|---|---|"]
+    told = "Systems above, Spanish-English. [Gold alignments](results/alignments/README.md) has longer trainings."
+    lines = ["## Alignment error rates", "", told, "", "| system | attention | AER | runs |", "|---|---|---|---|"]
     return [*lines, *(f"| {cells} |" for _, cells in sorted(rows.values())), ""]
 
 
