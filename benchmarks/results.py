@@ -86,6 +86,8 @@ class Group:
     """If ``True``, also trains on concatenations of pairs up to ``words``."""
     by_length: bool = False
     """If ``True``, also scores concatenated test pairs, for the figures and the table of Bahdanau et al."""
+    guided: bool = False
+    """If ``True``, attention is trained with the word alignments in ``Settings.alignments``."""
     has_alignments: bool = True
     """If ``True``, the alignment error rate of the systems is measured."""
     updates: int = UPDATES
@@ -299,6 +301,9 @@ def groups() -> dict[str, Group]:
                 in_small(find_recipe("self-attention"), 0.58, 2e-3),
             )
         ),
+        "guided-alignment": Group(
+            (named(in_small(find_recipe("rnnsearch-small"), 1.0), "rnnsearch-small-guided"),), guided=True
+        ),
         "fixed-context": Group((named(rnnencdec, "rnnencdec-last"), with_mean(rnnencdec))),
         "small-corpus": Group(regularised(), pairs=30_000, updates=8_000, pilots=False),
         "ensemble": Group((rnnsearch(),), seeds=tuple(range(1, 9)), combined=ENSEMBLES),
@@ -371,6 +376,13 @@ def corpus_of(group: Group, pairs: Sequence[Pair]) -> SplitCorpus:
         short = [pair for pair in train if fits(pair, group.words)]
         train = short + (joined_up_to(short, group.words) if group.joined else [])
     return SplitCorpus(group.corpus, train, parts["valid"], parts["test"])
+
+
+def with_alignments(corpus: SplitCorpus, pairs: Sequence[Pair], lines: Sequence[str]) -> SplitCorpus:
+    """Returns a corpus with the alignments of its training pairs, from one line for each of all ``pairs``."""
+    require(len(lines) == len(pairs), "--alignments", f"{len(pairs):,} lines, one per pair", f"{len(lines):,}")
+    line_of = dict(zip(pairs, lines, strict=True))
+    return corpus._replace(alignments=[line_of[pair] for pair in corpus.train])
 
 
 def add_by_length(study: Study) -> None:
@@ -533,6 +545,8 @@ class Settings:
     """Folder of the results and the run directories."""
     corpus: Path | None = None
     """File of the Spanish-English corpus. Not needed for the group "sample"."""
+    alignments: Path | None = None
+    """File of word alignments, one line for each line of the corpus, for the group "guided-alignment"."""
     jobs: int = 1
     """Number of runs trained at the same time."""
     seeds: tuple[int, ...] | None = None
@@ -561,10 +575,14 @@ def main(settings: Settings) -> None:
     known = groups()
     require_choice("group", tuple(known), settings.group)
     group = known[settings.group]
+    corpus, path = corpus_of(group, pairs := pairs_of(group, settings.corpus)), settings.alignments
+    require(group.guided == (path is not None), "--alignments", "a file for guided alignment alone", path)
+    if path is not None:
+        corpus = with_alignments(corpus, pairs, path.read_text("utf-8").splitlines())
     study = Study(
         folder=settings.to,
         systems=group.systems,
-        corpus=corpus_of(group, pairs_of(group, settings.corpus)),
+        corpus=corpus,
         updates=group.updates,
         rates=RATES if group.pilots else (1.0,),
         seeds=settings.seeds or group.seeds,

@@ -25,6 +25,7 @@ from benchmarks.results import (
     long_pairs,
     normalized,
     run_group,
+    with_alignments,
     words,
 )
 from benchmarks.results_page import TITLES, page
@@ -47,6 +48,7 @@ RECIPE_OF = {
     **dict.fromkeys(("luong-general-0.006", "luong-general-longer"), "luong-general"),
     **dict.fromkeys(("rnnsearch", *SAMPLING, *(f"{kind}s" for kind in UNITS)), "rnnsearch-50"),
     **dict.fromkeys(("rnnencdec-last", "rnnencdec-mean"), "rnnencdec-50"),
+    "rnnsearch-small-guided": "rnnsearch-small",
     **{f"{name}-as-published": name for name in AS_PUBLISHED},
 }
 """The recipe of a system, if it has another name."""
@@ -158,13 +160,17 @@ def dry_run(name, folder, monkeypatch, keep=lambda system: True):
     pairs = None if group.pairs is None else 100
     group = replace(group, systems=systems, seeds=group.seeds[: 2 if group.combined else 1], pairs=pairs)
     corpus = corpus_of(group, PAIRS)
+    if group.guided:
+        corpus = with_alignments(corpus, PAIRS, ["0-0"] * len(PAIRS))
     study = Study(folder, systems, corpus, updates=2, rates=(1.0,), seeds=group.seeds, language="en")
     run_group(group, study, 1)
     return {path.stem: json.loads(path.read_text("utf-8")) for path in folder.glob("*-*.json")}
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["sampling", "units", "self-attention", "fixed-context", "small-corpus"])
+@pytest.mark.parametrize(
+    "name", ["sampling", "units", "self-attention", "guided-alignment", "fixed-context", "small-corpus"]
+)
 def test_a_group_trains_and_scores_each_of_its_systems(name, tmp_path, monkeypatch):
     found = dry_run(name, tmp_path, monkeypatch)
     assert set(found) == {f"{system.name}-1" for system in groups()[name].systems}
