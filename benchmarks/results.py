@@ -17,7 +17,7 @@ import json
 import math
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -94,6 +94,9 @@ class Group:
     """Number of updates of each run."""
     pilots: bool = True
     """If ``True``, pilots choose the learning rates. Otherwise, they are those of the recipes."""
+    baselines: Mapping[str, str] = field(default_factory=dict)
+    """Systems that are alternatives, and the system that each of them is compared with. All other systems are compared
+    with the row above."""
 
 
 COMBINED = (
@@ -172,6 +175,8 @@ def named(recipe: Recipe, name: str) -> Recipe:
 
 LADDER = ("base", "reverse", "dropout", "location", "feed", "dot", "general", "concat", "local-m", "local-p")
 """Systems of the ladder. The systems after "location" have input feeding; "feed" is "location" with input feeding."""
+SCORES = LADDER[LADDER.index("feed") + 1 :]
+"""Systems of the ladder that replace the location score of "feed"."""
 
 
 def rnnsearch() -> Recipe:
@@ -269,7 +274,7 @@ def groups() -> dict[str, Group]:
         return tuple(named(in_small(find_recipe(f"{kind}-{paper}"), 0.15), f"{kind}-{limit}") for kind in kinds)
 
     return {
-        "ladder": Group(ladder, combined=COMBINED),
+        "ladder": Group(ladder, combined=COMBINED, baselines={f"luong-{name}": "luong-feed" for name in SCORES}),
         "sample": Group(
             tuple(named(system, f"{system.name}-sample") for system in attentive),
             corpus="sample",
@@ -291,10 +296,18 @@ def groups() -> dict[str, Group]:
             updates=4 * UPDATES,
             pilots=False,
         ),
-        "lecture": Group(lecture),
+        "lecture": Group(
+            lecture, baselines=dict.fromkeys(("lecture-bidirectional", "lecture-reversed"), "lecture-deep")
+        ),
         "tutorial": Group((in_small(find_recipe("tutorial"), 0.2),), has_alignments=False),
-        "sampling": Group((rnnsearch(), *(sampled(name, *ends) for name, ends in SAMPLING.items()))),
-        "units": Group((rnnsearch(), *(tokenized(kind, limit) for kind, limit in UNITS.items()))),
+        "sampling": Group(
+            (rnnsearch(), *(sampled(name, *ends) for name, ends in SAMPLING.items())),
+            baselines={"free-running": "rnnsearch"},
+        ),
+        "units": Group(
+            (rnnsearch(), *(tokenized(kind, limit) for kind, limit in UNITS.items())),
+            baselines={"characters": "rnnsearch"},
+        ),
         "self-attention": Group(
             (
                 in_small(find_recipe("rnnsearch-small"), 1.0),
@@ -587,6 +600,7 @@ def main(settings: Settings) -> None:
         rates=RATES if group.pilots else (1.0,),
         seeds=settings.seeds or group.seeds,
         language="en",
+        baselines=group.baselines,
     )
     run_group(group, study, settings.jobs)
 

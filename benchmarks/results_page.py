@@ -85,11 +85,12 @@ paper's. All other groups differ from the papers:
 **Tables.** Scores are sacreBLEU (`{bleu}`) and chrF on raw, cased text, with 95 % intervals. If a system has several
 runs, which differ in their seeds, a row is their mean ± standard deviation, and the interval is from a bootstrap over
 sentences and runs. With one run, it does not include the variation between seeds. p is the two-sided p-value of the
-difference from the row above, from a paired bootstrap; the smallest possible value is 0.001. Some rows are
-alternatives, not steps: p still compares neighbours. Perplexity is per token of the reference, so systems with
-different tokens cannot be compared by it. An unknown word is one token, so neither can systems with vocabularies of
-different sizes. AER is the alignment error rate on [100 sentence pairs](results/alignments/README.md), 0 to 1, lower is
-better. A language model wrote their gold alignments. A word that attends most to the end of the sentence has no link.
+difference from the row above, from a paired bootstrap; the smallest possible value is 0.001. If some rows are
+alternatives, not steps, the column "against" names the system that each row is compared with. Perplexity is per token
+of the reference, so systems with different tokens cannot be compared by it. An unknown word is one token, so neither
+can systems with vocabularies of different sizes. AER is the alignment error rate on [100 sentence
+pairs](results/alignments/README.md), 0 to 1, lower is better. A language model wrote their gold alignments. A word that
+attends most to the end of the sentence has no link.
 """
 
 BLEU = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"

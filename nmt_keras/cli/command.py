@@ -40,7 +40,7 @@ METAVARS = {
     **dict.fromkeys(("minutes", "more_minutes"), "MINUTES"),
     **dict.fromkeys(("epochs", "more_epochs"), "EPOCHS"),
     **dict.fromkeys(("steps", "updates", "pilot_updates", "jobs", "n_best", "max_to_keep", "shards"), "N"),
-    **{"recipe": "RECIPE", "to": "FOLDER"},
+    **{"recipe": "RECIPE", "baseline": "RECIPE", "to": "FOLDER"},
 }
 """Placeholders for the values of options in the short help. The full help shows types."""
 

@@ -11,7 +11,7 @@ import tyro
 
 from nmt_keras.cli.command import RARE, Command
 from nmt_keras.cli.console import Console
-from nmt_keras.config import require
+from nmt_keras.config import require, require_choice
 from nmt_keras.corpus.options import CorpusOptions
 from nmt_keras.recipes import find_recipe
 
@@ -27,7 +27,7 @@ class Compare(Command):
     rare: ClassVar[Collection[str]] = [name for name in RARE if name != "width"]
 
     recipes: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RECIPE ...")]
-    """Names or files (YAML, JSON) of recipes, in the order of the table. Each row is compared with the row above."""
+    """Names or files (YAML, JSON) of recipes, in the order of the table."""
     to: Path
     """Folder of the results: a table, a JSON file per run, translations and run directories."""
     updates: int
@@ -39,6 +39,8 @@ class Compare(Command):
     """Candidate learning rates, as factors of the recipe's rate. A single factor needs no pilot."""
     pilot_updates: int | None = None
     """Minimum number of updates of a pilot. Default: a sixth of --updates. Pilots end with the next validation."""
+    baseline: str | None = None
+    """The recipe that all others are compared with. Default: each recipe is compared with the row above."""
     jobs: int = 1
     """Number of runs trained at the same time, each in a separate process with its share of the cores."""
     width: float = 1.0
@@ -58,6 +60,16 @@ class Compare(Command):
         require(bool(self.rates) and min(self.rates) > 0, "--rates", "at least one factor, all positive", self.rates)
         distinct = 0 < len(self.seeds) == len({*self.seeds}) and min(self.seeds) >= 0
         require(distinct, "--seeds", "at least one seed, all different and not negative", self.seeds)
+        if self.baseline is not None:
+            require_choice("--baseline", self.recipes, self.baseline)
+
+    @property
+    def baselines(self) -> dict[str, str | None]:
+        """The baseline of each recipe, by name, if there is one for all. It is itself not compared."""
+        if self.baseline is None:
+            return {}
+        names, baseline = [find_recipe(recipe).name for recipe in self.recipes], find_recipe(self.baseline).name
+        return {name: None if name == baseline else baseline for name in names}
 
     def __call__(self, console: Console) -> None:
         """Trains the missing runs and prints the table."""
@@ -83,6 +95,7 @@ class Compare(Command):
             language=language,
             gold=read_gold(self.gold) if self.gold else (),
             origin=self.data,
+            baselines=self.baselines,
         )
         print(to_markdown(run_study(study, self.jobs, console.say)), end="")
         console.say(f"written: {self.to / 'table.md'}")

@@ -132,7 +132,7 @@ class SeedEstimate:
     deviation: float | None  # sample standard deviation over the runs; None for a single run
     low: float  # 95 % bootstrap interval of the mean
     high: float
-    p: float | None  # probability of a difference this large from the previous system by chance; None for the first
+    p: float | None  # probability of a difference this large from the baseline by chance; None without a baseline
 
 
 class SeedEstimates(NamedTuple):
@@ -142,13 +142,30 @@ class SeedEstimates(NamedTuple):
     chrf: dict[str, SeedEstimate]
 
 
+def all_baselines(systems: Sequence[str], baselines: Mapping[str, str | None]) -> dict[str, str | None]:
+    """Returns the baseline of each system, with which it is compared. The default is the previous system.
+
+    Args:
+        systems: Names of the systems, in the order of the table.
+        baselines: Baselines other than the previous system, by system name. A system with ``None`` is not compared.
+
+    Raises:
+        ValueError: a name in ``baselines`` is not in ``systems``, or a system is its own baseline.
+    """
+    for name, baseline in baselines.items():
+        ok = name in systems and baseline in {None, *systems} - {name}
+        require(ok, "baselines", f"two different systems of {', '.join(systems)}", {name: baseline})
+    return {name: baselines.get(name, previous) for name, previous in zip(systems, [None, *systems], strict=False)}
+
+
 def bootstrap_seeds(
     systems: Mapping[str, Sequence[Sequence[str]]],
     references: Sequence[str],
     language: str | None = None,
     samples: int = 1000,
+    baselines: Mapping[str, str | None] = {},
 ) -> SeedEstimates:
-    """Returns mean BLEU and chrF of systems with several runs, and two-sided p-values against the previous system.
+    """Returns mean BLEU and chrF of systems with several runs, and two-sided p-values against their baselines.
 
     Each bootstrap sample draws sentences and runs with replacement. An interval therefore reflects the variation over
     sentences and over seeds. With few runs, it understates the variation over seeds. In a sample, all systems have the
@@ -159,17 +176,19 @@ def bootstrap_seeds(
         references: Detokenised references, in the same order.
         language: As in ``bleu``.
         samples: Number of bootstrap samples.
+        baselines: As in ``all_baselines``.
 
     Raises:
-        ValueError: as in ``bleu``, or a system has no run.
+        ValueError: as in ``bleu`` and ``all_baselines``, or a system has no run.
     """
+    compared = all_baselines(list(systems), baselines)
     for name, runs in systems.items():
         require(len(runs) > 0, "systems", f"at least one run of {name}", runs)
         for hypotheses in runs:
             _require_corresponding(hypotheses, references)
     count = len(references)
     draws = np.random.default_rng(_SEED).multinomial(count, np.full(count, 1.0 / count), size=samples)
-    bleu_, chrf_ = (_over_seeds(metric, systems, references, draws) for metric in (_bleu(language), CHRF()))
+    bleu_, chrf_ = (_over_seeds(metric, systems, references, draws, compared) for metric in (_bleu(language), CHRF()))
     return SeedEstimates(bleu_, chrf_)
 
 
@@ -177,7 +196,11 @@ _SEED = 12345  # sacreBLEU's
 
 
 def _over_seeds(
-    metric: BLEU | CHRF, systems: Mapping[str, Sequence[Sequence[str]]], references: Sequence[str], draws: np.ndarray
+    metric: BLEU | CHRF,
+    systems: Mapping[str, Sequence[Sequence[str]]],
+    references: Sequence[str],
+    draws: np.ndarray,
+    baselines: Mapping[str, str | None],
 ) -> dict[str, SeedEstimate]:
     """Returns the estimates of one metric.
 
@@ -186,25 +209,28 @@ def _over_seeds(
         systems: Translations of the runs of each system, by system name.
         references: Reference of each sentence.
         draws: [samples, sentences] int. Number of times that each sentence is drawn.
+        baselines: Baseline of each system, or ``None``.
     """
     random = np.random.default_rng(_SEED)
-    found: dict[str, SeedEstimate] = {}
-    before: tuple[float, np.ndarray] | None = None
+    values: dict[str, list[float]] = {}  # of the runs of each system
+    means: dict[str, np.ndarray] = {}  # [samples] float: mean over the drawn runs of each system
     for name, runs in systems.items():
         # private, but sacreBLEU's own significance tests also use these statistics of sentences
         sums = [np.array(metric._extract_corpus_statistics(list(run), [list(references)])) for run in runs]
-        values = [_of_statistics(metric, each.sum(axis=0)) for each in sums]
+        values[name] = [_of_statistics(metric, each.sum(axis=0)) for each in sums]
         drawn = np.array([[_of_statistics(metric, row) for row in draws @ each] for each in sums])  # [runs, samples]
         runs_drawn = random.integers(len(runs), size=drawn.shape)
-        means = np.take_along_axis(drawn, runs_drawn, axis=0).mean(axis=0)
-        mean, p = float(np.mean(values)), None
-        if before is not None:
-            difference = means - before[1]
-            as_large = np.abs(difference - difference.mean()) >= abs(mean - before[0])
+        means[name] = np.take_along_axis(drawn, runs_drawn, axis=0).mean(axis=0)
+    found: dict[str, SeedEstimate] = {}
+    for name, baseline in baselines.items():
+        mean, p = float(np.mean(values[name])), None
+        if baseline is not None:
+            difference = means[name] - means[baseline]
+            as_large = np.abs(difference - difference.mean()) >= abs(mean - float(np.mean(values[baseline])))
             p = float((1 + as_large.sum()) / (1 + len(draws)))
-        low, high = map(float, np.percentile(means, [2.5, 97.5]))
-        found[name] = SeedEstimate(mean, float(np.std(values, ddof=1)) if values[1:] else None, low, high, p)
-        before = mean, means
+        deviation = float(np.std(values[name], ddof=1)) if len(values[name]) > 1 else None
+        low, high = map(float, np.percentile(means[name], [2.5, 97.5]))
+        found[name] = SeedEstimate(mean, deviation, low, high, p)
     return found
 
 

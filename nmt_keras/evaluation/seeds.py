@@ -12,7 +12,7 @@ import numpy as np
 
 from nmt_keras.corpus import Pair
 from nmt_keras.evaluation.gold import GoldPair
-from nmt_keras.evaluation.metrics import SeedEstimate, bootstrap, bootstrap_seeds
+from nmt_keras.evaluation.metrics import SeedEstimate, all_baselines, bootstrap, bootstrap_seeds
 from nmt_keras.evaluation.report import evaluate, gold_error
 from nmt_keras.markdown import escaped, table
 from nmt_keras.translation.model_translator import ModelTranslator
@@ -95,6 +95,7 @@ class SystemFigures:
     """Metrics of a system over its runs. Each instance is one row of the table."""
 
     name: str
+    baseline: str | None  # name of the system that p refers to; None without a comparison, as for the first row
     seeds: list[int]
     learning_rate: float
     parameters: int
@@ -106,7 +107,10 @@ class SystemFigures:
 
 
 def summarise(
-    systems: Mapping[str, Sequence[RunResult]], references: Sequence[str], language: str | None = None
+    systems: Mapping[str, Sequence[RunResult]],
+    references: Sequence[str],
+    language: str | None = None,
+    baselines: Mapping[str, str | None] = {},
 ) -> list[SystemFigures]:
     """Returns the rows of the table, in the order of ``systems``.
 
@@ -115,10 +119,14 @@ def summarise(
             ``seed``, ``recipe`` and ``validations``; see ``nmt_keras.runs.protocol``.
         references: References of the test set.
         language: Code of the target language; see ``metrics.bleu``.
+        baselines: Systems that are not compared with the row above; see ``metrics.all_baselines``.
+
+    Raises:
+        ValueError: as in ``metrics.bootstrap_seeds``.
     """
-    scores = bootstrap_seeds(
-        {name: [run.translations for run in runs] for name, runs in systems.items()}, references, language
-    )
+    compared = all_baselines(list(systems), baselines)
+    texts = {name: [run.translations for run in runs] for name, runs in systems.items()}
+    scores = bootstrap_seeds(texts, references, language, baselines=baselines)
     found = []
     for name, runs in systems.items():
         figures = [run.figures for run in runs]
@@ -126,6 +134,7 @@ def summarise(
         found.append(
             SystemFigures(
                 name=name,
+                baseline=compared[name],
                 seeds=[each["seed"] for each in figures],
                 learning_rate=figures[0]["recipe"]["train"]["learning_rate"],
                 parameters=figures[0]["parameters"],
@@ -140,9 +149,15 @@ def summarise(
 
 
 def to_markdown(systems: Sequence[SystemFigures]) -> str:
-    """Returns the table of the systems, with a line that explains it."""
+    """Returns the table of the systems, with a line that explains it.
+
+    The column "against" names the baselines. It is omitted if each system is compared with the row above.
+    """
     aligned = any(system.error_rate for system in systems)
-    heads = ["system", "rate", "runs", "BLEU", "p", "chrF", "p", "perplexity", *["AER"] * aligned, "parameters"]
+    above = [None, *(system.name for system in systems)]
+    against = any(system.baseline != name for system, name in zip(systems, above, strict=False))
+    heads = ["system", "rate", "runs", *["against"] * against, "BLEU", "p", "chrF", "p", "perplexity"]
+    heads += [*["AER"] * aligned, "parameters"]
     rows = []
     for one in systems:
         error = [_plus_minus(one.error_rate, 3) if one.error_rate else "-"] * aligned
@@ -151,6 +166,7 @@ def to_markdown(systems: Sequence[SystemFigures]) -> str:
                 escaped(one.name),
                 f"{one.learning_rate:g}",
                 str(len(one.seeds)),
+                *[escaped(one.baseline or "")] * against,
                 *_estimate(one.bleu),
                 *_estimate(one.chrf),
                 _plus_minus(one.perplexity, 2),
@@ -161,8 +177,9 @@ def to_markdown(systems: Sequence[SystemFigures]) -> str:
     one_run = all(len(one.seeds) == 1 for one in systems)
     shown = "One run per system" if one_run else "Mean ± standard deviation over the runs"
     drawn = "sentences; the variation between seeds is not included" if one_run else "sentences and runs"
+    baseline = "the system in the column against" if against else "the row above"
     told = (
-        f"{shown}, with a 95 % interval. p: two-sided p-value of the difference from the row above, at least 0.001. "
+        f"{shown}, with a 95 % interval. p: two-sided p-value of the difference from {baseline}, at least 0.001. "
         f"Both are from a paired bootstrap over {drawn}."
     )
     return f"{table(heads, rows)}\n\n{told}\n"

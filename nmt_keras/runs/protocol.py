@@ -30,7 +30,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, as_completed
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import date
 from functools import cached_property
 from importlib.metadata import version
@@ -43,6 +43,7 @@ from nmt_keras.config import Recipe, require
 from nmt_keras.corpus import Pair, SplitCorpus, evaluation_pairs
 from nmt_keras.corpus.options import CorpusOptions
 from nmt_keras.evaluation.gold import GoldPair
+from nmt_keras.evaluation.metrics import all_baselines
 from nmt_keras.evaluation.seeds import RunResult, SystemFigures, run_figures, summarise, to_markdown
 from nmt_keras.files import make_folder, read_json, write_whole
 from nmt_keras.runs.directory import LOG, flat
@@ -63,7 +64,8 @@ class Study:
     """Systems, their corpus, and the protocol of their training.
 
     Raises:
-        ValueError: there is no system, two names or seeds are equal, a name is not allowed, or the test set is empty.
+        ValueError: there is no system, two names or seeds are equal, a name is not allowed, the test set is empty, or a
+            baseline is not another system of the study.
     """
 
     folder: Path
@@ -87,6 +89,9 @@ class Study:
     """Pairs with gold alignments, for the alignment error rate of systems with attention."""
     origin: CorpusOptions | None = None
     """Corpus options. They are stored in each run directory, so that other commands find the corpus."""
+    baselines: Mapping[str, str | None] = field(default_factory=dict)
+    """Systems that are not compared with the row above, and the system that each of them is compared with, by name.
+    ``None`` for no comparison."""
 
     def __post_init__(self) -> None:
         names = [system.name for system in self.systems]
@@ -96,6 +101,7 @@ class Study:
             ok = re.fullmatch(r"[\w.+-]+", name) is not None
             require(ok, "systems", "names of letters, digits, and the characters _ . + -", name)
         require(bool(self.corpus.test), "corpus", "a corpus with test pairs", self.corpus.name)
+        all_baselines(names, self.baselines)
 
     @cached_property
     def pairs(self) -> Sequence[Pair]:
@@ -359,7 +365,9 @@ def write_table(study: Study) -> list[SystemFigures]:
             if path.exists():
                 lines = path.with_suffix(".txt").read_text("utf-8").split("\n")[:-1]
                 results.setdefault(system.name, []).append(RunResult(read_json(path), lines))
-    rows = summarise(results, [pair.target for pair in study.pairs], study.language)
+    # a system is not compared while its baseline has no result
+    baselines = {name: base if base in results else None for name, base in study.baselines.items() if name in results}
+    rows = summarise(results, [pair.target for pair in study.pairs], study.language, baselines)
     first = next(iter(results.values()))[0].figures
     protocol = {
         "corpus": study.corpus.name,

@@ -7,18 +7,20 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 from tiny import TINY_RECIPE
 
 from nmt_keras import cli
+from nmt_keras.cli.compare import Compare
 from nmt_keras.config import AttentionConfig
 from nmt_keras.corpus import SplitCorpus
+from nmt_keras.recipes import find_recipe
 from nmt_keras.runs import Run
 from nmt_keras.runs.origin import read_origin
-from nmt_keras.runs.protocol import Study, chosen_rate, pilot_loss
+from nmt_keras.runs.protocol import Study, chosen_rate, pilot_loss, write_table
 from nmt_keras.training import is_finished, read_log
 
 ROOT = Path(__file__).parents[2]
@@ -69,11 +71,73 @@ def test_runs_have_equal_updates_and_never_stop_early_and_a_pilot_is_the_beginni
         ({"systems": [replace(TINY_RECIPE, name="a/b")]}, "a/b"),
         ({"seeds": (1, 1)}, "seeds"),
         ({"corpus": SplitCorpus("own", [], [], [])}, "own"),
+        ({"baselines": {"tiny": "luong-dot"}}, "baselines: .*of tiny, received {'tiny': 'luong-dot'}"),
+        ({"baselines": {"tiny": "tiny"}}, "baselines: .*of tiny, received {'tiny': 'tiny'}"),
+        ({"baselines": {"luong-dot": "tiny"}}, "baselines: .*of tiny, received {'luong-dot': 'tiny'}"),
     ],
 )
 def test_a_study_that_cannot_be_compared_is_refused(changes, named, tmp_path, pairs):
     with pytest.raises(ValueError, match=named):
         study(tmp_path, pairs, **changes)
+
+
+def write_result(made, system, texts):
+    """Writes the result of a run with seed 1, with the given translations."""
+    figures = {
+        "seed": 1,
+        "parameters": 1000,
+        "perplexity": 4.0,
+        "validations": [{"valid_loss": 2.0}],
+        "alignment": None,
+        "test_pairs": len(texts),
+        "signature": "",
+        "chrf_signature": "",
+        "recipe": asdict(made.run_recipe(system, 1)),
+    }
+    made.path(system, 1).write_text(json.dumps(figures))
+    made.path(system, 1).with_suffix(".txt").write_text("".join(f"{text}\n" for text in texts))
+
+
+def test_a_table_compares_a_system_with_its_baseline_once_that_has_a_result(tmp_path, pairs):
+    systems = [replace(TINY_RECIPE, name=name) for name in ("plain", "dot", "general")]
+    made = study(tmp_path, pairs, systems=systems, rates=(1.0,), baselines=dict.fromkeys(("dot", "general"), "plain"))
+    references = [pair.target for pair in made.pairs]
+
+    def written():
+        write_table(made)
+        rows = json.loads((tmp_path / "table.json").read_text())["systems"]
+        return [(row["name"], row["baseline"], row["bleu"]["p"] is not None) for row in rows]
+
+    write_result(made, systems[1], ["No."] * 2 + references[2:])
+    write_result(made, systems[2], ["No."] * 9 + references[9:])
+    assert written() == [("dot", None, False), ("general", None, False)]
+    write_result(made, systems[0], ["No."] * 12 + references[12:])
+    assert written() == [("plain", None, False), ("dot", "plain", True), ("general", "plain", True)]
+
+    assert "| against |" in (tmp_path / "table.md").read_text()
+
+    together, alone = write_table(made), write_table(replace(made, systems=systems[::2], baselines={}))
+    assert together[::2] == alone
+
+
+@pytest.mark.parametrize(
+    ("baseline", "wanted"),
+    [
+        (None, {}),
+        ("luong-dot", {"luong-dot": None, "luong-general": "luong-dot", "mine": "luong-dot"}),
+        ("FILE.json", {"luong-dot": "mine", "luong-general": "mine", "mine": None}),
+    ],
+)
+def test_a_baseline_is_a_recipe_of_the_command_and_all_others_are_compared_with_it(baseline, wanted, tmp_path):
+    file = tmp_path / "FILE.json"
+    file.write_text(replace(find_recipe("luong-concat"), name="mine").to_json())
+    recipes = ("luong-dot", "luong-general", str(file))
+    given = str(file) if baseline == file.name else baseline
+    command = Compare(recipes=recipes, to=tmp_path, updates=1, baseline=given)
+    command.check()
+    assert command.baselines == wanted
+    with pytest.raises(ValueError, match=r"--baseline: expected one of luong-dot, .*; received 'luong-feed'"):
+        replace(command, baseline="luong-feed").check()
 
 
 @pytest.fixture
@@ -154,8 +218,13 @@ def test_a_comparison_that_was_stopped_resumes_and_writes_its_table(command, tmp
     assert read_origin(out / "runs" / "first-1").corpus == ("sample",)
 
     written = {path: path.stat().st_mtime_ns for path in out.glob("*-[12].json")}
-    cli.main(command)
+    cli.main([*command, "--baseline", command[2]])
     assert {path: path.stat().st_mtime_ns for path in out.glob("*-[12].json")} == written
+    again = json.loads((out / "table.json").read_text())["systems"]
+    assert [row["baseline"] for row in table["systems"]] == [None, "first"]
+    assert [row["baseline"] for row in again] == ["second", None]
+    assert [row["bleu"]["p"] for row in again] == [table["systems"][1]["bleu"]["p"], None]
+    assert "| against |" in capfd.readouterr().out
 
     with pytest.raises(SystemExit) as stop:
         cli.main([*command, "--updates", "301"])

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from benchmarks.bahdanau_page import LEGEND, PUBLISHED
-from benchmarks.findings import PROSE, findings
+from benchmarks.findings import LECTURE, PROSE, findings
 from benchmarks.luong_page import LADDER_LEGEND
 from benchmarks.results import (
     AS_PUBLISHED,
@@ -32,6 +32,7 @@ from benchmarks.results_page import TITLES, page
 from nmt_keras.config import TokenizerConfig
 from nmt_keras.corpus import Pair
 from nmt_keras.corpus.sample import sample_pairs
+from nmt_keras.evaluation.metrics import all_baselines
 from nmt_keras.models.seq2seq import build_model
 from nmt_keras.recipes import find_recipe
 from nmt_keras.runs.protocol import Study
@@ -85,6 +86,26 @@ def test_the_systems_of_a_group_differ_in_model_alone_or_in_what_the_group_is_ab
             for system in group.systems
         }
         assert len(alike) == 1, name
+
+
+def test_alternatives_are_compared_with_the_system_that_they_replace():
+    found = {
+        name: all_baselines([system.name for system in group.systems], group.baselines)
+        for name, group in groups().items()
+    }
+    assert found["ladder"] == {
+        "luong-base": None,
+        "luong-reverse": "luong-base",
+        "luong-dropout": "luong-reverse",
+        "luong-location": "luong-dropout",
+        "luong-feed": "luong-location",
+        **dict.fromkeys(("luong-dot", "luong-general", "luong-concat", "luong-local-m", "luong-local-p"), "luong-feed"),
+    }
+    assert {(baseline, name) for name, baseline in found["lecture"].items() if baseline} == set(LECTURE)
+    assert found["sampling"] == {"rnnsearch": None, "scheduled-sampling": "rnnsearch", "free-running": "rnnsearch"}
+    assert found["units"] == {"rnnsearch": None, "subwords": "rnnsearch", "characters": "rnnsearch"}
+    named = {name for name, group in groups().items() if group.baselines}
+    assert named == {"ladder", "lecture", "sampling", "units"}
 
 
 def test_recurrence_and_self_attention_are_compared_at_equal_size():
@@ -162,7 +183,8 @@ def dry_run(name, folder, monkeypatch, keep=lambda system: True):
     corpus = corpus_of(group, PAIRS)
     if group.guided:
         corpus = with_alignments(corpus, PAIRS, ["0-0"] * len(PAIRS))
-    study = Study(folder, systems, corpus, updates=2, rates=(1.0,), seeds=group.seeds, language="en")
+    options = {"rates": (1.0,), "seeds": group.seeds, "language": "en", "baselines": group.baselines}
+    study = Study(folder, systems, corpus, updates=2, **options)
     run_group(group, study, 1)
     return {path.stem: json.loads(path.read_text("utf-8")) for path in folder.glob("*-*.json")}
 
@@ -172,9 +194,10 @@ def dry_run(name, folder, monkeypatch, keep=lambda system: True):
     "name", ["sampling", "units", "self-attention", "guided-alignment", "fixed-context", "small-corpus"]
 )
 def test_a_group_trains_and_scores_each_of_its_systems(name, tmp_path, monkeypatch):
-    found = dry_run(name, tmp_path, monkeypatch)
+    found = dry_run(name, tmp_path / name, monkeypatch)
     assert set(found) == {f"{system.name}-1" for system in groups()[name].systems}
     assert {result["steps"] for result in found.values()} == {2}
+    assert ("| against |" in page(tmp_path, tmp_path)) == (name in ("sampling", "units"))
 
 
 @pytest.mark.long
