@@ -17,14 +17,16 @@ from nmt_keras.plotting.style import SCREEN_DPI, add_legend, finish, looks
 Row = Mapping[str, Any]
 
 QUANTITIES = {"loss": "validation loss (nats per token)", "saturated": "saturated positions (share)"}
+DRAWN = 2
+"""Seed of the runs in the figure."""
 PANEL_WIDTH, PANEL_HEIGHT = 7.0, 2.8  # inches
 
 INTRODUCTION = """## Local-p: sum or mean over the units
 
 Local-p predicts the centre of its window, p_t = S * sigmoid(v_p * tanh(W_p h_t)) (Luong et al. 2015, equation 9). S is
-the source length. With Adam, one update can move all terms of this sum in the same direction. Then the sigmoid
-saturates: p_t stays at an end of the sentence, where its gradient is close to zero. By default, nmt_keras therefore
-uses the mean over the units. The recipe `luong-local-p`, which is trained with SGD, has the paper's sum.
+the source length. With Adam, one update can move all terms of this sum in the same direction. The sigmoid may then
+saturate: p_t stays at an end of the sentence, where its gradient is close to zero. By default, nmt_keras therefore uses
+the mean over the units. The recipe `luong-local-p`, which is trained with SGD, has the paper's sum.
 `python -m benchmarks.local_p --corpus spa-eng.zip` compares both with p_t = t ("local-m"; "Gaussian": with the weights
 of local-p) and with global attention ("general"). A position is *saturated* if the derivative of its sigmoid is below
 0.01. *Correlation* is that of p_t with t. *Mass* is the sum of a row of attention weights before it is normalised.
@@ -41,7 +43,7 @@ def section(path: Path, figures: Path) -> list[str]:
     lines += [
         "![Validation loss and saturated positions](results-local-p.svg)",
         "",
-        "Training with the first seed.",
+        f"Training with seed {DRAWN}, with which the sum saturates.",
         "",
     ]
     lines += _training(of(rows, "sgd"), "as in the paper, with SGD at")
@@ -60,13 +62,13 @@ def predicts(system: str) -> bool:
 
 
 def curves(rows: Sequence[Row]) -> Figure:
-    """Draws validation loss and saturated positions against updates, for the first seed of each system."""
-    first = {row["system"]: row["points"][1:] for row in rows if row["seed"] == 1}
+    """Draws validation loss and saturated positions against updates, for one seed of each system."""
+    drawn = {row["system"]: row["points"][1:] for row in rows if row["seed"] == DRAWN}
     figure = Figure(figsize=(PANEL_WIDTH, PANEL_HEIGHT * len(QUANTITIES)), dpi=SCREEN_DPI, layout="constrained")
     panels = figure.subplots(len(QUANTITIES), sharex=True)
-    lines, families = looks(list(first))
+    lines, families = looks(list(drawn))
     for (quantity, label), axes in zip(QUANTITIES.items(), panels, strict=True):
-        for line, (system, points) in zip(lines, first.items(), strict=True):
+        for line, (system, points) in zip(lines, drawn.items(), strict=True):
             if quantity == "loss" or predicts(system):
                 axes.plot([p["updates"] for p in points], [p[quantity] for p in points], **line, markersize=5)
         axes.set_ylabel(label)

@@ -72,7 +72,7 @@ class AttentionConfig:
     """Half-width D of a local span: positions p_t - D to p_t + D are attended (Luong et al. 2015)."""
     position_logit: Literal["mean", "sum"] = "mean"
     """Logit of the position that "local-p" predicts. "sum": the sum over the units, as in the paper, for SGD. "mean":
-    their mean, for Adam, with which the sum saturates."""
+    their mean, for Adam, with which the sum may saturate."""
     max_source_positions: int = 50
     """Maximum number of source positions of the location score. Later positions get weight 0."""
 

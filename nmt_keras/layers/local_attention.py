@@ -133,7 +133,7 @@ class PredictiveLocalAttention(LocalAttention):
 
     The product with v_p is a sum over the units, as in the paper, or their mean. Both can express the same positions,
     but learn differently. An update of Adam moves each weight by about the learning rate, so a sum can move by the
-    number of units times that rate. Then the sigmoid saturates, its gradient vanishes, and p_t stays at an end of the
+    number of units times that rate. If the sigmoid saturates, its gradient vanishes, and p_t stays at an end of the
     sentence. A mean moves by at most about the rate. With SGD, the mean hardly learns, because its update of v_p is
     smaller by the square of the number of units. p_t begins near the middle of the sentence.
 
