@@ -267,7 +267,7 @@ def groups() -> dict[str, Group]:
 
     rnnencdec = in_small(find_recipe("rnnencdec-50"), 0.15)
     general = ladder[LADDER.index("general")]
-    attentive = (in_small(find_recipe("rnnsearch-50"), 0.15), *ladder[LADDER.index("location") :])
+    attentive = (*ladder[LADDER.index("location") :], in_small(find_recipe("rnnsearch-50"), 0.15))
 
     def bahdanau(limit: int, paper: int) -> tuple[Recipe, ...]:
         kinds = ("rnnencdec", "rnnsearch")
@@ -278,6 +278,9 @@ def groups() -> dict[str, Group]:
         "sample": Group(
             tuple(named(system, f"{system.name}-sample") for system in attentive),
             corpus="sample",
+            baselines={
+                f"{name}-sample": "luong-feed-sample" for name in (*map("luong-{}".format, SCORES), "rnnsearch-50")
+            },
             updates=1_500,
             pilots=False,
         ),
