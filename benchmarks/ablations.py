@@ -28,7 +28,7 @@ import tyro
 
 from benchmarks.machine import machine
 from benchmarks.quality import PLANS
-from benchmarks.results import GOLD, with_fields
+from benchmarks.results import add_alignments, with_fields
 from nmt_keras.cli.memory import keep_memory
 from nmt_keras.config import Recipe, require_choice
 from nmt_keras.files import read_json, write_whole
@@ -191,13 +191,12 @@ def read_split(corpus: str) -> Any:
 
 def train(settings: Settings) -> None:
     """Trains and scores the variants that have no result yet."""
-    from nmt_keras.evaluation.gold import read_gold
     from nmt_keras.runs.protocol import Study, run_study
 
     speeds = read_json(settings.to / "speed.json")
     measured = read_json(Path(__file__).parents[1] / "docs" / "measured" / f"quality-{settings.plan}.json")
     updates = measured["updates"] * settings.minutes / measured["plan"]["minutes"]
-    split, gold = read_split(settings.corpus), read_gold(GOLD)
+    split = read_split(settings.corpus)
     for name in settings.variants:
         study = Study(
             folder=settings.to / name,
@@ -207,9 +206,9 @@ def train(settings: Settings) -> None:
             rates=(1.0,),
             seeds=(1,),
             language="en",
-            gold=gold,
         )
         run_study(study, 1, print)
+        add_alignments(study)
 
 
 def time_ratio(speeds: Mapping[str, Any], variant: str) -> float:
