@@ -127,11 +127,12 @@ def group_sections(source: Path, figures: Path) -> list[str]:
         rows = [line for line in (folder / "table.md").read_text("utf-8").splitlines() if line.startswith("|")]
         run = json.loads((folder / f"{protocol['systems'][0]['name']}-{protocol['seeds'][0]}.json").read_text("utf-8"))
         pilots = "no pilots" if protocol["pilot_updates"] is None else "rates from pilots"
+        corpus = "" if group.corpus == "sample" else " --corpus spa-eng.zip"
         seeds = " ".join(map(str, protocol["seeds"]))
         told = [
             f"{protocol['updates']:,} updates on {run['train_pairs']:,} pairs, {run['search']}; {pilots}. Command:",
             "",
-            f"    python -m benchmarks.results {name} --corpus spa-eng.zip --to runs/{name} --seeds {seeds}",
+            f"    python -m benchmarks.results {name}{corpus} --to runs/{name} --seeds {seeds}",
         ]
         lines += [f"## {TITLES[name]}", "", *rows, "", *told, ""]
         if name in NOTES:

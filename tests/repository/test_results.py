@@ -105,7 +105,7 @@ def test_alternatives_are_compared_with_the_system_that_they_replace():
     assert found["sampling"] == {"rnnsearch": None, "scheduled-sampling": "rnnsearch", "free-running": "rnnsearch"}
     assert found["units"] == {"rnnsearch": None, "subwords": "rnnsearch", "characters": "rnnsearch"}
     named = {name for name, group in groups().items() if group.baselines}
-    assert named == {"ladder", "lecture", "sampling", "units"}
+    assert named == {"ladder", "sample", "lecture", "sampling", "units"}
 
 
 def test_recurrence_and_self_attention_are_compared_at_equal_size():
