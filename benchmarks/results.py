@@ -226,6 +226,13 @@ def with_mean(recipe: Recipe) -> Recipe:
     )
 
 
+def attending_after() -> Recipe:
+    """Returns ``rnnsearch-small`` with attention after the update of the state, as in Luong et al."""
+    recipe = in_small(find_recipe("rnnsearch-small"), 1.0)
+    decoder = replace(recipe.model.decoder, order="update-then-attend", output="attentional", input_feeding=True)
+    return replace(recipe, name="rnnsearch-small-after", model=replace(recipe.model, decoder=decoder))
+
+
 REGULARISED: dict[str, dict[str, Any]] = {
     "plain": {},
     "dropout": {"model.dropout": 0.3},
@@ -317,6 +324,7 @@ def groups() -> dict[str, Group]:
                 in_small(find_recipe("self-attention"), 0.58, 2e-3),
             )
         ),
+        "order": Group((in_small(find_recipe("rnnsearch-small"), 1.0), attending_after())),
         "guided-alignment": Group(
             (named(in_small(find_recipe("rnnsearch-small"), 1.0), "rnnsearch-small-guided"),), guided=True
         ),

@@ -35,6 +35,7 @@ TITLES = {
     "sampling": "Teacher forcing, scheduled sampling and free running",
     "units": "Words, subwords and characters",
     "self-attention": "Recurrence and self-attention at equal size",
+    "order": "Additive attention before and after the update of the decoder's state",
     "guided-alignment": "Attention trained with word alignments",
     "fixed-context": "Fixed contexts: the last state and the mean of the annotations",
     "small-corpus": "30,000 training pairs",

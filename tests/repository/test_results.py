@@ -49,11 +49,14 @@ RECIPE_OF = {
     **dict.fromkeys(("luong-general-0.006", "luong-general-longer"), "luong-general"),
     **dict.fromkeys(("rnnsearch", *SAMPLING, *(f"{kind}s" for kind in UNITS)), "rnnsearch-50"),
     **dict.fromkeys(("rnnencdec-last", "rnnencdec-mean"), "rnnencdec-50"),
-    "rnnsearch-small-guided": "rnnsearch-small",
+    **dict.fromkeys(("rnnsearch-small-after", "rnnsearch-small-guided"), "rnnsearch-small"),
     **{f"{name}-as-published": name for name in AS_PUBLISHED},
 }
 """The recipe of a system, if it has another name."""
-SUBJECT = {"rnnencdec-mean": {"kind", "initial_state"}}
+SUBJECT = {
+    "rnnencdec-mean": {"kind", "initial_state"},
+    "rnnsearch-small-after": {"order", "output", "input_feeding"},
+}
 """Fields of the model that a group is about, by system."""
 
 
@@ -191,7 +194,7 @@ def dry_run(name, folder, monkeypatch, keep=lambda system: True):
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "name", ["sampling", "units", "self-attention", "guided-alignment", "fixed-context", "small-corpus"]
+    "name", ["sampling", "units", "self-attention", "order", "guided-alignment", "fixed-context", "small-corpus"]
 )
 def test_a_group_trains_and_scores_each_of_its_systems(name, tmp_path, monkeypatch):
     found = dry_run(name, tmp_path / name, monkeypatch)
