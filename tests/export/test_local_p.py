@@ -3,19 +3,21 @@
 The weights of the contexts sum to less than 1; see ``PredictiveLocalAttention``.
 """
 
+import httpx
 import numpy as np
 import pytest
 from combinations import COMBINATIONS
 from servers import running_server
 from tiny import randomise
 
-from nmt_keras.config import SearchConfig
+from nmt_keras.config import UNK, SearchConfig
 from nmt_keras.export import export, verify
 from nmt_keras.export.verification import STRANGE
 from nmt_keras.models.ensemble import Ensemble
 from nmt_keras.models.seq2seq import build_model
 from nmt_keras.translation.exported import ServedTranslator
 from nmt_keras.translation.model_translator import ModelTranslator
+from nmt_keras.translation.unknown_words import UnknownWords
 from serve.conformance.__main__ import main
 
 pytestmark = [pytest.mark.saved_model, pytest.mark.server]
@@ -24,8 +26,14 @@ LOCAL = {
     "narrow": ["luong-local-p"],
     "wide": ["rnnsearch-local-p"],
     "ensemble": ["luong-local-p", "luong-local-p-wide", "rnnsearch-local-p"],
+    "narrow-replacing": ["luong-local-p"],
+    "ensemble-replacing": ["luong-local-p", "luong-local-p-wide", "rnnsearch-local-p"],
 }
 """The models of each export, by the names of their configurations."""
+REPLACING = {"narrow-replacing", "ensemble-replacing"}
+"""The exports that replace unknown words."""
+LEXICON = {"mi": "MY", "hermana": "SISTER", "libro": "BOOK", "cocina": "KITCHEN"}
+"""Translations for unknown words. The target vocabulary has none of them."""
 SENTENCES = [*STRANGE[:-1], "Mi hermana lee un libro en la cocina porque está muy cansada."]
 
 
@@ -34,37 +42,56 @@ def folders(translator, tmp_path_factory):
     """The folders of the exports."""
     folders, exports = {}, tmp_path_factory.mktemp("models")
     texts = [translator.source_tokenizer, translator.target_tokenizer]
+    sizes = [text.vocabulary_size for text in texts]
     for name, combinations in LOCAL.items():
         models = []
         for seed, combination in enumerate(combinations):
-            model = build_model(COMBINATIONS[combination], *(text.vocabulary_size for text in texts))
+            model = build_model(COMBINATIONS[combination], *sizes)
             randomise(model, seed)
+            if name in REPLACING:
+                (bias,) = (variable for variable in model.variables if variable.shape == (sizes[1],))
+                bias.assign_add(1.5 * np.eye(sizes[1])[UNK])  # makes unknown words frequent
             models.append(model)
         predictor = Ensemble(models) if len(models) > 1 else models[0]
-        translator = ModelTranslator(*texts, predictor, search=SearchConfig(max_tokens=13))
-        folders[name] = export(translator, exports / name)
+        search = SearchConfig(max_tokens=13, replaces_unknown=name in REPLACING)
+        translator = ModelTranslator(*texts, predictor, search=search, unknown_words=UnknownWords(LEXICON))
+        folders[name] = export(translator, exports / name / name)  # a server loads one model only
     return folders
+
+
+def replaces(texts):
+    """Returns ``True`` if at least one of ``texts`` contains a word of the lexicon."""
+    return any(word in text for text in texts for word in LEXICON.values())
 
 
 @pytest.mark.parametrize("name", LOCAL)
 def test_an_export_passes_every_check_of_a_verification(folders, name):
     found = verify(folders[name])
     assert found.passed, str(found)
+    assert replaces(each.text for each in ServedTranslator(folders[name]).translate(SENTENCES)) == (name in REPLACING)
 
 
 @pytest.mark.parametrize("name", LOCAL)
 def test_every_row_of_an_export_s_alignments_sums_to_1(folders, name):
-    for translation in ServedTranslator(folders[name]).translate(SENTENCES):
+    translations = ServedTranslator(folders[name]).translate(SENTENCES)
+    for translation in translations:
         assert translation.alignment.shape == (len(translation.tokens), len(translation.source_tokens))
         assert (translation.alignment >= 0).all()
         np.testing.assert_allclose(translation.alignment.sum(axis=1), 1.0, rtol=0, atol=1e-5)
+        for token, row in zip(translation.tokens, translation.alignment, strict=True):
+            if token in LEXICON.values():
+                assert LEXICON[translation.source_tokens[int(np.argmax(row[:-1]))]] == token
+    assert replaces(translation.text for translation in translations) == (name in REPLACING)
 
 
 @pytest.mark.parametrize("name", LOCAL)
 def test_a_server_of_an_export_passes_every_check_of_conformance(folders, name, capsys):
-    with running_server(folders[name].parents[1]) as served, pytest.raises(SystemExit) as done:
-        main(["--url", served.rest, "--model", name, "--grpc", served.rpc.removeprefix("grpc://")])
+    with running_server(folders[name].parents[1]) as served:
+        predicted = httpx.post(f"{served.rest}/v1/models/{name}:predict", json={"inputs": SENTENCES}, timeout=60.0)
+        with pytest.raises(SystemExit) as done:
+            main(["--url", served.rest, "--model", name, "--grpc", served.rpc.removeprefix("grpc://")])
     lines = capsys.readouterr().out.splitlines()[:-1]
     assert [line for line in lines if not line.startswith("ok ")] == []
     assert {"ok    alignment", "ok    gRPC: predictions"} < set(lines)
     assert done.value.code == 0
+    assert replaces(predicted.json()["outputs"]["translation"]) == (name in REPLACING)
