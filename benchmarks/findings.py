@@ -12,6 +12,7 @@ Each item of a list ends in an HTML comment: a Python expression over the result
     first("luong-base")           the first of them
     bins("rnnsearch-16", "long")  BLEU of a system's first seed by length, "test" or "long", docs/results.md's figure 2
     diagnostic("local-p", 1)      last measurement of a system and a seed in docs/results/diagnostics/local-p.json
+    sgd("local-p")                measurements of a system that was trained with SGD, in the same file
     translation("local-p")        row of a system of notebook 3 in the same file
     LADDER, LECTURE               systems of the ladder; pairs (system, its extension) of the lecture
 
@@ -100,13 +101,23 @@ def diagnostic(name: str, seed: int) -> Any:
     return SimpleNamespace(**vars(found.points[-1]), rate=found.rate)
 
 
+def sgd(name: str) -> list[Any]:
+    rows = read(RESULTS / "diagnostics" / "local-p.json")
+    (found,) = [row for row in rows if row.experiment == "sgd" and row.system == name]
+    return list(found.points)
+
+
+def loss(point: Any) -> float:
+    return float(point.loss)
+
+
 def translation(name: str) -> Any:
     rows = read(RESULTS / "diagnostics" / "local-p.json")
     (found,) = [row for row in rows if row.experiment == "translation" and row.system == name]
     return found
 
 
-FUNCTIONS = (system, rows, step, runs, first, bins, diagnostic, translation)
+FUNCTIONS = (system, rows, step, runs, first, bins, diagnostic, sgd, loss, translation)
 BUILTINS = (round, min, max, all, len, range, getattr)
 NAMES: dict[str, Any] = {
     **{function.__name__: function for function in (*FUNCTIONS, *BUILTINS)},

@@ -46,7 +46,7 @@ def section(path: Path, figures: Path) -> list[str]:
         f"Training with seed {DRAWN}, with which the sum saturates.",
         "",
     ]
-    lines += _training(of(rows, "sgd"), "as in the paper, with SGD at")
+    lines += _training(of(rows, "sgd"), "with the paper's SGD at")
     return [*lines, *_translation(of(rows, "translation")), *_overfit(of(rows, "overfit")), *_agreement(rows)]
 
 
@@ -84,13 +84,18 @@ def curves(rows: Sequence[Row]) -> Figure:
 def _training(rows: Sequence[Row], optimizer: str) -> list[str]:
     if not rows:
         return []
-    cells = [[row["system"], str(row["seed"]), *_figures(row["system"], row["points"][-1])] for row in rows]
+    best = [min(row["points"], key=lambda point: point["loss"]) for row in rows]
+    cells = [
+        [row["system"], str(row["seed"]), f"{point['updates']:,.0f}", *_figures(row["system"], point)]
+        for row, point in zip(rows, best, strict=True)
+    ]
     first = rows[0]
     told = (
         f"Trained on {first['pairs']:,} pairs of at most 9 tokens, END included, {optimizer} {first['rate']}, and "
-        f"scored on 500 other pairs after {first['points'][-1]['updates']:,.0f} updates:"
+        f"scored on 500 other pairs {len(first['points']) - 1} times in {first['points'][-1]['updates']:,.0f} updates. "
+        "At the lowest validation loss:"
     )
-    return [told, "", table(["system", "seed", *HEADS], cells), ""]
+    return [told, "", table(["system", "seed", "updates", *HEADS], cells), ""]
 
 
 def _translation(rows: Sequence[Row]) -> list[str]:

@@ -134,8 +134,8 @@ class PredictiveLocalAttention(LocalAttention):
     The product with v_p is a sum over the units, as in the paper, or their mean. Both can express the same positions,
     but learn differently. An update of Adam moves each weight by about the learning rate, so a sum can move by the
     number of units times that rate. If the sigmoid saturates, its gradient vanishes, and p_t stays at an end of the
-    sentence. A mean moves by at most about the rate. With SGD, the mean hardly learns, because its update of v_p is
-    smaller by the square of the number of units. p_t begins near the middle of the sentence.
+    sentence. A mean moves by at most about the rate. With SGD, a mean makes the updates of v_p smaller by the square of
+    the number of units, so only W_p learns. p_t begins near the middle of the sentence.
 
     Args:
         score, annotation_size, window: See :class:`LocalAttention`.
