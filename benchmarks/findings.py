@@ -13,7 +13,7 @@ Each item of a list ends in an HTML comment: a Python expression over the result
     bins("rnnsearch-16", "long")  BLEU of a system's first seed by length, "test" or "long", docs/results.md's figure 2
     diagnostic("local-p", 1)      last measurement of a system and a seed in docs/results/diagnostics/local-p.json
     sgd("local-p")                measurements of a system that was trained with SGD, in the same file
-    translation("local-p")        row of a system of notebook 3 in the same file
+    translation("local-p", 1)     row of a system of notebook 3 and a seed in the same file
     LADDER, LECTURE               systems of the ladder; pairs (system, its extension) of the lecture
 
 Prints each sentence with the outcome. The exit code is 1 if a sentence does not hold or has no expression.
@@ -111,9 +111,9 @@ def loss(point: Any) -> float:
     return float(point.loss)
 
 
-def translation(name: str) -> Any:
+def translation(name: str, seed: int) -> Any:
     rows = read(RESULTS / "diagnostics" / "local-p.json")
-    (found,) = [row for row in rows if row.experiment == "translation" and row.system == name]
+    (found,) = [row for row in rows if row.experiment == "translation" and (row.system, row.seed) == (name, seed)]
     return found
 
 

@@ -50,6 +50,9 @@ NOTES = {
 together. Of {test_pairs:,} test pairs, 311 have a Spanish sentence that is also in the training set. The pairs are
 shorter than those of the other groups, so the scores are not comparable. The checkpoint after {best_step:,} updates has
 the lowest validation loss and is scored.""",
+    "guided-alignment": """The alignments are the links between lower-case words that eflomal 2.0.0 found in both
+directions; see [Guided alignment](guides/guided-alignment.md). `rnnsearch-small` in the group above has the same
+training without them.""",
     "sample": """A grammar generates the sample corpus, so the gold alignments of its {test_pairs:,} test
 pairs follow from a lexicon.""",
 }
@@ -129,6 +132,7 @@ def group_sections(source: Path, figures: Path) -> list[str]:
         run = json.loads((folder / f"{protocol['systems'][0]['name']}-{protocol['seeds'][0]}.json").read_text("utf-8"))
         pilots = "no pilots" if protocol["pilot_updates"] is None else "rates from pilots"
         corpus = "" if group.corpus == "sample" else " --corpus spa-eng.zip"
+        corpus += " --alignments spa-eng.align" if group.guided else ""
         seeds = " ".join(map(str, protocol["seeds"]))
         told = [
             f"{protocol['updates']:,} updates on {run['train_pairs']:,} pairs, {run['search']}; {pilots}. Command:",
