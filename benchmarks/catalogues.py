@@ -92,7 +92,7 @@ def pairs_of(catalogue: bytes) -> Iterator[tuple[str, str]]:
     Marks of keyboard shortcuts (``_File``, ``&File``) are removed. Untranslated messages are skipped, and those of
     several lines.
     """
-    # gettext has no public list of the messages
+    # gettext has no public list of messages. Babel has one, but refuses catalogues with a malformed date in the header.
     for key, value in gettext.GNUTranslations(io.BytesIO(catalogue))._catalog.items():  # type: ignore[attr-defined]
         if isinstance(key, str) and isinstance(value, str):
             source, target = plain(key.rpartition("\x04")[2]), plain(value)  # \x04 ends a context

@@ -20,7 +20,7 @@ from nmt_keras.corpus import SplitCorpus
 from nmt_keras.recipes import find_recipe
 from nmt_keras.runs import Run
 from nmt_keras.runs.origin import read_origin
-from nmt_keras.runs.protocol import Study, chosen_rate, pilot_loss, write_table
+from nmt_keras.runs.protocol import Study, chosen_rate, pilot_loss, run_study, write_table
 from nmt_keras.training import is_finished, read_log
 
 ROOT = Path(__file__).parents[2]
@@ -93,9 +93,25 @@ def write_result(made, system, texts):
         "signature": "",
         "chrf_signature": "",
         "recipe": asdict(made.run_recipe(system, 1)),
+        "corpus": dict(made.corpus_facts),
     }
     made.path(system, 1).write_text(json.dumps(figures))
     made.path(system, 1).with_suffix(".txt").write_text("".join(f"{text}\n" for text in texts))
+
+
+def test_a_result_of_an_earlier_version_is_kept_unless_its_recipe_differs(tmp_path, pairs):
+    made = study(tmp_path, pairs, seeds=(1,), rates=(1.0,))
+    write_result(made, TINY_RECIPE, [pair.target for pair in made.pairs])
+    path = made.path(TINY_RECIPE, 1)
+    stored = json.loads(path.read_text())
+    del stored["recipe"]["model"]["attention"]["position_logit"]  # a field that was added later
+    path.write_text(json.dumps(stored))
+    (row,) = run_study(made, 1, print)
+    assert row.bleu.mean == pytest.approx(100.0)
+    stored["recipe"]["model"]["dropout"] = 0.7
+    path.write_text(json.dumps(stored))
+    with pytest.raises(ValueError, match=r"belongs to another recipe or corpus: .*dropout 0\.7 -> "):
+        run_study(made, 1, print)
 
 
 def test_a_table_compares_a_system_with_its_baseline_once_that_has_a_result(tmp_path, pairs):

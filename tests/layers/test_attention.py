@@ -187,30 +187,25 @@ def test_local_p_prefers_positions_near_the_predicted_one_and_its_alignment_sums
     np.testing.assert_allclose(contexts[0, 0], 0.25 * near @ memory.values[0, :4].numpy(), rtol=1e-5)
 
 
-@pytest.mark.parametrize("logit", ["mean", "sum"])
-def test_an_update_of_sgd_moves_v_p_as_in_the_paper_only_with_the_sum(logit):
-    """The gradient of the paper's v_p is that of the sum. An update of the mean is divided by the units' square."""
-    local = made(
-        lambda: PredictiveLocalAttention(GeneralScore(U, D), D, 11, units=A, query_size=U, position_logit=logit)
-    )
+def test_with_the_mean_an_update_of_sgd_moves_v_p_less_by_the_square_of_the_units():
+    def predicting(logit):
+        return made(
+            lambda: PredictiveLocalAttention(GeneralScore(U, D), D, 11, units=A, query_size=U, position_logit=logit)
+        )
+
+    mean, total = predicting("mean"), predicting("sum")
+    for one, other in zip(total.trainable_variables, mean.trainable_variables, strict=True):
+        one.assign(other)
+    total.position_energy.assign(mean.position_energy / A)  # the same v_p
     query, upstream = normal(1, 1, U, seed=3), normal(1, 1, D, seed=6)
-    memory, divisor = remembered(local, normal(1, 11, D), [11]), A if logit == "mean" else 1
-    v_p = local.position_energy.numpy() / divisor
-
-    with tf.GradientTape() as tape:
-        loss = tf.reduce_sum(upstream * attend(local, query, memory, [[0]])[0])
-    moved = -tape.gradient(loss, local.position_energy.value).numpy() / divisor  # at rate 1
-
-    other = made(
-        lambda: PredictiveLocalAttention(GeneralScore(U, D), D, 11, units=A, query_size=U, position_logit="sum")
-    )
-    for mine, its in zip(local.trainable_variables, other.trainable_variables, strict=True):
-        its.assign(mine)
-    other.position_energy.assign(v_p)
-    with tf.GradientTape() as tape:
-        loss = tf.reduce_sum(upstream * attend(other, query, memory, [[0]])[0])
-    gradient = tape.gradient(loss, other.position_energy.value).numpy()
-    np.testing.assert_allclose(moved, -gradient / divisor**2, rtol=1e-4, atol=1e-7)
+    memory = remembered(mean, normal(1, 11, D), [11])
+    moved = []
+    for local, stored_as in ((mean, A), (total, 1)):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(upstream * attend(local, query, memory, [[0]])[0])
+        moved.append(tape.gradient(loss, local.position_energy.value).numpy() / stored_as)
+    assert np.abs(moved[1]).max() > 1e-4
+    np.testing.assert_allclose(moved[0], moved[1] / A**2, rtol=1e-4, atol=1e-8)
 
 
 READ_AT = {"forward": [0, 0, 1, 0], "backward": [1, 0, 0, 0], "bidirectional": [0.5, 0, 0.5, 0]}
