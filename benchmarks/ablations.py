@@ -27,7 +27,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from benchmarks.machine import machine
-from benchmarks.quality import PLANS
+from benchmarks.quality import PLANS, RECIPE
 from benchmarks.results import add_alignments, with_fields
 from nmt_keras.cli.memory import keep_memory
 from nmt_keras.config import Recipe, require_choice
@@ -45,6 +45,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "two-encoder-layers": {"model.encoder.layers": 2, "model.encoder.residual": True},
     "reset-after": {"model.encoder.cell": "gru-reset-after", "model.decoder.cell": "gru-reset-after"},
     "lstm": {"model.encoder.cell": "lstm", "model.decoder.cell": "lstm"},
+    "attend-then-update": {"model.decoder.order": "attend-then-update"},
     "update-then-attend": {
         "model.decoder.order": "update-then-attend",
         "model.decoder.output": "attentional",
@@ -55,7 +56,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "2000-pieces": {"source.vocabulary_size": 2000, "target.vocabulary_size": 2000},
     "8000-pieces": {"source.vocabulary_size": 8000, "target.vocabulary_size": 8000},
     "batches-of-64": {"train.batch_size": 64, "train.learning_rate": 0.002},
-    "more-dropout": {"model.dropout": 0.4, "model.recurrent_dropout": 0.3},
+    "more-dropout": {"model.dropout": 0.5, "model.recurrent_dropout": 0.3},
     "more-smoothing": {"train.label_smoothing": 0.2},
     "cosine": {"train.decay": "cosine"},
 }
@@ -98,7 +99,7 @@ def main(settings: Settings) -> None:
 def recipe_of(plan: str, variant: str) -> Recipe:
     """Returns the recipe of a variant."""
     planned = {name.replace("-", "_"): value for name, value in PLANS[plan].items() if name != "minutes"}
-    recipe = with_fields(find_recipe("rnnsearch-small"), {**planned, **VARIANTS[variant]})
+    recipe = with_fields(find_recipe(RECIPE), {**planned, **VARIANTS[variant]})
     return replace(recipe, name=variant, search=replace(recipe.search, beam_size=5))
 
 

@@ -71,6 +71,7 @@ LOSS_TOLERANCE, GRADIENT_TOLERANCE = 1e-5, 1e-3
 SCORE_TOLERANCE = 1e-2
 """Maximum difference in nats between the log-likelihoods of a translation on the GPU, in TF32, and on the CPU."""
 FAMILIES = (
+    "conditional-gru",
     "rnnsearch-small",
     "rnnsearch-base",
     "rnnencdec-30",

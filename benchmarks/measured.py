@@ -180,7 +180,7 @@ def quality(found: Result) -> list[str]:
     said = (
         f"{found['training_minutes']} minutes of training, including {found['compile_s']:.0f} s of compilation: "
         f"{found['updates']:,} updates, {found['epochs']} epochs, {found['target_tokens_per_s']:,} target tokens/s. "
-        f"`rnnsearch-small` with {changed}."
+        f"`{found.get('recipe', 'rnnsearch-small')}` with {changed}."
     )
     return [*lines, "", said]
 
@@ -430,17 +430,16 @@ def overview(folder: Path) -> str:
 
 
 def bleu(folder: Path) -> str:
-    """Returns the table of the test BLEU, the minutes and the hardware of the demo's and the repository's model."""
-    demonstrated, committed = (
-        json.loads((folder / f"{name}.json").read_text(encoding="utf-8")) for name in ("demo-spa-eng", "quality-hour")
+    """Returns the table of the test BLEU, the minutes and the hardware of the demo and of two models of one hour."""
+    names = ("demo-spa-eng", "quality-hour", "quality-hour-rnnsearch")
+    demonstrated, hour, committed = (
+        json.loads((folder / f"{name}.json").read_text(encoding="utf-8")) for name in names
     )
     rows = [
         ("`make demo`, greedy", demonstrated["test"]["bleu"], demonstrated["training_minutes"], demonstrated["cores"]),
-        (
-            "`saved_models/spa-eng`, beam 5",
-            committed["bleu"]["test, beam 5"]["bleu"],
-            committed["training_minutes"],
-            committed["cores"],
+        *(
+            (f"{name}, beam 5", found["bleu"]["test, beam 5"]["bleu"], found["training_minutes"], found["cores"])
+            for name, found in (("`conditional-gru`, wider layers", hour), ("`saved_models/spa-eng`", committed))
         ),
     ]
     lines = ["| Spanish-English, held-out sentences | BLEU | minutes of training | hardware |", "|---|---|---|---|"]

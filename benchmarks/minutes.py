@@ -3,7 +3,7 @@
 
     python -m benchmarks.minutes --corpus spa-eng.zip
 
-Trains ``rnnsearch-small`` twice: with the load in the last 70 % of the minutes, and with the load in the first 30 %.
+Trains the default recipe twice: with the load in the last 70 % of the minutes, and with the load in the first 30 %.
 The load is one busy process per core, with the same priority as the training. Prints JSON with the minutes of training,
 as the command reports them, and the number of updates.
 """
@@ -58,7 +58,7 @@ def trained(settings: Settings, begin: float, end: float) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder, loaded(begin, end):
         options = ["--corpus", settings.corpus, "--minutes", str(settings.minutes), "--run", f"{folder}/run"]
         said = subprocess.run(
-            [sys.executable, "-m", "nmt_keras", "train", "rnnsearch-small", *options],
+            [sys.executable, "-m", "nmt_keras", "train", *options],
             cwd=ROOT,
             env={**os.environ, "XDG_CACHE_HOME": f"{folder}/cache"},
             stdout=subprocess.PIPE,

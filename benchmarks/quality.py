@@ -50,11 +50,12 @@ PLANS: dict[str, dict[str, Any]] = {
         "model.attention.units": 256,
         "model.decoder.units": 512,
         "model.decoder.output-units": 384,
-        "model.dropout": 0.3,
+        "model.dropout": 0.4,
         "model.recurrent-dropout": 0.2,
     },
 }
-"""Options that differ from the recipe rnnsearch-small, by plan."""
+"""Options that differ from the recipe ``RECIPE``, by plan."""
+RECIPE = "conditional-gru"
 BEAM = ["--search.beam-size", "5"]
 
 
@@ -81,7 +82,7 @@ def main(settings: Settings) -> None:
             began.parent.mkdir(parents=True, exist_ok=True)
             began.write_text(json.dumps(machine()), encoding="utf-8")
             options = [part for name, value in PLANS[settings.plan].items() for part in (f"--{name}", str(value))]
-            started = ["train", "rnnsearch-small", "--corpus", settings.corpus, "--run", str(run), *options]
+            started = ["train", RECIPE, "--corpus", settings.corpus, "--run", str(run), *options]
             done = nmt(started, settings.cache or Path(folder) / "cache")
             said.write_text(done.stdout + done.stderr, encoding="utf-8")
         elif not began.exists():
@@ -90,7 +91,7 @@ def main(settings: Settings) -> None:
         found = result_of(run, said.read_text(encoding="utf-8"))
         before = json.loads(began.read_text(encoding="utf-8"))
     command = " ".join(["python -m benchmarks.quality", *sys.argv[1:]])
-    print(json.dumps({**before, "command": command, "plan": PLANS[settings.plan], **found}, indent=2))
+    print(json.dumps({**before, "command": command, "recipe": RECIPE, "plan": PLANS[settings.plan], **found}, indent=2))
 
 
 def nmt(arguments: Sequence[str], cache: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -104,8 +105,12 @@ def nmt(arguments: Sequence[str], cache: Path | None = None) -> subprocess.Compl
 
 
 def require_plan(run: Path, plan: Mapping[str, Any]) -> None:
-    """Raises SystemExit if the recipe of ``run`` differs from ``plan``."""
+    """Raises SystemExit if ``run`` has another recipe than ``RECIPE`` with the options of ``plan``."""
     recipe = json.loads((run / "recipe.json").read_text(encoding="utf-8"))
+    if recipe["name"] != RECIPE:
+        raise SystemExit(
+            f"quality: {run}: expected the recipe {RECIPE}, received {recipe['name']}. Pass another --run."
+        )
     for name, value in plan.items():
         found: Any = recipe["train"] if name == "minutes" else recipe
         for part in name.replace("-", "_").split("."):

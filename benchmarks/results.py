@@ -19,7 +19,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import tyro
 
@@ -29,7 +29,7 @@ from nmt_keras.config import Recipe, TokenizerConfig, require, require_choice
 from nmt_keras.corpus import Pair, SplitCorpus, read_pairs, shuffle_pairs, split_pairs
 from nmt_keras.corpus.sample import sample_pairs
 from nmt_keras.files import read_json, write_whole
-from nmt_keras.recipes import find_recipe
+from nmt_keras.recipes import CONDITIONAL_GRU, SPANISH_ENGLISH, find_recipe
 
 if TYPE_CHECKING:
     from nmt_keras.runs.protocol import Study
@@ -226,11 +226,16 @@ def with_mean(recipe: Recipe) -> Recipe:
     )
 
 
-def attending_after() -> Recipe:
-    """Returns ``rnnsearch-small`` with attention after the update of the state, as in Luong et al."""
-    recipe = in_small(find_recipe("rnnsearch-small"), 1.0)
-    decoder = replace(recipe.model.decoder, order="update-then-attend", output="attentional", input_feeding=True)
-    return replace(recipe, name="rnnsearch-small-after", model=replace(recipe.model, decoder=decoder))
+Order = Literal["attend-then-update", "conditional", "update-then-attend"]
+
+
+def ordered(order: Order) -> Recipe:
+    """Returns ``rnnsearch-small`` with a decoder of an order, and with input feeding in Luong's order."""
+    recipe = in_small(SPANISH_ENGLISH, 1.0)
+    changes: dict[str, Any] = {"model.decoder.order": order}
+    if order == "update-then-attend":
+        changes |= {"model.decoder.output": "attentional", "model.decoder.input_feeding": True}
+    return named(with_fields(recipe, changes), order)
 
 
 REGULARISED: dict[str, dict[str, Any]] = {
@@ -242,16 +247,16 @@ REGULARISED: dict[str, dict[str, Any]] = {
     "segmentations": {"train.segmentation_alpha": 0.2},
     "more-dropout": {"model.dropout": 0.5},
 }
-"""Changed fields of ``rnnsearch-small`` for a small corpus, by system. A system also has all changes before its own."""
+"""Changed fields of ``conditional-gru`` for a small corpus, by system. A system also has all changes before its own."""
 
 
 def regularised() -> tuple[Recipe, ...]:
-    """Returns ``rnnsearch-small`` with more and more regularisation, for a small corpus."""
+    """Returns ``conditional-gru`` with more and more regularisation, for a small corpus."""
     systems: list[Recipe] = []
     changed: dict[str, Any] = {"train.learning_rate": 3e-3, "train.validations": 16}
     for name, fields in REGULARISED.items():
         changed |= fields
-        systems.append(named(with_fields(find_recipe("rnnsearch-small"), changed), f"small-corpus-{name}"))
+        systems.append(named(with_fields(CONDITIONAL_GRU, changed), f"small-corpus-{name}"))
     return tuple(systems)
 
 
@@ -320,14 +325,15 @@ def groups() -> dict[str, Group]:
         ),
         "self-attention": Group(
             (
-                in_small(find_recipe("rnnsearch-small"), 1.0),
+                ordered("attend-then-update"),
                 in_small(find_recipe("self-attention"), 0.58, 2e-3),
             )
         ),
-        "order": Group((in_small(find_recipe("rnnsearch-small"), 1.0), attending_after())),
-        "guided-alignment": Group(
-            (named(in_small(find_recipe("rnnsearch-small"), 1.0), "rnnsearch-small-guided"),), guided=True
+        "order": Group(
+            tuple(map(ordered, get_args(Order))),
+            baselines={"update-then-attend": "attend-then-update"},
         ),
+        "guided-alignment": Group((named(ordered("attend-then-update"), "attend-then-update-guided"),), guided=True),
         "fixed-context": Group((named(rnnencdec, "rnnencdec-last"), with_mean(rnnencdec))),
         "small-corpus": Group(regularised(), pairs=30_000, updates=8_000, pilots=False),
         "ensemble": Group((rnnsearch(),), seeds=tuple(range(1, 9)), combined=ENSEMBLES),

@@ -35,7 +35,7 @@ TITLES = {
     "sampling": "Teacher forcing, scheduled sampling and free running",
     "units": "Words, subwords and characters",
     "self-attention": "Recurrence and self-attention at equal size",
-    "order": "Additive attention before and after the update of the decoder's state",
+    "order": "Additive attention before, within and after the update of the decoder's state",
     "guided-alignment": "Attention trained with word alignments",
     "fixed-context": "Fixed contexts: the last state and the mean of the annotations",
     "small-corpus": "30,000 training pairs",
@@ -51,8 +51,11 @@ together. Of {test_pairs:,} test pairs, 311 have a Spanish sentence that is also
 shorter than those of the other groups, so the scores are not comparable. The checkpoint after {best_step:,} updates has
 the lowest validation loss and is scored.""",
     "guided-alignment": """The alignments are the links between lower-case words that eflomal 2.0.0 found in both
-directions; see [Guided alignment](guides/guided-alignment.md). `rnnsearch-small` in the group above has the same
-training without them.""",
+directions; see [Guided alignment](guides/guided-alignment.md). `attend-then-update` in the group above has the
+same training without them.""",
+    "self-attention": """`attend-then-update` is `rnnsearch-small` in the small setting.""",
+    "order": """`attend-then-update` is `rnnsearch-small` in the small setting. The other orders change the decoder:
+`conditional` has a conditional GRU, and `update-then-attend` has Luong's order with input feeding.""",
     "sample": """A grammar generates the sample corpus, so the gold alignments of its {test_pairs:,} test
 pairs follow from a lexicon.""",
 }

@@ -63,6 +63,25 @@ COMBINATIONS = {
         AttentionConfig("additive", "local-p", units=13, window=2),
         DecoderConfig(units=11, output_units=5, tie_embeddings=True, initial_state="zero", cell="gru-reset-after"),
     ),
+    "conditional": ModelConfig(
+        5,
+        EncoderConfig(units=7),
+        AttentionConfig(units=13),
+        DecoderConfig("conditional", units=11, output_units=17, output_state="current"),
+    ),
+    "conditional-deep": ModelConfig(
+        5,
+        EncoderConfig(units=7),
+        AttentionConfig("general", "local-p", units=13, window=2),
+        DecoderConfig("conditional", "lstm", 11, layers=2, residual=True, output="linear", output_state="current"),
+        recurrent_dropout=0.3,
+    ),
+    "conditional-fixed": ModelConfig(
+        5,
+        EncoderConfig(units=7, direction="forward"),
+        AttentionConfig("fixed"),
+        DecoderConfig("conditional", "gru-reset-after", 11, initial_state="forward", reads_words=False, output="state"),
+    ),
     "rnnencdec": ModelConfig(
         5,
         EncoderConfig(units=7, direction="forward"),

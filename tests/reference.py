@@ -439,8 +439,9 @@ class RecurrentDecoder(NamedTuple):
     stack: Stack
     attention: Callable
     output_layer: OutputLayer
-    order: str  # "attend-then-update" (Bahdanau) or "update-then-attend" (Luong)
+    order: str  # "attend-then-update" (Bahdanau), "conditional" or "update-then-attend" (Luong)
     output_state: str | None  # Bahdanau's order: the output layer reads s_{i-1} ("previous") or s_i
+    word_cell: Any  # conditional: cell that reads the word; None in other orders
     input_feeding: bool  # Luong's order: h~_{t-1} is an input beside the word
 
 
@@ -451,6 +452,15 @@ def bahdanau_step(p: RecurrentDecoder, last_token, t, states, encoded: Encoded):
     alpha, c = p.attention(s, t, encoded)
     states, s_next = advance_stack(p.stack, e if p.reads_words else np.zeros(0), states, c)
     return logits_of(p.output_layer, s if p.output_state == "previous" else s_next, c, e), alpha, states
+
+
+def conditional_step(p: RecurrentDecoder, last_token, t, states, encoded: Encoded):
+    """Updates with the word, attends, then updates with c_i. Returns the logits of y_i, alpha_i and the states s_i."""
+    e = p.embedding[last_token]
+    between = advance(p.word_cell, e if p.reads_words else np.zeros(0), states[0], None, 1.0)
+    alpha, c = p.attention(output_of(p.word_cell, between), t, encoded)
+    states, s_next = advance_stack(p.stack, np.zeros(0), [between, *states[1:]], c)
+    return logits_of(p.output_layer, s_next, c, e), alpha, states
 
 
 def luong_step(p: RecurrentDecoder, last_token, t, state, encoded: Encoded):
@@ -505,15 +515,15 @@ def begin(p, encoded: Encoded):
     if isinstance(p, SelfAttentionDecoder):
         return []
     states = p.initial_states(encoded)
-    return states if p.order == "attend-then-update" else (states, np.zeros(p.output_layer.W_o.shape[1]))
+    return (states, np.zeros(p.output_layer.W_o.shape[1])) if p.order == "update-then-attend" else states
 
 
 def next_logits(p, last_token, t, state, encoded: Encoded):
     """Returns the logits of token ``t``, alpha and the next state, for a decoder of any kind."""
     if isinstance(p, SelfAttentionDecoder):
         return self_attention_step(p, last_token, t, state, encoded)
-    step = bahdanau_step if p.order == "attend-then-update" else luong_step
-    return step(p, last_token, t, state, encoded)
+    step = {"attend-then-update": bahdanau_step, "conditional": conditional_step, "update-then-attend": luong_step}
+    return step[p.order](p, last_token, t, state, encoded)
 
 
 def decode(p: Weights, source, target):
@@ -751,17 +761,21 @@ def decoder_of(decoder, encoder):
             norm=norm_of(decoder.norm),
             output_layer=output_layer_of(decoder.output_layer, embedding),
         )
-    stack = stack_of(decoder.stack)
+    stack, kind = stack_of(decoder.stack), type(decoder).__name__
+    word_cell = decoder.word_cell if kind == "ConditionalDecoder" else None
     return RecurrentDecoder(
         embedding=embedding,
-        reads_words=decoder.stack.cells[0].input_size > 0,
+        reads_words=(word_cell or decoder.stack.cells[0]).input_size > 0,
         initial_states=initial_states_of(decoder.bridge, stack, encoder),
         stack=stack,
         attention=attention_of(decoder.attention, encoder),
         output_layer=output_layer_of(decoder.output_layer, embedding),
-        order="attend-then-update" if type(decoder).__name__ == "BahdanauDecoder" else "update-then-attend",
+        order={"BahdanauDecoder": "attend-then-update", "ConditionalDecoder": "conditional"}.get(
+            kind, "update-then-attend"
+        ),
         output_state=getattr(decoder, "output_state", None),
-        input_feeding=type(decoder).__name__ == "InputFeedingDecoder",
+        word_cell=cell_of(word_cell) if word_cell else None,
+        input_feeding=kind == "InputFeedingDecoder",
     )
 
 

@@ -84,6 +84,7 @@ def summary() -> str:
         rate = f"{train.optimizer} {train.learning_rate:g}"
         reads = "self-attention" if encoder.kind == "self-attention" else f"{encoder.cell}, {encoder.direction}"
         writes = "self-attention" if decoder.order == "self-attention" else decoder.cell
+        writes = f"conditional {writes}" if decoder.order == "conditional" else writes
         cells = (
             f"[`{recipe.name}`](#{recipe.name})",
             f"{recipe.source.kind}, {recipe.source.vocabulary_size:,}",

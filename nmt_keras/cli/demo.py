@@ -13,7 +13,7 @@ from nmt_keras.cli.console import Console
 from nmt_keras.cli.train import Train
 from nmt_keras.corpus.options import CorpusOptions
 from nmt_keras.corpus.sample import SAMPLE_NAME
-from nmt_keras.recipes import SAMPLE, SPANISH_ENGLISH, find_recipe
+from nmt_keras.recipes import CONDITIONAL_GRU, SAMPLE, find_recipe
 from nmt_keras.runs.origin import with_languages_of
 
 FALLING_BACK = (
@@ -40,7 +40,7 @@ class Demo(Command):
         from nmt_keras.demo import announce_steps, demonstrate
 
         steps, data = announce_steps(console.say), self.data
-        recipe = find_recipe(self.recipe) if self.recipe else SPANISH_ENGLISH
+        recipe = find_recipe(self.recipe) if self.recipe else CONDITIONAL_GRU
         next(steps)
         try:
             corpus = load_corpus(data, recipe.corpus, Path("data"), console.say)

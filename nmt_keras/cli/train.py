@@ -16,7 +16,7 @@ from nmt_keras.cli.console import Console
 from nmt_keras.config import Recipe, RunOptions, require
 from nmt_keras.corpus.options import CorpusOptions
 from nmt_keras.corpus.sample import SAMPLE_NAME
-from nmt_keras.recipes import SAMPLE, SPANISH_ENGLISH, find_recipe
+from nmt_keras.recipes import CONDITIONAL_GRU, SAMPLE, find_recipe
 from nmt_keras.runs.directory import is_run, read_recipe
 from nmt_keras.runs.origin import read_origin, with_languages_of, write_origin
 
@@ -49,7 +49,7 @@ class Train(Command):
     width: float = 1.0
     """Factor of the size of every layer of the recipe. With 0.25, a paper's model fits on a laptop."""
     options: Annotated[RunOptions, tyro.conf.arg(name="")] = field(default_factory=RunOptions)
-    settings: Annotated[Recipe, tyro.conf.arg(name="")] = SPANISH_ENGLISH
+    settings: Annotated[Recipe, tyro.conf.arg(name="")] = CONDITIONAL_GRU
 
     @classmethod
     def defaults(cls, arguments: Sequence[str]) -> Train:
@@ -67,7 +67,7 @@ class Train(Command):
         if copied := run or tuned:
             return cls(data=data, settings=read_recipe(copied))
         of_sample = ("--corpus", SAMPLE_NAME) in pairwise(arguments) or f"--corpus={SAMPLE_NAME}" in arguments
-        return cls(settings=SAMPLE if of_sample else SPANISH_ENGLISH)
+        return cls(settings=SAMPLE if of_sample else CONDITIONAL_GRU)
 
     def check(self) -> None:
         """Raises ValueError if the weights and vocabularies of --init-from cannot be used."""

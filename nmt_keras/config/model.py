@@ -98,16 +98,18 @@ class AttentionConfig:
 class DecoderConfig:
     """Decoder, which generates target tokens."""
 
-    order: Literal["attend-then-update", "update-then-attend", "self-attention"] = "attend-then-update"
+    order: Literal["attend-then-update", "conditional", "update-then-attend", "self-attention"] = "attend-then-update"
     """Structure of a decoder step. "attend-then-update": the context is computed before the new state (Bahdanau et al.
-    2014). "update-then-attend": the context is computed after the new state (Luong et al. 2015). "self-attention": no
-    recurrent state; all layers attend to the earlier target positions and to the source."""
+    2014). "conditional": a first cell reads the previous word, the context is computed from its state, and a second
+    cell reads the context (conditional GRU of Sennrich et al. 2017). "update-then-attend": the context is computed
+    after the new state (Luong et al. 2015). "self-attention": no recurrent state; all layers attend to the earlier
+    target positions and to the source."""
     cell: CellName = "gru"
     """Recurrent cell. The choices are those of the encoder."""
     units: int = 512
     """State size of each decoder layer."""
     layers: int = 1
-    """Number of stacked layers."""
+    """Number of stacked layers. With order "conditional", the first layer has two cells."""
     residual: bool = False
     """If True, adds each layer's input to its output, from the second layer on."""
     initial_state: Literal["backward", "forward", "both", "last", "mean", "zero"] = "backward"
@@ -128,7 +130,7 @@ class DecoderConfig:
     of these three. "state": the state alone. "attentional": the attentional vector tanh(W_c [c ; h])."""
     output_state: Literal["previous", "current"] = "previous"
     """State that enters a "maxout" or "linear" output layer. "previous": s_{i-1} (Bahdanau et al. 2014, appendix).
-    "current": s_i (their main text)."""
+    "current": s_i (their main text), the only choice with other orders."""
     output_units: int = 256
     """Number of maxout units (l in Bahdanau et al.), or size of the attentional vector."""
     tie_embeddings: bool = False
@@ -150,6 +152,7 @@ class DecoderConfig:
         )
         allowed = {
             "attend-then-update": ("maxout", "linear", "state"),
+            "conditional": ("maxout", "linear", "state"),
             "update-then-attend": ("attentional", "state", "linear"),
             "self-attention": ("state",),
         }[self.order]
@@ -159,13 +162,21 @@ class DecoderConfig:
             f"one of {', '.join(allowed)} with DecoderConfig.order {self.order!r}",
             self.output,
         )
-        if luong and self.output == "linear":
+        if self.output in {"conditional": ("maxout", "linear"), "update-then-attend": ("linear",)}.get(self.order, ()):
             require(
                 self.output_state == "current",
                 "DecoderConfig.output_state",
-                "'current' with DecoderConfig.order 'update-then-attend'",
+                f"'current' with DecoderConfig.order {self.order!r}",
                 self.output_state,
+                "Set DecoderConfig.output_state to 'current'.",
             )
+        require(
+            self.order != "conditional" or not self.shares_recurrence,
+            "DecoderConfig.shares_recurrence",
+            "False with DecoderConfig.order 'conditional'",
+            self.shares_recurrence,
+            "The decoder has two recurrent matrices.",
+        )
         require(
             not self.input_feeding or self.output == "attentional",
             "DecoderConfig.input_feeding",
@@ -310,6 +321,14 @@ def _check_parts_fit(model: ModelConfig) -> None:
             "The output 'state' ignores the context. For a model without context, set AttentionConfig.kind to 'none'.",
         )
     if attention.kind == "none":
+        require(
+            decoder.order != "conditional",
+            "AttentionConfig.kind",
+            "a kind other than 'none' with DecoderConfig.order 'conditional'",
+            attention.kind,
+            "The second cell reads the context. For a model without context, set DecoderConfig.order to "
+            "'attend-then-update' and DecoderConfig.output to 'state'.",
+        )
         require(
             decoder.initial_state != "zero",
             "DecoderConfig.initial_state",

@@ -21,7 +21,7 @@ from nmt_keras.layers.scores import AdditiveScore, DotScore, GeneralScore, Locat
 from nmt_keras.layers.stack import Stack
 from nmt_keras.models.decoder import Decoder
 from nmt_keras.models.encoder import Encoder, RecurrentEncoder, SelfAttentionEncoder
-from nmt_keras.models.recurrent_decoder import BahdanauDecoder, InputFeedingDecoder, LuongDecoder
+from nmt_keras.models.recurrent_decoder import BahdanauDecoder, ConditionalDecoder, InputFeedingDecoder, LuongDecoder
 from nmt_keras.models.self_attention_decoder import SelfAttentionDecoder
 
 T = TypeVar("T")
@@ -189,11 +189,11 @@ def _output_layer(config: ModelConfig, target_vocabulary_size: int, context_size
 
 
 def _stack(config: ModelConfig, encoder: Encoder, context_size: int) -> Stack:
-    """Builds the decoder's cells. The first cell's context is c_i (attend then update) or h~_{t-1} (input feeding)."""
+    """Builds the decoder's cells. The first cell's context is c_i or, with input feeding, h~_{t-1}."""
     decoder = config.decoder
     fed_size = decoder.output_units if decoder.input_feeding else 0
-    context_size = context_size if decoder.order == "attend-then-update" else fed_size
-    input_size = config.embedding_size if decoder.reads_words else 0
+    context_size = fed_size if decoder.order == "update-then-attend" else context_size
+    input_size = config.embedding_size if decoder.reads_words and decoder.order != "conditional" else 0
     if decoder.shares_recurrence:
         assert isinstance(encoder, RecurrentEncoder)
         (shared,) = encoder.forward_cells + encoder.backward_cells
@@ -228,6 +228,13 @@ def _bahdanau_decoder(config: ModelConfig, target_vocabulary_size: int, encoder:
     return BahdanauDecoder(output_state=output_state, **_recurrent_arguments(config, target_vocabulary_size, encoder))
 
 
+def _conditional_decoder(config: ModelConfig, target_vocabulary_size: int, encoder: Encoder) -> Decoder:
+    decoder = config.decoder
+    cell = _find(CELLS, "DecoderConfig.cell", decoder.cell)
+    word_cell = cell(decoder.units, config.embedding_size if decoder.reads_words else 0, name="word_cell")
+    return ConditionalDecoder(word_cell=word_cell, **_recurrent_arguments(config, target_vocabulary_size, encoder))
+
+
 def _luong_decoder(config: ModelConfig, target_vocabulary_size: int, encoder: Encoder) -> Decoder:
     decoder_class = InputFeedingDecoder if config.decoder.input_feeding else LuongDecoder
     return decoder_class(**_recurrent_arguments(config, target_vocabulary_size, encoder))
@@ -251,6 +258,7 @@ def _self_attention_decoder(config: ModelConfig, target_vocabulary_size: int, en
 
 DECODERS: dict[str, Callable[[ModelConfig, int, Encoder], Decoder]] = {
     "attend-then-update": _bahdanau_decoder,
+    "conditional": _conditional_decoder,
     "update-then-attend": _luong_decoder,
     "self-attention": _self_attention_decoder,
 }

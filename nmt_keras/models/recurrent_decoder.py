@@ -1,4 +1,4 @@
-"""Recurrent decoders: attend then update, update then attend, and input feeding."""
+"""Recurrent decoders: attend then update, conditional, update then attend, and input feeding."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import tensorflow as tf
 from nmt_keras.layers.attention import Attended, Attention
 from nmt_keras.layers.base import Weights
 from nmt_keras.layers.bridges import Bridge
+from nmt_keras.layers.cells import Cell
 from nmt_keras.layers.cudnn import can_fuse, read_stack
 from nmt_keras.layers.dropout import Randomness, draw_dropout_mask, dropout
 from nmt_keras.layers.memory import Memory
@@ -24,7 +25,7 @@ class Inputs(NamedTuple):
     """Inputs of a recurrent decoder, computed from the target tokens."""
 
     embedded: tf.Tensor  # [B, Q, E] float: e(y_{i-1})
-    projected: tf.Tensor  # [B, Q, projections · U] float: the first cell's W e(y_{i-1}) + b
+    projected: tf.Tensor  # [B, Q, projections · U] float: W e(y_{i-1}) + b of the cell that reads the word
     masks: StackMasks  # dropout between and inside the cells
 
 
@@ -44,11 +45,12 @@ class FeedingState(NamedTuple):
 
 
 class RecurrentDecoder(Decoder):
-    """Base of the three recurrent decoders.
+    """Base of the four recurrent decoders.
 
     Args:
         embedding, dropout_rate: See :class:`Decoder`; ``dropout_rate`` also applies between cells.
-        stack: Stack of the cells. The first cell's context is c_i (attend then update) or h~_{t-1} (input feeding).
+        stack: Stack of the cells. The first cell's context is c_i (attend then update, conditional) or h~_{t-1} (input
+            feeding).
         bridge: Bridge that computes s_0.
         attention: Attention that computes c_i.
         output_layer: Layer that computes features and logits. With tied embeddings, its matrix is that of
@@ -94,8 +96,10 @@ class RecurrentDecoder(Decoder):
     def inputs(self, weights: Weights, ids: tf.Tensor, randomness: Randomness | None = None) -> Inputs:
         """Returns e(y_{i-1}), W e(y_{i-1}) + b, and the dropout masks."""
         embedded = dropout(self.cast(tf.gather(weights.embedding, ids)), self.dropout_rate, randomness, "target")
-        projected = self.stack.cells[0].project(weights.stack.cells[0], embedded)
-        return Inputs(embedded, projected, self._draw_masks(embedded, randomness))
+        return Inputs(embedded, self._project(weights, embedded), self._draw_masks(embedded, randomness))
+
+    def _project(self, weights: Weights, embedded: tf.Tensor) -> tf.Tensor:
+        return self.stack.cells[0].project(weights.stack.cells[0], embedded)
 
     def _draw_masks(self, embedded: tf.Tensor, randomness: Randomness | None) -> StackMasks:
         if randomness is None:
@@ -168,6 +172,47 @@ class BahdanauDecoder(RecurrentDecoder):
         context = self.output_context(attended, memory)
         features = self.output_layer.features(weights.output_layer, state, context, x.embedded)
         return features, self.attention.alignment(attended, memory)
+
+
+@keras.saving.register_keras_serializable("nmt_keras")
+class ConditionalDecoder(BahdanauDecoder):
+    """Updates with the word, attends, then updates with the context: the conditional GRU (Sennrich et al. 2017).
+
+        s'_i    = word_cell(e(y_{i-1}), s_{i-1})
+        alpha_i = attention(s'_i, h)         c_i = SUM_j alpha_ij h_j
+        s_i     = cell(s'_i, c_i)
+
+    (Nematus: a Toolkit for Neural Machine Translation, section 2.) The query s'_i depends on the word y_{i-1}; the
+    query of :class:`BahdanauDecoder` does not. Differences from the paper: the cells can be of any kind, and with
+    recurrent dropout, both have the same mask.
+
+    Both cells belong to the first layer, and s_i is its state. Higher layers read s_i.
+
+    Args:
+        word_cell: Cell that reads the word. The stack's first cell continues from its state and reads the context.
+        options: See :class:`RecurrentDecoder`.
+    """
+
+    computed_arguments = ("output_state",)
+
+    def __init__(self, *, word_cell: Cell, **options: Any) -> None:
+        super().__init__(output_state="current", **options)
+        self.word_cell = word_cell
+
+    def _project(self, weights: Weights, embedded: tf.Tensor) -> tf.Tensor:
+        return self.word_cell.project(weights.word_cell, embedded)
+
+    def advance(
+        self, weights: Weights, x: Inputs, state: DecoderState, memory: Memory
+    ) -> tuple[DecoderState, tuple[tf.Tensor, Attended]]:
+        """Computes s'_i, then alpha_i and C c_i, then s_i. The results are s_i and alpha_i."""
+        first, *others = state.cell_states
+        mask = x.masks.states[0] if x.masks.states else None
+        between = self.word_cell.advance(weights.word_cell, x.projected, first, mask)
+        attended = self.attention.attend(weights.attention, self.word_cell.output(between), state.position, memory)
+        projected = weights.stack.cells[0].bias + self.attention.context(attended, memory.cell_values)
+        cell_states, current = self.stack.advance(weights.stack, projected, (between, *others), x.masks)
+        return DecoderState(cell_states, state.position + 1), (current, attended)
 
 
 @keras.saving.register_keras_serializable("nmt_keras")

@@ -33,13 +33,14 @@ from nmt_keras.recipes.luong import (
 )
 from nmt_keras.recipes.pytorch import RNNSEARCH_PYTORCH
 from nmt_keras.recipes.rnnencdec import RNNENCDEC_30, RNNENCDEC_50, RNNSEARCH_30, RNNSEARCH_50
-from nmt_keras.recipes.rnnsearch import BASE, SAMPLE, SPANISH_ENGLISH
+from nmt_keras.recipes.rnnsearch import BASE, CONDITIONAL_GRU, SAMPLE, SPANISH_ENGLISH
 from nmt_keras.recipes.self_attention import SELF_ATTENTION
 from nmt_keras.recipes.tutorial import TUTORIAL
 
 RECIPES: dict[str, Recipe] = {
     recipe.name: recipe
     for recipe in (
+        CONDITIONAL_GRU,
         SPANISH_ENGLISH,
         SAMPLE,
         BASE,
@@ -70,7 +71,7 @@ RECIPES: dict[str, Recipe] = {
     )
 }
 
-__all__ = ["RECIPES", "SAMPLE", "SPANISH_ENGLISH", "find_recipe", "to_yaml", "train_command"]
+__all__ = ["CONDITIONAL_GRU", "RECIPES", "SAMPLE", "SPANISH_ENGLISH", "find_recipe", "to_yaml", "train_command"]
 
 
 def find_recipe(name: str) -> Recipe:

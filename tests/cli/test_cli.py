@@ -172,7 +172,7 @@ def test_the_command_of_a_recipe_trains_this_recipe(options):
 
 @pytest.mark.parametrize(
     ("corpus", "recipe"),
-    [(["--corpus", "sample"], "sample"), (["--corpus=sample"], "sample"), (["--corpus", "my.tsv"], "rnnsearch-small")],
+    [(["--corpus", "sample"], "sample"), (["--corpus=sample"], "sample"), (["--corpus", "my.tsv"], "conditional-gru")],
 )
 def test_the_corpus_determines_the_default_recipe(corpus, recipe):
     assert cli.parse(["train", *corpus]).chosen() == RECIPES[recipe]

@@ -65,6 +65,10 @@ WRONG = [
     (DecoderConfig, {"order": "update-then-attend"}, "output"),
     (DecoderConfig, {"order": "self-attention", "output": "linear"}, "output"),
     (DecoderConfig, {"order": "update-then-attend", "output": "linear"}, "output_state"),
+    (DecoderConfig, {"order": "conditional"}, "output_state"),
+    (DecoderConfig, {"order": "conditional", "output": "linear"}, "output_state"),
+    (DecoderConfig, {"order": "conditional", "output": "attentional", "output_state": "current"}, "output"),
+    (DecoderConfig, {"order": "conditional", "output": "state", "shares_recurrence": True}, "shares_recurrence"),
     (DecoderConfig, {"order": "self-attention", "output": "state", "heads": 8, "units": 100}, "units"),
     (DecoderConfig, {"order": "self-attention", "output": "state", "reads_words": False}, "reads_words"),
     (DecoderConfig, {"order": "self-attention", "output": "state", "shares_recurrence": True}, "shares_recurrence"),
@@ -244,6 +248,10 @@ UNFIT = {
         ["DecoderConfig.initial_state", "'zero'"],
     ),
     "a context that nothing reads": ({"decoder": {**LUONG, "output": "state"}}, ["DecoderConfig.output", "'state'"]),
+    "a conditional decoder without a context": (
+        {"attention": {"kind": "none"}, "decoder": {"order": "conditional", "output": "state"}},
+        ["AttentionConfig.kind", "'conditional'", "'none'"],
+    ),
     "a tied linear readout": (
         {"decoder": {"output": "linear", "tie_embeddings": True}},
         ["DecoderConfig.output", "'linear'"],

@@ -38,7 +38,7 @@ def layers_of(layer):
 def test_every_layer_comes_back_from_its_configuration():
     layers = {BahdanauAttention: BahdanauAttention(5, 7, 11), ZeroBridge: ZeroBridge(name="bridge")}
     names = ["rnnsearch-deep", "rnnsearch-linear", "rnnsearch-local-p", "rnnencdec", "luong-base", "luong-location"]
-    for name in [*names, "luong-feed", "luong-local-m", "lecture", "self-attention"]:
+    for name in [*names, "conditional", "luong-feed", "luong-local-m", "lecture", "self-attention"]:
         model = build(name)
         layers.update({type(each): each for side in (model.encoder, model.decoder) for each in layers_of(side)})
     registered = keras.saving.get_custom_objects().values()
@@ -75,6 +75,7 @@ def operations_in_loops(function):
     ("name", "precision", "sampling"),
     [
         ("rnnsearch-deep", "bfloat16-products", None),
+        ("conditional", "float32", None),
         ("luong-feed", "float32", None),
         ("lecture", "float32", None),
         ("luong-local-p", "float32", 0.5),
@@ -90,7 +91,9 @@ def test_no_loop_of_training_reads_a_variable(name, precision, sampling):
     assert "ReadVariableOp" not in found
 
 
-@pytest.mark.parametrize("name", ["rnnsearch-deep", "luong-local-p", "luong-location", "luong-feed", "self-attention"])
+@pytest.mark.parametrize(
+    "name", ["rnnsearch-deep", "conditional", "luong-local-p", "luong-location", "luong-feed", "self-attention"]
+)
 def test_no_loop_of_a_search_reads_a_variable(name):
     model = build(name)
 

@@ -14,6 +14,7 @@ from nmt_keras.layers import dropout, self_attention
 from nmt_keras.layers.attention import Attended, Attention
 from nmt_keras.layers.dropout import Randomness, draw_dropout_mask
 from nmt_keras.layers.matmul import bfloat16_weights, compute_dtype_weights
+from nmt_keras.layers.stack import StackMasks
 from nmt_keras.models import encoder, recurrent_decoder, self_attention_decoder
 from nmt_keras.models.decoder import Decoder
 from nmt_keras.models.recurrent_decoder import BahdanauDecoder
@@ -146,7 +147,7 @@ def test_matrices_are_rounded_outside_the_loop_that_reads_them_and_stay_so(case)
     assert all("MatMul" in name for name in widened)
 
 
-@pytest.mark.parametrize("name", ["rnnsearch", "luong-feed", "lecture", "self-attention"])
+@pytest.mark.parametrize("name", ["rnnsearch", "conditional", "luong-feed", "lecture", "self-attention"])
 def test_a_token_depends_only_on_the_tokens_before_it(name):
     model = built(COMBINATIONS[name])
     encoding = model.encoder(SOURCES)
@@ -157,10 +158,36 @@ def test_a_token_depends_only_on_the_tokens_before_it(name):
     assert (changed < 1e-6) == (name == "lecture")  # this decoder reads no words
 
 
+@pytest.mark.parametrize(("name", "depends"), [("rnnsearch", False), ("conditional", True), ("luong-feed", True)])
+def test_the_attention_depends_on_the_last_token_in_all_orders_but_bahdanau_s(name, depends):
+    model = built(COMBINATIONS[name])
+    encoding = model.encoder(SOURCES)
+    first, other = (model.decoder(tf.fill([len(PAIRS), 1], token), encoding).alignment for token in (4, 5))
+    assert (np.abs(first - other).max() > 1e-6) == depends
+
+
 # Dropout
 
 
-@pytest.mark.parametrize("name", ["rnnsearch-deep", "luong-feed", "self-attention"])
+def test_both_cells_of_a_conditional_decoder_read_the_state_through_its_mask():
+    model = built(COMBINATIONS["conditional"])
+    decoder, weights = model.decoder, model.decoder.read_weights()
+    memory = model.remember(SOURCES)
+    state, x = model.initial_state(memory), decoder.inputs(weights, IDS[:, :1])
+    (mask,) = np.random.default_rng(5).choice([0.0, 2.0], [1, len(PAIRS), 1, 11]).astype(np.float32)
+    next_state, (current, attended) = decoder.advance(
+        weights, x._replace(masks=StackMasks(states=(mask,))), state, memory
+    )
+    between = decoder.word_cell.advance(weights.word_cell, x.projected, state.cell_states[0], mask)
+    wanted = decoder.attention.attend(weights.attention, between, state.position, memory)
+    (cell,), (own,) = decoder.stack.cells, weights.stack.cells
+    projected = own.bias + decoder.attention.context(wanted, memory.cell_values)
+    np.testing.assert_allclose(attended.alpha, wanted.alpha, atol=1e-6)
+    np.testing.assert_allclose(current, cell.advance(own, projected, between, mask), atol=1e-6)
+    np.testing.assert_array_equal(next_state.cell_states[0], current)
+
+
+@pytest.mark.parametrize("name", ["rnnsearch-deep", "conditional-deep", "luong-feed", "self-attention"])
 def test_dropout_acts_in_training_alone(name):
     model = built(COMBINATIONS[name])
     encoding = model.encoder(SOURCES)

@@ -141,7 +141,7 @@ def shallow(config):
     return replace(config, encoder=replace(config.encoder, layers=1), decoder=replace(config.decoder, layers=1))
 
 
-@pytest.mark.parametrize("name", ["rnnsearch", "luong-local-m", "self-attention"])
+@pytest.mark.parametrize("name", ["rnnsearch", "conditional", "luong-local-m", "self-attention"])
 @pytest.mark.long
 def test_graph_and_xla_give_the_same_loss_and_gradient_as_eager_also_under_dropout(name):
     model = build_model(shallow(COMBINATIONS[name]), 19, 23)
@@ -246,7 +246,7 @@ def count_parameters(monkeypatch):
     return count
 
 
-@pytest.mark.parametrize("name", ["rnnsearch-deep", "luong-feed", "lecture", "self-attention"])
+@pytest.mark.parametrize("name", ["rnnsearch-deep", "conditional-deep", "luong-feed", "lecture", "self-attention"])
 def test_parameters_are_counted_alike_with_and_without_making_them(name, count_parameters):
     made = build_model(COMBINATIONS[name], 19, 19)
     assert count_parameters(COMBINATIONS[name], 19) == made.count_params()

@@ -188,7 +188,9 @@ def of_recipe(name, width):
 @pytest.mark.slow
 @pytest.mark.parametrize("task", [COPY, REVERSE], ids=["copy", "reverse"])
 @pytest.mark.parametrize(
-    ("name", "width"), [("rnnsearch-50", 0.096), ("luong-general", 0.096), ("tutorial", 0.094)], ids=lambda x: str(x)
+    ("name", "width"),
+    [("rnnsearch-50", 0.096), ("conditional-gru", 0.375), ("luong-general", 0.096), ("tutorial", 0.094)],
+    ids=str,
 )
 def test_recipes_with_content_attention_learn_to_order_letters(name, width, task):
     found = learn(of_recipe(name, width), task, 2500 if name == "luong-general" else 1500)

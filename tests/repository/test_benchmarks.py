@@ -21,7 +21,7 @@ from benchmarks.log_cost import timed
 from benchmarks.measured import MEASURED
 from benchmarks.minutes import loaded
 from benchmarks.padding import padded_share
-from benchmarks.quality import PLANS
+from benchmarks.quality import PLANS, RECIPE
 from nmt_keras import cli
 from nmt_keras.corpus.batches import TokenLists
 
@@ -53,7 +53,7 @@ def test_the_command_of_a_measurement_parses(name):
 @pytest.mark.parametrize("plan", [*PLANS.values(), *(each["plan"] for each in MEASUREMENTS.values() if "plan" in each)])
 def test_the_options_of_a_training_plan_parse(plan):
     options = [word for name, value in plan.items() for word in (f"--{name}", str(value))]
-    train = cli.parse(["train", "rnnsearch-small", "--corpus", "sample", *options])
+    train = cli.parse(["train", RECIPE, "--corpus", "sample", *options])
     assert train.chosen().train.minutes == plan["minutes"]
 
 

@@ -5,6 +5,7 @@ import re
 from concurrent.futures import Future
 from dataclasses import asdict, replace
 from functools import partial
+from typing import get_args
 
 import pytest
 
@@ -18,6 +19,7 @@ from benchmarks.results import (
     SAMPLING,
     UNITS,
     Group,
+    Order,
     corpus_of,
     fits,
     groups,
@@ -49,13 +51,14 @@ RECIPE_OF = {
     **dict.fromkeys(("luong-general-0.006", "luong-general-longer"), "luong-general"),
     **dict.fromkeys(("rnnsearch", *SAMPLING, *(f"{kind}s" for kind in UNITS)), "rnnsearch-50"),
     **dict.fromkeys(("rnnencdec-last", "rnnencdec-mean"), "rnnencdec-50"),
-    **dict.fromkeys(("rnnsearch-small-after", "rnnsearch-small-guided"), "rnnsearch-small"),
+    **dict.fromkeys((*get_args(Order), "attend-then-update-guided"), "rnnsearch-small"),
     **{f"{name}-as-published": name for name in AS_PUBLISHED},
 }
 """The recipe of a system, if it has another name."""
 SUBJECT = {
     "rnnencdec-mean": {"kind", "initial_state"},
-    "rnnsearch-small-after": {"order", "output", "input_feeding"},
+    "conditional": {"order"},
+    "update-then-attend": {"order", "output", "input_feeding"},
 }
 """Fields of the model that a group is about, by system."""
 
@@ -107,8 +110,10 @@ def test_alternatives_are_compared_with_the_system_that_they_replace():
     assert {(baseline, name) for name, baseline in found["lecture"].items() if baseline} == set(LECTURE)
     assert found["sampling"] == {"rnnsearch": None, "scheduled-sampling": "rnnsearch", "free-running": "rnnsearch"}
     assert found["units"] == {"rnnsearch": None, "subwords": "rnnsearch", "characters": "rnnsearch"}
+    base = "attend-then-update"
+    assert found["order"] == {base: None, "conditional": base, "update-then-attend": base}
     named = {name for name, group in groups().items() if group.baselines}
-    assert named == {"ladder", "sample", "lecture", "sampling", "units"}
+    assert named == {"ladder", "sample", "lecture", "sampling", "units", "order"}
 
 
 def test_recurrence_and_self_attention_are_compared_at_equal_size():
@@ -200,7 +205,7 @@ def test_a_group_trains_and_scores_each_of_its_systems(name, tmp_path, monkeypat
     found = dry_run(name, tmp_path / name, monkeypatch)
     assert set(found) == {f"{system.name}-1" for system in groups()[name].systems}
     assert {result["steps"] for result in found.values()} == {2}
-    assert ("| against |" in page(tmp_path, tmp_path)) == (name in ("sampling", "units"))
+    assert ("| against |" in page(tmp_path, tmp_path)) == (name in ("sampling", "units", "order"))
 
 
 @pytest.mark.long

@@ -10,6 +10,7 @@ from reference import adadelta, adam, cell_of, clip, gates_of, halving, sgd
 
 from nmt_keras.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig, TrainConfig
 from nmt_keras.layers.initializers import initialize
+from nmt_keras.models.recurrent_decoder import ConditionalDecoder
 from nmt_keras.models.seq2seq import build_model
 from nmt_keras.training.optimizers import build_optimizer, global_norm
 from nmt_keras.training.optimizers import clip as clip_gradients
@@ -50,7 +51,9 @@ def self_attentive(initializer):
 
 
 def all_cells(model):
-    return [*model.encoder.forward_cells, *model.encoder.backward_cells, *model.decoder.stack.cells]
+    encoder, decoder = model.encoder, model.decoder
+    word_cells = [decoder.word_cell] if isinstance(decoder, ConditionalDecoder) else []
+    return [*encoder.forward_cells, *encoder.backward_cells, *word_cells, *decoder.stack.cells]
 
 
 def recurrent_matrices(cell):
@@ -66,7 +69,9 @@ def assert_normal(values, deviation):
 
 @pytest.mark.parametrize("cell", CELLS)
 def test_bahdanau_s_recurrent_matrices_are_orthogonal_gate_by_gate(cell):
-    for one in all_cells(initialized_by_bahdanau(cell)):
+    decoder = DecoderConfig("conditional", cell, 41, output_units=43, output_state="current")
+    models = initialized_by_bahdanau(cell), initialized("bahdanau", cell, decoder=decoder)
+    for one in (one for model in models for one in all_cells(model)):
         matrices = recurrent_matrices(one)
         assert len(matrices) == one.projections
         for U in matrices:
