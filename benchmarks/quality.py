@@ -26,6 +26,8 @@ import tyro
 
 from benchmarks.machine import machine
 
+RECIPE = "conditional-gru"
+"""Recipe of all plans."""
 PLANS: dict[str, dict[str, Any]] = {
     "ten-minutes-float32": {"minutes": 10},
     "ten-minutes": {
@@ -55,7 +57,6 @@ PLANS: dict[str, dict[str, Any]] = {
     },
 }
 """Options that differ from the recipe ``RECIPE``, by plan."""
-RECIPE = "conditional-gru"
 BEAM = ["--search.beam-size", "5"]
 
 

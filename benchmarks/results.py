@@ -19,7 +19,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
@@ -226,10 +226,11 @@ def with_mean(recipe: Recipe) -> Recipe:
     )
 
 
-Order = Literal["attend-then-update", "conditional", "update-then-attend"]
+ORDERS = ("attend-then-update", "conditional", "update-then-attend")
+"""Orders of a recurrent decoder."""
 
 
-def ordered(order: Order) -> Recipe:
+def ordered(order: str) -> Recipe:
     """Returns ``rnnsearch-small`` with a decoder of an order, and with input feeding in Luong's order."""
     recipe = in_small(SPANISH_ENGLISH, 1.0)
     changes: dict[str, Any] = {"model.decoder.order": order}
@@ -330,7 +331,7 @@ def groups() -> dict[str, Group]:
             )
         ),
         "order": Group(
-            tuple(map(ordered, get_args(Order))),
+            tuple(map(ordered, ORDERS)),
             baselines={"update-then-attend": "attend-then-update"},
         ),
         "guided-alignment": Group((named(ordered("attend-then-update"), "attend-then-update-guided"),), guided=True),

@@ -162,7 +162,7 @@ class DecoderConfig:
             f"one of {', '.join(allowed)} with DecoderConfig.order {self.order!r}",
             self.output,
         )
-        if self.output in {"conditional": ("maxout", "linear"), "update-then-attend": ("linear",)}.get(self.order, ()):
+        if self.order != "attend-then-update" and self.output in ("maxout", "linear"):
             require(
                 self.output_state == "current",
                 "DecoderConfig.output_state",

@@ -9,6 +9,7 @@ import shlex
 import struct
 import time
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ from benchmarks.log_cost import timed
 from benchmarks.measured import MEASURED
 from benchmarks.minutes import loaded
 from benchmarks.padding import padded_share
-from benchmarks.quality import PLANS, RECIPE
+from benchmarks.quality import PLANS, RECIPE, require_plan
 from nmt_keras import cli
 from nmt_keras.corpus.batches import TokenLists
 
@@ -55,6 +56,19 @@ def test_the_options_of_a_training_plan_parse(plan):
     options = [word for name, value in plan.items() for word in (f"--{name}", str(value))]
     train = cli.parse(["train", RECIPE, "--corpus", "sample", *options])
     assert train.chosen().train.minutes == plan["minutes"]
+
+
+def test_a_run_of_another_recipe_or_plan_is_not_evaluated(tmp_path):
+    def check(recipe):
+        (tmp_path / "recipe.json").write_text(recipe.to_json(), encoding="utf-8")
+        require_plan(tmp_path, PLANS["ten-minutes"])
+
+    planned = replace(recipe_of("ten-minutes", "plan"), name=RECIPE)
+    check(planned)
+    with pytest.raises(SystemExit, match=f"expected the recipe {RECIPE}, received rnnsearch-small"):
+        check(replace(planned, name="rnnsearch-small"))
+    with pytest.raises(SystemExit, match=r"expected the plan's minutes 10, received 9\.0"):
+        check(replace(planned, train=replace(planned.train, minutes=9.0)))
 
 
 @pytest.mark.parametrize("plan", PLANS)

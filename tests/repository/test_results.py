@@ -5,7 +5,6 @@ import re
 from concurrent.futures import Future
 from dataclasses import asdict, replace
 from functools import partial
-from typing import get_args
 
 import pytest
 
@@ -15,11 +14,11 @@ from benchmarks.luong_page import LADDER_LEGEND
 from benchmarks.results import (
     AS_PUBLISHED,
     LADDER,
+    ORDERS,
     RESULTS,
     SAMPLING,
     UNITS,
     Group,
-    Order,
     corpus_of,
     fits,
     groups,
@@ -51,7 +50,7 @@ RECIPE_OF = {
     **dict.fromkeys(("luong-general-0.006", "luong-general-longer"), "luong-general"),
     **dict.fromkeys(("rnnsearch", *SAMPLING, *(f"{kind}s" for kind in UNITS)), "rnnsearch-50"),
     **dict.fromkeys(("rnnencdec-last", "rnnencdec-mean"), "rnnencdec-50"),
-    **dict.fromkeys((*get_args(Order), "attend-then-update-guided"), "rnnsearch-small"),
+    **dict.fromkeys((*ORDERS, "attend-then-update-guided"), "rnnsearch-small"),
     **{f"{name}-as-published": name for name in AS_PUBLISHED},
 }
 """The recipe of a system, if it has another name."""
