@@ -23,7 +23,10 @@ DOCS = Path(__file__).parents[1] / "docs"
 MEASURED = DOCS / "measured"
 PAGES = (
     *(DOCS.parent / name for name in ("README.md", "serve/README.md")),
-    *(DOCS / name for name in ("tutorial.md", "speed.md", "speed-history.md", "guides/train-on-a-gpu.md")),
+    *(
+        DOCS / name
+        for name in ("tutorial.md", "speed.md", "speed-history.md", "guides/train-on-a-gpu.md", "guides/wmt14.md")
+    ),
 )
 BLOCK = re.compile(r"(?P<begin><!-- measured: (?P<name>[\w.-]+) -->\n).*?(?P<end><!-- end -->)", re.DOTALL)
 
@@ -86,6 +89,16 @@ def train_cost(found: Result) -> list[str]:
                 lines.append(f"| {point} | {' | '.join(cells)} |")
             lines.append("")
     return lines[:-1]
+
+
+def corpus_cost(found: Result) -> list[str]:
+    """Returns the table of processor time and memory of each command."""
+    lines = ["| command | processor time | peak memory |", "|---|---|---|"]
+    lines += [
+        f"| `nmt {name}` | {found[name]['processor_s']} s | {found[name]['peak_megabytes'] / 1000:.1f} GB |"
+        for name in ("prepare", "select")
+    ]
+    return [*lines, "", f"{found['pairs']:,} generated pairs with {found['words']:,} words on each side."]
 
 
 def attention_cost(found: Result) -> list[str]:
@@ -169,20 +182,23 @@ def update_parts(found: Result) -> list[str]:
 
 
 def quality(found: Result) -> list[str]:
-    """Returns the table of BLEU on the validation and the test set, and the training time."""
+    """Returns the table of BLEU on the validation and the test set, and the training time of each run."""
+    runs = found.get("members", [found])
+    systems = {"BLEU": found} if runs == [found] else {f"seed {run['seed']}": run for run in runs} | {"ensemble": found}
     parts = list(dict.fromkeys(name.partition(", ")[0] for name in found["bleu"]))
     searches = list(dict.fromkeys(name.partition(", ")[2] for name in found["bleu"]))
     lines = [f"| | {' | '.join(searches)} |", f"|---|{'---|' * len(searches)}"]
     for part in parts:
-        told = " | ".join(f"{found['bleu'][f'{part}, {search}']['bleu']:.2f}" for search in searches)
-        lines.append(f"| {part}, BLEU | {told} |")
+        for name, system in systems.items():
+            told = " | ".join(f"{system['bleu'][f'{part}, {search}']['bleu']:.2f}" for search in searches)
+            lines.append(f"| {part}, {name} | {told} |")
     changed = ", ".join(f"`--{name} {value}`" for name, value in found["plan"].items())
-    said = (
-        f"{found['training_minutes']} minutes of training, including {found['compile_s']:.0f} s of compilation: "
-        f"{found['updates']:,} updates, {found['epochs']} epochs, {found['target_tokens_per_s']:,} target tokens/s. "
-        f"`{found.get('recipe', 'rnnsearch-small')}` with {changed}."
-    )
-    return [*lines, "", said]
+    times = [
+        f"{run['training_minutes']} minutes of training, including {run['compile_s']:.0f} s of compilation: "
+        f"{run['updates']:,} updates, {run['epochs']} epochs, {run['target_tokens_per_s']:,} target tokens/s."
+        for run in runs
+    ]
+    return [*lines, "", f"{' '.join(times)} `{found.get('recipe', 'rnnsearch-small')}` with {changed}."]
 
 
 def decode_speed(found: Result) -> list[str]:
@@ -362,6 +378,7 @@ def _broken(found: Result) -> str:
 TABLES: dict[str, Callable[[Result], list[str]]] = {
     "train_speed": train_speed,
     "train_cost": train_cost,
+    "corpus_cost": corpus_cost,
     "attention_cost": attention_cost,
     "demo": demo,
     "first_answer": first_answer,

@@ -6,6 +6,11 @@
 
 Training minutes include compilation. Sizes and rates were chosen on the validation set. The validation set and the test
 set are translated with greedy search and with beam 5. Prints JSON.
+
+    python -m benchmarks.quality --corpus spa-eng.zip --plan hour --run runs/second --seed 2
+    python -m benchmarks.quality --corpus spa-eng.zip --plan hour --run runs/second --seed 2 --ensemble runs/first
+
+The last command evaluates the ensemble of two finished runs, and each run alone.
 """
 
 from __future__ import annotations
@@ -70,6 +75,10 @@ class Settings:
     run: Path | None = None
     """Run directory to keep. The output of training is written to RUN.log, the machine to RUN.machine.json. An existing
     run is evaluated without training."""
+    seed: int = 1
+    """Seed of the training."""
+    ensemble: tuple[Path, ...] = ()
+    """Finished runs of the same plan with other seeds. They are evaluated together with ``run``."""
     cache: Path | None = None
     """Folder of compiled training steps, kept for the next run. None begins with an empty cache."""
 
@@ -78,21 +87,39 @@ def main(settings: Settings) -> None:
     """Trains, translates and prints the result."""
     with tempfile.TemporaryDirectory() as folder:
         run = settings.run or Path(folder) / "run"
-        said, began = run.with_name(f"{run.name}.log"), run.with_name(f"{run.name}.machine.json")
-        if not (run.exists() and said.exists()):
-            began.parent.mkdir(parents=True, exist_ok=True)
-            began.write_text(json.dumps(machine()), encoding="utf-8")
-            options = [part for name, value in PLANS[settings.plan].items() for part in (f"--{name}", str(value))]
-            started = ["train", RECIPE, "--corpus", settings.corpus, "--run", str(run), *options]
-            done = nmt(started, settings.cache or Path(folder) / "cache")
-            said.write_text(done.stdout + done.stderr, encoding="utf-8")
-        elif not began.exists():
-            raise SystemExit(f"quality: {began}: the file with the machine of {run} is missing. Pass another --run.")
-        require_plan(run, PLANS[settings.plan])
-        found = result_of(run, said.read_text(encoding="utf-8"))
-        before = json.loads(began.read_text(encoding="utf-8"))
+        if not (run.exists() and output_of(run).exists()):
+            train(settings, run, settings.cache or Path(folder) / "cache")
+        plan, runs = PLANS[settings.plan], (run, *settings.ensemble)
+        for each in runs:
+            require_plan(each, plan)
+        require_seeds(runs, settings.seed)
+        if not machine_of(run).exists():
+            raise SystemExit(f"quality: {machine_of(run)}: the file is missing. Pass another --run.")
+        results = [result_of(each) for each in runs]
+        found = results[0] if len(runs) == 1 else {"members": results, "bleu": bleu(runs)}
+        before = json.loads(machine_of(run).read_text(encoding="utf-8"))
     command = " ".join(["python -m benchmarks.quality", *sys.argv[1:]])
-    print(json.dumps({**before, "command": command, "recipe": RECIPE, "plan": PLANS[settings.plan], **found}, indent=2))
+    print(json.dumps({**before, "command": command, "recipe": RECIPE, "plan": plan, **found}, indent=2))
+
+
+def output_of(run: Path) -> Path:
+    """Returns the file with the output of training."""
+    return run.with_name(f"{run.name}.log")
+
+
+def machine_of(run: Path) -> Path:
+    """Returns the file that describes the machine before training."""
+    return run.with_name(f"{run.name}.machine.json")
+
+
+def train(settings: Settings, run: Path, cache: Path) -> None:
+    """Trains the plan. Writes the run directory, the output of training and the machine."""
+    run.parent.mkdir(parents=True, exist_ok=True)
+    machine_of(run).write_text(json.dumps(machine()), encoding="utf-8")
+    plan = {**PLANS[settings.plan], "train.seed": settings.seed}
+    options = [part for name, value in plan.items() for part in (f"--{name}", str(value))]
+    done = nmt(["train", RECIPE, "--corpus", settings.corpus, "--run", str(run), *options], cache)
+    output_of(run).write_text(done.stdout + done.stderr, encoding="utf-8")
 
 
 def nmt(arguments: Sequence[str], cache: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -122,28 +149,51 @@ def require_plan(run: Path, plan: Mapping[str, Any]) -> None:
             )
 
 
-def result_of(run: Path, said: str) -> dict[str, Any]:
-    """Returns the results from a finished run directory and from the output of training."""
+def require_seeds(runs: Sequence[Path], seed: int) -> None:
+    """Raises SystemExit if two runs have the same seed, or if the first run has another seed than ``seed``."""
+    seeds = [seed_of(run) for run in runs]
+    if seeds[0] != seed or len(set(seeds)) < len(seeds):
+        raise SystemExit(
+            f"quality: expected runs with different seeds, --seed {seed} first, received {seeds}. Pass other runs."
+        )
+
+
+def seed_of(run: Path) -> int:
+    """Returns the seed of a run."""
+    return int(json.loads((run / "recipe.json").read_text(encoding="utf-8"))["train"]["seed"])
+
+
+def result_of(run: Path) -> dict[str, Any]:
+    """Returns the results of a finished run, from its directory and from the output of training."""
+    said = output_of(run).read_text(encoding="utf-8")
     rows = [json.loads(line) for line in (run / "log.jsonl").read_text(encoding="utf-8").splitlines()]
     (minutes,) = re.findall(r"trained for ([\d.]+) minutes", said)
     *_, epochs = re.findall(r"training for [\d,]+ steps, ([\d.]+) epochs", said)  # the final one
     return {
+        "seed": seed_of(run),
         "updates": max(row["step"] for row in rows),
         "epochs": float(epochs),
         "target_tokens_per_s": round(statistics.median(row["tokens_per_s"] for row in rows if "tokens_per_s" in row)),
         "compile_s": round(sum(map(float, re.findall(r"compiled batches of .*? in ([\d.]+) s", said))), 1),
         "training_minutes": float(minutes),
-        "bleu": {
-            f"{part}, {name}": scores(run, part, search)
-            for part in ("valid", "test")
-            for name, search in (("greedy", []), ("beam 5", BEAM))
-        },
+        "bleu": bleu([run]),
     }
 
 
-def scores(run: Path, part: str, search: Sequence[str]) -> dict[str, Any]:
-    """Returns BLEU and chrF of the validation or the test set with one search."""
-    report = json.loads(nmt(["evaluate", str(run), "--part", part, "--json", *search]).stdout)
+def bleu(runs: Sequence[Path]) -> dict[str, Any]:
+    """Returns BLEU and chrF on the validation and the test set. Several runs are one ensemble."""
+    first, *others = map(str, runs)
+    system = [first, *(["--ensemble", *others] if others else [])]
+    return {
+        f"{part}, {name}": scores([*system, "--part", part, *search])
+        for part in ("valid", "test")
+        for name, search in (("greedy", []), ("beam 5", BEAM))
+    }
+
+
+def scores(options: Sequence[str]) -> dict[str, Any]:
+    """Returns BLEU and chrF that ``nmt evaluate`` reports."""
+    report = json.loads(nmt(["evaluate", *options, "--json"]).stdout)
     (system,) = report["systems"]
     found = {name: round(system[name]["value"], 2) for name in ("bleu", "chrf")}
     return {**found, "signature": report["bleu_signature"]}

@@ -16,15 +16,17 @@ import numpy as np
 import pytest
 import tyro
 
+from benchmarks import corpus_cost
 from benchmarks.ablations import VARIANTS, recipe_of
 from benchmarks.catalogues import packages_with, pairs_of
 from benchmarks.log_cost import timed
 from benchmarks.measured import MEASURED
 from benchmarks.minutes import loaded
 from benchmarks.padding import padded_share
-from benchmarks.quality import PLANS, RECIPE, require_plan
+from benchmarks.quality import PLANS, RECIPE, require_plan, require_seeds
 from nmt_keras import cli
 from nmt_keras.corpus.batches import TokenLists
+from nmt_keras.corpus.sample import sample_pairs
 
 
 def read_if_there(path: Path) -> str:
@@ -71,6 +73,19 @@ def test_a_run_of_another_recipe_or_plan_is_not_evaluated(tmp_path):
         check(replace(planned, train=replace(planned.train, minutes=9.0)))
 
 
+def test_the_runs_of_an_ensemble_have_different_seeds(tmp_path):
+    runs = [tmp_path / str(seed) for seed in (1, 2)]
+    for seed, run in enumerate(runs, 1):
+        run.mkdir()
+        recipe = recipe_of("hour", "plan")
+        seeded = replace(recipe, train=replace(recipe.train, seed=seed))
+        (run / "recipe.json").write_text(seeded.to_json(), encoding="utf-8")
+    require_seeds(runs, 1)
+    for wrong, seed in ((runs, 2), ([runs[0], runs[0]], 1)):
+        with pytest.raises(SystemExit, match="expected runs with different seeds"):
+            require_seeds(wrong, seed)
+
+
 @pytest.mark.parametrize("plan", PLANS)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_each_variant_of_a_plan_is_a_recipe_that_differs_from_the_plan(plan, variant):
@@ -92,6 +107,34 @@ def test_padding_is_the_share_of_positions_without_a_token(buckets, batch_size, 
     source = TokenLists(np.zeros(6), np.array([2, 1, 3]))
     target = TokenLists(np.zeros(8), np.array([2, 2, 4]))
     assert padded_share(source, target, buckets, 8, batch_size) == share
+
+
+def test_generated_pairs_have_as_many_words_on_both_sides(tmp_path, monkeypatch):
+    monkeypatch.setattr(corpus_cost, "WORDS", 1000)
+    monkeypatch.setattr(corpus_cost, "CHUNK", 40)
+    monkeypatch.setattr(corpus_cost, "DOMAIN", 10)
+    corpus, domain = ([tmp_path / f"{name}.{side}" for side in ("en", "de")] for name in ("corpus", "domain"))
+    words = corpus_cost.generate(corpus, domain, 100)
+    english, german = ([line.split() for line in path.read_text("utf-8").splitlines()] for path in corpus)
+    assert len(english) == len(german) == 100
+    assert [*map(len, english)] == [*map(len, german)]
+    assert sum(map(len, english)) == words
+    assert {
+        first: second for pair in zip(english, german, strict=True) for first, second in zip(*pair, strict=True)
+    } == {word: word if word == "." else f"k{word}" for line in english for word in line}
+    for own, path in zip(domain, corpus, strict=True):
+        assert own.read_text("utf-8").splitlines() == path.read_text("utf-8").splitlines()[:10]
+
+
+@pytest.mark.saved_model
+def test_a_command_s_cost_is_measured(tmp_path):
+    corpus = tmp_path / "corpus.tsv"
+    corpus.write_text("".join(f"{source}\t{target}\n" for source, target in sample_pairs()), "utf-8")
+    found = corpus_cost.cost(["prepare", str(corpus), "--to", str(tmp_path / "prepared")])
+    assert found["processor_s"] > 0
+    assert found["peak_megabytes"] > 100
+    with pytest.raises(SystemExit, match="nmt prepare --corpus nowhere failed"):
+        corpus_cost.cost(["prepare", "--corpus", "nowhere"])
 
 
 def test_a_load_begins_and_ends():

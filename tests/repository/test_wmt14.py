@@ -58,8 +58,8 @@ def folder(tmp_path, monkeypatch):
     english, foreign = zip(*NEWS[370:400], strict=True)
     write_segments(files / "newstest2014-fren-src.en.sgm", english)
     write_segments(files / "newstest2014-fren-ref.fr.sgm", foreign)
-    write_lines(files / "newstest2014.de-en.en", english)
-    write_lines(files / "newstest2014.de-en.de", foreign)
+    write_segments(files / "newstest2014-deen-src.en.sgm", english)
+    write_segments(files / "newstest2014-deen-ref.de.sgm", foreign)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -79,7 +79,8 @@ def test_the_commands_of_the_guide_select_prepare_train_and_evaluate(folder, cap
     assert ran == ["select", "prepare", "train", "evaluate", "evaluate", "prepare", "train", "evaluate"]
 
     wmt14 = folder / "wmt14"
-    assert (wmt14 / "newstest2014.fr").read_text("utf-8").splitlines() == [foreign for _, foreign in NEWS[370:400]]
+    for name in ("newstest2014.fr", "newstest2014.de-en.de"):
+        assert (wmt14 / name).read_text("utf-8").splitlines() == [foreign for _, foreign in NEWS[370:400]]
     assert len((wmt14 / "valid.en").read_text("utf-8").splitlines()) == 120
     selected = read_pairs(wmt14 / "selected.en-fr.tsv.gz", source_column=0, target_column=1).pairs
     assert 0 < sum(len(pair.target.split()) for pair in selected) <= 1500
