@@ -1,7 +1,7 @@
-"""Compares variants of a training plan at equal training times.
+"""Compares variants of the ten-minute plan at equal training times.
 
     python -m benchmarks.ablations speed --corpus spa-eng.zip --to runs/ablations             on an idle machine
-    python -m benchmarks.ablations train --corpus spa-eng.zip --to runs/ablations --minutes 20
+    python -m benchmarks.ablations train --corpus spa-eng.zip --to runs/ablations
     python -m benchmarks.ablations table --to runs/ablations
 
 ``speed`` measures the time of an update of each variant. Up to five variants are in memory and take turns, so that
@@ -35,33 +35,27 @@ from nmt_keras.files import read_json, write_whole
 from nmt_keras.markdown import table
 from nmt_keras.recipes import find_recipe
 
+PLAN = "ten-minutes"
+"""Plan of ``benchmarks.quality`` that is varied."""
 VARIANTS: dict[str, dict[str, Any]] = {
     "plan": {},
-    "tied-embeddings": {
-        "model.decoder.tie_embeddings": True,
-        "model.embedding_size": 256,
-        "model.decoder.output_units": 256,
-    },
+    "tied-embeddings": {"model.decoder.tie_embeddings": True},
     "two-encoder-layers": {"model.encoder.layers": 2, "model.encoder.residual": True},
     "reset-after": {"model.encoder.cell": "gru-reset-after", "model.decoder.cell": "gru-reset-after"},
     "lstm": {"model.encoder.cell": "lstm", "model.decoder.cell": "lstm"},
-    "attend-then-update": {"model.decoder.order": "attend-then-update"},
-    "update-then-attend": {
-        "model.decoder.order": "update-then-attend",
-        "model.decoder.output": "attentional",
-        "model.decoder.input_feeding": True,
-    },
     "general-score": {"model.attention.kind": "general"},
-    "moving-average": {"train.ema_decay": 0.999},
     "2000-pieces": {"source.vocabulary_size": 2000, "target.vocabulary_size": 2000},
     "8000-pieces": {"source.vocabulary_size": 8000, "target.vocabulary_size": 8000},
-    "batches-of-64": {"train.batch_size": 64, "train.learning_rate": 0.002},
-    "more-dropout": {"model.dropout": 0.5, "model.recurrent_dropout": 0.3},
-    "more-smoothing": {"train.label_smoothing": 0.2},
+    "batches-of-128": {"train.batch_size": 128, "train.learning_rate": 0.007},
+    "moving-average": {"train.ema_decay": 0.999},
+    "dropout": {"model.dropout": 0.1},
+    "recurrent-dropout": {"model.recurrent_dropout": 0.1},
     "cosine": {"train.decay": "cosine"},
+    "no-clipping": {"train.clip_norm": None},
+    "no-smoothing": {"train.label_smoothing": 0.0},
 }
 """Fields that differ from the plan, by variant."""
-AS_FAST = ("more-dropout", "more-smoothing", "cosine")
+AS_FAST = ("cosine", "no-smoothing")
 """Variants whose updates compute the same operations as the plan's. Their speed is not measured."""
 CHUNK = 10
 """Number of updates that are timed at once."""
@@ -79,10 +73,8 @@ class Settings:
     """Folder of the results."""
     corpus: str = ""
     """File of the Spanish-English corpus."""
-    plan: Literal["ten-minutes", "hour"] = "hour"
-    """Plan of ``benchmarks.quality`` that is varied."""
-    minutes: float = 20.0
-    """Training time of the plan, in minutes."""
+    minutes: float = 10.0
+    """Training time of the plan, in minutes. The schedules of all variants end then."""
     variants: tuple[str, ...] = tuple(VARIANTS)
     """Variants to measure or to train."""
     rounds: int = 6
@@ -96,9 +88,9 @@ def main(settings: Settings) -> None:
     {"speed": measure, "train": train, "table": show, "worker": answer}[settings.what](settings)
 
 
-def recipe_of(plan: str, variant: str) -> Recipe:
+def recipe_of(variant: str) -> Recipe:
     """Returns the recipe of a variant."""
-    planned = {name.replace("-", "_"): value for name, value in PLANS[plan].items() if name != "minutes"}
+    planned = {name.replace("-", "_"): value for name, value in PLANS[PLAN].items() if name != "minutes"}
     recipe = with_fields(find_recipe(RECIPE), {**planned, **VARIANTS[variant]})
     return replace(recipe, name=variant, search=replace(recipe.search, beam_size=5))
 
@@ -129,8 +121,8 @@ def measure(settings: Settings) -> None:
 
 
 def _worker(settings: Settings, name: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "benchmarks.ablations", "worker", "--corpus", settings.corpus, "--plan"]
-    command += [settings.plan, "--to", str(settings.to), "--variants", name]
+    command = [sys.executable, "-m", "benchmarks.ablations", "worker", "--corpus", settings.corpus]
+    command += ["--to", str(settings.to), "--variants", name]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
@@ -155,7 +147,7 @@ def answer(settings: Settings) -> None:
     from nmt_keras.training.updater import Updater
 
     (name,) = settings.variants
-    recipe = recipe_of(settings.plan, name)
+    recipe = recipe_of(name)
     config = replace(recipe.train, length_buckets=BUCKETS)
     recipe = replace(recipe, train=config)
     data = training_data(read_split(settings.corpus), recipe, lambda _: None)
@@ -195,13 +187,13 @@ def train(settings: Settings) -> None:
     from nmt_keras.runs.protocol import Study, run_study
 
     speeds = read_json(settings.to / "speed.json")
-    measured = read_json(Path(__file__).parents[1] / "docs" / "measured" / f"quality-{settings.plan}.json")
+    measured = read_json(Path(__file__).parents[1] / "docs" / "measured" / f"quality-{PLAN}.json")
     updates = measured["updates"] * settings.minutes / measured["plan"]["minutes"]
     split = read_split(settings.corpus)
     for name in settings.variants:
         study = Study(
             folder=settings.to / name,
-            systems=[recipe_of(settings.plan, name)],
+            systems=[recipe_of(name)],
             corpus=split,
             updates=round(updates / time_ratio(speeds, name)),
             rates=(1.0,),

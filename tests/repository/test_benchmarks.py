@@ -65,7 +65,7 @@ def test_a_run_of_another_recipe_or_plan_is_not_evaluated(tmp_path):
         (tmp_path / "recipe.json").write_text(recipe.to_json(), encoding="utf-8")
         require_plan(tmp_path, PLANS["ten-minutes"])
 
-    planned = replace(recipe_of("ten-minutes", "plan"), name=RECIPE)
+    planned = replace(recipe_of("plan"), name=RECIPE)
     check(planned)
     with pytest.raises(SystemExit, match=f"expected the recipe {RECIPE}, received rnnsearch-small"):
         check(replace(planned, name="rnnsearch-small"))
@@ -77,7 +77,7 @@ def test_the_runs_of_an_ensemble_have_different_seeds(tmp_path):
     runs = [tmp_path / str(seed) for seed in (1, 2)]
     for seed, run in enumerate(runs, 1):
         run.mkdir()
-        recipe = recipe_of("hour", "plan")
+        recipe = recipe_of("plan")
         seeded = replace(recipe, train=replace(recipe.train, seed=seed))
         (run / "recipe.json").write_text(seeded.to_json(), encoding="utf-8")
     require_seeds(runs, 1)
@@ -86,10 +86,9 @@ def test_the_runs_of_an_ensemble_have_different_seeds(tmp_path):
             require_seeds(wrong, seed)
 
 
-@pytest.mark.parametrize("plan", PLANS)
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_each_variant_of_a_plan_is_a_recipe_that_differs_from_the_plan(plan, variant):
-    recipe, base = recipe_of(plan, variant), recipe_of(plan, "plan")
+def test_each_variant_of_a_plan_is_a_recipe_that_differs_from_the_plan(variant):
+    recipe, base = recipe_of(variant), recipe_of("plan")
     assert recipe.name == variant
     same = (recipe.source, recipe.model, recipe.train) == (base.source, base.model, base.train)
     assert same == (variant == "plan")
