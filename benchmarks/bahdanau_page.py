@@ -35,6 +35,8 @@ LEGEND = {
 }
 """Names in figure 2, by run: model and length of its training pairs."""
 
+FEWEST = 20
+"""Smallest number of sentences of a point of figure 2. BLEU of fewer sentences is not reliable."""
 PARTS = {
     "test": (
         "results-by-length.svg",
@@ -90,12 +92,14 @@ def pictures(found: Mapping[str, Result], folder: Path) -> list[str]:
     lines = ["## Figure 2: BLEU by length of the source", ""]
     for part, (file, text, caption) in PARTS.items():
         bins = found[have[0]]["by_length"][part]
-        systems = {LEGEND[name]: [one["bleu"] for one in found[name]["by_length"][part]] for name in have}
-        figure = bleu_by_length([one["label"] for one in bins], [one["sentences"] for one in bins], systems)
+        shown = [place for place, one in enumerate(bins) if one["sentences"] >= FEWEST]
+        systems = {LEGEND[name]: [found[name]["by_length"][part][i]["bleu"] for i in shown] for name in have}
+        figure = bleu_by_length([bins[i]["label"] for i in shown], [bins[i]["sentences"] for i in shown], systems)
         save_figure(figure, folder / file)
         beyond = sum(one["sentences"] for one in bins if int(re.findall(r"\d+", one["label"])[0]) > 15)
         told = caption.format(beyond=beyond, all=f"{sum(one['sentences'] for one in bins):,}")
-        lines += [f"![{text}]({file})", "", f"{told} Intervals: 95 %, bootstrap over sentences.", ""]
+        told += f" Lengths with fewer than {FEWEST} sentences are not shown. Intervals: 95 %, bootstrap over sentences."
+        lines += [f"![{text}]({file})", "", told, ""]
     if "rnnsearch-16" in have:
         panels = [
             Panel(np.array(shown["alignment"]), shown["source"], shown["target"])

@@ -10,10 +10,14 @@ Each item of a list ends in an HTML comment: a Python expression over the result
     step("luong-base", "x")       mean BLEU of the second system minus that of the first, to one decimal
     runs("luong-base")            results of a system's seeds, docs/results/GROUP/NAME-SEED.json
     first("luong-base")           the first of them
+    pilots("luong-base")          learning rates of a system's pilots, [] without pilots
     bins("rnnsearch-16", "long")  BLEU of a system's first seed by length, "test" or "long", docs/results.md's figure 2
-    diagnostic("local-p", 1)      last measurement of a system and a seed in docs/results/diagnostics/local-p.json
+    welch("luong-base", "x")      p-value of a Welch test of the BLEU of two systems' runs, to three decimals
+    by_seed("luong-base", "x")    BLEU of each seed of the second system minus that of the first, to one decimal
+    points("local-p", 1)          measurements of a system and a seed in docs/results/diagnostics/local-p.json
     sgd("local-p")                measurements of a system that was trained with SGD, in the same file
     translation("local-p", 1)     row of a system of notebook 3 and a seed in the same file
+    positions(3)                  p_t of the ladder's local-p with a seed in the same file
     LADDER, LECTURE               systems of the ladder; pairs (system, its extension) of the lecture
 
 Prints each sentence with the outcome. The exit code is 1 if a sentence does not hold or has no expression.
@@ -31,6 +35,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import tyro
+from scipy.stats import ttest_ind
 
 from benchmarks.results import LADDER, RESULTS
 
@@ -91,14 +96,30 @@ def first(name: str) -> Any:
     return runs(name)[0]
 
 
+def pilots(name: str) -> list[float]:
+    return [pilot.learning_rate for pilot in first(name).pilots or []]
+
+
 def bins(name: str, part: str) -> dict[str, float]:
     return {each.label: float(each.bleu[0]) for each in getattr(first(name).by_length, part)}
 
 
-def diagnostic(name: str, seed: int) -> Any:
+def welch(before: str, after: str) -> float:
+    return round(float(ttest_ind(bleus(before), bleus(after), equal_var=False).pvalue), 3)
+
+
+def by_seed(before: str, after: str) -> list[float]:
+    return [round(b - a, 1) for a, b in zip(bleus(before), bleus(after), strict=True)]
+
+
+def bleus(name: str) -> list[float]:
+    return [float(run.bleu) for run in runs(name)]
+
+
+def points(name: str, seed: int) -> list[Any]:
     rows = read(RESULTS / "diagnostics" / "local-p.json")
     (found,) = [row for row in rows if row.experiment == "training" and (row.system, row.seed) == (name, seed)]
-    return SimpleNamespace(**vars(found.points[-1]), rate=found.rate)
+    return list(found.points)
 
 
 def sgd(name: str) -> list[Any]:
@@ -117,8 +138,14 @@ def translation(name: str, seed: int) -> Any:
     return found
 
 
-FUNCTIONS = (system, rows, step, runs, first, bins, diagnostic, sgd, loss, translation)
-BUILTINS = (round, min, max, all, len, range, getattr)
+def positions(seed: int) -> Any:
+    rows = read(RESULTS / "diagnostics" / "local-p.json")
+    (found,) = [row for row in rows if row.experiment == "ladder" and row.seed == seed]
+    return found.test
+
+
+FUNCTIONS = (system, rows, step, runs, first, pilots, bins, welch, by_seed, points, sgd, loss, translation, positions)
+BUILTINS = (round, min, max, all, len, range, getattr, sorted)
 NAMES: dict[str, Any] = {
     **{function.__name__: function for function in (*FUNCTIONS, *BUILTINS)},
     "LADDER": [f"luong-{name}" for name in LADDER],

@@ -3,7 +3,7 @@
 
     python -m benchmarks.local_p --corpus spa-eng.zip
 
-All experiments but the last use Spanish-English pairs of at most 9 tokens. Their model is the small one of the results
+The first four experiments use Spanish-English pairs of at most 9 tokens. Their model is the small one of the results
 page, without dropout and label smoothing:
 
 agreement    loss and gradients, eager and under XLA, on batches narrower and wider than the window
@@ -11,6 +11,7 @@ overfit      training loss on 500 pairs
 training     validation loss and the predicted positions p_t over training
 sgd          the same with the paper's SGD and initial weights instead of Adam, and more updates
 translation  validation loss, BLEU and p_t of the systems of notebook 3, which are trained and scored as there
+ladder       p_t of finished runs of the results page, on 1,000 test pairs; needs --runs
 
 The systems are local-p, its variants, and two systems for comparison:
 
@@ -29,6 +30,7 @@ import json
 import os
 import shlex
 import sys
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -46,8 +48,10 @@ from nmt_keras.config import Recipe
 from nmt_keras.recipes import find_recipe
 
 if TYPE_CHECKING:
+    from nmt_keras.corpus import Pair, SplitCorpus
     from nmt_keras.corpus.batches import Batch
     from nmt_keras.models.seq2seq import Seq2Seq
+    from nmt_keras.translation.model_translator import ModelTranslator
 
 TOKENS = 9
 """Maximum number of tokens of each side, including END."""
@@ -79,13 +83,16 @@ class Settings:
     """Zip file of English-Spanish pairs."""
     results: Path = Path(__file__).parents[1] / "docs" / "results" / "diagnostics" / "local-p.json"
     """JSON file of the runs."""
-    experiments: tuple[Literal["agreement", "overfit", "training", "sgd", "translation"], ...] = (
+    experiments: tuple[Literal["agreement", "overfit", "training", "sgd", "translation", "ladder"], ...] = (
         "agreement",
         "overfit",
         "training",
         "sgd",
         "translation",
+        "ladder",
     )
+    runs: tuple[Path, ...] = ()
+    """Run directories of luong-local-p, for the experiment "ladder"."""
     pairs: int = 20_000
     """Number of training pairs of the experiment "training"."""
     updates: int = 1000
@@ -141,7 +148,7 @@ class Results:
 
     def add(self, **row: Any) -> None:
         """Adds a row with the machine and the command, and writes the file."""
-        arguments = [Path(word).name if word.endswith(".zip") else word for word in sys.argv[1:]]
+        arguments = [Path(word).name if os.sep in word else word for word in sys.argv[1:]]
         command = shlex.join(["python", "-m", "benchmarks.local_p", *arguments])
         rows = [*self.rows(), {**row, **machine(), "command": command}]  # read again: another process may have added
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -158,6 +165,7 @@ def main(settings: Settings) -> None:
         "training": training,
         "sgd": sgd,
         "translation": translation,
+        "ladder": ladder,
     }
     for name in settings.experiments:
         experiments[name](settings, corpus, results)
@@ -336,17 +344,12 @@ def run(
 
 def translation(settings: Settings, corpus: Corpus, results: Results, updates: int = 2000) -> None:
     """Trains systems of notebook 3. Measures validation loss, BLEU on the test set, and p_t on 1,000 of its pairs."""
-    import tensorflow as tf
-
-    from nmt_keras.config import CorpusConfig
-    from nmt_keras.corpus.loading import load_corpus
-    from nmt_keras.corpus.options import CorpusOptions
     from nmt_keras.evaluation.report import evaluate
     from nmt_keras.recipes import SPANISH_ENGLISH
     from nmt_keras.runs import Run
     from nmt_keras.training import read_log
 
-    split = load_corpus(CorpusOptions(corpus=(settings.corpus,)), CorpusConfig(), Path(), report=print)
+    split = read_split(settings.corpus)
     for system, seed in ((system, seed) for system in settings.systems for seed in settings.seeds):
         names = {"experiment": "translation", "system": system, "window": 2, "seed": seed}
         if results.has(**names):
@@ -366,10 +369,7 @@ def translation(settings: Settings, corpus: Corpus, results: Results, updates: i
             }
             translator = run.translator()
             bleu = evaluate(translator, split.test).bleu
-            few = split.test[:1000]
-            source = translator.source_tokenizer.encode(tf.constant([pair.source for pair in few])).ids.numpy()
-            target = translator.target_tokenizer.encode(tf.constant([pair.target for pair in few])).ids.numpy()
-            found = measure(cast("Seq2Seq", translator.model), Corpus(source, target, (0, 0)))
+            found = measure_pairs(translator, split.test[:1000])
         results.add(
             **names,
             updates=updates,
@@ -378,6 +378,37 @@ def translation(settings: Settings, corpus: Corpus, results: Results, updates: i
             bleu=round(bleu, 2),
             test=found,
         )
+
+
+def ladder(settings: Settings, corpus: Corpus, results: Results) -> None:
+    """Measures p_t of finished runs on 1,000 test pairs."""
+    from nmt_keras.runs import Run
+
+    for folder in settings.runs:
+        run = Run(folder)
+        names = {"experiment": "ladder", "system": "local-p", "seed": run.recipe.train.seed}
+        if not results.has(**names):
+            test = read_split(settings.corpus).test
+            window = run.recipe.model.attention.window
+            results.add(**names, window=window, test=measure_pairs(run.translator(), test[:1000]))
+
+
+def read_split(path: str) -> SplitCorpus:
+    """Returns the published split of the corpus file ``path``, Spanish to English."""
+    from nmt_keras.config import CorpusConfig
+    from nmt_keras.corpus.loading import load_corpus
+    from nmt_keras.corpus.options import CorpusOptions
+
+    return load_corpus(CorpusOptions(corpus=(path,)), CorpusConfig(), Path(), report=print)
+
+
+def measure_pairs(translator: ModelTranslator, pairs: Sequence[Pair]) -> dict[str, float]:
+    """Returns the results of ``measure`` on sentence pairs."""
+    import tensorflow as tf
+
+    source = translator.source_tokenizer.encode(tf.constant([pair.source for pair in pairs])).ids.numpy()
+    target = translator.target_tokenizer.encode(tf.constant([pair.target for pair in pairs])).ids.numpy()
+    return measure(cast("Seq2Seq", translator.model), Corpus(source, target, (0, 0)))
 
 
 def altered(variant: str) -> AbstractContextManager[Any]:

@@ -12,20 +12,18 @@ from matplotlib.figure import Figure
 from benchmarks.local_p import VARIANTS
 from nmt_keras.markdown import table
 from nmt_keras.plotting import save_figure
-from nmt_keras.plotting.style import SCREEN_DPI, add_legend, finish, looks
+from nmt_keras.plotting.style import COLOURS, SCREEN_DPI, add_legend, finish, looks
 
 Row = Mapping[str, Any]
 
 QUANTITIES = {"loss": "validation loss (nats per token)", "saturated": "saturated positions (share)"}
-DRAWN = 2
-"""Seed of the runs in the figure."""
 PANEL_WIDTH, PANEL_HEIGHT = 7.0, 2.8  # inches
 
 INTRODUCTION = """## Local-p: sum or mean over the units
 
 Local-p predicts the centre of its window, p_t = S * sigmoid(v_p * tanh(W_p h_t)) (Luong et al. 2015, equation 9). S is
 the source length. With Adam, one update can move all terms of this sum in the same direction. The sigmoid may then
-saturate: p_t stays at an end of the sentence, where its gradient is close to zero. By default, nmt_keras therefore uses
+saturate: p_t is at an end of the sentence, where its gradient is close to zero. By default, nmt_keras therefore uses
 the mean over the units. The recipe `luong-local-p`, which is trained with SGD, has the paper's sum.
 `python -m benchmarks.local_p --corpus spa-eng.zip` compares both with p_t = t ("local-m"; "Gaussian": with the weights
 of local-p) and with global attention ("general"). A position is *saturated* if the derivative of its sigmoid is below
@@ -43,10 +41,11 @@ def section(path: Path, figures: Path) -> list[str]:
     lines += [
         "![Validation loss and saturated positions](results-local-p.svg)",
         "",
-        f"Training with seed {DRAWN}, with which the sum saturates.",
+        "The training above, with each seed of the mean and of the sum.",
         "",
     ]
     lines += _training(of(rows, "sgd"), "with the paper's SGD at")
+    lines += _ladder(of(rows, "ladder"))
     return [*lines, *_translation(of(rows, "translation")), *_overfit(of(rows, "overfit")), *_agreement(rows)]
 
 
@@ -62,15 +61,16 @@ def predicts(system: str) -> bool:
 
 
 def curves(rows: Sequence[Row]) -> Figure:
-    """Draws validation loss and saturated positions against updates, for one seed of each system."""
-    drawn = {row["system"]: row["points"][1:] for row in rows if row["seed"] == DRAWN}
+    """Draws validation loss and saturated positions of local-p against updates, for all seeds."""
+    drawn = {f"{row['system']}, seed {row['seed']}": row["points"][1:] for row in rows if predicts(row["system"])}
     figure = Figure(figsize=(PANEL_WIDTH, PANEL_HEIGHT * len(QUANTITIES)), dpi=SCREEN_DPI, layout="constrained")
     panels = figure.subplots(len(QUANTITIES), sharex=True)
     lines, families = looks(list(drawn))
+    for line, system in zip(lines, drawn, strict=True):
+        line["color"] = COLOURS["sum" in system]
     for (quantity, label), axes in zip(QUANTITIES.items(), panels, strict=True):
-        for line, (system, points) in zip(lines, drawn.items(), strict=True):
-            if quantity == "loss" or predicts(system):
-                axes.plot([p["updates"] for p in points], [p[quantity] for p in points], **line, markersize=5)
+        for line, points in zip(lines, drawn.values(), strict=True):
+            axes.plot([p["updates"] for p in points], [p[quantity] for p in points], **line, markersize=5)
         axes.set_ylabel(label)
         if quantity == "saturated":
             axes.set_ylim(-0.05, 1.05)
@@ -113,6 +113,17 @@ def _translation(rows: Sequence[Row]) -> list[str]:
     heads = ["system", "seed", "BLEU", *HEADS]
     told = f"The model of notebook 3 with D = {rows[0]['window']}, after {rows[0]['updates']:,} updates:"
     return [told, "", table(heads, cells), ""]
+
+
+def _ladder(rows: Sequence[Row]) -> list[str]:
+    if not rows:
+        return []
+    cells = [[str(row["seed"]), *_figures(row["system"], row["test"])] for row in rows]
+    told = (
+        f"`luong-local-p` in the ladder (the mean, Adam, D = {rows[0]['window']}), on 1,000 pairs of the test set, "
+        "which also has long sentences. The loss is on these pairs:"
+    )
+    return [told, "", table(["seed", "test loss", *HEADS[1:]], cells), ""]
 
 
 def _overfit(rows: Sequence[Row]) -> list[str]:

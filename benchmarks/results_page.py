@@ -53,7 +53,8 @@ the lowest validation loss and is scored.""",
     "guided-alignment": """The alignments are the links between lower-case words that eflomal 2.0.0 found in both
 directions; see [Guided alignment](guides/guided-alignment.md). `attend-then-update` in the group above has the
 same training without them.""",
-    "self-attention": """`attend-then-update` is `rnnsearch-small` in the small setting.""",
+    "self-attention": """`attend-then-update` is `rnnsearch-small` in the small setting. Neither system has
+dropout.""",
     "order": """`attend-then-update` is `rnnsearch-small` in the small setting. The other orders change the decoder:
 `conditional` has a conditional GRU, and `update-then-attend` has Luong's order with input feeding.""",
     "sample": """A grammar generates the sample corpus, so the gold alignments of its {test_pairs:,} test
@@ -73,20 +74,21 @@ is in the training set. The groups `tutorial` and `sample` have other pairs.
 
 **Protocol.** Systems of one group have equal numbers of updates and the same training pairs. The learning rate of a
 system is the one whose pilot, a quarter of a run with the first seed, has the lowest validation loss: 0.5, 1 or 2 times
-0.006, or 0.002 for the lecture's systems and self-attention. Groups without pilots say so. The checkpoint with the
-lowest validation loss is scored. [Compare attention variants](guides/compare-attention.md) describes the protocol.
+0.006, 0.003 for `update-then-attend`, or 0.002 for the lecture's systems and self-attention. Groups without pilots say
+so. The checkpoint with the lowest validation loss is scored. [Compare attention variants](guides/compare-attention.md)
+describes the protocol.
 
 **Small setting.** The groups `as-published` have the papers' training and layers; all layer sizes are a quarter of the
 paper's. All other groups differ from the papers:
 
 - narrower layers, and at most two of them
 - local attention with D = {window}, because sentences have 8 tokens on average instead of 25
-- {vocabulary:,} words per side (`subwords`: subwords; `characters`: characters); an unknown word is translated as UNK
-  and counts as an error
+- {vocabulary:,} words per side; `characters` has characters, `subwords` {vocabulary:,} subwords, and variants of
+  `rnnsearch-small` 4,000 subwords; an unknown word is translated as UNK and counts as an error
 - Adam with a rate that falls linearly to 0, Glorot and orthogonal initial weights, label smoothing 0.1 and batches of
-  64, because the papers' Adadelta and SGD learn more slowly
+  64, for short trainings
 - a loss per token instead of per sentence, and gradients of a norm of at most 1 (Luong et al.: 5)
-- pairs of up to 40 tokens instead of 50 words, and greedy search
+- pairs of up to 40 tokens (`characters`: 120) instead of 50 words, and greedy search
 - in local-p, the logit of the position is a [mean over the units](#local-p-sum-or-mean-over-the-units), not a sum
 
 **Tables.** Scores are sacreBLEU (`{bleu}`) and chrF on raw, cased text, with 95 % intervals. If a system has several
@@ -163,10 +165,12 @@ def _combined(group: Group, folder: Path) -> list[str]:
     if not rows:
         return []
     lines = ["| run | BLEU | chrF | perplexity | unknown, % |", "|---|---|---|---|---|"]
-    lines += [
-        f"| `{name}` | {row['bleu']:.2f} | {row['chrf']:.2f} | {row['perplexity']:.2f} | {row['unknown']:.2f} |"
-        for name, row in rows.items()
-    ]
+    for name, row in rows.items():
+        scores = " | ".join(
+            f"{row[score]:.2f} ({row[f'{score}_interval'][0]:.1f} to {row[f'{score}_interval'][1]:.1f})"
+            for score in ("bleu", "chrf")
+        )
+        lines.append(f"| `{name}` | {scores} | {row['perplexity']:.2f} | {row['unknown']:.2f} |")
     note = "Runs and the systems made of them. Unknown: share of the translations' tokens that are unknown words."
     return [*lines, "", note, ""]
 
@@ -188,13 +192,18 @@ def _normalized(group: Group, folder: Path) -> list[str]:
 
 
 def error_rates(source: Path) -> list[str]:
-    """Returns the table of alignment error rates on Spanish-English, lowest first, ensembles included."""
+    """Returns the table of alignment error rates on Spanish-English, lowest first, ensembles included.
+
+    A system of several groups has the row of the group with the most runs of it.
+    """
     rows: dict[str, tuple[float, str]] = {}
+    runs: dict[str, int] = {}
     for name, group in groups().items():
         if group.corpus == "sample":
             continue
         for row in (table_of(source / name) or {"systems": []})["systems"]:
-            if (rate := row["error_rate"]) and row["name"] not in rows:
+            if (rate := row["error_rate"]) and len(row["seeds"]) > runs.get(row["name"], 0):
+                runs[row["name"]] = len(row["seeds"])
                 path = source / name / f"{row['name']}-{row['seeds'][0]}.json"
                 model = json.loads(path.read_text("utf-8"))["recipe"]["model"]
                 spread = "" if rate["deviation"] is None else f" ± {rate['deviation']:.3f}"

@@ -134,6 +134,8 @@ def test_content_attention_learns_to_order_letters_and_where_each_comes_from(ord
         ({"kind": "general", "span": "local-m", "window": 2}, COPY),  # the window is centred at the target's position
         ({"kind": "general", "span": "local-p", "window": 3}, COPY),
         ({"kind": "general", "span": "local-p", "window": 3}, REVERSE),
+        ({"kind": "general", "span": "local-p", "window": 3, "position_logit": "sum"}, COPY),
+        ({"kind": "general", "span": "local-p", "window": 3, "position_logit": "sum"}, REVERSE),
         ({"kind": "location", "max_source_positions": 9}, Task(8, 8, 1)),
         ({"kind": "location", "max_source_positions": 9}, Task(8, 8, -1)),
     ],

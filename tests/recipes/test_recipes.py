@@ -211,6 +211,7 @@ def test_a_recipe_has_the_figures_of_its_paper(name, figures):
 def test_the_pytorch_recipe_has_the_layers_of_that_implementation():
     """s_0 from both last states, attention with s_{i-1}, linear output of [s_i ; c_i ; e], dropout on embeddings."""
     model = find_recipe("rnnsearch-pytorch").model
+    assert {model.encoder.cell, model.decoder.cell} == {"gru-reset-after"}
     assert (model.encoder.direction, model.encoder.layers, model.attention.kind) == ("bidirectional", 1, "additive")
     assert (model.decoder.order, model.decoder.initial_state) == ("attend-then-update", "both")
     assert (model.decoder.output, model.decoder.output_state) == ("linear", "current")
