@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from nmt_keras.config import TrainConfig
+from nmt_keras.config import ModelConfig, TrainConfig
 from nmt_keras.corpus.batches import Batches, TokenLists, choose_buckets
 from nmt_keras.layers.dropout import dropout
 from nmt_keras.training import Checkpoints, Interrupted, ProgressCallback, Trainer, Updater
@@ -24,6 +24,8 @@ Logits = namedtuple("Logits", "logits")
 
 class Bigram(keras.Model):
     """Predicts each token from the token before it and from the bag of source words."""
+
+    config = ModelConfig()
 
     def __init__(self, units=3, rate=0.3):
         super().__init__()

@@ -25,6 +25,7 @@ NOISE = (
     "Unable to register cu",  # of cuFFT, cuDNN and cuBLAS
     "computation placer already registered",
     "cpu_aot_loader.cc",  # warns that the processor lacks features, but these are only preferences of the compiler
+    "text-format tensorflow.XlaSerializedCacheEntry",  # cache entries are binary; TensorFlow tries to read text first
 )
 """Patterns of log lines from native libraries that mean nothing to users and that no setting switches off."""
 

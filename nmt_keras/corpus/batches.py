@@ -124,7 +124,7 @@ def choose_buckets(
 
     Args:
         source_lengths, target_lengths: [N] int, in tokens.
-        count: Maximum number of buckets. Each bucket is traced and compiled once.
+        count: Maximum number of buckets. Each bucket is compiled once.
         pairs: [N] int, number of pairs with these lengths; ``None`` for one each.
     """
     weights = np.ones(len(source_lengths), np.int64) if pairs is None else pairs

@@ -19,7 +19,7 @@ def scan(
     Args:
         advance: Function of one position's inputs, a nest of [B, 1, ...], and the state. It returns the next state, of
             the same shapes, and the position's outputs, a nest of [B, 1, ...].
-        inputs: Nest of [B, T, ...] and None, T >= 1. A static T lets XLA differentiate the loop.
+        inputs: Nest of [B, T, ...] and None, T >= 1.
         state: Nest of tensors, the state before the first position.
         reverse: If True, goes from the last position to the first. Outputs keep their positions.
 

@@ -167,7 +167,8 @@ class Decoder(BaseLayer):
         """
         # Keras autocasts float arguments to the compute dtype in mixed precision; the draws are float32
         probability = tf.cast(probability, tf.float32)
-        takes_own = random_uniform(tf.shape(ids), randomness, "scheduled sampling") < probability  # [B, T]
+        draws = random_uniform(tf.shape(ids), randomness, "scheduled sampling")
+        takes_own = tf.ensure_shape(draws < probability, ids.shape)  # [B, T]
         positions = tf.ones_like(ids) * tf.range(ids.shape[1] or tf.shape(ids)[1])
 
         def advance(

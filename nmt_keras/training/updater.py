@@ -71,8 +71,8 @@ def batch_loss(
 class Updater:
     """Updates the weights of a model.
 
-    The forward and backward pass is traced once per length bucket. The optimizer's update is traced once. XLA, if used,
-    compiles both.
+    The forward and backward pass is traced for each length bucket, the optimizer's update once. XLA, if used, compiles
+    both. For XLA, all buckets but the first share one trace, except with local attention, which depends on the width.
 
     Args:
         model: Built model. For several replicas, build the model in the scope of their strategy.
@@ -106,10 +106,11 @@ class Updater:
             self.loss_scale = LossScale() if config.precision == "mixed_float16" else None
         self.uses_xla = execution_of(config).xla
 
-        def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-            return tf.function(function, jit_compile=self.uses_xla, autograph=False)
+        def compiled(function: Callable[..., Any], one_trace: bool = False) -> Callable[..., Any]:
+            return tf.function(function, jit_compile=self.uses_xla, autograph=False, reduce_retracing=one_trace)
 
-        self.differentiate = self.replicas.on_each(compiled(self._differentiate))
+        one_trace = self.uses_xla and model.config.attention.span == "global"
+        self.differentiate = self.replicas.on_each(compiled(self._differentiate, one_trace))
         self.add = self.replicas.on_each(compiled(_add))
         update = compiled(self._clip_and_apply) if self.replicas.compiles_update else self._clip_and_apply
         self._update_weights = self.replicas.on_each(update)
