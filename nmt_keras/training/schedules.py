@@ -27,7 +27,7 @@ def learning_rate(config: TrainConfig, step: float, total_steps: int, reductions
         reductions: Number of validations that have lowered the rate. Decay "plateau" only.
     """
     if step < config.warmup_steps:
-        return config.learning_rate * (step + 1) / config.warmup_steps
+        return config.learning_rate * min(1.0, (step + 1) / config.warmup_steps)
     done = min(1.0, (step - config.warmup_steps) / max(1, total_steps - config.warmup_steps))
     match config.decay:
         case "cosine":

@@ -275,7 +275,7 @@ class Trainer:
     def _schedule_position(self, step: int) -> float:
         """Returns the position of ``step`` in the schedules. It equals ``step`` until the steps are planned again."""
         pace = (self.schedule_steps - self.plan_position) / max(1, self.total_steps - self.plan_step)
-        return self.plan_position + pace * (step - self.plan_step)
+        return min(self.plan_position + pace * (step - self.plan_step), self.schedule_steps)  # despite rounding
 
     def _elapsed(self) -> float:
         """Returns the seconds spent training, including those before the restored checkpoint."""

@@ -9,6 +9,7 @@ import math
 import os
 import shutil
 import signal
+from dataclasses import replace
 from types import SimpleNamespace
 
 import keras
@@ -32,6 +33,7 @@ from bigram import (
 from reference import adam, clip, cross_entropy
 from tiny import TINY_RECIPE
 
+from nmt_keras.config import AttentionConfig
 from nmt_keras.corpus.batches import Batches, choose_buckets
 from nmt_keras.models.seq2seq import build_model
 from nmt_keras.training import Interrupted, Updater, batch_loss, load_weights, read_log, trainer
@@ -148,6 +150,17 @@ def test_compiling_times_each_shape_and_leaves_no_trace(batches):
         np.testing.assert_array_equal(variable.numpy(), value)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize(("span", "xla", "traces"), [("global", True, 2), ("global", False, 3), ("local-m", True, 3)])
+def test_xla_s_buckets_after_the_first_share_a_trace_unless_attention_depends_on_the_width(batches, span, xla, traces):
+    buckets = choose_buckets(batches.source.lengths, batches.target.lengths, 3)
+    batches = Batches(batches.source, batches.target, batch_size=4, buckets=buckets, pool_size=13, seed=1)
+    model = build_model(replace(TINY_RECIPE.model, attention=AttentionConfig("general", span)), V, V)
+    updater = Updater(model, config(xla=xla))
+    assert len(updater.compile_and_time(batches, lambda _: None)) == 3
+    assert updater.differentiate.experimental_get_tracing_count() == traces
+
+
 # A run
 
 
@@ -256,6 +269,14 @@ def test_a_training_takes_its_minutes_while_the_machine_s_load_changes(batches, 
     first_plan = run.shown[0][1]
     assert all(0.4 < drop * first_plan / settings.learning_rate < 4.0 for drop in drops)
     assert rates[-1] == pytest.approx(drops[-1], rel=1e-6)
+
+
+@pytest.mark.parametrize("scheduled", range(6, 3000, 97))
+def test_the_last_step_of_a_new_plan_has_the_last_position_of_the_schedules(scheduled):
+    for step, total in ((1, 7), (scheduled // 3, scheduled // 2 + 11), (scheduled - 1, 3 * scheduled)):
+        run = SimpleNamespace(plan_position=0.37 * step, plan_step=step, schedule_steps=scheduled, total_steps=total)
+        assert trainer.Trainer._schedule_position(run, total) == pytest.approx(scheduled)
+        assert trainer.Trainer._schedule_position(run, total) <= scheduled
 
 
 def test_the_probability_of_own_tokens_goes_on_after_a_new_plan(batches, tmp_path, clock, monkeypatch):
