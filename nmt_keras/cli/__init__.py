@@ -169,6 +169,7 @@ def _run(arguments: Sequence[str], restarts: bool) -> None:
         # a comparison trains in child processes, which cannot restart if the cache is rejected
         if trains and restarts and not isinstance(command, Compare):
             cache = use_compilation_cache(console.say)
+            has_entries = cache is not None and any(cache.iterdir())
         quiet = noise_dropped() if restarts and command.computes and not debug else contextlib.nullcontext()
         with quiet, warnings.catch_warnings(), contextlib.closing(console):
             if not debug:
@@ -187,7 +188,8 @@ def _run(arguments: Sequence[str], restarts: bool) -> None:
         expected: tuple[type[Exception], ...] = (OSError, ValueError, FloatingPointError, MemoryError)
         if (tensorflow := sys.modules.get("tensorflow")) is not None:
             rejected = isinstance(error, tensorflow.errors.OpError) and not console.has_shown_updates
-            if cache is not None and rejected and not isinstance(error, tensorflow.errors.ResourceExhaustedError):
+            rejected &= not isinstance(error, tensorflow.errors.ResourceExhaustedError)
+            if cache is not None and has_entries and rejected:
                 console.say("nmt: the cache of compiled training steps could not be used; restarting without it.")
                 reject(cache)
                 restart()

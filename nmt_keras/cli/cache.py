@@ -13,7 +13,7 @@ import stat
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import nmt_keras
@@ -24,7 +24,10 @@ SWITCH = "NMT_COMPILATION_CACHE"
 FLAGS, DIRECTORY = "TF_XLA_FLAGS", "--tf_xla_persistent_cache_directory"
 
 LARGEST = 2**30
-"""Maximum size of all folders together, in bytes. The least recently used folders are removed first."""
+"""Maximum size of all folders at a start, in bytes. The least recently used folders are removed first."""
+
+DRIVER = Path("/proc/driver/nvidia/version")
+"""File of a machine with an NVIDIA driver. Training on a GPU does not use XLA, and the key describes no GPU."""
 
 REJECTED = "rejected"
 """Name of the file that marks a folder whose entries XLA could not load."""
@@ -34,26 +37,28 @@ def use_compilation_cache(say: Callable[[str], None]) -> Path | None:
     """Enables the cache. Call this before TensorFlow is imported.
 
     Returns:
-        The folder of the cache. ``None`` if the system is not Linux, if the environment disables the cache or names
-        another one, or if the folder cannot be used. Only the last case prints a message.
+        The folder of the cache. ``None`` if the system is not Linux or has an NVIDIA driver, if the environment
+        disables the cache or names another one, or if the folder cannot be used. Only the last case prints a message.
     """
     flags = os.environ.get(FLAGS, "")
-    if sys.platform != "linux" or os.environ.get(SWITCH) == "off" or DIRECTORY in flags:
+    if sys.platform != "linux" or DRIVER.exists() or os.environ.get(SWITCH) == "off" or DIRECTORY in flags:
         return None
-    root = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "nmt_keras"
-    folder = root / _key()
+    folder = root = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "nmt_keras"
     try:
         if not root.is_absolute() or len(str(root).split()) > 1:
             raise OSError("expected an absolute path without spaces")
+        folder = root / _key()
         root.parent.mkdir(parents=True, exist_ok=True)
         _make_own(root)
-        _remove_oldest(root)
         _make_own(folder)
         if (folder / REJECTED).exists():
             raise OSError("entries could not be loaded. Remove the folder to try again")
         os.utime(folder)  # its last use
-    except OSError as error:
-        say(f"{folder}: compiled training steps are not kept for the next start; {error.strerror or error}.")
+        _remove_oldest(root)
+        _make_own(folder)  # it may have been too large itself
+    except (OSError, PackageNotFoundError) as error:
+        reason = getattr(error, "strerror", None) or error
+        say(f"{folder}: compiled training steps are not kept for the next start; {reason}.")
         return None
     os.environ[FLAGS] = f"{flags} {DIRECTORY}={folder}".lstrip()
     return folder
@@ -104,7 +109,8 @@ def _make_own(folder: Path) -> None:
 def _remove_oldest(root: Path) -> None:
     """Removes the least recently used folders, so that the others have at most ``LARGEST`` bytes together."""
     total = 0
-    for folder in sorted(root.iterdir(), key=lambda each: each.stat().st_mtime, reverse=True):
+    folders = [each for each in root.iterdir() if each.is_dir()]
+    for folder in sorted(folders, key=lambda each: each.stat().st_mtime, reverse=True):
         for entry in folder.iterdir():
             with suppress(FileNotFoundError):  # another process may rename it at this moment
                 total += entry.stat().st_size

@@ -6,6 +6,7 @@ import stat
 import subprocess
 import sys
 from dataclasses import replace
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import numpy as np
@@ -143,6 +144,39 @@ def test_the_folders_used_longest_ago_are_removed(root, monkeypatch):
     assert {each.name for each in root.iterdir()} == {"0 days ago", "1 days ago", folder.name}
 
 
+def test_the_folder_in_use_stays_unless_it_is_too_large_itself_and_other_files_stay(root, monkeypatch):
+    folder, _ = used(monkeypatch)
+    (folder / "entry.pb").write_bytes(bytes(100))
+    os.utime(folder, (0, 0))  # used long ago, but also now
+    (root / "note.txt").write_text("a file of the user", "utf-8")
+    for largest, kept in ((150, True), (50, False)):
+        monkeypatch.setattr(cache, "LARGEST", largest)
+        assert used(monkeypatch) == (folder, [])
+        assert (folder / "entry.pb").exists() == kept
+    assert (root / "note.txt").exists()
+
+
+def missing_package(name):
+    raise PackageNotFoundError(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("version", missing_package), ("_processor", lambda: Path("/missing/cpuinfo").read_text("utf-8"))],
+    ids=["TensorFlow", "processor"],
+)
+def test_an_unknown_machine_has_no_cache_and_is_told_in_one_line(root, monkeypatch, name, value):
+    monkeypatch.setattr(cache, name, value)
+    folder, [line] = used(monkeypatch)
+    assert folder is None
+    assert "not kept for the next start" in line
+
+
+def test_a_machine_with_a_gpu_driver_has_no_cache(root, monkeypatch, tmp_path):
+    monkeypatch.setattr(cache, "DRIVER", tmp_path)
+    assert used(monkeypatch) == (None, [])
+
+
 def test_a_folder_whose_entries_were_rejected_is_not_used_again(root, monkeypatch):
     said = []
     monkeypatch.setenv("TF_XLA_FLAGS", "--tf_xla_clustering_debug")
@@ -251,7 +285,7 @@ def test_weights_do_not_depend_on_where_the_compiled_steps_come_from(pairs, tmp_
     for run in ("killed", "warm"):
         assert_equal_to_the_bit(commands.weights(run), commands.weights("without"))
     for messages in (resumed, warm):
-        assert not re.search(r"cpu_aot_loader|machine feature", messages)
+        assert not re.search(r"cpu_aot_loader|machine feature|XlaSerializedCacheEntry", messages)
 
 
 @pytest.mark.slow
