@@ -2,13 +2,13 @@
 
     python -m benchmarks.ablations speed --corpus spa-eng.zip --to runs/ablations             on an idle machine
     python -m benchmarks.ablations train --corpus spa-eng.zip --to runs/ablations
-    python -m benchmarks.ablations table --to runs/ablations
+    python -m benchmarks.ablations table --to runs/ablations > docs/measured/ablations.json
 
 ``speed`` measures the time of an update of each variant. Up to five variants are in memory and take turns, so that
 changes of the machine's speed affect all of them. ``train`` trains each variant for the number of updates that the plan
 makes in ``minutes``, divided by the variant's relative time. A busy machine thus does not change the result. Repeat the
-command to resume it. To use two cores, start it twice with different ``--variants``. ``table`` prints the results, with
-the lowest loss on the validation set first.
+command to resume it. To use two cores, start it twice with different ``--variants``. ``table`` prints the results as
+JSON, with the highest BLEU on the validation set first.
 """
 
 from __future__ import annotations
@@ -19,21 +19,23 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
 from benchmarks.machine import machine
-from benchmarks.quality import PLANS, RECIPE
-from benchmarks.results import add_alignments, with_fields
+from benchmarks.quality import plan_recipe
+from benchmarks.results import add_alignments, with_fields, write
 from nmt_keras.cli.memory import keep_memory
 from nmt_keras.config import Recipe, require_choice
 from nmt_keras.files import read_json, write_whole
-from nmt_keras.markdown import table
-from nmt_keras.recipes import find_recipe
+
+if TYPE_CHECKING:
+    from nmt_keras.corpus import Pair
+    from nmt_keras.runs.protocol import Study
 
 PLAN = "ten-minutes"
 """Plan of ``benchmarks.quality`` that is varied."""
@@ -90,8 +92,7 @@ def main(settings: Settings) -> None:
 
 def recipe_of(variant: str) -> Recipe:
     """Returns the recipe of a variant."""
-    planned = {name.replace("-", "_"): value for name, value in PLANS[PLAN].items() if name != "minutes"}
-    recipe = with_fields(find_recipe(RECIPE), {**planned, **VARIANTS[variant]})
+    recipe = with_fields(plan_recipe(PLAN), VARIANTS[variant])
     return replace(recipe, name=variant, search=replace(recipe.search, beam_size=5))
 
 
@@ -202,6 +203,21 @@ def train(settings: Settings) -> None:
         )
         run_study(study, 1, print)
         add_alignments(study)
+        add_valid(study, split.valid)
+
+
+def add_valid(study: Study, pairs: Sequence[Pair]) -> None:
+    """Adds the BLEU of the validation pairs, on which the variants are compared, to the result of a study's run."""
+    from nmt_keras.evaluation.metrics import bleu
+    from nmt_keras.runs import Run
+
+    (system,), (seed,) = study.systems, study.seeds
+    path = study.path(system, seed)
+    found = read_json(path)
+    if "valid" not in found:
+        translator = Run(study.run_folder(system, seed)).translator()
+        texts = [translation.text for translation in translator.translate([pair.source for pair in pairs])]
+        write(path, found | {"valid": round(bleu(texts, [pair.target for pair in pairs]).value, 2)})
 
 
 def time_ratio(speeds: Mapping[str, Any], variant: str) -> float:
@@ -210,29 +226,25 @@ def time_ratio(speeds: Mapping[str, Any], variant: str) -> float:
 
 
 def show(settings: Settings) -> None:
-    """Prints the results as a Markdown table."""
+    """Prints the results as JSON."""
     speeds = read_json(settings.to / "speed.json")
-    rows = []
-    for name in settings.variants:
-        path = settings.to / name / f"{name}-1.json"
-        if path.exists():
-            rows.append(_row(name, time_ratio(speeds, name), read_json(path)))
-    heads = ["variant", "time of an update", "updates", "valid loss", "valid BLEU, greedy, 500", "test BLEU", "AER"]
-    print(table(heads, sorted(rows, key=lambda row: row[3])))
+    paths = {name: settings.to / name / f"{name}-1.json" for name in settings.variants}
+    rows = [_row(name, time_ratio(speeds, name), read_json(path)) for name, path in paths.items() if path.exists()]
+    command = " ".join(["python -m benchmarks.ablations", *sys.argv[1:]])
+    ranked = sorted(rows, key=lambda row: -row["valid"])
+    print(json.dumps({**speeds["machine"], "command": command, "variants": ranked}, indent=2))
 
 
-def _row(name: str, ratio: float, found: Mapping[str, Any]) -> list[str]:
-    best = min(found["validations"], key=lambda row: row["valid_loss"])
-    error = found["alignment"]["error_rate"] if found["alignment"] else None
-    return [
-        name,
-        f"{ratio:.2f}",
-        f"{found['steps']:,}",
-        f"{best['valid_loss']:.4f}",
-        f"{best['valid_bleu']:.1f}",
-        f"{found['bleu']:.2f}",
-        "" if error is None else f"{error:.3f}",
-    ]
+def _row(name: str, ratio: float, found: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "name": name,
+        "changes": VARIANTS[name],
+        "time_ratio": ratio,
+        "updates": found["steps"],
+        "valid": found["valid"],
+        "test": found["bleu"],
+        "error_rate": found["alignment"]["error_rate"],
+    }
 
 
 if __name__ == "__main__":

@@ -92,9 +92,9 @@ def pictures(found: Mapping[str, Result], folder: Path) -> list[str]:
     lines = ["## Figure 2: BLEU by length of the source", ""]
     for part, (file, text, caption) in PARTS.items():
         bins = found[have[0]]["by_length"][part]
-        shown = [place for place, one in enumerate(bins) if one["sentences"] >= FEWEST]
-        systems = {LEGEND[name]: [found[name]["by_length"][part][i]["bleu"] for i in shown] for name in have}
-        figure = bleu_by_length([bins[i]["label"] for i in shown], [bins[i]["sentences"] for i in shown], systems)
+        kept = [place for place, one in enumerate(bins) if one["sentences"] >= FEWEST]
+        systems = {LEGEND[name]: [found[name]["by_length"][part][i]["bleu"] for i in kept] for name in have}
+        figure = bleu_by_length([bins[i]["label"] for i in kept], [bins[i]["sentences"] for i in kept], systems)
         save_figure(figure, folder / file)
         beyond = sum(one["sentences"] for one in bins if int(re.findall(r"\d+", one["label"])[0]) > 15)
         told = caption.format(beyond=beyond, all=f"{sum(one['sentences'] for one in bins):,}")

@@ -103,7 +103,7 @@ def cost(arguments: Sequence[str]) -> dict[str, Any]:
         raise SystemExit(f"corpus_cost: nmt {' '.join(arguments)} failed.")
     return {
         "processor_s": round(usage.ru_utime + usage.ru_stime),
-        "peak_megabytes": round(usage.ru_maxrss / 1024),
+        "peak_megabytes": round(usage.ru_maxrss * 1024 / 1e6),
     }
 
 

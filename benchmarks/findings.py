@@ -15,6 +15,7 @@ Each item of a list ends in an HTML comment: a Python expression over the result
     welch("luong-base", "x")      p-value of a Welch test of the BLEU of two systems' runs, to three decimals
     by_seed("luong-base", "x")    BLEU of each seed of the second system minus that of the first, to one decimal
     points("local-p", 1)          measurements of a system and a seed in docs/results/diagnostics/local-p.json
+    loss(point)                   validation loss of a measurement, as a key of min and max
     sgd("local-p")                measurements of a system that was trained with SGD, in the same file
     translation("local-p", 1)     row of a system of notebook 3 and a seed in the same file
     positions(3)                  p_t of the ladder's local-p with a seed in the same file
@@ -109,6 +110,7 @@ def welch(before: str, after: str) -> float:
 
 
 def by_seed(before: str, after: str) -> list[float]:
+    assert [run.seed for run in runs(before)] == [run.seed for run in runs(after)]
     return [round(b - a, 1) for a, b in zip(bleus(before), bleus(after), strict=True)]
 
 

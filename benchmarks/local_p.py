@@ -381,11 +381,13 @@ def translation(settings: Settings, corpus: Corpus, results: Results, updates: i
 
 
 def ladder(settings: Settings, corpus: Corpus, results: Results) -> None:
-    """Measures p_t of finished runs on 1,000 test pairs."""
+    """Measures p_t of finished runs of luong-local-p, with the mean over the units, on 1,000 test pairs."""
     from nmt_keras.runs import Run
 
     for folder in settings.runs:
         run = Run(folder)
+        if (run.recipe.name, run.recipe.model.attention.position_logit) != ("luong-local-p", "mean"):
+            raise SystemExit(f"local_p: {folder}: expected a run of luong-local-p with the mean. Pass another --runs.")
         names = {"experiment": "ladder", "system": "local-p", "seed": run.recipe.train.seed}
         if not results.has(**names):
             test = read_split(settings.corpus).test

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from benchmarks.local_p import VARIANTS
 from nmt_keras.markdown import table
 from nmt_keras.plotting import save_figure
-from nmt_keras.plotting.style import COLOURS, SCREEN_DPI, add_legend, finish, looks
+from nmt_keras.plotting.style import COLOURS, MARKERS, SCREEN_DPI, add_legend, finish, looks
 
 Row = Mapping[str, Any]
 
@@ -25,9 +25,16 @@ Local-p predicts the centre of its window, p_t = S * sigmoid(v_p * tanh(W_p h_t)
 the source length. With Adam, one update can move all terms of this sum in the same direction. The sigmoid may then
 saturate: p_t is at an end of the sentence, where its gradient is close to zero. By default, nmt_keras therefore uses
 the mean over the units. The recipe `luong-local-p`, which is trained with SGD, has the paper's sum.
-`python -m benchmarks.local_p --corpus spa-eng.zip` compares both with p_t = t ("local-m"; "Gaussian": with the weights
-of local-p) and with global attention ("general"). A position is *saturated* if the derivative of its sigmoid is below
-0.01. *Correlation* is that of p_t with t. *Mass* is the sum of a row of attention weights before it is normalised.
+This section compares both with p_t = t ("local-m"; "Gaussian": with the weights of local-p) and with global attention
+("general"). A position is *saturated* if the derivative of its sigmoid is below 0.01. *Correlation* is that of p_t with
+t. *Mass* is the sum of a row of attention weights before it is normalised. The commands:
+
+    python -m benchmarks.local_p --corpus spa-eng.zip --experiments agreement overfit training translation
+    python -m benchmarks.local_p --corpus spa-eng.zip --experiments training --seeds 3 4 \\
+        --variants local-m local-p 'local-p, sum'
+    python -m benchmarks.local_p --corpus spa-eng.zip --experiments sgd --seeds 1
+    python -m benchmarks.local_p --corpus spa-eng.zip --experiments ladder \\
+        --runs runs/ladder/runs/luong-local-p-2 runs/ladder/runs/luong-local-p-3
 """
 
 
@@ -66,8 +73,8 @@ def curves(rows: Sequence[Row]) -> Figure:
     figure = Figure(figsize=(PANEL_WIDTH, PANEL_HEIGHT * len(QUANTITIES)), dpi=SCREEN_DPI, layout="constrained")
     panels = figure.subplots(len(QUANTITIES), sharex=True)
     lines, families = looks(list(drawn))
-    for line, system in zip(lines, drawn, strict=True):
-        line["color"] = COLOURS["sum" in system]
+    for line, row in zip(lines, filter(lambda row: predicts(row["system"]), rows), strict=True):
+        line |= {"color": COLOURS["sum" in row["system"]], "marker": MARKERS[row["seed"] - 1]}
     for (quantity, label), axes in zip(QUANTITIES.items(), panels, strict=True):
         for line, points in zip(lines, drawn.values(), strict=True):
             axes.plot([p["updates"] for p in points], [p[quantity] for p in points], **line, markersize=5)

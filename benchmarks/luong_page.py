@@ -13,16 +13,16 @@ from nmt_keras.plotting import compare_training, save_figure
 Result = Mapping[str, Any]
 
 RUNGS = {
-    "luong-base": ("base", 11.3),
-    "luong-reverse": ("+ source reversed", 12.6),
-    "luong-dropout": ("+ dropout", 14.0),
-    "luong-location": ("+ global attention (location)", 16.8),
-    "luong-feed": ("+ input feeding", 18.1),
-    "luong-local-p": ("local-p attention (general) + feeding", 19.0),
-    "luong-replace": ("+ unknown words replaced (first seed)", 20.9),
-    "luong-ensemble": ("+ ensemble (of 4, first seeds; paper: of 8)", 23.0),
+    "luong-base": ("base", 11.3, 10.6),
+    "luong-reverse": ("+ source reversed", 12.6, 9.9),
+    "luong-dropout": ("+ dropout", 14.0, 8.1),
+    "luong-location": ("+ global attention (location)", 16.8, 7.3),
+    "luong-feed": ("+ input feeding", 18.1, 6.4),
+    "luong-local-p": ("local-p attention (general) + feeding", 19.0, 5.9),
+    "luong-replace": ("+ unknown words replaced (first seed)", 20.9, 5.9),
+    "luong-ensemble": ("+ ensemble (of 4, first seeds; paper: of 8)", 23.0, None),
 }
-"""System name and BLEU in table 1 of Luong, Pham, Manning 2015 (WMT14 English-German), by run."""
+"""System name, BLEU and perplexity in table 1 of Luong, Pham, Manning 2015 (WMT14 English-German), by run."""
 
 LADDER_LEGEND = {
     "base": "no attention",
@@ -56,26 +56,27 @@ def against_paper(folder: Path) -> list[str]:
     """Returns the table of Luong's systems, with the paper's BLEU. A system that has not been run has no score."""
     rows = json.loads((folder / "table.json").read_text("utf-8"))["systems"]
     here = {row["name"]: row["bleu"]["mean"] for row in rows}
+    perplexity = {row["name"]: row["perplexity"]["mean"] for row in rows}
     made_of: dict[str, float] = {}
     for combined in COMBINED:
         for path in folder.glob(f"{combined.name}-*.json"):
             result = json.loads(path.read_text("utf-8"))
-            here[combined.name] = result["bleu"]
+            here[combined.name], perplexity[combined.name] = result["bleu"], result["perplexity"]
             if len(result["runs"]) == 1:
                 made_of[combined.name] = json.loads((folder / f"{result['runs'][0]}.json").read_text("utf-8"))["bleu"]
     lines = [
         "The systems of table 1 of the paper (WMT14 English-German), in its order. The last two are made of runs with "
         "the first seed, and their gains are those over systems of the first seed.",
         "",
-        "| system | BLEU | gain | paper's BLEU | gain |",
-        "|---|---|---|---|---|",
+        "| system | BLEU | gain | perplexity | paper's BLEU | gain | perplexity |",
+        "|---|---|---|---|---|---|---|",
     ]
     before: tuple[float | None, float | None] = (None, None)
-    for name, (rung, published) in RUNGS.items():
+    for name, (rung, published, published_perplexity) in RUNGS.items():
         ours, previous = here.get(name), made_of.get(name, before[0])
-        lines.append(
-            f"| {rung} | {_score(ours)} | {_gain(ours, previous)} | {published:.1f} | {_gain(published, before[1])} |"
-        )
+        cells = [rung, _score(ours), _gain(ours, previous), _score(perplexity.get(name)), f"{published:.1f}"]
+        cells += [_gain(published, before[1]), "-" if published_perplexity is None else f"{published_perplexity:.1f}"]
+        lines.append(f"| {' | '.join(cells)} |")
         before = (ours, published)
     return [*lines, ""]
 

@@ -19,6 +19,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from nmt_keras.markdown import table
+
 DOCS = Path(__file__).parents[1] / "docs"
 MEASURED = DOCS / "measured"
 PAGES = (
@@ -92,7 +94,7 @@ def train_cost(found: Result) -> list[str]:
 
 
 def corpus_cost(found: Result) -> list[str]:
-    """Returns the table of processor time and memory of each command."""
+    """Returns the table of processor time and memory (10^9 bytes) of each command."""
     lines = ["| command | processor time | peak memory |", "|---|---|---|"]
     lines += [
         f"| `nmt {name}` | {found[name]['processor_s']} s | {found[name]['peak_megabytes'] / 1000:.1f} GB |"
@@ -133,6 +135,18 @@ def log_cost(found: Result) -> list[str]:
     rows = [f"| {name} | {share:.2f} % |" for name, share in found["percent"].items()]
     together = f"| all without translations and pictures | {found['percent_without_pictures']:.2f} % |"
     return ["| output | share of training time |", "|---|---|", *rows, together]
+
+
+def ablations(found: Result) -> list[str]:
+    """Returns the table of the variants of a plan: time of an update, updates, BLEU and alignment error rate."""
+    heads = ["variant", "changed options", "time of an update", "updates", "valid BLEU", "test BLEU", "AER"]
+    rows = []
+    for one in found["variants"]:
+        options = {f"--{name.replace('_', '-')}": value for name, value in one["changes"].items()}
+        changed = ", ".join(f"`{name}`" if value is True else f"`{name} {value}`" for name, value in options.items())
+        scores = [f"{one['valid']:.2f}", f"{one['test']:.2f}", f"{one['error_rate']:.3f}"]
+        rows.append([one["name"], changed, f"{one['time_ratio']:.2f}", f"{one['updates']:,}", *scores])
+    return table(heads, rows).splitlines()
 
 
 def padding(found: Result) -> list[str]:
@@ -198,6 +212,8 @@ def quality(found: Result) -> list[str]:
         f"{run['updates']:,} updates, {run['epochs']} epochs, {run['target_tokens_per_s']:,} target tokens/s."
         for run in runs
     ]
+    if len(runs) > 1:
+        times = [f"Seed {run['seed']}: {told}" for run, told in zip(runs, times, strict=True)]
     return [*lines, "", f"{' '.join(times)} `{found.get('recipe', 'rnnsearch-small')}` with {changed}."]
 
 
@@ -385,6 +401,7 @@ TABLES: dict[str, Callable[[Result], list[str]]] = {
     "log_cost": log_cost,
     "padding": padding,
     "minutes": minutes,
+    "ablations": ablations,
     "startup": startup,
     "update_parts": update_parts,
     "quality": quality,

@@ -18,8 +18,9 @@ from typing import Literal
 
 import tyro
 
-from benchmarks.ablations import read_split, recipe_of
+from benchmarks.ablations import read_split
 from benchmarks.machine import machine
+from benchmarks.quality import plan_recipe
 from nmt_keras.corpus.batches import Batches, TokenLists, choose_buckets
 
 
@@ -42,7 +43,7 @@ def main(settings: Settings) -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     from nmt_keras.runs.training_data import training_data
 
-    before, recipe = machine(), recipe_of(settings.plan, "plan")
+    before, recipe = machine(), plan_recipe(settings.plan)
     data = training_data(read_split(settings.corpus), recipe, lambda _: None)
     batches = data.batches(data.fit())
     assert isinstance(batches, Batches)

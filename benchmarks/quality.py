@@ -30,6 +30,9 @@ from typing import Any, Literal
 import tyro
 
 from benchmarks.machine import machine
+from benchmarks.results import with_fields
+from nmt_keras.config import Recipe
+from nmt_keras.recipes import find_recipe
 
 RECIPE = "conditional-gru"
 """Recipe of all plans."""
@@ -94,12 +97,18 @@ def main(settings: Settings) -> None:
             require_plan(each, plan)
         require_seeds(runs, settings.seed)
         if not machine_of(run).exists():
-            raise SystemExit(f"quality: {machine_of(run)}: the file is missing. Pass another --run.")
+            raise SystemExit(f"quality: {machine_of(run)} is missing. It describes the machine. Pass another --run.")
         results = [result_of(each) for each in runs]
         found = results[0] if len(runs) == 1 else {"members": results, "bleu": bleu(runs)}
         before = json.loads(machine_of(run).read_text(encoding="utf-8"))
     command = " ".join(["python -m benchmarks.quality", *sys.argv[1:]])
     print(json.dumps({**before, "command": command, "recipe": RECIPE, "plan": plan, **found}, indent=2))
+
+
+def plan_recipe(plan: str) -> Recipe:
+    """Returns the recipe of a plan."""
+    options = {f"train.{name}" if name == "minutes" else name: value for name, value in PLANS[plan].items()}
+    return with_fields(find_recipe(RECIPE), {name.replace("-", "_"): value for name, value in options.items()})
 
 
 def output_of(run: Path) -> Path:
@@ -154,7 +163,8 @@ def require_seeds(runs: Sequence[Path], seed: int) -> None:
     seeds = [seed_of(run) for run in runs]
     if seeds[0] != seed or len(set(seeds)) < len(seeds):
         raise SystemExit(
-            f"quality: expected runs with different seeds, --seed {seed} first, received {seeds}. Pass other runs."
+            f"quality: the runs must have different seeds, and the first must have --seed {seed}. Received: {seeds}. "
+            "Pass other runs."
         )
 
 

@@ -56,7 +56,8 @@ same training without them.""",
     "self-attention": """`attend-then-update` is `rnnsearch-small` in the small setting. Neither system has
 dropout.""",
     "order": """`attend-then-update` is `rnnsearch-small` in the small setting. The other orders change the decoder:
-`conditional` has a conditional GRU, and `update-then-attend` has Luong's order with input feeding.""",
+`conditional` has a conditional GRU. `update-then-attend` has Luong's order, input feeding and attentional output layer,
+and half the learning rate.""",
     "sample": """A grammar generates the sample corpus, so the gold alignments of its {test_pairs:,} test
 pairs follow from a lexicon.""",
 }
@@ -73,13 +74,13 @@ the recipe, field and test of each equation.
 is in the training set. The groups `tutorial` and `sample` have other pairs.
 
 **Protocol.** Systems of one group have equal numbers of updates and the same training pairs. The learning rate of a
-system is the one whose pilot, a quarter of a run with the first seed, has the lowest validation loss: 0.5, 1 or 2 times
-0.006, 0.003 for `update-then-attend`, or 0.002 for the lecture's systems and self-attention. Groups without pilots say
-so. The checkpoint with the lowest validation loss is scored. [Compare attention variants](guides/compare-attention.md)
-describes the protocol.
+system is the one whose pilot, a quarter of a run with the first seed, has the lowest validation loss. Pilots have 0.5,
+1 and 2 times the base rate. The base rate is 0.006; it is 0.003 for `update-then-attend`, and 0.002 for the lecture's
+systems and self-attention. Groups without pilots say so. The checkpoint with the lowest validation loss is scored.
+[Compare attention variants](guides/compare-attention.md) describes the protocol.
 
-**Small setting.** The groups `as-published` have the papers' training and layers; all layer sizes are a quarter of the
-paper's. All other groups differ from the papers:
+**Small setting.** The groups `as-published` have the papers' optimizers, initial weights and layers; all layer sizes
+are a quarter of the paper's. Their alignment error was not measured. All other groups differ from the papers:
 
 - narrower layers, and at most two of them
 - local attention with D = {window}, because sentences have 8 tokens on average instead of 25
@@ -99,7 +100,7 @@ alternatives, not steps, the column "against" names the system that each row is 
 of the reference, so systems with different tokens cannot be compared by it. An unknown word is one token, so neither
 can systems with vocabularies of different sizes. AER is the alignment error rate on [100 sentence
 pairs](results/alignments/README.md), 0 to 1, lower is better. A language model wrote their gold alignments. A word that
-attends most to the end of the sentence has no link.
+attends most to the end of the sentence has no link. AER has no interval.
 """
 
 BLEU = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"

@@ -23,7 +23,7 @@ from benchmarks.log_cost import timed
 from benchmarks.measured import MEASURED
 from benchmarks.minutes import loaded
 from benchmarks.padding import padded_share
-from benchmarks.quality import PLANS, RECIPE, require_plan, require_seeds
+from benchmarks.quality import PLANS, RECIPE, plan_recipe, require_plan, require_seeds
 from nmt_keras import cli
 from nmt_keras.corpus.batches import TokenLists
 from nmt_keras.corpus.sample import sample_pairs
@@ -65,7 +65,7 @@ def test_a_run_of_another_recipe_or_plan_is_not_evaluated(tmp_path):
         (tmp_path / "recipe.json").write_text(recipe.to_json(), encoding="utf-8")
         require_plan(tmp_path, PLANS["ten-minutes"])
 
-    planned = replace(recipe_of("plan"), name=RECIPE)
+    planned = plan_recipe("ten-minutes")
     check(planned)
     with pytest.raises(SystemExit, match=f"expected the recipe {RECIPE}, received rnnsearch-small"):
         check(replace(planned, name="rnnsearch-small"))
@@ -77,12 +77,12 @@ def test_the_runs_of_an_ensemble_have_different_seeds(tmp_path):
     runs = [tmp_path / str(seed) for seed in (1, 2)]
     for seed, run in enumerate(runs, 1):
         run.mkdir()
-        recipe = recipe_of("plan")
+        recipe = plan_recipe("hour")
         seeded = replace(recipe, train=replace(recipe.train, seed=seed))
         (run / "recipe.json").write_text(seeded.to_json(), encoding="utf-8")
     require_seeds(runs, 1)
     for wrong, seed in ((runs, 2), ([runs[0], runs[0]], 1)):
-        with pytest.raises(SystemExit, match="expected runs with different seeds"):
+        with pytest.raises(SystemExit, match="the runs must have different seeds"):
             require_seeds(wrong, seed)
 
 

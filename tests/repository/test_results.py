@@ -91,6 +91,7 @@ def test_the_systems_of_a_group_differ_in_model_alone_or_in_what_the_group_is_ab
             for system in group.systems
         }
         assert len(alike) == 1, name
+    assert [system.train.learning_rate for system in groups()["order"].systems] == [6e-3, 6e-3, 3e-3]
 
 
 def test_alternatives_are_compared_with_the_system_that_they_replace():
