@@ -167,8 +167,7 @@ class Decoder(BaseLayer):
         """
         # Keras autocasts float arguments to the compute dtype in mixed precision; the draws are float32
         probability = tf.cast(probability, tf.float32)
-        draws = random_uniform(tf.shape(ids), randomness, "scheduled sampling")
-        takes_own = tf.ensure_shape(draws < probability, ids.shape)  # [B, T]
+        takes_own = random_uniform(tf.shape(ids), randomness, "scheduled sampling") < probability  # [B, T]
         positions = tf.ones_like(ids) * tf.range(ids.shape[1] or tf.shape(ids)[1])
 
         def advance(
@@ -182,5 +181,5 @@ class Decoder(BaseLayer):
             output = self.output(weights, x, results, memory, here)
             return (decoder_state, tf.argmax(output.logits, axis=-1, output_type=tf.int32)), output
 
-        _, outputs = scan(advance, (ids, takes_own, positions), (self.initial_state(memory), ids[:, :1]))
+        _, outputs = scan(advance, (ids, takes_own, positions), (self.initial_state(memory), ids[:, 0, tf.newaxis]))
         return outputs

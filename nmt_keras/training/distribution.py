@@ -111,7 +111,7 @@ class Replicas:
         alignment = None if batch.alignment is None else tf.constant(batch.alignment)
         return tf.constant(batch.source), tf.constant(batch.target), alignment
 
-    def on_each(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def on_each(self, function: Callable[..., Any]) -> Any:
         """Returns a function that calls ``function`` on each replica, with the replica's own arguments."""
         return function
 
@@ -186,7 +186,7 @@ class StrategyReplicas(Replicas):
         alignment = None if batch.alignment is None else share(batch.alignment)
         return share(batch.source, first=END), share(batch.target), alignment
 
-    def on_each(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def on_each(self, function: Callable[..., Any]) -> Any:
         """Returns a function that calls ``function`` on each replica, with the replica's own arguments."""
         return tf.function(lambda *arguments: self.strategy.run(function, args=arguments), autograph=False)
 

@@ -21,7 +21,7 @@ from nmt_keras.layers.dropout import Randomness
 from nmt_keras.layers.internals import keep_gradients_as_given, start_names_anew
 from nmt_keras.layers.matmul import bfloat16_products, compute_dtype_weights
 from nmt_keras.models.seq2seq import Seq2Seq
-from nmt_keras.training.distribution import Replicas
+from nmt_keras.training.distribution import Replicas, StrategyReplicas
 from nmt_keras.training.execution import BFLOAT16_PRODUCTS, execution_of
 from nmt_keras.training.loss import Loss, guided_alignment, masked_cross_entropy
 from nmt_keras.training.optimizers import build_optimizer, clip, global_norm
@@ -72,7 +72,8 @@ class Updater:
     """Updates the weights of a model.
 
     The forward and backward pass is traced for each length bucket, the optimizer's update once. XLA, if used, compiles
-    both. For XLA, all buckets but the first share one trace, except with local attention, which depends on the width.
+    both. For XLA on a single replica, all buckets share one trace, except with local attention, which depends on the
+    width of a batch.
 
     Args:
         model: Built model. For several replicas, build the model in the scope of their strategy.
@@ -106,11 +107,12 @@ class Updater:
             self.loss_scale = LossScale() if config.precision == "mixed_float16" else None
         self.uses_xla = execution_of(config).xla
 
-        def compiled(function: Callable[..., Any], one_trace: bool = False) -> Callable[..., Any]:
-            return tf.function(function, jit_compile=self.uses_xla, autograph=False, reduce_retracing=one_trace)
+        def compiled(function: Callable[..., Any]) -> Any:
+            return tf.function(function, jit_compile=self.uses_xla, autograph=False)
 
-        one_trace = self.uses_xla and model.config.attention.span == "global"
-        self.differentiate = self.replicas.on_each(compiled(self._differentiate, one_trace))
+        one_replica = not isinstance(self.replicas, StrategyReplicas)
+        self._shares_trace = self.uses_xla and one_replica and model.config.attention.span == "global"
+        self.differentiate = self.replicas.on_each(compiled(self._differentiate))
         self.add = self.replicas.on_each(compiled(_add))
         update = compiled(self._clip_and_apply) if self.replicas.compiles_update else self._clip_and_apply
         self._update_weights = self.replicas.on_each(update)
@@ -219,6 +221,8 @@ class Updater:
             batch = batches.masked(bucket)
             arguments = self.replicas.split(batch), tf.constant(0), self._sampling(0.0), self._scale()
             began = time.perf_counter()
+            if self._shares_trace and not seconds:
+                self.differentiate.get_concrete_function(*tf.nest.map_structure(_of_any_size, arguments))
             sums = self.differentiate(*arguments)
             if not seconds:
                 share_of_update = self._seconds_of_update(sums)
@@ -254,6 +258,11 @@ class Updater:
             np.asarray(self.replicas.local(tf.nest.flatten(function(*arguments))[-1]))  # waits for the result
             durations.append(time.perf_counter() - began)
         return statistics.median(durations)
+
+
+def _of_any_size(argument: Any) -> Any:
+    """Returns the signature of a tensor of any size and of its rank. Other arguments are returned as they are."""
+    return tf.TensorSpec([None] * len(argument.shape), argument.dtype) if tf.is_tensor(argument) else argument
 
 
 def _add(one: tuple[list[tf.Tensor], Loss], other: tuple[list[tf.Tensor], Loss]) -> tuple[list[tf.Tensor], Loss]:

@@ -74,6 +74,17 @@ def test_at_probability_1_it_reads_its_own_most_probable_tokens(model):
     np.testing.assert_allclose(found.logits, wanted.logits, atol=1e-5)
 
 
+def test_a_graph_that_does_not_know_the_lengths_gives_the_same_logits(model):
+    ids, half = tf.TensorSpec([None, None], tf.int32), tf.constant(0.5)
+    graph = tf.function(
+        lambda source, read: model((source, read), randomness=NOISE, own_token_probability=half).logits,
+        input_signature=[ids, ids],
+        autograph=False,
+    )
+    wanted = model((SOURCE, READ), randomness=NOISE, own_token_probability=half).logits
+    np.testing.assert_allclose(graph(SOURCE, READ), wanted, atol=1e-5)
+
+
 def test_in_between_some_tokens_are_its_own_and_others_the_reference_s(model):
     """Both candidates are tried at each position to find the token that the model read.
 
