@@ -426,7 +426,9 @@ def overview(folder: Path) -> str:
     alone = {one["beam"]: one["single_sentence_ms"]["median"] for one in single if not one["shortlist"]}
     served = {(one["signature"], one["clients"]): one for one in read("serve-load-latency")["with_micro_batching"]}
     (translate,) = (value for name, value in start.items() if name.startswith("nmt translate MODEL"))
-    empty, filled = (start[f"nmt train sample, 20 updates, {cache} cache"] / 1000 for cache in ("empty", "filled"))
+    empty, filled = (
+        start[f"nmt train conditional-gru, first update, {cache} cache"] / 1000 for cache in ("empty", "filled")
+    )
     ours, quick = (peers[f"{name} / opennmt"]["whole_process_per_s"] for name in ("ours", "ours, quick"))
     rows = [
         (
@@ -439,8 +441,8 @@ def overview(folder: Path) -> str:
             f"{short['test, beam 5']['bleu']:.1f} after ten minutes, {long['test, beam 5']['bleu']:.1f} after one hour",
         ),
         (
-            "[Start of a small training with 20 updates](#start-up-time-of-commands)",
-            f"{empty:.0f} s the first time, {filled:.0f} s later, with the compilation cache",
+            "[First update of a training](#start-up-time-of-commands)",
+            f"after {empty:.0f} s the first time, and {filled:.0f} s later, with the compilation cache",
         ),
         (
             "[Translating a file, compared with OpenNMT-py](#translation-speed)",

@@ -5,7 +5,8 @@
     python -m benchmarks.startup --model saved_models/demo/1 --training
 
 The first command measures the help of several commands. ``--model`` adds the translation of one sentence with an
-exported model. ``--training`` adds a training of 20 updates, with an empty and with a filled compilation cache.
+exported model. ``--training`` adds trainings of two recipes on the sample corpus, with an empty and with a filled
+compilation cache: the time from the start of the process to its first update, and the time of compiling or loading.
 
 Each command first runs once, so that its files are cached and compiled. Then the commands take turns for several runs.
 Prints JSON with the milliseconds of each process and their median, by command.
@@ -39,6 +40,7 @@ began = time.perf_counter()
 nmt_keras.load(sys.argv[1])
 print(1000 * (time.perf_counter() - began))
 """
+RECIPES = ("sample", "conditional-gru")
 COMPILED = re.compile(r"compiled batches of .*? in ([\d.]+) s")
 
 
@@ -51,7 +53,7 @@ class Settings:
     model: Path | None = None
     """Directory of an exported version. Adds ``nmt translate``, ``nmt_keras.load`` and the import of TensorFlow."""
     training: bool = False
-    """If True, adds the first and the second training of the sample recipe."""
+    """If True, adds the first and the second training of ``RECIPES``."""
 
 
 def main(settings: Settings) -> None:
@@ -72,8 +74,9 @@ def main(settings: Settings) -> None:
         for name, measure in measures.items():
             found[name].append(measure())
         if settings.training:
-            for name, milliseconds in two_trainings().items():
-                found.setdefault(name, []).append(milliseconds)
+            for recipe in RECIPES:
+                for name, milliseconds in two_trainings(recipe).items():
+                    found.setdefault(name, []).append(milliseconds)
     result = {
         "command": " ".join(["python -m benchmarks.startup", *sys.argv[1:]]),
         "median_ms": {name: round(statistics.median(each)) for name, each in found.items()},
@@ -94,25 +97,46 @@ def timed(words: list[str]) -> float:
     return 1000 * (time.perf_counter() - began)
 
 
-def two_trainings() -> dict[str, float]:
-    """Returns the milliseconds of 20 updates with an empty compilation cache and with a filled one."""
+def two_trainings(recipe: str) -> dict[str, float]:
+    """Returns the milliseconds to the first update with an empty compilation cache and with a filled one."""
     found = {}
     with tempfile.TemporaryDirectory() as folder:
         for cache in ("empty", "filled"):
-            words = ["train", "sample", "--corpus", "sample", "--steps", "20", "--run", f"{folder}/{cache}"]
-            began = time.perf_counter()
-            said = output(["-m", "nmt_keras", *words], {"XDG_CACHE_HOME": f"{folder}/cache"})
-            found[f"nmt train sample, 20 updates, {cache} cache"] = 1000 * (time.perf_counter() - began)
+            words = ["train", recipe, "--corpus", "sample", "--run", f"{folder}/{cache}"]
+            words += ["--steps", "2", "--train.validations", "1", "--train.log-every", "1"]
+            first, said = first_update(words, f"{folder}/cache")
+            found[f"nmt train {recipe}, first update, {cache} cache"] = first
             compiling = sum(map(float, COMPILED.findall(said)))
-            found[f"nmt train sample, compilation, {cache} cache"] = 1000 * compiling
+            found[f"nmt train {recipe}, compilation, {cache} cache"] = 1000 * compiling
     return found
 
 
-def output(words: list[str], more: dict[str, str] | None = None) -> str:
+def first_update(words: list[str], cache: str) -> tuple[float, str]:
+    """Runs ``nmt``. Returns the milliseconds until it reports the first update, and its whole output."""
+    began, first, lines = time.perf_counter(), None, []
+    with subprocess.Popen(
+        [sys.executable, "-m", "nmt_keras", *words],
+        cwd=ROOT,
+        env={**os.environ, "XDG_CACHE_HOME": cache},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            lines.append(line)
+            if first is None and line.startswith("step 1 of"):
+                first = 1000 * (time.perf_counter() - began)
+    if process.returncode or first is None:
+        raise SystemExit(f"startup: nmt {' '.join(words)} failed:\n{''.join(lines[-20:])}")
+    return first, "".join(lines)
+
+
+def output(words: list[str]) -> str:
     """Runs this interpreter in the root of the clone, and returns its output."""
-    command, environment = [sys.executable, *words], {**os.environ, **(more or {})}
+    command = [sys.executable, *words]
     return subprocess.run(
-        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True
     ).stdout
 
 
