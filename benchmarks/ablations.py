@@ -232,7 +232,8 @@ def show(settings: Settings) -> None:
     rows = [_row(name, time_ratio(speeds, name), read_json(path)) for name, path in paths.items() if path.exists()]
     command = " ".join(["python -m benchmarks.ablations", *sys.argv[1:]])
     ranked = sorted(rows, key=lambda row: -row["valid"])
-    print(json.dumps({**speeds["machine"], "command": command, "variants": ranked}, indent=2))
+    facts = {**speeds["machine"], "command": command, "minutes": settings.minutes}
+    print(json.dumps({**facts, "variants": ranked}, indent=2))
 
 
 def _row(name: str, ratio: float, found: Mapping[str, Any]) -> dict[str, Any]:

@@ -146,7 +146,8 @@ def ablations(found: Result) -> list[str]:
         changed = ", ".join(f"`{name}`" if value is True else f"`{name} {value}`" for name, value in options.items())
         scores = [f"{one['valid']:.2f}", f"{one['test']:.2f}", f"{one['error_rate']:.3f}"]
         rows.append([one["name"], changed, f"{one['time_ratio']:.2f}", f"{one['updates']:,}", *scores])
-    return table(heads, rows).splitlines()
+    told = f"{found['minutes']:g} minutes, one run each, beam 5."
+    return [*table(heads, rows).splitlines(), "", told]
 
 
 def padding(found: Result) -> list[str]:

@@ -247,10 +247,6 @@ REGULARISED: dict[str, dict[str, Any]] = {
     "plain": {},
     "dropout": {"model.dropout": 0.3},
     "recurrent-dropout": {"model.recurrent_dropout": 0.2},
-    "2000-pieces": {"source.vocabulary_size": 2000, "target.vocabulary_size": 2000},
-    "smoothing": {"train.label_smoothing": 0.2},
-    "segmentations": {"train.segmentation_alpha": 0.2},
-    "more-dropout": {"model.dropout": 0.5},
 }
 """Changed fields of ``conditional-gru`` for a small corpus, by system. A system also has all changes before its own."""
 

@@ -33,7 +33,7 @@ from nmt_keras.recipes.luong import (
 )
 from nmt_keras.recipes.pytorch import RNNSEARCH_PYTORCH
 from nmt_keras.recipes.rnnencdec import RNNENCDEC_30, RNNENCDEC_50, RNNSEARCH_30, RNNSEARCH_50
-from nmt_keras.recipes.rnnsearch import BASE, CONDITIONAL_GRU, SAMPLE, SPANISH_ENGLISH
+from nmt_keras.recipes.rnnsearch import BASE, CONDITIONAL_GRU, SAMPLE, SMALL_CORPUS, SPANISH_ENGLISH
 from nmt_keras.recipes.self_attention import SELF_ATTENTION
 from nmt_keras.recipes.tutorial import TUTORIAL
 
@@ -42,6 +42,7 @@ RECIPES: dict[str, Recipe] = {
     for recipe in (
         CONDITIONAL_GRU,
         SPANISH_ENGLISH,
+        SMALL_CORPUS,
         SAMPLE,
         BASE,
         RNNENCDEC_30,

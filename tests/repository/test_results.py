@@ -78,14 +78,9 @@ def test_the_systems_of_a_group_differ_in_model_alone_or_in_what_the_group_is_ab
         first = group.systems[0]
         sampling = {"sampling_from": 0.0, "sampling_to": 0.0} if name == "sampling" else {}
         rate = {"learning_rate": 0.1} if name in ("self-attention", "order") else {}  # the pilots choose it
-        units = (
-            {"source": first.source, "target": first.target, "search": first.search}
-            if name in ("units", "small-corpus")
-            else {}
-        )
+        units = {"source": first.source, "target": first.target, "search": first.search} if name == "units" else {}
         limit = {"max_tokens": 40} if name == "units" else {}
-        regularisation = {"label_smoothing": 0.1, "segmentation_alpha": None} if name == "small-corpus" else {}
-        changes = {**unused, **sampling, **rate, **limit, **regularisation}
+        changes = {**unused, **sampling, **rate, **limit}
         alike = {
             replace(system, name="", model=first.model, train=replace(system.train, **changes), **units)
             for system in group.systems
