@@ -277,6 +277,18 @@ def test_the_figures_name_systems_not_runs(tmp_path):
     assert set(systems) <= named["report-scores"] & named["report-bleu-by-length"]
 
 
+def test_figure_2_leaves_out_lengths_of_few_sentences(tmp_path):
+    page(RESULTS, tmp_path)
+    labels = re.findall("<!-- (.*?) -->", (tmp_path / "results-by-length.svg").read_text("utf-8"))
+    assert "16-20" in "".join(labels)  # 26 sentences
+    assert "21-25" not in "".join(labels)  # 5 sentences
+
+
+def test_a_system_of_several_groups_has_the_alignment_error_of_the_most_runs(tmp_path):
+    rows = re.findall(r"^\| `rnnsearch` \| [^|]+\| [^|]+ \| (\d+) \|$", page(RESULTS, tmp_path), re.MULTILINE)
+    assert rows == ["8"]
+
+
 def test_a_page_without_results_says_so_and_has_no_picture(tmp_path):
     assert "No system has been run." in page(tmp_path / "none", tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -134,6 +134,13 @@ def test_own_tokens_are_asked_for_only_where_a_run_ever_reads_them(batches, begi
     assert asked
 
 
+def test_minutes_are_refused_if_several_workers_train():
+    replicas = Replicas()
+    replicas.several_processes = True
+    with pytest.raises(ValueError, match=r"TrainConfig\.minutes: expected None if several workers train"):
+        Updater(Bigram(), config(steps=None, minutes=1.0), replicas)
+
+
 def test_compiling_times_each_shape_and_leaves_no_trace(batches):
     buckets = choose_buckets(batches.source.lengths, batches.target.lengths, 2)
     batches = Batches(batches.source, batches.target, batch_size=4, buckets=buckets, pool_size=13, seed=1)
