@@ -30,11 +30,11 @@ This section compares both with p_t = t ("local-m"; "Gaussian": with the weights
 t. *Mass* is the sum of a row of attention weights before it is normalised. The commands:
 
     python -m benchmarks.local_p --corpus spa-eng.zip --experiments agreement overfit training translation
-    python -m benchmarks.local_p --corpus spa-eng.zip --experiments training --seeds 3 4 \\
-        --variants local-m local-p 'local-p, sum'
+    python -m benchmarks.local_p --corpus spa-eng.zip --experiments training --seeds 3 4 \
+--variants local-m local-p 'local-p, sum'
     python -m benchmarks.local_p --corpus spa-eng.zip --experiments sgd --seeds 1
-    python -m benchmarks.local_p --corpus spa-eng.zip --experiments ladder \\
-        --runs runs/ladder/runs/luong-local-p-2 runs/ladder/runs/luong-local-p-3
+    python -m benchmarks.local_p --corpus spa-eng.zip --experiments ladder \
+--runs runs/ladder/runs/luong-local-p-2 runs/ladder/runs/luong-local-p-3
 """
 
 
