@@ -59,7 +59,8 @@ dropout.""",
 `conditional` has a conditional GRU. `update-then-attend` has Luong's order, input feeding and attentional output layer,
 and half the learning rate.""",
     "small-corpus": """All systems are `conditional-gru` with 4,000 subwords per side and a learning rate of 0.003. The
-second has dropout 0.3. The third also has recurrent dropout 0.2, like the recipe `small-corpus`.""",
+second has dropout 0.3. The third also has recurrent dropout 0.2, like the recipe `small-corpus`. The pairs are drawn at
+random from the training set.""",
     "sample": """A grammar generates the sample corpus, so the gold alignments of its {test_pairs:,} test
 pairs follow from a lexicon.""",
 }
@@ -73,7 +74,8 @@ the recipe, field and test of each equation.
 
 **Data.** 112,047 pairs for training, 3,502 for validation and 3,415 for testing, from Tatoeba through
 [manythings.org/anki](https://www.manythings.org/anki/). No sentence of the test set, and no other translation of one,
-is in the training set. The groups `tutorial` and `sample` have other pairs.
+is in the training set. The groups `tutorial` and `sample` have other pairs. The groups of Bahdanau et al. and the group
+of 30,000 pairs have other training pairs and the same test set.
 
 **Protocol.** Systems of one group have equal numbers of updates and the same training pairs. The learning rate of a
 system is the one whose pilot, a quarter of a run with the first seed, has the lowest validation loss. Pilots have 0.5,
@@ -94,19 +96,22 @@ are a quarter of the paper's. Their alignment error was not measured. All other 
 - pairs of up to 40 tokens (`characters`: 120) instead of 50 words, and greedy search
 - in local-p, the logit of the position is a [mean over the units](#local-p-sum-or-mean-over-the-units), not a sum
 
-**Tables.** Scores are sacreBLEU (`{bleu}`) and chrF on raw, cased text, with 95 % intervals. If a system has several
-runs, which differ in their seeds, a row is their mean ± standard deviation, and the interval is from a bootstrap over
-sentences and runs. With one run, it does not include the variation between seeds. p is the two-sided p-value of the
-difference from the row above, from a paired bootstrap; the smallest possible value is 0.001. If some rows are
-alternatives, not steps, the column "against" names the system that each row is compared with. Perplexity is per token
-of the reference, so systems with different tokens cannot be compared by it. An unknown word is one token, so neither
-can systems with vocabularies of different sizes. AER is the alignment error rate on [100 sentence
-pairs](results/alignments/README.md), 0 to 1, lower is better. A language model wrote their gold alignments. A word that
-attends most to the end of the sentence has no link. AER has no interval.
+**Tables.** Scores are sacreBLEU (`{bleu}`) and chrF (`{chrf}`) on raw, cased text, with 95 % intervals. If a system
+has several runs, which differ in their seeds, a row is their mean ± standard deviation, and the interval is from a
+bootstrap over sentences and runs. With one run, it does not include the variation between seeds. p is the two-sided
+p-value of the difference from the row above, from a paired bootstrap; the smallest possible value is 0.001. It
+understates the variation between seeds, so read the limits below before you quote it. If some rows are alternatives,
+not steps, the column "against" names the system that each row is compared with. Perplexity is per token of the
+reference, so systems with different tokens cannot be compared by it. An unknown word is one token, so neither can
+systems with vocabularies of different sizes. AER is the alignment error rate on [100 sentence
+pairs](results/alignments/README.md), 0 to 1, lower is better. A language model wrote their gold alignments. A word
+that attends most to the end of the sentence has no link. AER has no interval.
 """
 
 BLEU = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
 """Signature of sacreBLEU, the same in all results."""
+CHRF = "nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:2.6.0"
+"""Signature of chrF, the same in all results."""
 
 PROSE = "findings.md"
 """Name of the file with the findings, in the folder of the results."""
@@ -281,7 +286,7 @@ def page(source: Path, figures: Path) -> str:
         circumstances(source),
     )
     reports(source / "reports", figures)
-    introduction = INTRODUCTION.format(vocabulary=VOCABULARY, window=WINDOW, bleu=BLEU)
+    introduction = INTRODUCTION.format(vocabulary=VOCABULARY, window=WINDOW, bleu=BLEU, chrf=CHRF)
     return introduction + "\n" + "\n".join(line for section in sections for line in section)
 
 

@@ -11,7 +11,7 @@ import tyro
 
 from nmt_keras.cli.command import RARE, Command
 from nmt_keras.cli.console import Console
-from nmt_keras.config import require, require_choice
+from nmt_keras.config import Recipe, require, require_choice
 from nmt_keras.corpus.options import CorpusOptions
 from nmt_keras.recipes import find_recipe
 
@@ -64,12 +64,19 @@ class Compare(Command):
             require_choice("--baseline", self.recipes, self.baseline)
 
     @property
+    def systems(self) -> list[Recipe]:
+        """The recipes, with their layer sizes multiplied by ``width``."""
+        found = [find_recipe(recipe) for recipe in self.recipes]
+        return found if self.width == 1.0 else [recipe.scaled(self.width) for recipe in found]
+
+    @property
     def baselines(self) -> dict[str, str | None]:
-        """The baseline of each recipe, by name, if there is one for all. It is itself not compared."""
+        """The baseline of each system, by name, if there is one for all. It is itself not compared."""
         if self.baseline is None:
             return {}
-        names, baseline = [find_recipe(recipe).name for recipe in self.recipes], find_recipe(self.baseline).name
-        return {name: None if name == baseline else baseline for name in names}
+        systems = self.systems
+        baseline = systems[self.recipes.index(self.baseline)].name
+        return {system.name: None if system.name == baseline else baseline for system in systems}
 
     def __call__(self, console: Console) -> None:
         """Trains the missing runs and prints the table."""
@@ -81,9 +88,7 @@ class Compare(Command):
 
         language = self.data.languages[1]
         require_tokenizer(language)
-        systems = [find_recipe(name) for name in self.recipes]
-        if self.width != 1.0:
-            systems = [system.scaled(self.width) for system in systems]
+        systems = self.systems
         study = Study(
             folder=self.to,
             systems=systems,

@@ -152,6 +152,9 @@ def test_a_baseline_is_a_recipe_of_the_command_and_all_others_are_compared_with_
     command = Compare(recipes=recipes, to=tmp_path, updates=1, baseline=given)
     command.check()
     assert command.baselines == wanted
+    scaled = replace(command, recipes=("luong-dot", "luong-general"), baseline="luong-dot", width=0.25)
+    assert [system.name for system in scaled.systems] == ["luong-dot-x0.25", "luong-general-x0.25"]
+    assert scaled.baselines == {"luong-dot-x0.25": None, "luong-general-x0.25": "luong-dot-x0.25"}
     with pytest.raises(ValueError, match=r"--baseline: expected one of luong-dot, .*; received 'luong-feed'"):
         replace(command, baseline="luong-feed").check()
 
