@@ -6,7 +6,6 @@ the device. The host reads the counters of skipped updates only for the log.
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -224,10 +223,11 @@ class Updater:
             if self._shares_trace and not seconds:
                 self.differentiate.get_concrete_function(*tf.nest.map_structure(_of_any_size, arguments))
             sums = self.differentiate(*arguments)
+            self._wait_for(sums)
             if not seconds:
                 share_of_update = self._seconds_of_update(sums)
             compiling = time.perf_counter() - began
-            seconds[bucket] = share_of_update + self._median_seconds(self.differentiate, *arguments)
+            seconds[bucket] = share_of_update + self._seconds(self.differentiate, *arguments)
             report(
                 f"{'compiled' if self.uses_xla else 'traced'} batches of {len(batch.source)} x ({bucket.source} "
                 f"source, {bucket.target} target tokens) in {compiling:.1f} s; {seconds[bucket] * 1e3:.0f} ms per batch"
@@ -244,20 +244,21 @@ class Updater:
             return self.apply(gradients, tf.constant(0.0), tf.constant(1.0), tf.constant(0.0))
 
         apply()
-        seconds = self._median_seconds(apply) / self.config.gradient_accumulation_steps
+        seconds = self._seconds(apply) / self.config.gradient_accumulation_steps
         if self.config.gradient_accumulation_steps > 1:
             self.add(sums, sums)
-            seconds += self._median_seconds(self.add, sums, sums)
+            seconds += self._seconds(self.add, sums, sums)
         return seconds
 
-    def _median_seconds(self, function: Callable[..., Any], *arguments: Any, runs: int = 5) -> float:
-        """Returns the median seconds until the results of ``function`` are computed."""
-        durations = []
-        for _ in range(runs):
-            began = time.perf_counter()
-            np.asarray(self.replicas.local(tf.nest.flatten(function(*arguments))[-1]))  # waits for the result
-            durations.append(time.perf_counter() - began)
-        return statistics.median(durations)
+    def _seconds(self, function: Callable[..., Any], *arguments: Any) -> float:
+        """Returns the seconds until the results of ``function`` are computed."""
+        began = time.perf_counter()
+        self._wait_for(function(*arguments))
+        return time.perf_counter() - began
+
+    def _wait_for(self, results: Any) -> None:
+        """Returns when ``results`` are computed."""
+        np.asarray(self.replicas.local(tf.nest.flatten(results)[-1]))
 
 
 def _of_any_size(argument: Any) -> Any:
