@@ -127,7 +127,9 @@ def one_line(box: str, program: str) -> str:
 def _nearest(sections: Sequence[Sequence[str]], message: str) -> str | None:
     """Returns the listed option that is most similar to the first unrecognised option. tyro lists them unordered."""
     typed = re.search(r"(?<!\S)--?[\w.-]+", message)
-    listed = [row for section in sections if re.match(SIMILAR, section[0]) for row in section[1:] if row[0] == "-"]
+    similar = ("\n".join(section[1:]) for section in sections if re.match(SIMILAR, section[0]))
+    whole = (re.sub(r"\{[^}]*\}", lambda choices: choices[0].replace("\n", ""), rows) for rows in similar)  # if wrapped
+    listed = [row for rows in whole for row in rows.split("\n") if row.startswith("-")]
     meant = typed[0].replace("_", "-") if typed else ""
     if meant in TENSORFLOW_SERVING or not meant or not listed:
         return TENSORFLOW_SERVING.get(meant)
