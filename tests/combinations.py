@@ -71,7 +71,7 @@ COMBINATIONS = {
     ),
     "conditional-deep": ModelConfig(
         5,
-        EncoderConfig(units=7),
+        EncoderConfig(units=7, cell="gru-layer-norm"),
         AttentionConfig("general", "local-p", units=13, window=2),
         DecoderConfig("conditional", "lstm", 11, layers=2, residual=True, output="linear", output_state="current"),
         recurrent_dropout=0.3,
@@ -80,7 +80,7 @@ COMBINATIONS = {
         5,
         EncoderConfig(units=7, direction="forward"),
         AttentionConfig("fixed"),
-        DecoderConfig("conditional", "gru-reset-after", 11, initial_state="forward", reads_words=False, output="state"),
+        DecoderConfig("conditional", "gru-layer-norm", 11, initial_state="forward", reads_words=False, output="state"),
     ),
     "rnnencdec": ModelConfig(
         5,

@@ -27,6 +27,18 @@ def softmax(e):
     return powers / powers.sum()
 
 
+class Norm(NamedTuple):
+    scale: np.ndarray
+    bias: np.ndarray
+
+
+def layer_norm(p: Norm, x):
+    """Normalises x (Ba, Kiros, Hinton 2016, equation 4), with epsilon 1e-5 inside the square root."""
+    mean = sum(x) / len(x)
+    variance = sum((x_i - mean) ** 2 for x_i in x) / len(x)
+    return p.scale * (x - mean) / np.sqrt(variance + 1e-5) + p.bias
+
+
 # Cells. Each takes p, x_t, the previous state, a context c_t (of width 0 without attention) and a recurrent dropout
 # mask ``keep``. The mask applies to the previous state wherever a matrix multiplies it.
 
@@ -80,6 +92,24 @@ def reset_after_gru(p: ResetAfterGRU, x, s, c, keep=1.0):
     return z * s + (1.0 - z) * proposed
 
 
+class LayerNormGRU(NamedTuple):
+    z: Gate
+    r: Gate
+    proposed: Gate
+    of_input: list[Norm]  # of both gates, and of the proposed state
+    of_state: list[Norm]
+
+
+def layer_norm_gru(p: LayerNormGRU, x, s, c, keep=1.0):
+    """Returns h_t of Ba et al. 2016, supplementary material. z and r are normalised as one vector."""
+    inputs = [gate.W @ x + gate.C @ c + gate.b for gate in (p.z, p.r, p.proposed)]
+    products = [gate.U @ (keep * s) for gate in (p.z, p.r, p.proposed)]
+    a = layer_norm(p.of_input[0], np.concatenate(inputs[:2])) + layer_norm(p.of_state[0], np.concatenate(products[:2]))
+    z, r = sigma(a[: len(s)]), sigma(a[len(s) :])
+    proposed = np.tanh(layer_norm(p.of_input[1], inputs[2]) + r * layer_norm(p.of_state[1], products[2]))
+    return (1.0 - z) * s + z * proposed
+
+
 class LSTM(NamedTuple):
     i: Gate
     f: Gate
@@ -97,8 +127,14 @@ def lstm(p: LSTM, x, state, context, keep=1.0):
 
 def advance(p, x, state, c=None, keep=1.0):
     """Returns the next state of a cell of any kind. If ``c`` is ``None``, there is no context."""
-    equation = {TanhRNN: tanh_rnn, GRU: gru, ResetAfterGRU: reset_after_gru, LSTM: lstm}[type(p)]
-    return equation(p, x, state, np.zeros(0) if c is None else c, keep)
+    equations = {
+        TanhRNN: tanh_rnn,
+        GRU: gru,
+        ResetAfterGRU: reset_after_gru,
+        LayerNormGRU: layer_norm_gru,
+        LSTM: lstm,
+    }
+    return equations[type(p)](p, x, state, np.zeros(0) if c is None else c, keep)
 
 
 def state_of(p, output):
@@ -219,18 +255,6 @@ def sinusoid(position, units):
         pe[2 * i] = np.sin(position / 10000.0 ** (2 * i / units))
         pe[2 * i + 1] = np.cos(position / 10000.0 ** (2 * i / units))
     return pe
-
-
-class Norm(NamedTuple):
-    scale: np.ndarray
-    bias: np.ndarray
-
-
-def layer_norm(p: Norm, x):
-    """Normalises x (Ba, Kiros, Hinton 2016, equation 4), with epsilon 1e-5 inside the square root."""
-    mean = sum(x) / len(x)
-    variance = sum((x_i - mean) ** 2 for x_i in x) / len(x)
-    return p.scale * (x - mean) / np.sqrt(variance + 1e-5) + p.bias
 
 
 class MultiHead(NamedTuple):
@@ -633,6 +657,10 @@ def cell_of(cell):
         return TanhRNN(*gates[0])
     if kind == "ResetAfterGRUCell":
         return ResetAfterGRU(*gates, rows(cell.recurrent_bias, 3))
+    if kind == "LayerNormGRUCell":
+        of_input = [norm_of(norm) for norm in (cell.gates_norm, cell.proposal_norm)]
+        of_state = [norm_of(norm) for norm in (cell.recurrent_gates_norm, cell.recurrent_proposal_norm)]
+        return LayerNormGRU(*gates, of_input, of_state)
     return {"GRUCell": GRU, "LSTMCell": LSTM}[kind](*gates)
 
 

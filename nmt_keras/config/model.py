@@ -7,7 +7,7 @@ from typing import Literal
 
 from nmt_keras.config.checks import nearest_multiple, require, require_choices, require_each, require_positive
 
-CellName = Literal["tanh", "gru", "gru-reset-after", "lstm"]
+CellName = Literal["tanh", "gru", "gru-reset-after", "gru-layer-norm", "lstm"]
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,8 @@ class EncoderConfig:
     """Type of the encoder's layers: "recurrent" or "self-attention"."""
     cell: CellName = "gru"
     """Recurrent cell. "tanh": plain RNN. "gru": GRU with the reset gate before the recurrent matrix product (Cho et al.
-    2014). "gru-reset-after": GRU with the reset gate after the product, as in cuDNN. "lstm": LSTM."""
+    2014). "gru-reset-after": GRU with the reset gate after the product, as in cuDNN. "gru-layer-norm": that GRU with
+    layer normalisation of its products (Ba et al. 2016). "lstm": LSTM."""
     direction: Literal["bidirectional", "forward", "backward"] = "bidirectional"
     """Direction of a recurrent encoder. "forward": from the first source token to the last. "backward": from the last
     to the first. "bidirectional": both. The annotations are always in source order."""

@@ -1,4 +1,4 @@
-"""Recurrent cells: tanh, GRU in two conventions, LSTM.
+"""Recurrent cells: tanh, GRU in two conventions, GRU with layer normalisation, LSTM.
 
 A cell splits its equation into two parts. ``project`` does not depend on the previous state, so it is one product for
 all positions. ``advance`` depends on it, and is the only part in the loop.
@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from nmt_keras.layers.base import BaseLayer, Weights
 from nmt_keras.layers.dropout import apply_dropout
+from nmt_keras.layers.layer_norm import layer_norm, normalize
 from nmt_keras.layers.matmul import Precision, compute_dtype_weights, matmul
 
 
@@ -192,6 +193,45 @@ class ResetAfterGRUCell(Cell):
         return proposal + update * (state - proposal)
 
 
+@keras.saving.register_keras_serializable("nmt_keras")
+class LayerNormGRUCell(Cell):
+    """The GRU with layer normalisation of its products (Ba, Kiros, Hinton 2016, supplementary material).
+
+        z_t  = sigma(LN(W_z x_t + C_z c_t + b_z) + LN(U_z s_{t-1}))               update gate
+        r_t  = sigma(LN(W_r x_t + C_r c_t + b_r) + LN(U_r s_{t-1}))               reset gate
+        s~_t = tanh(LN(W x_t + C c_t + b) + r_t * LN(U s_{t-1}))                  proposal
+        s_t  = (1 - z_t) * s_{t-1} + z_t * s~_t
+
+    LN is ``layers.layer_norm.normalize``, with a scale and a shift of its own in each place. The sums of z and r are
+    normalised as one vector of size 2U. The paper's input has no separate context, and its products have no b. As in
+    Cho's unit, z = 1 takes the proposal. The columns of ``kernel`` and ``recurrent`` are ordered z, r, proposal.
+    """
+
+    projections = 3  # z, r, proposal
+
+    def __init__(self, units: int, input_size: int, context_size: int = 0, **options: Any) -> None:
+        super().__init__(units, input_size, context_size, **options)
+        self.recurrent = self.add_weight((units, 3 * units), "orthogonal", name="recurrent")  # U_z, U_r, U
+        self.gates_norm = layer_norm(2 * units, "gates_norm")
+        self.proposal_norm = layer_norm(units, "proposal_norm")
+        self.recurrent_gates_norm = layer_norm(2 * units, "recurrent_gates_norm")
+        self.recurrent_proposal_norm = layer_norm(units, "recurrent_proposal_norm")
+
+    def advance(
+        self, weights: Weights, projected: tf.Tensor, state: tf.Tensor, dropout_mask: tf.Tensor | None = None
+    ) -> tf.Tensor:
+        """Returns s_t."""
+        sizes = [2 * self.units, self.units]
+        gates, proposal = tf.split(projected, sizes, axis=-1)
+        recurrent = matmul(apply_dropout(state, dropout_mask), weights.recurrent)
+        recurrent_gates, recurrent_proposal = tf.split(recurrent, sizes, axis=-1)
+        recurrent_gates = normalize(weights.recurrent_gates_norm, recurrent_gates)
+        recurrent_proposal = normalize(weights.recurrent_proposal_norm, recurrent_proposal)
+        update, reset = tf.split(tf.sigmoid(normalize(weights.gates_norm, gates) + recurrent_gates), 2, axis=-1)
+        proposal = tf.tanh(normalize(weights.proposal_norm, proposal) + reset * recurrent_proposal)
+        return state + update * (proposal - state)
+
+
 class LSTMState(NamedTuple):
     """State of an LSTM."""
 
@@ -240,6 +280,7 @@ CELLS: dict[str, type[Cell]] = {
     "tanh": TanhCell,
     "gru": GRUCell,
     "gru-reset-after": ResetAfterGRUCell,
+    "gru-layer-norm": LayerNormGRUCell,
     "lstm": LSTMCell,
 }
 """Cells by their names in a configuration."""

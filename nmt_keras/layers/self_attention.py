@@ -10,6 +10,7 @@ import tensorflow as tf
 from nmt_keras.layers.attention import masked_softmax
 from nmt_keras.layers.base import BaseLayer, Weights
 from nmt_keras.layers.dropout import Randomness, apply_dropout, draw_dropout_mask
+from nmt_keras.layers.layer_norm import layer_norm, normalize
 from nmt_keras.layers.matmul import matmul
 
 
@@ -28,22 +29,6 @@ def sinusoids(positions: tf.Tensor, units: int) -> tf.Tensor:
     rates = 10000.0 ** (-tf.range(0, units, 2, dtype=tf.float32) / units)
     angles = tf.cast(positions, tf.float32)[..., tf.newaxis] * rates
     return tf.concat([tf.sin(angles), tf.cos(angles)], axis=-1)
-
-
-EPSILON = 1e-5
-"""Number added to the variance in a layer normalisation."""
-
-
-def layer_norm(units: int, name: str) -> keras.layers.LayerNormalization:
-    """Returns a built layer normalisation (Ba, Kiros, Hinton 2016), whose weights are arguments of ``normalize``."""
-    layer = keras.layers.LayerNormalization(epsilon=EPSILON, name=name)
-    layer.build((None, None, units))
-    return layer
-
-
-def normalize(weights: list[tf.Tensor], x: tf.Tensor) -> tf.Tensor:
-    """Returns the layer normalisation of ``x`` [..., units] with scale and shift ``weights``, [units] each."""
-    return keras.ops.layer_normalization(x, *weights, epsilon=EPSILON)
 
 
 @keras.saving.register_keras_serializable("nmt_keras")

@@ -13,9 +13,10 @@ from nmt_keras.layers.base import BaseLayer, Weights
 from nmt_keras.layers.cells import CELLS, Cell
 from nmt_keras.layers.cudnn import can_fuse, read_fused
 from nmt_keras.layers.dropout import Randomness, draw_dropout_mask, dropout
+from nmt_keras.layers.layer_norm import layer_norm, normalize
 from nmt_keras.layers.matmul import matmul
 from nmt_keras.layers.scan import scan
-from nmt_keras.layers.self_attention import SelfAttentionLayer, draw_masks, layer_norm, normalize, sinusoids
+from nmt_keras.layers.self_attention import SelfAttentionLayer, draw_masks, sinusoids
 
 
 class LayerStates(NamedTuple):

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from nmt_keras.layers.base import Weights
 from nmt_keras.layers.dropout import Randomness, apply_dropout, draw_dropout_mask
+from nmt_keras.layers.layer_norm import layer_norm, normalize
 from nmt_keras.layers.matmul import matmul
 from nmt_keras.layers.memory import Memory
 from nmt_keras.layers.output import OutputLayer
@@ -16,8 +17,6 @@ from nmt_keras.layers.self_attention import (
     SelfAttentionLayer,
     SublayerMasks,
     draw_masks,
-    layer_norm,
-    normalize,
     sinusoids,
 )
 from nmt_keras.models.decoder import Decoder, DecoderOutput

@@ -133,7 +133,7 @@ def completing(tmp_path_factory):
         ("train luong-l", ["luong-location", "luong-local-m", "luong-local-p"]),
         ("recipes tut", ["tutorial"]),
         ("train lecture-rnn --model.decoder.cel", ["--model.decoder.cell"]),
-        ("train --model.decoder.cell gru-", ["gru-reset-after"]),
+        ("train --model.decoder.cell gru-", ["gru-reset-after", "gru-layer-norm"]),
         ("translate runs/sample --search.beam", ["--search.beam-size"]),
         ("serve --po", ["--port", "--poll-seconds"]),
     ],

@@ -48,7 +48,7 @@ def usage_error(line, capsys, monkeypatch):
         (
             "train --model.encoder.cel gru",
             "nmt: Unrecognized options: --model.encoder.cel, gru. Did you mean --model.encoder.cell "
-            "{tanh,gru,gru-reset-after,lstm}? See nmt train --help.\n",
+            "{tanh,gru,gru-reset-after,gru-layer-norm,lstm}? See nmt train --help.\n",
         ),
     ],
 )

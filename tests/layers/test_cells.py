@@ -8,7 +8,7 @@ from reference import advance, advance_stack, cell_of, output_of, stack_of, stac
 from tensors import assert_same, normal
 from tiny import randomise
 
-from nmt_keras.layers.cells import CELLS, GRUCell, LSTMCell, LSTMState, ResetAfterGRUCell, TanhCell
+from nmt_keras.layers.cells import CELLS, GRUCell, LayerNormGRUCell, LSTMCell, LSTMState, ResetAfterGRUCell, TanhCell
 from nmt_keras.layers.stack import Stack, StackMasks
 
 B, T, U, INPUT, D = 3, 5, 7, 11, 13
@@ -95,7 +95,7 @@ PEERS = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", PEERS)
 def test_keras_s_cell_that_reads_input_and_context_is_the_same_if_cho_s_update_gate_is_complemented(kind):
     cell, peer = make(kind), PEERS[kind]
     peer.build((B, INPUT + D))
@@ -165,6 +165,29 @@ def test_resetting_before_a_product_and_after_it_differ_as_soon_as_the_product_m
     recurrent = tf.concat([tf.zeros([2, 4]), all_ones], axis=1)
     after = advance_empty(ResetAfterGRUCell(2, 1), [[-100.0, -100.0, *gates]], state, recurrent=recurrent)
     np.testing.assert_allclose(after, np.tanh([[0.0, 0.7]]), atol=1e-6)
+
+
+def test_a_layer_normalised_cell_ignores_the_scale_of_its_matrices():
+    cell, seen = make("gru-layer-norm"), (normal(B, INPUT), normal(B, U, seed=3), normal(B, D, seed=4))
+    before = step(cell, *seen)
+    for matrices, factor in (([cell.kernel, cell.context_kernel, cell.bias], 100.0), ([cell.recurrent], 1000.0)):
+        for matrix in matrices:
+            matrix.assign(factor * matrix)
+    np.testing.assert_allclose(step(cell, *seen), before, atol=1e-4)  # but for the epsilon
+
+
+def test_layer_normalisation_gates_and_proposal_by_hand():
+    """The inputs of the gates are 1, 1, 3, 3, so 1 standard deviation from their mean; those of the proposal are -2, 2.
+
+    The products with the state are 0, and so are their normalisations.
+    """
+    cell, state = LayerNormGRUCell(2, 1), tf.constant([[0.3, 0.4]])
+    cell.recurrent.assign(tf.zeros([2, 6]))
+    found = cell.advance(cell.read_weights(), tf.constant([[1.0, 1.0, 3.0, 3.0, -2.0, 2.0]]), state)
+    update = 1.0 / (1.0 + np.exp(1.0))  # sigma(-1)
+    np.testing.assert_allclose(
+        found, [[0.3 + update * (np.tanh(-1) - 0.3), 0.4 + update * (np.tanh(1) - 0.4)]], atol=1e-5
+    )
 
 
 SHUT, WIDE = -100.0, 100.0

@@ -8,6 +8,7 @@ from tensors import assert_same, padded
 from tiny import randomise
 
 import nmt_keras.models.encoder
+from nmt_keras.layers.cells import CELLS
 from nmt_keras.layers.dropout import Randomness
 from nmt_keras.models.encoder import RecurrentEncoder
 
@@ -231,7 +232,7 @@ def test_a_graph_of_unknown_shapes_gives_what_eager_gives():
     assert_same(tf.function(encoder.call, shapes, autograph=False)(*batch), encoder(*batch), atol=1e-6)
 
 
-@pytest.mark.parametrize("cell", ["tanh", "gru", "gru-reset-after", "lstm"])
+@pytest.mark.parametrize("cell", CELLS)
 def test_in_mixed_precision_weights_are_single_and_annotations_half_and_near(cell, dtype_policy):
     batch = padded(SENTENCES, 7)
     wanted = make(cell=cell, layers=2, residual=True)(*batch)
@@ -270,7 +271,7 @@ def test_dropout_is_on_embeddings_and_between_layers_and_nowhere_else(monkeypatc
     assert len({site for *_, site in dropped}) == 3, "no two places share a mask"
 
 
-@pytest.mark.parametrize("cell", ["tanh", "gru", "gru-reset-after", "lstm"])
+@pytest.mark.parametrize("cell", CELLS)
 def test_recurrent_dropout_masks_what_reads_the_state_alike_at_all_positions(cell, monkeypatch):
     masks, draw = [], nmt_keras.models.encoder.draw_dropout_mask
 

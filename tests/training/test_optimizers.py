@@ -9,6 +9,7 @@ import tensorflow as tf
 from reference import adadelta, adam, cell_of, clip, gates_of, halving, sgd
 
 from nmt_keras.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig, TrainConfig
+from nmt_keras.layers.cells import CELLS
 from nmt_keras.layers.initializers import initialize
 from nmt_keras.models.recurrent_decoder import ConditionalDecoder
 from nmt_keras.models.seq2seq import build_model
@@ -22,8 +23,6 @@ def config(**fields):
 
 
 # Initial weights. The standard deviation of n draws has a relative error of 1 / sqrt(2n), so sizes are large.
-
-CELLS = ["tanh", "gru", "gru-reset-after", "lstm"]
 
 
 def initialized(initializer, cell="gru", **parts):
@@ -93,6 +92,9 @@ def test_bahdanau_s_other_weights_are_normal_but_for_biases_and_the_alignment_s_
     assert not any(np.any(v) for v in biases)
     apart = [score.query_kernel, score.key_kernel, score.energy, *biases]
     apart += [v for one in all_cells(model) for v in one.trainable_variables if v.name.endswith("recurrent")]
+    norms = [v for v in model.trainable_variables if v.name in ("gamma", "beta")]
+    assert all(np.all(v == float(v.name == "gamma")) for v in norms), "scale 1 and shift 0"
+    apart += norms
     others = [v for v in model.trainable_variables if not any(v is known for known in apart)]
     kernels = sum(1 + bool(one.context_size) for one in all_cells(model))
     assert len(others) == 2 + kernels + 3, "embeddings, W and C of each cell, W_s, maxout's matrices"

@@ -1,0 +1,39 @@
+"""Layer normalisation as a function of tensors (Ba, Kiros, Hinton 2016)."""
+
+from __future__ import annotations
+
+import keras
+import tensorflow as tf
+
+EPSILON = 1e-5
+"""Number added to the variance."""
+
+
+def layer_norm(units: int, name: str) -> keras.layers.LayerNormalization:
+    """Returns a built layer normalisation, whose weights are arguments of ``normalize``."""
+    layer = keras.layers.LayerNormalization(epsilon=EPSILON, name=name)
+    layer.build((None, None, units))
+    return layer
+
+
+def normalize(weights: list[tf.Tensor], x: tf.Tensor) -> tf.Tensor:
+    """Returns g · (x - mean) / sqrt(variance + EPSILON) + b over the last axis (section 3.1).
+
+    The means are matrix products, because XLA on a CPU would add the terms of a float sum one by one. An update of a
+    model with ``cells.LayerNormGRUCell`` would take 1.2 times as long.
+
+    Args:
+        weights: Scale g and shift b, [units] each, in the dtype of the computation.
+        x: [..., units] float.
+
+    Returns:
+        [..., units], in the dtype of ``x``.
+    """
+    scale, shift = weights
+    size = x.shape[-1]
+    flat = tf.cast(tf.reshape(x, [-1, size]), scale.dtype)
+    averaging = tf.fill([size, 1], tf.constant(1.0 / size, scale.dtype))
+    centred = flat - tf.matmul(flat, averaging)
+    variance = tf.matmul(tf.square(centred), averaging)
+    normalized = centred * tf.math.rsqrt(variance + EPSILON) * scale + shift
+    return tf.cast(tf.reshape(normalized, tf.shape(x)), x.dtype)
