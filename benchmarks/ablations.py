@@ -41,6 +41,7 @@ PLAN = "ten-minutes"
 """Plan of ``benchmarks.quality`` that is varied."""
 VARIANTS: dict[str, dict[str, Any]] = {
     "plan": {},
+    "layer-norm": {"model.encoder.cell": "gru-layer-norm", "model.decoder.cell": "gru-layer-norm"},
     "tied-embeddings": {"model.decoder.tie_embeddings": True},
     "two-encoder-layers": {"model.encoder.layers": 2, "model.encoder.residual": True},
     "general-score": {"model.attention.kind": "general"},

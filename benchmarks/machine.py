@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 
 def machine(libraries: Sequence[str] = ("tensorflow", "tensorflow-text", "keras")) -> dict[str, Any]:
@@ -31,3 +31,25 @@ def processor() -> str:
             if line.startswith("model name"):
                 return line.split(":", 1)[1].strip()
     return platform.processor()
+
+
+class ProcessorTime(NamedTuple):
+    """Seconds of all cores since the machine started."""
+
+    total: float
+    stolen: float  # taken by other virtual machines
+
+    @classmethod
+    def now(cls) -> ProcessorTime:
+        """Reads /proc/stat. Without that file, both are 0."""
+        statistics = Path("/proc/stat")
+        if not statistics.exists():
+            return cls(0.0, 0.0)
+        ticks = [int(each) for each in statistics.read_text().split("\n", 1)[0].split()[1:9]]
+        return cls(sum(ticks) / os.sysconf("SC_CLK_TCK"), ticks[7] / os.sysconf("SC_CLK_TCK"))
+
+
+def stolen_percent(since: ProcessorTime) -> float:
+    """Returns the percentage of all cores' time since ``since`` that other virtual machines took."""
+    now = ProcessorTime.now()
+    return round(100.0 * (now.stolen - since.stolen) / max(now.total - since.total, 1e-9), 1)

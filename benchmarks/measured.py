@@ -45,24 +45,39 @@ PEERS = {
 
 
 def train_speed(found: Result) -> list[str]:
-    """Returns the table of target tokens per second, with this package's ratios to the peers."""
-    others = next(iter(found["ratios"].values()))
+    """Returns the table of target tokens per second in each round, with this package's ratios to the peers."""
+    rounds = found["rounds"]
+    others = next(iter(rounds[0]["ratios"].values()))
     heads = "".join(f" ratio to {PEERS[other]} |" for other in others)
-    lines = [f"| | parameters | tokens/s of each process | median |{heads}", "|---|---|---|---|" + "---|" * len(others)]
-    for name, runs in found["runs"].items():
-        each = " · ".join(f"{run['target_tokens_per_s']:,.0f}" for run in runs)
-        ratios = found["ratios"].get(name, {})
-        times = "".join(f" {ratios[other]:.2f}x |" if ratios else " |" for other in others)
+    lines = [f"| | parameters | tokens/s |{heads}", "|---|---|---|" + "---|" * len(others)]
+    for name, runs in rounds[0]["runs"].items():
+        rates = " · ".join(f"{each['median'][name]:,.0f}" for each in rounds)
         parameters = f"{runs[0]['parameters']:,}" if runs[0]["parameters"] else "not reported"
-        lines.append(f"| {PEERS[name]} | {parameters} | {each} | {found['median'][name]:,.0f} |{times}")
+        lines.append(
+            f"| {PEERS[name]} | {parameters} | {rates} |" + "".join(_ratios(rounds, name, other) for other in others)
+        )
     compiling = {
-        PEERS[name]: " · ".join(f"{run['compile_s']:.0f}" for run in runs)
-        for name, runs in found["runs"].items()
-        if runs[0].get("compile_s")
+        PEERS[name]: [run["compile_s"] for each in rounds for run in each["runs"][name]]
+        for name, runs in rounds[0]["runs"].items()
+        if "compile_s" in runs[0]
     }
-    shapes = next(iter(found["runs"].values()))[0]["shapes"]
-    told = ", ".join(f"{seconds} s ({name})" for name, seconds in compiling.items())
-    return [*lines, "", f"Compilation for {shapes} length buckets is not included. Compilation times: {told}."]
+    told = ", ".join(f"{min(each):.0f} to {max(each):.0f} s ({name})" for name, each in compiling.items())
+    shapes = next(iter(rounds[0]["runs"].values()))[0]["shapes"]
+    processes = len(next(iter(rounds[0]["runs"].values())))
+    stolen = " · ".join(f"{each['stolen_percent']} %" for each in rounds if "stolen_percent" in each)
+    return [
+        *lines,
+        "",
+        f"Rounds: {len(rounds)}, each with the median of {processes} processes of each system."
+        + (f" Time that other virtual machines took in each round: {stolen}." if stolen else ""),
+        f"Compilation for {shapes} length buckets is not included. It took {told}.",
+    ]
+
+
+def _ratios(rounds: list[Result], name: str, other: str) -> str:
+    """Returns a cell with the ratio of each round; empty for a system without ratios."""
+    ratios = [each["ratios"][name][other] for each in rounds if name in each["ratios"]]
+    return f" {' · '.join(f'{ratio:.2f}x' for ratio in ratios)} |" if ratios else " |"
 
 
 def train_cost(found: Result) -> list[str]:
@@ -268,6 +283,15 @@ def decode_peers(found: Result) -> list[str]:
     return lines
 
 
+def single_sentence(found: Result) -> list[str]:
+    """Returns the table of the latency of one sentence, with the ratio of CTranslate2's median to this package's."""
+    lines = ["| search | this package | CTranslate2 4.8.5 | ratio |", "|---|---|---|---|"]
+    for search, tools in found["median_ms"].items():
+        each = " | ".join(" · ".join(f"{ms:.1f}" for ms in tools[name]) + " ms" for name in ("ours", "ctranslate2"))
+        lines.append(f"| {search} | {each} | {found['ratios'][search]:.2f}x |")
+    return [*lines, "", f"{found['sentences']} sentences; the median of each process."]
+
+
 def gpu(found: Result) -> list[str]:
     """Returns the tables of parity, training, search and export on a GPU. Raises ValueError for a dry run."""
     if found["dry"]:
@@ -408,6 +432,7 @@ TABLES: dict[str, Callable[[Result], list[str]]] = {
     "quality": quality,
     "decode_speed": decode_speed,
     "decode_peers": decode_peers,
+    "single_sentence": single_sentence,
     "gpu": gpu,
     "serve_load": serve_load,
     "attacks": attacks,
@@ -421,7 +446,8 @@ def overview(folder: Path) -> str:
         found: Result = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
         return found
 
-    small, large = read("train-speed-256")["ratios"], read("train-speed-512")["ratios"]
+    rounds = [one for units in ("256", "512") for one in read(f"train-speed-{units}")["rounds"]]
+    slow, fast = ([one["ratios"][name]["onmt"] for one in rounds] for name in ("matched", "matched-bfloat16"))
     short, long = read("quality-ten-minutes-float32")["bleu"], read("quality-hour")["bleu"]
     peers, single, start = read("decode-peers"), read("decode-speed-512")["results"], read("startup")["median_ms"]
     alone = {one["beam"]: one["single_sentence_ms"]["median"] for one in single if not one["shortlist"]}
@@ -434,8 +460,7 @@ def overview(folder: Path) -> str:
     rows = [
         (
             "[Training, compared with OpenNMT-py](#training-speed)",
-            f"{large['matched']['onmt']:.2f} to {small['matched']['onmt']:.2f} times as fast; "
-            f"{large['matched-bfloat16']['onmt']:.2f} to {small['matched-bfloat16']['onmt']:.2f} times with bfloat16",
+            f"{min(slow):.2f} to {max(slow):.2f} times as fast; {min(fast):.2f} to {max(fast):.2f} times with bfloat16",
         ),
         (
             "[Test BLEU with beam 5](#bleu-after-ten-minutes-and-one-hour)",

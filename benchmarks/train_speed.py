@@ -5,6 +5,7 @@
     PEERS/bin/python benchmarks/peers/peers.py prepare --corpus spa.txt --work WORK   writes their corpus
     python -m benchmarks.train_speed --venv PEERS --work WORK
     python -m benchmarks.train_speed --venv PEERS --work WORK --units 512 --batch 128
+    python -m benchmarks.train_speed --venv PEERS --work WORK --earlier first.json      adds a round to the first
     python -m benchmarks.train_speed --work WORK --peers --flagship      only rnnsearch-small, with and without XLA
 
 The matched model translates Spanish to English with vocabularies of 5,000 words. It has embeddings of 256, a
@@ -12,7 +13,8 @@ bidirectional GRU layer of units / 2 per direction, additive attention, a GRU de
 tanh(W [c ; s]) of ``units`` below the softmax. It is trained with Adam at 1e-3, clipping at 1 and no dropout. This
 package is also measured with bfloat16 factors. Rates count target tokens after warm-up, END included and padding
 excluded. Compilation is reported separately. The systems run one after the other, each in its own process, ``repeats``
-times. Prints JSON with every repetition and the ratios of the medians.
+times: this is a round. Prints JSON with every repetition, the ratios of the medians, and the share of the processor's
+time that other virtual machines took. With ``--earlier``, the result also contains the rounds of an earlier one.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import tyro
 
-from benchmarks.machine import machine
+from benchmarks.machine import ProcessorTime, machine, stolen_percent
 from nmt_keras.cli.memory import keep_memory
 from nmt_keras.config import END, UNK, AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig, Recipe, TrainConfig
 
@@ -66,6 +68,8 @@ class Settings:
     repeats: int = 3
     flagship: bool = False
     """If True, measures the recipe rnnsearch-small with and without XLA instead of the matched model."""
+    earlier: Path | None = None
+    """Result of the same command, whose rounds precede the new one."""
     only: Own | None = None
     """System of this package to measure in this process. Used internally for each repetition."""
 
@@ -79,16 +83,18 @@ def main(settings: Settings) -> None:
     others: tuple[Own | Peer, ...] = settings.peers
     if settings.flagship:
         ours, others = ("flagship", "flagship-bfloat16"), ("plain", *others)
+    rounds = json.loads(settings.earlier.read_text(encoding="utf-8"))["rounds"] if settings.earlier else []
     found: dict[str, list[dict[str, Any]]] = {}
-    before = machine()
+    facts, began = machine(), ProcessorTime.now()
     for _ in range(settings.repeats):
         for name in (*ours, *others):
             command = peer_command(settings, name) if name in settings.peers else own_command(settings, name)
             found.setdefault(name, []).append(in_a_process(command))
     rates = {name: statistics.median(each["target_tokens_per_s"] for each in runs) for name, runs in found.items()}
     ratios = {name: {other: round(rates[name] / rates[other], 2) for other in others} for name in ours}
+    one = {"date": facts["date"], "stolen_percent": stolen_percent(began), "median": rates, "ratios": ratios}
     typed = " ".join(["python -m benchmarks.train_speed", *sys.argv[1:]])
-    print(json.dumps({**before, "command": typed, "median": rates, "ratios": ratios, "runs": found}, indent=2))
+    print(json.dumps({**facts, "command": typed, "rounds": [*rounds, {**one, "runs": found}]}, indent=2))
 
 
 def in_a_process(command: Sequence[str]) -> dict[str, Any]:

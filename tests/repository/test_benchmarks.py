@@ -20,6 +20,7 @@ from benchmarks import corpus_cost
 from benchmarks.ablations import VARIANTS, recipe_of
 from benchmarks.catalogues import packages_with, pairs_of
 from benchmarks.log_cost import timed
+from benchmarks.machine import ProcessorTime, stolen_percent
 from benchmarks.measured import MEASURED
 from benchmarks.minutes import loaded
 from benchmarks.padding import padded_share
@@ -134,6 +135,14 @@ def test_a_command_s_cost_is_measured(tmp_path):
     assert found["peak_megabytes"] > 100
     with pytest.raises(SystemExit, match="nmt prepare --corpus nowhere failed"):
         corpus_cost.cost(["prepare", "--corpus", "nowhere"])
+
+
+def test_stolen_time_is_a_share_of_all_cores_time(monkeypatch):
+    began = ProcessorTime.now()
+    assert 0.0 <= began.stolen <= began.total
+    later = ProcessorTime(began.total + 40.0, began.stolen + 3.0)
+    monkeypatch.setattr(ProcessorTime, "now", lambda: later)
+    assert stolen_percent(began) == pytest.approx(7.5)
 
 
 def test_a_load_begins_and_ends():

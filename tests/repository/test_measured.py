@@ -13,12 +13,16 @@ FOUND = {
     "cpu": "some processor",
     "cores": 2,
     "libraries": {"tensorflow": "2.21.0"},
-    "median": {"matched": 2000, "onmt": 1000},
-    "ratios": {"matched": {"onmt": 2.0}},
-    "runs": {
-        "matched": [{"target_tokens_per_s": 2000, "parameters": 5, "compile_s": 61.2, "shapes": 12}],
-        "onmt": [{"target_tokens_per_s": 1000.0, "parameters": None}],
-    },
+    "rounds": [
+        {
+            "median": {"matched": 2000, "onmt": 1000},
+            "ratios": {"matched": {"onmt": 2.0}},
+            "runs": {
+                "matched": [{"target_tokens_per_s": 2000, "parameters": 5, "compile_s": 61.2, "shapes": 12}],
+                "onmt": [{"target_tokens_per_s": 1000.0, "parameters": None}],
+            },
+        }
+    ],
 }
 
 
