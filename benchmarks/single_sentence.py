@@ -8,7 +8,7 @@
 This package translates in a session of an exported model, as TensorFlow Serving does: strings in, strings out. The
 model has one layer of 256 units in the encoder and the decoder. CTranslate2 translates tokens to tokens with a
 transformer of 3 + 3 layers of 256 units, in float32 with two threads. Both have 8,000 tokens, no shortlist and
-untrained weights. Each translation has one token more than its source, END included, so both make equally many steps.
+untrained weights. Counting END, each translation has one token more than its source, so both make equally many steps.
 
 Each tool translates every tenth sentence of the test set, with greedy search and with beam 5, in its own process. The
 two take turns, ``repeats`` times. Prints JSON with the median milliseconds of each process, and the ratios of the

@@ -83,7 +83,7 @@ def main(settings: Settings) -> None:
     others: tuple[Own | Peer, ...] = settings.peers
     if settings.flagship:
         ours, others = ("flagship", "flagship-bfloat16"), ("plain", *others)
-    rounds = json.loads(settings.earlier.read_text(encoding="utf-8"))["rounds"] if settings.earlier else []
+    rounds = earlier_rounds(settings.earlier, (*ours, *others)) if settings.earlier else []
     found: dict[str, list[dict[str, Any]]] = {}
     facts, began = machine(), ProcessorTime.now()
     for _ in range(settings.repeats):
@@ -95,6 +95,18 @@ def main(settings: Settings) -> None:
     one = {"date": facts["date"], "stolen_percent": stolen_percent(began), "median": rates, "ratios": ratios}
     typed = " ".join(["python -m benchmarks.train_speed", *sys.argv[1:]])
     print(json.dumps({**facts, "command": typed, "rounds": [*rounds, {**one, "runs": found}]}, indent=2))
+
+
+def earlier_rounds(path: Path, systems: Sequence[str]) -> list[dict[str, Any]]:
+    """Returns the rounds of an earlier result. Raises SystemExit if they measured other systems."""
+    rounds: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["rounds"]
+    for one in rounds:
+        if tuple(one["runs"]) != tuple(systems):
+            raise SystemExit(
+                f"train_speed: --earlier {path}: expected rounds of {', '.join(systems)}. Received: "
+                f"{', '.join(one['runs'])}. Pass a result of the same command."
+            )
+    return rounds
 
 
 def in_a_process(command: Sequence[str]) -> dict[str, Any]:

@@ -19,11 +19,11 @@ def layer_norm(units: int, name: str) -> keras.layers.LayerNormalization:
 def normalize(weights: list[tf.Tensor], x: tf.Tensor) -> tf.Tensor:
     """Returns g · (x - mean) / sqrt(variance + EPSILON) + b over the last axis (section 3.1).
 
-    The means are matrix products, because XLA on a CPU would add the terms of a float sum one by one. An update of a
+    The sums are matrix products, because XLA on a CPU would add the terms of a float sum one by one. An update of a
     model with ``cells.LayerNormGRUCell`` would take 1.2 times as long.
 
     Args:
-        weights: Scale g and shift b, [units] each, in the dtype of the computation.
+        weights: Scale g and shift b, [units] each. The result is computed in their dtype, float32 in mixed precision.
         x: [..., units] float.
 
     Returns:
@@ -32,8 +32,8 @@ def normalize(weights: list[tf.Tensor], x: tf.Tensor) -> tf.Tensor:
     scale, shift = weights
     size = x.shape[-1]
     flat = tf.cast(tf.reshape(x, [-1, size]), scale.dtype)
-    averaging = tf.fill([size, 1], tf.constant(1.0 / size, scale.dtype))
-    centred = flat - tf.matmul(flat, averaging)
-    variance = tf.matmul(tf.square(centred), averaging)
+    ones = tf.ones([size, 1], scale.dtype)
+    centred = flat - tf.matmul(flat, ones) / size
+    variance = tf.matmul(tf.square(centred), ones) / size
     normalized = centred * tf.math.rsqrt(variance + EPSILON) * scale + shift
     return tf.cast(tf.reshape(normalized, tf.shape(x)), x.dtype)

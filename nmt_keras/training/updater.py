@@ -257,7 +257,7 @@ class Updater:
         return time.perf_counter() - began
 
     def _wait_for(self, results: Any) -> None:
-        """Returns when ``results`` are computed."""
+        """Waits until the last of ``results`` is computed."""
         np.asarray(self.replicas.local(tf.nest.flatten(results)[-1]))
 
 

@@ -22,7 +22,6 @@ from nmt_keras.layers.self_attention import (
     SelfAttentionLayer,
     SublayerMasks,
     draw_masks,
-    normalize,
     sinusoids,
 )
 from nmt_keras.models.encoder import SelfAttentionEncoder
@@ -65,13 +64,6 @@ def test_sinusoids_by_hand():
     found = sinusoids(tf.constant([[0], [3]]), 4)
     wanted = [[[0.0, 0.0, 1.0, 1.0]], [[np.sin(3), np.sin(0.03), np.cos(3), np.cos(0.03)]]]
     np.testing.assert_allclose(found, wanted, atol=1e-6)
-
-
-def test_layer_norm_by_hand():
-    """The first row has mean 3 and standard deviation 1. The second row is constant, so only the shift is left."""
-    weights = [tf.constant([1.0, 2.0]), tf.constant([0.0, 5.0])]
-    found = normalize(weights, tf.constant([[2.0, 4.0], [4.0, 4.0]]))
-    np.testing.assert_allclose(found, [[-1.0, 7.0], [0.0, 5.0]], atol=1e-4)
 
 
 # Heads

@@ -25,6 +25,7 @@ from benchmarks.measured import MEASURED
 from benchmarks.minutes import loaded
 from benchmarks.padding import padded_share
 from benchmarks.quality import PLANS, RECIPE, plan_recipe, require_plan, require_seeds
+from benchmarks.train_speed import earlier_rounds
 from nmt_keras import cli
 from nmt_keras.corpus.batches import TokenLists
 from nmt_keras.corpus.sample import sample_pairs
@@ -143,6 +144,14 @@ def test_stolen_time_is_a_share_of_all_cores_time(monkeypatch):
     later = ProcessorTime(began.total + 40.0, began.stolen + 3.0)
     monkeypatch.setattr(ProcessorTime, "now", lambda: later)
     assert stolen_percent(began) == pytest.approx(7.5)
+
+
+def test_rounds_of_other_systems_are_not_continued(tmp_path):
+    path = tmp_path / "first.json"
+    path.write_text(json.dumps({"rounds": [{"runs": {"matched": [], "onmt": []}}]}))
+    assert len(earlier_rounds(path, ["matched", "onmt"])) == 1
+    with pytest.raises(SystemExit, match="expected rounds of matched, joey. Received: matched, onmt"):
+        earlier_rounds(path, ["matched", "joey"])
 
 
 def test_a_load_begins_and_ends():

@@ -15,13 +15,15 @@ FOUND = {
     "libraries": {"tensorflow": "2.21.0"},
     "rounds": [
         {
-            "median": {"matched": 2000, "onmt": 1000},
-            "ratios": {"matched": {"onmt": 2.0}},
+            "stolen_percent": stolen,
+            "median": {"matched": rate, "onmt": 1000},
+            "ratios": {"matched": {"onmt": rate / 1000}},
             "runs": {
-                "matched": [{"target_tokens_per_s": 2000, "parameters": 5, "compile_s": 61.2, "shapes": 12}],
+                "matched": [{"target_tokens_per_s": rate, "parameters": 5, "compile_s": 61.2, "shapes": 12}],
                 "onmt": [{"target_tokens_per_s": 1000.0, "parameters": None}],
             },
         }
+        for rate, stolen in ((2000, 0.1), (2500, 0.3))
     ],
 }
 
@@ -42,7 +44,8 @@ def test_only_the_text_between_the_marks_is_replaced_and_paths_of_the_machine_ar
     new = written("before\n<!-- measured: x -->\nFORMER\n<!-- end -->\nafter\n", tmp_path)
     before, table, after = re.split("<!-- measured: x -->|<!-- end -->", new)
     assert (before, after) == ("before\n", "\nafter\n")
-    assert "2.00x" in table  # the ratio of the medians
+    assert "2.00x · 2.50x" in table  # the ratios of the medians
+    assert "0.1 % · 0.3 %" in table
     assert "FORMER" not in table
     assert "/some/where" not in table
     assert written(new, tmp_path) == new
