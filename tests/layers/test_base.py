@@ -38,7 +38,7 @@ def layers_of(layer):
 def test_every_layer_comes_back_from_its_configuration():
     layers = {BahdanauAttention: BahdanauAttention(5, 7, 11), ZeroBridge: ZeroBridge(name="bridge")}
     names = ["rnnsearch-deep", "rnnsearch-linear", "rnnsearch-local-p", "rnnencdec", "luong-base", "luong-location"]
-    for name in [*names, "conditional", "luong-feed", "luong-local-m", "lecture", "self-attention"]:
+    for name in [*names, "conditional-deep", "luong-feed", "luong-local-m", "lecture", "self-attention"]:
         model = build(name)
         layers.update({type(each): each for side in (model.encoder, model.decoder) for each in layers_of(side)})
     registered = keras.saving.get_custom_objects().values()

@@ -150,7 +150,7 @@ def test_rounds_of_other_systems_are_not_continued(tmp_path):
     path = tmp_path / "first.json"
     path.write_text(json.dumps({"rounds": [{"runs": {"matched": [], "onmt": []}}]}))
     assert len(earlier_rounds(path, ["matched", "onmt"])) == 1
-    with pytest.raises(SystemExit, match="expected rounds of matched, joey. Received: matched, onmt"):
+    with pytest.raises(SystemExit, match=r"expected rounds of matched, joey\. Received: matched, onmt"):
         earlier_rounds(path, ["matched", "joey"])
 
 
