@@ -35,7 +35,7 @@ from benchmarks.decode_speed import untrained
 from benchmarks.machine import ProcessorTime, machine, stolen_percent
 
 EVERY = 10
-"""Every how many sentences of the test set one is translated."""
+"""Distance between two translated sentences of the test set."""
 BEAMS = {"greedy": 1, "beam 5": 5}
 
 

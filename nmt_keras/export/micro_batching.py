@@ -67,9 +67,7 @@ def merge_requests(
             add_part,
             (tf.constant(0), {name: tf.zeros([0] * like.shape.rank, like.dtype) for name, like in outcome.items()}),
             (tf.TensorShape([]), {name: tf.TensorShape([None] * like.shape.rank) for name, like in outcome.items()}),
-            parallel_iterations=min(
-                config.threads, config.queue
-            ),  # parts wait concurrently, if threads and queue allow it
+            parallel_iterations=min(config.threads, config.queue),  # at most as many parts as the queue holds
         )
         return found
 

@@ -19,8 +19,8 @@ def layer_norm(units: int, name: str) -> keras.layers.LayerNormalization:
 def normalize(weights: list[tf.Tensor], x: tf.Tensor) -> tf.Tensor:
     """Returns g · (x - mean) / sqrt(variance + EPSILON) + b over the last axis (section 3.1).
 
-    The sums are matrix products, because XLA on a CPU would add the terms of a float sum one by one. An update of a
-    model with ``cells.LayerNormGRUCell`` would take 1.2 times as long.
+    The sums are matrix products, because XLA on a CPU would add the terms of a float sum one by one. With such
+    sums, an update of a model with ``cells.LayerNormGRUCell`` takes 1.2 times as long.
 
     Args:
         weights: Scale g and shift b, [units] each. The result is computed in their dtype, float32 in mixed precision.
