@@ -42,6 +42,8 @@ PLAN = "ten-minutes"
 VARIANTS: dict[str, dict[str, Any]] = {
     "plan": {},
     "layer-norm": {"model.encoder.cell": "gru-layer-norm", "model.decoder.cell": "gru-layer-norm"},
+    "layer-norm-encoder": {"model.encoder.cell": "gru-layer-norm"},
+    "layer-norm-decoder": {"model.decoder.cell": "gru-layer-norm"},
     "tied-embeddings": {"model.decoder.tie_embeddings": True},
     "two-encoder-layers": {"model.encoder.layers": 2, "model.encoder.residual": True},
     "general-score": {"model.attention.kind": "general"},

@@ -32,6 +32,7 @@ import tyro
 from benchmarks.machine import machine
 from nmt_keras.cli.quiet import import_tensorflow
 from nmt_keras.cli.translate import Translate
+from nmt_keras.config.model import CellName
 
 if TYPE_CHECKING:
     from nmt_keras.translation.model_translator import ModelTranslator
@@ -48,6 +49,8 @@ class Settings:
     units: int = 256
     """Number of units of the untrained model's decoder, attention, output layer and embedding. Each direction of the
     encoder has half as many."""
+    cell: CellName = "gru"
+    """Cell of the untrained model's encoder and decoder."""
     vocabulary: int = 8000
     """Number of words on each side of the untrained model."""
     sentences: Path | None = None
@@ -152,9 +155,9 @@ def untrained(settings: Settings, sentences: Sequence[str]) -> ModelTranslator:
     text = WordTokenizer([*SPECIALS, *words, *invented], config)
     sizes = ModelConfig(
         embedding_size=units,
-        encoder=EncoderConfig(units=units // 2),
+        encoder=EncoderConfig(cell=settings.cell, units=units // 2),
         attention=AttentionConfig(units=units),
-        decoder=DecoderConfig(units=units, output_units=units),
+        decoder=DecoderConfig(cell=settings.cell, units=units, output_units=units),
         dropout=0.0,
     )
     tf.keras.utils.set_random_seed(1)
