@@ -98,7 +98,7 @@ def recipe_of(variant: str) -> Recipe:
 
 def measure(settings: Settings) -> None:
     """Writes the time of an update of each variant to speed.json. Variants take turns, a few at a time."""
-    path = settings.to / "speed.json"
+    path, before = settings.to / "speed.json", machine()
     found: dict[str, Any] = read_json(path) if path.exists() else {}
     others = [name for name in settings.variants if name not in (*found, *AS_FAST, "plan")]
     for first in range(0, len(others), 4):
@@ -118,7 +118,7 @@ def measure(settings: Settings) -> None:
             found[name] = {"ms": [round(1000 * each) for each in times[name]], "time_ratio": round(ratio, 3)}
         found["plan"] = {"ms": [round(1000 * each) for each in times["plan"]], "time_ratio": 1.0}
         settings.to.mkdir(parents=True, exist_ok=True)
-        write_whole(path, json.dumps({**found, "machine": machine()}, indent=1) + "\n")
+        write_whole(path, json.dumps({**found, "machine": before}, indent=1) + "\n")
 
 
 def _worker(settings: Settings, name: str) -> subprocess.Popen[str]:

@@ -34,11 +34,11 @@ BLOCK = re.compile(r"(?P<begin><!-- measured: (?P<name>[\w.-]+) -->\n).*?(?P<end
 
 Result = Mapping[str, Any]
 PEERS = {
-    "matched": "this package",
-    "matched-bfloat16": "this package, bfloat16",
-    "flagship": "this package, rnnsearch-small",
-    "flagship-bfloat16": "this package, rnnsearch-small, bfloat16",
-    "plain": "this package, without XLA",
+    "matched": "nmt_keras",
+    "matched-bfloat16": "nmt_keras, bfloat16",
+    "flagship": "nmt_keras, rnnsearch-small",
+    "flagship-bfloat16": "nmt_keras, rnnsearch-small, bfloat16",
+    "plain": "nmt_keras, without XLA",
     "onmt": "OpenNMT-py 3.5.1",
     "joey": "Joey NMT 2.3.0",
 }
@@ -169,8 +169,10 @@ def padding(found: Result) -> list[str]:
     """Returns the table of padded shares."""
     counts = next(iter(found["percent"].values()))
     lines = [f"| buckets | {' | '.join(counts)} |", "|---" * (len(counts) + 1) + "|"]
-    for pool, shares in found["percent"].items():
-        lines.append(f"| padding with pools of {int(pool):,} pairs, % | {' | '.join(map(str, shares.values()))} |")
+    for key, chosen in (("percent", ""), ("percent_two_sided", ", buckets by both sides")):
+        for pool, shares in found[key].items():
+            values = " | ".join(map(str, shares.values()))
+            lines.append(f"| padding with pools of {int(pool):,} pairs{chosen}, % | {values} |")
     return lines
 
 
@@ -261,8 +263,8 @@ def decode_peers(found: Result) -> list[str]:
         "| | BLEU | test set, whole process | sentences/s | sentences/s after start-up |",
         "|---|---|---|---|---|",
     ]
-    quick = f"this package, `{found['quick']}`"
-    names = {"ours": "this package", "ours, quick": quick, "opennmt": PEERS["onmt"]}
+    quick = f"nmt_keras, `{found['quick']}`"
+    names = {"ours": "nmt_keras", "ours, quick": quick, "opennmt": PEERS["onmt"]}
     for name, title in names.items():
         one = found["tools"][name]
         each = " · ".join(f"{seconds:.1f}" for seconds in one["test"])
@@ -285,7 +287,7 @@ def decode_peers(found: Result) -> list[str]:
 
 def single_sentence(found: Result) -> list[str]:
     """Returns the table of the latency of one sentence, with the ratio of CTranslate2's median to this package's."""
-    lines = ["| search | this package | CTranslate2 4.8.5 | ratio |", "|---|---|---|---|"]
+    lines = ["| search | nmt_keras | CTranslate2 4.8.5 | ratio |", "|---|---|---|---|"]
     for search, tools in found["median_ms"].items():
         each = " | ".join(" · ".join(f"{ms:.1f}" for ms in tools[name]) + " ms" for name in ("ours", "ctranslate2"))
         lines.append(f"| {search} | {each} | {found['ratios'][search]:.2f}x |")
@@ -448,7 +450,8 @@ def overview(folder: Path) -> str:
 
     rounds = [one for units in ("256", "512") for one in read(f"train-speed-{units}")["rounds"]]
     slow, fast = ([one["ratios"][name]["onmt"] for one in rounds] for name in ("matched", "matched-bfloat16"))
-    short, long = read("quality-ten-minutes-float32")["bleu"], read("quality-hour")["bleu"]
+    plans = ("ten-minutes-float32", "hour", "hour-ensemble")
+    short, long, together = (read(f"quality-{plan}")["bleu"] for plan in plans)
     peers, single, start = read("decode-peers"), read("decode-speed-512")["results"], read("startup")["median_ms"]
     alone = {one["beam"]: one["single_sentence_ms"]["median"] for one in single if not one["shortlist"]}
     served = {(one["signature"], one["clients"]): one for one in read("serve-load-latency")["with_micro_batching"]}
@@ -464,11 +467,13 @@ def overview(folder: Path) -> str:
         ),
         (
             "[Test BLEU with beam 5](#bleu-after-ten-minutes-and-one-hour)",
-            f"{short['test, beam 5']['bleu']:.1f} after ten minutes, {long['test, beam 5']['bleu']:.1f} after one hour",
+            f"{short['test, beam 5']['bleu']:.1f} after ten minutes, "
+            f"{long['test, beam 5']['bleu']:.1f} after one hour, "
+            f"{together['test, beam 5']['bleu']:.1f} with two runs of one hour",
         ),
         (
             "[First update of a training](#start-up-time-of-commands)",
-            f"after {empty:.0f} s the first time, and {filled:.0f} s later, with the compilation cache",
+            f"{empty:.0f} s after the first start, {filled:.0f} s after later starts, with the compilation cache",
         ),
         (
             "[Translating a file, compared with OpenNMT-py](#translation-speed)",

@@ -249,16 +249,19 @@ REGULARISED: dict[str, dict[str, Any]] = {
     "recurrent-dropout": {"model.recurrent_dropout": 0.2},
 }
 """Changed fields of ``conditional-gru`` for a small corpus, by system. A system also has all changes before its own."""
+SEGMENTED = (2000, 8000)
+"""Vocabulary sizes for a small corpus, compared with 4,000."""
 
 
 def regularised() -> tuple[Recipe, ...]:
-    """Returns ``conditional-gru`` with more and more regularisation, for a small corpus."""
-    systems: list[Recipe] = []
+    """Returns ``conditional-gru`` with more and more regularisation, then also with other vocabulary sizes."""
+    systems: dict[str, dict[str, Any]] = {}
     changed: dict[str, Any] = {"train.learning_rate": 3e-3, "train.validations": 16}
     for name, fields in REGULARISED.items():
-        changed |= fields
-        systems.append(named(with_fields(CONDITIONAL_GRU, changed), f"small-corpus-{name}"))
-    return tuple(systems)
+        systems[name] = changed = changed | fields
+    for size in SEGMENTED:
+        systems[f"{size}-pieces"] = changed | {"source.vocabulary_size": size, "target.vocabulary_size": size}
+    return tuple(named(with_fields(CONDITIONAL_GRU, each), f"small-corpus-{name}") for name, each in systems.items())
 
 
 AS_PUBLISHED = {"rnnsearch-50": 18_000, "luong-feed": 6_000}

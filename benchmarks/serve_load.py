@@ -718,16 +718,8 @@ class Report(NamedTuple):
     broken: list[str]
 
 
-def document(command: str, report: Report) -> dict[str, Any]:
-    """Returns the report with the command, machine and versions."""
-    packages = ("tensorflow", "tensorflow-text", "starlette", "uvicorn", "h11", "grpcio")
-    return {
-        "benchmark": f"serve_load {command}",
-        "command": " ".join(["python -m benchmarks.serve_load", *sys.argv[1:]]),
-        **machine(packages),
-        **report.result,
-        "broken": report.broken,
-    }
+PACKAGES = ("tensorflow", "tensorflow-text", "starlette", "uvicorn", "h11", "grpcio")
+"""Packages whose versions are reported."""
 
 
 Commands = (
@@ -740,8 +732,14 @@ Commands = (
 def main() -> None:
     """Reads the command line, measures and prints the result."""
     options: Latency | Swap | Hostile = tyro.cli(Commands, prog="python -m benchmarks.serve_load", description=__doc__)
+    names = {
+        "benchmark": f"serve_load {type(options).__name__.lower()}",
+        "command": " ".join(["python -m benchmarks.serve_load", *sys.argv[1:]]),
+    }
+    before = machine(PACKAGES)
     report = options.measure()
-    print(json.dumps(document(type(options).__name__.lower(), report), indent=1, ensure_ascii=False))
+    found = {**names, **before, **report.result, "broken": report.broken}
+    print(json.dumps(found, indent=1, ensure_ascii=False))
     if report.broken:
         raise SystemExit(1)
 

@@ -65,11 +65,21 @@ def use_compilation_cache(say: Callable[[str], None]) -> Path | None:
 
 
 def reject(folder: Path) -> None:
-    """Empties a folder, marks it as rejected, and disables the cache for processes that this one starts."""
+    """Empties a folder and marks it as rejected, so that no later training uses it."""
     shutil.rmtree(folder, ignore_errors=True)
     with suppress(OSError):  # the disk may be full
         folder.mkdir(mode=0o700, exist_ok=True)
         (folder / REJECTED).touch()
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Removes entries that could not be written completely, for example because the disk is full."""
+    for entry in folder.glob("*.tmp"):
+        entry.unlink(missing_ok=True)
+
+
+def disable(folder: Path) -> None:
+    """Disables the cache for processes that this one starts."""
     os.environ[SWITCH] = "off"
     os.environ[FLAGS] = os.environ[FLAGS].replace(f"{DIRECTORY}={folder}", "").rstrip()
 

@@ -131,6 +131,14 @@ def test_a_folder_of_another_user_is_not_used(root, monkeypatch):
     assert "12345" in line
 
 
+def test_a_folder_on_a_read_only_disk_is_not_used(root, monkeypatch):
+    """Root may write to a folder without write permission, so its permission is not changed here."""
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    folder, [line] = used(monkeypatch)
+    assert folder is None
+    assert "cannot be written" in line
+
+
 def test_the_folders_used_longest_ago_are_removed(root, monkeypatch):
     monkeypatch.setattr(cache, "LARGEST", 250)
     root.mkdir(parents=True, mode=0o700)
@@ -184,6 +192,7 @@ def test_a_folder_whose_entries_were_rejected_is_not_used_again(root, monkeypatc
     (folder / "entry.pb").write_bytes(bytes(100))
     monkeypatch.setenv("NMT_COMPILATION_CACHE", "")
     cache.reject(folder)
+    cache.disable(folder)
     assert os.environ["TF_XLA_FLAGS"] == "--tf_xla_clustering_debug"
     assert not (folder / "entry.pb").exists()
     assert cache.use_compilation_cache(said.append) is None  # the command that is started again
@@ -191,6 +200,14 @@ def test_a_folder_whose_entries_were_rejected_is_not_used_again(root, monkeypatc
     monkeypatch.delenv("NMT_COMPILATION_CACHE")
     assert cache.use_compilation_cache(said.append) is None  # a later command
     assert str(folder) in said[0]
+
+
+def test_only_unfinished_entries_are_removed(tmp_path):
+    for name in ("entry.pb", "entry.pbvm-1.tmp"):
+        (tmp_path / name).touch()
+    cache.remove_unfinished(tmp_path)
+    cache.remove_unfinished(tmp_path / "entry.pb")  # not a folder
+    assert [each.name for each in tmp_path.iterdir()] == ["entry.pb"]
 
 
 @pytest.mark.saved_model
@@ -296,8 +313,26 @@ def test_a_training_whose_entries_cannot_be_loaded_starts_again_without_them(pai
     for entry in commands.entries:
         entry.write_bytes(damage(entry.read_bytes()))
     messages = commands.train("damaged")
-    assert messages.count("restarting without it") == 1
+    assert messages.count("could not be loaded; restarting without the cache") == 1
     assert commands.entries == []
     assert_equal_to_the_bit(commands.weights("damaged"), commands.weights("cold"))
     assert "Remove the folder" in commands.train("again")
     assert commands.entries == []
+
+
+@pytest.mark.slow
+def test_a_training_whose_entries_cannot_be_written_starts_again_without_the_cache(pairs, tmp_path):
+    """Like a full disk: the folder is replaced by a file before the first step is compiled."""
+    commands = Commands(tmp_path, pairs, "float32")
+    process = commands.started("unwritable")
+    process.stderr.readline()  # the cache has been chosen
+    (folder,) = (tmp_path / "cache" / "nmt_keras").iterdir()
+    folder.rmdir()
+    folder.touch()
+    _, messages = process.communicate(timeout=400)
+    assert process.returncode == 0, messages[-3000:]
+    assert messages.count("could not be written; restarting without the cache") == 1
+    folder.unlink()
+    commands.train("cold")
+    assert commands.entries  # the folder is not rejected
+    assert_equal_to_the_bit(commands.weights("unwritable"), commands.weights("cold"))

@@ -23,11 +23,11 @@ from benchmarks.log_cost import timed
 from benchmarks.machine import ProcessorTime, stolen_percent
 from benchmarks.measured import MEASURED
 from benchmarks.minutes import loaded
-from benchmarks.padding import padded_share
+from benchmarks.padding import padded_share, two_sided_buckets
 from benchmarks.quality import PLANS, RECIPE, plan_recipe, require_plan, require_seeds
 from benchmarks.train_speed import earlier_rounds
 from nmt_keras import cli
-from nmt_keras.corpus.batches import TokenLists
+from nmt_keras.corpus.batches import TokenLists, choose_buckets
 from nmt_keras.corpus.sample import sample_pairs
 
 
@@ -107,7 +107,14 @@ def test_padding_is_the_share_of_positions_without_a_token(buckets, batch_size, 
     # the second has a masked row
     source = TokenLists(np.zeros(6), np.array([2, 1, 3]))
     target = TokenLists(np.zeros(8), np.array([2, 2, 4]))
-    assert padded_share(source, target, buckets, 8, batch_size) == share
+    chosen = choose_buckets(source.lengths, target.lengths, buckets)
+    assert padded_share(source, target, chosen, 8, batch_size) == share
+
+
+def test_buckets_by_both_sides_separate_long_sources_from_long_targets():
+    source, target = np.repeat([[1, 4], [4, 1], [4, 4], [2, 4]], [9, 8, 1, 2], axis=0).T
+    assert two_sided_buckets(source, target, 3) == [(1, 4), (4, 1), (4, 4)]
+    assert two_sided_buckets(source, target, 4) == [(1, 4), (4, 1), (2, 4), (4, 4)]
 
 
 def test_generated_pairs_have_as_many_words_on_both_sides(tmp_path, monkeypatch):

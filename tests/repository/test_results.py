@@ -89,8 +89,9 @@ def test_the_systems_of_a_group_differ_in_model_alone_or_in_what_the_group_is_ab
     assert [system.train.learning_rate for system in groups()["order"].systems] == [6e-3, 6e-3, 3e-3]
 
 
-def test_the_last_system_of_the_small_corpus_has_the_options_of_the_recipe():
-    system, recipe = groups()["small-corpus"].systems[-1], find_recipe("small-corpus")
+def test_a_system_of_the_small_corpus_has_the_options_of_the_recipe():
+    systems = {system.name: system for system in groups()["small-corpus"].systems}
+    system, recipe = systems["small-corpus-recurrent-dropout"], find_recipe("small-corpus")
     assert (system.source, system.target, system.model) == (recipe.source, recipe.target, recipe.model)
     assert system.train.learning_rate == recipe.train.learning_rate
 
