@@ -339,7 +339,13 @@ def groups() -> dict[str, Group]:
         ),
         "guided-alignment": Group((named(ordered("attend-then-update"), "attend-then-update-guided"),), guided=True),
         "fixed-context": Group((named(rnnencdec, "rnnencdec-last"), with_mean(rnnencdec))),
-        "small-corpus": Group(regularised(), pairs=30_000, updates=8_000, pilots=False),
+        "small-corpus": Group(
+            regularised(),
+            pairs=30_000,
+            updates=8_000,
+            pilots=False,
+            baselines={f"small-corpus-{size}-pieces": "small-corpus-recurrent-dropout" for size in SEGMENTED},
+        ),
         "ensemble": Group((rnnsearch(),), seeds=tuple(range(1, 9)), combined=ENSEMBLES),
         **{
             f"{name}-as-published": Group((as_published(name),), seeds=(1,), updates=updates, pilots=False)

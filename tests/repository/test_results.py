@@ -79,6 +79,8 @@ def test_the_systems_of_a_group_differ_in_model_alone_or_in_what_the_group_is_ab
         sampling = {"sampling_from": 0.0, "sampling_to": 0.0} if name == "sampling" else {}
         rate = {"learning_rate": 0.1} if name in ("self-attention", "order") else {}  # the pilots choose it
         units = {"source": first.source, "target": first.target, "search": first.search} if name == "units" else {}
+        if name == "small-corpus":
+            units = {"source": first.source, "target": first.target}
         limit = {"max_tokens": 40} if name == "units" else {}
         changes = {**unused, **sampling, **rate, **limit}
         alike = {
@@ -115,7 +117,7 @@ def test_alternatives_are_compared_with_the_system_that_they_replace():
     base = "attend-then-update"
     assert found["order"] == {base: None, "conditional": base, "update-then-attend": base}
     named = {name for name, group in groups().items() if group.baselines}
-    assert named == {"ladder", "sample", "lecture", "sampling", "units", "order"}
+    assert named == {"ladder", "sample", "lecture", "sampling", "units", "order", "small-corpus"}
 
 
 def test_recurrence_and_self_attention_are_compared_at_equal_size():
@@ -207,7 +209,7 @@ def test_a_group_trains_and_scores_each_of_its_systems(name, tmp_path, monkeypat
     found = dry_run(name, tmp_path / name, monkeypatch)
     assert set(found) == {f"{system.name}-1" for system in groups()[name].systems}
     assert {result["steps"] for result in found.values()} == {2}
-    assert ("| against |" in page(tmp_path, tmp_path)) == (name in ("sampling", "units", "order"))
+    assert ("| against |" in page(tmp_path, tmp_path)) == (name in ("sampling", "units", "order", "small-corpus"))
 
 
 @pytest.mark.long
