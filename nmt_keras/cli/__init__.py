@@ -31,21 +31,20 @@ import textwrap
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import tyro
 from nmt_keras_serve.usage import HELP, USAGE_ERROR, join_help, one_line_errors
 
 import nmt_keras
-from nmt_keras.cli.cache import disable, reject, remove_unfinished, use_compilation_cache
+from nmt_keras.cli.cache import restart_without, use_compilation_cache
 from nmt_keras.cli.command import SETTINGS, Command, shortened
 from nmt_keras.cli.compare import Compare
 from nmt_keras.cli.completion import Completion
 from nmt_keras.cli.console import Console, with_options
 from nmt_keras.cli.demo import Demo
 from nmt_keras.cli.evaluate import Evaluate
-from nmt_keras.cli.memory import keep_memory, restart
+from nmt_keras.cli.memory import keep_memory
 from nmt_keras.cli.pairs import Align, Score
 from nmt_keras.cli.plot import Plot
 from nmt_keras.cli.prepare import Prepare
@@ -190,34 +189,13 @@ def _run(arguments: Sequence[str], restarts: bool) -> None:
         if (tensorflow := sys.modules.get("tensorflow")) is not None:
             if cache is not None and isinstance(error, tensorflow.errors.OpError) and not console.has_shown_updates:
                 exhausted = isinstance(error, tensorflow.errors.ResourceExhaustedError)
-                _restart_without_cache(cache, str(error), has_entries and not exhausted, console.say)
+                restart_without(cache, str(error), has_entries and not exhausted, console.say)
             expected += (tensorflow.errors.OpError,)
         if not isinstance(error, expected):
             raise
         if debug:
             traceback.print_exc()
         _fail(code if isinstance(error, ValueError) else 1, error)
-
-
-def _restart_without_cache(cache: Path, error: str, loads: bool, say: Callable[[str], None]) -> None:
-    """Starts the command again without the cache if an entry could not be written or loaded.
-
-    Args:
-        cache: Folder of the cache.
-        error: Message of TensorFlow's error.
-        loads: If True, any error can come from an entry that was loaded.
-        say: Prints a message.
-    """
-    if str(cache) in error and (".tmp" in error or not loads):  # the disk may be full
-        remove_unfinished(cache)
-        say(f"nmt: {cache}: compiled steps could not be written; restarting without the cache.")
-    elif loads:
-        reject(cache)
-        say(f"nmt: {cache}: compiled steps could not be loaded; restarting without the cache.")
-    else:
-        return
-    disable(cache)
-    restart()
 
 
 def _fail(code: int, error: Exception) -> NoReturn:

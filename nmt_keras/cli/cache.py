@@ -17,6 +17,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import nmt_keras
+from nmt_keras.cli.memory import restart
 
 SWITCH = "NMT_COMPILATION_CACHE"
 """Environment variable. The value ``off`` disables the cache."""
@@ -64,24 +65,34 @@ def use_compilation_cache(say: Callable[[str], None]) -> Path | None:
     return folder
 
 
-def reject(folder: Path) -> None:
-    """Empties a folder and marks it as rejected, so that no later training uses it."""
-    shutil.rmtree(folder, ignore_errors=True)
-    with suppress(OSError):  # the disk may be full
-        folder.mkdir(mode=0o700, exist_ok=True)
-        (folder / REJECTED).touch()
+def restart_without(folder: Path, error: str, loads: bool, say: Callable[[str], None]) -> None:
+    """Starts the command again without the cache if ``error`` can come from the cache. Otherwise does nothing.
 
+    If an entry could not be written, for example because the disk is full, unfinished entries are removed. If an entry
+    could not be loaded, the folder is emptied and marked, so that no later training uses it.
 
-def remove_unfinished(folder: Path) -> None:
-    """Removes entries that could not be written completely, for example because the disk is full."""
-    for entry in folder.glob("*.tmp"):
-        entry.unlink(missing_ok=True)
-
-
-def disable(folder: Path) -> None:
-    """Disables the cache for processes that this one starts."""
+    Args:
+        folder: The folder of the cache.
+        error: Message of TensorFlow's error, before the first update.
+        loads: If ``True``, the folder had entries, so the error can come from one that was loaded.
+        say: Prints a message.
+    """
+    if str(folder) in error and (".tmp" in error or not loads):
+        for entry in folder.glob("*.tmp"):
+            entry.unlink(missing_ok=True)
+        failed = "written"
+    elif loads:
+        shutil.rmtree(folder, ignore_errors=True)
+        with suppress(OSError):  # the disk may be full
+            folder.mkdir(mode=0o700, exist_ok=True)
+            (folder / REJECTED).touch()
+        failed = "loaded"
+    else:
+        return
+    say(f"nmt: {folder}: compiled steps could not be {failed}; restarting without the cache.")
     os.environ[SWITCH] = "off"
     os.environ[FLAGS] = os.environ[FLAGS].replace(f"{DIRECTORY}={folder}", "").rstrip()
+    restart()
 
 
 def _key() -> str:

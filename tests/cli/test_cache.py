@@ -191,8 +191,8 @@ def test_a_folder_whose_entries_were_rejected_is_not_used_again(root, monkeypatc
     folder = cache.use_compilation_cache(said.append)
     (folder / "entry.pb").write_bytes(bytes(100))
     monkeypatch.setenv("NMT_COMPILATION_CACHE", "")
-    cache.reject(folder)
-    cache.disable(folder)
+    monkeypatch.setattr(cache, "restart", lambda: None)
+    cache.restart_without(folder, "INTERNAL: wrong machine code", True, lambda _: None)
     assert os.environ["TF_XLA_FLAGS"] == "--tf_xla_clustering_debug"
     assert not (folder / "entry.pb").exists()
     assert cache.use_compilation_cache(said.append) is None  # the command that is started again
@@ -202,12 +202,29 @@ def test_a_folder_whose_entries_were_rejected_is_not_used_again(root, monkeypatc
     assert str(folder) in said[0]
 
 
-def test_only_unfinished_entries_are_removed(tmp_path):
-    for name in ("entry.pb", "entry.pbvm-1.tmp"):
-        (tmp_path / name).touch()
-    cache.remove_unfinished(tmp_path)
-    cache.remove_unfinished(tmp_path / "entry.pb")  # not a folder
-    assert [each.name for each in tmp_path.iterdir()] == ["entry.pb"]
+@pytest.mark.parametrize(
+    ("error", "loads", "failed"),
+    [
+        ("{}/entry.pb.tmp; No space left on device", False, "written"),
+        ("{}/entry.pb.tmp; No space left on device", True, "written"),  # the cache also has entries
+        ("{}/entry.pb: cannot parse", True, "loaded"),
+        ("INTERNAL: wrong machine code", True, "loaded"),
+        ("out of memory", False, None),
+    ],
+)
+def test_an_error_of_the_cache_starts_the_command_again(root, monkeypatch, error, loads, failed):
+    monkeypatch.setenv("TF_XLA_FLAGS", "")  # restored after the test
+    folder = cache.use_compilation_cache(print)
+    monkeypatch.setenv("NMT_COMPILATION_CACHE", "")
+    for name in ("entry.pb", "entry.pb.tmp"):
+        (folder / name).touch()
+    said, restarts = [], []
+    monkeypatch.setattr(cache, "restart", lambda: restarts.append(os.environ["NMT_COMPILATION_CACHE"]))
+    cache.restart_without(folder, error.format(folder), loads, said.append)
+    assert restarts == (["off"] if failed else [])
+    assert [f"could not be {failed}" in line for line in said] == [True] * len(restarts)
+    left = {"written": {"entry.pb"}, "loaded": {cache.REJECTED}, None: {"entry.pb", "entry.pb.tmp"}}
+    assert {each.name for each in folder.iterdir()} == left[failed]
 
 
 @pytest.mark.saved_model

@@ -117,6 +117,11 @@ def test_buckets_by_both_sides_separate_long_sources_from_long_targets():
     assert two_sided_buckets(source, target, 4) == [(1, 4), (4, 1), (2, 4), (4, 4)]
 
 
+def test_a_bucket_by_both_sides_is_replaced_if_a_later_one_makes_another_better():
+    lengths = np.repeat([1, 2, 3, 4, 5], [1, 2, 2, 3, 1])
+    assert two_sided_buckets(lengths, lengths, 3) == [(2, 2), (4, 4), (5, 5)]  # (3, 3) is chosen first
+
+
 def test_generated_pairs_have_as_many_words_on_both_sides(tmp_path, monkeypatch):
     monkeypatch.setattr(corpus_cost, "WORDS", 1000)
     monkeypatch.setattr(corpus_cost, "CHUNK", 40)

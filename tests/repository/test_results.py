@@ -78,13 +78,12 @@ def test_the_systems_of_a_group_differ_in_model_alone_or_in_what_the_group_is_ab
         first = group.systems[0]
         sampling = {"sampling_from": 0.0, "sampling_to": 0.0} if name == "sampling" else {}
         rate = {"learning_rate": 0.1} if name in ("self-attention", "order") else {}  # the pilots choose it
-        units = {"source": first.source, "target": first.target, "search": first.search} if name == "units" else {}
-        if name == "small-corpus":
-            units = {"source": first.source, "target": first.target}
+        subject = {"units": ("source", "target", "search"), "small-corpus": ("source", "target")}.get(name, ())
+        same = {field: getattr(first, field) for field in subject}
         limit = {"max_tokens": 40} if name == "units" else {}
         changes = {**unused, **sampling, **rate, **limit}
         alike = {
-            replace(system, name="", model=first.model, train=replace(system.train, **changes), **units)
+            replace(system, name="", model=first.model, train=replace(system.train, **changes), **same)
             for system in group.systems
         }
         assert len(alike) == 1, name
