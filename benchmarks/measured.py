@@ -27,7 +27,14 @@ PAGES = (
     *(DOCS.parent / name for name in ("README.md", "serve/README.md")),
     *(
         DOCS / name
-        for name in ("tutorial.md", "speed.md", "speed-history.md", "guides/train-on-a-gpu.md", "guides/wmt14.md")
+        for name in (
+            "tutorial.md",
+            "speed.md",
+            "speed-history.md",
+            "guides/own-corpus.md",
+            "guides/train-on-a-gpu.md",
+            "guides/wmt14.md",
+        )
     ),
 )
 BLOCK = re.compile(r"(?P<begin><!-- measured: (?P<name>[\w.-]+) -->\n).*?(?P<end><!-- end -->)", re.DOTALL)
@@ -174,6 +181,18 @@ def padding(found: Result) -> list[str]:
             values = " | ".join(map(str, shares.values()))
             lines.append(f"| padding with pools of {int(pool):,} pairs{chosen}, % | {values} |")
     return lines
+
+
+def small_corpora(found: Result) -> list[str]:
+    """Returns the table of small corpora: languages, size, variant of the recipe, training and BLEU."""
+    heads = ["languages", "training pairs", "recipe", "updates", "epochs", "valid BLEU", "test BLEU"]
+    told = {"small-corpus": "`small-corpus`", "without-layer-norm": "without layer normalisation"}
+    rows = []
+    for one in found["results"]:
+        sizes = [f"{one['pairs']:,}", told[one["variant"]], f"{one['updates']:,}", f"{one['epochs']}"]
+        scores = [f"{one['bleu'][part]['bleu']:.2f}" for part in ("valid", "test")]
+        rows.append([f"{one['source']} to {one['target']}", *sizes, *scores])
+    return [*table(heads, rows).splitlines(), "", "One run each, beam 5."]
 
 
 def minutes(found: Result) -> list[str]:
@@ -428,6 +447,7 @@ TABLES: dict[str, Callable[[Result], list[str]]] = {
     "log_cost": log_cost,
     "padding": padding,
     "minutes": minutes,
+    "small_corpora": small_corpora,
     "ablations": ablations,
     "startup": startup,
     "update_parts": update_parts,

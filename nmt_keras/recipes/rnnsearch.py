@@ -70,15 +70,21 @@ recurrent product.
 SMALL_CORPUS = replace(
     CONDITIONAL_GRU,
     name="small-corpus",
-    model=replace(CONDITIONAL_GRU.model, dropout=0.3, recurrent_dropout=0.2),
+    model=replace(
+        CONDITIONAL_GRU.model,
+        encoder=replace(CONDITIONAL_GRU.model.encoder, cell="gru-layer-norm"),
+        decoder=replace(CONDITIONAL_GRU.model.decoder, cell="gru-layer-norm"),
+        dropout=0.3,
+        recurrent_dropout=0.2,
+    ),
     train=replace(CONDITIONAL_GRU.train, minutes=None, epochs=17.0, learning_rate=3e-3, validations=17),
 )
 """The recipe ``conditional-gru`` for 20,000 to 50,000 pairs.
 
     nmt train small-corpus --corpus pairs.tsv
 
-A small corpus is seen in many epochs, so this recipe has dropout and recurrent dropout. Training stops early if the
-validation loss does not fall for three epochs.
+A small corpus is seen in many epochs, so this recipe has dropout and recurrent dropout. Its cells have layer
+normalisation. Training stops early if the validation loss does not fall for three epochs.
 """
 
 SAMPLE = Recipe(

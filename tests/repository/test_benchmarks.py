@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 import tyro
 
-from benchmarks import corpus_cost
+from benchmarks import corpus_cost, small_corpora
 from benchmarks.ablations import VARIANTS, recipe_of
 from benchmarks.catalogues import packages_with, pairs_of
 from benchmarks.log_cost import timed
-from benchmarks.machine import ProcessorTime, stolen_percent
+from benchmarks.machine import ProcessorTime, machine, stolen_percent
 from benchmarks.measured import MEASURED
 from benchmarks.minutes import loaded
 from benchmarks.padding import padded_share, two_sided_buckets
@@ -94,6 +94,64 @@ def test_each_variant_of_a_plan_is_a_recipe_that_differs_from_the_plan(variant):
     assert recipe.name == variant
     same = (recipe.source, recipe.model, recipe.train) == (base.source, base.model, base.train)
     assert same == (variant == "plan")
+
+
+@pytest.mark.parametrize("variant", small_corpora.VARIANTS)
+def test_the_options_of_a_small_corpus_parse_and_a_variant_differs_from_the_recipe(variant):
+    options = small_corpora.options_of(variant)
+    chosen, recipe = (
+        cli.parse(["train", small_corpora.RECIPE, "--corpus", "sample", *each]).chosen() for each in (options, ())
+    )
+    assert (chosen == recipe) == (variant == small_corpora.RECIPE)
+
+
+@pytest.fixture
+def english_spanish(tmp_path):
+    """A file of the sample pairs, English first."""
+    path = tmp_path / "pairs.tsv"
+    path.write_text("".join(f"{pair.target}\t{pair.source}\n" for pair in sample_pairs()), encoding="utf-8")
+    return path
+
+
+def test_both_directions_of_a_small_corpus_have_the_same_pairs(english_spanish, tmp_path):
+    sides = []
+    for languages, columns in ((("en", "es"), (0, 1)), (("es", "en"), (1, 0))):
+        settings = small_corpora.Train(english_spanish, languages, 50, tmp_path, *columns)
+        files = small_corpora.write_corpus(settings, tmp_path / languages[0])
+        assert files[::2] == ["--corpus", "--valid", "--test"]
+        lines = [Path(path).read_text("utf-8").splitlines() for path in files[1::2]]
+        assert len(lines[0]) == 50
+        sides.append([[line.split("\t")[::step] for line in each] for each in lines for step in [columns[1] * 2 - 1]])
+    assert sides[0] == sides[1]
+
+
+def test_a_small_corpus_needs_enough_pairs(english_spanish, tmp_path):
+    settings = small_corpora.Train(english_spanish, ("en", "es"), 1_000_000, tmp_path)
+    with pytest.raises(SystemExit, match=r"--pairs: the training set has [\d,]+ pairs"):
+        small_corpora.write_corpus(settings, tmp_path / "run")
+
+
+def test_results_of_small_corpora_are_listed_by_language_size_and_variant(tmp_path):
+    with pytest.raises(SystemExit, match="contains no results"):
+        small_corpora.found_in(tmp_path)
+    told = {"updates": 1, "epochs": 2, "bleu": {}}
+    rows = [
+        ("en", "es", 300, "without-layer-norm"),
+        ("en", "es", 300, "small-corpus"),
+        ("en", "de", 20, "small-corpus"),
+    ]
+    for day, (source, target, pairs, variant) in enumerate(rows, 1):
+        path = tmp_path / f"{target}-{pairs}" / f"{variant}.json"
+        path.parent.mkdir(exist_ok=True)
+        found = {"source": source, "target": target, "pairs": pairs, "variant": variant, **told}
+        path.write_text(json.dumps({**machine(), "date": f"2026-01-0{day}", "load_before": day, **found}))
+    found = small_corpora.found_in(tmp_path)
+    assert [(one["target"], one["pairs"], one["variant"]) for one in found["results"]] == [
+        ("de", 20, "small-corpus"),
+        ("es", 300, "small-corpus"),
+        ("es", 300, "without-layer-norm"),
+    ]
+    assert (found["date"], found["load_before"]) == ("2026-01-03", 3)
 
 
 def test_the_log_s_functions_can_be_timed():
