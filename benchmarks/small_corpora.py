@@ -84,7 +84,7 @@ def main(settings: Commands) -> None:
 def train(settings: Train) -> None:
     """Draws the corpus, trains the variants without a result, and writes the results."""
     source, target = settings.languages
-    folder = settings.to / f"{source}-{target}-{settings.pairs}"
+    folder = settings.to / f"{settings.corpus.stem}-{source}-{target}-{settings.pairs}"
     files = write_corpus(settings, folder)
     for variant in settings.variants:
         result, run = folder / f"{variant}.json", folder / variant
