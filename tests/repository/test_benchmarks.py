@@ -114,15 +114,15 @@ def english_spanish(tmp_path):
 
 
 def test_both_directions_of_a_small_corpus_have_the_same_pairs(english_spanish, tmp_path):
-    sides = []
-    for languages, columns in ((("en", "es"), (0, 1)), (("es", "en"), (1, 0))):
-        settings = small_corpora.Train(english_spanish, languages, 50, tmp_path, *columns)
+    def sets(languages, source, target):
+        settings = small_corpora.Train(english_spanish, languages, 50, tmp_path, source, target)
         files = small_corpora.write_corpus(settings, tmp_path / languages[0])
         assert files[::2] == ["--corpus", "--valid", "--test"]
-        lines = [Path(path).read_text("utf-8").splitlines() for path in files[1::2]]
-        assert len(lines[0]) == 50
-        sides.append([[line.split("\t")[::step] for line in each] for each in lines for step in [columns[1] * 2 - 1]])
-    assert sides[0] == sides[1]
+        return [[line.split("\t") for line in Path(path).read_text("utf-8").splitlines()] for path in files[1::2]]
+
+    forward, back = sets(("en", "es"), 0, 1), sets(("es", "en"), 1, 0)
+    assert len(forward[0]) == 50
+    assert forward == [[pair[::-1] for pair in part] for part in back]
 
 
 def test_a_small_corpus_needs_enough_pairs(english_spanish, tmp_path):
