@@ -130,7 +130,7 @@ def lines_of(pairs: Sequence[Pair]) -> str:
 
 
 def found_in(folder: Path) -> dict[str, Any]:
-    """Returns all results in ``folder``, those of one corpus together, with the machine of the last one."""
+    """Returns all results in ``folder``, sorted by languages and size, with the machine of the last one."""
     results = [read_json(path) for path in folder.glob("*/*.json")]
     if not results:
         raise SystemExit(f"small_corpora: {folder} contains no results. Run the command train first.")
