@@ -137,7 +137,7 @@ def nmt(arguments: Sequence[str], cache: Path | None = None) -> subprocess.Compl
     command = [sys.executable, "-m", "nmt_keras", *arguments]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise SystemExit(f"quality: nmt {' '.join(arguments)} failed:\n{done.stderr[-4000:]}")
+        raise SystemExit(f"nmt {' '.join(arguments)} failed:\n{done.stderr[-4000:]}")
     return done
 
 

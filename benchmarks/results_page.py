@@ -59,9 +59,9 @@ dropout.""",
 `conditional` has a conditional GRU. `update-then-attend` has Luong's order, input feeding and attentional output layer,
 and half the learning rate.""",
     "small-corpus": """The systems are `conditional-gru` with 4,000 subwords per side and a learning rate of 0.003. The
-second has dropout 0.3. The third also has recurrent dropout 0.2. With layer normalisation, it is the recipe
-`small-corpus`. The last two have 2,000 and 8,000 subwords instead. The pairs are drawn at random from the training
-set.""",
+second has dropout 0.3. The third also has recurrent dropout 0.2. The last two have 2,000 and 8,000 subwords
+instead. The recipe `small-corpus` has the options of the third, layer normalisation, and 17 epochs. The pairs are drawn
+at random from the training set.""",
     "sample": """A grammar generates the sample corpus, so the gold alignments of its {test_pairs:,} test
 pairs follow from a lexicon.""",
 }

@@ -6,32 +6,34 @@
     python -m benchmarks.small_corpora table --to runs/small > docs/measured/small-corpora.json
 
 ``train`` draws training pairs from a corpus, trains each variant with the command ``nmt train``, and translates the
-validation and the test set with beam 5. Trainings with a result are skipped, so repeat the command to resume it. To use
-two cores, start it twice with different ``--variants``. ``table`` prints the results of all corpora as JSON.
+validation and the test set with beam 5. To resume an interrupted training, repeat the command: a variant with a result
+is skipped. To use two cores, start it twice with different ``--variants``. ``table`` prints the results of all corpora
+as JSON.
 """
 
 from __future__ import annotations
 
 import json
+import operator
 import random
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final, Literal
 
 import tyro
 
 from benchmarks.machine import machine
 from benchmarks.quality import BEAM, nmt, scores
-from nmt_keras.config import require_choice
 from nmt_keras.corpus import Pair, read_pairs, split_pairs
 from nmt_keras.files import read_json, write_whole
 from nmt_keras.training import read_log
 
-RECIPE = "small-corpus"
+RECIPE: Final = "small-corpus"
 """Recipe of all variants."""
-VARIANTS: dict[str, dict[str, Any]] = {
+Variant = Literal["small-corpus", "without-layer-norm"]
+VARIANTS: dict[Variant, dict[str, Any]] = {
     RECIPE: {},
     "without-layer-norm": {"model.encoder.cell": "gru", "model.decoder.cell": "gru"},
 }
@@ -54,12 +56,8 @@ class Train:
     """Column of the source sentences, counted from 0."""
     target: int = 1
     """Column of the target sentences, counted from 0."""
-    variants: tuple[str, ...] = (RECIPE,)
+    variants: tuple[Variant, ...] = (RECIPE,)
     """Variants to train."""
-
-    def __post_init__(self) -> None:
-        for variant in self.variants:
-            require_choice("--variants", tuple(VARIANTS), variant)
 
 
 @dataclass(frozen=True)
@@ -83,8 +81,9 @@ def main(settings: Commands) -> None:
 
 def train(settings: Train) -> None:
     """Draws the corpus, trains the variants without a result, and writes the results."""
-    source, target = settings.languages
-    folder = settings.to / f"{settings.corpus.stem}-{source}-{target}-{settings.pairs}"
+    (source, target), name = settings.languages, settings.corpus.name
+    folder = settings.to / f"{name}-{source}-{target}-{settings.pairs}"
+    corpus = {"corpus": name, "source": source, "target": target, "pairs": settings.pairs}
     files = write_corpus(settings, folder)
     for variant in settings.variants:
         result, run = folder / f"{variant}.json", folder / variant
@@ -95,12 +94,12 @@ def train(settings: Train) -> None:
         nmt(["train", RECIPE, *files, *codes, "--run", str(run), *options_of(variant)])
         bleu = {part: scores([str(run), "--part", part, *BEAM]) for part in ("valid", "test")}
         rows = [row for row in read_log(run / "log.jsonl") if "tokens_per_s" in row]
-        last = {"updates": rows[-1]["step"], "epochs": rows[-1]["epoch"] + 1}
-        found = {"source": source, "target": target, "pairs": settings.pairs, "variant": variant, **last, "bleu": bleu}
+        last = {"updates": rows[-1]["step"], "epochs": rows[-1]["epoch"] + 1}  # begun epochs
+        found = {**corpus, "variant": variant, **last, "bleu": bleu}
         write_whole(result, json.dumps({**before, **found}, indent=2))
 
 
-def options_of(variant: str) -> list[str]:
+def options_of(variant: Variant) -> list[str]:
     """Returns the options of ``nmt train`` for a variant."""
     return [part for name, value in VARIANTS[variant].items() for part in (f"--{name}", str(value))]
 
@@ -130,15 +129,17 @@ def lines_of(pairs: Sequence[Pair]) -> str:
 
 
 def found_in(folder: Path) -> dict[str, Any]:
-    """Returns all results in ``folder``, sorted by languages and size, with the machine of the last one."""
+    """Returns all results in ``folder`` by languages, corpus, size and variant, with the machine of the last one."""
     results = [read_json(path) for path in folder.glob("*/*.json")]
     if not results:
         raise SystemExit(f"small_corpora: {folder} contains no results. Run the command train first.")
-    results.sort(key=lambda each: (each["source"], each["target"], each["pairs"], [*VARIANTS].index(each["variant"])))
-    trained = [{name: value for name, value in each.items() if name not in machine()} for each in results]
-    latest = max(results, key=lambda each: each["date"])
+    order, facts = list(VARIANTS), machine().keys()
+    corpus = operator.itemgetter("source", "target", "corpus", "pairs")
+    results.sort(key=lambda each: (corpus(each), order.index(each["variant"])))
+    trained = [{name: value for name, value in each.items() if name not in facts} for each in results]
+    latest = max(results, key=operator.itemgetter("date"))
     command = " ".join(["python -m benchmarks.small_corpora", *sys.argv[1:]])
-    return {**{name: latest[name] for name in machine()}, "command": command, "results": trained}
+    return {**{name: latest[name] for name in facts}, "command": command, "results": trained}
 
 
 if __name__ == "__main__":

@@ -84,7 +84,7 @@ SMALL_CORPUS = replace(
     nmt train small-corpus --corpus pairs.tsv
 
 A small corpus is seen in many epochs, so this recipe has dropout and recurrent dropout. Its cells have layer
-normalisation. Training stops early if the validation loss does not fall for three epochs.
+normalisation. Training stops early if the validation loss does not fall in three validations, one per epoch.
 """
 
 SAMPLE = Recipe(

@@ -98,11 +98,11 @@ def test_each_variant_of_a_plan_is_a_recipe_that_differs_from_the_plan(variant):
 
 @pytest.mark.parametrize("variant", small_corpora.VARIANTS)
 def test_the_options_of_a_small_corpus_parse_and_a_variant_differs_from_the_recipe(variant):
-    options = small_corpora.options_of(variant)
-    chosen, recipe = (
-        cli.parse(["train", small_corpora.RECIPE, "--corpus", "sample", *each]).chosen() for each in (options, ())
-    )
-    assert (chosen == recipe) == (variant == small_corpora.RECIPE)
+    def chosen_by(options):
+        return cli.parse(["train", small_corpora.RECIPE, "--corpus", "sample", *options]).chosen()
+
+    is_recipe = chosen_by(small_corpora.options_of(variant)) == chosen_by([])
+    assert is_recipe == (variant == small_corpora.RECIPE)
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def english_spanish(tmp_path):
 
 def test_both_directions_of_a_small_corpus_have_the_same_pairs(english_spanish, tmp_path):
     def sets(languages, source, target):
-        settings = small_corpora.Train(english_spanish, languages, 50, tmp_path, source, target)
+        settings = small_corpora.Train(english_spanish, languages, 50, tmp_path, source=source, target=target)
         files = small_corpora.write_corpus(settings, tmp_path / languages[0])
         assert files[::2] == ["--corpus", "--valid", "--test"]
         return [[line.split("\t") for line in Path(path).read_text("utf-8").splitlines()] for path in files[1::2]]
@@ -131,27 +131,46 @@ def test_a_small_corpus_needs_enough_pairs(english_spanish, tmp_path):
         small_corpora.write_corpus(settings, tmp_path / "run")
 
 
-def test_results_of_small_corpora_are_listed_by_language_size_and_variant(tmp_path):
+def test_a_small_corpus_is_trained_once_for_each_file_and_variant(english_spanish, tmp_path, monkeypatch):
+    other = english_spanish.with_name("other.tsv")
+    other.write_text(english_spanish.read_text("utf-8"), encoding="utf-8")
+    commands = []
+    monkeypatch.setattr(small_corpora, "nmt", commands.append)
+    monkeypatch.setattr(small_corpora, "scores", lambda options: {"bleu": options[2]})
+    monkeypatch.setattr(
+        small_corpora, "read_log", lambda _: [{"step": 9, "epoch": 1, "tokens_per_s": 5.0}, {"step": 9}]
+    )
+    for corpus in (english_spanish, other, english_spanish):
+        variants = ("small-corpus", "without-layer-norm")
+        small_corpora.train(small_corpora.Train(corpus, ("en", "es"), 50, tmp_path / "to", variants=variants))
+    assert ["--model.encoder.cell" in command for command in commands] == [False, True] * 2
+    found = small_corpora.found_in(tmp_path / "to")["results"]
+    assert [(one["corpus"], one["variant"]) for one in found] == [
+        (corpus.name, variant) for corpus in (other, english_spanish) for variant in small_corpora.VARIANTS
+    ]
+    assert (found[0]["updates"], found[0]["epochs"], found[0]["bleu"]["test"]) == (9, 2, {"bleu": "test"})
+
+
+def test_results_of_small_corpora_are_listed_by_language_corpus_size_and_variant(tmp_path):
     with pytest.raises(SystemExit, match="contains no results"):
         small_corpora.found_in(tmp_path)
-    told = {"updates": 1, "epochs": 2, "bleu": {}}
-    rows = [
-        ("en", "es", 300, "without-layer-norm"),
-        ("en", "es", 300, "small-corpus"),
-        ("en", "de", 20, "small-corpus"),
+    listed = [
+        ("en", "de", "b.tsv", 50, "small-corpus"),
+        ("en", "es", "a.tsv", 30, "without-layer-norm"),
+        ("en", "es", "a.tsv", 200, "small-corpus"),
+        ("en", "es", "b.tsv", 20, "small-corpus"),
+        ("en", "es", "b.tsv", 20, "without-layer-norm"),
+        ("es", "en", "a.tsv", 10, "small-corpus"),
     ]
-    for day, (source, target, pairs, variant) in enumerate(rows, 1):
-        path = tmp_path / f"{target}-{pairs}" / f"{variant}.json"
-        path.parent.mkdir(exist_ok=True)
-        found = {"source": source, "target": target, "pairs": pairs, "variant": variant, **told}
-        path.write_text(json.dumps({**machine(), "date": f"2026-01-0{day}", "load_before": day, **found}))
+    names = ("source", "target", "corpus", "pairs", "variant")
+    for number, row in enumerate(listed):
+        path = tmp_path / f"{5 - number}" / "result.json"
+        path.parent.mkdir()
+        facts = {**machine(), "date": "2026-01-09" if number == 2 else "2026-01-08", "load_before": number}
+        path.write_text(json.dumps(facts | dict(zip(names, row, strict=True))))
     found = small_corpora.found_in(tmp_path)
-    assert [(one["target"], one["pairs"], one["variant"]) for one in found["results"]] == [
-        ("de", 20, "small-corpus"),
-        ("es", 300, "small-corpus"),
-        ("es", 300, "without-layer-norm"),
-    ]
-    assert (found["date"], found["load_before"]) == ("2026-01-03", 3)
+    assert [tuple(one.values()) for one in found["results"]] == listed
+    assert (found["date"], found["load_before"]) == ("2026-01-09", 2)
 
 
 def test_the_log_s_functions_can_be_timed():
