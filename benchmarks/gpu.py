@@ -85,6 +85,7 @@ FAMILIES = (
     "rnnsearch-pytorch",
     "tutorial",
     "self-attention",
+    "small-corpus",
     "lecture-rnn",
     "lecture-fed",
     "lecture-bidirectional",
