@@ -17,6 +17,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from nmt_keras.markdown import table
@@ -472,8 +473,8 @@ def overview(folder: Path) -> str:
     slow, fast = ([one["ratios"][name]["onmt"] for one in rounds] for name in ("matched", "matched-bfloat16"))
     plans = ("ten-minutes-float32", "hour", "hour-ensemble")
     short, long, together = (read(f"quality-{plan}")["bleu"] for plan in plans)
-    peers, single, start = read("decode-peers"), read("decode-speed-512")["results"], read("startup")["median_ms"]
-    alone = {one["beam"]: one["single_sentence_ms"]["median"] for one in single if not one["shortlist"]}
+    peers, start = read("decode-peers"), read("startup")["median_ms"]
+    alone = {search: median(tools["ours"]) for search, tools in read("single-sentence")["median_ms"].items()}
     served = {(one["signature"], one["clients"]): one for one in read("serve-load-latency")["with_micro_batching"]}
     (translate,) = (value for name, value in start.items() if name.startswith("nmt translate MODEL"))
     empty, filled = (
@@ -493,15 +494,15 @@ def overview(folder: Path) -> str:
         ),
         (
             "[First update of a training](#start-up-time-of-commands)",
-            f"{empty:.0f} s after the first start, {filled:.0f} s after later starts, with the compilation cache",
+            f"{empty:.0f} s in a first start, {filled:.0f} s in later starts, with the compilation cache",
         ),
         (
             "[Translating a file, compared with OpenNMT-py](#translation-speed)",
             f"{ours:.2f} times as fast; {quick:.2f} times with a shortlist and bfloat16",
         ),
         (
-            "[One sentence in a loaded model of 512 units](#translation-speed)",
-            f"{alone[1]:.0f} ms with greedy search, {alone[5]:.0f} ms with beam 5",
+            "[One sentence in a loaded model of 256 units](#translation-speed)",
+            f"{alone['greedy']:.1f} ms with greedy search, {alone['beam 5']:.1f} ms with beam 5",
         ),
         (
             "[`nmt translate` of one sentence, whole process](#start-up-time-of-commands)",
@@ -513,7 +514,8 @@ def overview(folder: Path) -> str:
             f"{served['serving_default', 32]['sentences_per_second']:.0f} with beam search",
         ),
     ]
-    return "".join(f"{line}\n" for line in ["| | |", "|---|---|", *(f"| {what} | {value} |" for what, value in rows)])
+    head = ["| task | result on two CPU cores |", "|---|---|"]
+    return "".join(f"{line}\n" for line in [*head, *(f"| {what} | {value} |" for what, value in rows)])
 
 
 def bleu(folder: Path) -> str:
