@@ -9,7 +9,7 @@ The benchmark has these parts:
 
     device                 the GPU, its driver and the libraries
     parity-RECIPE          difference of loss and gradients between the GPU (plain graph, cuDNN, XLA) and the CPU
-    train-SYSTEM-EXECUTION target tokens per second and peak memory, in float32, TF32 or bfloat16
+    train-SYSTEM-EXECUTION target tokens per second and peak memory, in float32, TF32, bfloat16 or float16
     decode, decode-cpu     greedy and beam search: sentences per second, and milliseconds of a single sentence
     export                 a model trained on the GPU, exported, and run in a process without a GPU
 
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 Execution = Literal["plain", "cudnn", "xla"]
-Precision = Literal["float32", "tf32", "bfloat16"]
+Precision = Literal["float32", "tf32", "bfloat16", "float16"]
 Result = dict[str, Any]
 
 LOSS_TOLERANCE, GRADIENT_TOLERANCE = 1e-5, 1e-3
@@ -105,8 +105,11 @@ class System(NamedTuple):
 
 _BASE = find_recipe("rnnsearch-base")
 SYSTEMS = {
+    "conditional-gru": System(
+        find_recipe("conditional-gru"), 4_000, None, ("plain", "xla"), ("tf32", "bfloat16", "float16")
+    ),
+    "rnnsearch-base": System(_BASE, 16_000, None, ("plain", "cudnn", "xla"), ("tf32", "bfloat16", "float16")),
     "matched-512": System(matched(512, 128), WORDS, None, ("plain", "cudnn", "xla"), ("float32", "tf32", "bfloat16")),
-    "rnnsearch-base": System(_BASE, 16_000, None, ("cudnn", "xla"), ("tf32", "bfloat16")),
     "luong-location": System(
         find_recipe("luong-location").scaled(0.5), WORDS, None, ("plain", "cudnn", "xla"), ("tf32",)
     ),
@@ -127,7 +130,7 @@ class Sizes(NamedTuple):
     repeats: int
 
 
-FULL = Sizes(width=0.1, steps=100, units=512, vocabulary=16_000, sentences=1000, single=50, repeats=3)
+FULL = Sizes(width=0.1, steps=60, units=512, vocabulary=16_000, sentences=1000, single=50, repeats=3)
 DRY = Sizes(width=0.02, steps=20, units=8, vocabulary=1_200, sentences=4, single=2, repeats=1)
 
 
@@ -168,7 +171,7 @@ def main(settings: Settings) -> None:
         error = report.parts["device"]["error"] or "TensorFlow lists no GPU"
         raise SystemExit(f"gpu: no GPU can be used: {error}. Install tensorflow[and-cuda], or pass --dry.")
     together = [name for name in names if name.startswith("parity-")]
-    with ThreadPoolExecutor(max(1, (os.cpu_count() or 2) // 4)) as pool:
+    with ThreadPoolExecutor(max(1, (os.cpu_count() or 2) // 2)) as pool:
         list(pool.map(lambda name: run_part(name, settings, report, deadline), together))
     for name in names:
         if name not in (*together, "device"):
@@ -440,6 +443,7 @@ def compute(
     """Computes the mean loss and its gradients on a device with these weights."""
     import tensorflow as tf
 
+    from nmt_keras.layers.dropout import Randomness
     from nmt_keras.models.seq2seq import build_model
     from nmt_keras.training import batch_loss
 
@@ -452,7 +456,8 @@ def compute(
         @tf.function(jit_compile=execution == "xla", autograph=False)
         def differentiate() -> Any:
             with tf.GradientTape() as tape:
-                loss = batch_loss(model, batch.source, batch.target, smoothing=0.0)
+                # like a training step, because only training uses cuDNN
+                loss = batch_loss(model, batch.source, batch.target, smoothing=0.0, randomness=Randomness(1, 0))
                 mean = loss.total / loss.tokens
             unreached = tf.UnconnectedGradients.ZERO
             variables = [variable.value for variable in model.trainable_variables]
@@ -524,11 +529,12 @@ def executed(system: System, execution: Execution, precision: Precision, dry: bo
     if dry:
         train = replace(recipe.train, batch_size=4, batch_tokens=None)
         recipe, vocabulary = replace(recipe, model=recipe.model.scaled(0.02), train=train), 50
-    stored: Literal["mixed_bfloat16", "float32"] = "mixed_bfloat16" if precision == "bfloat16" else "float32"
+    mixed: dict[Precision, Literal["mixed_bfloat16", "mixed_float16"]]
+    mixed = {"bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
     return replace(
         recipe,
         model=replace(recipe.model, initializer="uniform"),
-        train=replace(recipe.train, xla=execution == "xla", precision=stored),
+        train=replace(recipe.train, xla=execution == "xla", precision=mixed.get(precision, "float32")),
     ), vocabulary
 
 
@@ -681,11 +687,11 @@ def trainings(*names: str) -> dict[str, Callable[[Settings], Iterator[Result]]]:
 PARTS: dict[str, Callable[[Settings], Iterator[Result]]] = {
     "device": device,
     **{f"parity-{name}": partial(parity, name) for name in FAMILIES},
-    **trainings("matched-512"),
+    **trainings("conditional-gru", "rnnsearch-base"),
     "decode": decode,
     "decode-cpu": decode,
     "export": export,
-    **trainings("matched-256", "rnnsearch-base", "luong-location", "rnnsearch-base-100"),
+    **trainings("matched-512", "matched-256", "luong-location", "rnnsearch-base-100"),
 }
 """Functions of the parts by name, in the order in which they run."""
 

@@ -340,9 +340,15 @@ def gpu(found: Result) -> list[str]:
                 f"| {row['system']} | {row['execution']} | {row['precision']} | {row['target_tokens_per_s']:,} | "
                 f"{row['peak_megabytes']:,} MB | {row['compile_s']} s |"
             )
-    lines += ["", "| search | device | sentences/s | one sentence alone, median |", "|---|---|---|---|"]
-    for part, where in (("decode", "GPU"), ("decode-cpu", "CPU")):
-        for row in parts.get(part, {"results": []})["results"]:
+    searches = [
+        (part, where)
+        for part, where in (("decode", "GPU"), ("decode-cpu", "CPU"))
+        if parts.get(part, {"results": []})["results"]
+    ]
+    if searches:
+        lines += ["", "| search | device | sentences/s | one sentence alone, median |", "|---|---|---|---|"]
+    for part, where in searches:
+        for row in parts[part]["results"]:
             name = "greedy" if row["beam"] == 1 else f"beam {row['beam']}"
             rate, alone = row["sentences_per_s"]["median"], row["single_sentence_ms"]["median"]
             lines.append(f"| {name} | {where} | {rate:,.0f} | {alone:.1f} ms |")
@@ -353,7 +359,11 @@ def gpu(found: Result) -> list[str]:
             f"Exported on the GPU, run on a CPU: {said}; the largest difference is "
             f"{row['largest_difference_in_nats']:.1e} nats.",
         ]
-    failed = [name for name, part in parts.items() if part["error"]]
+    failed = [
+        f"{name} ({part['error']})" if "stopped" in part["error"] else name
+        for name, part in parts.items()
+        if part["error"]
+    ]
     return lines + (["", f"Failed checks: {', '.join(failed)}."] if failed else [])
 
 

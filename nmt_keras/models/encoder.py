@@ -44,7 +44,8 @@ class Encoder(BaseLayer):
     """D, width of the annotations."""
 
     use_cudnn = False
-    """If True, recurrent layers use cuDNN for cells that cuDNN supports; see ``reads_fused``."""
+    """If True, training uses cuDNN for recurrent layers whose cells it supports; see ``reads_fused``. Search never uses
+    cuDNN, because an export must run without a GPU."""
 
     @abstractmethod
     def encode(
@@ -84,9 +85,14 @@ class Encoder(BaseLayer):
         return Encoding(values, mask, tf.reduce_sum(tf.cast(mask, tf.int32), axis=1), states, summary)
 
     @property
-    def reads_fused(self) -> bool:
-        """True if the encoder computes all positions of a layer and direction with one cuDNN operation."""
+    def supports_cudnn(self) -> bool:
+        """True if one cuDNN operation can compute all positions of a layer and direction."""
         return False
+
+    @property
+    def reads_fused(self) -> bool:
+        """True if one cuDNN operation computes all positions of a layer and direction in training."""
+        return self.use_cudnn and self.supports_cudnn
 
     def build(self, input_shape: Any = None) -> None:
         """Builds the embedding."""
@@ -160,10 +166,9 @@ class RecurrentEncoder(Encoder):
             )
 
     @property
-    def reads_fused(self) -> bool:
-        """True if the encoder computes all positions of a layer and direction with one cuDNN operation."""
-        fits = all(map(can_fuse, (*self.forward_cells, *self.backward_cells)))
-        return self.use_cudnn and fits and not self.recurrent_dropout_rate
+    def supports_cudnn(self) -> bool:
+        """See :class:`Encoder`."""
+        return all(map(can_fuse, (*self.forward_cells, *self.backward_cells))) and not self.recurrent_dropout_rate
 
     def encode(
         self, weights: Weights, embedded: tf.Tensor, mask: tf.Tensor, randomness: Randomness | None
@@ -196,8 +201,12 @@ class RecurrentEncoder(Encoder):
             if not cells:
                 continue
             cell = cells[layer]
-            dropout_mask = self._state_dropout_mask(cell, x, randomness)
-            output, last = self._read(cell, own[layer], x, real, dropout_mask, reverse=direction == "backward")
+            reverse = direction == "backward"
+            if self.reads_fused and randomness is not None:
+                output, last = read_fused(cell, x, real[..., 0], reverse=reverse)
+            else:
+                dropout_mask = self._state_dropout_mask(cell, x, randomness)
+                output, last = self._read(cell, own[layer], x, real, dropout_mask, reverse)
             outputs.append(output)
             states[direction] = tf.nest.map_structure(lambda s: s[:, 0], last)
         if self.merge == "sum" or len(outputs) == 1:
@@ -218,8 +227,6 @@ class RecurrentEncoder(Encoder):
 
         Returns the outputs [B, S, U] and the state after the last position it reads, a nest of [B, 1, U].
         """
-        if self.reads_fused:
-            return read_fused(cell, x, real[..., 0], reverse=reverse)
 
         def advance(inputs: tuple[tf.Tensor, tf.Tensor], state: Any) -> tuple[Any, tf.Tensor]:
             projected, here = inputs

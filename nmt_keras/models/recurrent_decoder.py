@@ -248,14 +248,14 @@ class LuongDecoder(RecurrentDecoder):
 
     @property
     def reads_fused(self) -> bool:
-        """True if teacher forcing computes all positions of a layer with one cuDNN operation."""
+        """True if one cuDNN operation computes all positions of a layer in training."""
         fits = all(can_fuse(cell) and cell.input_size for cell in self.stack.cells)
         return self.use_cudnn and fits and not self.recurrent_dropout_rate
 
     def _teacher_forcing(
         self, weights: Weights, ids: tf.Tensor, memory: Memory, randomness: Randomness | None
     ) -> DecoderOutput:
-        if not self.reads_fused:
+        if not self.reads_fused or randomness is None:
             return super()._teacher_forcing(weights, ids, memory, randomness)
         x = self.inputs(weights, ids, randomness)
         states = read_stack(self.stack, x.embedded, self.initial_state(memory).cell_states, x.masks)

@@ -92,7 +92,7 @@ def train_run(
             model = build_for_training(recipe, *(each.vocabulary_size for each in tokenizers))
             if (folder / INITIAL).exists():
                 load_weights(model, folder / INITIAL)
-        report(describe_execution(execution_of(config), model, config))
+        report(describe_execution(execution_of(config, model), model, config))
         # validation uses the whole vocabulary
         translator = ModelTranslator(*tokenizers, model, search=dataclasses.replace(recipe.search, shortlist=0))
         callbacks: list[Callback] = [ProgressCallback(show)]

@@ -21,18 +21,24 @@ class Execution(NamedTuple):
     fused: bool  # plain graph; recurrent layers use cuDNN if it supports their cells
 
 
-def choose_execution(xla: bool | None, gpus: int, precision: str = "float32") -> Execution:
-    """Chooses XLA on a CPU and a plain graph with cuDNN on a GPU.
+def choose_execution(
+    xla: bool | None, gpus: int, precision: str = "float32", *, supports_cudnn: bool = False
+) -> Execution:
+    """Chooses XLA on a CPU. On a GPU, chooses a plain graph if cuDNN computes the encoder, else XLA.
+
+    On one H200 (docs/guides/train-on-a-gpu.md), cuDNN was 1.27 times as fast as a plain graph, and XLA 2.3 to 3.5 times
+    where cuDNN computes nothing. XLA on several GPUs has not been measured, so it must be required there.
 
     Args:
         xla: ``True`` requires XLA and ``False`` forbids it. ``None`` chooses by device.
         gpus: Number of GPUs that TensorFlow sees.
         precision: See ``TrainConfig.precision``.
+        supports_cudnn: If True, cuDNN can compute the encoder.
 
     Raises:
         ValueError: ``precision`` is bfloat16-products, but the step is not compiled by XLA on a CPU.
     """
-    compiled = gpus == 0 if xla is None else xla
+    compiled = (gpus == 0 or (gpus == 1 and not supports_cudnn)) if xla is None else xla
     require(
         precision != BFLOAT16_PRODUCTS or (compiled and gpus == 0),
         "TrainConfig.precision",
@@ -50,13 +56,13 @@ def dtype_policy(config: TrainConfig) -> str:
 
 def build_for_training(recipe: Recipe, source_vocabulary_size: int, target_vocabulary_size: int) -> Seq2Seq:
     """Builds the model of a recipe in its precision, with cuDNN if ``execution_of`` chooses it."""
-    before, execution = keras.config.dtype_policy(), execution_of(recipe.train)
+    before = keras.config.dtype_policy()
     keras.config.set_dtype_policy(dtype_policy(recipe.train))
     try:
         model = build_model(recipe.model, source_vocabulary_size, target_vocabulary_size)
     finally:
         keras.config.set_dtype_policy(before)
-    model.encoder.use_cudnn = model.decoder.use_cudnn = execution.fused
+    model.encoder.use_cudnn = model.decoder.use_cudnn = execution_of(recipe.train, model).fused
     return model
 
 
@@ -75,6 +81,7 @@ def describe_execution(execution: Execution, model: Seq2Seq, config: TrainConfig
     return f"forward and backward pass: compiled by XLA{rounded}"
 
 
-def execution_of(config: TrainConfig) -> Execution:
-    """Chooses the execution of a training step on this machine; see ``choose_execution``."""
-    return choose_execution(config.xla, len(tf.config.list_logical_devices("GPU")), config.precision)
+def execution_of(config: TrainConfig, model: Seq2Seq) -> Execution:
+    """Chooses the execution of a model's training step on this machine; see ``choose_execution``."""
+    gpus = len(tf.config.list_logical_devices("GPU"))
+    return choose_execution(config.xla, gpus, config.precision, supports_cudnn=model.encoder.supports_cudnn)

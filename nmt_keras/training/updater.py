@@ -104,7 +104,7 @@ class Updater:
             keep_gradients_as_given(self.optimizer)
             self.skipped = SkippedUpdates()
             self.loss_scale = LossScale() if config.precision == "mixed_float16" else None
-        self.uses_xla = execution_of(config).xla
+        self.uses_xla = execution_of(config, model).xla
 
         def compiled(function: Callable[..., Any]) -> Any:
             return tf.function(function, jit_compile=self.uses_xla, autograph=False)

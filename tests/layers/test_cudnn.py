@@ -1,5 +1,6 @@
 """Fused recurrences: the same results as the loop, and the choice between cuDNN and XLA."""
 
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +9,7 @@ import tensorflow as tf
 from tiny import TINY_MODEL, TINY_RECIPE, randomise
 
 from nmt_keras.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig, TrainConfig
-from nmt_keras.layers.cells import LSTMCell
+from nmt_keras.layers.cells import LSTMCell, ResetAfterGRUCell
 from nmt_keras.layers.cudnn import read_fused
 from nmt_keras.layers.dropout import Randomness
 from nmt_keras.layers.scan import scan
@@ -100,8 +101,26 @@ def test_the_fused_path_is_taken_where_it_can_be_and_the_description_says_so(con
         )
     model((SOURCE, TARGET), randomness=RANDOMNESS, own_token_probability=tf.constant(sampling) if sampling else None)
     assert looping == {"encoder", "decoder"} - fused
-    told = describe_execution(choose_execution(None, 1), model, replace(TrainConfig(), sampling_to=sampling))
+    told = describe_execution(choose_execution(False, 1), model, replace(TrainConfig(), sampling_to=sampling))
     assert {side for side in ("encoder", "decoder") if side in told} == fused
+
+
+@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16", "mixed_float16"])
+@pytest.mark.parametrize("kind", [LSTMCell, ResetAfterGRUCell])
+def test_cudnn_gets_inputs_and_weights_of_one_type(policy, kind, dtype_policy, monkeypatch):
+    monkeypatch.setattr(sys.modules["keras.src.backend.tensorflow.rnn"], "_is_gpu_available", lambda: True)
+    dtype_policy(policy)
+    cell = kind(7, 5)
+    read = tf.function(lambda x: read_fused(cell, x, tf.ones([2, 3], tf.bool)), autograph=False)
+    traced = read.get_concrete_function(tf.TensorSpec([2, 3, 5], cell.compute_dtype))  # TypeError if types differ
+    assert "CudnnRNNV3" in {operation.type for operation in traced.graph.get_operations()}
+
+
+def test_a_search_does_not_use_cudnn_because_an_export_must_run_on_a_cpu(monkeypatch):
+    monkeypatch.setattr("nmt_keras.models.encoder.read_fused", lambda *given, **options: pytest.fail("cuDNN"))
+    model = build(luong("lstm"))
+    assert model.encoder.reads_fused
+    model.encoder(SOURCE)
 
 
 def test_half_precision_computes_in_it(dtype_policy):
@@ -112,18 +131,19 @@ def test_half_precision_computes_in_it(dtype_policy):
 
 
 @pytest.mark.parametrize(
-    ("asked", "gpus", "wanted"),
+    ("asked", "gpus", "supports_cudnn", "wanted"),
     [
-        (None, 0, Execution(xla=True, fused=False)),
-        (None, 1, Execution(xla=False, fused=True)),
-        (None, 8, Execution(xla=False, fused=True)),
-        (True, 1, Execution(xla=True, fused=False)),
-        (False, 0, Execution(xla=False, fused=False)),
-        (False, 1, Execution(xla=False, fused=True)),
+        (None, 0, True, Execution(xla=True, fused=False)),
+        (None, 1, True, Execution(xla=False, fused=True)),
+        (None, 1, False, Execution(xla=True, fused=False)),
+        (None, 8, False, Execution(xla=False, fused=True)),
+        (True, 1, True, Execution(xla=True, fused=False)),
+        (False, 0, False, Execution(xla=False, fused=False)),
+        (False, 1, False, Execution(xla=False, fused=True)),
     ],
 )
-def test_xla_or_cudnn_but_never_both(asked, gpus, wanted):
-    assert choose_execution(asked, gpus) == wanted
+def test_xla_or_cudnn_but_never_both(asked, gpus, supports_cudnn, wanted):
+    assert choose_execution(asked, gpus, supports_cudnn=supports_cudnn) == wanted
 
 
 @pytest.mark.parametrize(("asked", "gpus"), [(False, 0), (None, 1), (True, 1)])
@@ -144,7 +164,9 @@ def test_a_model_built_for_training_has_the_policy_of_its_precision(precision, p
 @pytest.mark.parametrize(("xla", "gpus", "fused"), [(None, 1, True), (True, 1, False), (None, 0, False)])
 def test_a_model_built_for_training_uses_cudnn_if_this_machine_has_a_gpu_and_xla_is_off(xla, gpus, fused, monkeypatch):
     monkeypatch.setattr("tensorflow.config.list_logical_devices", lambda kind: [kind] * gpus)
-    model = build_for_training(replace(TINY_RECIPE, train=replace(TINY_RECIPE.train, xla=xla)), 11, 13)
+    train = replace(TINY_RECIPE.train, xla=xla)
+    recipe = replace(TINY_RECIPE, train=train, model=luong("lstm"))
+    model = build_for_training(recipe, 11, 13)
     assert model.encoder.use_cudnn == model.decoder.use_cudnn == fused
 
 

@@ -169,7 +169,7 @@ def test_the_table_of_a_gpu_holds_its_results_and_names_the_parts_that_failed():
     table = "\n".join(measured.gpu(MEASURED))
     for figure in ("some GPU", "1 of 1 comparisons", "3.0e-05", "54,321", "700 MB", "88", "7.5 ms"):
         assert figure in table
-    assert re.search(r"(?i)\bfailed\b.*: decode\.$", table)
+    assert re.search(r"(?i)\bfailed\b.*: decode \(stopped after 120 s\)\.$", table)
 
 
 def test_the_results_of_a_dry_run_make_no_table():
