@@ -8,7 +8,6 @@ the word that contains it.
 from __future__ import annotations
 
 import re
-import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -58,14 +57,13 @@ def words_of_tokens(sentence: str, surfaces: Sequence[str]) -> list[int]:
     """Returns for each token the position of the word that contains it; -1 for a token without a word, such as END.
 
     Args:
-        sentence: The text of the sentence.
+        sentence: The normalised text of the sentence.
         surfaces: Surfaces of its tokens; see ``text.tokens.Tokens``. The last tokens may be missing.
     """
-    sentence = unicodedata.normalize("NFC", sentence)
     begins = [word.start() for word in re.finditer(r"\S+", sentence)]
     words, position = [], 0
     for surface in surfaces:
-        sign = unicodedata.normalize("NFC", surface).replace(SPACE, " ").strip()
+        sign = surface.replace(SPACE, " ").strip()
         found = sentence.find(sign, position) if sign else -1
         if found < 0:
             words.append(-1)

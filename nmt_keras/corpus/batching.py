@@ -12,7 +12,7 @@ from nmt_keras.corpus.alignments import from_pharaoh, token_links, words_of_toke
 from nmt_keras.corpus.batches import Batches, BatchSource, TokenLists, choose_buckets, rows_by_bucket
 from nmt_keras.corpus.reading import Pair
 from nmt_keras.corpus.sampling import SampledBatches, Segmenter
-from nmt_keras.text import SubwordTokenizer, Tokenizer
+from nmt_keras.text import SubwordTokenizer, Tokenizer, normalise_lines
 
 MAX_LEFT_OUT = 0.05
 """Share of skipped pairs above which a warning is reported."""
@@ -76,9 +76,10 @@ def batch_pairs(
     )
     if config.segmentation_alpha is None:
         return batches
+    sources, targets = ([getattr(pairs[row], side) for row in kept] for side in ("source", "target"))
     return SampledBatches(
         batches,
-        lines=([pairs[row].source for row in kept], [pairs[row].target for row in kept]),
+        lines=(list(normalise_lines(sources)), list(normalise_lines(targets))),
         segmenters=(_segmenter(tokenizers[0], config), _segmenter(tokenizers[1], config)),
     )
 
@@ -107,7 +108,9 @@ def _words(tokenizer: Tokenizer, sentences: Sequence[str]) -> Iterator[list[int]
     for begin in range(0, len(sentences), LINES_AT_ONCE):
         chunk = sentences[begin : begin + LINES_AT_ONCE]
         tokens = tokenizer.encode(tf.constant(chunk))
-        for sentence, surfaces, length in zip(chunk, tokens.surface.numpy(), tokens.lengths.numpy(), strict=True):
+        for sentence, surfaces, length in zip(
+            normalise_lines(chunk), tokens.surface.numpy(), tokens.lengths.numpy(), strict=True
+        ):
             yield words_of_tokens(sentence, [surface.decode() for surface in surfaces[:length]])
 
 

@@ -210,7 +210,8 @@ def hashed_uniform(keys: tf.Tensor, count: int | tf.Tensor, seed: int) -> tf.Ten
     Returns:
         [B, count] float32.
     """
-    texts = tf.strings.as_string(tf.range(count)) + " " + keys[:, tf.newaxis]  # [B, count]
+    digests = tf.strings.as_string(tf.strings.to_hash_bucket_strong(keys, 2**62, key=[seed, 1]))  # short, unlike keys
+    texts = tf.strings.as_string(tf.range(count)) + " " + digests[:, tf.newaxis]  # [B, count]
     return tf.cast(tf.strings.to_hash_bucket_strong(texts, 2**24, key=[seed, 0]), tf.float32) / 2.0**24
 
 

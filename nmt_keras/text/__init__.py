@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from os import PathLike
 
 from nmt_keras.config import END, PAD, START, UNK, TokenizerConfig
+from nmt_keras.text.normalisation import normalise_lines
 from nmt_keras.text.storage import read_config
 from nmt_keras.text.subword import SubwordTokenizer
 from nmt_keras.text.tokens import Tokenizer, Tokens
@@ -25,6 +26,7 @@ __all__ = [
     "WordTokenizer",
     "fit_tokenizer",
     "load_tokenizer",
+    "normalise_lines",
     "read_config",
 ]
 

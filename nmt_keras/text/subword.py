@@ -1,14 +1,13 @@
 """Subword tokenizer: a SentencePiece unigram model (Kudo 2018) or character model, cased and lossless.
 
-Up to ``max_tokens``, ``decode(encode(x)) == x``, because of these settings:
+Up to ``max_tokens``, ``decode(encode(x))`` is the normalised sentence (``text.normalisation``), because of these
+settings:
 
     normalisation "identity"    case, digits, inverted marks and all other characters are kept
-    white space kept            leading, trailing and double spaces are pieces too
     character coverage 1        every character of the corpus is a piece
     byte fallback               any other character, such as an emoji, becomes its UTF-8 bytes; UNK never occurs
 
-There are two exceptions. Text is normalised to NFC, so é as two code points is decoded as one code point. "▁"
-(U+2581), which SentencePiece uses for the space, is decoded as a space.
+There is one exception: "▁" (U+2581), which SentencePiece uses for the space, is decoded as a space.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from __future__ import annotations
 import hashlib
 import io
 import itertools
-import unicodedata
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from os import PathLike
@@ -30,15 +28,15 @@ import tensorflow_text as tf_text
 
 from nmt_keras.config import END, PAD, START, UNK, TokenizerConfig
 from nmt_keras.files import write_whole
+from nmt_keras.text.normalisation import normalise, normalise_lines, well_formed
 from nmt_keras.text.storage import read_record, write_record
-from nmt_keras.text.tokens import SPECIAL_SURFACES, SPECIALS, Tokens, cut, replaced, spell, well_formed
+from nmt_keras.text.tokens import SPECIAL_SURFACES, SPECIALS, Tokens, cut, replaced, spell
 
 MODEL_FILE = "sentencepiece.model"
 VOCABULARY_FILE = "vocabulary.txt"
 
 _SPACE = "▁"
 _BYTE_PIECES = 256
-_LINES_AT_ONCE = 8192
 MAX_LINES = 2_000_000
 """Maximum number of lines that ``fit`` reads into memory. More lines hardly change the vocabulary."""
 _MAX_LINE_BYTES = 1 << 20  # the trainer skips longer lines; its default of 4192 would skip paragraphs
@@ -81,7 +79,7 @@ class SubwordTokenizer(tf.Module):
         model = io.BytesIO()
         try:
             sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=_normalised(itertools.islice(lines, MAX_LINES), characters),
+                sentence_iterator=_written(itertools.islice(lines, MAX_LINES), characters),
                 model_writer=model,
                 model_type="unigram" if config.kind == "subword" else "char",
                 vocab_size=config.vocabulary_size,
@@ -125,7 +123,8 @@ class SubwordTokenizer(tf.Module):
 
     def encode(self, text: tf.Tensor) -> Tokens:
         """Encodes sentences; see ``Tokenizer.encode``. For an empty batch, the ids have the shape [0, 0]."""
-        pieces = self._tokenizer().tokenize(tf_text.normalize_utf8(well_formed(text), "NFC"))  # [B,(S)]
+        sentences = normalise(text, self.config.max_tokens)
+        pieces = self._tokenizer().tokenize(sentences.text)  # [B,(S)]
         ids = cut(pieces, END, self.config.max_tokens)
         # No sentence begins with a continuation byte, so no character spans two sentences.
         surface = ids.with_flat_values(self._displayed(ids.flat_values, tf.zeros_like(ids.flat_values, tf.bool)))
@@ -133,7 +132,7 @@ class SubwordTokenizer(tf.Module):
             ids.to_tensor(PAD),
             surface.to_tensor(""),
             tf.cast(ids.row_lengths(), tf.int32),
-            pieces.row_lengths() >= self.config.max_tokens,
+            sentences.cut | (pieces.row_lengths() >= self.config.max_tokens),
         )
 
     def decode(self, ids: tf.Tensor, lengths: tf.Tensor | None = None, unknown: tf.Tensor | None = None) -> tf.Tensor:
@@ -150,13 +149,13 @@ class SubwordTokenizer(tf.Module):
         """Returns the most probable segmentations of ``line``, best first, as ids that end in END.
 
         Args:
-            line: One sentence, of any length.
+            line: One sentence, of any length, from ``normalise_lines``.
             count: Maximum number of segmentations. With 1, the result equals ``encode`` without truncation.
 
         Returns:
             The segmentations, and their log-probabilities [N] float64 in nats, each the sum over its pieces.
         """
-        found = self._processor.nbest_encode_as_ids(unicodedata.normalize("NFC", line), count)
+        found = self._processor.nbest_encode_as_ids(line, count)
         return [[*ids, END] for ids in found], np.array([self._scores[ids].sum() for ids in found])
 
     @cached_property
@@ -195,15 +194,12 @@ class SubwordTokenizer(tf.Module):
         return tf.where(begins, well_formed(tf.gather(spelt, character)), "")
 
 
-def _normalised(lines: Iterable[str], characters: set[str]) -> Iterator[str]:
-    """Yields ``lines`` in NFC, like the input of ``encode``, and adds their characters to ``characters``."""
-    remaining = iter(lines)
-    while chunk := list(itertools.islice(remaining, _LINES_AT_ONCE)):
-        for line in tf_text.normalize_utf8(tf.constant(chunk), "NFC").numpy().tolist():
-            text = line.decode("utf-8")
-            if not text.isspace():
-                characters.update(text.replace(" ", _SPACE))
-                yield text
+def _written(lines: Iterable[str], characters: set[str]) -> Iterator[str]:
+    """Yields lines that are not blank, normalised as in ``encode``, and adds their characters to ``characters``."""
+    for line in normalise_lines(lines):
+        if line:
+            characters.update(line.replace(" ", _SPACE))
+            yield line
 
 
 def _fault(characters: set[str], config: TokenizerConfig) -> str:

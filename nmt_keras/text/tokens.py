@@ -70,19 +70,6 @@ class Tokenizer(Protocol):
         """Writes the vocabulary and ``text.json`` into ``folder``, created if missing."""
 
 
-def well_formed(text: tf.Tensor) -> tf.Tensor:
-    """Returns strings as valid UTF-8. Bytes that cannot be decoded become U+FFFD.
-
-    Rejects any rank but 1, also at run time. Servers do not check the shapes of their inputs, and some tokenizer
-    kernels crash the process if they receive a scalar.
-
-    Args:
-        text: [B] string.
-    """
-    text = tf.ensure_shape(text, [None])
-    return tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")
-
-
 def cut(tokens: tf.RaggedTensor, end: int | str, max_tokens: int) -> tf.RaggedTensor:
     """Truncates each sentence to ``max_tokens - 1`` tokens and appends ``end``. ``tokens`` has the shape [B, (S)]."""
     ends = tf.fill([tokens.nrows(), 1], end)

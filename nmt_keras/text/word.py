@@ -7,7 +7,8 @@ One regular expression (RE2, the same in Python and in a served graph) splits a 
     word      casa  don't  o'clock  well-known 3rd  letters, marks and digits, joined inside by apostrophes or hyphens
     sign      ¿  "  €  😀  👍🏽  🇪🇸                   any other character, with its marks and joiners
 
-White space, control and format characters separate tokens and are dropped. All other characters are kept.
+Sentences are normalised first (``text.normalisation``). White space and the remaining format characters separate tokens
+and are dropped. All other characters are kept.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from nmt_keras.config import END, PAD, UNK, TokenizerConfig
+from nmt_keras.text.normalisation import normalise, normalise_lines
 from nmt_keras.text.storage import read_record, write_record
-from nmt_keras.text.tokens import SPECIAL_SURFACES, SPECIALS, Tokens, cut, replaced, spell, well_formed
+from nmt_keras.text.tokens import SPECIAL_SURFACES, SPECIALS, Tokens, cut, replaced, spell
 
 VOCABULARY_FILE = "vocabulary.txt"
 
@@ -32,8 +34,8 @@ _GAP = r"\s\p{Z}\p{Cc}\p{Cf}"
 _IN_WORD = r"[\p{L}\p{M}\p{N}]+"
 _NUMBER = r"\p{Nd}+(?:[.,:/]\p{Nd}+)+[\p{L}\p{M}]*"
 _INITIALS = r"(?:\p{L}\.){2,}|(?:\p{Lu}{2}\.){2,}"
-# U+2010, U+2011 hyphens; U+00AD soft hyphen; U+200C, U+200D joiners, which some scripts write inside words
-_WORD = rf"{_IN_WORD}(?:['’\-\x{{2010}}\x{{2011}}\x{{AD}}\x{{200C}}\x{{200D}}]{_IN_WORD})*"
+# U+2010, U+2011 hyphens; U+200C, U+200D joiners, which some scripts write inside words
+_WORD = rf"{_IN_WORD}(?:['’\-\x{{2010}}\x{{2011}}\x{{200C}}\x{{200D}}]{_IN_WORD})*"
 _SIGN_WITH_MARKS = rf"[^{_GAP}][\p{{M}}\x{{1F3FB}}-\x{{1F3FF}}]*"  # marks, variation selectors, skin tones
 _FLAG = r"[\x{1F1E6}-\x{1F1FF}]{2}"
 _SIGN = rf"{_FLAG}|{_SIGN_WITH_MARKS}(?:\x{{200D}}{_SIGN_WITH_MARKS})*"  # U+200D joins several emoji into one
@@ -80,9 +82,9 @@ class WordTokenizer(tf.Module):
             ValueError: ``lines`` contain no word.
         """
         counts: Counter[bytes] = Counter()
-        remaining = iter(lines)
+        remaining = normalise_lines(lines)
         while chunk := list(itertools.islice(remaining, _LINES_AT_ONCE)):
-            counts.update(word_keys(split_words(well_formed(tf.constant(chunk))).flat_values, config).numpy().tolist())
+            counts.update(word_keys(split_words(tf.constant(chunk)).flat_values, config).numpy().tolist())
         counts.pop(b"", None)  # the key of a lone accent that the configuration strips
         if not counts:
             raise ValueError(
@@ -112,7 +114,8 @@ class WordTokenizer(tf.Module):
 
     def encode(self, text: tf.Tensor) -> Tokens:
         """Encodes sentences; see ``Tokenizer.encode``. For an empty batch, the ids have the shape [0, 0]."""
-        words = split_words(well_formed(text))  # [B,(S)]
+        sentences = normalise(text, self.config.max_tokens)
+        words = split_words(sentences.text)  # [B,(S)]
         known = words.with_flat_values(self._ids.lookup(word_keys(words.flat_values, self.config)))
         ids = cut(known, END, self.config.max_tokens)
         surface = cut(words, "", self.config.max_tokens)
@@ -120,7 +123,7 @@ class WordTokenizer(tf.Module):
             ids.to_tensor(PAD),
             surface.to_tensor(""),
             tf.cast(ids.row_lengths(), tf.int32),
-            words.row_lengths() >= self.config.max_tokens,
+            sentences.cut | (words.row_lengths() >= self.config.max_tokens),
         )
 
     def decode(self, ids: tf.Tensor, lengths: tf.Tensor | None = None, unknown: tf.Tensor | None = None) -> tf.Tensor:
@@ -143,7 +146,7 @@ def split_words(text: tf.Tensor) -> tf.RaggedTensor:
     """Splits sentences into tokens as written.
 
     Args:
-        text: [B] string. Well-formed UTF-8.
+        text: [B] string. Normalised sentences.
 
     Returns:
         [B, (S)] string.

@@ -144,7 +144,7 @@ class ModelTranslator(Translator):
             text: [B] string. Sentences.
         """
         encoded = self._encode(text)
-        return self._decoded(encoded.source, self._search(encoded, text))
+        return self._decoded(encoded.source, self._search(encoded))
 
     @tf.function(input_signature=[TEXT, tf.TensorSpec([None], tf.string, name="beginning")], autograph=False)
     def decode_completed(self, text: tf.Tensor, beginning: tf.Tensor) -> Decoded:
@@ -158,7 +158,7 @@ class ModelTranslator(Translator):
         tokens = self.target_tokenizer.encode(beginning)
         prefix = tf.where(tf.equal(tokens.ids, END), PAD, tokens.ids)
         surface = tf.where(tf.equal(prefix, PAD), "", tokens.surface)
-        decoded = self._decoded(encoded.source, self._search(encoded, text, prefix=prefix), surface)
+        decoded = self._decoded(encoded.source, self._search(encoded, prefix=prefix), surface)
         return decoded._replace(truncated=decoded.truncated | tokens.truncated)
 
     @tf.function(input_signature=[TEXT], autograph=False)
@@ -170,7 +170,7 @@ class ModelTranslator(Translator):
         """
         encoded = self._encode(text)
         source = encoded.source
-        hypotheses = self._search(encoded, text, n_best=self.search.n_best or self.search.beam_size)
+        hypotheses = self._search(encoded, n_best=self.search.n_best or self.search.beam_size)
         shape = tf.shape(hypotheses.ids)
         ids = tf.reshape(hypotheses.ids, [-1, shape[2]])  # [B * K, T]
         replacements = self._replacements(source, hypotheses)
@@ -276,14 +276,11 @@ class ModelTranslator(Translator):
             alignment=hypotheses.alignments[:, 0],
         )
 
-    def _search(
-        self, encoded: _Encoded, text: tf.Tensor, n_best: int = 1, prefix: tf.Tensor | None = None
-    ) -> Hypotheses:
+    def _search(self, encoded: _Encoded, n_best: int = 1, prefix: tf.Tensor | None = None) -> Hypotheses:
         """Runs the search that ``SearchConfig`` declares.
 
         Args:
-            encoded: The tokens and the memory of ``text``.
-            text: [B] string, sentences. The random draws of sampling depend on them.
+            encoded: The tokens and the memory of the sentences.
             n_best: Number of hypotheses to return.
             prefix: [B, P] int32, first tokens of each hypothesis; see ``Constraints``.
         """
@@ -309,7 +306,8 @@ class ModelTranslator(Translator):
             limits = tf.maximum(limits, tf.math.count_nonzero(prefix, axis=1, dtype=tf.int32) + 1)
         model = (step, initial_state, memory, limits)
         if config.temperature > 0.0:
-            noise = hashed_uniform(text, tf.maximum(config.max_tokens, tf.reduce_max(limits)), config.seed)
+            sentences = tf.strings.reduce_join(source.surface, axis=1)
+            noise = hashed_uniform(sentences, tf.maximum(config.max_tokens, tf.reduce_max(limits)), config.seed)
             rules |= {"temperature": config.temperature, "top_k": config.top_k, "top_p": config.top_p}
             hypotheses = sample(*model, noise=noise, **rules)
         elif config.beam_size == 1:

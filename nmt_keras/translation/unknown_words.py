@@ -20,6 +20,8 @@ from nmt_keras.files import write_whole
 from nmt_keras.text import Tokens
 from nmt_keras.translation.records import AlignedPair
 
+MAX_COPIED_BYTES = 256
+
 
 def learn_lexicon(pairs: Iterable[AlignedPair], *, min_count: int = 2, min_share: float = 0.3) -> dict[str, str]:
     """Returns the target word that each source word was aligned with most often.
@@ -78,7 +80,9 @@ class UnknownWords(tf.Module):
 
         replacement_i = lexicon(x_j), or x_j if the lexicon lacks it;  j = argmax_j alpha_ij
 
-    (Luong, Sutskever, Le, Vinyals, Zaremba 2015; Luong, Pham, Manning 2015, section 4.1). END is never looked up.
+    (Luong, Sutskever, Le, Vinyals, Zaremba 2015; Luong, Pham, Manning 2015, section 4.1). END is never looked up. A
+    word of more than ``MAX_COPIED_BYTES`` is not copied, because the copy would stand at every unknown position of
+    every hypothesis.
 
     Args:
         lexicon: Target words by source word, as displayed; see ``learn_lexicon``. {} copies all source words.
@@ -99,10 +103,11 @@ class UnknownWords(tf.Module):
             alignments: [B, K, T, S] float32.
 
         Returns:
-            [B, K, T] string; "" if the source has no word.
+            [B, K, T] string; "" if the source has no word, or a word that is too long.
         """
         words = tf.sequence_mask(source.lengths - 1, tf.shape(source.ids)[1])[:, tf.newaxis, tf.newaxis]
         positions = tf.argmax(tf.where(words, alignments, -1.0), axis=-1)  # [B, K, T]
-        source_words = tf.gather(source.surface, positions, batch_dims=1)
+        short = tf.strings.length(source.surface) <= MAX_COPIED_BYTES
+        source_words = tf.gather(tf.where(short, source.surface, ""), positions, batch_dims=1)
         translated = self._translations.lookup(source_words)
         return tf.where(tf.equal(translated, ""), source_words, translated)

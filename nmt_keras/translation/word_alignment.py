@@ -7,7 +7,6 @@ word. Heatmaps, the web page and the alignment error rate use the words of ``ali
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -16,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from nmt_keras.config import require
 from nmt_keras.corpus.alignments import SPACE, Link, words_of_tokens
+from nmt_keras.text import normalise_lines
 from nmt_keras.translation.records import AlignedPair
 
 
@@ -79,11 +79,12 @@ def _pieces_by_word(tokens: Sequence[str]) -> list[_Word]:
 
 
 def _in_sentence(words: Sequence[str], sentence: str) -> list[_Word]:
+    (sentence,) = normalise_lines([sentence])
     end = [_Word("", [len(words) - 1])] if words[-1] == "" else []
     places = words_of_tokens(sentence, words[: len(words) - len(end)])
     if -1 in places:
         return [_Word(text, [position]) for position, text in enumerate(words)]
-    sentence_words = [_Word(text, []) for text in unicodedata.normalize("NFC", sentence).split()]
+    sentence_words = [_Word(text, []) for text in sentence.split()]
     for position, place in enumerate(places):
         sentence_words[place].positions.append(position)
     return sentence_words + end

@@ -293,7 +293,7 @@ def test_order_and_batch_mates_change_no_score(translator):
     together = translator.score(SENTENCES, TARGETS)
     pairs = zip(SENTENCES, TARGETS, strict=True)
     expect_equal(together, [translator.score([source], [target])[0] for source, target in pairs])
-    assert [found.truncated for found in together] == [False] * 4 + [True, True] + [False] * 2
+    assert [found.truncated for found in together] == [False] * 4 + [True, True, False, True]
 
 
 def test_a_translation_continues_its_beginning(beam, pairs):

@@ -18,7 +18,7 @@ from nmt_keras.runs import Run
 from nmt_keras.text import Tokens, fit_tokenizer
 from nmt_keras.training import save_weights
 from nmt_keras.translation.model_translator import ModelTranslator
-from nmt_keras.translation.unknown_words import UnknownWords, load_lexicon
+from nmt_keras.translation.unknown_words import MAX_COPIED_BYTES, UnknownWords, load_lexicon
 
 
 def tokens(*sentences):
@@ -40,6 +40,12 @@ def test_the_source_word_of_the_largest_weight_is_translated_or_copied():
 def test_a_source_without_words_gives_no_replacement():
     found = UnknownWords({"casa": "house"}).replacements(tokens(""), tf.ones([1, 1, 2, 1]))
     assert found.numpy().tolist() == [[[b"", b""]]]
+
+
+def test_a_word_that_is_too_long_is_not_copied():
+    words = ["x" * MAX_COPIED_BYTES, "é" * MAX_COPIED_BYTES]
+    found = UnknownWords({}).replacements(tokens(" ".join(words)), tf.constant([[[[0.9, 0.1, 0.0], [0.1, 0.9, 0.0]]]]))
+    assert found.numpy().tolist() == [[[words[0].encode(), b""]]]
 
 
 def test_a_tokenizer_writes_replacements_for_unk_only():

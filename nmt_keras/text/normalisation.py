@@ -1,0 +1,87 @@
+"""Normalisation of text: the same graph operations in training, evaluation, search and exports.
+
+The steps, in this order, because each must not undo an earlier one:
+
+    1. bytes beyond a limit are cut, so that no later step can be made slow by one long string
+    2. invalid UTF-8 becomes U+FFFD
+    3. invisible characters are dropped: soft hyphen, zero-width space, byte order mark, direction marks, controls.
+       Joiners (U+200C, U+200D) and variation selectors are kept, because scripts and emoji need them
+    4. white space of every kind becomes one space; the ends are stripped
+    5. runs of combining marks are cut at 30 (Unicode's stream-safe text format, UAX 15), because the time of NFC is
+       quadratic in their length
+    6. NFC
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import NamedTuple
+
+import tensorflow as tf
+import tensorflow_text as tf_text
+
+BYTES_PER_TOKEN = 64
+"""Maximum number of bytes that a sentence may have for each token of its limit. SentencePiece's longest piece has 16
+characters of at most 4 bytes."""
+
+MAX_MARKS = 30
+
+_INVISIBLE = (
+    r"[\x00-\x08\x0E-\x1F\x7F-\x{84}\x{86}-\x{9F}\x{AD}\x{61C}\x{180E}\x{200B}\x{200E}\x{200F}\x{202A}-\x{202E}"
+    r"\x{2060}-\x{2064}\x{2066}-\x{206F}\x{FEFF}\x{FFF9}-\x{FFFB}]+"
+)
+_WHITE_SPACE = r"[\s\x0B\x{85}\p{Z}]+"
+# RE2's tables are those of Unicode 15. The other marks are new in Unicode 16, which NFC knows.
+_MARK = r"[\p{M}\x{897}\x{10D69}-\x{10D6D}\x{113B8}-\x{113E2}\x{1611E}-\x{1612F}\x{1E5EE}\x{1E5EF}]"
+_LONG_RUN = rf"({_MARK}{{{MAX_MARKS}}}){_MARK}+"
+_LINES_AT_ONCE = 8192
+
+
+class Normalised(NamedTuple):
+    """Normalised sentences."""
+
+    text: tf.Tensor  # [B] string, valid UTF-8 in NFC
+    cut: tf.Tensor  # [B] bool, True if bytes were cut
+
+
+def well_formed(text: tf.Tensor) -> tf.Tensor:
+    """Returns strings as valid UTF-8. Bytes that cannot be decoded become U+FFFD.
+
+    Rejects any rank but 1, also at run time. Servers do not check the shapes of their inputs, and some tokenizer
+    kernels crash the process if they receive a scalar.
+
+    Args:
+        text: [B] string.
+    """
+    text = tf.ensure_shape(text, [None])
+    return tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")
+
+
+def normalise(text: tf.Tensor, max_tokens: int) -> Normalised:
+    """Normalises sentences.
+
+    Args:
+        text: [B] string.
+        max_tokens: Maximum number of tokens of a sentence. Bytes beyond ``BYTES_PER_TOKEN`` times this are cut.
+    """
+    text, limit = tf.ensure_shape(text, [None]), BYTES_PER_TOKEN * max_tokens
+    cut = tf.strings.length(text) > limit
+    whole = well_formed(tf.strings.substr(text, 0, limit))
+    # The cut can divide a character.
+    return Normalised(_normalise(tf.where(cut, tf.strings.regex_replace(whole, "\ufffd$", ""), whole)), cut)
+
+
+def normalise_lines(lines: Iterable[str]) -> Iterator[str]:
+    """Yields lines of a corpus, normalised. Lines of any length are kept whole."""
+    remaining = iter(lines)
+    while chunk := list(islice(remaining, _LINES_AT_ONCE)):
+        for line in _normalise(well_formed(tf.constant(chunk))).numpy().tolist():
+            yield line.decode("utf-8")
+
+
+def _normalise(text: tf.Tensor) -> tf.Tensor:
+    """Applies the steps 3 to 6 to valid UTF-8, [B] string."""
+    text = tf.strings.regex_replace(text, _INVISIBLE, "")
+    text = tf.strings.strip(tf.strings.regex_replace(text, _WHITE_SPACE, " "))
+    return tf_text.normalize_utf8(tf.strings.regex_replace(text, _LONG_RUN, r"\1"), "NFC")

@@ -1,0 +1,101 @@
+"""Normalisation: what is dropped, replaced, cut and kept, and the order of the steps."""
+
+import unicodedata
+
+import pytest
+import tensorflow as tf
+
+from nmt_keras.config import TokenizerConfig
+from nmt_keras.text import WordTokenizer, fit_tokenizer
+from nmt_keras.text.normalisation import BYTES_PER_TOKEN, MAX_MARKS, normalise, normalise_lines
+
+ACUTE = "\u0301"
+EVERY = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
+
+
+def normalised(sentence, max_tokens=80):
+    """Returns a sentence normalised, and whether bytes were cut."""
+    found = normalise(tf.constant([sentence]), max_tokens)
+    return found.text.numpy()[0].decode("utf-8"), bool(found.cut.numpy()[0])
+
+
+@pytest.mark.parametrize(
+    ("sentence", "wanted"),
+    [
+        ("Yo estoy feliz.", "Yo estoy feliz."),
+        ("co\u00adope\u200brate\u2060 \ufeffnow", "cooperate now"),  # soft hyphen, zero-width space, joiner, mark
+        ("\u200eabc\u200f \u202adef\u202c \u2067ghi\u2069", "abc def ghi"),  # directions
+        ("a\x00b\x1bc\x7fd\x9fe", "abcde"),  # controls
+        ("\u00a0a\u2003b\u202fc\u3000d\te\x0bf\x0cg\x85h\u2028i\u2029j\r\nk ", "a b c d e f g h i j k"),
+        (
+            "می\u200cخواهم \U0001f468\u200d\U0001f469 \u2764\ufe0f",
+            "می\u200cخواهم \U0001f468\u200d\U0001f469 \u2764\ufe0f",
+        ),
+        ("Mari" + ACUTE + "a", "Mar\u00eda"),
+        ("a\u00ad" + ACUTE, "\u00e1"),  # NFC comes after an invisible character is dropped
+        (" \u200b\u00a0\ufeff ", ""),
+        ("", ""),
+    ],
+)
+def test_invisible_differences_disappear_and_the_rest_stays(sentence, wanted):
+    assert normalised(sentence) == (wanted, False)
+
+
+@pytest.mark.parametrize("between", ["", "\u00ad", "\u200b", "\u2060", "\ufeff", "\x00", "\u200e"])
+def test_a_run_of_marks_is_cut_also_if_invisible_characters_divide_it(between):
+    run = (between + "\u0338") * 2 * MAX_MARKS
+    assert normalised("x" + run + "y")[0] == "x" + "\u0338" * MAX_MARKS + "y"
+    assert normalised("x" + "\u0338" * MAX_MARKS + "y")[0] == "x" + "\u0338" * MAX_MARKS + "y"
+
+
+def test_every_mark_that_nfc_reorders_counts_as_a_mark():
+    # NFC moves a mark with a combining class behind U+0334, whose class is the lowest.
+    probes = tf.constant([f"a{character}\u0334" for character in EVERY])
+    moved = [
+        character
+        for character, found in zip(EVERY, normalise(probes, 80).text.numpy(), strict=True)
+        if found.decode("utf-8").startswith("a\u0334") and found.decode("utf-8") != "a\u0334"
+    ]
+    assert len(moved) > 800
+    runs = normalise(tf.constant([character * 2 * MAX_MARKS for character in moved]), 80).text.numpy()
+    longest = max(len(unicodedata.normalize("NFC", run.decode("utf-8"))) for run in runs)
+    assert longest <= 4 * MAX_MARKS  # a mark can decompose into several
+
+
+def test_bytes_beyond_the_limit_are_cut_between_characters_and_reported():
+    limit = BYTES_PER_TOKEN * 5
+    assert normalised("x" * limit, 5) == ("x" * limit, False)
+    assert normalised("x" * (limit + 1), 5) == ("x" * limit, True)
+    assert normalised("x" + "é" * limit, 5) == ("x" + "é" * (limit // 2 - 1), True)
+
+
+@pytest.mark.parametrize("kind", ["word", "subword", "character"])
+def test_a_tokenizer_says_that_bytes_were_cut_although_few_tokens_remain(kind):
+    text = fit_tokenizer(TokenizerConfig(kind, 300, max_tokens=10), ["Tom wants an apple."])
+    tokens = text.encode(tf.constant(["Tom", "Tom" + " " * BYTES_PER_TOKEN * 10 + "wants"]))
+    assert tokens.lengths.numpy()[0] == tokens.lengths.numpy()[1]
+    assert tokens.truncated.numpy().tolist() == [False, True]
+
+
+def test_lines_of_a_corpus_are_normalised_whole():
+    lines = ["a\u00a0b" * 10_000, "", "Mari" + ACUTE + "a"]
+    assert list(normalise_lines(lines)) == ["a b" * 10_000, "", "Mar\u00eda"]
+
+
+def test_normalisation_is_idempotent():
+    once = list(normalise_lines(f"x{character}y" for character in EVERY))
+    assert list(normalise_lines(once)) == once
+
+
+def test_clean_and_decorated_sentences_have_the_same_tokens():
+    for kind in ("word", "subword", "character"):
+        text = fit_tokenizer(TokenizerConfig(kind, 300), ["Tom wants an apple."])
+        tokens = text.encode(
+            tf.constant(["Tom wants an apple.", "\ufeffTom\u00a0wa\u00adnts\u2003an \u200bapple.\u3000"])
+        )
+        assert tokens.ids.numpy()[0].tolist() == tokens.ids.numpy()[1].tolist()
+        assert tokens.surface.numpy()[0].tolist() == tokens.surface.numpy()[1].tolist()
+
+
+def test_a_vocabulary_is_learnt_from_normalised_lines():
+    assert WordTokenizer.fit(["ca\u00adsa casa"], TokenizerConfig("word", 10)).vocabulary_size == 5
