@@ -1,4 +1,8 @@
-"""Signatures of an export: the names, types and shapes that clients rely on."""
+"""Signatures of an export: the names, types and shapes that clients rely on.
+
+A sentence without a letter or digit is copied: its score and log_prob are 0, its tokens are aligned one to one, and it
+has one hypothesis.
+"""
 
 from __future__ import annotations
 

@@ -133,6 +133,7 @@ class SubwordTokenizer(tf.Module):
             surface.to_tensor(""),
             tf.cast(ids.row_lengths(), tf.int32),
             sentences.cut | (pieces.row_lengths() >= self.config.max_tokens),
+            sentences.text,
         )
 
     def decode(self, ids: tf.Tensor, lengths: tf.Tensor | None = None, unknown: tf.Tensor | None = None) -> tf.Tensor:

@@ -26,7 +26,8 @@ class Tokens(NamedTuple):
     ids: tf.Tensor  # [B,S] int32, every row ends in END
     surface: tf.Tensor  # [B,S] string, tokens as written by the user; "" at END and PAD
     lengths: tf.Tensor  # [B] int32 tokens, END included
-    truncated: tf.Tensor  # [B] bool, True if max_tokens truncated the sentence
+    truncated: tf.Tensor  # [B] bool, True if the limit of tokens or bytes truncated the sentence
+    text: tf.Tensor  # [B] string, the normalised sentence
 
 
 class Tokenizer(Protocol):

@@ -124,6 +124,7 @@ class WordTokenizer(tf.Module):
             surface.to_tensor(""),
             tf.cast(ids.row_lengths(), tf.int32),
             sentences.cut | (words.row_lengths() >= self.config.max_tokens),
+            sentences.text,
         )
 
     def decode(self, ids: tf.Tensor, lengths: tf.Tensor | None = None, unknown: tf.Tensor | None = None) -> tf.Tensor:

@@ -25,7 +25,8 @@ from nmt_keras.search import (
 )
 from nmt_keras.search.shortlist import NarrowedMemory, Shortlist
 from nmt_keras.text import Tokenizer, Tokens
-from nmt_keras.translation.records import Aligned, AlignedPair, Decoded, NBest, Scored, Translation
+from nmt_keras.translation.copying import copy_signs, has_words
+from nmt_keras.translation.records import Aligned, AlignedPair, Decoded, NBest, Scored, Translation, best_of
 from nmt_keras.translation.translator import (
     SOURCE,
     TARGET,
@@ -143,8 +144,7 @@ class ModelTranslator(Translator):
         Args:
             text: [B] string. Sentences.
         """
-        encoded = self._encode(text)
-        return self._decoded(encoded.source, self._search(encoded))
+        return best_of(self._n_best(self._encode(text)))
 
     @tf.function(input_signature=[TEXT, tf.TensorSpec([None], tf.string, name="beginning")], autograph=False)
     def decode_completed(self, text: tf.Tensor, beginning: tf.Tensor) -> Decoded:
@@ -158,7 +158,7 @@ class ModelTranslator(Translator):
         tokens = self.target_tokenizer.encode(beginning)
         prefix = tf.where(tf.equal(tokens.ids, END), PAD, tokens.ids)
         surface = tf.where(tf.equal(prefix, PAD), "", tokens.surface)
-        decoded = self._decoded(encoded.source, self._search(encoded, prefix=prefix), surface)
+        decoded = best_of(self._n_best(encoded, prefix=prefix, beginning=surface))
         return decoded._replace(truncated=decoded.truncated | tokens.truncated)
 
     @tf.function(input_signature=[TEXT], autograph=False)
@@ -168,24 +168,7 @@ class ModelTranslator(Translator):
         Args:
             text: [B] string. Sentences.
         """
-        encoded = self._encode(text)
-        source = encoded.source
-        hypotheses = self._search(encoded, n_best=self.search.n_best or self.search.beam_size)
-        shape = tf.shape(hypotheses.ids)
-        ids = tf.reshape(hypotheses.ids, [-1, shape[2]])  # [B * K, T]
-        replacements = self._replacements(source, hypotheses)
-        texts = self.target_tokenizer.decode(ids, tf.reshape(hypotheses.lengths, [-1]), replacements)
-        return NBest(
-            translations=tf.reshape(texts, shape[:2]),
-            scores=hypotheses.scores,
-            log_probs=hypotheses.log_probs,
-            lengths=hypotheses.lengths,
-            tokens=tf.reshape(self.target_tokenizer.surfaces(ids, replacements), shape),
-            alignment=hypotheses.alignments,
-            source_tokens=source.surface,
-            source_lengths=source.lengths,
-            truncated=source.truncated,
-        )
+        return self._n_best(self._encode(text), self.search.n_best or self.search.beam_size)
 
     @tf.function(input_signature=[SOURCE, TARGET], autograph=False)
     def decode_scored(self, source: tf.Tensor, target: tf.Tensor) -> Scored:
@@ -196,9 +179,10 @@ class ModelTranslator(Translator):
             target: [B] string. A translation of each sentence.
         """
         source_tokens, target_tokens, likelihood = self._log_likelihood(source, target)
+        copies = ~has_words(source_tokens.text) & tf.equal(source_tokens.text, target_tokens.text)
         return Scored(
-            log_prob=likelihood.log_probs,
-            token_log_probs=likelihood.token_log_probs,
+            log_prob=tf.where(copies, 0.0, likelihood.log_probs),
+            token_log_probs=tf.where(copies[:, tf.newaxis], 0.0, likelihood.token_log_probs),
             tokens=self.target_tokenizer.surfaces(target_tokens.ids),
             lengths=target_tokens.lengths,
             truncated=source_tokens.truncated | target_tokens.truncated,
@@ -248,33 +232,46 @@ class ModelTranslator(Translator):
         words = self.unknown_words.replacements(source, hypotheses.alignments)
         return tf.reshape(words, [-1, tf.shape(words)[2]])
 
-    def _decoded(self, source: Tokens, hypotheses: Hypotheses, beginning: tf.Tensor | None = None) -> Decoded:
-        """Returns the best hypotheses as texts.
+    def _n_best(
+        self,
+        encoded: _Encoded,
+        n_best: int = 1,
+        prefix: tf.Tensor | None = None,
+        beginning: tf.Tensor | None = None,
+    ) -> NBest:
+        """Returns the ``n_best`` hypotheses of each sentence as texts.
 
         Args:
-            source: The tokens of the sentences.
-            hypotheses: Hypotheses of each sentence, best first.
-            beginning: [B, P] string. Surfaces of the first tokens, "" elsewhere. They replace UNK.
+            encoded: The tokens and the memory of the sentences.
+            n_best: K.
+            prefix: [B, P] int32, first tokens of each hypothesis; see ``Constraints``.
+            beginning: [B, P] string. Surfaces of these tokens, "" elsewhere. They replace UNK. Requires K = 1.
         """
-        best = Hypotheses(*(field[:, :1] for field in hypotheses))
-        target, lengths = best.ids[:, 0], best.lengths[:, 0]
-        replacements = self._replacements(source, best)
+        source = encoded.source
+        hypotheses = self._search(encoded, n_best, prefix)
+        shape = tf.shape(hypotheses.ids)
+        ids = tf.reshape(hypotheses.ids, [-1, shape[2]])  # [B * K, T]
+        replacements = self._replacements(source, hypotheses)
         if beginning is not None:
-            width = tf.shape(target)[1]
-            given = tf.pad(beginning, [[0, 0], [0, width]], constant_values="")[:, :width]
+            given = tf.pad(beginning, [[0, 0], [0, shape[2]]], constant_values="")[:, : shape[2]]
             others = tf.fill(tf.shape(given), "") if replacements is None else replacements
             replacements = tf.where(tf.equal(given, ""), others, given)
-        return Decoded(
-            translation=self.target_tokenizer.decode(target, lengths, replacements),
-            score=hypotheses.scores[:, 0],
-            log_prob=hypotheses.log_probs[:, 0],
-            truncated=source.truncated,
+        texts = self.target_tokenizer.decode(ids, tf.reshape(hypotheses.lengths, [-1]), replacements)
+        found = NBest(
+            translations=tf.reshape(texts, shape[:2]),
+            scores=hypotheses.scores,
+            log_probs=hypotheses.log_probs,
+            lengths=hypotheses.lengths,
+            tokens=tf.reshape(self.target_tokenizer.surfaces(ids, replacements), shape),
+            alignment=hypotheses.alignments,
             source_tokens=source.surface,
             source_lengths=source.lengths,
-            target_tokens=self.target_tokenizer.surfaces(target, replacements),
-            target_lengths=lengths,
-            alignment=hypotheses.alignments[:, 0],
+            truncated=source.truncated,
         )
+        copied = ~has_words(source.text)
+        if prefix is not None:
+            copied &= tf.reduce_all(tf.equal(prefix, PAD), axis=1)
+        return copy_signs(found, source.text, copied)
 
     def _search(self, encoded: _Encoded, n_best: int = 1, prefix: tf.Tensor | None = None) -> Hypotheses:
         """Runs the search that ``SearchConfig`` declares.

@@ -57,6 +57,21 @@ class NBest(NamedTuple):
     truncated: tf.Tensor  # [B] bool
 
 
+def best_of(found: NBest) -> Decoded:
+    """Returns the best hypothesis of each sentence."""
+    return Decoded(
+        translation=found.translations[:, 0],
+        score=found.scores[:, 0],
+        log_prob=found.log_probs[:, 0],
+        truncated=found.truncated,
+        source_tokens=found.source_tokens,
+        source_lengths=found.source_lengths,
+        target_tokens=found.tokens[:, 0],
+        target_lengths=found.lengths[:, 0],
+        alignment=found.alignment[:, 0],
+    )
+
+
 class Aligned(NamedTuple):
     """A batch of given translations with their alignments, as tensors."""
 

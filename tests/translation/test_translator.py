@@ -18,6 +18,7 @@ from nmt_keras.translation.exported import ServedTranslator
 from nmt_keras.translation.model_translator import ModelTranslator
 
 SENTENCES = ["¿Dónde está mi hermana?", "", "No.", "😀 🇪🇸", "  ", "palabra " * 1250, "¡Hola! ¿Qué tal?", "x" * 10_000]
+WITH_WORDS = [sentence for sentence in SENTENCES if any(map(str.isalnum, sentence))]
 TARGETS = ["No.", "", "Where?", "my sister", "x " * 100, "Hello!", "a b c", "?"]
 
 
@@ -61,6 +62,48 @@ def expect_equal(found, expected):
 def with_search(translator, **changes):
     """Returns the translator with other search settings."""
     return translator.with_search(replace(translator.search, **changes))
+
+
+# Sentences without words
+
+SIGNS = {
+    "": "",
+    " \u00a0\u200b ": "",
+    "¡!": "¡!",
+    "…  ": "…",
+    "😀 🇪🇸": "😀 🇪🇸",
+    "¿?\u3000!": "¿? !",
+    "\u0301": "\u0301",
+}
+"""Sentences without a letter or digit, and their translations."""
+
+
+def test_sentences_without_words_are_copied_and_aligned_one_to_one(translator, beam, served):
+    mixed = [*SIGNS, "¿Dónde está mi hermana?"]
+    for one in (translator, beam, with_search(translator, **SEARCHES["sampling"]), served):
+        *copies, translated = one.translate(mixed)
+        assert [copy.text for copy in copies] == list(SIGNS.values())
+        for copy in copies:
+            assert (copy.score, copy.log_prob) == (0.0, 0.0)
+            assert copy.tokens == copy.source_tokens
+            np.testing.assert_array_equal(copy.alignment, np.eye(len(copy.tokens)))
+        expect_equal([translated], one.translate(mixed[-1:]))
+
+
+def test_sentences_without_words_have_one_hypothesis_and_are_certain(beam, translator):
+    for (copy,), text in zip(beam.translate_nbest(list(SIGNS)), SIGNS.values(), strict=True):
+        assert (copy.text, copy.log_prob) == (text, 0.0)
+    assert len(beam.translate_nbest(["", "No."])[1]) == 4
+    scores = translator.score(["¡!", "¡!", "No."], [" ¡!", "!", "No."])
+    assert scores[0].log_prob == 0.0
+    assert set(scores[0].token_log_probs) == {0.0}
+    assert scores[1].log_prob < 0.0
+    assert scores[2].log_prob < 0.0
+
+
+def test_a_number_or_a_letter_of_any_script_is_translated(translator):
+    copies = translator.translate(["7", "а", "水", "ا", "¿é?"])
+    assert all(copy.log_prob < 0.0 for copy in copies)
 
 
 # Ways to run a translator
@@ -185,7 +228,7 @@ def test_long_input_is_cut_at_max_tokens_and_truncated_is_true(translator):
 
 
 def test_a_score_is_log_prob_per_token_and_rows_of_the_alignment_sum_to_one(translator):
-    for found in translator.translate(SENTENCES):
+    for found in translator.translate(WITH_WORDS):
         assert found.score == pytest.approx(found.log_prob / len(found.tokens), abs=1e-5)
         assert found.log_prob < 0
         assert found.alignment.shape == (len(found.tokens), len(found.source_tokens))
@@ -216,7 +259,7 @@ def test_a_translation_has_at_most_twice_the_source_tokens_and_ten_and_at_most_m
 
 def test_a_translation_has_at_least_min_tokens(translator):
     patient = with_search(translator, beam_size=3, min_tokens=9, max_tokens=11, length_alpha=0.0)
-    lists = patient.translate_nbest(["", "No."])
+    lists = patient.translate_nbest(["Sí", "No."])
     assert {len(translation.tokens) for each in lists for translation in each} <= {9, 10, 11}
 
 
@@ -245,8 +288,8 @@ def test_a_search_in_bfloat16_finds_nearly_the_same(translator, in_bfloat16):
 
 
 def test_an_n_best_list_is_ordered_without_duplicates_and_begins_with_the_translation(beam):
-    lists = beam.translate_nbest(SENTENCES)
-    expect_equal([each[0] for each in lists], beam.translate(SENTENCES))
+    lists = beam.translate_nbest(WITH_WORDS)
+    expect_equal([each[0] for each in lists], beam.translate(WITH_WORDS))
     for each in lists:
         assert len({tuple(translation.tokens) for translation in each}) == len(each) == 4
         ranks = [(translation.tokens[-1] != "", -translation.score) for translation in each]  # truncated ones last

@@ -27,7 +27,7 @@ def tokens(*sentences):
     surface = [[*s.split(), *[""] * (longest - len(s.split()))] for s in sentences]
     lengths = tf.constant([len(s.split()) + 1 for s in sentences])
     ids = tf.where(tf.sequence_mask(lengths - 1, longest), UNK, PAD)
-    return Tokens(ids, tf.constant(surface), lengths, tf.zeros_like(lengths, tf.bool))
+    return Tokens(ids, tf.constant(surface), lengths, tf.zeros_like(lengths, tf.bool), tf.constant(sentences))
 
 
 def test_the_source_word_of_the_largest_weight_is_translated_or_copied():
