@@ -2,10 +2,10 @@
 
     python -m benchmarks.attacks --model-dir saved_models --model spa-eng --minutes 30
 
-The server and the attackers run in separate processes. There are three honest clients: over REST on one connection,
-over REST on a new connection for each request, and over gRPC. They retry as ``serve.client`` does. The program prints
-a JSON document with the machine, the date, the rounds of each attack and the results of the honest clients. It exits
-with code 1 if one of these requirements is violated:
+The server and the attackers run in separate processes. There are two honest clients: on one connection, and
+on a new connection for each request. They retry as ``serve.client`` does. The program prints a JSON document with the
+machine, the date, the rounds of each attack and the results of the honest clients. It exits with code 1 if one of
+these requirements is violated:
 
 - no honest request fails, gets a wrong answer, or waits longer than ``--bound``;
 - after the attacks, the server is alive;
@@ -31,12 +31,11 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import grpc
 import tyro
 
 from benchmarks.machine import machine
@@ -53,11 +52,9 @@ from benchmarks.serve_load import (
     started,
 )
 from serve.client import Client, Retry
-from serve.client.messages import MESSAGES
 from serve.limits import Limits
 
-PREDICT = "/tensorflow.serving.PredictionService/Predict"
-REFUSED = (OSError, EOFError, asyncio.LimitOverrunError, grpc.RpcError)
+REFUSED = (OSError, EOFError, asyncio.LimitOverrunError)
 """Errors of an attacker's connection that the server refuses or closes."""
 
 
@@ -66,12 +63,10 @@ class Target(NamedTuple):
 
     host: str
     port: int
-    rpc: str
-    """HOST:PORT of gRPC."""
     model: str
 
 
-# Attacks over HTTP. One call is one round. It returns the status of the answer, or what happened instead.
+# Attacks. One call is one round. It returns the status of the answer, or what happened instead.
 
 
 async def send(target: Target, parts: Parts, seconds: float = 40.0) -> str:
@@ -203,44 +198,6 @@ async def _request_and_wait(target: Target) -> str:
     return start[9:].decode() or "closed"
 
 
-# Attacks over gRPC. The result is the code of the last call.
-
-
-def channel_to(target: Target) -> grpc.aio.Channel:
-    return grpc.aio.insecure_channel(target.rpc, [("grpc.use_local_subchannel_pool", 1)])
-
-
-async def silent_calls(target: Target, rng: random.Random) -> str:
-    """Opens gRPC calls that occupy their slots without sending a message, as many as a connection may have."""
-
-    async def nothing() -> AsyncIterator[bytes]:
-        await asyncio.sleep(rng.uniform(0.5, 40.0))
-        return
-        yield b""
-
-    async with channel_to(target) as channel:
-        calls: list[Awaitable[bytes]] = [channel.stream_unary(PREDICT)(nothing(), timeout=30) for _ in range(16)]
-        return _code((await asyncio.gather(*calls, return_exceptions=True))[-1])
-
-
-def _code(answer: bytes | BaseException) -> str:
-    if isinstance(answer, grpc.aio.AioRpcError):
-        lost_slot = "needed its slot" in (answer.details() or "")
-        return "gave up its slot" if lost_slot else answer.code().name
-    return type(answer).__name__ if isinstance(answer, BaseException) else "OK"
-
-
-async def huge_shapes(target: Target, rng: random.Random) -> str:
-    """Sends short gRPC messages with a shape or a number of strings that is much larger than a batch."""
-    shape = rng.choice([[2**40], [2**62] * 254, [-1], [256, 10**6], [1] * 300])
-    strings = rng.choice([[b"a"], [b"a" * 10**6], [b""] * 100_000])
-    tensor = {"dtype": 7, "tensor_shape": {"dim": [{"size": size} for size in shape]}, "string_val": strings}
-    message = MESSAGES["PredictRequest"](model_spec={"name": target.model}, inputs=[{"key": "text", "value": tensor}])
-    async with channel_to(target) as channel:
-        call = channel.unary_unary(PREDICT)(rng.choice([message.SerializeToString(), rng.randbytes(10**6)]), timeout=30)
-        return _code((await asyncio.gather(call, return_exceptions=True))[0])
-
-
 ATTACKS: dict[Callable[[Target, random.Random], Awaitable[str]], int] = {
     malformed: 4,
     slow_headers: 50,
@@ -252,8 +209,6 @@ ATTACKS: dict[Callable[[Target, random.Random], Awaitable[str]], int] = {
     forged_log: 2,
     idle_sockets: 1,
     idle_clients: 1,
-    silent_calls: 20,
-    huge_shapes: 2,
 }
 """Number of attackers of each kind."""
 PAUSES: dict[Callable[[Target, random.Random], Awaitable[str]], float] = {idle_sockets: 15.0, idle_clients: 15.0}
@@ -420,18 +375,17 @@ class Settings:
 
     def measure(self) -> Report:
         """Returns the honest clients' answers, the server's memory and descriptors, and the violated requirements."""
-        options = ("--grpc-port", "0", "--rest-api-timeout-in-ms", f"{1000 * self.timeout_seconds:.0f}")
+        options = ("--rest-api-timeout-in-ms", f"{1000 * self.timeout_seconds:.0f}")
         with started(self.model_dir, options) as server:
             return self._report(server)
 
     def _report(self, server: Server) -> Report:
         assert server.log is not None
-        target = Target(server.host, server.port, server.rpc, self.model)
-        rest, rpc = f"http://{server.host}:{server.port}", f"grpc://{server.rpc}"
+        target = Target(server.host, server.port, self.model)
+        url = f"http://{server.host}:{server.port}"
         clients = [
-            Honest("REST", rest, self.model),
-            Honest("REST, a connection for each request", rest, self.model, reconnects=True),
-            Honest("gRPC", rpc, self.model),
+            Honest("one connection", url, self.model),
+            Honest("a connection for each request", url, self.model, reconnects=True),
         ]
         start_of_log = len(server.log.read_text())
         with running(clients):
@@ -489,7 +443,7 @@ class Settings:
 def main() -> None:
     """Reads the command line, runs the attacks and prints the report."""
     attacks = tyro.cli(Settings, prog="python -m benchmarks.attacks", description=__doc__)
-    facts = machine(("tensorflow", "starlette", "uvicorn", "h11", "grpcio"))
+    facts = machine(("tensorflow", "starlette", "uvicorn", "h11"))
     report = attacks.measure()
     facts["load_after"] = os.getloadavg()[0]
     head = {"benchmark": "attacks", "command": " ".join(["python -m benchmarks.attacks", *sys.argv[1:]])}

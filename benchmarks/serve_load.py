@@ -65,8 +65,6 @@ class Server(NamedTuple):
     port: int
     process: subprocess.Popen | None
     """``None`` for a server at a given URL."""
-    rpc: str = ""
-    """HOST:PORT of gRPC, or an empty string if gRPC is off."""
     log: Path | None = None
     """File with the process's stderr. ``None`` for a server at a given URL."""
 
@@ -94,7 +92,7 @@ def started(model_dir: Path, options: Sequence[str] = ()) -> Iterator[Server]:
 
     Args:
         model_dir: Folder that holds NAME/VERSION/.
-        options: Further options of the server. With ``--grpc-port``, the server also offers gRPC.
+        options: Further options of the server.
     """
     command = [sys.executable, "-m", "serve.server", "--model-dir", str(model_dir), "--port", "0", *options]
     with tempfile.TemporaryDirectory(prefix="serve-load-") as scratch:
@@ -105,13 +103,13 @@ def started(model_dir: Path, options: Sequence[str] = ()) -> Iterator[Server]:
         ):
             try:
                 assert process.stdout is not None
-                lines = [process.stdout.readline() for _ in range(2 if "--grpc-port" in options else 1)]
-                if not all(line.startswith("Listening on ") for line in lines):
+                line = process.stdout.readline()
+                if not line.startswith("Listening on "):
                     raise SystemExit(f"{Path(sys.argv[0]).stem}: the server did not start: {log.read_text()[-2000:]}")
-                rest, *rpc = (urlsplit(line.split()[-1]) for line in lines)
-                assert rest.hostname is not None
-                assert rest.port is not None
-                yield Server(rest.hostname, rest.port, process, rpc[0].netloc if rpc else "", log)
+                url = urlsplit(line.split()[-1])
+                assert url.hostname is not None
+                assert url.port is not None
+                yield Server(url.hostname, url.port, process, log)
             finally:
                 process.terminate()
                 process.wait(60)
@@ -718,7 +716,7 @@ class Report(NamedTuple):
     broken: list[str]
 
 
-PACKAGES = ("tensorflow", "tensorflow-text", "starlette", "uvicorn", "h11", "grpcio")
+PACKAGES = ("tensorflow", "tensorflow-text", "starlette", "uvicorn", "h11")
 """Packages whose versions are reported."""
 
 

@@ -1,4 +1,4 @@
-"""Serves SavedModels over TensorFlow Serving's APIs: an embedded server, a client, and deployment files.
+"""Serves SavedModels over TensorFlow Serving's REST API: an embedded server, a client, and deployment files.
 
 The package does not import ``nmt_keras``, because the SavedModel is the contract between training and serving. A wheel
 installs it as ``nmt_keras_serve``, so imports inside the package are relative. The path of a request is
@@ -8,7 +8,6 @@ installs it as ``nmt_keras_serve``, so imports inside the package are relative. 
 
     models/        repository    loaded versions and their states
                    servable      one loaded version: its signatures, run by a session
-                   predict       answers to PredictRequest messages, for gRPC and warm-up
                    warmup        loads a version and runs its warm-up requests
                    model_config  served models, with version policies and labels
                    versions, signature, status     records shared by these modules
@@ -16,8 +15,7 @@ installs it as ``nmt_keras_serve``, so imports inside the package are relative. 
                    codec, values, json_text        JSON to tensors and back
                    http_protocol HTTP/1.1 with time limits
                    page          files of web/
-    rpc/           services      PredictionService and ModelService
-    core           queue, deadline and counts of requests, for both APIs
+    core           queue, deadline and counts of requests
     limits         limits of requests
     metrics        metrics for Prometheus
     options        options of the server
@@ -26,10 +24,10 @@ installs it as ``nmt_keras_serve``, so imports inside the package are relative. 
 
     client/        ``python -m serve.client``
     bulk           ``python -m serve.bulk``: files of any size
-    conformance/   ``python -m serve.conformance``: checks of any server with these APIs
+    conformance/   ``python -m serve.conformance``: checks of any server with this API
     web/           the page
     deploy/        Docker Compose, nginx, Kubernetes
 
-Only ``models.servable``, ``models.predict``, ``models.warmup`` and ``rpc`` import TensorFlow. The server imports them
-after it has checked its options.
+Only ``models.servable`` and ``models.warmup`` import TensorFlow. The server imports them after it has checked its
+options.
 """

@@ -1,4 +1,4 @@
-"""The part of the server that REST and gRPC share: models, queue, deadlines and counts of requests."""
+"""The server without a protocol: models, queue, deadlines and counts of requests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import anyio
 import anyio.to_thread
 
 from .limits import Limits
-from .metrics import Entrypoint, Metrics
+from .metrics import Metrics
 from .models.repository import Repository
 from .models.status import Code, StatusError
 
@@ -36,14 +36,13 @@ class Core:
         self._held = 0
 
     @contextlib.asynccontextmanager
-    async def admit(self, entrypoint: Entrypoint, seconds: float) -> AsyncIterator[Ticket]:
+    async def admit(self, seconds: float) -> AsyncIterator[Ticket]:
         """Counts a request. If the queue is full, refuses the request before its body is read.
 
         A request occupies a place in the queue only after its body has arrived. A slow client therefore does not delay
         other clients.
 
         Args:
-            entrypoint: Protocol of the request.
             seconds: Time limit in seconds.
 
         Raises:
@@ -63,7 +62,7 @@ class Core:
             raise
         finally:
             self._held -= ticket.held
-            self.metrics.record_request(entrypoint, ticket.model_name, code, ticket.seconds_taken)
+            self.metrics.record_request(ticket.model_name, code, ticket.seconds_taken)
 
     def _require_place(self) -> None:
         if self._admitted >= self.limits.concurrency + self.limits.queue:

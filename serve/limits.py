@@ -17,14 +17,10 @@ class Limits:
     """Limits of body, batch, text, queue and time. TensorFlow Serving has only a few of these limits."""
 
     max_body_bytes: int = 16 * 1024 * 1024
-    """Maximum bytes of a request's body as sent. Larger bodies get 413 (gRPC: RESOURCE_EXHAUSTED). All bodies together
-    take at most this limit times (concurrency + queue), 2080 MiB by default. gRPC messages that are being received can
-    take the same amount again. Status, metadata and reload requests can take 64 times this limit, and each waiting call
-    64 KiB. Decoding a hostile gRPC message takes up to 90 times its size. At most ``concurrency`` messages are decoded
-    at the same time."""
+    """Maximum bytes of a request's body as sent. Larger bodies get 413. All bodies together take at most this limit
+    times (concurrency + queue), 2080 MiB by default."""
     max_unpacked_bytes: int = 100_000_000
-    """Maximum bytes of an unpacked gzip body, or of a gRPC tensor's strings. A larger body gets 413, a larger tensor
-    INVALID_ARGUMENT."""
+    """Maximum bytes of an unpacked gzip body. A larger body gets 413."""
     max_values: int = 2_000_000
     """Maximum number of values in a request or its answer. More get 400. In a JSON request, each comma and each opening
     bracket counts as a value. A value takes up to 200 bytes of memory."""
@@ -37,12 +33,11 @@ class Limits:
     concurrency: int = 2
     """Number of requests computed at the same time."""
     queue: int = 128
-    """Number of further requests that may wait. More get 503 (gRPC: UNAVAILABLE)."""
+    """Number of further requests that may wait. More get 503."""
     connections: int = 512
     """Maximum number of open HTTP connections. A further connection replaces one that waits for its client: one without
     a request or between two requests, else one with an incomplete request. If there is none, the new one gets 503 and
-    is closed. The same limit holds separately for gRPC connections and for gRPC calls. Further gRPC connections are
-    closed, and further calls get RESOURCE_EXHAUSTED. A gRPC connection has at most 16 concurrent calls."""
+    is closed."""
 
     def __post_init__(self) -> None:
         for name in self.__dataclass_fields__:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics, generate_latest
 
 from .models.status import Code
@@ -12,10 +10,6 @@ METRICS_PATH = "/monitoring/prometheus/metrics"
 
 _BUCKETS = [10 * 1.8**power for power in range(33)]
 """Upper bounds of the buckets in microseconds, as in TensorFlow Serving: from 10 microseconds to about 20 minutes."""
-
-
-Entrypoint = Literal["REST", "GRPC"]
-"""The protocol of a request."""
 
 
 class Metrics:
@@ -48,12 +42,11 @@ class Metrics:
             registry=self._registry,
         )
 
-    def record_request(self, entrypoint: Entrypoint, model_name: str, code: Code, seconds: float) -> None:
+    def record_request(self, model_name: str, code: Code, seconds: float) -> None:
         """Counts a request. Its time is recorded only if it succeeded, as in TensorFlow Serving."""
         self._requests.labels(model_name, code.name).inc()
         if code is Code.OK:
-            api = "predict" if entrypoint == "REST" else "Predict"
-            self._latency.labels(model_name, api, entrypoint).observe(seconds * 1e6)
+            self._latency.labels(model_name, "predict", "REST").observe(seconds * 1e6)
 
     def record_run(self, model_name: str, seconds: float) -> None:
         """Records how long one run of a graph took."""

@@ -13,7 +13,7 @@ from .limits import Limits
 
 @dataclass(frozen=True)
 class Options:
-    """Serves models over TensorFlow Serving's REST API, and over its gRPC API with --grpc-port."""
+    """Serves models over TensorFlow Serving's REST API."""
 
     model_dir: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None
     """Folder that holds NAME/VERSION/saved_model.pb for each model. The newest version is served. A SavedModel is a
@@ -22,9 +22,7 @@ class Options:
     """File in TensorFlow Serving's format (models.config), instead of --model-dir. It lists models, their folders,
     version policies and labels."""
     port: Annotated[int, tyro.conf.arg(metavar="PORT")] = 8501
-    """TCP port of REST. 0 takes a free port and prints it."""
-    grpc_port: Annotated[int | None, tyro.conf.arg(metavar="PORT")] = None
-    """TCP port of gRPC. By default, gRPC is off. 0 takes a free port and prints it."""
+    """TCP port. 0 takes a free port and prints it."""
     host: Annotated[str, tyro.conf.arg(metavar="ADDRESS")] = "127.0.0.1"
     """Address to listen on. 0.0.0.0 opens the server to the network, without passwords and TLS. On a loopback address,
     only requests whose Host is localhost or a loopback address are answered."""
@@ -37,9 +35,6 @@ class Options:
     """Let web pages from other hosts read the answers and show the page in a frame, and accept any Host."""
     enable_monitoring: bool = False
     """Serve Prometheus metrics at /monitoring/prometheus/metrics."""
-    enable_reload: bool = False
-    """Let gRPC clients replace the list of models (HandleReloadConfigRequest). They can then load a SavedModel, which
-    is a program, from any folder that the server can read."""
     shutdown_seconds: int = 30
     """Maximum seconds to finish the running requests when the server stops."""
     limits: Annotated[Limits, tyro.conf.arg(name="")] = field(default_factory=Limits)
@@ -47,14 +42,11 @@ class Options:
     def __post_init__(self) -> None:
         for option, value, least, limit in (
             ("--port", self.port, 0, 65536),
-            ("--grpc-port", self.grpc_port or 0, 0, 65536),
             ("--poll-seconds", self.poll_seconds, 0, 1_000_000),
             ("--load-retry-interval-micros", self.load_retry_interval_micros, 0, 10**15),
             ("--shutdown-seconds", self.shutdown_seconds, 1, 1_000_000),
         ):
             if not least <= value < limit:
                 raise ValueError(f"{option} must be {least} to {limit - 1}. Received: {value}.")
-        if self.port == self.grpc_port != 0:
-            raise ValueError(f"--port and --grpc-port must differ. Received: {self.grpc_port} for both.")
         if (self.model_dir is None) == (self.model_config_file is None):
             raise ValueError("Pass exactly one of --model-dir and --model-config-file.")

@@ -1,15 +1,13 @@
 """The embedded server: ``python -m serve.server --model-dir saved_models --port 8501``.
 
-It implements TensorFlow Serving's REST and gRPC APIs for machines without Docker. It serves the newest version of every
+It implements TensorFlow Serving's REST API for machines without Docker. It serves the newest version of every
 model in a folder of NAME/VERSION/, or the models in a file in TensorFlow Serving's format. By default it listens on the
-loopback interface. When the models are loaded, it prints ``Listening on http://HOST:PORT``, and with --grpc-port a
-second line, ``Listening on grpc://HOST:PORT``. It looks for new versions every second. On SIGTERM or SIGINT it finishes
+loopback interface. When the models are loaded, it prints ``Listening on http://HOST:PORT``. It looks for new versions every second. On SIGTERM or SIGINT it finishes
 the running requests and exits with code 0. It does not wait for a model that is being loaded.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import ipaddress
 import logging
@@ -21,7 +19,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import tyro
 import uvicorn
@@ -36,9 +34,6 @@ from .options import Options
 from .rest.app import create_app
 from .rest.http_protocol import timed_protocol
 from .usage import read_options
-
-if TYPE_CHECKING:
-    import grpc
 
 PROGRAM = f"{__package__}.server"
 WEB = Path(__file__).parent / "web"
@@ -67,38 +62,17 @@ def _printable(text: str) -> str:
 
 
 class Server(uvicorn.Server):
-    """Serves REST and gRPC, and prints the addresses when it listens."""
+    """Prints its address when it listens."""
 
-    def __init__(self, config: uvicorn.Config, core: Core, options: Options, url: str) -> None:
+    def __init__(self, config: uvicorn.Config, url: str) -> None:
         super().__init__(config)
-        self._core = core
-        self._options = options
         self._url = url
-        self._grpc: grpc.aio.Server | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Starts to listen. Then prints the addresses, because other programs wait for these lines."""
+        """Starts to listen. Then prints the address, because other programs wait for this line."""
         await super().startup(sockets)
-        if not self.started:
-            return
-        lines = [f"Listening on {self._url}"]
-        if self._options.grpc_port is not None:
-            from .rpc.services import start_grpc
-
-            host = self._options.host
-            address = f"[{host}]" if ":" in host else host
-            where = f"{address}:{self._options.grpc_port}"
-            self._grpc, port = await start_grpc(self._core, where, can_reload=self._options.enable_reload)
-            lines.append(f"Listening on grpc://{address}:{port}")
-        print("\n".join(lines), flush=True)
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Finishes the running requests, for at most ``--shutdown-seconds``."""
-        rest = super().shutdown(sockets)
-        if self._grpc is None:
-            await rest
-        else:
-            await asyncio.gather(rest, self._grpc.stop(self._options.shutdown_seconds))
+        if self.started:
+            print(f"Listening on {self._url}", flush=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -118,8 +92,6 @@ def serve(options: Options) -> None:
     """
     configs = _configs(options)
     listener = _bind(options.host, options.port)
-    if options.grpc_port:
-        _bind(options.host, options.grpc_port).close()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _leave)
     handler = logging.StreamHandler(sys.stderr)
@@ -139,7 +111,7 @@ def serve(options: Options) -> None:
         )
         config = http_config(app, options.limits, options.shutdown_seconds)
         with kept_up_to_date(repository, options.poll_seconds):
-            Server(config, core, options, _url(listener)).run(sockets=[listener])
+            Server(config, _url(listener)).run(sockets=[listener])
     except SystemExit as stop:
         if not repository.close():  # the interpreter would wait for the thread that loads
             logging.shutdown()
@@ -198,7 +170,7 @@ def _bind(host: str, port: int) -> socket.socket:
             on_failure.pop_all()
     except OSError as error:
         raise ValueError(
-            f"--host, --port, --grpc-port: cannot listen on {host} port {port}: {error}. "
+            f"--host, --port: cannot listen on {host} port {port}: {error}. "
             "Choose another port, or 0 for a free one."
         ) from error
     return listener

@@ -123,18 +123,12 @@ def reverser(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def serving(tmp_path_factory, reverser):
-    """An embedded server that serves the reversing model as version 3 of ``spa-eng``."""
+def served(tmp_path_factory, reverser):
+    """The URL of an embedded server that serves the reversing model as version 3 of ``spa-eng``."""
     models = tmp_path_factory.mktemp("served")
     shutil.copytree(reverser, models / "spa-eng" / "3")
-    with running_server(models) as served:
-        yield served
-
-
-@pytest.fixture(scope="session")
-def served(serving):
-    """The URL of the embedded server's REST API."""
-    return serving.rest
+    with running_server(models) as url:
+        yield url
 
 
 @pytest.fixture(scope="session")

@@ -394,8 +394,8 @@ def main(options: Options) -> None:
         "tensorflow": tf.__version__,
         "seed": options.seed,
     }
-    with running_server(models) as served:
-        os.environ["SERVER"] = served.rest
+    with running_server(models) as url:
+        os.environ["SERVER"] = url
         for name in options.works:
             work = WORKS[name](folder / name / "base")
             found[name] = kill_and_check(work, folder / name, options.kills, random.Random(f"{name} {options.seed}"))

@@ -9,25 +9,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-import tensorflow as tf
-from tensorflow_serving.apis.predict_pb2 import PredictRequest
-
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chromium-browser"))), None)
 NGINX = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
 """The browser that opens the page; ``None`` if none is installed."""
 
 
-class Served(NamedTuple):
-    """Addresses of a running server."""
-
-    rest: str
-    rpc: str
-
-
 @contextmanager
-def running_server(models: Path, *options: str) -> Iterator[Served]:
-    """Runs an embedded server of the models in a folder. Writes its log there. Ends it with SIGTERM."""
-    command = [sys.executable, "-m", "serve.server", "--model-dir", str(models), "--port", "0", "--grpc-port", "0"]
+def running_server(models: Path, *options: str) -> Iterator[str]:
+    """Runs an embedded server of the models in a folder, and yields its URL. Writes its log there. Ends it with SIGTERM."""
+    command = [sys.executable, "-m", "serve.server", "--model-dir", str(models), "--port", "0"]
     command += ["--enable-monitoring", "--enable-cors-support", *options]
     with (
         (models / "server.log").open("w+") as log,
@@ -36,21 +26,12 @@ def running_server(models: Path, *options: str) -> Iterator[Served]:
         ) as server,
     ):
         try:
-            lines = [server.stdout.readline() for _ in range(2)]
-            assert all(line.startswith("Listening on ") for line in lines), (models / "server.log").read_text()
-            yield Served(*(line.split()[-1] for line in lines))
+            line = server.stdout.readline()
+            assert line.startswith("Listening on "), (models / "server.log").read_text()
+            yield line.split()[-1]
         finally:
             server.terminate()
             assert server.wait(30) == 0, (models / "server.log").read_text()
-
-
-def predict_request(*texts: str, model: str = "", signature: str = "") -> PredictRequest:
-    """Returns a gRPC request for translations."""
-    request = PredictRequest()
-    request.model_spec.name = model
-    request.model_spec.signature_name = signature
-    request.inputs["text"].CopyFrom(tf.make_tensor_proto(list(texts), tf.string))
-    return request
 
 
 class Certificate(NamedTuple):

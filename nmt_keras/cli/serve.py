@@ -18,14 +18,13 @@ MODELS = Options(model_dir=Path("saved_models"))
 
 @dataclass(frozen=True)
 class Serve(Command):
-    """Serve exported models over TensorFlow Serving's REST and gRPC APIs, with a web page."""
+    """Serve exported models over TensorFlow Serving's REST API, with a web page."""
 
     rare: ClassVar[Collection[str]] = (
         "debug",
         "limits",
         "load_retry_interval_micros",
         "shutdown_seconds",
-        "enable_reload",
     )
     computes: ClassVar[bool] = False  # the server imports TensorFlow itself, after it has opened its ports
     options: Annotated[Options, tyro.conf.FlagCreatePairsOff, tyro.conf.arg(name="")] = field(

@@ -1,7 +1,6 @@
 """A client of TensorFlow Serving: ``python -m serve.client "Una frase." --url http://127.0.0.1:8501``.
 
-It works with TensorFlow Serving and the embedded server, over REST (``http://``, ``https://``) and gRPC (``grpc://``,
-``grpcs://``). It uses the export's signatures:
+It works with TensorFlow Serving and the embedded server, over REST. It uses the export's signatures:
 
     serving_default   text [B] -> translation, score, truncated [B]
     align             text [B] -> translation, score, truncated, log_prob [B], source_tokens [B,S],
@@ -13,14 +12,11 @@ It works with TensorFlow Serving and the embedded server, over REST (``http://``
     answers      records of a signature's outputs
     retry        retries with growing pauses
     rest         requests over HTTP and JSON
-    messages     the protocol buffers of TensorFlow Serving that a client needs
-    rpc          requests over gRPC
     sentences    splits text into sentences and the gaps between them
     translating  the client
     options      options shared by the programs
 
-No module imports TensorFlow. Only ``rpc`` imports grpcio and NumPy, and it is imported only for gRPC URLs. Only
-``rest`` imports HTTPX, and it is imported only for HTTP URLs.
+No module imports TensorFlow. Only ``rest`` imports HTTPX, and it is imported when a client is created.
 """
 
 from .answers import (

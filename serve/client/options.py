@@ -17,7 +17,7 @@ class ServerOptions:
     """Server and model."""
 
     url: Annotated[str, tyro.conf.arg(metavar="URL")] = DEFAULT_URL
-    """URL of the server: http://, https://, grpc:// or grpcs://."""
+    """URL of the server: http:// or https://."""
     model: Annotated[str, tyro.conf.arg(metavar="NAME")] = DEFAULT_MODEL
     """Name of the model. The API cannot list the models."""
     version: Annotated[int | None, tyro.conf.arg(metavar="VERSION")] = None

@@ -1,4 +1,4 @@
-"""The client: translates sentences and texts over REST or gRPC, and returns typed records."""
+"""The client: translates sentences and texts over REST, and returns typed records."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     import httpx
 
     from .rest import RestConnection
-    from .rpc import GrpcConnection
 
 DEFAULT_URL = "http://127.0.0.1:8501"
 DEFAULT_MODEL = "spa-eng"
@@ -43,7 +42,7 @@ class Client:
     """Translates with a served model. Threads may share it.
 
     Args:
-        url: URL of the server, without a path: ``http://``, ``https://``, ``grpc://`` or ``grpcs://``.
+        url: URL of the server, without a path: ``http://`` or ``https://``.
         model: Name of the model: a folder in the server's ``--model-dir``.
         version: Version of the model. `None` takes the newest.
         label: Label of a version, instead of ``version``.
@@ -151,17 +150,13 @@ class Client:
 
 def _connect(
     url: str, model: ModelSpec, timeout: float, ca_file: Path | None, transport: httpx.BaseTransport | None
-) -> RestConnection | GrpcConnection:
+) -> RestConnection:
     parts = urlsplit(url)
-    if parts.scheme not in ("http", "https", "grpc", "grpcs") or not parts.hostname:
-        raise ValueError(f"url must be http://HOST:PORT, or https://, grpc:// or grpcs://. Received: {url!r}.")
-    if parts.scheme.startswith("http"):
-        from .rest import RestConnection
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"url must be http://HOST:PORT or https://HOST:PORT. Received: {url!r}.")
+    from .rest import RestConnection  # imports HTTPX, which --help does not need
 
-        return RestConnection(url, model, timeout, ca_file, transport)
-    from .rpc import GrpcConnection
-
-    return GrpcConnection(url, model, timeout, ca_file)
+    return RestConnection(url, model, timeout, ca_file, transport)
 
 
 def _require_strings(texts: Sequence[str]) -> None:

@@ -1,20 +1,18 @@
-"""Conformance checks for servers of TensorFlow Serving's APIs: ``python -m serve.conformance --url http://...``.
+"""Conformance checks for servers of TensorFlow Serving's REST API: ``python -m serve.conformance --url http://...``.
 
 The embedded server passes these checks. ``.github/workflows/serving.yml`` runs the same checks against TensorFlow
 Serving's container. The expected answers follow the source of release 2.20: paths and their spellings, the order of
 checks, status codes and messages, row and column format, base64, gzip, decimals, status, metadata, labels. The checks
 work with any model whose ``serving_default`` takes ``text`` [B] and has several outputs, like every export of this
-project. Options add checks: ``--grpc HOST:PORT`` checks PredictionService and ModelService, ``--monitoring`` the
-metrics, and ``--cors`` the headers that let web pages of other hosts read the answers.
+project. Options add checks: ``--monitoring`` checks the metrics, and ``--cors`` the headers that let web pages of other hosts read the answers.
 
-Some answers may differ between the servers. Only their status or code is compared:
+Some answers may differ between the servers. Only their status is compared:
 
-- A batch of the wrong rank or, over gRPC, of the wrong type. TensorFlow Serving feeds the batch to the graph, which
+- A batch of the wrong rank. TensorFlow Serving feeds the batch to the graph, which
   refuses it with its own message. The embedded server first compares the batch with the signature.
 - A path without a model. TensorFlow Serving reports a missing model; the embedded server reports a malformed path.
 - A version beyond 64 bits, and OPTIONS without an origin. TensorFlow Serving answers 400 without a body.
 - A path outside /v1/. TensorFlow Serving answers 404; another server may have a page there.
-- A malformed gRPC message. Both servers answer INTERNAL, but only the embedded server adds a message.
 
 Some answers are known to differ, and are not checked:
 
@@ -26,18 +24,13 @@ Some answers are known to differ, and are not checked:
 - Base64 without padding or with white space. TensorFlow Serving accepts it. The embedded server refuses it.
 - A question mark at the end of a path. TensorFlow Serving refuses it. The embedded server accepts it.
 - An int8, int16 or uint8 out of range. TensorFlow Serving wraps it around. The embedded server refuses it.
-- ``:classify``, ``:regress`` and their gRPC methods. The embedded server refuses them and names ``:predict``.
-- ``HandleReloadConfigRequest``. The embedded server answers UNIMPLEMENTED without ``--enable-reload``. nginx always
-  answers UNIMPLEMENTED. TensorFlow Serving always allows the request.
-- An old gRPC connection. After ``--rest-api-timeout-in-ms``, the embedded server accepts no new calls on it. Clients
-  open another connection automatically.
+- ``:classify`` and ``:regress``. The embedded server refuses them and names ``:predict``.
 - The header Host. On a loopback address, the embedded server answers 403 unless Host is localhost or such an address.
 
     server      the checked server, and comparisons of its answers
     successes   requests that must succeed
     refusals    requests that must be refused
-    rpc         successes and refusals over gRPC
     __main__    the command
 
-The package does not need TensorFlow. It needs httpx and tyro, and for ``--grpc`` also grpcio and NumPy.
+The package does not need TensorFlow. It needs httpx and tyro.
 """

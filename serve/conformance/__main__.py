@@ -14,7 +14,6 @@ from typing import NamedTuple
 import httpx
 import tyro
 
-from ..client.answers import ClientError
 from ..usage import read_options
 from .refusals import check_refusal, refusals
 from .server import Mismatch, Server, connect
@@ -34,8 +33,6 @@ class Options:
     """Name of a served model."""
     label: str | None = None
     """Label of a version of the model. Also checks labels."""
-    grpc: str | None = None
-    """HOST:PORT of gRPC, with TLS if the URL is https://. Also checks gRPC."""
     monitoring: tyro.conf.FlagCreatePairsOff[bool] = False
     """Also check the metrics, which must be enabled on the server."""
     cors: tyro.conf.FlagCreatePairsOff[bool] = False
@@ -57,14 +54,14 @@ class Outcome(NamedTuple):
 
 
 def examine(server: Server, more: Sequence[Check] = ()) -> list[Outcome]:
-    """Runs every check of REST, and ``more``."""
+    """Runs every check, and ``more``."""
     checks: list[Check] = [(check.__name__.replace("_", " "), functools.partial(check, server)) for check in SUCCESSES]
     checks += [(each.check, functools.partial(check_refusal, server, each)) for each in refusals(server)]
     return [_outcome(name, check) for name, check in [*checks, *more]]
 
 
-def asked_for(options: Options, server: Server, resources: contextlib.ExitStack) -> list[Check]:
-    """Returns the checks that the options enable. ``resources`` closes their connections."""
+def asked_for(options: Options, server: Server) -> list[Check]:
+    """Returns the checks that the options enable."""
     checks: list[Check] = []
     if options.label is not None:
         checks.append((f"label {options.label}", functools.partial(labelled, server, options.label)))
@@ -72,14 +69,6 @@ def asked_for(options: Options, server: Server, resources: contextlib.ExitStack)
         checks.append(("monitoring", functools.partial(monitoring, server)))
     if options.cors:
         checks.append(("cors", functools.partial(cors, server)))
-    if options.grpc is not None:
-        from . import rpc  # imports grpcio, which REST does not need
-
-        side = rpc.connect(
-            options.grpc, server, options.timeout, options.ca_file, secure=options.url.startswith("https")
-        )
-        resources.callback(side.channel.close)
-        checks += rpc.checks(side)
     return checks
 
 
@@ -89,7 +78,7 @@ def _outcome(name: str, check: Callable[[], None]) -> Outcome:
         check()
     except Mismatch as mismatch:
         failure = " ".join(str(mismatch).split())
-    except (httpx.HTTPError, ClientError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (httpx.HTTPError, ValueError, KeyError, TypeError, AttributeError) as error:
         failure = " ".join(f"{type(error).__name__}: {error}".split())  # no answer, or an answer of another form
     return Outcome(name, failure)
 
@@ -101,9 +90,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         server = connect(options.url, options.model, options.timeout, options.ca_file)
     except (ValueError, httpx.HTTPError, httpx.InvalidURL, OSError) as error:
         raise SystemExit(f"{__package__}: {options.url}: {error}") from error
-    with contextlib.ExitStack() as resources:
-        resources.callback(server.http.close)
-        outcomes = examine(server, asked_for(options, server, resources))
+    with contextlib.closing(server.http):
+        outcomes = examine(server, asked_for(options, server))
     for outcome in outcomes:
         print(f"FAIL  {outcome.check}: {outcome.failure}" if outcome.failure else f"ok    {outcome.check}")
     failed = sum(outcome.failure is not None for outcome in outcomes)

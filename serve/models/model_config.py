@@ -126,8 +126,7 @@ def model_configs(config: ModelServerConfig) -> list[ModelConfig]:
         StatusError: INVALID_ARGUMENT, with TensorFlow Serving's message if it has one.
     """
     if config.WhichOneof("config") != "model_config_list":
-        reason = "type not supported by HandleReloadConfigRequest. Only ModelConfigList is currently supported"
-        raise invalid(f"ServerModelConfig {reason}")
+        raise invalid("Expected a model_config_list")
     configs: dict[str, ModelConfig] = {}
     for model in config.model_config_list.config:
         if not model.name:

@@ -177,22 +177,6 @@ class Repository:
             return {"The folder of the models is empty. Loaded versions stay loaded. Is its volume mounted?"}
         return self._update(configs)
 
-    def reload(self, configs: list[ModelConfig]) -> None:
-        """Replaces the list of models, and returns when they are loaded.
-
-        Raises:
-            StatusError: FAILED_PRECONDITION if a label's version is not loaded; nothing has changed then. UNKNOWN if no
-                version of a new model could be loaded; the other models are served.
-        """
-        with self._changing:
-            self._assign_labels(configs)
-            known = {name for name, _ in self.available()}
-            self._configs = lambda: configs
-            self._update(configs)
-            missing = {config.name for config in configs} - known - {name for name, _ in self.available()}
-        if missing:
-            raise StatusError(Code.UNKNOWN, f"Some models did not become available: {{{', '.join(sorted(missing))}}}")
-
     def close(self, seconds: float = 1.0) -> bool:
         """Prevents further loads, and unloads every version.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ class Servable:
 
     def __init__(self, session: tf.compat.v1.Session, signature_defs: Mapping[str, Any]) -> None:
         self._session = session
-        self.signature_defs = signature_defs
+        self._signature_defs = signature_defs
         self.signatures = {name: _signature(definition) for name, definition in signature_defs.items()}
 
     def signature(self, name: str) -> Signature:
@@ -35,15 +35,13 @@ class Servable:
             raise invalid(f'Serving signature name: "{name}" not found in signature def')
         return self.signatures[name]
 
-    def run(self, signature: Signature, inputs: Tensors, seconds: float, outputs: Sequence[str] = ()) -> Tensors:
+    def run(self, signature: Signature, inputs: Tensors, seconds: float) -> Tensors:
         """Returns the outputs of ``signature`` for ``inputs``.
 
         Args:
             signature: A signature of this servable.
             inputs: An array for each input of the signature.
             seconds: Time limit of the graph in seconds.
-            outputs: Names of the outputs to return. Empty returns all. Every call computes all outputs, because
-                TensorFlow keeps a copy of the graph for each combination of computed outputs.
 
         Raises:
             StatusError: INVALID_ARGUMENT for a shape that the signature does not declare (TensorFlow Serving would feed
@@ -59,13 +57,13 @@ class Servable:
             raise _status_error(error) from error
         except ValueError as error:  # the graph's own placeholder refused a shape or a value
             raise invalid(str(error)) from error
-        return {name: _array(values[name], signature.outputs[name].dtype) for name in outputs or signature.outputs}
+        return {name: _array(values[name], signature.outputs[name].dtype) for name in signature.outputs}
 
     def signature_definitions(self) -> dict[str, Any]:
         """Returns every SignatureDef in protocol buffers' JSON mapping, with original field names and with defaults."""
         return {
             name: MessageToDict(definition, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
-            for name, definition in self.signature_defs.items()
+            for name, definition in self._signature_defs.items()
         }
 
     def close(self) -> None:
@@ -107,7 +105,6 @@ def _signature(definition: Any) -> Signature:
         outputs={name: _spec(info) for name, info in definition.outputs.items()},
         feeds={name: info.name for name, info in definition.inputs.items()},
         fetches={name: info.name for name, info in definition.outputs.items()},
-        method_name=definition.method_name,
     )
 
 

@@ -32,8 +32,6 @@ class Signature(NamedTuple):
     """Input name to tensor name."""
     fetches: Mapping[str, str]
     """Output name to tensor name."""
-    method_name: str
-    """tensorflow/serving/predict, classify or regress. Empty for the signature that initialises the model."""
 
 
 def shape_text(shape: tuple[int, ...]) -> str:

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 from tensorflow_serving.apis.prediction_log_pb2 import PredictionLog
 
-from ..limits import Limits
-from .predict import predict
 from .servable import Servable, load_servable
 from .status import Code, StatusError, invalid
-from .versions import LoadedVersion
 
 MAX_RECORDS = 1000
 SECONDS = 300.0
 """Time limit of a request in seconds. A first run may compile and allocate."""
-
-_LIMITS = Limits(max_batch_rows=2**31, max_text_bytes=2**31, max_values=2**31, max_unpacked_bytes=2**31)
-"""No limits, because the requests come from the author of the model."""
 
 REQUESTS = Path("assets.extra", "tf_serving_warmup_requests")
 """File of a version that holds its warm-up requests."""
@@ -48,18 +41,18 @@ def warm_up(servable: Servable, path: Path) -> None:
     Raises:
         StatusError: A request failed or is not a predict request, there are too many, or the file cannot be read.
     """
-    loaded = LoadedVersion("", 0, path.parents[1], servable)
     try:
         for count, record in enumerate(tf.data.TFRecordDataset(str(path)).as_numpy_iterator()):
             if count >= MAX_RECORDS:
                 raise invalid(f"Number of warmup records exceeds the maximum ({MAX_RECORDS}) at {path}")
-            _answer(loaded, record, path)
+            _answer(servable, record, path)
     except tf.errors.DataLossError as error:
         advice = "Please verify your warmup data is in TFRecord format."
         raise StatusError(Code.DATA_LOSS, f"{error.message}. {advice}") from error
 
 
-def _answer(loaded: LoadedVersion, record: bytes, path: Path) -> None:
+def _answer(servable: Servable, record: bytes, path: Path) -> None:
+    """Runs a request. It has no limits, because it comes from the author of the model."""
     try:
         log = PredictionLog.FromString(record)
     except DecodeError as error:
@@ -67,4 +60,9 @@ def _answer(loaded: LoadedVersion, record: bytes, path: Path) -> None:
     kind = log.WhichOneof("log_type")
     if kind != "predict_log":
         raise StatusError(Code.UNIMPLEMENTED, f"Unsupported log_type for warmup: {kind}")
-    predict(loaded, log.predict_log.request, _LIMITS, lambda: contextlib.nullcontext(SECONDS))
+    request = log.predict_log.request
+    signature = servable.signature(request.model_spec.signature_name)
+    if request.inputs.keys() != signature.inputs.keys():
+        given, expected = (",".join(sorted(names)) for names in (request.inputs, signature.inputs))
+        raise invalid(f"Inputs of a warmup record must be {expected}. Received: {given} from {path}")
+    servable.run(signature, {name: tf.make_ndarray(proto) for name, proto in request.inputs.items()}, SECONDS)

@@ -141,7 +141,7 @@ class RestApi:
         if method != "predict":
             await anyio.to_thread.run_sync(self._metadata, target)  # raises the error for a model that is not served
             raise invalid(f"Method :{method} is not supported. Use :predict.")
-        async with self._core.admit("REST", self._limits.seconds) as ticket:
+        async with self._core.admit(self._limits.seconds) as ticket:
             body = await _read_body(request, self._limits, ticket)
             is_packed = "gzip" in request.headers.get("content-encoding", "").lower()
 

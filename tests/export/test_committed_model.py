@@ -80,7 +80,7 @@ def test_the_server_gives_the_answer_in_the_readme(tmp_path):
     published = json.loads(PUBLISHED.read_text("utf-8"))
     (tmp_path / "spa-eng").mkdir()
     (tmp_path / "spa-eng" / "1").symlink_to(VERSION)
-    with running_server(tmp_path) as served:
-        answer = httpx.post(f"{served.rest}/v1/models/spa-eng:predict", json=published["request"], timeout=60.0).json()
+    with running_server(tmp_path) as url:
+        answer = httpx.post(f"{url}/v1/models/spa-eng:predict", json=published["request"], timeout=60.0).json()
     ((given,), (expected,)) = answer["predictions"], published["answer"]["predictions"]
     assert given == {**expected, "score": pytest.approx(expected["score"], abs=1e-3)}

@@ -86,12 +86,12 @@ def test_every_row_of_an_export_s_alignments_sums_to_1(folders, name):
 
 @pytest.mark.parametrize("name", LOCAL)
 def test_a_server_of_an_export_passes_every_check_of_conformance(folders, name, capsys):
-    with running_server(folders[name].parents[1]) as served:
-        predicted = httpx.post(f"{served.rest}/v1/models/{name}:predict", json={"inputs": SENTENCES}, timeout=60.0)
+    with running_server(folders[name].parents[1]) as url:
+        predicted = httpx.post(f"{url}/v1/models/{name}:predict", json={"inputs": SENTENCES}, timeout=60.0)
         with pytest.raises(SystemExit) as done:
-            main(["--url", served.rest, "--model", name, "--grpc", served.rpc.removeprefix("grpc://")])
+            main(["--url", url, "--model", name])
     lines = capsys.readouterr().out.splitlines()[:-1]
     assert [line for line in lines if not line.startswith("ok ")] == []
-    assert {"ok    alignment", "ok    gRPC: predictions"} < set(lines)
+    assert "ok    alignment" in lines
     assert done.value.code == 0
     assert replaces(predicted.json()["outputs"]["translation"]) == (name in REPLACING)

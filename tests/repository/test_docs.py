@@ -148,8 +148,8 @@ def test_the_commands_of_a_page_parse(name, workspace, monkeypatch):
 @pytest.fixture(scope="module")
 def exports_served(workspace):
     """The URL of an embedded server of the workspace's exports."""
-    with running_server(workspace / "saved_models") as served:
-        yield served.rest
+    with running_server(workspace / "saved_models") as url:
+        yield url
 
 
 @pytest.mark.saved_model

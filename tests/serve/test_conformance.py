@@ -10,7 +10,7 @@ from collections.abc import Callable
 import httpx
 import pytest
 
-from serve.conformance import refusals, rpc
+from serve.conformance import refusals
 from serve.conformance.__main__ import examine, main
 from serve.conformance.server import Mismatch, Server, connect
 from serve.conformance.successes import cors, monitoring
@@ -25,17 +25,9 @@ def server(served):
     server.http.close()
 
 
-@pytest.fixture(scope="module")
-def side(serving, server):
-    found = rpc.connect(serving.rpc.removeprefix("grpc://"), server, 30, None, secure=False)
-    yield found
-    found.channel.close()
-
-
-def test_the_embedded_server_passes_every_check(serving, capsys, tmp_path):
-    also = ["--grpc", serving.rpc.removeprefix("grpc://"), "--monitoring", "--cors"]
+def test_the_embedded_server_passes_every_check(served, capsys, tmp_path):
     with pytest.raises(SystemExit) as done:
-        main(["--url", serving.rest, *also, "--json", str(tmp_path / "report.json")])
+        main(["--url", served, "--monitoring", "--cors", "--json", str(tmp_path / "report.json")])
     *lines, last = capsys.readouterr().out.splitlines()
     assert [line for line in lines if not line.startswith("ok ")] == []
     assert done.value.code == 0
@@ -43,7 +35,7 @@ def test_the_embedded_server_passes_every_check(serving, capsys, tmp_path):
     report = json.loads((tmp_path / "report.json").read_text("utf-8"))
     assert (report["model"], report["version"], report["failed"]) == ("spa-eng", 3, 0)
     assert [f"ok    {check['check']}" for check in report["checks"]] == lines
-    assert {"ok    monitoring", "ok    cors", "ok    gRPC: predictions", "ok    gRPC: unknown signature"} < set(lines)
+    assert {"ok    monitoring", "ok    cors", "ok    unknown signature"} < set(lines)
 
 
 Tamper = Callable[[httpx.Request, httpx.Response], httpx.Response]
@@ -121,19 +113,13 @@ def test_a_server_without_gzip_base64_case_or_metrics_fails(server):
     assert {"gzip in", "base64 in", "spellings", "monitoring"} <= failures(server, tamper)
 
 
-def test_every_refusal_is_compared_by_its_code_and_its_words(server, side):
+def test_every_refusal_is_compared_by_its_status_and_its_words(server):
     for refusal in refusals.refusals(server):
         with pytest.raises(Mismatch, match="status: expected 418"):
             refusals.check_refusal(server, refusal._replace(status=418))
         if refusal.message is not None:
             with pytest.raises(Mismatch, match="error: expected"):
                 refusals.check_refusal(server, refusal._replace(message=f"{refusal.message}!"))
-    for refusal in rpc.refusals(side):
-        with pytest.raises(Mismatch, match="code: expected 'ABORTED'"):
-            rpc.check_refusal(side, refusal._replace(code="ABORTED"))
-        if refusal.message is not None:
-            with pytest.raises(Mismatch, match="details: expected"):
-                rpc.check_refusal(side, refusal._replace(message=f"{refusal.message}!"))
 
 
 def test_an_expected_message_matches_literally_except_for_its_dots(server):
@@ -144,33 +130,6 @@ def test_an_expected_message_matches_literally_except_for_its_dots(server):
     for message in ("No values in 'instances' array", "JSON Value: ... No values", "JSON.Value: ... array"):
         with pytest.raises(Mismatch, match="error: expected"):
             refusals.check_refusal(server, good._replace(message=message))
-
-
-class TamperingRpc(rpc.RpcServer):
-    """Replaces bytes of the answers of ``side``."""
-
-    def __init__(self, side: rpc.RpcServer, old: bytes, new: bytes) -> None:
-        super().__init__(side.channel, side.server, side.timeout)
-        self.bytes = old, new
-
-    def send(self, method: str, request: bytes) -> bytes:
-        return super().send(method, request).replace(*self.bytes)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "found"),
-    [
-        (b"spa-eng", b"eng-spa", {"predictions", "metadata"}),
-        (b"score", b"scare", {"predictions", "output filter", "metadata"}),
-        ("Dónde".encode(), "Dúnde".encode(), {"predictions"}),
-        (b"tensorflow/serving/predict", b"tensorflow/serving/request", {"metadata"}),
-        (b"\x10\x1e", b"\x10\x14", {"status"}),  # field 2, the state: LOADING instead of AVAILABLE
-        (b"", b"\xff", {"predictions", "output filter", "metadata", "status"}),
-    ],
-)
-def test_a_server_with_other_answers_fails_over_grpc(side, old, new, found):
-    outcomes = examine(side.server, rpc.checks(TamperingRpc(side, old, new)))
-    assert found <= {outcome.check.removeprefix("gRPC: ") for outcome in outcomes if outcome.failure}
 
 
 def test_a_label_is_checked_if_one_is_named(served, capsys):

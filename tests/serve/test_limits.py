@@ -204,7 +204,7 @@ def test_a_value_that_the_graph_s_placeholder_does_not_take_is_the_request_s_fau
         def run(self, *_: object, **__: object) -> None:
             raise ValueError("Cannot feed value of shape (2, 3) for Tensor x:0, which has shape (?,)")
 
-    signature = Signature({"x": TensorSpec("float32", None)}, {}, {"x": "x:0"}, {}, "")
+    signature = Signature({"x": TensorSpec("float32", None)}, {}, {"x": "x:0"}, {})
     with pytest.raises(StatusError, match="Cannot feed value of shape") as caught:
         Servable(Session(), {}).run(signature, {"x": np.zeros([2, 3])}, 1.0)
     assert caught.value.code is Code.INVALID_ARGUMENT
@@ -278,7 +278,8 @@ def test_metadata_are_made_and_a_retired_version_is_closed_outside_the_event_loo
 
     async def retire() -> None:
         assert await asyncio.to_thread(servable.entered.wait, 20)
-        await asyncio.to_thread(repository.reload, [])
+        (tmp_path / "count" / "1").rmdir()
+        await asyncio.to_thread(repository.poll)
         servable.released.set()
 
     with contextlib.closing(Browser(create_app(Core(repository, Limits())))) as browser:
@@ -302,7 +303,7 @@ def test_a_cancelled_request_leaves_the_queue_but_work_that_has_begun_keeps_its_
             assert released.wait(20)
             done.append(name)
 
-        async with core.admit("GRPC", 20.0) as ticket:
+        async with core.admit(20.0) as ticket:
             await ticket.take_turn(work)
 
     async def leave() -> None:
@@ -329,16 +330,15 @@ def test_a_cancelled_request_leaves_the_queue_but_work_that_has_begun_keeps_its_
 
 def test_all_bodies_together_may_be_as_large_as_those_of_a_full_queue():
     core = Core(Repository(list, lambda path: None), Limits(concurrency=1, queue=1, max_body_bytes=10))
-    call = "REST"
 
     async def fill() -> None:
-        async with core.admit(call, 9.0) as one, core.admit(call, 9.0) as other:
+        async with core.admit(9.0) as one, core.admit(9.0) as other:
             one.hold(10)
             other.hold(10)
             with pytest.raises(StatusError, match="Too many large bodies") as caught:
                 other.hold(1)
             assert caught.value.code is Code.UNAVAILABLE
-        async with core.admit(call, 9.0) as again:  # completed requests no longer count
+        async with core.admit(9.0) as again:  # completed requests no longer count
             again.hold(20)
 
     asyncio.run(fill())

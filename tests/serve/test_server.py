@@ -1,9 +1,8 @@
-"""The embedded server as a process: models over REST and gRPC, metrics, hostile clients, new versions, shutdown."""
+"""The embedded server as a process: models, metrics, hostile clients, new versions, shutdown."""
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import gzip
 import http.client
 import json
@@ -19,18 +18,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import grpc
 import httpx
 import pytest
 import tensorflow as tf
 from prometheus_client.parser import text_string_to_metric_families
-from servers import predict_request, running_server
-from tensorflow.core.framework import types_pb2
-from tensorflow.core.framework.tensor_pb2 import TensorProto
-from tensorflow_serving.apis.model_management_pb2 import ReloadConfigRequest
-from tensorflow_serving.apis.model_service_pb2_grpc import ModelServiceStub
-from tensorflow_serving.apis.predict_pb2 import PredictRequest
-from tensorflow_serving.apis.prediction_service_pb2_grpc import PredictionServiceStub
+from servers import running_server
 
 from serve import server
 
@@ -74,16 +66,12 @@ class Running(NamedTuple):
     """A server of the models toy, rev and damaged."""
 
     http: httpx.Client
-    channel: grpc.Channel
     models: Path
     stop: Callable[[], None]
 
     def toy(self, signature: str, **document: Any) -> httpx.Response:
         content = json.dumps({"signature_name": signature, **document})
         return self.http.post("/v1/models/toy:predict", content=content)
-
-    def predict(self, request: PredictRequest) -> Any:
-        return PredictionServiceStub(self.channel).Predict(request)
 
     def connect(self) -> socket.socket:
         return socket.create_connection((self.http.base_url.host, self.http.base_url.port), timeout=20)
@@ -98,13 +86,12 @@ def running(tmp_path_factory, reverser) -> Iterator[Running]:
     tf.saved_model.save(toy, str(models / "toy" / "7"), signatures=signatures)
     (models / "damaged" / "1").mkdir(parents=True)
     (models / "damaged" / "1" / "saved_model.pb").write_bytes(b"not a SavedModel")
-    options = ["--enable-reload", "--poll-seconds", "0.1", "--concurrency", "1", "--max-batch-rows", "7"]
+    options = ["--poll-seconds", "0.1", "--concurrency", "1", "--max-batch-rows", "7"]
     options += ["--rest-api-timeout-in-ms", f"{SECONDS * 1000:.0f}", "--max-body-bytes", "100000"]
     with contextlib.ExitStack() as stack:
-        addresses = stack.enter_context(running_server(models, *options))
-        over_http = stack.enter_context(httpx.Client(base_url=addresses.rest, timeout=20, trust_env=False))
-        channel = stack.enter_context(grpc.insecure_channel(addresses.rpc.removeprefix("grpc://")))
-        yield Running(over_http, channel, models, stack.close)
+        url = stack.enter_context(running_server(models, *options))
+        over_http = stack.enter_context(httpx.Client(base_url=url, timeout=20, trust_env=False))
+        yield Running(over_http, models, stack.close)
     assert "Traceback" not in (models / "server.log").read_text()
 
 
@@ -196,45 +183,6 @@ def test_a_graph_that_does_not_end_is_stopped(running):
     assert running.toy("checked", instances=[4]).json() == {"predictions": [2.0]}  # the only slot is free
 
 
-# gRPC
-
-
-rev_request = functools.partial(predict_request, model="rev")
-
-
-def tensor(proto: TensorProto) -> PredictRequest:
-    request = rev_request()
-    request.inputs["text"].CopyFrom(proto)
-    return request
-
-
-def of_size(size: int) -> PredictRequest:
-    return tensor(TensorProto(dtype=types_pb2.DT_STRING, string_val=[b"uno"], tensor_shape={"dim": [{"size": size}]}))
-
-
-@pytest.mark.server
-@pytest.mark.parametrize(
-    ("request_", "code", "message"),
-    [
-        (rev_request("uno", signature="__saved_model_init_op"), "INTERNAL", "method_name"),
-        (tensor(tf.make_tensor_proto([1.5])), "INVALID_ARGUMENT", "to be string but float"),
-        (tensor(tf.make_tensor_proto("uno")), "INVALID_ARGUMENT", "Shape of input text"),
-        (rev_request(*["uno"] * 8), "INVALID_ARGUMENT", "--max-batch-rows"),
-        (of_size(2**40), "INVALID_ARGUMENT", "--max-values"),
-        (of_size(-3), "INVALID_ARGUMENT", "parsing error: text"),
-        (tensor(TensorProto(dtype=999)), "INVALID_ARGUMENT", "parsing error: text"),
-        (tensor(TensorProto(dtype=7, tensor_content=b"\xff")), "INVALID_ARGUMENT", "parsing error: text"),
-        (rev_request("a" * 200_000), "RESOURCE_EXHAUSTED", "larger than max"),
-    ],
-    ids=["initialisation", "type", "rank", "rows", "claimed size", "negative size", "no such type", "content", "bytes"],
-)
-def test_a_request_over_grpc_that_does_not_fit_is_refused(running, request_, code, message):
-    with pytest.raises(grpc.RpcError) as caught:
-        running.predict(request_)
-    assert caught.value.code().name == code
-    assert message in caught.value.details()
-
-
 # Metrics
 
 REQUESTS = ":tensorflow:serving:request_count_total"
@@ -252,17 +200,15 @@ def test_requests_are_counted_by_model_and_status_under_tensorflow_servings_name
         return sum(sample.value for sample in samples if sample.name == name and sample.labels == labels)
 
     metrics = [
-        (REQUESTS, {"model_name": "rev", "status": "OK"}, 2),
+        (REQUESTS, {"model_name": "rev", "status": "OK"}, 1),
         (REQUESTS, {"model_name": "", "status": "NOT_FOUND"}, 1),
         (f"{LATENCY}_count", {"model_name": "rev", "API": "predict", "entrypoint": "REST"}, 1),
-        (f"{LATENCY}_count", {"model_name": "rev", "API": "Predict", "entrypoint": "GRPC"}, 1),
         (f"{LATENCY}_count", {"model_name": "", "API": "predict", "entrypoint": "REST"}, 0),  # only successful requests
         (f"{LATENCY}_bucket", {"model_name": "rev", "API": "predict", "entrypoint": "REST", "le": "+Inf"}, 1),
-        (":tensorflow:serving:runtime_latency_count", {"model_name": "rev", "API": "Predict", "runtime": "TF1"}, 2),
+        (":tensorflow:serving:runtime_latency_count", {"model_name": "rev", "API": "Predict", "runtime": "TF1"}, 1),
     ]
     before = [count(name, **labels) for name, labels, _ in metrics]
     running.http.post("/v1/models/rev:predict", json={"signature_name": "align", "instances": ["uno"]})
-    running.predict(rev_request("uno"))
     running.http.post("/v1/models/made-up:predict", json={"instances": ["uno"]})
     after = [count(name, **labels) for name, labels, _ in metrics]
     assert after == [old + more for old, (*_, more) in zip(before, metrics, strict=True)]
@@ -409,7 +355,7 @@ def test_a_forged_line_in_the_message_of_an_exception_is_indented_in_the_log():
 
 @pytest.mark.server
 def test_a_new_version_takes_over_without_a_failed_request(running, reverser):
-    failures, versions, stop = [], set(), threading.Event()
+    failures, stop = [], threading.Event()
 
     def ask() -> None:
         with httpx.Client(base_url=running.http.base_url, timeout=20, trust_env=False) as client:
@@ -418,49 +364,22 @@ def test_a_new_version_takes_over_without_a_failed_request(running, reverser):
                 if response.status_code != 200:
                     failures.append(response.text)
 
-    def ask_grpc() -> None:
-        while not stop.is_set():
-            try:
-                versions.add(running.predict(rev_request("uno")).model_spec.version.value)
-            except grpc.RpcError as error:
-                failures.append(error)
-
-    threads = [threading.Thread(target=target) for target in (ask, ask, ask_grpc)]
+    threads = [threading.Thread(target=target) for target in (ask, ask)]
     for thread in threads:
         thread.start()
     shutil.copytree(reverser, running.models / "rev" / "partial")
     os.rename(running.models / "rev" / "partial", running.models / "rev" / "3")
-    deadline = time.monotonic() + 60
-    while max(versions, default=0) < 3 and time.monotonic() < deadline:
+    deadline, states = time.monotonic() + 60, {}
+    while states != {"1": "END", "3": "AVAILABLE"} and time.monotonic() < deadline:
         time.sleep(0.05)
+        statuses = running.http.get("/v1/models/rev").json()["model_version_status"]
+        states = {status["version"]: status["state"] for status in statuses}
     time.sleep(0.5)
     stop.set()
     for thread in threads:
         thread.join()
     assert failures == []
-    assert versions == {1, 3}
-    statuses = running.http.get("/v1/models/rev").json()["model_version_status"]
-    assert {status["version"]: status["state"] for status in statuses} == {"1": "END", "3": "AVAILABLE"}
-
-
-@pytest.mark.server
-def test_grpc_clients_may_replace_the_list_of_models_and_their_labels(running):
-    request = ReloadConfigRequest()
-    config = request.config.model_config_list.config
-    config.add(name="toy", base_path=str(running.models / "toy"), model_platform="tensorflow")
-    labelled = config.add(name="again", base_path=str(running.models / "rev"), model_platform="tensorflow")
-    reload = ModelServiceStub(running.channel).HandleReloadConfigRequest
-    reload(request)
-    labelled.version_labels["stable"] = 77
-    with pytest.raises(grpc.RpcError, match="version 77 of model again") as caught:
-        reload(request)
-    assert caught.value.code() is grpc.StatusCode.FAILED_PRECONDITION
-    labelled.version_labels["stable"] = max(int(path.name) for path in (running.models / "rev").iterdir())
-    reload(request)
-    assert running.http.post("/v1/models/again/labels/stable:predict", content=BODY).status_code == 200
-    assert running.http.get("/v1/models/again/labels/stable").status_code == 200
-    with pytest.raises(grpc.RpcError, match="Only ModelConfigList"):
-        reload(ReloadConfigRequest())
+    assert states == {"1": "END", "3": "AVAILABLE"}
 
 
 # Command
@@ -559,8 +478,6 @@ except SystemExit:
         ["--model-dir", "nowhere"],
         ["--model-dir", "."],
         ["--port", "65536"],
-        ["--grpc-port", "-1"],
-        ["--grpc-port", "8501"],
         ["--poll-seconds", "-1"],
         ["--load-retry-interval-micros", "-1"],
         ["--shutdown-seconds", "0"],

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 import tensorflow as tf
-from servers import predict_request
 from tensorflow_serving.apis.prediction_log_pb2 import ClassifyLog, PredictionLog
 
 from serve.models.status import StatusError
@@ -16,9 +15,10 @@ from serve.models.warmup import REQUESTS, load_warm
 pytestmark = pytest.mark.saved_model
 
 
-def record(*texts: str, signature: str = "") -> bytes:
+def record(*texts: str, signature: str = "", name: str = "text") -> bytes:
     log = PredictionLog()
-    log.predict_log.request.CopyFrom(predict_request(*texts, signature=signature))
+    log.predict_log.request.model_spec.signature_name = signature
+    log.predict_log.request.inputs[name].CopyFrom(tf.make_tensor_proto(list(texts), tf.string))
     return log.SerializeToString()
 
 
@@ -39,13 +39,14 @@ def test_a_version_is_warmed_up_with_the_requests_it_brings(reverser, tmp_path):
 @pytest.mark.parametrize(
     ("records", "message"),
     [
-        ([record("uno"), record("uno", signature="x")], 'Serving signature key "x" not found.'),
+        ([record("uno"), record("uno", signature="x")], 'signature name: "x" not found'),
+        ([record("uno", name="x")], "must be text. Received: x from "),
         ([b"\xff"], "Failed to parse warmup record"),
         ([PredictionLog().SerializeToString()], "log_type"),
         ([PredictionLog(classify_log=ClassifyLog()).SerializeToString()], "log_type .*classify_log"),
         ([record("a")] * 1001, r"1000"),
     ],
-    ids=["signature", "no message", "no type", "another type", "too many"],
+    ids=["signature", "inputs", "no message", "no type", "another type", "too many"],
 )
 def test_a_failing_warm_up_request_fails_the_load(reverser, tmp_path, records, message):
     with pytest.raises(StatusError, match=message):
