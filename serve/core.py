@@ -33,7 +33,7 @@ class Core:
         self.metrics = Metrics()
         self.turns = anyio.CapacityLimiter(limits.concurrency)
         self._admitted = 0
-        self._held = 0
+        self._held_bytes = 0
 
     @contextlib.asynccontextmanager
     async def admit(self, seconds: float) -> AsyncIterator[Ticket]:
@@ -61,7 +61,6 @@ class Core:
             code = Code.CANCELLED
             raise
         finally:
-            self._held -= ticket.held
             self.metrics.record_request(ticket.model_name, code, ticket.seconds_taken)
 
     def _require_place(self) -> None:
@@ -82,19 +81,42 @@ class Core:
         finally:
             self._admitted -= 1
 
-    def hold(self, count: int) -> None:
-        """Adds ``count`` bytes to the total size of all bodies.
+    @contextlib.contextmanager
+    def holding(self) -> Iterator[Holding]:
+        """Counts the bytes of a request until the context ends."""
+        holding = Holding(self)
+        try:
+            yield holding
+        finally:
+            self._held_bytes -= holding.count
+
+    def hold(self, more: int) -> None:
+        """Adds ``more`` bytes to the total of all requests.
 
         Raises:
             StatusError: UNAVAILABLE if the total exceeds ``max_body_bytes`` times (concurrency + queue).
         """
-        self._held += count
-        if self._held > self.limits.max_body_bytes * (self.limits.concurrency + self.limits.queue):
-            raise StatusError(Code.UNAVAILABLE, "Too many large bodies arrive at the same time. Try again later.")
+        self._held_bytes += more
+        if self._held_bytes > self.limits.max_body_bytes * (self.limits.concurrency + self.limits.queue):
+            reason = "Too many large bodies and answers are in memory at the same time"
+            raise StatusError(Code.UNAVAILABLE, f"{reason}. Try again later.")
+
+
+class Holding:
+    """The bytes that one request holds in memory: of its body, then of its answer until this is sent."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self.count = 0
+
+    def hold(self, count: int) -> None:
+        """Sets the number of bytes; see ``Core.hold``."""
+        more, self.count = count - self.count, count
+        self._core.hold(more)
 
 
 class Ticket:
-    """An admitted request: its deadline, its model, and the size of its body."""
+    """An admitted request: its deadline and its model."""
 
     def __init__(self, seconds: float, core: Core) -> None:
         self._seconds = seconds
@@ -102,13 +124,6 @@ class Ticket:
         self._began = time.monotonic()
         self.model_name = ""
         """Name of the model. Empty until the model is found."""
-        self.held = 0
-        """Received bytes of its body."""
-
-    def hold(self, count: int) -> None:
-        """Counts ``count`` received bytes of its body; see ``Core.hold``."""
-        self.held += count
-        self._core.hold(count)
 
     @property
     def seconds_left(self) -> float:

@@ -17,10 +17,8 @@ class Limits:
     """Limits of body, batch, text, queue and time. TensorFlow Serving has only a few of these limits."""
 
     max_body_bytes: int = 16 * 1024 * 1024
-    """Maximum bytes of a request's body as sent. Larger bodies get 413. All bodies together take at most this limit
-    times (concurrency + queue), 2080 MiB by default."""
-    max_unpacked_bytes: int = 100_000_000
-    """Maximum bytes of an unpacked gzip body. A larger body gets 413."""
+    """Maximum bytes of a request's body, as sent and unpacked. Larger bodies get 413. All received bodies and unsent
+    answers together take at most this limit times (concurrency + queue), 2080 MiB by default. Further ones get 503."""
     max_values: int = 2_000_000
     """Maximum number of values in a request or its answer. More get 400. In a JSON request, each comma and each opening
     bracket counts as a value. A value takes up to 200 bytes of memory."""

@@ -53,19 +53,34 @@ _HTTP = {
 }
 
 
+MAX_MESSAGE = 2000
+"""Maximum number of characters of an error message. Messages repeat names and values of clients, which can have
+megabytes."""
+
+_CUT = " ... "
+
+
+def _shortened(text: str) -> str:
+    """Returns ``text`` with at most ``MAX_MESSAGE`` characters. A longer text loses its middle."""
+    if len(text) <= MAX_MESSAGE:
+        return text
+    end = MAX_MESSAGE // 4
+    return f"{text[: MAX_MESSAGE - end - len(_CUT)]}{_CUT}{text[-end:]}"
+
+
 class StatusError(Exception):
-    """Error of a request, or of loading a model.
+    """Error of a request, or of loading a model. Every error answer comes from one, so its message is bounded here.
 
     Args:
         code: Canonical code.
-        message: Message for the user.
+        message: Message for the user, of which the middle is left out beyond ``MAX_MESSAGE`` characters.
         http: HTTP status of the answer. `None` uses the HTTP status of ``code``.
     """
 
     def __init__(self, code: Code, message: str, http: int | None = None) -> None:
-        super().__init__(message)
+        self.message = _shortened(message)
+        super().__init__(self.message)
         self.code = code
-        self.message = message
         self.http = http or code.http
 
     def __str__(self) -> str:

@@ -20,7 +20,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ..core import Core, Ticket
+from ..core import Core, Holding, Ticket
 from ..limits import Limits, require_few_values
 from ..metrics import METRICS_PATH, Metrics
 from ..models.status import Code, StatusError, invalid
@@ -33,6 +33,9 @@ _VERSION = r"(?:/versions/(?P<version>[0-9]+)|/labels/(?P<label>[^/:]+))?"
 _INFERENCE = re.compile(rf"(?i:{_NAME}{_VERSION}:(?P<method>predict|classify|regress))")
 _STATUS = re.compile(rf"(?i:{_NAME}{_VERSION}(?P<metadata>/metadata)?)")
 _AUTHORITY = re.compile(r"(?i:https?://[^/?]*)")
+
+PIECE = 65536
+"""Maximum bytes of an answer that are sent at once."""
 
 _CORS = {
     "Access-Control-Allow-Origin": "*",
@@ -71,9 +74,10 @@ def create_app(
 
     async def front(scope: Scope, receive: Receive, send: Send) -> None:
         path = _path_and_query(scope)
-        answer: ASGIApp = _error("Not Found", 404)
+        answer: ASGIApp = _error(StatusError(Code.NOT_FOUND, "Not Found"))
         if hosts and (host := _host(scope)) not in hosts:
-            answer = _error(f"Host {host!r} is not served. Use {' or '.join(sorted(hosts))}.", 403)
+            reason = f"Host {host!r} is not served. Use {' or '.join(sorted(hosts))}."
+            answer = _error(StatusError(Code.PERMISSION_DENIED, reason))
         elif path.lower().startswith("/v1/"):
             answer = api
         elif with_monitoring and path.split("?")[0] == METRICS_PATH:
@@ -83,7 +87,7 @@ def create_app(
         try:
             await answer(scope, receive, send)
         except HTTPException as error:  # from files
-            await _error(error.detail, error.status_code)(scope, receive, send)
+            await _error(StatusError(Code.UNKNOWN, error.detail, error.status_code))(scope, receive, send)
 
     return ServerErrorMiddleware(front, handler=_answer_defect)
 
@@ -98,17 +102,18 @@ class RestApi:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one request."""
-        try:
-            response = await self._answer(Request(scope, receive))
-        except StatusError as error:
-            response = _error(error.message, error.http)
-        response.headers.update(self._headers)
-        await response(scope, receive, send)
+        with self._core.holding() as holding:
+            try:
+                response = await self._answer(Request(scope, receive), holding)
+            except StatusError as error:
+                response = _error(error)
+            response.headers.update(self._headers)
+            await response(scope, receive, send)
 
-    async def _answer(self, request: Request) -> Response:
+    async def _answer(self, request: Request, holding: Holding) -> Response:
         path = _path_and_query(request.scope)
         if request.method == "POST" and (match := _INFERENCE.fullmatch(path)):
-            return _json(await self._infer(request, _target(match), match["method"].lower()))
+            return _json(await self._infer(request, _target(match), match["method"].lower(), holding))
         if request.method == "GET" and (match := _STATUS.fullmatch(path)):
             target = _target(match)
             if match["metadata"]:
@@ -136,20 +141,22 @@ class RestApi:
             definitions = {"signature_def": loaded.servable.signature_definitions()}
         return json_text.write({"model_spec": model_spec, "metadata": {"signature_def": definitions}})
 
-    async def _infer(self, request: Request, target: Target, method: str) -> bytes:
+    async def _infer(self, request: Request, target: Target, method: str, holding: Holding) -> bytes:
         """Returns the answer to a predict request."""
         if method != "predict":
             await anyio.to_thread.run_sync(self._metadata, target)  # raises the error for a model that is not served
             raise invalid(f"Method :{method} is not supported. Use :predict.")
         async with self._core.admit(self._limits.seconds) as ticket:
-            body = await _read_body(request, self._limits, ticket)
+            body = await _read_body(request, self._limits, ticket, holding)
             is_packed = "gzip" in request.headers.get("content-encoding", "").lower()
 
             def work() -> bytes:
                 return self._predict(_unpacked(body, self._limits, is_packed), target, ticket)
 
             async with _while_waited_for(request):
-                return await ticket.take_turn(work)
+                answer = await ticket.take_turn(work)
+            holding.hold(len(answer))
+            return answer
 
     def _predict(self, body: bytes, target: Target, ticket: Ticket) -> bytes:
         request = codec.read_request(body, self._limits.max_values)
@@ -224,15 +231,15 @@ def _client_left() -> StatusError:
     return StatusError(Code.CANCELLED, "Client closed request")
 
 
-async def _read_body(request: Request, limits: Limits, ticket: Ticket) -> bytes:
+async def _read_body(request: Request, limits: Limits, ticket: Ticket, holding: Holding) -> bytes:
     body = bytearray()
     try:
         with anyio.fail_after(ticket.seconds_left):
             async for chunk in request.stream():
-                ticket.hold(len(chunk))
                 body += chunk
                 if len(body) > limits.max_body_bytes:
-                    raise _too_large(limits.max_body_bytes, "--max-body-bytes")
+                    raise _too_large(limits)
+                holding.hold(len(body))
     except TimeoutError as error:
         slowness = f"The body did not arrive within {limits.seconds:g} seconds (--rest-api-timeout-in-ms)"
         raise StatusError(Code.DEADLINE_EXCEEDED, slowness, http=408) from error
@@ -246,37 +253,53 @@ def _unpacked(body: bytes, limits: Limits, is_packed: bool) -> bytes:
         return body
     member = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
     try:
-        unpacked = member.decompress(body, limits.max_unpacked_bytes + 1)
+        unpacked = member.decompress(body, limits.max_body_bytes + 1)
     except zlib.error as error:
         raise invalid(f"Failed to uncompress the gzipped body: {error}") from error
-    if len(unpacked) > limits.max_unpacked_bytes:
-        raise _too_large(limits.max_unpacked_bytes, "--max-unpacked-bytes")
+    if len(unpacked) > limits.max_body_bytes:
+        raise _too_large(limits)
     if not member.eof or member.unused_data:
         raise invalid("Failed to uncompress the gzipped body: expected one whole gzip member")
     return unpacked
 
 
-def _too_large(max_bytes: int, option: str) -> StatusError:
-    message = f"The body is larger than {max_bytes} bytes ({option}). Send fewer rows at a time."
+def _too_large(limits: Limits) -> StatusError:
+    message = f"The body is larger than {limits.max_body_bytes} bytes (--max-body-bytes). Send fewer rows at a time."
     return StatusError(Code.RESOURCE_EXHAUSTED, message, http=413)
 
 
 # Answers
 
 
+class _Answer(Response):
+    """An answer that is sent in pieces, each when the client has read enough of those before.
+
+    uvicorn waits for the client only between pieces. A whole answer would be copied into the send buffer.
+    """
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Sends the answer."""
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        for start in range(0, len(self.body), PIECE):
+            piece = bytes(self.body[start : start + PIECE])
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
 def _json(document: bytes, status: int = 200) -> Response:
-    return Response(document, status, media_type="application/json")
+    return _Answer(document, status, media_type="application/json")
 
 
 def _metrics_page(metrics: Metrics, path: str) -> Response:
     if path != METRICS_PATH:
-        return Response(f"Unexpected path: {path}. Should be {METRICS_PATH}", 400, media_type="text/plain")
+        error = invalid(f"Unexpected path: {path}. Should be {METRICS_PATH}")
+        return Response(error.message, error.http, media_type="text/plain")
     return Response(metrics.page(), media_type="text/plain")
 
 
-def _error(message: str, status: int) -> Response:
-    return _json(json_text.write({"error": message}), status)
+def _error(error: StatusError) -> Response:
+    return _json(json_text.write({"error": error.message}), error.http)
 
 
 async def _answer_defect(request: Request, error: Exception) -> Response:
-    return _error("Internal error", Code.INTERNAL.http)
+    return _error(StatusError(Code.INTERNAL, "Internal error"))

@@ -49,7 +49,8 @@ def timed_protocol(seconds: float, connections: int) -> type[asyncio.Protocol]:
 
     Args:
         seconds: Time limit in seconds. The headers of a request must arrive within this time after the connection opens
-            or the previous answer ends. If an answer fills the send buffer, the client must drain it within this time.
+            or the previous answer ends. If an answer fills the send buffer, the client must read it to its end within this
+            time.
         connections: Maximum number of open connections. At the limit, a new connection replaces one that waits for its
             client and has no unsent data. The server searches these groups in order, and closes the connection that has
             waited longest: open for over a second without a request; between two requests; open for less than a second
@@ -104,6 +105,7 @@ def timed_protocol(seconds: float, connections: int) -> type[asyncio.Protocol]:
                 self.cycle.disconnected = True  # otherwise the application would send a second answer
 
         def on_response_complete(self) -> None:
+            self._stop_reading_timer()
             super().on_response_complete()
             self._follow()
 
@@ -113,7 +115,12 @@ def timed_protocol(seconds: float, connections: int) -> type[asyncio.Protocol]:
 
         def resume_writing(self) -> None:
             super().resume_writing()
-            self._reading_timer.stop()
+            self._stop_reading_timer()
+
+        def _stop_reading_timer(self) -> None:
+            """Stops the timer for answers if the client has read enough of the last one."""
+            if not self.flow.write_paused and self.cycle is not None and self.cycle.response_complete:
+                self._reading_timer.stop()
 
         def _follow(self) -> None:
             """Runs the timer for headers while no request is being answered. Records what the connection waits for."""

@@ -14,16 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from ..models.status import invalid
+from ..models.status import MAX_MESSAGE, invalid
 
 Json = Any
 """`None`, bool, int, float, str, a list of values, or a dict from str to values."""
 
 MAX_DEPTH = 64
 """Maximum nesting of arrays and objects."""
-
-MAX_ECHO = 2000
-"""Maximum number of characters of a client's value in an error message."""
 
 _STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[\]{}]', re.DOTALL)
 _PAIR_OR_LONE_SURROGATE = re.compile(
@@ -107,12 +104,12 @@ def type_name(value: Json) -> str:
 
 
 def echo(value: Json) -> str:
-    """Returns the first ``MAX_ECHO`` characters of ``value`` as JSON, for an error message."""
+    """Returns the first ``MAX_MESSAGE`` characters of ``value`` as JSON, for an error message."""
     written = ""
     for piece in json.JSONEncoder(ensure_ascii=False).iterencode(value):
         written += piece
-        if len(written) > MAX_ECHO:
-            return f"{written[:MAX_ECHO]}..."
+        if len(written) > MAX_MESSAGE:
+            return f"{written[:MAX_MESSAGE]}..."
     return written
 
 

@@ -16,6 +16,7 @@ EXPECTED = {
     "pipelined": {"200", "closed"},  # closed to make room for another connection
     "header_flood": {"400"},
     "bomb": {"413", "400"},
+    "huge_names": {"400"},
     "forged_log": {"404", "400"},
     "idle_sockets": {"more than the limit"},
     "idle_clients": {"200", "closed"},

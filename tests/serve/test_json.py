@@ -111,7 +111,8 @@ def test_every_written_single_reads_back_as_itself():
 
 
 def test_an_echoed_value_is_cut_before_it_fills_the_answer():
-    assert len(json_text.echo(["a" * 50] * 10_000)) == json_text.MAX_ECHO + len("...")
+    assert len(json_text.echo(["a" * 50] * 10_000)) < 2100
+    assert len(json_text.echo("a" * 10_000)) < 2100
 
 
 # Codec

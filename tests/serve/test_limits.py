@@ -170,7 +170,7 @@ def test_a_slow_body_does_not_keep_other_requests_waiting(counted):
         ("max_values", 50, b'{"x": [' + b"[]," * 1000 + b"]", 400),  # refused before parsing
         ("max_values", 1, b'{"inputs": ["a", "b"]}', 400),
         ("max_body_bytes", 40, b" " * 41, 413),
-        ("max_unpacked_bytes", 10_000, gzip.compress(b" " * 1_000_000), 413),
+        ("max_body_bytes", 10_000, gzip.compress(b" " * 1_000_000), 413),
     ],
 )
 def test_a_request_beyond_a_limit_is_refused_with_the_option_that_sets_it(counted, limit, value, body, status):
@@ -191,6 +191,58 @@ def test_an_answer_of_too_many_values_is_refused(counted):
         "10 values, more than 9 (--max-values)"
         in counted(Wide(), max_values=9).post(PREDICT, json={"inputs": "a"}).text
     )
+
+
+LONG = "a" * 60_000
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "sent"),
+    [
+        ("POST", PREDICT, {"json": {"signature_name": LONG * 20, "instances": ["a"]}}),
+        ("POST", PREDICT, {"json": {"signature_name": [LONG * 20]}}),
+        ("POST", PREDICT, {"json": {"inputs": {LONG * 20: ["a"]}}}),
+        ("POST", PREDICT, {"json": {"instances": [{LONG * 20: "a"}]}}),
+        ("POST", PREDICT, {"json": {"instances": [{"text": 1, LONG: "\0" * 60_000}]}}),
+        ("POST", PREDICT, {"json": {"instances": ["a", {LONG: 1}]}}),
+        ("POST", PREDICT, {"json": {"instances": [{"b64": LONG + "!"}]}}),
+        ("POST", PREDICT, {"content": LONG * 20}),
+        ("POST", f"/v1/models/{LONG}:predict", {"json": {"instances": ["a"]}}),
+        ("POST", f"/v1/models/{LONG}:regress", {}),
+        ("POST", f"/v1/models/count/labels/{LONG}:predict", {"json": {"instances": ["a"]}}),
+        ("GET", f"/v1/models/{LONG}", {}),
+        ("GET", f"/v1/models/{LONG}/metadata", {}),
+        ("GET", f"/v1/models/count/labels/{'%00' * 20_000}/metadata", {}),
+        ("GET", f"/v1/models/count/versions/{'9' * 60_000}", {}),
+        ("GET", f"/v1/{LONG}", {}),
+        ("GET", f"/{LONG}", {}),
+        ("GET", f"/monitoring/prometheus/metrics?{LONG}", {}),
+        ("GET", "/v1/models/count", {"headers": {"Host": LONG}}),
+        ("A" * 60_000, "/v1/models/count", {}),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_no_answer_repeats_much_of_what_a_client_sent(tmp_path, method, path, sent):
+    class Open(Counted):
+        def signature(self, name: str) -> Counted:
+            return Servable(None, {}).signature(name) if name else self
+
+    (tmp_path / "count" / "1").mkdir(parents=True)
+    repository = Repository(lambda: models_in(tmp_path), lambda path: Open(released=True))
+    repository.start()
+    hosts = {"server"} if "headers" in sent else ()
+    app = create_app(Core(repository, Limits()), with_monitoring=True, hosts=hosts)
+    with contextlib.closing(Browser(app)) as browser:
+        response = browser.request(method, path, **sent)
+    assert 400 <= response.status_code < 500
+    assert len(response.content) < 15_000
+
+
+def test_a_shortened_message_keeps_its_beginning_and_its_end():
+    message = StatusError(Code.INTERNAL, f"begin{LONG}end").message
+    assert len(message) < 2100
+    assert re.fullmatch(r"begina+ \.\.\. a+end", message)
+    assert StatusError(Code.INTERNAL, message).message == message
 
 
 def test_an_empty_body_is_an_empty_document_packed_or_not(counted):
@@ -328,20 +380,16 @@ def test_a_cancelled_request_leaves_the_queue_but_work_that_has_begun_keeps_its_
     assert done == ["computed", "patient"]
 
 
-def test_all_bodies_together_may_be_as_large_as_those_of_a_full_queue():
+def test_all_bodies_and_answers_together_may_be_as_large_as_the_bodies_of_a_full_queue():
     core = Core(Repository(list, lambda path: None), Limits(concurrency=1, queue=1, max_body_bytes=10))
-
-    async def fill() -> None:
-        async with core.admit(9.0) as one, core.admit(9.0) as other:
-            one.hold(10)
-            other.hold(10)
-            with pytest.raises(StatusError, match="Too many large bodies") as caught:
-                other.hold(1)
-            assert caught.value.code is Code.UNAVAILABLE
-        async with core.admit(9.0) as again:  # completed requests no longer count
-            again.hold(20)
-
-    asyncio.run(fill())
+    with core.holding() as one, core.holding() as other:
+        one.hold(10)
+        other.hold(10)
+        with pytest.raises(StatusError, match="Too many large bodies") as caught:
+            other.hold(11)
+        assert caught.value.code is Code.UNAVAILABLE
+    with core.holding() as again:  # completed requests no longer count
+        again.hold(20)
 
 
 # Connections
@@ -397,6 +445,33 @@ def test_a_client_that_does_not_read_its_answer_is_cut_off_whatever_it_sends(chu
         while (status := first_line(address)) != b"HTTP/1.1 200 OK\r\n":
             assert time.monotonic() < give_up, status
             time.sleep(0.05)
+
+
+def test_answers_that_clients_do_not_read_count_until_they_are_sent(counted):
+    class Wide(Counted):
+        def run(self, *_) -> dict[str, np.ndarray]:
+            return {"wide": np.array([b"a" * 8_000_000], object)}
+
+    limits = {"concurrency": 1, "queue": 1, "max_body_bytes": 6_000_000}
+    with listening(counted(Wide(), **limits).app, Limits(**limits)) as (host, port), socket.socket() as stuck:
+        client = http.client.HTTPConnection(host, port, timeout=20)
+        stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        stuck.connect((host, port))
+        body = b'{"instances": ["a"]}'
+        stuck.sendall(b"POST %b HTTP/1.1\r\nHost: s\r\nContent-Length: %d\r\n\r\n%b" % (PREDICT.encode(), len(body), body))
+        assert stuck.recv(12) == b"HTTP/1.1 200"  # the rest is not read
+
+        def status() -> int:
+            client.request("POST", PREDICT, body)
+            response = client.getresponse()
+            response.read()
+            return response.status
+
+        with contextlib.closing(client):
+            assert status() == 503
+            while b"]}" not in stuck.recv(65536):
+                pass
+            assert status() == 200
 
 
 @contextlib.contextmanager
