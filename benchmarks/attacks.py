@@ -117,6 +117,14 @@ async def slow_body(target: Target, rng: random.Random) -> str:
     return await send(target, Parts([whole[:-10_000], *[b" "] * 10_000], pause=rng.uniform(0.05, 0.5)))
 
 
+async def tiny_chunks(target: Target, rng: random.Random) -> str:
+    """Sends a body in chunks of one byte, at 0.6 MB/s."""
+    head = f"POST {predict_path(target.model)} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n"
+    chunks = [b"1\r\n \r\n" * 2000] * rng.randrange(10, 100)
+    pieces = [f"{head}Transfer-Encoding: chunked\r\n\r\n".encode(), *chunks, b"0\r\n\r\n"]
+    return await send(target, Parts(pieces, pause=0.02))
+
+
 async def slow_reader(target: Target, rng: random.Random) -> str:
     """Requests a large answer and reads only its status, seconds later."""
     body = json.dumps({"signature_name": "align", "instances": ["a " * 200] * 4}).encode()
@@ -222,6 +230,7 @@ ATTACKS: dict[Callable[[Target, random.Random], Awaitable[str]], int] = {
     malformed: 4,
     slow_headers: 50,
     slow_body: 50,
+    tiny_chunks: 6,
     slow_reader: 10,
     pipelined: 2,
     header_flood: 2,

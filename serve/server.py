@@ -1,9 +1,10 @@
 """The embedded server: ``python -m serve.server --model-dir saved_models --port 8501``.
 
-It implements TensorFlow Serving's REST API for machines without Docker. It serves the newest version of every
-model in a folder of NAME/VERSION/, or the models in a file in TensorFlow Serving's format. By default it listens on the
-loopback interface. When the models are loaded, it prints ``Listening on http://HOST:PORT``. It looks for new versions every second. On SIGTERM or SIGINT it finishes
-the running requests and exits with code 0. It does not wait for a model that is being loaded.
+It implements TensorFlow Serving's REST API for machines without Docker. It serves the newest version of every model in a
+folder of NAME/VERSION/, or the models in a file in TensorFlow Serving's format. By default it listens on the loopback
+interface. When the models are loaded, it prints ``Listening on http://HOST:PORT``. It looks for new versions every
+second. On SIGTERM or SIGINT it finishes the running requests and exits with code 0. It does not wait for a model that
+is being loaded.
 """
 
 from __future__ import annotations
@@ -170,8 +171,7 @@ def _bind(host: str, port: int) -> socket.socket:
             on_failure.pop_all()
     except OSError as error:
         raise ValueError(
-            f"--host, --port: cannot listen on {host} port {port}: {error}. "
-            "Choose another port, or 0 for a free one."
+            f"--host, --port: cannot listen on {host} port {port}: {error}. Choose another port, or 0 for a free one."
         ) from error
     return listener
 

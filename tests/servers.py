@@ -16,7 +16,7 @@ NGINX = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
 
 @contextmanager
 def running_server(models: Path, *options: str) -> Iterator[str]:
-    """Runs an embedded server of the models in a folder, and yields its URL. Writes its log there. Ends it with SIGTERM."""
+    """Runs an embedded server of the models in a folder, and yields its URL. Its log is in the folder."""
     command = [sys.executable, "-m", "serve.server", "--model-dir", str(models), "--port", "0"]
     command += ["--enable-monitoring", "--enable-cors-support", *options]
     with (

@@ -4,12 +4,13 @@ The embedded server passes these checks. ``.github/workflows/serving.yml`` runs 
 Serving's container. The expected answers follow the source of release 2.20: paths and their spellings, the order of
 checks, status codes and messages, row and column format, base64, gzip, decimals, status, metadata, labels. The checks
 work with any model whose ``serving_default`` takes ``text`` [B] and has several outputs, like every export of this
-project. Options add checks: ``--monitoring`` checks the metrics, and ``--cors`` the headers that let web pages of other hosts read the answers.
+project. Options add checks: ``--monitoring`` checks the metrics, and ``--cors`` the headers that let web pages of other
+hosts read the answers.
 
 Some answers may differ between the servers. Only their status is compared:
 
-- A batch of the wrong rank. TensorFlow Serving feeds the batch to the graph, which
-  refuses it with its own message. The embedded server first compares the batch with the signature.
+- A batch of the wrong rank. TensorFlow Serving feeds the batch to the graph, which refuses it with its own message. The
+  embedded server first compares the batch with the signature.
 - A path without a model. TensorFlow Serving reports a missing model; the embedded server reports a malformed path.
 - A version beyond 64 bits, and OPTIONS without an origin. TensorFlow Serving answers 400 without a body.
 - A path outside /v1/. TensorFlow Serving answers 404; another server may have a page there.

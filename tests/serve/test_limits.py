@@ -12,6 +12,8 @@ import re
 import select
 import socket
 import struct
+import subprocess
+import sys
 import threading
 import time
 import weakref
@@ -458,7 +460,9 @@ def test_answers_that_clients_do_not_read_count_until_they_are_sent(counted):
         stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         stuck.connect((host, port))
         body = b'{"instances": ["a"]}'
-        stuck.sendall(b"POST %b HTTP/1.1\r\nHost: s\r\nContent-Length: %d\r\n\r\n%b" % (PREDICT.encode(), len(body), body))
+        stuck.sendall(
+            b"POST %b HTTP/1.1\r\nHost: s\r\nContent-Length: %d\r\n\r\n%b" % (PREDICT.encode(), len(body), body)
+        )
         assert stuck.recv(12) == b"HTTP/1.1 200"  # the rest is not read
 
         def status() -> int:
@@ -472,6 +476,78 @@ def test_answers_that_clients_do_not_read_count_until_they_are_sent(counted):
             while b"]}" not in stuck.recv(65536):
                 pass
             assert status() == 200
+
+
+CHUNKED = b"POST %b HTTP/1.1\r\nHost: s\r\nTransfer-Encoding: chunked\r\n\r\n" % PREDICT.encode()
+
+
+FLOOD = """
+import contextlib, socket, sys, time
+port, head, piece = map(eval, sys.argv[1:])
+connections = [socket.create_connection(("127.0.0.1", port)) for _ in range(6)]
+for connection in connections:
+    connection.sendall(head)
+    connection.setblocking(False)
+print("begun", flush=True)
+while True:
+    for connection in connections:
+        with contextlib.suppress(OSError):
+            connection.send(piece * 40_000)
+    time.sleep(0.01)
+"""
+"""Program that sends ``head`` and then ``piece`` again and again, on six connections. A thread would compete with the
+server for Python's lock."""
+
+
+@pytest.mark.parametrize(
+    ("head", "piece"),
+    [
+        (CHUNKED, b"1\r\n \r\n"),
+        (CHUNKED.replace(b"POST", b"GET"), b"1\r\n \r\n"),  # the body is not read
+        (b"", b"GET /v1/models/count HTTP/1.1\r\nHost: s\r\n\r\n"),
+        (CHUNKED + b"0\r\n", b"a:\r\n"),  # trailers
+    ],
+    ids=["body", "unread body", "pipelined", "trailers"],
+)
+def test_a_flood_of_small_parts_on_some_connections_does_not_delay_others(counted, head, piece):
+    with listening(counted(Counted(released=True)).app, Limits()) as address:
+        command = [sys.executable, "-c", FLOOD, *map(repr, (address[1], head, piece))]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as flood, contextlib.ExitStack() as on_exit:
+            on_exit.callback(flood.kill)
+            assert flood.stdout.readline() == b"begun\n"
+            seconds = []
+            for _ in range(10):
+                time.sleep(0.1)
+                began = time.monotonic()
+                with socket.create_connection(address, timeout=20) as connection:
+                    connection.sendall(b"GET /v1/models/count HTTP/1.1\r\nHost: s\r\n\r\n")
+                    assert connection.recv(12) == b"HTTP/1.1 200"
+                seconds.append(time.monotonic() - began)
+    assert max(seconds) < 0.5
+
+
+def test_a_large_body_of_small_chunks_is_read_to_its_end(counted):
+    body = json.dumps({"instances": ["a" * 50_000] * 2}).encode()
+    chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n"
+    app = counted(Counted(released=True)).app
+    with listening(app, Limits()) as address, socket.create_connection(address, timeout=20) as connection:
+        connection.sendall((CHUNKED + chunks) * 2 + GET)
+        said = b""
+        while said.count(b"HTTP/1.1 ") < 3:
+            said += connection.recv(65536)
+    assert said.count(b'{"predictions": [50000, 50000]}') == 2
+    assert b"HTTP/1.1 404 " in said
+
+
+@pytest.mark.parametrize("before", [b"", GET], ids=["first", "pipelined"])
+def test_headers_that_arrive_at_once_are_refused_beyond_their_limit(before):
+    with listening(answer_of(b"a", 1), Limits()) as address, socket.create_connection(address, timeout=5) as connection:
+        connection.sendall(before + b"GET / HTTP/1.1\r\nHost: s\r\n" + b"a: a\r\n" * 5000 + b"\r\n")
+        said = b""
+        with contextlib.suppress(ConnectionError):
+            said = b"".join(iter(lambda: connection.recv(1000), b""))
+    assert said.count(b"HTTP/1.1 200 ") == bool(before)
+    assert said.count(b"HTTP/1.1 400 ") == 1
 
 
 @contextlib.contextmanager
