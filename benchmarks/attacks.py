@@ -12,6 +12,8 @@ these requirements is violated:
 - its memory has grown by at most 5 % since the end of two minutes of honest requests without attacks;
 - it has no more open descriptors than at that time;
 - its log has no traceback and no line that a client wrote.
+
+The server starts with a limit of open files below its ``--connections``, which it must raise.
 """
 
 from __future__ import annotations
@@ -384,6 +386,17 @@ def lines_of_clients(log: str) -> list[str]:
     return [line for line in log.split("\n") if line and (not own.fullmatch(line) or "forged" in line)]
 
 
+@contextlib.contextmanager
+def few_descriptors() -> Iterator[None]:
+    """Lowers the soft limit of open files below the server's ``--connections``. Attackers raise their own limit."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(before[0], Limits.connections), before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
 @dataclass(frozen=True)
 class Settings:
     """Runs all attacks on the embedded server at the same time, and measures honest clients meanwhile."""
@@ -406,7 +419,7 @@ class Settings:
     def measure(self) -> Report:
         """Returns the honest clients' answers, the server's memory and descriptors, and the violated requirements."""
         options = ("--rest-api-timeout-in-ms", f"{1000 * self.timeout_seconds:.0f}")
-        with started(self.model_dir, options) as server:
+        with few_descriptors(), started(self.model_dir, options) as server:
             return self._report(server)
 
     def _report(self, server: Server) -> Report:
@@ -431,7 +444,7 @@ class Settings:
         log = server.log.read_text()[start_of_log:]
         result = {
             "options": {name: str(value) for name, value in asdict(self).items()},
-            "descriptors_allowed": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+            "descriptors_allowed": resource.getrlimit(resource.RLIMIT_NOFILE),
             "rounds": {name: dict(outcomes.most_common()) for name, outcomes in sorted(rounds.items())},
             "honest": {client.name: client.summary() for client in clients},
             "before": before,

@@ -1,7 +1,7 @@
 """The embedded server: ``python -m serve.server --model-dir saved_models --port 8501``.
 
-It implements TensorFlow Serving's REST API for machines without Docker. It serves the newest version of every model in a
-folder of NAME/VERSION/, or the models in a file in TensorFlow Serving's format. By default it listens on the loopback
+It implements TensorFlow Serving's REST API for machines without Docker. It serves the newest version of every model in
+a folder of NAME/VERSION/, or the models in a file in TensorFlow Serving's format. By default it listens on the loopback
 interface. When the models are loaded, it prints ``Listening on http://HOST:PORT``. It looks for new versions every
 second. On SIGTERM or SIGINT it finishes the running requests and exits with code 0. It does not wait for a model that
 is being loaded.
@@ -13,9 +13,11 @@ import contextlib
 import ipaddress
 import logging
 import os
+import resource
 import signal
 import socket
 import sys
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -41,6 +43,37 @@ WEB = Path(__file__).parent / "web"
 HOW_TO_GET_A_MODEL = (
     "Clone the repository, which contains saved_models/spa-eng, or train and export a model: nmt train, nmt export."
 )
+
+
+BACKLOG = 256
+"""Maximum number of connections that wait until the server accepts them. It accepts all of them at once."""
+
+OTHER_FILES = 200
+"""Number of open files, apart from connections, for which the limit of the process leaves room."""
+
+
+class RepeatFilter(logging.Filter):
+    """Drops an error that was logged in the last minute. Clients could otherwise fill the disk.
+
+    Each error is identified by its message and its exception.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._logged: dict[tuple[str, str], float] = {}  # the latest last
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Returns `False` for a repeated error."""
+        if record.levelno < logging.ERROR:
+            return True
+        now, error = time.monotonic(), (record.getMessage(), repr(record.exc_info and record.exc_info[1]))
+        is_new = self._logged.get(error, 0.0) < now - 60.0
+        if is_new:
+            self._logged.pop(error, None)
+            self._logged[error] = now
+            if len(self._logged) > 100:
+                del self._logged[next(iter(self._logged))]
+        return is_new
 
 
 class LogFormatter(logging.Formatter):
@@ -92,10 +125,12 @@ def serve(options: Options) -> None:
         ValueError: There are no models, or the address is not available.
     """
     configs = _configs(options)
+    _make_room_for(options.limits.connections)
     listener = _bind(options.host, options.port)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _leave)
     handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(RepeatFilter())
     handler.setFormatter(LogFormatter("%(asctime)s %(levelname)s %(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # otherwise each malformed request writes a line
@@ -129,6 +164,7 @@ def http_config(app: ASGIApp, limits: Limits, shutdown_seconds: int) -> uvicorn.
         lifespan="off",
         log_config=None,
         access_log=False,
+        backlog=BACKLOG,
         server_header=False,
         timeout_keep_alive=max(1, round(limits.seconds)),
         timeout_graceful_shutdown=shutdown_seconds,
@@ -174,6 +210,25 @@ def _bind(host: str, port: int) -> socket.socket:
             f"--host, --port: cannot listen on {host} port {port}: {error}. Choose another port, or 0 for a free one."
         ) from error
     return listener
+
+
+def _make_room_for(connections: int) -> None:
+    """Raises the limit of open files of this process as far as ``connections`` need it.
+
+    Raises:
+        ValueError: The system does not permit it.
+    """
+    needed = connections + BACKLOG + OTHER_FILES
+    soft, most = (
+        sys.maxsize if each == resource.RLIM_INFINITY else each for each in resource.getrlimit(resource.RLIMIT_NOFILE)
+    )
+    if needed > most:
+        raise ValueError(
+            f"--connections must be at most {most - needed + connections}, because this process may open {most} files. "
+            f"Received: {connections}. Pass a smaller number, or raise the hard limit (ulimit -Hn)."
+        )
+    if needed > soft:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 
 
 def _url(listener: socket.socket) -> str:

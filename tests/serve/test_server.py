@@ -440,6 +440,79 @@ def test_sigterm_does_not_wait_for_models_that_are_loading_and_loads_no_others(t
     assert "Traceback" not in errors
 
 
+IDLE = """
+import sys, types
+from serve import server
+
+class Servable:
+    def close(self):
+        pass
+
+sys.modules["serve.models.warmup"] = types.SimpleNamespace(load_warm=lambda folder: Servable())
+server.main(["--model-dir", sys.argv[1], "--port", "0", *sys.argv[2:]])
+"""
+"""A server whose models do nothing."""
+
+
+@contextlib.contextmanager
+def limited(limit: str, folder: Path, *options: str) -> Iterator[subprocess.Popen]:
+    """Runs a server whose models do nothing, with a limit of open files that the shell sets."""
+    (folder / "toy" / "1").mkdir(parents=True)
+    command = f'ulimit {limit} && exec "$0" "$@"'
+    with (
+        (folder / "log").open("w") as log,
+        subprocess.Popen(
+            ["sh", "-c", command, sys.executable, "-c", IDLE, str(folder), *options],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        ) as process,
+    ):
+        try:
+            yield process
+        finally:
+            process.terminate()
+
+
+@pytest.mark.server
+def test_idle_connections_do_not_use_up_the_files_that_the_process_may_open(tmp_path):
+    with limited("-Sn 300", tmp_path) as process, contextlib.ExitStack() as opened:
+        url = httpx.URL(process.stdout.readline().split()[-1])
+        for _ in range(512):
+            opened.enter_context(socket.create_connection((url.host, url.port), timeout=20))
+        assert httpx.get(f"{url}/v1/models/toy", timeout=5, trust_env=False).status_code == 200
+    assert process.wait(20) == 0
+    assert len((tmp_path / "log").read_text().splitlines()) < 10
+
+
+@pytest.mark.server
+def test_more_connections_than_the_process_may_open_are_refused(tmp_path):
+    with limited("-n 500", tmp_path) as process:
+        assert process.wait(60) == 1
+        said = (tmp_path / "log").read_text()
+    assert "--connections must be at most 44, because this process may open 500 files. Received: 512." in said
+
+
+def test_an_error_is_logged_again_only_when_another_minute_has_passed(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    repeated = server.RepeatFilter()
+
+    def is_logged(message: str, level: int = logging.ERROR, error: Exception | None = None) -> bool:
+        information = (type(error), error, None) if error else None
+        return repeated.filter(logging.LogRecord("x", level, "", 0, message, (), information))
+
+    assert is_logged("a")
+    assert not is_logged("a")
+    assert is_logged("b")
+    assert is_logged("a", error=OSError(24, "Too many open files"))
+    assert not is_logged("a", error=OSError(24, "Too many open files"))
+    assert is_logged("a", logging.INFO)
+    now[0] += 61.0
+    assert is_logged("a")
+
+
 @pytest.mark.server
 def test_on_a_loopback_address_a_server_answers_only_for_this_machine(reverser, tmp_path):
     """A web page could otherwise name its own host after this machine's address and read the answers."""
