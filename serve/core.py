@@ -138,9 +138,9 @@ class Ticket:
     async def take_turn(self, work: Callable[[], Result]) -> Result:
         """Runs ``work`` in a worker thread when a turn is free, and returns its result.
 
-        ``work`` must itself end by the deadline. If the caller is cancelled because the client has left, a request that
-        waits gives up its place in the queue. Work that has begun keeps its place and its turn until it ends, because a
-        thread cannot be stopped.
+        After the deadline, or if the caller is cancelled because the client has left, a request that waits gives up its
+        place in the queue. Work that has begun keeps its place and its turn until it ends, because a thread cannot be
+        stopped.
 
         Raises:
             StatusError: UNAVAILABLE if the queue is full; DEADLINE_EXCEEDED after the deadline; an error of ``work``.
@@ -148,16 +148,18 @@ class Ticket:
         scope = anyio.CancelScope()
 
         async def wait_and_work() -> Result | StatusError:
-            with scope, self._core.place(), anyio.fail_after(self.seconds_left):
+            with scope, self._core.place():
                 return await anyio.to_thread.run_sync(_settled, work, limiter=self._core.turns)
             return StatusError(Code.CANCELLED, "Client closed request")
 
         try:
-            outcome = await asyncio.shield(asyncio.ensure_future(wait_and_work()))
+            async with asyncio.timeout(self.seconds_left):
+                outcome = await asyncio.shield(asyncio.ensure_future(wait_and_work()))
         except asyncio.CancelledError:
             scope.cancel()
             raise
         except TimeoutError as error:
+            scope.cancel()
             raise StatusError(Code.DEADLINE_EXCEEDED, f"Timed out after {self._seconds:g} seconds") from error
         if isinstance(outcome, StatusError):
             try:

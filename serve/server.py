@@ -96,10 +96,11 @@ def _printable(text: str) -> str:
 
 
 class Server(uvicorn.Server):
-    """Prints its address when it listens."""
+    """Prints its address when it listens, and does not wait for graphs that run too long when it stops."""
 
-    def __init__(self, config: uvicorn.Config, url: str) -> None:
+    def __init__(self, config: uvicorn.Config, core: Core, url: str) -> None:
         super().__init__(config)
+        self._core = core
         self._url = url
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -107,6 +108,12 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         if self.started:
             print(f"Listening on {self._url}", flush=True)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Finishes the running requests, for at most ``--shutdown-seconds``."""
+        await super().shutdown(sockets)
+        if self.server_state.tasks or self._core.turns.borrowed_tokens:
+            _exit_at_once(0)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -147,11 +154,10 @@ def serve(options: Options) -> None:
         )
         config = http_config(app, options.limits, options.shutdown_seconds)
         with kept_up_to_date(repository, options.poll_seconds):
-            Server(config, _url(listener)).run(sockets=[listener])
+            Server(config, core, _url(listener)).run(sockets=[listener])
     except SystemExit as stop:
-        if not repository.close():  # the interpreter would wait for the thread that loads
-            logging.shutdown()
-            os._exit(int(stop.code or 0))
+        if not repository.close():
+            _exit_at_once(int(stop.code or 0))
         raise
 
 
@@ -169,6 +175,12 @@ def http_config(app: ASGIApp, limits: Limits, shutdown_seconds: int) -> uvicorn.
         timeout_keep_alive=max(1, round(limits.seconds)),
         timeout_graceful_shutdown=shutdown_seconds,
     )
+
+
+def _exit_at_once(code: int) -> NoReturn:
+    """Ends the process. The interpreter would wait for threads that run or load a graph and cannot be stopped."""
+    logging.shutdown()
+    os._exit(code)
 
 
 def _leave(number: int, frame: FrameType | None) -> NoReturn:

@@ -108,6 +108,11 @@ class Repository:
             if is_last:
                 self._close(loaded)
 
+    def find(self, name: str, version: int | None = None, label: str | None = None) -> LoadedVersion:
+        """Returns a loaded version for its description. It may be closed at any time; see ``using``."""
+        with self._lock:
+            return self._find(name, version, label)
+
     def _find(self, name: str, version: int | None, label: str | None) -> LoadedVersion:
         if label is not None:
             if label not in self._labels.get(name, {}):

@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator, Collection, Mapping
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote
+from weakref import WeakKeyDictionary
 
 import anyio
-import anyio.to_thread
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware.errors import ServerErrorMiddleware
@@ -24,6 +24,7 @@ from ..core import Core, Holding, Ticket
 from ..limits import Limits, require_few_values
 from ..metrics import METRICS_PATH, Metrics
 from ..models.status import Code, StatusError, invalid
+from ..models.versions import LoadedVersion
 from . import codec, json_text
 from .json_text import to_text
 from .page import PageFiles
@@ -99,6 +100,7 @@ class RestApi:
         self._core = core
         self._limits = core.limits
         self._headers = headers
+        self._metadata_of: WeakKeyDictionary[LoadedVersion, bytes] = WeakKeyDictionary()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one request."""
@@ -117,7 +119,7 @@ class RestApi:
         if request.method == "GET" and (match := _STATUS.fullmatch(path)):
             target = _target(match)
             if match["metadata"]:
-                return _json(await anyio.to_thread.run_sync(self._metadata, target))
+                return _json(self._metadata(target))
             return _json(self._status(target))
         if request.method == "OPTIONS" and request.headers.get("origin", "").startswith(("http://", "https://")):
             return _json(b"")
@@ -136,15 +138,18 @@ class RestApi:
         return json_text.write({"model_version_status": statuses})
 
     def _metadata(self, target: Target) -> bytes:
-        with self._core.repository.using(*target) as loaded:
+        loaded = self._core.repository.find(*target)
+        if loaded not in self._metadata_of:  # it takes milliseconds
             model_spec = {"name": loaded.name, "signature_name": "", "version": str(loaded.version)}
             definitions = {"signature_def": loaded.servable.signature_definitions()}
-        return json_text.write({"model_spec": model_spec, "metadata": {"signature_def": definitions}})
+            document = {"model_spec": model_spec, "metadata": {"signature_def": definitions}}
+            self._metadata_of[loaded] = json_text.write(document)
+        return self._metadata_of[loaded]
 
     async def _infer(self, request: Request, target: Target, method: str, holding: Holding) -> bytes:
         """Returns the answer to a predict request."""
         if method != "predict":
-            await anyio.to_thread.run_sync(self._metadata, target)  # raises the error for a model that is not served
+            self._core.repository.find(*target)  # raises the error for a model that is not served
             raise invalid(f"Method :{method} is not supported. Use :predict.")
         async with self._core.admit(self._limits.seconds) as ticket:
             body = await _read_body(request, self._limits, ticket, holding)

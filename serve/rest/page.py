@@ -75,8 +75,7 @@ def page_config(path: Path, repository: Repository) -> dict[str, Any] | None:
 def _manifest(repository: Repository, name: str) -> dict[str, Any] | None:
     """Returns the manifest of a model's newest version, or `None`."""
     try:
-        with repository.using(name) as loaded:
-            return _read_object(loaded.folder / MANIFEST)
+        return _read_object(repository.find(name).folder / MANIFEST)
     except StatusError:  # unloaded at this moment
         return None
 

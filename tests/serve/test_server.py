@@ -441,22 +441,51 @@ def test_sigterm_does_not_wait_for_models_that_are_loading_and_loads_no_others(t
 
 
 IDLE = """
-import sys, types
+import sys, time, types
 from serve import server
+from serve.models.signature import TensorSpec
 
 class Servable:
+    inputs = {"text": TensorSpec("string", (None,))}
+
+    def signature(self, name):
+        return self
+
+    def run(self, *_):
+        print("running", flush=True)
+        time.sleep(60)
+
     def close(self):
         pass
 
 sys.modules["serve.models.warmup"] = types.SimpleNamespace(load_warm=lambda folder: Servable())
 server.main(["--model-dir", sys.argv[1], "--port", "0", *sys.argv[2:]])
 """
-"""A server whose models do nothing."""
+"""A server whose models do not answer."""
+
+
+@pytest.mark.server
+def test_sigterm_does_not_wait_for_a_graph_that_does_not_end(tmp_path):
+    (tmp_path / "toy" / "1").mkdir(parents=True)
+    command = [sys.executable, "-c", IDLE, str(tmp_path), "--shutdown-seconds", "1"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            url = httpx.URL(process.stdout.readline().split()[-1])
+            with contextlib.closing(http.client.HTTPConnection(url.host, url.port, timeout=30)) as client:
+                client.request("POST", "/v1/models/toy:predict", '{"instances": ["a"]}')
+                assert process.stdout.readline() == "running\n"
+                began = time.monotonic()
+                process.terminate()
+                assert process.wait(20) == 0
+                assert time.monotonic() - began < 5
+        finally:
+            process.kill()
+        assert "Traceback" not in process.stderr.read()
 
 
 @contextlib.contextmanager
 def limited(limit: str, folder: Path, *options: str) -> Iterator[subprocess.Popen]:
-    """Runs a server whose models do nothing, with a limit of open files that the shell sets."""
+    """Runs a server whose models do not answer, with a limit of open files that the shell sets."""
     (folder / "toy" / "1").mkdir(parents=True)
     command = f'ulimit {limit} && exec "$0" "$@"'
     with (
