@@ -32,7 +32,7 @@ class Options:
     """Microseconds before another attempt to load a version that failed. The pause doubles with each attempt, up to 10
     minutes. A version whose files change is tried at once."""
     enable_cors_support: bool = False
-    """Let web pages from other hosts read the answers and show the page in a frame, and accept any Host."""
+    """Let web pages of other origins send requests, read the answers and show the page in a frame. Accept any Host."""
     enable_monitoring: bool = False
     """Serve Prometheus metrics at /monitoring/prometheus/metrics."""
     shutdown_seconds: int = 30

@@ -26,7 +26,8 @@ Some answers are known to differ, and are not checked:
 - A question mark at the end of a path. TensorFlow Serving refuses it. The embedded server accepts it.
 - An int8, int16 or uint8 out of range. TensorFlow Serving wraps it around. The embedded server refuses it.
 - ``:classify`` and ``:regress``. The embedded server refuses them and names ``:predict``.
-- The header Host. On a loopback address, the embedded server answers 403 unless Host is localhost or such an address.
+- The headers Host and Origin. On a loopback address, the embedded server answers 403 unless Host is localhost or such
+  an address. Without CORS, it answers 403 to POST from a web page of another origin.
 
     server      the checked server, and comparisons of its answers
     successes   requests that must succeed

@@ -65,7 +65,8 @@ def create_app(
 
     Args:
         core: Models and limits.
-        with_cors: If `True`, web pages from other hosts may read the answers, and show the page in a frame.
+        with_cors: If `True`, web pages of other origins may send requests, read the answers, and show the page in a
+            frame.
         with_monitoring: If `True`, serves Prometheus metrics.
         web: Folder of the page, whose files are served outside /v1/; see ``PageFiles``. `None` serves no page.
         hosts: Accepted values of the header Host, without port. Empty accepts any.
@@ -78,6 +79,11 @@ def create_app(
         answer: ASGIApp = _error(StatusError(Code.NOT_FOUND, "Not Found"))
         if hosts and (host := _host(scope)) not in hosts:
             reason = f"Host {host!r} is not served. Use {' or '.join(sorted(hosts))}."
+            answer = _error(StatusError(Code.PERMISSION_DENIED, reason))
+        elif not with_cors and _is_from_another_page(scope):
+            reason = (
+                "Web pages of other origins are refused. Start the server with --enable-cors-support to accept them."
+            )
             answer = _error(StatusError(Code.PERMISSION_DENIED, reason))
         elif path.lower().startswith("/v1/"):
             answer = api
@@ -181,6 +187,21 @@ class RestApi:
 def _host(scope: Scope) -> str:
     """Returns the header Host in lower case, without port."""
     return re.sub(r":\d*$", "", Headers(scope=scope).get("host", "").lower())
+
+
+def _is_from_another_page(scope: Scope) -> bool:
+    """Returns `True` if a web page of another origin sent a request that can make the server compute.
+
+    Pages may send such requests to any address without permission; only the answers are hidden from them. Browsers
+    state the origin of the page, and whether it is the server's own. A proxy may change Host, but not Sec-Fetch-Site.
+    """
+    headers = Headers(scope=scope)
+    if scope["method"] in ("GET", "HEAD", "OPTIONS"):
+        return False
+    if (site := headers.get("sec-fetch-site")) is not None:
+        return site not in ("same-origin", "none")
+    origin = headers.get("origin")
+    return origin is not None and origin.lower().partition("://")[2] != headers.get("host", "").lower()
 
 
 def _path_and_query(scope: Scope) -> str:

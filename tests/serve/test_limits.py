@@ -306,6 +306,45 @@ def test_only_requests_for_an_accepted_host_are_answered(tmp_path):
             assert browser.request("GET", "/v1/models", headers={"Host": host}).status_code == status, host
 
 
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),  # not a browser
+        ({"Origin": "http://server"}, 200),
+        ({"Origin": "HTTP://Server"}, 200),
+        ({"Origin": "https://translate.example", "Sec-Fetch-Site": "same-origin"}, 200),  # behind a proxy
+        ({"Sec-Fetch-Site": "none"}, 200),
+        ({"Origin": "null"}, 403),
+        ({"Origin": "http://server:3000"}, 403),
+        ({"Origin": "http://attacker.example"}, 403),
+        ({"Origin": f"http://attacker.example/{LONG}"}, 403),
+        ({"Origin": "http://[broken"}, 403),
+        ({"Origin": "http://server", "Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "same-site"}, 403),
+    ],
+    ids=lambda value: str(value)[:60],
+)
+def test_pages_of_other_origins_cannot_make_the_server_translate(tmp_path, headers, status):
+    (tmp_path / "count" / "1").mkdir(parents=True)
+    servable = Counted(released=True)
+    repository = Repository(lambda: models_in(tmp_path), lambda path: servable)
+    repository.start()
+
+    def translate(with_cors: bool) -> int:
+        app = create_app(Core(repository, Limits()), with_cors=with_cors)
+        with contextlib.closing(Browser(app)) as browser:
+            # what fetch sends in mode no-cors
+            content = {"content": b'{"instances": ["a"]}', "headers": {"Content-Type": "text/plain", **headers}}
+            response = browser.post(PREDICT, **content)
+            assert browser.request("GET", "/v1/models/count", headers=headers).status_code == 200
+            assert len(response.content) < 15_000
+            return response.status_code
+
+    assert translate(with_cors=False) == status
+    assert bool(servable.asked) == (status == 200)
+    assert translate(with_cors=True) == 200
+
+
 class Described(Counted):
     """A servable that counts how often it is described, and records the thread that closes it."""
 
