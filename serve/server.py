@@ -45,11 +45,15 @@ HOW_TO_GET_A_MODEL = (
 )
 
 
-BACKLOG = 256
-"""Maximum number of connections that wait until the server accepts them. It accepts all of them at once."""
+ACCEPTED = 64
+"""Maximum number of connections that are accepted in a turn of the event loop."""
 
-OTHER_FILES = 200
-"""Number of open files, apart from connections, for which the limit of the process leaves room."""
+BACKLOG = 1024
+"""Maximum number of connections that wait until they are accepted."""
+
+OTHER_FILES = 5 * ACCEPTED + 150
+"""Number of open files, apart from ``--connections``, for which the limit of the process leaves room. A refused
+connection is closed within five turns of the event loop."""
 
 
 class RepeatFilter(logging.Filter):
@@ -106,6 +110,8 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Starts to listen. Then prints the address, because other programs wait for this line."""
         await super().startup(sockets)
+        for each in sockets or []:
+            each.listen(BACKLOG)  # asyncio would accept as many connections at once
         if self.started:
             print(f"Listening on {self._url}", flush=True)
 
@@ -170,7 +176,7 @@ def http_config(app: ASGIApp, limits: Limits, shutdown_seconds: int) -> uvicorn.
         lifespan="off",
         log_config=None,
         access_log=False,
-        backlog=BACKLOG,
+        backlog=ACCEPTED,
         server_header=False,
         timeout_keep_alive=max(1, round(limits.seconds)),
         timeout_graceful_shutdown=shutdown_seconds,
@@ -230,13 +236,13 @@ def _make_room_for(connections: int) -> None:
     Raises:
         ValueError: The system does not permit it.
     """
-    needed = connections + BACKLOG + OTHER_FILES
+    needed = connections + OTHER_FILES
     soft, most = (
         sys.maxsize if each == resource.RLIM_INFINITY else each for each in resource.getrlimit(resource.RLIMIT_NOFILE)
     )
     if needed > most:
         raise ValueError(
-            f"--connections must be at most {most - needed + connections}, because this process may open {most} files. "
+            f"--connections must be at most {most - OTHER_FILES}, because this process may open {most} files. "
             f"Received: {connections}. Pass a smaller number, or raise the hard limit (ulimit -Hn)."
         )
     if needed > soft:

@@ -520,7 +520,7 @@ def test_more_connections_than_the_process_may_open_are_refused(tmp_path):
     with limited("-n 500", tmp_path) as process:
         assert process.wait(60) == 1
         said = (tmp_path / "log").read_text()
-    assert "--connections must be at most 44, because this process may open 500 files. Received: 512." in said
+    assert "--connections must be at most 30, because this process may open 500 files. Received: 512." in said
 
 
 def test_an_error_is_logged_again_only_when_another_minute_has_passed(monkeypatch):
