@@ -18,6 +18,7 @@ EXPECTED = {
     "header_flood": {"400"},
     "bomb": {"413", "400"},
     "huge_names": {"400"},
+    "long_text": {"200"},
     "forged_log": {"404", "400"},
     "idle_sockets": {"more than the limit"},
     "idle_clients": {"200", "closed"},
