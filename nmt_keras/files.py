@@ -1,4 +1,13 @@
-"""File access: written files survive a power cut, and errors name the file and the remedy."""
+"""File access: written files survive a power cut, and errors name the file and the remedy.
+
+One rule holds for every command that writes:
+
+- A file is written under a private temporary name, synced to the disk and renamed: ``write_whole``, ``replacing``.
+- A folder whose files belong together has one writer at a time. A second process fails at once if the work is long
+  (``sole_writer``), and waits if it is short (``locked``).
+- Leftovers of killed processes are removed by the next writer of the same file or folder: under its lock, or if they
+  have not changed for an hour (``is_abandoned``).
+"""
 
 from __future__ import annotations
 
@@ -66,16 +75,16 @@ def make_folder(folder: Path) -> None:
     settle([each.parent for each in new])
 
 
-def make_run_folder(folder: Path) -> None:
-    """Creates a run directory if it is missing. Raises OSError if files cannot be written there."""
+def make_writable_folder(folder: Path) -> None:
+    """Creates a folder if it is missing. Raises OSError if files cannot be written there."""
     try:
         make_folder(folder)
         if not os.access(folder, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
         raise OSError(
-            f"{folder}: expected a run directory that can be written; {error.strerror or error}. "
-            "Pass another --run, or correct the permissions."
+            f"{folder}: expected a folder that can be written; {error.strerror or error}. "
+            "Pass another folder, or correct the permissions."
         ) from error
 
 
@@ -88,15 +97,33 @@ def write_whole(path: Path, content: str | bytes) -> None:
         OSError: the file cannot be written. The message names it.
     """
     data = content.encode() if isinstance(content, str) else content
-    partial = path.with_name(f"{path.name}.{uuid4().hex}{PARTIAL}")
     with writing(path):
-        _remove_abandoned(path)
         if path.is_file() and path.read_bytes() == data:
+            _remove_abandoned(path)
             settle([path, path.parent])  # its writer may have been killed before it synced the file
             return
+    with replacing(path) as partial:
+        partial.write_bytes(data)
+
+
+@contextmanager
+def replacing(path: Path, lost: str = "") -> Iterator[Path]:
+    """Yields the private path of a file to write. Renames the file to ``path`` if the block succeeds.
+
+    After the block, the content survives a power cut. If the block fails, ``path`` is unchanged.
+
+    Args:
+        path: The file.
+        lost: Sentence that states what is lost if the file cannot be written; see ``writing``.
+
+    Raises:
+        OSError: the file cannot be written. The message names it.
+    """
+    partial = path.with_name(f"{path.name}.{uuid4().hex}{PARTIAL}")
+    with writing(path, lost):
+        _remove_abandoned(path)
         try:
-            with partial.open("xb") as file:
-                file.write(data)
+            yield partial
             settle([partial])
             os.replace(partial, path)
         except BaseException:
@@ -160,6 +187,47 @@ def locked(path: Path) -> Iterator[None]:
             yield
         finally:
             os.close(descriptor)
+
+
+@contextmanager
+def sole_writer(folder: Path, name: str = "lock") -> Iterator[None]:
+    """Creates ``folder`` and locks it for this process, until the context or the process ends.
+
+    The lock is held on a file, which is removed at the end. It has no effect on file systems without locks, such as
+    some network drives. Check within the context whether another process has finished the same work meanwhile.
+
+    Args:
+        folder: The folder.
+        name: Name of the lock file.
+
+    Raises:
+        OSError: the folder cannot be created or written.
+        ValueError: another process holds the lock.
+    """
+    make_writable_folder(folder)
+    path = folder / name
+    while True:
+        file = path.open("a")
+        try:
+            portalocker.lock(file, portalocker.LockFlags.EXCLUSIVE | portalocker.LockFlags.NON_BLOCKING)
+        except portalocker.AlreadyLocked as error:
+            file.close()
+            raise ValueError(
+                f"{folder}: another process is writing to this folder. Wait until it ends, stop it, or pass another "
+                "folder."
+            ) from error
+        except portalocker.LockException:
+            break  # the file system has no locks
+        with suppress(FileNotFoundError):  # the previous owner may have removed the file since it was opened
+            if os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                break
+        file.close()
+    with file:
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                path.unlink()
 
 
 def settle(paths: list[Path]) -> None:

@@ -18,7 +18,7 @@ from nmt_keras.corpus.options import CorpusOptions
 from nmt_keras.corpus.sample import SAMPLE_NAME
 from nmt_keras.recipes import CONDITIONAL_GRU, SAMPLE, find_recipe
 from nmt_keras.runs.directory import is_run, read_recipe
-from nmt_keras.runs.origin import read_origin, with_languages_of, write_origin
+from nmt_keras.runs.origin import read_origin, with_languages_of
 
 if TYPE_CHECKING:
     from nmt_keras.corpus import SplitCorpus
@@ -160,13 +160,10 @@ class Train(Command):
             f"{corpus.name}: {len(corpus.train):,} pairs to train on, {len(corpus.valid):,} to validate{tested}. "
             f"Run directory: {folder}"
         )
-        if is_chief(strategy) and not exists:
-            write_origin(folder, data)
-        run.train(corpus, console.say, console.show, self.options, strategy)
+        run.train(corpus, console.say, console.show, self.options, strategy, origin=data)
         console.close()
         if not is_chief(strategy):
             return folder
-        write_origin(folder, data)
         parts = {"valid": corpus.valid, "test": corpus.test}
         scored = run.scores()
         if missing := [part for part, pairs in parts.items() if pairs and part not in scored]:

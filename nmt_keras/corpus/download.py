@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from nmt_keras.corpus.archive import text_sha256
-from nmt_keras.files import make_folder, write_whole
+from nmt_keras.files import make_folder, replacing
 
 if TYPE_CHECKING:
     import httpx
@@ -56,23 +56,29 @@ def fetch_corpus(
     Raises:
         CorpusUnavailable: the download failed. ``folder`` is unchanged.
         OSError: the file cannot be written.
-        ValueError: the text has another digest. A file that was just downloaded is removed.
+        ValueError: the text has another digest. A new download is not kept.
     """
     path = Path(folder) / Path(urlsplit(url).path).name
-    is_new = not path.exists()
-    if is_new:
-        content = _download(url, answer_within)
-        make_folder(path.parent)
-        write_whole(path, content)
-    if not accept_other_version and (digest := text_sha256(path)) != sha256:
-        if is_new:
-            path.unlink()
-        raise ValueError(
-            f"{url if is_new else path}: expected a corpus whose text has sha256 {sha256}, received one with {digest}. "
-            f"{'Download it later' if is_new else 'Remove the file to download it again'}, or use this text with "
-            "accept_other_version (--accept-other-version). Scores on it cannot be compared with published scores."
-        )
+    wanted = None if accept_other_version else sha256
+    if path.exists():
+        _require_text(path, wanted, str(path), "Remove the file to download it again")
+        return path
+    content = _download(url, answer_within)
+    make_folder(path.parent)
+    with replacing(path) as partial:
+        partial.write_bytes(content)
+        _require_text(partial, wanted, url, "Download it later")
     return path
+
+
+def _require_text(path: Path, sha256: str | None, name: str, remedy: str) -> None:
+    """Raises ValueError if the text of a corpus has another digest than ``sha256``. ``None`` accepts all."""
+    if sha256 is not None and (digest := text_sha256(path)) != sha256:
+        raise ValueError(
+            f"{name}: expected a corpus whose text has sha256 {sha256}, received one with {digest}. {remedy}, or use "
+            "this text with accept_other_version (--accept-other-version). Scores on it cannot be compared with "
+            "published scores."
+        )
 
 
 def _download(url: str, answer_within: float) -> bytes:

@@ -10,13 +10,13 @@ words (word tokenizers). ``pipelines.preparing`` writes the same shards on many 
 from __future__ import annotations
 
 import dataclasses
-import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import islice
 from os import PathLike
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from nmt_keras.corpus.columns import Columns
 from nmt_keras.corpus.filtering import Rejection, pair_key, reject_lengths, reject_text, shard_of
 from nmt_keras.corpus.reading import Pair, ReadReport, require_usable, stream_pairs, stream_parallel
 from nmt_keras.corpus.shards import (
+    SPILLED,
     EncodedPair,
     PreparedCorpus,
     ShardReport,
@@ -35,7 +36,7 @@ from nmt_keras.corpus.shards import (
     write_record,
     write_shard,
 )
-from nmt_keras.files import make_folder, writing
+from nmt_keras.files import sole_writer, writing
 from nmt_keras.text import Tokenizer, fit_tokenizer
 from nmt_keras.text.subword import MAX_LINES
 
@@ -78,7 +79,7 @@ def prepare(
     Raises:
         FileExistsError: ``folder`` holds a prepared corpus.
         FileNotFoundError, ValueError: a file cannot be read, too many lines are malformed, an argument is out of range,
-            or the filters leave no pair.
+            the filters leave no pair, or another process writes ``folder``.
         OSError: ``folder`` cannot be written.
     """
     require(len(files) > 0, "files", "at least one file of sentence pairs", list(files))
@@ -101,9 +102,6 @@ def prepare(
     count = sum(1 for _ in pairs(found))
     require_usable(found, names, max_malformed)
     shards = shards or min(max(-(-count // PAIRS_OF_SHARD), MIN_SHARDS), MAX_SHARDS)
-    with writing(folder, "Nothing was prepared."):
-        make_folder(folder)
-    remove_leftovers(str(folder))
     report(f"learning the vocabularies; {found}")
 
     def fit(config: TokenizerConfig, lines: Iterator[str]) -> Tokenizer:
@@ -111,24 +109,26 @@ def prepare(
         step = 1 if config.kind == "word" else -(-count // MAX_LINES)
         return fit_tokenizer(config, islice(lines, 0, None, step))
 
-    tokenizers = (
-        fit(source, (pair.source for pair in pairs(ReadReport()))),
-        fit(target, (pair.target for pair in pairs(ReadReport()))),
-    )
-    tokenizers[0].save(folder / "source")
-    tokenizers[1].save(folder / "target")
-    report("encoding")
-    left_out, spilled = Counter[Rejection](), folder / "spilled"
-    try:
-        _spill(encoded(pairs(ReadReport()), tokenizers, filters, left_out), spilled, shards)
-        report(f"writing {shards} shards")
-        written = [
-            write_shard(str(folder / shard_name(n, shards)), _spilled(spilled / str(n)), filters.drop_duplicates)
-            for n in range(shards)
-        ]
-    finally:
-        shutil.rmtree(spilled, ignore_errors=True)
-    complete(str(folder), names, next(pairs(ReadReport())), written, found, left_out, filters)
+    with sole_writer(folder):
+        require_new(str(folder))  # another process may have prepared it meanwhile
+        remove_leftovers(str(folder))
+        tokenizers = (
+            fit(source, (pair.source for pair in pairs(ReadReport()))),
+            fit(target, (pair.target for pair in pairs(ReadReport()))),
+        )
+        tokenizers[0].save(folder / "source")
+        tokenizers[1].save(folder / "target")
+        report("encoding")
+        left_out = Counter[Rejection]()
+        with TemporaryDirectory(prefix=SPILLED, dir=folder, ignore_cleanup_errors=True) as temporary:
+            spilled = Path(temporary)
+            _spill(encoded(pairs(ReadReport()), tokenizers, filters, left_out), spilled, shards)
+            report(f"writing {shards} shards")
+            written = [
+                write_shard(str(folder / shard_name(n, shards)), _spilled(spilled / str(n)), filters.drop_duplicates)
+                for n in range(shards)
+            ]
+        complete(str(folder), names, next(pairs(ReadReport())), written, found, left_out, filters)
     prepared = PreparedCorpus(folder)
     report(f"{len(prepared):,} pairs prepared; skipped: {prepared.told_left_out()}")
     if (share := (count - len(prepared)) / count) > MAX_LEFT_OUT:
@@ -198,7 +198,6 @@ def _spill(pairs: Iterable[EncodedPair], folder: Path, shards: int) -> None:
     """Writes the pairs of each shard into a temporary file, in the order of ``pairs``; ``_spilled`` reads it."""
     with ExitStack() as stack:
         stack.enter_context(writing(folder, "Nothing was prepared."))
-        folder.mkdir(exist_ok=True)
         files = [stack.enter_context((folder / str(number)).open("wb")) for number in range(shards)]
         for key, source, target in pairs:
             lengths = np.array([len(source), len(target)], np.int32)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import gzip
 import math
-import os
 import random
 import re
 from collections import Counter
@@ -25,7 +24,7 @@ import numpy as np
 
 from nmt_keras.config import require
 from nmt_keras.corpus.reading import Pair, ReadReport, require_usable, stream_parallel
-from nmt_keras.files import PARTIAL, make_folder, writing
+from nmt_keras.files import make_folder, replacing
 
 Place = str | PathLike[str]
 EDGE, UNKNOWN = "<s>", "<unk>"
@@ -131,14 +130,15 @@ def select(
     kept = np.zeros(len(scored), bool)
     kept[order[np.cumsum(scored["words"][order]) <= words]] = True
     require(bool(kept.any()), "words", "at least the number of words of the pair with the lowest score", words)
-    path, partial = Path(to), Path(f"{to}{PARTIAL}")
-    with writing(path, "Nothing was selected."):
-        make_folder(path.parent)
-        with gzip.open(partial, "wt", encoding="utf-8", newline="\n") as stream:
-            for pair, keep in zip(_pairs(corpus), kept, strict=True):
-                if keep:
-                    stream.write("\t".join(side.replace("\t", " ") for side in pair) + "\n")
-        os.replace(partial, path)
+    make_folder(Path(to).parent)
+    with (
+        replacing(Path(to), "Nothing was selected.") as partial,
+        partial.open("wb") as file,
+        gzip.GzipFile("", "wb", fileobj=file, mtime=0) as stream,  # the same bytes for the same selection
+    ):
+        for pair, keep in zip(_pairs(corpus), kept, strict=True):
+            if keep:
+                stream.write(("\t".join(side.replace("\t", " ") for side in pair) + "\n").encode())
     report(f"{kept.sum():,} of {len(kept):,} pairs, {scored['words'][kept].sum():,} target words, selected")
     return int(kept.sum())
 

@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from nmt_keras import files
 from nmt_keras.config import END
 from nmt_keras.corpus.batches import (
     Batch,
@@ -40,13 +41,16 @@ from nmt_keras.corpus.batches import (
 )
 from nmt_keras.corpus.prefetching import prefetched
 from nmt_keras.corpus.reading import Pair
-from nmt_keras.files import require_format, settle, settle_below, unwritable, writing
+from nmt_keras.files import read_json, require_format, settle, settle_below, unwritable, writing
 
 RECORD_FILE = "prepared.json"
 FORMAT = 1
 SIDES = ("source", "target")
-# finished shards, and unfinished shards and records
-SHARD_FILES = re.compile(r"train-\d{5}-of-\d{5}\.tfrecord(\.\w+\.partial)?|prepared\.json\.\w+\.partial")
+SPILLED = "spilled-"  # prefix of a temporary folder of encoded pairs
+# finished shards, unfinished shards and records, and temporary folders
+SHARD_FILES = re.compile(
+    r"train-\d{5}-of-\d{5}\.tfrecord(\.\w+\.partial)?|prepared\.json\.\w+\.partial|" + SPILLED + r"\w+/?"
+)
 
 
 class EncodedPair(NamedTuple):
@@ -81,7 +85,7 @@ def require_new(folder: str) -> None:
 
 
 def remove_leftovers(folder: str, keep: Collection[str] = ()) -> None:
-    """Removes unfinished files from ``folder``, and all shards except ``keep``.
+    """Removes unfinished files from ``folder``, and all shards except ``keep``. The caller must be its sole writer.
 
     Raises:
         FileExistsError: there are shards but no vocabulary, so they were not written by a preparation.
@@ -95,8 +99,9 @@ def remove_leftovers(folder: str, keep: Collection[str] = ()) -> None:
             f"{found[0]} and no vocabulary. Pass another folder."
         )
     for name in found:
+        path = os.path.join(folder, name)
         with suppress(tf.errors.NotFoundError):  # a Beam worker may replace it at the same time
-            tf.io.gfile.remove(os.path.join(folder, name))
+            tf.io.gfile.rmtree(path) if tf.io.gfile.isdir(path) else tf.io.gfile.remove(path)
 
 
 @contextmanager
@@ -116,17 +121,15 @@ def replacing(path: str) -> Iterator[str]:
     Each attempt has its own name, because two Beam workers may write the same file. On a local disk, the renamed file
     survives a power cut.
     """
+    if "://" not in path:
+        with files.replacing(Path(path), "Nothing was prepared.") as local, writing_by_tensorflow(path):
+            yield str(local)
+        return
     partial = f"{path}.{uuid.uuid4().hex}.partial"
     try:
         with writing_by_tensorflow(path):
             yield partial
-            if "://" in path:
-                tf.io.gfile.rename(partial, path, overwrite=True)
-                return
-        with writing(Path(path), "Nothing was prepared."):
-            settle([Path(partial)])
-            os.replace(partial, path)
-            settle([Path(path).parent])
+            tf.io.gfile.rename(partial, path, overwrite=True)
     finally:
         if tf.io.gfile.exists(partial):
             tf.io.gfile.remove(partial)
@@ -246,10 +249,9 @@ class PreparedCorpus:
         path = self.folder / RECORD_FILE
         if not path.exists():
             raise FileNotFoundError(f"{path}: expected a prepared corpus, found none. Run nmt prepare first.")
-        text = path.read_text(encoding="utf-8")
-        self.record = json.loads(text)
+        self.record = read_json(path)
         require_format(path, self.record.get("format"), FORMAT, "Prepare the corpus again.")
-        self.sha256 = hashlib.sha256(text.encode()).hexdigest()
+        self.sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
         self.files = [str(self.folder / shard["file"]) for shard in self.record["shards"]]
         first = self.record.get("first")  # older versions did not write it
         self.first = None if first is None else Pair(**first)

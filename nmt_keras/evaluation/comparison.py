@@ -20,6 +20,7 @@ from nmt_keras.evaluation.metrics import (
     sentence_length,
 )
 from nmt_keras.evaluation.report import Report
+from nmt_keras.files import locked, make_folder, write_whole
 from nmt_keras.markdown import escaped, table
 from nmt_keras.plotting import Panel, alignment_grid, bleu_by_length, save_figure, score_intervals
 from nmt_keras.translation.word_alignment import align_words
@@ -285,14 +286,15 @@ def write_report(comparison: Comparison, report: Report, folder: Path) -> Path:
     Returns:
         The path of ``report.md``, which is written last.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     figures = {"scores": score_picture(comparison), "bleu-by-length": length_picture(comparison)}
     if (heatmaps := worst_alignments(comparison, report)) is not None:
         figures["worst-alignments"] = heatmaps
-    for name, figure in figures.items():
-        for suffix in (".svg", ".png"):
-            save_figure(figure, folder / f"{name}{suffix}")
-    (folder / "report.json").write_text(to_json(comparison), encoding="utf-8")
     written = folder / "report.md"
-    written.write_text(to_markdown(comparison, [f"{name}.svg" for name in figures]), encoding="utf-8")
+    with locked(written):  # another process may write its report, and the files belong together
+        for name, figure in figures.items():
+            for suffix in (".svg", ".png"):
+                save_figure(figure, folder / f"{name}{suffix}")
+        write_whole(folder / "report.json", to_json(comparison))
+        write_whole(written, to_markdown(comparison, [f"{name}.svg" for name in figures]))
     return written

@@ -44,7 +44,7 @@ from nmt_keras.corpus.shards import (
     write_shard,
     writing_by_tensorflow,
 )
-from nmt_keras.pipelines import absolute
+from nmt_keras.pipelines import absolute, locked_output
 from nmt_keras.text import load_tokenizer
 
 LINES = "lines"
@@ -144,7 +144,8 @@ def prepare_files(
         FileExistsError: ``folder`` contains a prepared corpus.
         FileNotFoundError: no file matches ``source``.
         OSError: ``folder`` cannot be written, or the report of a shard is missing.
-        ValueError: too many lines are malformed, an argument is out of range, or the filters leave no pair.
+        ValueError: too many lines are malformed, an argument is out of range, the filters leave no pair, or another
+            pipeline writes ``folder`` (see ``locked_output``).
     """
     require(shards >= 1, "shards", "at least 1", shards)
     require_columns(source_column or 0, 1 if target_column is None else target_column)
@@ -157,49 +158,51 @@ def prepare_files(
         raise FileNotFoundError(
             f"source: expected files of sentence pairs, found none at {source}. Pass another path or pattern."
         )
-    reports = os.path.join(folder, REPORTS)
-    if tf.io.gfile.isdir(reports):  # left by an interrupted run, perhaps with another number of shards
-        tf.io.gfile.rmtree(reports)
-    remove_leftovers(folder)
-    with writing_by_tensorflow(folder):
-        tf.io.gfile.makedirs(reports)
-    for side in ("source", "target"):
+    with locked_output(folder):
+        require_new(folder)  # another pipeline may have finished meanwhile
+        reports = os.path.join(folder, REPORTS)
+        if tf.io.gfile.isdir(reports):  # left by an interrupted run, perhaps with another number of shards
+            tf.io.gfile.rmtree(reports)
+        remove_leftovers(folder)
         with writing_by_tensorflow(folder):
-            tf.io.gfile.makedirs(os.path.join(folder, side))
-            for name in tf.io.gfile.listdir(os.path.join(tokenizers, side)):
-                place = os.path.join(side, name)
-                tf.io.gfile.copy(os.path.join(tokenizers, place), os.path.join(folder, place), overwrite=True)
+            tf.io.gfile.makedirs(reports)
+        for side in ("source", "target"):
+            with writing_by_tensorflow(folder):
+                tf.io.gfile.makedirs(os.path.join(folder, side))
+                for name in tf.io.gfile.listdir(os.path.join(tokenizers, side)):
+                    place = os.path.join(side, name)
+                    tf.io.gfile.copy(os.path.join(tokenizers, place), os.path.join(folder, place), overwrite=True)
 
-    def write(number: int, grouped: Iterable[Any]) -> None:
-        report: Mapping[str, Any]
-        if number == TOTALS:
-            report = sum(grouped, Counter())
-        else:
-            path = os.path.join(folder, shard_name(number, shards))
-            pairs = (pair for some in grouped for pair in some)
-            report = write_shard(path, pairs, filters.drop_duplicates)._asdict()
-        with replacing(_report_of(reports, number)) as partial, tf.io.gfile.GFile(partial, "w") as file:
-            file.write(json.dumps(report))
+        def write(number: int, grouped: Iterable[Any]) -> None:
+            report: Mapping[str, Any]
+            if number == TOTALS:
+                report = sum(grouped, Counter())
+            else:
+                path = os.path.join(folder, shard_name(number, shards))
+                pairs = (pair for some in grouped for pair in some)
+                report = write_shard(path, pairs, filters.drop_duplicates)._asdict()
+            with replacing(_report_of(reports, number)) as partial, tf.io.gfile.GFile(partial, "w") as file:
+                file.write(json.dumps(report))
 
-    encoded_pairs = (
-        pipeline
-        | "Files" >> beam.Create(list(enumerate(paths)))
-        | "SpreadFiles" >> beam.GroupByKey()
-        | "Read" >> beam.FlatMapTuple(lambda file, paths: read_batches(file, paths, columns))
-        | "SpreadPairs" >> beam.GroupByKey()
-        | "Encode" >> beam.ParDo(EncodePairs(folder, filters, shards))
-    )
-    nothing: list[EncodedPair] = []
-    empty = pipeline | "Shards" >> beam.Create([(number, nothing) for number in range(shards)])
-    (encoded_pairs, empty) | beam.Flatten() | beam.GroupByKey() | "Write" >> beam.MapTuple(write)
-    pipeline.run().wait_until_finish()
-    counts = Counter(_read_report(reports, TOTALS))
-    found = ReadReport(counts[LINES], +Counter({fault: counts[fault] for fault in Fault}))
-    require_usable(found, source, max_malformed)
-    written = [ShardReport(**_read_report(reports, number)) for number in range(shards)]
-    first = next(batch[0] for path in paths for _, (batch, _) in read_batches(0, [path], columns) if batch)
-    complete(folder, source, first, written, found, {reason: counts[reason] for reason in Rejection}, filters)
-    tf.io.gfile.rmtree(reports)
+        encoded_pairs = (
+            pipeline
+            | "Files" >> beam.Create(list(enumerate(paths)))
+            | "SpreadFiles" >> beam.GroupByKey()
+            | "Read" >> beam.FlatMapTuple(lambda file, paths: read_batches(file, paths, columns))
+            | "SpreadPairs" >> beam.GroupByKey()
+            | "Encode" >> beam.ParDo(EncodePairs(folder, filters, shards))
+        )
+        nothing: list[EncodedPair] = []
+        empty = pipeline | "Shards" >> beam.Create([(number, nothing) for number in range(shards)])
+        (encoded_pairs, empty) | beam.Flatten() | beam.GroupByKey() | "Write" >> beam.MapTuple(write)
+        pipeline.run().wait_until_finish()
+        counts = Counter(_read_report(reports, TOTALS))
+        found = ReadReport(counts[LINES], +Counter({fault: counts[fault] for fault in Fault}))
+        require_usable(found, source, max_malformed)
+        written = [ShardReport(**_read_report(reports, number)) for number in range(shards)]
+        first = next(batch[0] for path in paths for _, (batch, _) in read_batches(0, [path], columns) if batch)
+        complete(folder, source, first, written, found, {reason: counts[reason] for reason in Rejection}, filters)
+        tf.io.gfile.rmtree(reports)
 
 
 def _report_of(reports: str, number: int) -> str:

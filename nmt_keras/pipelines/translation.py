@@ -9,6 +9,7 @@ blocks of lines depend only on the input files, and each block has a fixed outpu
 from __future__ import annotations
 
 import json
+import os
 import re
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,7 +23,7 @@ from apache_beam.utils.shared import Shared
 
 import nmt_keras
 from nmt_keras.config import require
-from nmt_keras.pipelines import absolute
+from nmt_keras.pipelines import absolute, locked_output
 from nmt_keras.translation.exported import ServedTranslator
 from nmt_keras.translation.translator import Translator
 
@@ -130,47 +131,49 @@ def translate_files(
     Raises:
         FileExistsError: ``OUTPUT.json`` exists.
         FileNotFoundError: no file matches ``source``.
+        ValueError: another pipeline writes files with this prefix (see ``locked_output``).
     """
     require(batch_size >= 1, "batch_size", "1 or more", batch_size)
     source, output, model = map(absolute, (source, output, model))
     pipeline = beam.Pipeline(argv=options)  # created first, because its options also configure file systems
     totals = f"{output}.json"
-    if FileSystems.exists(totals):
-        raise FileExistsError(
-            f"output: expected a new prefix, found {totals}. Pass another prefix, or delete the files {output}*."
-        )
     paths = sorted(_matching(source))
     if not paths:
         raise FileNotFoundError(
             f"source: expected text files, found none that match {source}. Pass another path or pattern."
         )
-    _remove_leftovers(output, r"-\d{5}-\d{5}\.jsonl(\.\w+\.partial)?")
+    with locked_output(*os.path.split(f"{output}.lock")):
+        if FileSystems.exists(totals):
+            raise FileExistsError(
+                f"output: expected a new prefix, found {totals}. Pass another prefix, or delete the files {output}*."
+            )
+        _remove_leftovers(output, r"-\d{5}-\d{5}\.jsonl(\.\w+\.partial)?")
 
-    def write_totals(_: int, counts: Iterable[Counts]) -> None:
-        sums = Counts(*map(sum, zip(*counts, strict=True)))
-        _write(totals, json.dumps(sums._asdict()) + "\n")
+        def write_totals(_: int, counts: Iterable[Counts]) -> None:
+            sums = Counts(*map(sum, zip(*counts, strict=True)))
+            _write(totals, json.dumps(sums._asdict()) + "\n")
 
-    counts = (
-        pipeline
-        | "Files" >> beam.Create(list(enumerate(paths)))
-        | "SpreadFiles" >> beam.GroupByKey()
-        | "Read" >> beam.FlatMapTuple(read_blocks)
-        | "SpreadBlocks" >> beam.GroupByKey()
-        | "Translate" >> beam.ParDo(TranslateBlocks(model, output, batch_size, greedy))
-    )
-    nothing = pipeline | "Nothing" >> beam.Create([Counts(0, 0, 0)])
-    (
-        (counts, nothing)
-        | beam.Flatten()
-        | "ToOne" >> beam.Map(lambda counted: (0, counted))
-        | beam.GroupByKey()
-        | "WriteTotals" >> beam.MapTuple(write_totals)
-    )
-    pipeline.run().wait_until_finish()
-    _remove_leftovers(output, r"-\d{5}-\d{5}\.jsonl\.\w+\.partial")  # of workers that died
-    with FileSystems.open(totals) as file:
-        found: dict[str, int] = json.loads(file.read())
-    return found
+        counts = (
+            pipeline
+            | "Files" >> beam.Create(list(enumerate(paths)))
+            | "SpreadFiles" >> beam.GroupByKey()
+            | "Read" >> beam.FlatMapTuple(read_blocks)
+            | "SpreadBlocks" >> beam.GroupByKey()
+            | "Translate" >> beam.ParDo(TranslateBlocks(model, output, batch_size, greedy))
+        )
+        nothing = pipeline | "Nothing" >> beam.Create([Counts(0, 0, 0)])
+        (
+            (counts, nothing)
+            | beam.Flatten()
+            | "ToOne" >> beam.Map(lambda counted: (0, counted))
+            | beam.GroupByKey()
+            | "WriteTotals" >> beam.MapTuple(write_totals)
+        )
+        pipeline.run().wait_until_finish()
+        _remove_leftovers(output, r"-\d{5}-\d{5}\.jsonl\.\w+\.partial")  # of workers that died
+        with FileSystems.open(totals) as file:
+            found: dict[str, int] = json.loads(file.read())
+        return found
 
 
 def _matching(pattern: str) -> list[str]:

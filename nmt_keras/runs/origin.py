@@ -9,7 +9,7 @@ from pathlib import Path
 from nmt_keras.config import record_from
 from nmt_keras.corpus.options import CorpusOptions
 from nmt_keras.corpus.sample import SAMPLE_NAME
-from nmt_keras.files import make_run_folder, read_json, write_whole
+from nmt_keras.files import make_folder, read_json, write_whole
 from nmt_keras.runs.directory import CORPUS, is_run
 
 ORIGIN = "origin.json"
@@ -19,7 +19,7 @@ def write_origin(run: Path, options: CorpusOptions) -> None:
     """Writes the corpus options of a run, with absolute paths.
 
     Raises:
-        OSError: the run directory cannot be created or written.
+        OSError: the file or its folder cannot be written.
     """
 
     def absolute(path: str) -> str:
@@ -27,7 +27,7 @@ def write_origin(run: Path, options: CorpusOptions) -> None:
 
     several = {name: [absolute(path) for path in getattr(options, name)] for name in ("corpus", "valid", "test")}
     single = {name: path and absolute(path) for name in ("alignments", "prepared") for path in [getattr(options, name)]}
-    make_run_folder(run)
+    make_folder(run)
     write_whole(run / ORIGIN, json.dumps({**asdict(options), **several, **single}, indent=2) + "\n")
 
 

@@ -45,9 +45,8 @@ from nmt_keras.corpus.options import CorpusOptions
 from nmt_keras.evaluation.gold import GoldPair
 from nmt_keras.evaluation.metrics import all_baselines
 from nmt_keras.evaluation.seeds import RunResult, SystemFigures, run_figures, summarise, to_markdown
-from nmt_keras.files import make_folder, read_json, write_whole
+from nmt_keras.files import make_folder, read_json, sole_writer, write_whole
 from nmt_keras.runs.directory import LOG, flat
-from nmt_keras.runs.origin import write_origin
 from nmt_keras.runs.processes import Processes
 from nmt_keras.runs.run import Run
 from nmt_keras.runs.training_data import training_data
@@ -184,7 +183,7 @@ def run_study(study: Study, jobs: int, report: Callable[[str], None]) -> list[Sy
         report: Receives messages for the user.
 
     Raises:
-        ValueError: a result in the folder belongs to another recipe or corpus.
+        ValueError: a result in the folder belongs to another recipe or corpus, or another process writes the folder.
         ChildProcessError: runs failed. The results of all other runs are written.
         KeyboardInterrupt, SystemExit: a signal arrived. All processes have saved their state.
     """
@@ -192,7 +191,7 @@ def run_study(study: Study, jobs: int, report: Callable[[str], None]) -> list[Sy
     _require_same_study(study)
     piloted = {system.name: threading.Event() for system in study.systems}
     _ = study.pairs, study.corpus_facts  # cached now, because the threads below pickle the study
-    with Processes(jobs) as processes:
+    with sole_writer(study.folder), Processes(jobs) as processes:
 
         def work(system: Recipe, seed: int) -> None:
             if seed == study.seeds[0]:
@@ -274,8 +273,6 @@ def _train_and_score(study: Study, system: Recipe, seed: int) -> None:
         _continue_pilot(study, system)
     recipe, path = study.run_recipe(system, seed), study.path(system, seed)
     run = Run(study.run_folder(system, seed), recipe)
-    if study.origin is not None:
-        write_origin(run.folder, study.origin)
     _train(run, study)
     _say(run, f"translating {len(study.pairs):,} sentences")
     gold = study.gold if recipe.model.attention.has_scores else ()
@@ -306,7 +303,13 @@ def _train_and_score(study: Study, system: Recipe, seed: int) -> None:
 
 def _train(run: Run, study: Study, stop_after: int | None = None) -> None:
     """Trains a run or resumes it, up to the step ``stop_after`` or to the end."""
-    run.train(study.corpus, lambda sentence: _say(run, sentence), lambda *_: None, stop_after=stop_after)
+    run.train(
+        study.corpus,
+        lambda sentence: _say(run, sentence),
+        lambda *_: None,
+        stop_after=stop_after,
+        origin=study.origin,
+    )
 
 
 def _validations(run: Run) -> list[dict[str, float]]:

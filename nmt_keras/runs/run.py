@@ -15,10 +15,11 @@ import tensorflow as tf
 from nmt_keras.config import ExportConfig, Recipe, RunOptions
 from nmt_keras.corpus import Pair, SplitCorpus
 from nmt_keras.corpus.batching import encode_lines
+from nmt_keras.corpus.options import CorpusOptions
 from nmt_keras.corpus.shards import PreparedCorpus
 from nmt_keras.evaluation.report import Report, evaluate, read_scores, write_score
 from nmt_keras.export import PLAIN, export, prune, read_manifest, versions
-from nmt_keras.files import PARTIAL, make_folder, read_json, settle_below
+from nmt_keras.files import PARTIAL, read_json, settle_below, sole_writer
 from nmt_keras.models.ensemble import Ensemble
 from nmt_keras.models.seq2seq import build_model
 from nmt_keras.recipes import train_command
@@ -78,6 +79,7 @@ class Run:
         options: RunOptions = DEFAULTS,
         strategy: tf.distribute.Strategy | None = None,
         stop_after: int | None = None,
+        origin: CorpusOptions | None = None,
     ) -> None:
         """Trains the run or resumes its training. Returns at once if the run is finished.
 
@@ -89,12 +91,13 @@ class Run:
             strategy: Strategy from ``training.find_strategy``; ``None`` trains on one device. Every worker makes this
                 call with the run directory on a shared disk. Only the chief writes.
             stop_after: Step after which training stops. The next call continues it. ``None`` trains to the end.
+            origin: Options of the corpus, stored in ``origin.json``. ``None`` stores none.
 
         Raises:
             ValueError: the recipe cannot be trained on the corpus; see ``training_data``.
         """
         data = training_data(corpus, self.recipe, report)
-        self.recipe = train_run(self.folder, self.recipe, data, report, show, options, strategy, stop_after)
+        self.recipe = train_run(self.folder, self.recipe, data, report, show, options, strategy, stop_after, origin)
         if not is_chief(strategy) or not is_finished(self.folder):
             return
         if self.recipe.search.shortlist and not (self.folder / SHORTLIST).exists():
@@ -135,23 +138,23 @@ class Run:
 
         Raises:
             FileExistsError: ``folder`` already contains a run.
-            ValueError: this run has fewer checkpoints.
+            ValueError: this run has fewer checkpoints, or another process writes ``folder``.
         """
         made = Path(folder)
-        if (made / RECIPE).exists():
-            raise FileExistsError(f"{made}: expected a new run directory, found a run. Pass another folder.")
-        source, target = load_tokenizers(self.folder)
-        model = build_model(self.recipe.model, source.vocabulary_size, target.vocabulary_size)
-        make_folder(made)
-        steps = average_weights(model, self.folder / CHECKPOINTS, count)
-        save_weights(model, made / CHECKPOINTS, steps[-1])
-        for side in ("source", "target"):
-            shutil.copytree(self.folder / side, made / side, dirs_exist_ok=True)
-        for name in (CORPUS, ORIGIN, LEXICON, SHORTLIST):
-            if (self.folder / name).exists():
-                shutil.copyfile(self.folder / name, made / name)
-        settle_below(made)
-        write_recipe(made, self.recipe)  # last, because a folder with a recipe is a run
+        with sole_writer(made):
+            if (made / RECIPE).exists():
+                raise FileExistsError(f"{made}: expected a new run directory, found a run. Pass another folder.")
+            source, target = load_tokenizers(self.folder)
+            model = build_model(self.recipe.model, source.vocabulary_size, target.vocabulary_size)
+            steps = average_weights(model, self.folder / CHECKPOINTS, count)
+            save_weights(model, made / CHECKPOINTS, steps[-1])
+            for side in ("source", "target"):
+                shutil.copytree(self.folder / side, made / side, dirs_exist_ok=True)
+            for name in (CORPUS, ORIGIN, LEXICON, SHORTLIST):
+                if (self.folder / name).exists():
+                    shutil.copyfile(self.folder / name, made / name)
+            settle_below(made)
+            write_recipe(made, self.recipe)  # last, because a folder with a recipe is a run
         return Run(made)
 
     def translator(self) -> ModelTranslator:

@@ -13,7 +13,8 @@ from pathlib import Path
 import tensorflow as tf
 
 from nmt_keras.config import Recipe, RunOptions
-from nmt_keras.files import settle_below, write_whole
+from nmt_keras.corpus.options import CorpusOptions
+from nmt_keras.files import settle_below, sole_writer, write_whole
 from nmt_keras.runs.directory import (
     CHECKPOINTS,
     CORPUS,
@@ -24,6 +25,7 @@ from nmt_keras.runs.directory import (
     settle_recipe,
     write_recipe,
 )
+from nmt_keras.runs.origin import write_origin
 from nmt_keras.runs.training_data import Tokenizers, TrainingData
 from nmt_keras.runs.validation import validation
 from nmt_keras.text import load_tokenizer
@@ -42,7 +44,6 @@ from nmt_keras.training import (
 from nmt_keras.training.checkpoint_index import mend_record
 from nmt_keras.training.distribution import Replicas, reporting_lost_workers
 from nmt_keras.training.execution import build_for_training, describe_execution, execution_of
-from nmt_keras.training.lock import sole_trainer
 from nmt_keras.training.tensorboard import ProfilerCallback, TensorBoardCallback
 from nmt_keras.training.watchdog import watching_sigterm
 from nmt_keras.translation.model_translator import ModelTranslator
@@ -66,13 +67,14 @@ def train_run(
     options: RunOptions,
     strategy: tf.distribute.Strategy | None,
     stop_after: int | None,
+    origin: CorpusOptions | None,
 ) -> Recipe:
     """Trains the run in ``folder``, or resumes it, and returns its recipe. A finished run is left unchanged."""
     chief, replicas = is_chief(strategy), StrategyReplicas(strategy) if strategy else Replicas()
-    with sole_trainer(folder) if chief else nullcontext(), watching_sigterm(), reporting_lost_workers(replicas):
+    with sole_writer(folder) if chief else nullcontext(), watching_sigterm(), reporting_lost_workers(replicas):
         recipe = settle_recipe(folder, recipe)  # another process may have created the run meanwhile
         if chief:
-            _create(folder, recipe, data, options.init_from)
+            _create(folder, recipe, data, options.init_from, origin)
         replicas.wait_for_processes()  # raises an error if the chief has failed
         if not chief:
             _await_recipe(folder)
@@ -125,8 +127,12 @@ def load_tokenizers(folder: Path) -> Tokenizers:
     return load_tokenizer(folder / "source"), load_tokenizer(folder / "target")
 
 
-def _create(folder: Path, recipe: Recipe, data: TrainingData, init_from: str | None) -> None:
-    """Writes the tokenizers, the corpus facts and, last, the recipe of a new run.
+def _create(
+    folder: Path, recipe: Recipe, data: TrainingData, init_from: str | None, origin: CorpusOptions | None
+) -> None:
+    """Writes the tokenizers, the corpus facts, the corpus options and, last, the recipe of a new run.
+
+    An existing run gets the present corpus options: its files may have moved.
 
     With ``init_from``, the tokenizers and the initial weights are copied from that run.
 
@@ -146,6 +152,8 @@ def _create(folder: Path, recipe: Recipe, data: TrainingData, init_from: str | N
                 shutil.copytree(Path(init_from) / side, folder / side, dirs_exist_ok=True)
             settle_below(folder)
         write_whole(folder / CORPUS, json.dumps(data.facts, indent=2) + "\n")
+    if origin is not None:
+        write_origin(folder, origin)
     write_recipe(folder, recipe)
 
 

@@ -14,7 +14,6 @@ checkpoints       saving, checking, restoring and averaging checkpoints
 checkpoint_index  the index of the checkpoints in a folder, and its repair
 log               log.jsonl and its rows
 signals           SIGINT and SIGTERM
-lock              lock on the run directory: one training process at a time
 watchdog          ends a process whose main thread hangs in native code
 """
 

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from nmt_keras.config import TrainConfig
 from nmt_keras.corpus.batches import Position
-from nmt_keras.files import make_folder, make_run_folder, require_format, settle, unwritable
+from nmt_keras.files import make_folder, make_writable_folder, require_format, settle, unwritable
 from nmt_keras.models.seq2seq import Seq2Seq
 from nmt_keras.training.checkpoint_index import UNFIT, is_whole, newest, record_newest, recorded, step_of
 from nmt_keras.training.updater import Updater
@@ -114,7 +114,7 @@ class Checkpoints:
             parts["loss_scale"] = updater.loss_scale
         self.checkpoint = tf.train.Checkpoint(**parts, skipped=updater.skipped, progress=self.progress)
         for name in ("last", "best"):
-            make_run_folder(folder / name)
+            make_writable_folder(folder / name)
 
     def restore(self) -> bool:
         """Restores the last checkpoint. Returns ``False`` if there is none.

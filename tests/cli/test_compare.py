@@ -17,6 +17,7 @@ from nmt_keras import cli
 from nmt_keras.cli.compare import Compare
 from nmt_keras.config import AttentionConfig
 from nmt_keras.corpus import SplitCorpus
+from nmt_keras.files import sole_writer
 from nmt_keras.recipes import find_recipe
 from nmt_keras.runs import Run
 from nmt_keras.runs.origin import read_origin
@@ -111,6 +112,12 @@ def test_a_result_of_an_earlier_version_is_kept_unless_its_recipe_differs(tmp_pa
     stored["recipe"]["model"]["dropout"] = 0.7
     path.write_text(json.dumps(stored))
     with pytest.raises(ValueError, match=r"belongs to another recipe or corpus: .*dropout 0\.7 -> "):
+        run_study(made, 1, print)
+
+
+def test_a_folder_that_another_comparison_writes_is_refused(tmp_path, pairs):
+    made = study(tmp_path, pairs)
+    with sole_writer(tmp_path), pytest.raises(ValueError, match="another process"):
         run_study(made, 1, print)
 
 

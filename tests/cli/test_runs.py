@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import portalocker
 import pytest
 import tensorflow as tf
 from tiny import TINY_RECIPE
@@ -18,10 +17,10 @@ from nmt_keras import cli
 from nmt_keras.corpus import Pair, SplitCorpus, split
 from nmt_keras.corpus.options import CorpusOptions
 from nmt_keras.corpus.sample import SAMPLE_NAME
+from nmt_keras.files import sole_writer
 from nmt_keras.recipes import RECIPES
 from nmt_keras.runs import Run
 from nmt_keras.runs.origin import write_origin
-from nmt_keras.training.lock import sole_trainer
 
 TRAIN = replace(TINY_RECIPE.train, steps=4, validations=2, max_to_keep=2, log_every=2)
 RECIPE = replace(TINY_RECIPE, train=TRAIN)
@@ -105,6 +104,8 @@ def test_averaging_refuses_too_many_checkpoints_and_a_folder_that_holds_a_run(ru
     assert "count: expected 1 to 2" in fails(f"average {run} --checkpoints 3 --to {tmp_path / 'mean'}")
     assert not (tmp_path / "mean" / "recipe.json").exists()
     assert "expected a new run directory" in fails(f"average {run} --to {run}")
+    with sole_writer(tmp_path / "trained"):
+        assert "nother process" in fails(f"average {run} --to {tmp_path / 'trained'}")
 
 
 # Shortlists
@@ -261,8 +262,8 @@ def test_a_missing_tokenizer_and_an_impossible_folder_are_reported_before_traini
 
 def test_a_run_that_another_process_trains_is_refused_until_that_process_dies(parts, tmp_path):
     code = (
-        "import sys; from pathlib import Path; from nmt_keras.training.lock import sole_trainer\n"
-        "with sole_trainer(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
+        "import sys; from pathlib import Path; from nmt_keras.files import sole_writer\n"
+        "with sole_writer(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
     )
     run = Run(tmp_path, replace(RECIPE, train=replace(TRAIN, steps=1)))
     with subprocess.Popen(
@@ -275,15 +276,15 @@ def test_a_run_that_another_process_trains_is_refused_until_that_process_dies(pa
         other.kill()
     train(run, parts)
     assert run.step() == 1
+    assert not (tmp_path / "lock").exists()
 
 
-def test_a_file_system_without_locks_can_be_trained_on(tmp_path, monkeypatch):
-    def refuse(*_):
-        raise portalocker.LockException("Function not implemented")
-
-    monkeypatch.setattr(portalocker, "lock", refuse)
-    with sole_trainer(tmp_path):
-        pass
+@pytest.mark.usefixtures("tiny")
+def test_a_refused_training_writes_nothing_into_the_run(pairs, fails):
+    write("other.tsv", pairs)
+    with sole_writer(Path("run")):
+        assert "nother process" in fails("train tiny --corpus other.tsv --run run")
+        assert [path.name for path in Path("run").iterdir()] == ["lock"]
 
 
 def test_a_run_that_another_process_created_meanwhile_with_another_recipe_is_refused(parts, tmp_path):
@@ -305,9 +306,9 @@ def test_alignments_follow_the_pairs_of_their_lines_into_the_training_part(tiny,
     taken = {}
     original = Run.train
 
-    def note(self, corpus, *rest):
+    def note(self, corpus, *rest, **options):
         taken.update(zip(corpus.train, corpus.alignments, strict=True))
-        original(self, corpus, *rest)
+        original(self, corpus, *rest, **options)
 
     monkeypatch.setattr(Run, "train", note)
     nmt("train tiny --corpus pairs.tsv --max-malformed 0.2 --run run --alignments pairs.align")

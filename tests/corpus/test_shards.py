@@ -201,6 +201,44 @@ def test_an_interrupted_preparation_is_no_corpus_and_can_be_repeated_with_other_
     assert names(folder) == {"prepared.json", "source", "target", "train-00000-of-00001.tfrecord", "mine.tfrecord"}
 
 
+def test_a_folder_that_another_preparation_writes_is_refused_and_left_to_it(pairs, tmp_path):
+    file, folder, errors = write(tmp_path / "a.tsv", pairs), tmp_path / "corpus", []
+
+    def prepare_beside(sentence):
+        if sentence.startswith("writing"):
+            there = names(folder)
+            with pytest.raises(ValueError, match="another process") as error:
+                prepare([write(tmp_path / "b.tsv", pairs[:9])], folder)
+            errors.append(error)
+            assert names(folder) == there
+
+    assert len(prepare([file], folder, shards=2, report=prepare_beside)) == 120
+    assert len(errors) == 1
+    alone = prepare([file], tmp_path / "alone", shards=2)
+    assert shard_bytes(PreparedCorpus(folder)) == shard_bytes(alone)
+
+
+def test_a_folder_that_is_prepared_while_another_preparation_counts_is_refused(pairs, tmp_path):
+    file, folder = write(tmp_path / "a.tsv", pairs), tmp_path / "corpus"
+
+    def overtake(sentence):
+        if sentence.startswith("counting"):
+            prepare([write(tmp_path / "b.tsv", pairs[:9])], folder)
+
+    with pytest.raises(FileExistsError, match="received a prepared corpus"):
+        prepare([file], folder, report=overtake)
+    assert len(PreparedCorpus(folder)) == 9
+
+
+def test_the_temporary_files_of_a_killed_preparation_are_removed(pairs, tmp_path):
+    folder = tmp_path / "corpus"
+    fit_tokenizer(TINY_TEXT, ["a"]).save(folder / "source")
+    (folder / "spilled-0a1b_c2d").mkdir()
+    (folder / "spilled-0a1b_c2d" / "0").write_bytes(b"half")
+    prepare([write(tmp_path / "a.tsv", pairs)], folder, shards=1)
+    assert names(folder) == {"prepared.json", "source", "target", "train-00000-of-00001.tfrecord"}
+
+
 @pytest.mark.parametrize("name", ["prepared.json", "recipe.json", "train-00007-of-00009.tfrecord"])
 def test_a_folder_with_other_content_is_refused_and_left_as_it_is(pairs, tmp_path, name):
     file, folder = write(tmp_path / "a.tsv", pairs), tmp_path / "taken"
@@ -304,7 +342,7 @@ def test_a_full_disk_is_reported_and_no_half_written_file_stays(pairs, tmp_path)
 def test_a_folder_that_cannot_be_made_is_reported_before_vocabularies_are_learnt(pairs, tmp_path, monkeypatch):
     monkeypatch.setattr(preparing, "fit_tokenizer", lambda *_: pytest.fail("a vocabulary was learnt"))
     file = write(tmp_path / "a.tsv", pairs)
-    with pytest.raises(OSError, match=r"a\.tsv/corpus: could not be written; Not a directory.*Nothing was prepared\."):
+    with pytest.raises(OSError, match=r"a\.tsv/corpus: expected a folder that can be written; Not a directory"):
         prepare([file], file / "corpus")
 
 

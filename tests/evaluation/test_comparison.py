@@ -2,11 +2,13 @@
 
 import json
 import re
+import threading
 
 import numpy as np
 import pytest
 
 from nmt_keras.corpus import Pair
+from nmt_keras.evaluation import comparison as evaluation
 from nmt_keras.evaluation.comparison import compare, from_json, to_json, to_markdown, worst_alignments, write_report
 from nmt_keras.evaluation.metrics import AlignmentError
 from nmt_keras.evaluation.report import Report
@@ -113,6 +115,25 @@ def test_a_report_is_a_folder_of_text_and_pictures(comparison, tmp_path):
     expected = {"report.md", "report.json", *(f"{name}{suffix}" for name in names for suffix in (".svg", ".png"))}
     assert {file.name for file in written.parent.iterdir()} == expected
     assert set(re.findall(r"^!\[[^]]+ [^]]+\]\((.+)\.svg\)$", written.read_text("utf-8"), re.MULTILINE)) == set(names)
+
+
+def test_two_reports_into_one_folder_do_not_mix(comparison, tmp_path, monkeypatch):
+    """The second writer starts after the first picture of the first one, and waits."""
+    other = compare("other", PAIRS, {"only": report(WRONG)}, {"only": "greedy"})
+    save, second = evaluation.save_figure, threading.Thread(target=write_report, args=(other, report(WRONG), tmp_path))
+
+    def save_and_start(figure, path):
+        save(figure, path)
+        if second.ident is None:
+            second.start()
+            second.join(0.5)
+
+    monkeypatch.setattr(evaluation, "save_figure", save_and_start)
+    write_report(comparison, report(WRONG), tmp_path)
+    second.join()
+    alone = write_report(other, report(WRONG), tmp_path / "alone").parent
+    for file in alone.iterdir():
+        assert (tmp_path / file.name).read_bytes() == file.read_bytes()
 
 
 def test_alignments_of_long_sentences_are_not_drawn(comparison):

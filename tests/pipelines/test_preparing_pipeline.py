@@ -14,6 +14,7 @@ from tiny import TINY_TEXT
 from nmt_keras.config import FilterConfig
 from nmt_keras.corpus import columns
 from nmt_keras.corpus.preparing import prepare
+from nmt_keras.files import sole_writer
 
 pytestmark = pytest.mark.beam
 
@@ -96,6 +97,14 @@ def test_a_prepared_corpus_is_not_written_over(files, both):
     with pytest.raises(FileExistsError, match="many"):
         prepare_by_beam(files / "a.tsv", many, one.folder)
     assert json.loads((many / "prepared.json").read_text()) == one.record
+
+
+def test_a_folder_that_another_pipeline_or_command_writes_is_refused(files, both, tmp_path):
+    with sole_writer(tmp_path / "corpus"):
+        (tmp_path / "corpus" / "reports-of-shards").mkdir()
+        with pytest.raises(ValueError, match="another process"):
+            prepare_by_beam(files / "a.tsv", tmp_path / "corpus", both[0].folder)
+        assert (tmp_path / "corpus" / "reports-of-shards").exists()
 
 
 @pytest.mark.parametrize(

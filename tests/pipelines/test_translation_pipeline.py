@@ -15,6 +15,7 @@ import tensorflow as tf
 
 import nmt_keras
 from nmt_keras.export import export
+from nmt_keras.files import sole_writer
 
 ROOT = Path(__file__).parents[2]
 
@@ -134,6 +135,15 @@ def test_a_finished_translation_is_not_written_over(ran, files, exported):
     assert run.returncode == 1
     assert "part.json" in run.stderr
     assert contents(ran[1]) == before
+
+
+def test_a_prefix_that_another_pipeline_writes_is_refused_and_its_files_stay(files, exported, tmp_path):
+    (tmp_path / "part-00000-00000.jsonl").write_text("{}")
+    with sole_writer(tmp_path, "part.lock"):
+        run = translate(files, tmp_path / "part", exported)
+    assert run.returncode == 1
+    assert "another process" in run.stderr
+    assert contents(tmp_path) == {"part-00000-00000.jsonl": b"{}"}
 
 
 def test_files_that_are_not_there_are_named(exported, tmp_path):

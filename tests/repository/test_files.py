@@ -8,7 +8,17 @@ import time
 import portalocker
 import pytest
 
-from nmt_keras.files import ABANDONED_AFTER, locked, make_run_folder, settle, unwritable, write_whole, writing
+from nmt_keras.files import (
+    ABANDONED_AFTER,
+    locked,
+    make_writable_folder,
+    replacing,
+    settle,
+    sole_writer,
+    unwritable,
+    write_whole,
+    writing,
+)
 
 
 def failing(number):
@@ -79,6 +89,24 @@ def test_the_clock_of_the_file_system_says_how_old_a_partial_file_is(tmp_path):
     assert (tmp_path / "a.json.1f.partial").exists()
 
 
+def test_two_writers_of_one_file_each_write_it_whole_and_the_last_one_wins(tmp_path):
+    path = tmp_path / "selected"
+    with replacing(path) as first:
+        first.write_text("one")
+        with replacing(path) as second:
+            second.write_text("another")
+        assert path.read_text() == "another"
+    assert path.read_text() == "one"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_of_a_failed_block_is_removed_and_the_old_one_stays(tmp_path):
+    write_whole(tmp_path / "file", "old")
+    with pytest.raises(OSError, match="file: could not be written; Input"), replacing(tmp_path / "file") as partial:
+        partial.write_text("new") and failing(errno.EIO)()
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
+
+
 def failing_lock(*_):
     """Fails as ``portalocker.lock`` does on a file system without locks."""
     raise portalocker.LockException(OSError(errno.ENOLCK, os.strerror(errno.ENOLCK)))
@@ -107,13 +135,46 @@ def test_a_second_lock_waits_until_the_first_is_released(tmp_path):
     assert entered.is_set()
 
 
-def test_a_run_directory_that_cannot_be_made_or_written_is_named_with_what_to_do(tmp_path, monkeypatch):
+def test_a_folder_has_one_writer_at_a_time_and_no_lock_file_remains(tmp_path):
+    folder = tmp_path / "new" / "corpus"
+    with sole_writer(folder):
+        with pytest.raises(ValueError, match=rf"{folder}: another process"), sole_writer(folder):
+            pass
+        with sole_writer(folder, "other.lock"):
+            assert {path.name for path in folder.iterdir()} == {"lock", "other.lock"}
+    with sole_writer(folder):
+        pass
+    assert list(folder.iterdir()) == []
+
+
+def test_a_lock_file_that_its_owner_removes_meanwhile_is_not_the_lock(tmp_path, monkeypatch):
+    lock, calls = portalocker.lock, []
+
+    def be_late(file, flags):
+        calls.append(file.name)
+        if len(calls) == 1:
+            os.unlink(file.name)
+        lock(file, flags)
+
+    monkeypatch.setattr(portalocker, "lock", be_late)
+    with sole_writer(tmp_path), pytest.raises(ValueError, match="another process"), sole_writer(tmp_path):
+        pass
+    assert len(calls) == 3
+
+
+def test_a_file_system_without_locks_can_be_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(portalocker, "lock", failing_lock)
+    with sole_writer(tmp_path):
+        pass
+
+
+def test_a_folder_that_cannot_be_made_or_written_is_named_with_what_to_do(tmp_path, monkeypatch):
     (tmp_path / "runs").write_text("a file where the folder should be")
-    with pytest.raises(OSError, match=rf"{tmp_path}/runs/mine.*Not a directory.*--run"):
-        make_run_folder(tmp_path / "runs" / "mine")
+    with pytest.raises(OSError, match=rf"{tmp_path}/runs/mine.*Not a directory.*another folder"):
+        make_writable_folder(tmp_path / "runs" / "mine")
     monkeypatch.setattr(os, "access", lambda path, _: path != tmp_path)  # replaced, because root may write everywhere
-    with pytest.raises(OSError, match=rf"{tmp_path}.*Permission denied.*--run"):
-        make_run_folder(tmp_path)
+    with pytest.raises(OSError, match=rf"{tmp_path}.*Permission denied.*another folder"):
+        make_writable_folder(tmp_path)
 
 
 @pytest.mark.parametrize("number", [errno.EINVAL, errno.ENOTSUP])

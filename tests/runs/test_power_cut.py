@@ -261,6 +261,7 @@ def test_an_averaged_run_is_missing_or_whole(run_folder, folder):
     assert any(cut.done for cut in cuts)
     for cut in cuts:
         found = files_below(cut.folder / "mean")
+        found.pop("lock", None)  # the next process takes it over
         if cut.done or "recipe.json" in found:
             assert found == whole
 

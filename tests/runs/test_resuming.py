@@ -461,6 +461,6 @@ def test_a_log_that_cannot_be_written_is_named(batches, tmp_path):
 def test_a_folder_that_cannot_be_written_is_named_before_anything_is_computed(batches, tmp_path):
     (tmp_path / "checkpoints").write_text("a file where the folder should be")
     run = Trained(batches, tmp_path)
-    with pytest.raises(OSError, match=r"checkpoints.*: expected a run directory that can be written"):
+    with pytest.raises(OSError, match=r"checkpoints.*: expected a folder that can be written"):
         run()
     assert run.reports == []
