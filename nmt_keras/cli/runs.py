@@ -47,7 +47,7 @@ class Export(SearchCommand):
         Raises:
             ValueError: the verification failed.
         """
-        from nmt_keras.export import export, serving_search, verify
+        from nmt_keras.export import export_once, serving_search, verify
         from nmt_keras.runs import Run
         from nmt_keras.translation.model_translator import ModelTranslator
 
@@ -57,7 +57,7 @@ class Export(SearchCommand):
         assert isinstance(translator, ModelTranslator)
         if self.ensemble:
             names = [each.resolve().name for each in (self.path, *self.ensemble)]
-            version = export(
+            version = export_once(
                 translator,
                 folder,
                 {**run.facts(translator, languages), "command": None, "runs": names},

@@ -15,7 +15,7 @@ from nmt_keras.evaluation.metrics import AlignmentError, alignment_error, bleu, 
 from nmt_keras.files import locked, read_json, write_whole
 from nmt_keras.text.tokens import SPECIAL_SURFACES
 from nmt_keras.translation.model_translator import ModelTranslator
-from nmt_keras.translation.records import Translation
+from nmt_keras.translation.records import Checkpoint, Translation
 from nmt_keras.translation.translator import Translator
 from nmt_keras.translation.word_alignment import align_words, links, written_words
 
@@ -103,7 +103,7 @@ def read_scores(path: Path) -> dict[str, Any]:
     return read_json(path) if path.exists() else {}
 
 
-def write_score(path: Path, part: str, report: Report, search: str, step: int) -> None:
+def write_score(path: Path, part: str, report: Report, search: str, checkpoint: Checkpoint) -> None:
     """Writes the scores of a set into ``scores.json``, atomically. Scores of other sets are kept.
 
     Args:
@@ -111,7 +111,7 @@ def write_score(path: Path, part: str, report: Report, search: str, step: int) -
         part: Name of the set, "test" or "valid".
         report: The report. Scores are rounded to two decimals, as in sacreBLEU.
         search: Description of the search, ``str(SearchConfig)``.
-        step: Training step of the model's checkpoint.
+        checkpoint: The checkpoint of the model.
     """
     score = {
         "bleu": round(report.bleu, 2),
@@ -120,7 +120,8 @@ def write_score(path: Path, part: str, report: Report, search: str, step: int) -
         "signature": report.signature,
         "chrf_signature": report.chrf_signature,
         "search": search,
-        "step": step,
+        "step": checkpoint.step,
+        "checkpoint": checkpoint.sha256,
         "sentences": report.sentences,
         "sentences_per_s": round(report.sentences / report.seconds, 1),
     }

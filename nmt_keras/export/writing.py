@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 from collections.abc import Collection, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import tensorflow as tf
 
+import nmt_keras
 from nmt_keras.config import ExportConfig, require
 from nmt_keras.export.card import CARD, model_card
 from nmt_keras.export.resources import Resources
 from nmt_keras.export.signatures import signatures
-from nmt_keras.export.versions import FORMAT, MANIFEST, prune, publish
+from nmt_keras.export.versions import FORMAT, MANIFEST, prune, publish, read_manifest, versions
 from nmt_keras.export.warmup import write_warmup_requests
 
 if TYPE_CHECKING:
@@ -57,13 +60,7 @@ def export(
         ValueError: ``max_to_keep`` is not positive, or a weight is too large for half precision.
     """
     require(max_to_keep is None or max_to_keep >= 1, "max_to_keep", "at least 1 version to keep, or None", max_to_keep)
-    facts = {
-        "format": FORMAT,
-        **(manifest or {}),
-        "search": dataclasses.asdict(translator.search),
-        "export": dataclasses.asdict(config),
-        "libraries": {name: version(name) for name in ("tensorflow", "tensorflow-text", "keras")},
-    }
+    facts = _facts(translator, manifest or {}, config)
 
     def write(folder: Path) -> None:
         functions = signatures(translator, config.micro_batching)
@@ -78,3 +75,55 @@ def export(
     if max_to_keep is not None:
         prune(model_folder, max_to_keep, {*labelled, int(written.name)})
     return written
+
+
+def export_once(
+    translator: ModelTranslator,
+    model_folder: Path,
+    manifest: Mapping[str, Any],
+    config: ExportConfig = PLAIN,
+    *,
+    max_to_keep: int | None = None,
+    labelled: Collection[int] = (),
+) -> Path:
+    """Returns the newest version if it is the same export, else writes the next one; see ``export``.
+
+    Two exports are the same if their manifests are, except for measured times. The manifest has the format number, the
+    versions of the libraries, and a checksum of weights and tables.
+    """
+    for newest in versions(model_folder)[-1:]:
+        known, facts = read_manifest(model_folder / str(newest)), _facts(translator, manifest, config)
+        if _without_times(known) == _without_times(json.loads(json.dumps(facts))):
+            if max_to_keep is not None:
+                prune(model_folder, max_to_keep, labelled)
+            return model_folder / str(newest)
+    return export(translator, model_folder, manifest, config, max_to_keep=max_to_keep, labelled=labelled)
+
+
+def _facts(translator: ModelTranslator, manifest: Mapping[str, Any], config: ExportConfig) -> dict[str, Any]:
+    """Returns the whole manifest of an export."""
+    libraries = {name: version(name) for name in ("tensorflow", "tensorflow-text", "keras")}
+    return {
+        "format": FORMAT,
+        **manifest,
+        "checkpoints": [checkpoint._asdict() for checkpoint in translator.checkpoints],
+        "content_sha256": _content_sha256(translator),
+        "search": dataclasses.asdict(translator.search),
+        "export": dataclasses.asdict(config),
+        "libraries": {"nmt_keras": nmt_keras.__version__, **libraries},
+    }
+
+
+def _content_sha256(translator: ModelTranslator) -> str:
+    """Returns a checksum of the weights, the lexicon and the lexical table that an export contains."""
+    digest = hashlib.sha256(json.dumps(sorted(translator.unknown_words.lexicon.items())).encode())
+    for module in (translator.model, translator.shortlist):
+        for variable in [] if module is None else module.variables:
+            digest.update(np.asarray(variable).tobytes())
+    return digest.hexdigest()
+
+
+def _without_times(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    scores = manifest.get("scores", {})
+    timeless = {part: {**score, "sentences_per_s": None} for part, score in scores.items()}
+    return {**manifest, "scores": timeless}

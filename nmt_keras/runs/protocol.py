@@ -276,14 +276,15 @@ def _train_and_score(study: Study, system: Recipe, seed: int) -> None:
     _train(run, study)
     _say(run, f"translating {len(study.pairs):,} sentences")
     gold = study.gold if recipe.model.attention.has_scores else ()
-    result = run_figures(run.translator(), study.pairs, study.language, gold)
+    translator = run.translator()
+    result = run_figures(translator, study.pairs, study.language, gold)
     found = {
         "name": system.name,
         "seed": seed,
         **result.figures,
         "train_pairs": len(study.corpus.train),
         "steps": recipe.train.steps,
-        "best_step": run.step(),
+        "best_step": translator.checkpoints[0].step,
         "validations": _validations(run),
         "pilots": read_json(study.pilot_path(system))["pilots"] if study.needs_pilots else [],
         "recipe": asdict(recipe),

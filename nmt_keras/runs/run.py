@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import shutil
 from collections.abc import Callable, Collection, Sequence
 from os import PathLike
@@ -18,7 +17,7 @@ from nmt_keras.corpus.batching import encode_lines
 from nmt_keras.corpus.options import CorpusOptions
 from nmt_keras.corpus.shards import PreparedCorpus
 from nmt_keras.evaluation.report import Report, evaluate, read_scores, write_score
-from nmt_keras.export import PLAIN, export, prune, read_manifest, versions
+from nmt_keras.export import PLAIN, export_once
 from nmt_keras.files import PARTIAL, read_json, settle_below, sole_writer
 from nmt_keras.models.ensemble import Ensemble
 from nmt_keras.models.seq2seq import build_model
@@ -37,8 +36,9 @@ from nmt_keras.runs.origin import ORIGIN
 from nmt_keras.runs.training import Show, load_tokenizers, train_run
 from nmt_keras.runs.training_data import PreparedSplit, training_data
 from nmt_keras.search.shortlist import Shortlist, learn_lexical_table, load_lexical_table, save_lexical_table
-from nmt_keras.training import average_weights, best_checkpoint, is_chief, is_finished, load_weights, save_weights
+from nmt_keras.training import average_weights, identify_best, is_chief, is_finished, load_weights, save_weights
 from nmt_keras.translation.model_translator import ModelTranslator
+from nmt_keras.translation.records import Checkpoint
 from nmt_keras.translation.unknown_words import UnknownWords, learn_lexicon, load_lexicon, save_lexicon
 
 DEFAULTS = RunOptions()
@@ -161,7 +161,7 @@ class Run:
         """Returns a translator with the run's best weights."""
         source, target = load_tokenizers(self.folder)
         model = build_model(self.recipe.model, source.vocabulary_size, target.vocabulary_size)
-        load_weights(model, self.folder / CHECKPOINTS)
+        checkpoint = load_weights(model, self.folder / CHECKPOINTS)
         lexicon = load_lexicon(self.folder / LEXICON) if (self.folder / LEXICON).exists() else {}
         shortlist = None
         if (self.folder / SHORTLIST).exists():
@@ -173,6 +173,7 @@ class Run:
             search=self.recipe.search,
             unknown_words=UnknownWords(lexicon),
             shortlist=shortlist,
+            checkpoints=[checkpoint],
         )
 
     def evaluate(
@@ -181,23 +182,26 @@ class Run:
         """Translates and scores the validation or test set, and writes the scores into ``scores.json``.
 
         Args:
-            translator: Translator from ``translator``, with any search options.
+            translator: Translator from ``translator``, with any search options. The scores are those of its checkpoint,
+                even if training has written a better one meanwhile.
             part: Name of the set, "valid" or "test".
             pairs: Pairs of the set.
             language: Code of the target language; ``None`` if unspecified.
         """
+        (checkpoint,) = translator.checkpoints
         found = evaluate(translator, pairs, language)
-        write_score(self.folder / SCORES, part, found, str(translator.search), self.step())
+        write_score(self.folder / SCORES, part, found, str(translator.search), checkpoint)
         return found
 
-    def scores(self) -> dict[str, Any]:
-        """Returns the scores of the current best checkpoint in ``scores.json``, by name of the set."""
+    def scores(self, checkpoint: Checkpoint | None = None) -> dict[str, Any]:
+        """Returns the scores of a checkpoint in ``scores.json``, by name of the set. Default: the best checkpoint."""
+        wanted = checkpoint or identify_best(self.folder / CHECKPOINTS)
         found = read_scores(self.folder / SCORES)
-        return {part: score for part, score in found.items() if score["step"] == self.step()}
+        return {part: score for part, score in found.items() if score.get("checkpoint") == wanted.sha256}
 
     def step(self) -> int:
         """Returns the training step of the best checkpoint, which ``translator`` loads."""
-        return int(best_checkpoint(self.folder / CHECKPOINTS).name.rpartition("-")[2])
+        return identify_best(self.folder / CHECKPOINTS).step
 
     def export(
         self,
@@ -209,38 +213,20 @@ class Run:
         max_to_keep: int | None = None,
         labelled: Collection[int] = (),
     ) -> Path:
-        """Exports the run's best weights as the next version, unless the newest version is the same export.
-
-        Exports are the same if checkpoint, search options, lexicon, lexical table and ``config`` are.
+        """Exports the weights of ``translator`` as the next version; see ``export_once``.
 
         Args:
             translator: Translator from ``translator``, with any search options.
             model_folder: Folder of the model's versions, such as ``saved_models/NAME``.
-            config, max_to_keep, labelled: See ``nmt_keras.export.export``.
+            config, max_to_keep, labelled: See ``export_once``.
             languages: Codes of source and target language, for the model card.
 
         Returns:
             The folder of the version.
         """
-        checkpoint = best_checkpoint(self.folder / CHECKPOINTS)
-        status = checkpoint.with_name(f"{checkpoint.name}.index").stat()
-        tables = [self.folder / name for name in (LEXICON, SHORTLIST)]
-        manifest = {
-            **self.facts(translator, languages),
-            "scores": self.scores(),
-            "checkpoint": {"name": checkpoint.name, "bytes_and_time": [status.st_size, status.st_mtime_ns]},
-            "search": dataclasses.asdict(translator.search),
-            "tables": {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in tables if path.exists()},
-            "export": dataclasses.asdict(config),
-        }
-        for version in versions(model_folder)[-1:]:
-            newest = model_folder / str(version)
-            known = read_manifest(newest)
-            if all(known.get(name) == manifest[name] for name in ("checkpoint", "search", "tables", "export")):
-                if max_to_keep is not None:
-                    prune(model_folder, max_to_keep, labelled)
-                return newest
-        return export(translator, model_folder, manifest, config, max_to_keep=max_to_keep, labelled=labelled)
+        (checkpoint,) = translator.checkpoints
+        manifest = {**self.facts(translator, languages), "scores": self.scores(checkpoint)}
+        return export_once(translator, model_folder, manifest, config, max_to_keep=max_to_keep, labelled=labelled)
 
     def facts(self, translator: ModelTranslator, languages: Languages) -> dict[str, Any]:
         """Returns facts for the manifest of an export. For an ensemble, the facts are those of its first run."""
@@ -280,6 +266,7 @@ def load_runs(paths: Sequence[str | PathLike[str]]) -> ModelTranslator:
         search=first_one.search,
         unknown_words=first_one.unknown_words,
         shortlist=first_one.shortlist,
+        checkpoints=[checkpoint for translator in translators for checkpoint in translator.checkpoints],
     )
 
 

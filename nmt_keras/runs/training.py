@@ -36,7 +36,7 @@ from nmt_keras.training import (
     StrategyReplicas,
     Trainer,
     Updater,
-    best_checkpoint,
+    copy_best,
     is_chief,
     is_finished,
     load_weights,
@@ -146,8 +146,7 @@ def _create(
             for tokenizer, side in zip(data.fit(), ("source", "target"), strict=True):
                 tokenizer.save(folder / side)
         else:
-            best = best_checkpoint(Path(init_from) / CHECKPOINTS).parent
-            shutil.copytree(best, folder / INITIAL / best.name, dirs_exist_ok=True)
+            copy_best(Path(init_from) / CHECKPOINTS, folder / INITIAL / "best")
             for side in ("source", "target"):
                 shutil.copytree(Path(init_from) / side, folder / side, dirs_exist_ok=True)
             settle_below(folder)

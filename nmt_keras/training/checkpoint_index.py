@@ -25,7 +25,11 @@ def recorded(folder: Path) -> list[str]:
 def newest(folder: Path) -> Path | None:
     """Returns the path of the newest recorded checkpoint in ``folder``, without a suffix; ``None`` if there is none."""
     names = recorded(folder)
-    return folder / names[-1] if names and (folder / f"{names[-1]}.index").exists() else None
+    while names and not (folder / f"{names[-1]}.index").exists():
+        before, names = names, recorded(folder)  # training may have replaced the checkpoint meanwhile
+        if names == before:
+            return None
+    return folder / names[-1] if names else None
 
 
 def is_whole(path: Path) -> bool:

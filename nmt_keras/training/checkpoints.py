@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import keras
 import numpy as np
@@ -19,6 +20,9 @@ from nmt_keras.files import make_folder, make_writable_folder, require_format, s
 from nmt_keras.models.seq2seq import Seq2Seq
 from nmt_keras.training.checkpoint_index import UNFIT, is_whole, newest, record_newest, recorded, step_of
 from nmt_keras.training.updater import Updater
+from nmt_keras.translation.records import Checkpoint
+
+Result = TypeVar("Result")
 
 VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 
@@ -210,27 +214,71 @@ def best_checkpoint(folder: Path) -> Path:
     raise FileNotFoundError(f"{folder}: expected a checkpoint under best/ or last/, found none. Train the run first.")
 
 
-def load_weights(model: Seq2Seq, folder: Path) -> int:
+def load_weights(model: Seq2Seq, folder: Path) -> Checkpoint:
     """Restores the model's weights from the best checkpoint under ``folder``, or the last one if there is no best one.
 
     Returns:
-        The step of the checkpoint.
+        The identity of the checkpoint.
 
     Raises:
         FileNotFoundError: There is no checkpoint.
         ValueError: The checkpoint cannot be read, or does not fit the model.
     """
-    path = best_checkpoint(folder)
-    try:
-        values = _read_weights(model, path)
-    except ValueError as error:
-        if newest(folder / "last") in (None, path) or is_whole(path):
-            raise
-        hint = "To set damaged checkpoints aside, train again with RunOptions.previous (--previous)."
-        raise ValueError(f"{error} {hint}") from error
+
+    def read(path: Path) -> tuple[Checkpoint, list[np.ndarray]]:
+        try:
+            return _identify(path), _read_weights(model, path)
+        except ValueError as error:
+            if newest(folder / "last") in (None, path) or is_whole(path):
+                raise
+            hint = "To set damaged checkpoints aside, train again with RunOptions.previous (--previous)."
+            raise ValueError(f"{error} {hint}") from error
+
+    checkpoint, values = _read_best(folder, read)
     for variable, value in zip(model.variables, values, strict=True):
         variable.assign(value)
-    return int(_open(path).get_tensor(f"progress/step{VALUE}"))
+    return checkpoint
+
+
+def identify_best(folder: Path) -> Checkpoint:
+    """Returns the identity of the checkpoint that ``load_weights`` restores. Raises FileNotFoundError without one."""
+    return _read_best(folder, _identify)
+
+
+def copy_best(folder: Path, to: Path) -> None:
+    """Copies the best checkpoint under ``folder``, or the last one if there is no best one, into the folder ``to``.
+
+    Raises:
+        FileNotFoundError: There is no checkpoint.
+        ValueError: The checkpoint is damaged.
+    """
+
+    def copy(path: Path) -> str:
+        make_folder(to)
+        for file in path.parent.glob(f"{path.name}.*"):
+            shutil.copyfile(file, to / file.name)
+        if not is_whole(to / path.name):
+            raise ValueError(f"{path}: expected an intact checkpoint, received a damaged one.")
+        settle([*to.glob(f"{path.name}.*"), to])
+        return path.name
+
+    record_newest(to, _read_best(folder, copy), max_to_keep=1)
+
+
+def _read_best(folder: Path, read: Callable[[Path], Result]) -> Result:
+    """Returns ``read`` of the best checkpoint. Repeats the call if training replaced the checkpoint meanwhile."""
+    while True:
+        path = best_checkpoint(folder)
+        try:
+            return read(path)
+        except (OSError, ValueError):
+            if best_checkpoint(folder) == path:
+                raise
+
+
+def _identify(path: Path) -> Checkpoint:
+    index = path.with_name(f"{path.name}.index").read_bytes()
+    return Checkpoint(path.name, step_of(path.name), hashlib.sha256(index).hexdigest())
 
 
 def average_weights(model: Seq2Seq, folder: Path, count: int) -> list[int]:

@@ -26,7 +26,16 @@ from nmt_keras.search import (
 from nmt_keras.search.shortlist import NarrowedMemory, Shortlist
 from nmt_keras.text import Tokenizer, Tokens
 from nmt_keras.translation.copying import copy_signs, has_words
-from nmt_keras.translation.records import Aligned, AlignedPair, Decoded, NBest, Scored, Translation, best_of
+from nmt_keras.translation.records import (
+    Aligned,
+    AlignedPair,
+    Checkpoint,
+    Decoded,
+    NBest,
+    Scored,
+    Translation,
+    best_of,
+)
 from nmt_keras.translation.translator import (
     SOURCE,
     TARGET,
@@ -64,6 +73,8 @@ class ModelTranslator(Translator):
         search: Configuration of the search for translations.
         unknown_words: Lexicon used if ``search.replaces_unknown`` is True. If None, the source word is copied.
         shortlist: Lexical table for ``search.shortlist``.
+        checkpoints: Checkpoint of the model, or of each model of an ensemble. Empty if the weights were not read from
+            a checkpoint.
     """
 
     def __init__(
@@ -75,6 +86,7 @@ class ModelTranslator(Translator):
         search: SearchConfig,
         unknown_words: UnknownWords | None = None,
         shortlist: Shortlist | None = None,
+        checkpoints: Sequence[Checkpoint] = (),
     ):
         super().__init__(name="translator")
         if search.shortlist and shortlist is None:
@@ -88,6 +100,7 @@ class ModelTranslator(Translator):
         self.search = search
         self.unknown_words = unknown_words or UnknownWords({})
         self.shortlist = shortlist
+        self.checkpoints = checkpoints
         self._encode = _encoder(source_tokenizer, model)
 
     def with_search(self, search: SearchConfig) -> ModelTranslator:
@@ -99,6 +112,7 @@ class ModelTranslator(Translator):
             search=search,
             unknown_words=self.unknown_words,
             shortlist=self.shortlist,
+            checkpoints=self.checkpoints,
         )
         other._encode = self._encode  # shared, so that an export contains it once
         return other

@@ -8,6 +8,14 @@ import numpy as np
 import tensorflow as tf
 
 
+class Checkpoint(NamedTuple):
+    """Identity of the checkpoint that the weights of a translator were read from."""
+
+    name: str
+    step: int  # training step
+    sha256: str  # of the index file, which has a checksum of each tensor
+
+
 class Translation(NamedTuple):
     """One translation of a sentence."""
 

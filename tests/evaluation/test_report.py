@@ -9,8 +9,10 @@ from nmt_keras.corpus import Pair
 from nmt_keras.corpus.alignments import GoldLinks
 from nmt_keras.evaluation import report as evaluation
 from nmt_keras.evaluation.report import Report, evaluate, gold_error, read_scores, write_score
-from nmt_keras.translation.records import AlignedPair, Translation
+from nmt_keras.translation.records import AlignedPair, Checkpoint, Translation
 from nmt_keras.translation.translator import Translator
+
+CHECKPOINT = Checkpoint("ckpt-7", 7, "0a1b")
 
 PAIRS = [
     Pair("El gato negro duerme aquí.", "The black cat sleeps here."),
@@ -76,7 +78,7 @@ def report():
 def test_each_part_has_its_scores_and_keeps_them_when_another_is_written(tmp_path, report):
     path = tmp_path / "scores.json"
     for part, bleu in (("valid", 10.0), ("test", 12.3456), ("valid", 50.0)):
-        write_score(path, part, report._replace(bleu=bleu), "greedy", 7)
+        write_score(path, part, report._replace(bleu=bleu), "greedy", CHECKPOINT)
     test = {
         "bleu": 12.35,
         "chrf": 34.57,
@@ -85,6 +87,7 @@ def test_each_part_has_its_scores_and_keeps_them_when_another_is_written(tmp_pat
         "chrf_signature": "nrefs:1|nc:6",
         "search": "greedy",
         "step": 7,
+        "checkpoint": "0a1b",
         "sentences": 30,
         "sentences_per_s": 7.5,
     }

@@ -28,6 +28,9 @@ from nmt_keras.training import Checkpoints, Updater, read_log
 from nmt_keras.training.checkpoint_index import is_whole, mend_record, newest
 from nmt_keras.training.checkpoints import VALUE
 from nmt_keras.training.log import Log
+from nmt_keras.translation.records import Checkpoint
+
+CHECKPOINT = Checkpoint("ckpt-7", 7, "0a1b")
 
 REPORT = Report(12.0, 34.0, 25.0, "bleu", "chrf", 30, 4.0, [])
 
@@ -90,12 +93,12 @@ def test_a_log_cut_at_a_checkpoint_is_the_old_or_the_new_one(folder):
 
 def test_scores_are_the_old_or_the_new_ones(folder):
     path = folder / "scores.json"
-    write_score(path, "valid", REPORT, "greedy", 7)
+    write_score(path, "valid", REPORT, "greedy", CHECKPOINT)
     old = read_scores(path)
     new = {**old, "test": old["valid"]}
 
     def work():
-        write_score(path, "test", REPORT, "greedy", 7)
+        write_score(path, "test", REPORT, "greedy", CHECKPOINT)
 
     assert_old_or_new(folder, work, lambda at: read_scores(at / "scores.json"), old, new)
 
@@ -294,7 +297,7 @@ def test_a_partial_file_that_a_killed_process_left_is_no_part_of_a_vocabulary(ru
 
 def test_scores_that_are_written_at_once_are_all_kept(tmp_path):
     path, parts = tmp_path / "scores.json", [f"part {number}" for number in range(24)]
-    threads = [threading.Thread(target=write_score, args=(path, part, REPORT, "greedy", 7)) for part in parts]
+    threads = [threading.Thread(target=write_score, args=(path, part, REPORT, "greedy", CHECKPOINT)) for part in parts]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -160,7 +160,7 @@ def test_a_second_interrupt_at_any_moment_of_saving_leaves_a_whole_checkpoint(ba
             run_and_wait()
     finally:
         signal.signal(signal.SIGINT, before)
-    assert load_weights(Bigram(), tmp_path / "checkpoints") == 5  # the best checkpoint
+    assert load_weights(Bigram(), tmp_path / "checkpoints").step == 5  # the best checkpoint
     again = Trained(batches, tmp_path, at={8: kill}).until_stopped()
     assert again.steps[0] in (6, 8)
 
@@ -318,10 +318,10 @@ def test_the_next_save_removes_checkpoints_that_a_killed_process_left(tmp_path, 
 
 def test_a_run_whose_record_of_the_best_is_emptied_goes_on_and_keeps_it(batches, stopped):
     (stopped / "checkpoints" / "best" / "checkpoint").write_text("")
-    assert load_weights(Bigram(), stopped / "checkpoints") == 9  # the last checkpoint
+    assert load_weights(Bigram(), stopped / "checkpoints").step == 9  # the last checkpoint
     Trained(batches, stopped)()
     assert is_finished(stopped)
-    assert load_weights(Bigram(), stopped / "checkpoints") == 5
+    assert load_weights(Bigram(), stopped / "checkpoints").step == 5
 
 
 def test_a_best_checkpoint_that_arrived_by_half_gives_way_when_asked_to(batches, stopped):
@@ -334,7 +334,7 @@ def test_a_best_checkpoint_that_arrived_by_half_gives_way_when_asked_to(batches,
     with pytest.raises(Interrupted):
         again(previous=True)
     assert again.reports[0].endswith("set aside ckpt-5, which cannot be read; no checkpoint is left")
-    assert load_weights(Bigram(), stopped / "checkpoints") == 10
+    assert load_weights(Bigram(), stopped / "checkpoints").step == 10
 
 
 def test_a_best_checkpoint_without_record_or_data_is_set_aside_when_asked_to(batches, stopped):

@@ -16,10 +16,12 @@ from nmt_keras.corpus import Pair, SplitCorpus
 from nmt_keras.corpus.batching import encode_lines
 from nmt_keras.export import read_manifest
 from nmt_keras.export.card import CARD
+from nmt_keras.files import read_json
 from nmt_keras.models.seq2seq import build_model
 from nmt_keras.runs import Run
+from nmt_keras.runs.training import load_tokenizers
 from nmt_keras.text import WordTokenizer, fit_tokenizer
-from nmt_keras.training import Updater, read_log
+from nmt_keras.training import Updater, checkpoint_index, checkpoints, load_weights, read_log, save_weights
 
 
 @pytest.fixture(scope="module")
@@ -175,7 +177,7 @@ def test_scores_of_each_part_gather_in_scores_json(folder, corpus):
     assert scores == run.scores()
     assert set(scores) == {"test", "valid"}
     assert (scores["test"]["bleu"], scores["test"]["search"]) == (round(found.bleu, 2), "greedy")
-    scores["test"]["step"] -= 1  # scores of an earlier checkpoint
+    scores["test"]["checkpoint"] = "0a1b"  # another checkpoint, perhaps of the same step
     (folder / "scores.json").write_text(json.dumps(scores))
     assert set(run.scores()) == {"valid"}
 
@@ -192,10 +194,97 @@ def test_a_run_is_exported_once_per_checkpoint_with_its_facts(folder, tmp_path):
     card = (first / CARD).read_text("utf-8")
     assert "Licence of the data: not recorded." in card
     assert "nmt train" not in card  # the recipe has no name in RECIPES
-
-    index = Path(f"{tf.train.latest_checkpoint(str(folder / 'checkpoints' / 'best'))}.index")
-    os.utime(index)  # as if another training had written a checkpoint of this name
+    os.utime(f"{tf.train.latest_checkpoint(str(folder / 'checkpoints' / 'best'))}.index")  # as in a copy of the run
+    assert run.export(run.translator(), model) == first
+    write_best(run, run.step(), 0.5)  # another training has written a checkpoint of this step
     assert run.export(run.translator(), model) == model / "2"
+
+
+@pytest.mark.saved_model
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("format", 1), ("libraries", {}), ("recipe", {}), ("content_sha256", ""), ("languages", {"source": "es"})],
+)
+def test_a_run_is_exported_again_if_any_fact_of_the_newest_version_differs(folder, tmp_path, field, value):
+    run, model = Run(folder), tmp_path / "model"
+    path = run.export(run.translator(), model) / "assets.extra" / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), field: value}))
+    assert run.export(run.translator(), model) == model / "2"
+
+
+@pytest.mark.saved_model
+def test_a_run_that_is_only_timed_again_is_not_exported_again(folder, corpus, tmp_path):
+    run, model = Run(folder), tmp_path / "model"
+    translator = run.translator()
+    run.evaluate(translator, "valid", corpus.valid)
+    first = run.export(translator, model)
+    assert read_manifest(first)["scores"]["valid"]["checkpoint"] == translator.checkpoints[0].sha256
+    scores = read_json(folder / "scores.json")
+    scores["valid"]["sentences_per_s"] += 1.0
+    (folder / "scores.json").write_text(json.dumps(scores))
+    assert run.export(translator, model) == first
+
+
+def write_best(run, step, value):
+    """Writes a best checkpoint whose weights all have one value, as training beside another command does."""
+    model = run.translator().model
+    for variable in model.variables:
+        variable.assign(tf.fill(variable.shape, value))
+    save_weights(model, run.folder / "checkpoints", step)
+
+
+@pytest.mark.saved_model
+def test_weights_are_named_by_their_own_checkpoint_even_if_training_writes_a_better_one(folder, corpus, tmp_path):
+    run = Run(folder)
+    translator, before = run.translator(), run.step()
+    write_best(run, before + 10, 0.5)
+    assert run.step() == before + 10
+    run.evaluate(translator, "valid", corpus.valid)
+    assert read_json(folder / "scores.json")["valid"]["step"] == before
+    assert run.scores() == {}
+    manifest = read_manifest(run.export(translator, tmp_path / "model"))
+    assert [each["step"] for each in manifest["checkpoints"]] == [before]
+    assert manifest["scores"]["valid"]["step"] == before
+    again = read_manifest(run.export(run.translator(), tmp_path / "model"))
+    assert [each["step"] for each in again["checkpoints"]] == [before + 10]
+    assert again["scores"] == {}
+
+
+def test_a_checkpoint_that_training_removes_while_it_is_read_gives_way_to_the_new_one(folder, monkeypatch):
+    run, read = Run(folder), checkpoints._read_weights
+    step = run.step()
+
+    def be_late(model, path):
+        if path.name == f"ckpt-{step}":
+            write_best(late, step + 10, 0.5)
+        return read(model, path)
+
+    late = Run(folder)
+    late_translator = late.translator()
+    monkeypatch.setattr(Run, "translator", lambda _: late_translator)
+    monkeypatch.setattr(checkpoints, "_read_weights", be_late)
+    model = build_model(run.recipe.model, *(text.vocabulary_size for text in load_tokenizers(folder)))
+    found = load_weights(model, folder / "checkpoints")
+    assert found.step == step + 10
+    assert all(np.all(variable == 0.5) for variable in model.variables)
+
+
+def test_the_best_checkpoint_is_not_replaced_by_the_last_while_training_writes_a_new_one(folder, monkeypatch):
+    run, recorded = Run(folder), checkpoint_index.recorded
+    before = recorded(folder / "checkpoints" / "best")
+    write_best(run, run.step() + 10, 0.5)
+    stale = [before]
+    monkeypatch.setattr(checkpoint_index, "recorded", lambda path: stale.pop() if stale else recorded(path))
+    assert checkpoint_index.newest(folder / "checkpoints" / "best").name == f"ckpt-{run.step()}"
+
+
+def test_a_damaged_best_checkpoint_is_not_copied_into_a_new_run(folder, corpus, tmp_path):
+    (best,) = (folder / "checkpoints" / "best").glob("ckpt-*.data-*")
+    best.write_bytes(best.read_bytes()[:100])
+    tuned = Run(tmp_path / "tuned", Run(folder).recipe)
+    with pytest.raises(ValueError, match=r"best/ckpt-\d+: expected an intact checkpoint"):
+        tuned.train(corpus, lambda _: None, lambda *_: None, RunOptions(init_from=str(folder)))
+    assert not (tmp_path / "tuned" / "recipe.json").exists()
 
 
 @pytest.mark.saved_model
@@ -218,8 +307,9 @@ def test_a_run_stopped_before_its_best_checkpoint_translates_and_exports_its_las
     translator = run.translator()
     assert run.export(translator, tmp_path / "model").name == "1"
     shutil.rmtree(folder / "checkpoints")
+    assert run.export(translator, tmp_path / "model").name == "1"  # the translator has its weights and their name
     with pytest.raises(FileNotFoundError, match="checkpoints: expected a checkpoint"):
-        run.export(translator, tmp_path / "model")
+        run.translator()
 
 
 def test_a_translator_has_every_weight_that_was_trained(run_folder):

@@ -388,7 +388,7 @@ def test_a_run_ends_when_validation_stops_improving_and_keeps_the_best(batches, 
     run = Run(batches, tmp_path, settings, losses=[3.0, 2.0, 2.0, 2.5, 1.0])()
     assert run.validated == [2, 4, 6, 8]
     assert run.steps[-1] == 8
-    assert load_weights(Bigram(), tmp_path / "checkpoints") == 4
+    assert load_weights(Bigram(), tmp_path / "checkpoints").step == 4
     assert Run(batches, tmp_path, settings)().shown == []
 
 
