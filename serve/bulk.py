@@ -1,8 +1,9 @@
 """Translates a file of any size with a served model: ``python -m serve.bulk INPUT OUTPUT --url ...``.
 
 Line n of the output is the translation of line n of the input. An empty line stays empty. Lines are streamed, and
-translations are written at once. After a kill, an interruption or an error, the same command resumes at the end of the
-output. An incomplete last line is translated again.
+translations are written at once into ``OUTPUT.bulk.partial``, which is renamed at the end. After a kill, an
+interruption or an error, the same command resumes at the end of that file. An incomplete last line is translated again.
+An existing output is never changed.
 """
 
 from __future__ import annotations
@@ -31,12 +32,13 @@ PROGRAM = f"{__package__}.bulk"
 
 @dataclass(frozen=True)
 class Options:
-    """Translates a file of any size line by line. If the output exists, resumes at its end."""
+    """Translates a file of any size line by line. An interrupted translation is resumed."""
 
     input: Annotated[Path, tyro.conf.Positional]
     """UTF-8 text with a sentence or a paragraph per line. Pass - to read standard input."""
     output: Annotated[Path, tyro.conf.Positional]
-    """File of the translations, one line for each line of the input."""
+    """New file of the translations, one line for each line of the input. Until it is complete, it is named
+    OUTPUT.bulk.partial."""
     server: Annotated[ServerOptions, tyro.conf.arg(name="")] = field(default_factory=lambda: ServerOptions(attempts=8))
     lines: int = 64
     """Number of lines that a worker translates at a time. Each of its requests holds up to 64 of their sentences."""
@@ -54,12 +56,14 @@ class Options:
 
 
 def translate_file(client: Client, lines: Iterable[bytes], output: Path, batch: int, workers: int) -> int:
-    """Appends the missing translations of ``lines`` to ``output``.
+    """Writes the translations of ``lines`` to ``output``. Resumes an interrupted translation.
+
+    If ``output`` exists and has as many lines as the input, nothing is done. It is never changed.
 
     Args:
         client: Client of the model.
         lines: Lines of the input, with their line breaks.
-        output: File of the translations, created if it is missing.
+        output: File of the translations. It appears when it is complete; see ``partial_file``.
         batch: Number of lines that a worker translates at a time.
         workers: Number of concurrent requests. At most ``2 * workers`` batches are in memory.
 
@@ -67,18 +71,21 @@ def translate_file(client: Client, lines: Iterable[bytes], output: Path, batch: 
         Number of lines with a truncated sentence.
 
     Raises:
-        ClientError: The server failed. ``output`` holds the translations so far.
-        ValueError: Another process is writing ``output``; ``output`` has more lines than the input; or a line is not
-            UTF-8.
+        ClientError: The server failed. The partial file holds the translations so far.
+        ValueError: ``output`` exists and has another number of lines than the input; another process is writing it; the
+            partial file has more lines than the input; or a line is not UTF-8.
     """
-    cut = 0
-    with _appending(output) as file:
-        done = whole_lines(output)
+    cut, partial = 0, partial_file(output)
+    if output.exists():
+        _require_complete(output, lines)
+        return 0
+    with _appending(partial) as file:
+        done = whole_lines(partial)
         numbered = enumerate(lines, 1)
         skipped = sum(1 for _ in itertools.islice(numbered, done))
         if skipped < done:
             raise ValueError(
-                f"{output} has {done} lines, but the input has {skipped}. The output may belong to another input. Pass "
+                f"{partial} has {done} lines, but the input has {skipped}. The file may belong to another input. Pass "
                 "another output."
             )
         # disable=None: shows progress only on a terminal
@@ -88,15 +95,35 @@ def translate_file(client: Client, lines: Iterable[bytes], output: Path, batch: 
                 file.flush()
                 cut += sum(text.truncated for text in translated)
                 progress.update(len(translated))
+        os.fsync(file.fileno())
+        if output.exists():
+            raise ValueError(f"{output} was created meanwhile. The translations are in {partial}.")
+        os.rename(partial, output)
     return cut
+
+
+def partial_file(output: Path) -> Path:
+    """Returns the file of an incomplete translation. Its name proves that this command has written it."""
+    return output.with_name(f"{output.name}.bulk.partial")
+
+
+def _require_complete(output: Path, lines: Iterable[bytes]) -> None:
+    """Raises ValueError unless ``output`` has as many lines as the input."""
+    with output.open("rb") as file:
+        there, wanted = sum(1 for _ in file), sum(1 for _ in lines)
+    if there != wanted:
+        raise ValueError(
+            f"{output} exists and has {there} lines, but the input has {wanted}. It is not changed. Pass the input "
+            "first and a new output second."
+        )
 
 
 @contextmanager
 def _appending(output: Path) -> Iterator[BinaryIO]:
-    """Opens ``output`` and locks it. The lock has no effect on file systems without locks.
+    """Opens a partial file and locks it. The lock has no effect on file systems without locks.
 
     Raises:
-        ValueError: Another process has locked it.
+        ValueError: Another process has locked it, or has just completed it.
     """
     with output.open("ab") as file:
         try:
@@ -107,6 +134,8 @@ def _appending(output: Path) -> Iterator[BinaryIO]:
             ) from error
         except portalocker.LockException:
             pass
+        if not (output.exists() and os.path.samestat(os.fstat(file.fileno()), output.stat())):
+            raise ValueError(f"{output}: another process has just completed this file. Run the same command again.")
         yield file
 
 

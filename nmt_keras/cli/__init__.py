@@ -140,7 +140,9 @@ def require_platform(system: str, processor: str, say: Callable[[str], None]) ->
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs one command line, by default that of this process. The module's docstring lists the exit codes."""
     if arguments is None:
-        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+        for each in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(each) != signal.SIG_IGN:  # as under nohup
+                signal.signal(each, lambda number, _: sys.exit(128 + number))
     try:
         try:
             _run(sys.argv[1:] if arguments is None else list(arguments), restarts=arguments is None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -38,8 +39,12 @@ class Console:
 
     def say(self, sentence: str) -> None:
         """Prints a message without disturbing the progress bar. Field names are replaced by option names."""
-        self._tqdm.write(with_options(sentence), file=sys.stderr)
-        sys.stderr.flush()
+        try:
+            self._tqdm.write(with_options(sentence), file=sys.stderr)
+            sys.stderr.flush()
+        except OSError as error:
+            if error.errno != errno.EIO:  # the terminal was closed: training has received SIGHUP and saves its state
+                raise
 
     def show(self, step: int, total: int, row: Mapping[str, float]) -> None:
         """Shows the progress of training. ``row`` is the last row of the log."""

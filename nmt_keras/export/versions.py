@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import tempfile
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt_keras.config import require
-from nmt_keras.files import is_abandoned, make_folder, settle, settle_below
+from nmt_keras.files import is_abandoned, make_folder, read_json, settle, settle_below
 
 EXTRA = "assets.extra"
 """Folder of a version for files that are not part of the graph."""
@@ -26,6 +25,9 @@ FORMAT = 2
 PARTIAL, DELETED = "partial-", "deleted-"
 """Prefixes of folders that are being written or deleted. Servers ignore them, because they are not numbers."""
 
+FOLDER_MODE, FILE_MODE = 0o755, 0o644
+"""Modes of a published version."""
+
 
 def versions(model_folder: Path) -> list[int]:
     """Returns the version numbers in ``saved_models/NAME``, ascending."""
@@ -35,14 +37,16 @@ def versions(model_folder: Path) -> list[int]:
 def read_manifest(version_folder: Path) -> dict[str, Any]:
     """Returns the manifest of an exported version, or {} if it has none."""
     path = version_folder / MANIFEST
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return read_json(path) if path.exists() else {}
 
 
 def publish(model_folder: Path, write: Callable[[Path], None]) -> Path:
     """Writes the next version of a model.
 
     The version is written into a folder whose name is not a number, flushed to disk, and then renamed. A server
-    therefore never sees an incomplete version, and an interrupted export leaves no numbered folder.
+    therefore never sees an incomplete version, and an interrupted export leaves no numbered folder. All users can read
+    the version, whatever the umask, because a server often runs as another user. Leftovers of killed exports are
+    removed; see ``prune``.
 
     Args:
         model_folder: ``saved_models/NAME``; created if missing.
@@ -54,11 +58,16 @@ def publish(model_folder: Path, write: Callable[[Path], None]) -> Path:
     Raises:
         OSError: the folder cannot be written.
     """
+    new = [each for each in (model_folder, *model_folder.parents) if not each.exists()]
     make_folder(model_folder)
+    for each in new:
+        each.chmod(FOLDER_MODE)
+    _remove_leftovers(model_folder)
     partial = Path(tempfile.mkdtemp(prefix=PARTIAL, dir=model_folder))
     try:
         write(partial)
-        partial.chmod(0o755)
+        for path in (partial, *partial.rglob("*")):
+            path.chmod(FOLDER_MODE if path.is_dir() else FILE_MODE)
         settle_below(partial)
         final = _rename_to_next_number(partial)
     except BaseException:
@@ -90,6 +99,10 @@ def prune(model_folder: Path, max_to_keep: int, labelled: Collection[int] = ()) 
             os.rename(found[number], model_folder / f"{DELETED}{number}-{uuid.uuid4().hex}")
     if found:
         settle([model_folder])  # before files are removed: a power cut must not undo the renaming
+    _remove_leftovers(model_folder)
+
+
+def _remove_leftovers(model_folder: Path) -> None:
     for left in model_folder.glob(f"{DELETED}*"):
         shutil.rmtree(left, ignore_errors=True)
     for left in model_folder.glob(f"{PARTIAL}*"):

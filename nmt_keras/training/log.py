@@ -6,6 +6,7 @@ import json
 import math
 import statistics
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from nmt_keras.training.updater import Metrics
 class Log:
     """File ``log.jsonl`` with one JSON object per line. A resumed run first drops rows newer than its checkpoint.
 
+    If lines are damaged, the old file is kept as ``damaged-log.jsonl``.
+
     Args:
         path: Path of the file.
         step: Step of the checkpoint.
@@ -26,7 +29,10 @@ class Log:
     """
 
     def __init__(self, path: Path, step: int, validated: int):
-        rows = [row for row in read_log(path) if row["step"] <= (validated if "valid_loss" in row else step)]
+        found, damaged = _read_rows(path)
+        if damaged:
+            write_whole(path.with_name(f"damaged-{path.name}"), path.read_bytes())
+        rows = [row for row in found if row["step"] <= (validated if "valid_loss" in row else step)]
         write_whole(path, "".join(json.dumps(row) + "\n" for row in rows))
         self.path = path
 
@@ -40,9 +46,28 @@ class Log:
 
 
 def read_log(path: Path) -> list[dict[str, float]]:
-    """Returns the rows of a log in order, without an incomplete last line. Returns ``[]`` if there is no file."""
-    lines = path.read_text().split("\n")[:-1] if path.exists() else []
-    return [json.loads(line) for line in lines]
+    """Returns the rows of a log in order, without an incomplete last line. Returns ``[]`` if there is no file.
+
+    A warning names the damaged lines, which are skipped: the log is not needed to resume training.
+    """
+    return _read_rows(path)[0]
+
+
+def _read_rows(path: Path) -> tuple[list[dict[str, float]], list[int]]:
+    """Returns the rows of a log, and the numbers of its damaged lines."""
+    rows, damaged = [], []
+    lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
+    for number, line in enumerate(lines, start=1):
+        try:
+            row = json.loads(line)
+            rows.append({**row, "step": int(row["step"])})
+        except (ValueError, TypeError, KeyError):
+            damaged.append(number)
+    if damaged:
+        warnings.warn(
+            f"{path}: skipped {len(damaged)} damaged lines, the first of which is line {damaged[0]}.", stacklevel=3
+        )
+    return rows, damaged
 
 
 class LogInterval:

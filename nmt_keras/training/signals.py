@@ -1,4 +1,7 @@
-"""Handling of SIGINT and SIGTERM during training. The first signal is recorded. A second one takes effect at once."""
+"""Handling of SIGINT, SIGTERM and SIGHUP during training.
+
+The first signal is recorded. A second one takes effect at once, except SIGHUP: a closed terminal may send it twice.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +21,25 @@ class Interrupted(KeyboardInterrupt):
         self.step, self.signal_number = step, signal_number
 
 
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals that end training after a checkpoint."""
+
+
+def hangs_up() -> bool:
+    """Returns ``True`` if SIGHUP ends the process. Under nohup, the process ignores it."""
+    return signal.getsignal(signal.SIGHUP) != signal.SIG_IGN
+
+
 class StopSignals:
-    """Context that records the first SIGINT or SIGTERM. The previous handlers then handle any second signal."""
+    """Context that records the first of the ``STOPPING`` signals. The previous handlers then handle a second one."""
 
     received: int | None = None
     """Number of the received signal; ``None`` if none has arrived."""
     _interrupts = False
 
     def __enter__(self) -> Self:
-        self._handlers = {number: signal.signal(number, self._note) for number in (signal.SIGINT, signal.SIGTERM)}
+        heeded = [number for number in STOPPING if number != signal.SIGHUP or hangs_up()]
+        self._handlers = {number: signal.signal(number, self._note) for number in heeded}
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -38,6 +51,8 @@ class StopSignals:
 
     def _note(self, number: int, _frame: FrameType | None) -> None:
         self._restore_handlers()
+        if signal.SIGHUP in self._handlers:
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
         self.received = number
         if self._interrupts:
             raise _Interruption

@@ -99,7 +99,8 @@ class Trainer:
         """Trains the model. Does nothing if the run is finished.
 
         Raises:
-            Interrupted: SIGINT or SIGTERM arrived; the state is saved. The next call repeats an interrupted validation.
+            Interrupted: SIGINT, SIGTERM or SIGHUP arrived; the state is saved. The next call repeats an interrupted
+                validation.
             FloatingPointError: Updates are no longer finite. The last checkpoint is from an earlier step.
             ValueError: The checkpoint is damaged or does not fit the run, other processes restored another step, or
                 ``TrainConfig.minutes`` is too short for one update.

@@ -59,14 +59,15 @@ def watching_sigterm(seconds: float = SECONDS_TO_REACT) -> Iterator[None]:
 
 
 def _watch(reader: int, seconds: float) -> None:
-    """Reads the numbers of received signals until the pipe is closed. Ends the process if SIGTERM has no effect."""
+    """Reads the numbers of received signals until the pipe is closed. Ends the process if it does not react."""
     with open(reader, "rb", buffering=0) as numbers:
         while number := numbers.read(1):
-            if number[0] == signal.SIGTERM and not _reacts(seconds):
+            if number[0] in (signal.SIGTERM, signal.SIGHUP) and not _reacts(seconds):
                 _end(
-                    "SIGTERM: ending the process, because a TensorFlow call did not return within "
-                    f"{seconds:.0f} s. The last checkpoint is complete. Run the same command again to resume training.",
-                    128 + signal.SIGTERM,
+                    f"{signal.Signals(number[0]).name}: ending the process, because a TensorFlow call did not return "
+                    f"within {seconds:.0f} s. The last checkpoint is complete. Run the same command again to resume "
+                    "training.",
+                    128 + number[0],
                 )
 
 

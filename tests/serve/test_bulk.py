@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from serve.bulk import main, translate_file, whole_lines
+from serve.bulk import main, partial_file, translate_file, whole_lines
 from serve.client import Client, ClientError, Retry
 
 ROOT = Path(__file__).parents[2]
@@ -80,7 +80,8 @@ def test_answers_that_arrive_in_another_order_are_written_in_order(output):
 def test_after_an_error_the_same_command_continues_where_the_output_ends(output):
     with pytest.raises(ClientError, match="HTTP 500: broken"):
         translate(Upper(fail_at=4), lines(10), output, batch=2)
-    assert output.read_text() == translated(*range(6))
+    assert partial_file(output).read_text() == translated(*range(6))
+    assert not output.exists()
     server = Upper()
     translate(server, lines(10), output, batch=3)
     assert server.asked == [["línea 6", "línea 7", "línea 8"], ["línea 9"]]
@@ -89,18 +90,44 @@ def test_after_an_error_the_same_command_continues_where_the_output_ends(output)
 
 @pytest.mark.parametrize(("before", "asked"), [("LÍNEA 0\nLÍN", [["línea 1"]]), (translated(0, 1), [])])
 def test_only_lines_that_are_missing_or_cut_off_are_translated(output, before, asked):
-    output.write_text(before)
+    partial_file(output).write_text(before)
     server = Upper()
     translate(server, lines(2), output)
     assert output.read_text() == translated(0, 1)
     assert server.asked == asked
+    assert list(output.parent.iterdir()) == [output]
 
 
-def test_an_output_with_more_lines_than_the_input_is_refused(output):
-    output.write_text("A\nB\nC\n")
+@pytest.mark.parametrize("place", [lambda output: output, partial_file])
+def test_an_output_with_more_lines_than_the_input_is_refused(output, place):
+    place(output).write_text("A\nB\nC\n")
     with pytest.raises(ValueError, match=r"has 3 lines.*input has 2"):
         translate(Upper(), lines(2), output)
-    assert output.read_text() == "A\nB\nC\n"
+    assert place(output).read_text() == "A\nB\nC\n"
+
+
+@pytest.mark.parametrize("content", ["", "uno\ndos", "uno\n", "uno\ndos\ntres\n"])
+def test_a_file_of_the_user_is_never_changed_as_by_swapped_arguments(output, content):
+    output.write_text(content)
+    server = Upper()
+    if content == "uno\ndos":  # as many lines as the input: as if it were complete
+        assert translate(server, lines(2), output) == 0
+    else:
+        with pytest.raises(ValueError, match=r"out exists and has \d lines, but the input has 2"):
+            translate(server, lines(2), output)
+    assert server.asked == []
+    assert [path.read_text() for path in output.parent.iterdir()] == [content]
+
+
+def test_a_file_that_appears_while_its_lines_are_translated_is_not_replaced(output):
+    def create():
+        yield from lines(2)
+        output.write_text("mine")
+
+    with pytest.raises(ValueError, match="created meanwhile"):
+        translate(Upper(), create(), output)
+    assert output.read_text() == "mine"
+    assert partial_file(output).read_text() == translated(0, 1)
 
 
 def test_an_output_that_another_command_writes_is_refused(output):
@@ -157,7 +184,7 @@ def test_a_sentence_beyond_the_limit_of_servers_is_cut_and_stops_nothing(output,
 def test_a_line_that_is_not_utf_8_is_named_and_those_before_it_are_kept(output):
     with pytest.raises(ValueError, match=r"[Ll]ine 3 .*0xff at column 2"):
         translate(Upper(), [b"a\n", b"b\n", b"c\xff\n"], output, batch=1)
-    assert output.read_text() == "A\nB\n"
+    assert partial_file(output).read_text() == "A\nB\n"
 
 
 # Command line
@@ -173,7 +200,8 @@ def test_a_killed_command_continues_where_it_was(served, tmp_path, output):
         process.stdin.write(b"".join(source.read_bytes().splitlines(keepends=True)[:20]))
         process.stdin.flush()
         deadline = time.monotonic() + 30
-        while not (output.exists() and output.read_bytes().count(b"\n") >= 5):
+        written = partial_file(output)
+        while not (written.exists() and written.read_bytes().count(b"\n") >= 5):
             assert time.monotonic() < deadline
             time.sleep(0.02)
         process.kill()

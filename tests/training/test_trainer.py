@@ -38,6 +38,7 @@ from nmt_keras.corpus.batches import Batches, choose_buckets
 from nmt_keras.models.seq2seq import build_model
 from nmt_keras.training import Interrupted, Updater, batch_loss, load_weights, read_log, trainer
 from nmt_keras.training.distribution import Replicas
+from nmt_keras.training.log import Log
 from nmt_keras.training.schedules import learning_rate
 from nmt_keras.training.signals import StopSignals
 
@@ -452,6 +453,25 @@ def _python_s_own_interrupt_handler():
     signal.signal(signal.SIGINT, before)
 
 
+def test_a_closed_terminal_stops_training_once_although_it_may_hang_up_twice(monkeypatch):
+    before = signal.getsignal(signal.SIGHUP)
+    with StopSignals() as signals:
+        os.kill(os.getpid(), signal.SIGHUP)
+        os.kill(os.getpid(), signal.SIGHUP)
+        assert signals.received == signal.SIGHUP
+    assert signal.getsignal(signal.SIGHUP) == before
+
+
+def test_training_under_nohup_goes_on_when_the_terminal_is_closed():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with StopSignals() as signals:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert signals.received is None
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 @pytest.mark.usefixtures("_python_s_own_interrupt_handler")
 def test_a_second_signal_acts_at_once_and_the_handlers_come_back():
     handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
@@ -520,6 +540,19 @@ def test_a_log_row_that_a_kill_cut_short_is_left_out(tmp_path):
     assert read_log(path) == []
     path.write_text(json.dumps({"step": 1}) + "\n" + '{"step": 2, "lo')
     assert read_log(path) == [{"step": 1}]
+
+
+@pytest.mark.parametrize("damage", [b"\0\0\0\0", b'{"step": 2, "lo', b"\xff", b"[1]", b"{}"])
+def test_a_damaged_log_row_is_named_skipped_and_kept_aside(tmp_path, damage):
+    path = tmp_path / "log.jsonl"
+    content = b'{"step": 1}\n' + damage + b'\n{"step": 3}\n'
+    path.write_bytes(content)
+    with pytest.warns(UserWarning, match=rf"{path}: skipped 1 damaged lines, the first of which is line 2"):
+        assert read_log(path) == [{"step": 1}, {"step": 3}]
+    with pytest.warns(UserWarning, match="line 2"):
+        Log(path, 3, 0)
+    assert read_log(path) == [{"step": 1}, {"step": 3}]
+    assert (tmp_path / "damaged-log.jsonl").read_bytes() == content
 
 
 def test_an_epoch_has_fewer_updates_where_each_one_takes_several_batches(batches):
