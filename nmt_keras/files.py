@@ -17,13 +17,15 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import portalocker
+
+import nmt_keras
 
 PARTIAL = ".partial"
 """Suffix of files that are being written."""
@@ -143,10 +145,29 @@ def read_json(path: Path) -> dict[str, Any]:
     return found
 
 
-def require_format(path: Path, received: object, expected: int, remedy: str) -> None:
-    """Raises ValueError if the format number ``received`` is not ``expected``. The message ends in ``remedy``."""
-    if received != expected:
-        raise ValueError(f"{path}: expected format {expected}, received {received!r}. {remedy}")
+def stamped(number: int) -> dict[str, Any]:
+    """Returns the fields that ``require_format`` checks: a format number, and the version of this package."""
+    return {"format": number, "nmt_keras": nmt_keras.__version__}
+
+
+def require_format(
+    path: Path, record: Mapping[str, Any], expected: int, remedy: str, *, oldest: int | None = None
+) -> None:
+    """Raises ValueError if a file has a format that this version does not read.
+
+    Args:
+        path: The file.
+        record: Its fields; see ``stamped``.
+        expected: Format number that this version writes.
+        remedy: Last sentence of the message.
+        oldest: Oldest format number that this version reads; ``None`` for ``expected``.
+    """
+    found, version = record.get("format"), record.get("nmt_keras")
+    if found not in range(expected if oldest is None else oldest, expected + 1):
+        raise ValueError(
+            f"{path}: expected format {expected}, received {found!r}, written by "
+            f"{f'nmt_keras {version}' if version else 'another version of nmt_keras'}. Use that version. {remedy}"
+        )
 
 
 def _remove_abandoned(path: Path) -> None:

@@ -21,8 +21,8 @@ def load_exported(folder: Path) -> ServedTranslator:
     if not (folder / "saved_model.pb").exists() and (found := versions(folder)):
         folder = folder / str(found[-1])
     if (folder / "saved_model.pb").exists():
-        manifest, remedy = read_manifest(folder), "Export the run again with this version of nmt_keras."
-        require_format(folder / MANIFEST, manifest.get("format"), FORMAT, remedy)
+        manifest, remedy = read_manifest(folder), "Or export the run again with this version."
+        require_format(folder / MANIFEST, manifest, FORMAT, remedy)
         load_text_kernels()
         return ServedTranslator(folder, greedy_search(SearchConfig(**manifest["search"])))
     raise ValueError(

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
-import nmt_keras
 from nmt_keras.config import ExportConfig, require
 from nmt_keras.export.card import CARD, model_card
 from nmt_keras.export.resources import Resources
 from nmt_keras.export.signatures import signatures
 from nmt_keras.export.versions import FORMAT, MANIFEST, prune, publish, read_manifest, versions
 from nmt_keras.export.warmup import write_warmup_requests
+from nmt_keras.files import stamped
 
 if TYPE_CHECKING:
     from nmt_keras.translation.model_translator import ModelTranslator
@@ -102,15 +102,14 @@ def export_once(
 
 def _facts(translator: ModelTranslator, manifest: Mapping[str, Any], config: ExportConfig) -> dict[str, Any]:
     """Returns the whole manifest of an export."""
-    libraries = {name: version(name) for name in ("tensorflow", "tensorflow-text", "keras")}
     return {
-        "format": FORMAT,
+        **stamped(FORMAT),
         **manifest,
         "checkpoints": [checkpoint._asdict() for checkpoint in translator.checkpoints],
         "content_sha256": _content_sha256(translator),
         "search": dataclasses.asdict(translator.search),
         "export": dataclasses.asdict(config),
-        "libraries": {"nmt_keras": nmt_keras.__version__, **libraries},
+        "libraries": {name: version(name) for name in ("tensorflow", "tensorflow-text", "keras")},
     }
 
 

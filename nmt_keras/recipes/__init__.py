@@ -133,5 +133,6 @@ def _read(path: Path) -> Recipe:
     except (ValueError, yaml.YAMLError) as error:
         raise ValueError(f"{path}: expected a recipe as YAML or JSON; {error}.") from error
     if isinstance(fields, dict):
-        fields.pop("format", None)  # only in a run's recipe.json
+        for field in ("format", "nmt_keras"):  # only in a run's recipe.json
+            fields.pop(field, None)
     return Recipe.from_json(json.dumps(fields), str(path))

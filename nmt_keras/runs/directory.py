@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt_keras.config import Recipe
-from nmt_keras.files import read_json, require_format, write_whole
+from nmt_keras.files import read_json, require_format, stamped, write_whole
 
 FORMAT = 1
 """Format number of run directories, stored in ``recipe.json``."""
@@ -41,13 +41,15 @@ def read_recipe(folder: Path) -> Recipe:
     """
     path = folder / RECIPE
     fields = read_json(path)
-    require_format(path, fields.pop("format", None), FORMAT, "Train a new run with this version of nmt_keras.")
+    require_format(path, fields, FORMAT, "Or train a new run with this version.")
+    for name in stamped(FORMAT):
+        fields.pop(name, None)
     return Recipe.from_json(json.dumps(fields), str(path))
 
 
 def write_recipe(folder: Path, recipe: Recipe) -> None:
     """Writes the recipe and the format number into a run directory; see ``write_whole``."""
-    record = {"format": FORMAT, **dataclasses.asdict(recipe)}
+    record = {**stamped(FORMAT), **dataclasses.asdict(recipe)}
     write_whole(folder / RECIPE, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
 
 

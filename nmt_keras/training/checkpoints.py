@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from nmt_keras.config import TrainConfig
 from nmt_keras.corpus.batches import Position
-from nmt_keras.files import make_folder, make_writable_folder, require_format, settle, unwritable
+from nmt_keras.files import make_folder, make_writable_folder, require_format, settle, stamped, unwritable
 from nmt_keras.models.seq2seq import Seq2Seq
 from nmt_keras.training.checkpoint_index import UNFIT, is_whole, newest, record_newest, recorded, step_of
 from nmt_keras.training.updater import Updater
@@ -27,7 +27,13 @@ Result = TypeVar("Result")
 VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 
 FORMAT = 4
-"""Format number of checkpoints, stored in ``Progress``."""
+"""Format number of checkpoints, stored in ``Progress``. Training resumes only from this format."""
+
+OLDEST_WEIGHTS = 4
+"""Oldest format with the present layout of the weights. Runs since then can be translated, exported and fine-tuned.
+
+A change of the training state raises only ``FORMAT``. A change of the weights, such as another order, raises both.
+"""
 
 
 class Progress(tf.Module):
@@ -39,7 +45,8 @@ class Progress(tf.Module):
 
     def __init__(self, identity: Mapping[str, Any]) -> None:
         super().__init__(name="progress")
-        self.format = tf.Variable(FORMAT, dtype=tf.int64)
+        stamp = stamped(FORMAT)
+        self.format = tf.Variable(stamp.pop("format"), dtype=tf.int64)
         self.step = tf.Variable(0, dtype=tf.int64)  # updates made
         self.epoch = tf.Variable(0, dtype=tf.int64)
         self.pool = tf.Variable(0, dtype=tf.int64)
@@ -55,7 +62,8 @@ class Progress(tf.Module):
         self.validated = tf.Variable(0, dtype=tf.int64)  # step of the last validation
         self.reductions = tf.Variable(0, dtype=tf.int64)  # number of times that a plateau lowered the rate
         self.finished = tf.Variable(False)
-        self.identity = tf.Variable(json.dumps(identity, sort_keys=True), dtype=tf.string)
+        # the version is here, because another variable would be another format
+        self.identity = tf.Variable(json.dumps({**identity, **stamp}, sort_keys=True), dtype=tf.string)
 
     @property
     def position(self) -> Position:
@@ -130,12 +138,15 @@ class Checkpoints:
         if not paths:
             return False
         path, *earlier = paths
+        ours = self.progress.identity.numpy()
         try:
-            reader = _open(path)
-            identity = reader.get_tensor(f"progress/identity{VALUE}")
-            _require_equal(json.loads(identity), json.loads(self.progress.identity.numpy()))
+            reader = _open(path, FORMAT)
+            there, here = json.loads(reader.get_tensor(f"progress/identity{VALUE}")), json.loads(ours)
+            there.pop("nmt_keras", None)  # another version may resume a run of the same format
+            _require_equal(there, here)
             _require_shapes(reader, self.model)
             self.checkpoint.restore(str(path)).assert_existing_objects_matched().assert_consumed()
+            self.progress.identity.assign(ours)  # with this version
         except UNFIT as error:
             whole = None if is_whole(path) else next(filter(is_whole, earlier), None)
             hint = f" {whole.name} is intact: resume from it with RunOptions.previous." if whole else ""
@@ -333,11 +344,19 @@ def _read_weights(model: Seq2Seq, path: Path) -> list[np.ndarray]:
         raise ValueError(f"{path}: expected a checkpoint of this recipe's model; {_message(error)}.") from error
 
 
-def _open(path: Path) -> Any:
-    """Returns a reader of a checkpoint. Raises ValueError for another format; one of ``UNFIT`` for a damaged file."""
+def _open(path: Path, oldest: int | None = None) -> Any:
+    """Returns a reader of a checkpoint of the format ``oldest``, by default ``OLDEST_WEIGHTS``, or newer.
+
+    Raises ValueError for another format, and one of ``UNFIT`` for a damaged file.
+    """
     reader = tf.train.load_checkpoint(str(path))
-    found = int(reader.get_tensor(f"progress/format{VALUE}"))
-    require_format(path, found, FORMAT, "Train a new run with this version of nmt_keras.")
+    record = {"format": int(reader.get_tensor(f"progress/format{VALUE}"))}
+    if reader.has_tensor(f"progress/identity{VALUE}"):
+        record["nmt_keras"] = json.loads(reader.get_tensor(f"progress/identity{VALUE}")).get("nmt_keras")
+    remedy = "Or train a new run with this version."
+    if OLDEST_WEIGHTS <= record["format"] <= FORMAT:
+        remedy += " This version can translate, export and fine-tune the run (RunOptions.init_from)."
+    require_format(path, record, FORMAT, remedy, oldest=oldest or OLDEST_WEIGHTS)
     return reader
 
 

@@ -413,7 +413,7 @@ def test_a_vocabulary_that_was_exchanged_is_refused(run_folder, pairs, tmp_path)
     stored = json.loads(reader.get_tensor("progress/identity/.ATTRIBUTES/VARIABLE_VALUE"))
     run = Run(folder)
     now = identity(folder, run.recipe)
-    assert {name for name in stored if stored[name] != now[name]} == {"vocabulary.target.vocabulary.txt"}
+    assert {name for name in now if stored[name] != now[name]} == {"vocabulary.target.vocabulary.txt"}
     model, settings = Run(run_folder).translator().model, run.recipe.train
     with pytest.raises(
         ValueError, match=r"expected a checkpoint of this recipe's model; vocabulary\.target\.vocabulary"

@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 from tiny import TINY_RECIPE
 
+import nmt_keras
 from nmt_keras.config import Recipe, RunOptions, TokenizerConfig
 from nmt_keras.corpus import Pair, SplitCorpus
 from nmt_keras.corpus.batching import encode_lines
@@ -92,14 +93,46 @@ def test_a_run_directory_of_another_format_is_refused(folder, found):
     if found is None:
         del fields["format"]
     path.write_text(json.dumps(fields))
-    with pytest.raises(ValueError, match=rf"recipe\.json: expected format 1, received {found}\. Train a new run"):
+    with pytest.raises(ValueError, match=rf"recipe\.json: expected format 1, received {found}, written by nmt_keras "):
         Run(folder)
 
 
-def test_a_checkpoint_of_another_format_is_refused(folder, monkeypatch):
-    monkeypatch.setattr("nmt_keras.training.checkpoints.FORMAT", 1)
-    with pytest.raises(ValueError, match=r"best/ckpt-\d+: expected format 1, received \d+\. Train a new run"):
+@pytest.mark.parametrize("change", [1, -1])
+def test_weights_of_another_format_are_refused_with_the_version_that_reads_them(folder, monkeypatch, change):
+    monkeypatch.setattr(checkpoints, "FORMAT", checkpoints.FORMAT + change)
+    monkeypatch.setattr(checkpoints, "OLDEST_WEIGHTS", checkpoints.FORMAT)
+    version = nmt_keras.__version__
+    with pytest.raises(
+        ValueError, match=rf"best/ckpt-\d+: expected format \d, received \d, written by nmt_keras {version}"
+    ):
         Run(folder).translator()
+
+
+def test_a_run_with_an_older_training_state_is_translated_and_fine_tuned_but_not_resumed(
+    folder, corpus, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(nmt_keras, "__version__", "9.9")
+    monkeypatch.setattr(checkpoints, "FORMAT", checkpoints.FORMAT + 1)
+    translator = Run(folder).translator()
+    assert len(translator.translate(["No."])) == 1
+    assert train(Run(folder), corpus)[0] == []  # the run is finished
+    with pytest.raises(ValueError, match=r"last/ckpt-\d+: .*written by nmt_keras \d\.\d\.\d\. Use that .*init_from"):
+        Run(folder).train(corpus, lambda _: None, lambda *_: None, RunOptions(more_epochs=1.0))
+    tuned = Run(tmp_path / "tuned", replace(Run(folder).recipe))
+    tuned.train(corpus, lambda _: None, lambda *_: None, RunOptions(init_from=str(folder)), stop_after=1)
+    assert (tmp_path / "tuned" / "initial" / "best" / "checkpoint").exists()
+
+
+def test_a_run_of_another_version_with_the_same_format_is_resumed_and_names_the_new_version(
+    corpus, tmp_path, monkeypatch
+):
+    run = Run(tmp_path, replace(TINY_RECIPE, train=replace(TINY_RECIPE.train, steps=2)))
+    for version in ("9.8", "9.9"):
+        monkeypatch.setattr(nmt_keras, "__version__", version)
+        run.train(corpus, lambda _: None, lambda *_: None, stop_after=1 if version == "9.8" else None)
+        assert read_json(tmp_path / "recipe.json")["nmt_keras"] == version
+    reader = tf.train.load_checkpoint(str(checkpoint_index.newest(tmp_path / "checkpoints" / "last")))
+    assert json.loads(reader.get_tensor("progress/identity/.ATTRIBUTES/VARIABLE_VALUE"))["nmt_keras"] == "9.9"
 
 
 def test_a_changed_corpus_is_refused(run_folder, corpus):
