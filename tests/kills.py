@@ -76,8 +76,8 @@ Files = dict[str, bytes]
 
 
 def files_below(folder: Path) -> Files:
-    """Returns the contents of the files below a folder, without partially written files."""
-    paths = [path for path in folder.rglob("*") if path.is_file() and path.suffix != PARTIAL]
+    """Returns the contents of the files below a folder, without partially written files and lock files."""
+    paths = [path for path in folder.rglob("*") if path.is_file() and path.suffix != PARTIAL and path.name != "lock"]
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
 
 
