@@ -28,7 +28,7 @@ LARGEST = 2**30
 """Maximum size of all folders at a start, in bytes. The least recently used folders are removed first."""
 
 DRIVER = Path("/proc/driver/nvidia/version")
-"""File of a machine with an NVIDIA driver. Training on a GPU does not use XLA, and the key describes no GPU."""
+"""File of a machine with an NVIDIA driver. The key describes no GPU, so compiled steps are not kept there."""
 
 REJECTED = "rejected"
 """Name of the file that marks a folder whose entries XLA could not load."""
