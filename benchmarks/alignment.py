@@ -32,6 +32,7 @@ from nmt_keras.corpus.alignments import SPACE, Link, from_pharaoh, words_of_toke
 from nmt_keras.corpus.sample import SAMPLE_NAME, sample_pairs
 from nmt_keras.corpus.split import split_pairs
 from nmt_keras.evaluation.gold import GoldPair, read_gold
+from nmt_keras.text import normalise_lines
 
 if TYPE_CHECKING:
     from nmt_keras.translation.model_translator import ModelTranslator
@@ -162,6 +163,7 @@ def _tokens_of(words: str, tokens: Sequence[str]) -> np.ndarray:
 
     A token outside all words, such as a single space, belongs to the word of the next token.
     """
+    (words,) = normalise_lines([words])
     end = len(words.split())
     places = [*words_of_tokens(words, [token.strip(SPACE) for token in tokens[:-1]]), end]
     for position in reversed(range(len(places))):

@@ -1,7 +1,11 @@
-"""Scores of raw, cased, detokenised translations by sacreBLEU. Publish a score with its signature."""
+"""Scores of raw, cased, detokenised translations by sacreBLEU. Publish a score with its signature.
+
+Translations and references are compared in NFC, so canonically equivalent text is equal.
+"""
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -52,12 +56,13 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
 
 def sentence_chrf(hypothesis: str, reference: str) -> float:
     """Returns chrF2 of one sentence, 0 to 100. Unlike BLEU, it is defined for short sentences."""
+    (hypothesis,), (reference,) = _corresponding([hypothesis], [reference])
     return float(CHRF().sentence_score(hypothesis, [reference]).score)
 
 
 def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> float:
     """Returns the percentage (0 to 100) of hypotheses that equal their reference."""
-    _require_corresponding(hypotheses, references)
+    hypotheses, references = _corresponding(hypotheses, references)
     return 100 * sum(map(str.__eq__, hypotheses, references)) / len(references)
 
 
@@ -98,13 +103,12 @@ def bootstrap(
         ValueError: as in ``bleu``, or there is no system.
     """
     require(bool(systems), "systems", "at least one", dict(systems))
-    for hypotheses in systems.values():
-        _require_corresponding(hypotheses, references)
+    pairs = [_corresponding(hypotheses, references) for hypotheses in systems.values()]
     metrics = {"BLEU": _bleu(language), "chrF": CHRF()}
     signatures, results = PairedTest(
-        [(name, list(hypotheses)) for name, hypotheses in systems.items()],
+        [(name, hypotheses) for name, (hypotheses, _) in zip(systems, pairs, strict=True)],
         metrics,
-        [list(references)],
+        [pairs[0][1]],
         test_type="bs",
         n_samples=samples,
     )()
@@ -184,8 +188,9 @@ def bootstrap_seeds(
     compared = all_baselines(list(systems), baselines)
     for name, runs in systems.items():
         require(len(runs) > 0, "systems", f"at least one run of {name}", runs)
-        for hypotheses in runs:
-            _require_corresponding(hypotheses, references)
+    pairs = {name: [_corresponding(hypotheses, references) for hypotheses in runs] for name, runs in systems.items()}
+    systems = {name: [hypotheses for hypotheses, _ in runs] for name, runs in pairs.items()}
+    references = next(iter(pairs.values()))[0][1]
     count = len(references)
     draws = np.random.default_rng(_SEED).multinomial(count, np.full(count, 1.0 / count), size=samples)
     bleu_, chrf_ = (_over_seeds(metric, systems, references, draws, compared) for metric in (_bleu(language), CHRF()))
@@ -318,13 +323,16 @@ def _bleu(language: str | None) -> BLEU:
 
 
 def _score(metric: BLEU | CHRF, hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    _require_corresponding(hypotheses, references)
+    hypotheses, references = _corresponding(hypotheses, references)
     value = metric.corpus_score(hypotheses, [references]).score
     return Score(value, str(metric.get_signature()))  # after scoring, because it contains the number of references
 
 
-def _require_corresponding(hypotheses: Sequence[str], references: Sequence[str]) -> None:
+def _corresponding(hypotheses: Sequence[str], references: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Returns both lists in NFC. Raises ValueError if they are not lists of the same length."""
     are_lists = not isinstance(hypotheses, str) and not isinstance(references, str)
     require(are_lists, "hypotheses, references", "two lists of sentences", "a string")
     counts = len(hypotheses), len(references)
     require(0 < counts[0] == counts[1], "hypotheses, references", "two non-empty lists of the same length", counts)
+    composed = [[unicodedata.normalize("NFC", text) for text in texts] for texts in (hypotheses, references)]
+    return composed[0], composed[1]

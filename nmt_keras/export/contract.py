@@ -1,7 +1,7 @@
 """Signatures of an export: the names, types and shapes that clients rely on.
 
 A sentence without a letter or digit is copied: its score and log_prob are 0, its tokens are aligned one to one, and it
-has one hypothesis.
+has one hypothesis. Its translation is the whole normalised sentence, even if its tokens are truncated.
 """
 
 from __future__ import annotations

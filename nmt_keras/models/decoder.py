@@ -49,7 +49,7 @@ class Decoder(BaseLayer):
     """Layer that computes features and logits. With tied embeddings, its matrix is that of ``embedding``."""
 
     use_cudnn = False
-    """If True, teacher forcing uses cuDNN for cells that cuDNN supports; see ``reads_fused``."""
+    """If True, training uses cuDNN for cells that cuDNN supports; see ``reads_fused``."""
 
     def __init__(
         self,

@@ -65,11 +65,10 @@ def normalise(text: tf.Tensor, max_tokens: int) -> Normalised:
         text: [B] string.
         max_tokens: Maximum number of tokens of a sentence. Bytes beyond ``BYTES_PER_TOKEN`` times this are cut.
     """
-    text, limit = tf.ensure_shape(text, [None]), BYTES_PER_TOKEN * max_tokens
-    cut = tf.strings.length(text) > limit
-    whole = well_formed(tf.strings.substr(text, 0, limit))
-    # The cut can divide a character.
-    return Normalised(_normalise(tf.where(cut, tf.strings.regex_replace(whole, "\ufffd$", ""), whole)), cut)
+    limit = BYTES_PER_TOKEN * max_tokens
+    text, before = _cut(text, limit)
+    text, after = _cut(_normalise(text), limit)  # U+FFFD and NFC can have more bytes than the text that they replace
+    return Normalised(tf.strings.strip(text), before | after)
 
 
 def normalise_lines(lines: Iterable[str]) -> Iterator[str]:
@@ -78,6 +77,15 @@ def normalise_lines(lines: Iterable[str]) -> Iterator[str]:
     while chunk := list(islice(remaining, _LINES_AT_ONCE)):
         for line in _normalise(well_formed(tf.constant(chunk))).numpy().tolist():
             yield line.decode("utf-8")
+
+
+def _cut(text: tf.Tensor, limit: int) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the first ``limit`` bytes of strings as valid UTF-8, and [B] bool, True if they were cut."""
+    text = tf.ensure_shape(text, [None])
+    cut = tf.strings.length(text) > limit
+    whole = well_formed(tf.strings.substr(text, 0, limit))
+    # The cut can divide a character.
+    return tf.where(cut, tf.strings.regex_replace(whole, "\ufffd$", ""), whole), cut
 
 
 def _normalise(text: tf.Tensor) -> tf.Tensor:

@@ -116,6 +116,8 @@ class WordTokenizer(tf.Module):
         """Encodes sentences; see ``Tokenizer.encode``. For an empty batch, the ids have the shape [0, 0]."""
         sentences = normalise(text, self.config.max_tokens)
         words = split_words(sentences.text)  # [B,(S)]
+        lengths = words.row_lengths()
+        words = words[:, : self.config.max_tokens]
         known = words.with_flat_values(self._ids.lookup(word_keys(words.flat_values, self.config)))
         ids = cut(known, END, self.config.max_tokens)
         surface = cut(words, "", self.config.max_tokens)
@@ -123,7 +125,7 @@ class WordTokenizer(tf.Module):
             ids.to_tensor(PAD),
             surface.to_tensor(""),
             tf.cast(ids.row_lengths(), tf.int32),
-            sentences.cut | (words.row_lengths() >= self.config.max_tokens),
+            sentences.cut | (lengths >= self.config.max_tokens),
             sentences.text,
         )
 

@@ -10,6 +10,7 @@ import tensorflow as tf
 from nmt_keras.config import Recipe, TrainConfig, require
 from nmt_keras.layers.matmul import multiplies_bfloat16
 from nmt_keras.models.seq2seq import Seq2Seq, build_model
+from nmt_keras.training.distribution import find_cluster
 
 BFLOAT16_PRODUCTS = "bfloat16-products"
 
@@ -26,12 +27,13 @@ def choose_execution(
 ) -> Execution:
     """Chooses XLA on a CPU. On a GPU, chooses a plain graph if cuDNN computes the encoder, else XLA.
 
-    On one H200 (docs/guides/train-on-a-gpu.md), cuDNN was 1.27 times as fast as a plain graph, and XLA 2.3 to 3.5 times
-    where cuDNN computes nothing. XLA on several GPUs has not been measured, so it must be required there.
+    On one H200 and short sentences (docs/guides/train-on-a-gpu.md), cuDNN was 1.27 times as fast as a plain graph, and
+    XLA 2.3 to 3.5 times where cuDNN computes nothing. XLA was not measured where cuDNN computes the encoder, nor on
+    several GPUs.
 
     Args:
         xla: ``True`` requires XLA and ``False`` forbids it. ``None`` chooses by device.
-        gpus: Number of GPUs that TensorFlow sees.
+        gpus: Number of GPUs that train together.
         precision: See ``TrainConfig.precision``.
         supports_cudnn: If True, cuDNN can compute the encoder.
 
@@ -83,5 +85,5 @@ def describe_execution(execution: Execution, model: Seq2Seq, config: TrainConfig
 
 def execution_of(config: TrainConfig, model: Seq2Seq) -> Execution:
     """Chooses the execution of a model's training step on this machine; see ``choose_execution``."""
-    gpus = len(tf.config.list_logical_devices("GPU"))
+    gpus = len(tf.config.list_logical_devices("GPU")) * find_cluster()[0]
     return choose_execution(config.xla, gpus, config.precision, supports_cudnn=model.encoder.supports_cudnn)

@@ -324,6 +324,7 @@ def _count_steps(config: TrainConfig, batches: BatchSource, seconds: Mapping[Buc
     if steps < 1:
         raise ValueError(
             f"TrainConfig.minutes: expected more than {(spent + mean) / 60.0:.1f} (the time for compiling and one "
-            f"update), received {config.minutes}. Train for longer, or with fewer TrainConfig.length_buckets."
+            f"update), received {config.minutes}. Train for longer, with fewer TrainConfig.length_buckets, or on a GPU "
+            "with TrainConfig.xla=False."
         )
     return steps

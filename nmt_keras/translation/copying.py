@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from nmt_keras.translation.records import NBest
 
+# RE2's tables are those of Unicode 15, so sentences in newer scripts are copied.
 _LETTER_OR_DIGIT = r".*[\p{L}\p{N}].*"
 
 

@@ -2,6 +2,7 @@
 
 import math
 import sys
+import unicodedata
 from dataclasses import astuple
 
 import pytest
@@ -11,6 +12,7 @@ from nmt_keras.evaluation.metrics import (
     alignment_error,
     bleu,
     bootstrap,
+    bootstrap_seeds,
     chrf,
     exact_match,
     length_bins,
@@ -56,6 +58,19 @@ def test_chrf_weighs_recall_twice():
 
 def test_exact_match_is_a_percentage_of_identical_sentences():
     assert exact_match(["Go.", "go.", "Stop", ""], ["Go.", "Go.", "Stop.", ""]) == 50.0
+
+
+def test_canonically_equivalent_texts_are_equal():
+    composed = ["El café está en Málaga, señor.", "Tôi không biết tiếng Việt được không?"]
+    decomposed = [unicodedata.normalize("NFD", text) for text in composed]
+    assert exact_match(composed, decomposed) == exact_match(decomposed, composed) == 100.0
+    assert bleu(composed, decomposed).value == pytest.approx(100.0)
+    assert chrf(composed, decomposed).value == pytest.approx(100.0)
+    assert sentence_chrf(composed[0], decomposed[0]) == pytest.approx(100.0)
+    found = bootstrap({"a": composed, "b": decomposed}, composed, samples=100)
+    assert {name: estimate.value for name, estimate in found.bleu.items()} == pytest.approx({"a": 100.0, "b": 100.0})
+    seeds = bootstrap_seeds({"a": [composed, decomposed]}, decomposed, samples=100)
+    assert seeds.bleu["a"].mean == pytest.approx(100.0)
 
 
 @pytest.mark.parametrize("score", [bleu, chrf, exact_match])

@@ -254,10 +254,10 @@ def loading(folders):
     """The compact export in the embedded server, and the signature and rows of each request that ran during loading."""
     seen, run = [], Servable.run
 
-    def note(self, signature, inputs, seconds, outputs=()):
+    def note(self, signature, inputs, seconds):
         (name,) = (name for name, one in self.signatures.items() if one is signature)
         seen.append((name, *map(len, inputs.values())))
-        return run(self, signature, inputs, seconds, outputs)
+        return run(self, signature, inputs, seconds)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Servable, "run", note)

@@ -11,6 +11,7 @@ from tiny import TINY_RECIPE, TINY_TEXT
 from nmt_keras.config import AttentionConfig, TokenizerConfig
 from nmt_keras.corpus import SplitCorpus
 from nmt_keras.corpus.alignments import alignment_of, token_links, words_of_tokens
+from nmt_keras.corpus.batching import _words
 from nmt_keras.runs import Run
 from nmt_keras.text import fit_tokenizer
 from nmt_keras.training import batch_loss
@@ -24,12 +25,19 @@ from nmt_keras.training.loss import guided_alignment
         ("¿Está en casa?", ["▁¿", "E", "stá", "▁en", "▁ca", "sa?", ""], [0, 0, 0, 1, 2, 2, -1]),
         ("a a  a", ["▁a", "▁a", "▁", "▁a", ""], [0, 1, -1, 2, -1]),
         ("uno dos tres", ["uno", "dos", ""], [0, 1, -1]),  # the last word was cut off
-        ("An\u0303o", ["Año", ""], [0, -1]),
+        ("El Año", ["El", "Año", ""], [0, 1, -1]),
         ("", [""], [-1]),
     ],
 )
 def test_a_token_belongs_to_the_word_it_stands_in(sentence, surfaces, words):
     assert words_of_tokens(sentence, surfaces) == words
+
+
+@pytest.mark.parametrize("config", [TINY_TEXT, TokenizerConfig("subword", 380)])
+def test_links_of_decorated_sentences_are_those_of_the_clean_ones(config):
+    clean, decorated = ["El año nuevo."], ["\ufeffEl\u00a0an\u0303o nue\u00advo."]
+    text = fit_tokenizer(config, ["El año nuevo.", *map(str, range(100))])
+    assert list(_words(text, decorated)) == list(_words(text, clean))
 
 
 @pytest.mark.parametrize("config", [TINY_TEXT, TokenizerConfig("subword", 380)])
