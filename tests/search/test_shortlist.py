@@ -29,7 +29,7 @@ from nmt_keras.search.shortlist import (
 from nmt_keras.translation.model_translator import ModelTranslator
 
 PAD, UNK, START, END = range(4)
-SENTENCES = ["¿Dónde está mi hermana?", "No.", "Ana lava los platos sucios cada mañana.", ""]
+SENTENCES = ["¿Dónde está mi hermana?", "No.", "Ana lava los platos sucios cada mañana.", "Xyz"]
 
 
 def lists(sentences):
