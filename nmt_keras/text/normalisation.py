@@ -10,6 +10,9 @@ The steps, in this order, because each must not undo an earlier one:
     5. runs of combining marks are cut at 30 (Unicode's stream-safe text format, UAX 15), because the time of NFC is
        quadratic in their length
     6. NFC
+
+Then bytes beyond the limit are cut once more, because U+FFFD and NFC can have more bytes than the text that they
+replace.
 """
 
 from __future__ import annotations
@@ -67,7 +70,7 @@ def normalise(text: tf.Tensor, max_tokens: int) -> Normalised:
     """
     limit = BYTES_PER_TOKEN * max_tokens
     text, before = _cut(text, limit)
-    text, after = _cut(_normalise(text), limit)  # U+FFFD and NFC can have more bytes than the text that they replace
+    text, after = _cut(_normalise(text), limit)
     return Normalised(tf.strings.strip(text), before | after)
 
 
