@@ -359,7 +359,7 @@ def translation(settings: Settings, corpus: Corpus, results: Results, updates: i
         recipe = replace(
             SPANISH_ENGLISH,
             model=replace(SPANISH_ENGLISH.model, attention=attention),
-            train=replace(SPANISH_ENGLISH.train, minutes=None, steps=updates, seed=seed),
+            train=replace(SPANISH_ENGLISH.train, minutes=None, steps=updates, seed=seed, augmentation=0.0),
         )
         with altered(system), TemporaryDirectory() as folder:
             run = Run(folder, recipe)

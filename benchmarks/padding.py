@@ -24,6 +24,7 @@ import tyro
 from benchmarks.ablations import read_split
 from benchmarks.machine import machine
 from benchmarks.quality import plan_recipe
+from benchmarks.results import with_fields
 from nmt_keras.corpus.batches import Batches, Bucket, TokenLists, choose_buckets
 
 
@@ -46,7 +47,7 @@ def main(settings: Settings) -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     from nmt_keras.runs.training_data import training_data
 
-    before, recipe = machine(), plan_recipe(settings.plan)
+    before, recipe = machine(), with_fields(plan_recipe(settings.plan), {"train.augmentation": 0.0})
     data = training_data(read_split(settings.corpus), recipe, lambda _: None)
     batches = data.batches(data.fit())
     assert isinstance(batches, Batches)

@@ -150,6 +150,7 @@ def in_small(recipe: Recipe, width: float, rate: float = 6e-3) -> Recipe:
             clip_norm=1.0,
             label_smoothing=0.1,
             denominator="tokens",
+            augmentation=0.0,
             validations=8,
         ),
         search=replace(recipe.search, beam_size=1),
@@ -256,7 +257,11 @@ SEGMENTED = (2000, 8000)
 def regularised() -> tuple[Recipe, ...]:
     """Returns ``conditional-gru`` with more and more regularisation, then also with other vocabulary sizes."""
     systems: dict[str, dict[str, Any]] = {}
-    changed: dict[str, Any] = {"train.learning_rate": 3e-3, "train.validations": 16}
+    changed: dict[str, Any] = {
+        "train.learning_rate": 3e-3,
+        "train.augmentation": 0.0,
+        "train.validations": 16,
+    }
     for name, fields in REGULARISED.items():
         systems[name] = changed = changed | fields
     for size in SEGMENTED:

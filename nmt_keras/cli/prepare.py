@@ -29,6 +29,8 @@ class Prepare(Command):
     corpus: tyro.conf.UseAppendAction[tuple[tuple[str, ...], ...]] = ()
     """Further input: a TSV file, or a source and a target file whose lines correspond. Can be repeated."""
     columns: Annotated[Columns, tyro.conf.arg(name="")] = field(default_factory=Columns)
+    placeholders: bool = True
+    """If True, subword vocabularies have placeholders for names, numbers and addresses, which are copied."""
     shards: int | None = None
     """Number of shards to write. One shard at a time is held in memory. Default: one per 100,000 pairs, at least 16 and
     at most 512."""
@@ -55,6 +57,7 @@ class Prepare(Command):
             self.target,
             self.filters,
             **asdict(self.columns),
+            placeholders=self.placeholders,
             shards=self.shards,
             max_malformed=self.max_malformed,
             report=console.say,

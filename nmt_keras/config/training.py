@@ -72,6 +72,10 @@ class TrainConfig:
     proportional to P(pieces)^alpha. None uses the most probable segmentation. Subword tokenizers only."""
     segmentations: int = 16
     """Number of most probable segmentations that subword regularisation draws from."""
+    augmentation: float = 0.0
+    """Share of the training pairs that are varied in each epoch, 0 to 1: lower case, no final punctuation, no accents,
+    no inverted marks, invented names. Above 0, subword vocabularies have placeholders for names, numbers and addresses
+    that are copied. Pairs of a prepared corpus are not varied."""
     guided_weight: float = 1.0
     """Weight of the guided alignment loss. Used only if the training pairs have word alignments."""
     sampling_from: float = 0.0
@@ -144,7 +148,15 @@ class TrainConfig:
         require_each(self, lambda value: value is None or 0.0 < value < 1.0, "None, or in (0, 1)", "ema_decay")
         require_each(self, lambda value: 0.0 < value < 1.0, "in (0, 1)", "plateau_factor")
         require_each(self, lambda value: 0.0 <= value < 1.0, "in [0, 1)", "beta_2", "rho", "label_smoothing")
-        require_each(self, lambda value: 0.0 <= value <= 1.0, "in [0, 1]", "sampling_from", "sampling_to", "halve_from")
+        require_each(
+            self,
+            lambda value: 0.0 <= value <= 1.0,
+            "in [0, 1]",
+            "sampling_from",
+            "sampling_to",
+            "halve_from",
+            "augmentation",
+        )
         require_choices(self)
 
 

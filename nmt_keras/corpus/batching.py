@@ -9,10 +9,11 @@ import tensorflow as tf
 
 from nmt_keras.config import TrainConfig, require
 from nmt_keras.corpus.alignments import from_pharaoh, token_links, words_of_tokens
+from nmt_keras.corpus.augmentation import Augmentation
 from nmt_keras.corpus.batches import Batches, BatchSource, TokenLists, choose_buckets, rows_by_bucket
 from nmt_keras.corpus.reading import Pair
 from nmt_keras.corpus.sampling import SampledBatches, Segmenter
-from nmt_keras.text import SubwordTokenizer, Tokenizer, normalise_lines
+from nmt_keras.text import Codec, SubwordTokenizer, Tokenizer, Tokens
 
 MAX_LEFT_OUT = 0.05
 """Share of skipped pairs above which a warning is reported."""
@@ -50,10 +51,9 @@ def batch_pairs(
     told, within = (f"{limits[0]} source {word} {limits[1]} target tokens" for word in ("or", "and"))
     if limits[0] == limits[1]:
         told = within = f"{limits[0]} tokens per side"
-    (source, source_cut), (target, target_cut) = (
-        encode_lines(tokenizer, lines) for tokenizer, lines in zip(tokenizers, zip(*pairs, strict=True), strict=True)
-    )
-    long = source_cut | target_cut | (source.lengths > limit) | (target.lengths > limit)
+    codec = Codec(*tokenizers)
+    source, target, cut = encode_pairs(codec, pairs)
+    long = cut | (source.lengths > limit) | (target.lengths > limit)
     kept = np.flatnonzero(~long).tolist()
     name = "TrainConfig.max_tokens" if min(limits) == limit else "TokenizerConfig.max_tokens"
     if not kept:
@@ -72,16 +72,17 @@ def batch_pairs(
         buckets=buckets,
         pool_size=config.pool_size,
         seed=config.seed,
-        links=None if alignments is None else _links(pairs, alignments, kept, tokenizers),
+        links=None if alignments is None else _links(pairs, alignments, kept, codec),
     )
-    if config.segmentation_alpha is None:
+    share = config.augmentation
+    if share and alignments is not None:
+        report("pairs with alignments are not varied: TrainConfig.augmentation has no effect")
+        share = 0.0
+    if not share and config.segmentation_alpha is None:
         return batches
-    sources, targets = ([getattr(pairs[row], side) for row in kept] for side in ("source", "target"))
-    return SampledBatches(
-        batches,
-        lines=(list(normalise_lines(sources)), list(normalise_lines(targets))),
-        segmenters=(_segmenter(tokenizers[0], config), _segmenter(tokenizers[1], config)),
-    )
+    pairs = [pairs[row] for row in kept]
+    segmenters = _segmenter(tokenizers[0], config), _segmenter(tokenizers[1], config)
+    return SampledBatches(batches, pairs, codec, Augmentation(share, pairs), segmenters)
 
 
 def _segmenter(tokenizer: Tokenizer, config: TrainConfig) -> Segmenter | None:
@@ -93,41 +94,41 @@ def _segmenter(tokenizer: Tokenizer, config: TrainConfig) -> Segmenter | None:
     return Segmenter(tokenizer, config.segmentation_alpha, config.segmentations)
 
 
-def _links(
-    pairs: Sequence[Pair], lines: Sequence[str], kept: Sequence[int], tokenizers: tuple[Tokenizer, Tokenizer]
-) -> list[np.ndarray]:
+def _links(pairs: Sequence[Pair], lines: Sequence[str], kept: Sequence[int], codec: Codec) -> list[np.ndarray]:
     """Returns the links between tokens for each pair whose index is in ``kept``."""
     links = [from_pharaoh(lines[row], f"alignments, line {row + 1}").possible for row in kept]
-    sources = _words(tokenizers[0], [pairs[row].source for row in kept])
-    targets = _words(tokenizers[1], [pairs[row].target for row in kept])
-    return [token_links(*one) for one in zip(links, sources, targets, strict=True)]
+    found = []
+    for begin in range(0, len(kept), LINES_AT_ONCE):
+        chunk = [pairs[row] for row in kept[begin : begin + LINES_AT_ONCE]]
+        words = map(_words, codec.encode_pairs(*(tf.constant(list(side)) for side in zip(*chunk, strict=True))))
+        found += [token_links(*one) for one in zip(links[begin : begin + LINES_AT_ONCE], *words, strict=True)]
+    return found
 
 
-def _words(tokenizer: Tokenizer, sentences: Sequence[str]) -> Iterator[list[int]]:
+def _words(tokens: Tokens) -> Iterator[list[int]]:
     """Yields a list for each sentence: for each token, the position of the word that contains it."""
-    for begin in range(0, len(sentences), LINES_AT_ONCE):
-        chunk = sentences[begin : begin + LINES_AT_ONCE]
-        tokens = tokenizer.encode(tf.constant(chunk))
-        for sentence, surfaces, length in zip(
-            normalise_lines(chunk), tokens.surface.numpy(), tokens.lengths.numpy(), strict=True
-        ):
-            yield words_of_tokens(sentence, [surface.decode() for surface in surfaces[:length]])
+    for text, surfaces, length in zip(tokens.text.numpy(), tokens.surface.numpy(), tokens.lengths.numpy(), strict=True):
+        yield words_of_tokens(text.decode(), [surface.decode() for surface in surfaces[:length]])
 
 
 LINES_AT_ONCE = 4096
 
 
-def encode_lines(tokenizer: Tokenizer, lines: Sequence[str]) -> tuple[TokenLists, np.ndarray]:
-    """Encodes lines.
+def encode_pairs(codec: Codec, pairs: Sequence[Pair]) -> tuple[TokenLists, TokenLists, np.ndarray]:
+    """Encodes sentence pairs.
 
     Returns:
-        Token ids of all lines, and a mask of the lines that the tokenizer truncated, [N] bool.
+        Token ids of the sources and of the targets, and a mask of the pairs with a truncated side, [N] bool.
     """
-    ids, lengths, truncated = [np.zeros([0], np.int32)], [np.zeros([0], np.int32)], [np.zeros([0], bool)]
-    for begin in range(0, len(lines), LINES_AT_ONCE):
-        tokens = tokenizer.encode(tf.constant(lines[begin : begin + LINES_AT_ONCE]))
-        lengths.append(tokens.lengths.numpy())
-        truncated.append(tokens.truncated.numpy())
-        real = np.arange(tokens.ids.shape[1]) < lengths[-1][:, np.newaxis]
-        ids.append(tokens.ids.numpy()[real])
-    return TokenLists(np.concatenate(ids), np.concatenate(lengths)), np.concatenate(truncated)
+    ids: list[list[np.ndarray]] = [[np.zeros([0], np.int32)], [np.zeros([0], np.int32)]]
+    lengths: list[list[np.ndarray]] = [[np.zeros([0], np.int32)], [np.zeros([0], np.int32)]]
+    truncated = [np.zeros([0], bool)]
+    for begin in range(0, len(pairs), LINES_AT_ONCE):
+        chunk = pairs[begin : begin + LINES_AT_ONCE]
+        encoded = codec.encode_pairs(*(tf.constant(list(side)) for side in zip(*chunk, strict=True)))
+        truncated.append((encoded[0].truncated | encoded[1].truncated).numpy())
+        for side, tokens in enumerate(encoded):
+            lengths[side].append(tokens.lengths.numpy())
+            ids[side].append(tokens.ids.numpy()[np.arange(tokens.ids.shape[1]) < lengths[side][-1][:, np.newaxis]])
+    source, target = (TokenLists(np.concatenate(ids[side]), np.concatenate(lengths[side])) for side in (0, 1))
+    return source, target, np.concatenate(truncated)

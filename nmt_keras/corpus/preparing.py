@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from nmt_keras.config import FilterConfig, TokenizerConfig, require
-from nmt_keras.corpus.batching import MAX_LEFT_OUT, encode_lines
+from nmt_keras.corpus.batching import MAX_LEFT_OUT, encode_pairs
 from nmt_keras.corpus.columns import Columns
 from nmt_keras.corpus.filtering import Rejection, pair_key, reject_lengths, reject_text, shard_of
 from nmt_keras.corpus.reading import Pair, ReadReport, require_usable, stream_pairs, stream_parallel
@@ -37,7 +37,7 @@ from nmt_keras.corpus.shards import (
     write_shard,
 )
 from nmt_keras.files import sole_writer, writing
-from nmt_keras.text import Tokenizer, fit_tokenizer
+from nmt_keras.text import Codec, Tokenizer, fit_tokenizer
 from nmt_keras.text.subword import MAX_LINES
 
 PAIRS_AT_ONCE = 4096
@@ -57,6 +57,7 @@ def prepare(
     source_column: int | None = None,
     target_column: int | None = None,
     reverse: bool = False,
+    placeholders: bool = True,
     shards: int | None = None,
     max_malformed: float = 0.01,
     report: Callable[[str], None] = lambda _: None,
@@ -71,6 +72,7 @@ def prepare(
             two million evenly spaced lines.
         filters: Filters that pairs must pass.
         source_column, target_column, reverse: Columns of tab-separated text; see ``Columns``.
+        placeholders: If True, subword vocabularies have placeholders for words to copy (``text.placeholders``).
         shards: Number of shards to write, at most 512. One shard at a time is held in memory. ``None`` writes one per
             100,000 pairs, and at least 16.
         max_malformed: Maximum share (0 to 1) of malformed lines. Malformed lines are skipped.
@@ -107,7 +109,7 @@ def prepare(
     def fit(config: TokenizerConfig, lines: Iterator[str]) -> Tokenizer:
         # evenly spaced, because the first lines of a corpus are often of one kind
         step = 1 if config.kind == "word" else -(-count // MAX_LINES)
-        return fit_tokenizer(config, islice(lines, 0, None, step))
+        return fit_tokenizer(config, islice(lines, 0, None, step), placeholders)
 
     with sole_writer(folder):
         require_new(str(folder))  # another process may have prepared it meanwhile
@@ -122,7 +124,7 @@ def prepare(
         left_out = Counter[Rejection]()
         with TemporaryDirectory(prefix=SPILLED, dir=folder, ignore_cleanup_errors=True) as temporary:
             spilled = Path(temporary)
-            _spill(encoded(pairs(ReadReport()), tokenizers, filters, left_out), spilled, shards)
+            _spill(encoded(pairs(ReadReport()), Codec(*tokenizers), filters, left_out), spilled, shards)
             report(f"writing {shards} shards")
             written = [
                 write_shard(str(folder / shard_name(n, shards)), _spilled(spilled / str(n)), filters.drop_duplicates)
@@ -176,7 +178,7 @@ def complete(
 
 
 def encoded(
-    pairs: Iterable[Pair], tokenizers: tuple[Tokenizer, Tokenizer], filters: FilterConfig, left_out: Counter[Rejection]
+    pairs: Iterable[Pair], codec: Codec, filters: FilterConfig, left_out: Counter[Rejection]
 ) -> Iterator[EncodedPair]:
     """Yields the pairs that pass the filters, as token ids. Counts skipped pairs by reason in ``left_out``."""
     remaining = iter(pairs)
@@ -184,11 +186,9 @@ def encoded(
         reasons = [reject_text(pair, filters) for pair in chunk]
         kept = [pair for pair, reason in zip(chunk, reasons, strict=True) if reason is None]
         left_out.update(filter(None, reasons))
-        source, source_cut = encode_lines(tokenizers[0], [pair.source for pair in kept])
-        target, target_cut = encode_lines(tokenizers[1], [pair.target for pair in kept])
-        truncated = (source_cut | target_cut).tolist()
+        source, target, truncated = encode_pairs(codec, kept)
         for row, pair in enumerate(kept):
-            if reason := reject_lengths(len(source[row]), len(target[row]), truncated[row], filters):
+            if reason := reject_lengths(len(source[row]), len(target[row]), bool(truncated[row]), filters):
                 left_out[reason] += 1
             else:
                 yield EncodedPair(pair_key(pair), source[row], target[row])

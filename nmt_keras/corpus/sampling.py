@@ -1,15 +1,20 @@
-"""Subword regularisation: draws a new segmentation of each sentence in every epoch (Kudo 2018)."""
+"""Batches that differ in every epoch: variations of sentences, and subword regularisation (Kudo 2018)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+import tensorflow as tf
 
 from nmt_keras.config import PAD
+from nmt_keras.corpus.augmentation import Augmentation
 from nmt_keras.corpus.batches import Batch, Batches, Position, iterate_pools
 from nmt_keras.corpus.prefetching import prefetched
-from nmt_keras.text import SubwordTokenizer
+from nmt_keras.corpus.reading import Pair
+from nmt_keras.text import Codec, SubwordTokenizer, Tokens
+
+TEXT = tf.TensorSpec([None], tf.string)
 
 
 class Segmenter:
@@ -35,43 +40,64 @@ class Segmenter:
 
 
 class SampledBatches:
-    """Batches with new segmentations in every epoch. A segmentation is a pure function of (seed, epoch, sentence).
+    """Batches with new variations and segmentations in every epoch: a pure function of (seed, epoch, pair).
 
-    The most probable segmentations determine the order and the buckets. If a drawn segmentation is too long for its
-    bucket, the batch contains the most probable segmentation.
+    The pairs as written, in their most probable segmentations, determine the order and the buckets. If a drawn pair is
+    too long for its bucket, the batch contains the pair as written.
 
     Args:
-        batches: Batches of the most probable segmentations.
-        lines: The N sentences of each side.
-        segmenters: Segmenter of each side; ``None`` for a side with fixed tokens.
+        batches: Batches of the pairs as written.
+        pairs: The N pairs.
+        codec: The tokenizers of the two sides.
+        augmentation: Draws variations.
+        segmenters: Segmenter of each side; ``None`` for a side with fixed segmentations.
     """
 
     def __init__(
         self,
         batches: Batches,
-        lines: tuple[Sequence[str], Sequence[str]],
-        segmenters: tuple[Segmenter | None, Segmenter | None],
+        pairs: Sequence[Pair],
+        codec: Codec,
+        augmentation: Augmentation,
+        segmenters: tuple[Segmenter | None, Segmenter | None] = (None, None),
     ):
-        self.batches, self.lines, self.segmenters = batches, lines, segmenters
+        self.batches, self.pairs, self.augmentation, self.segmenters = batches, pairs, augmentation, segmenters
         self.buckets, self.masked, self.bucket_counts = batches.buckets, batches.masked, batches.bucket_counts
+        self._encode = tf.function(codec.encode_pairs, input_signature=[TEXT, TEXT], autograph=False)
+        self._mark = tf.function(codec.mark_pairs, input_signature=[TEXT, TEXT], autograph=False)
 
     def __len__(self) -> int:
         return len(self.batches)
 
     def iterate(self, position: Position) -> Iterator[tuple[Position, Batch]]:
-        """Yields each batch with its position; see ``BatchSource``. A thread draws segmentations ahead."""
+        """Yields each batch with its position; see ``BatchSource``. A thread draws ahead."""
         places = iterate_pools(self.batches.pools, position)
         return prefetched(((place, self._drawn(place.epoch, rows)) for place, rows in places), ahead=8)
 
     def _drawn(self, epoch: int, rows: np.ndarray) -> Batch:
         batch = self.batches.batch(rows)
-        for place, row in enumerate(rows):
-            random = np.random.default_rng([self.batches.seed, epoch, 3, int(row)])
-            for side, lines, segmenter in zip((batch.source, batch.target), self.lines, self.segmenters, strict=True):
-                if segmenter is None:
-                    continue
-                ids = segmenter.draw(lines[row], random)
-                if len(ids) <= side.shape[1]:
-                    side[place] = PAD
-                    side[place, : len(ids)] = ids
+        randoms = [np.random.default_rng([self.batches.seed, epoch, 3, int(row)]) for row in rows]
+        drawn = [self.augmentation.draw(self.pairs[row], random) for row, random in zip(rows, randoms, strict=True)]
+        is_segmented = any(self.segmenters)
+        places = [place for place, pair in enumerate(drawn) if pair is not None or is_segmented]
+        if not places:
+            return batch
+        chosen = [drawn[place] or self.pairs[rows[place]] for place in places]
+        texts = [tf.constant([pair[side] for pair in chosen]) for side in (0, 1)]
+        encoded: list[list[Sequence[int]]] = [_rows(tokens) for tokens in self._encode(*texts)]
+        if is_segmented:
+            for side, (segmenter, marked) in enumerate(zip(self.segmenters, self._mark(*texts), strict=True)):
+                if segmenter is not None:
+                    lines = [line.decode() for line in marked.numpy().tolist()]
+                    encoded[side] = [segmenter.draw(line, randoms[i]) for line, i in zip(lines, places, strict=True)]
+        for place, *ids in zip(places, *encoded, strict=True):
+            arrays = batch.source, batch.target
+            if all(len(row) <= array.shape[1] for array, row in zip(arrays, ids, strict=True)):
+                for array, row in zip(arrays, ids, strict=True):
+                    array[place] = PAD
+                    array[place, : len(row)] = row
         return batch
+
+
+def _rows(tokens: Tokens) -> list[Sequence[int]]:
+    return [row[:length].tolist() for row, length in zip(tokens.ids.numpy(), tokens.lengths.numpy(), strict=True)]

@@ -33,7 +33,7 @@ class Resources(tf.Module):
 
     def __init__(self, translator: ModelTranslator, half_precision: bool = False):
         super().__init__(name="translator")
-        self.tokenizers = [translator.source_tokenizer, translator.target_tokenizer]
+        self.codec = translator.codec
         self.unknown_words = translator.unknown_words
         self.shortlist = translator.shortlist if translator.search.shortlist else None
         self.weights = []

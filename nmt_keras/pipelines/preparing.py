@@ -45,7 +45,7 @@ from nmt_keras.corpus.shards import (
     writing_by_tensorflow,
 )
 from nmt_keras.pipelines import absolute, locked_output
-from nmt_keras.text import load_tokenizer
+from nmt_keras.text import Codec, load_tokenizer
 
 LINES = "lines"
 REPORTS = "reports-of-shards"
@@ -98,7 +98,7 @@ class EncodePairs(beam.DoFn):
     def setup(self) -> None:
         """Loads the tokenizers."""
         source, target = (load_tokenizer(os.path.join(self._folder, side)) for side in ("source", "target"))
-        self._tokenizers = source, target
+        self._codec = Codec(source, target)
 
     def process(
         self, numbered: tuple[tuple[int, int], Iterable[tuple[list[Pair], Counter[str]]]]
@@ -107,7 +107,7 @@ class EncodePairs(beam.DoFn):
         for pairs, counts in numbered[1]:
             left_out: Counter[Rejection] = Counter()
             by_shard = defaultdict(list)
-            for pair in encoded(pairs, self._tokenizers, self._filters, left_out):
+            for pair in encoded(pairs, self._codec, self._filters, left_out):
                 by_shard[shard_of(pair.key, self._shards)].append(pair)
             yield from by_shard.items()
             yield TOTALS, counts + Counter[str](left_out.elements())

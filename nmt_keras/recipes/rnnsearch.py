@@ -34,6 +34,7 @@ SPANISH_ENGLISH = Recipe(
         warmup_steps=100,
         decay="linear",
         label_smoothing=0.1,
+        augmentation=0.3,
         validations=2,
     ),
 )
@@ -132,6 +133,7 @@ BASE = Recipe(
         learning_rate=2e-3,
         warmup_steps=400,
         label_smoothing=0.1,
+        augmentation=0.3,
         validations=10,
     ),
     search=SearchConfig(max_tokens=100),

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from nmt_keras.config import ExportConfig, Recipe, RunOptions
 from nmt_keras.corpus import Pair, SplitCorpus
-from nmt_keras.corpus.batching import encode_lines
+from nmt_keras.corpus.batching import encode_pairs
 from nmt_keras.corpus.options import CorpusOptions
 from nmt_keras.corpus.shards import PreparedCorpus
 from nmt_keras.evaluation.report import Report, evaluate, read_scores, write_score
@@ -36,6 +36,7 @@ from nmt_keras.runs.origin import ORIGIN
 from nmt_keras.runs.training import Show, load_tokenizers, train_run
 from nmt_keras.runs.training_data import PreparedSplit, training_data
 from nmt_keras.search.shortlist import Shortlist, learn_lexical_table, load_lexical_table, save_lexical_table
+from nmt_keras.text import Codec
 from nmt_keras.training import average_weights, identify_best, is_chief, is_finished, load_weights, save_weights
 from nmt_keras.translation.model_translator import ModelTranslator
 from nmt_keras.translation.records import Checkpoint
@@ -127,9 +128,7 @@ class Run:
         if isinstance(corpus, PreparedCorpus):
             source, target = corpus.read_some(SHORTLIST_PAIRS)
         else:
-            taken = _spaced(corpus, SHORTLIST_PAIRS)
-            source, _ = encode_lines(tokenizers[0], [pair.source for pair in taken])
-            target, _ = encode_lines(tokenizers[1], [pair.target for pair in taken])
+            source, target, _ = encode_pairs(Codec(*tokenizers), _spaced(corpus, SHORTLIST_PAIRS))
         sizes = [tokenizer.vocabulary_size for tokenizer in tokenizers]
         save_lexical_table(learn_lexical_table(source, target, *sizes), self.folder / SHORTLIST)
 

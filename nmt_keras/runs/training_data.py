@@ -75,8 +75,8 @@ def _in_memory(corpus: SplitCorpus, recipe: Recipe, report: Callable[[str], None
     def fit() -> Tokenizers:
         report("learning the vocabularies from the training set")
         return (
-            fit_tokenizer(recipe.source, [pair.source for pair in corpus.train]),
-            fit_tokenizer(recipe.target, [pair.target for pair in corpus.train]),
+            fit_tokenizer(recipe.source, [pair.source for pair in corpus.train], recipe.train.augmentation > 0),
+            fit_tokenizer(recipe.target, [pair.target for pair in corpus.train], recipe.train.augmentation > 0),
         )
 
     def batches(tokenizers: Tokenizers) -> BatchSource:

@@ -10,7 +10,7 @@ import tensorflow as tf
 from nmt_keras.config import TrainConfig
 from nmt_keras.corpus import Pair
 from nmt_keras.corpus.batches import Batches, choose_buckets, rows_by_bucket
-from nmt_keras.corpus.batching import encode_lines
+from nmt_keras.corpus.batching import encode_pairs
 from nmt_keras.evaluation.metrics import bleu
 from nmt_keras.models.seq2seq import Seq2Seq
 from nmt_keras.training import batch_loss
@@ -34,8 +34,7 @@ def validation(
         pairs: The validation set.
         config: Configuration of training. Validation batches are at most as large as training batches.
     """
-    source, _ = encode_lines(translator.source_tokenizer, [pair.source for pair in pairs])
-    target, _ = encode_lines(translator.target_tokenizer, [pair.target for pair in pairs])
+    source, target, _ = encode_pairs(translator.codec, pairs)
     buckets = choose_buckets(source.lengths, target.lengths, count=8)
     rows = rows_by_bucket(buckets, config.batch_size, config.batch_tokens)
     rows = {bucket: min(count, MAX_ROWS) for bucket, count in rows.items()}

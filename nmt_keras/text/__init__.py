@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from os import PathLike
 
 from nmt_keras.config import END, PAD, START, UNK, TokenizerConfig
+from nmt_keras.text.codec import Codec, Source
 from nmt_keras.text.normalisation import normalise_lines
 from nmt_keras.text.storage import read_config
 from nmt_keras.text.subword import SubwordTokenizer
@@ -20,6 +21,8 @@ __all__ = [
     "PAD",
     "START",
     "UNK",
+    "Codec",
+    "Source",
     "SubwordTokenizer",
     "Tokenizer",
     "Tokens",
@@ -37,13 +40,15 @@ _KINDS: dict[str, type[WordTokenizer] | type[SubwordTokenizer]] = {
 }
 
 
-def fit_tokenizer(config: TokenizerConfig, lines: Iterable[str]) -> Tokenizer:
+def fit_tokenizer(config: TokenizerConfig, lines: Iterable[str], placeholders: bool = False) -> Tokenizer:
     """Returns a tokenizer of ``config.kind`` with a vocabulary learnt from ``lines``, one side of the training set.
+
+    With ``placeholders``, the vocabulary has placeholders for words to copy. Word tokenizers never have any.
 
     Raises:
         ValueError: ``lines`` contain no text, or ``config.vocabulary_size`` is too small.
     """
-    return _KINDS[config.kind].fit(lines, config)
+    return _KINDS[config.kind].fit(lines, config, placeholders)
 
 
 def load_tokenizer(folder: str | PathLike[str]) -> Tokenizer:

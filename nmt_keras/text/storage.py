@@ -1,11 +1,11 @@
-"""Folder of a tokenizer: ``text.json`` with configuration and checksum, and the vocabulary file."""
+"""Folder of a tokenizer: ``text.json`` with configuration and checksum, and the vocabulary files."""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,14 @@ RECORD_FILE = "text.json"
 _NEXT_STEP = "Restore the folder from a copy. A newly fitted tokenizer needs a newly trained model."
 
 
-def write_record(folder: Path, config: TokenizerConfig, vocabulary_file: str, vocabulary: bytes) -> None:
-    """Writes the vocabulary into ``folder``, and then ``text.json`` with ``config`` and the vocabulary's checksum."""
+def write_record(folder: Path, config: TokenizerConfig, files: Mapping[str, bytes]) -> None:
+    """Writes ``files``, by name, into ``folder``, and then ``text.json`` with ``config`` and their checksums."""
     with writing(folder):
         make_folder(folder)
-    write_whole(folder / vocabulary_file, vocabulary)
-    record = {"config": dataclasses.asdict(config), "sha256": {vocabulary_file: hashlib.sha256(vocabulary).hexdigest()}}
+    for name, content in files.items():
+        write_whole(folder / name, content)
+    sums = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+    record = {"config": dataclasses.asdict(config), "sha256": sums}
     write_whole(folder / RECORD_FILE, json.dumps(record, indent=2) + "\n")
 
 
@@ -38,11 +40,11 @@ def read_config(folder: str | PathLike[str]) -> TokenizerConfig:
 
 def read_record(
     folder: str | PathLike[str], kinds: Sequence[str], vocabulary_file: str
-) -> tuple[TokenizerConfig, bytes]:
-    """Returns the configuration and the vocabulary of the tokenizer in ``folder``, after verifying the checksum.
+) -> tuple[TokenizerConfig, dict[str, bytes]]:
+    """Returns the configuration and the files of the tokenizer in ``folder``, after verifying the checksums.
 
     Raises:
-        FileNotFoundError: ``text.json`` or the vocabulary is missing.
+        FileNotFoundError: ``text.json`` or another file is missing.
         ValueError: a file is damaged, or the kind of the tokenizer is not in ``kinds``.
     """
     path = Path(folder) / RECORD_FILE
@@ -53,14 +55,15 @@ def read_record(
         raise ValueError(
             f"{path}: expected a {wanted} tokenizer, received {config.kind!r}. Load it with load_tokenizer(folder)."
         )
-    vocabulary = _read(Path(folder) / vocabulary_file)
-    expected, received = record["sha256"].get(vocabulary_file), hashlib.sha256(vocabulary).hexdigest()
-    if received != expected:
-        raise ValueError(
-            f"{Path(folder) / vocabulary_file}: expected sha256 {expected}, as recorded in {RECORD_FILE}; "
-            f"received {received} ({len(vocabulary)} bytes). {_NEXT_STEP}"
-        )
-    return config, vocabulary
+    files = {name: _read(Path(folder) / name) for name in {vocabulary_file, *record["sha256"]}}
+    for name, content in files.items():
+        expected, received = record["sha256"].get(name), hashlib.sha256(content).hexdigest()
+        if received != expected:
+            raise ValueError(
+                f"{Path(folder) / name}: expected sha256 {expected}, as recorded in {RECORD_FILE}; "
+                f"received {received} ({len(content)} bytes). {_NEXT_STEP}"
+            )
+    return config, files
 
 
 def _config_of(record: dict[str, Any], path: Path) -> TokenizerConfig:

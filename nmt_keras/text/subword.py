@@ -7,7 +7,8 @@ settings:
     character coverage 1        every character of the corpus is a piece
     byte fallback               any other character, such as an emoji, becomes its UTF-8 bytes; UNK never occurs
 
-There is one exception: "▁" (U+2581), which SentencePiece uses for the space, is decoded as a space.
+There are two exceptions: "▁" (U+2581), which SentencePiece uses for the space, is decoded as a space, and a
+vocabulary with placeholders has no text for U+F0000 to U+F0007 (``text.placeholders``).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import io
 import itertools
+import json
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from os import PathLike
@@ -29,11 +31,13 @@ import tensorflow_text as tf_text
 from nmt_keras.config import END, PAD, START, UNK, TokenizerConfig
 from nmt_keras.files import write_whole
 from nmt_keras.text.normalisation import normalise, normalise_lines, well_formed
+from nmt_keras.text.placeholders import SIGNS, KnownWords, WordCounter
 from nmt_keras.text.storage import read_record, write_record
 from nmt_keras.text.tokens import SPECIAL_SURFACES, SPECIALS, Tokens, cut, replaced, spell
 
 MODEL_FILE = "sentencepiece.model"
 VOCABULARY_FILE = "vocabulary.txt"
+KNOWN_WORDS_FILE = "known-words.json"
 
 _SPACE = "▁"
 _BYTE_PIECES = 256
@@ -51,10 +55,11 @@ class SubwordTokenizer(tf.Module):
     source and target.
     """
 
-    def __init__(self, model: bytes, config: TokenizerConfig):
+    def __init__(self, model: bytes, config: TokenizerConfig, known_words: KnownWords | None = None):
         """Creates a tokenizer from the bytes of a SentencePiece model that ``fit`` trained."""
         super().__init__(name="subword_text")
         self.config = config
+        self.known_words = known_words
         self._model = model
         tokenizer = self._tokenizer()
         self.vocabulary_size = int(tokenizer.vocab_size())  # V, the four special entries included
@@ -64,10 +69,13 @@ class SubwordTokenizer(tf.Module):
         # 10xxxxxx: a UTF-8 continuation byte
         self._continues = tf.constant([len(raw) == 1 and raw[0] >> 6 == 0b10 for raw in self._raw.numpy().tolist()])
         self._spelling = tf.strings.regex_replace(self._raw, _SPACE, " ")
+        self.first_placeholder = int(tokenizer.string_to_id(SIGNS[0])) if known_words else 0
 
     @classmethod
-    def fit(cls, lines: Iterable[str], config: TokenizerConfig) -> Self:
+    def fit(cls, lines: Iterable[str], config: TokenizerConfig, placeholders: bool = False) -> Self:
         """Returns a tokenizer trained on the first ``MAX_LINES`` of ``lines``.
+
+        With ``placeholders``, the vocabulary contains placeholders, and the tokenizer has known words.
 
         The vocabulary is smaller than ``config.vocabulary_size`` if ``lines`` yield fewer pieces. The same lines in
         the same order give the same model.
@@ -76,10 +84,12 @@ class SubwordTokenizer(tf.Module):
             ValueError: ``lines`` are blank, or have more distinct characters than the vocabulary can hold.
         """
         characters: set[str] = set()
+        counter = WordCounter()
+        written = _written(itertools.islice(lines, MAX_LINES), characters)
         model = io.BytesIO()
         try:
             sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=_written(itertools.islice(lines, MAX_LINES), characters),
+                sentence_iterator=counter.counted(written) if placeholders else written,
                 model_writer=model,
                 model_type="unigram" if config.kind == "subword" else "char",
                 vocab_size=config.vocabulary_size,
@@ -97,12 +107,13 @@ class SubwordTokenizer(tf.Module):
                 unk_piece=SPECIALS[UNK],
                 bos_piece=SPECIALS[START],
                 eos_piece=SPECIALS[END],
+                user_defined_symbols=list(SIGNS) if placeholders else [],
                 num_threads=_THREADS,
                 minloglevel=2,  # errors only
             )
         except RuntimeError as error:
             raise ValueError(f"{_fault(characters, config)} SentencePiece reported: {error}") from error
-        return cls(model.getvalue(), config)
+        return cls(model.getvalue(), config, counter.known() if placeholders else None)
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> Self:
@@ -112,12 +123,22 @@ class SubwordTokenizer(tf.Module):
             FileNotFoundError: a file is missing.
             ValueError: a file is damaged, or the folder contains another kind of tokenizer.
         """
-        config, model = read_record(folder, ("subword", "character"), MODEL_FILE)
-        return cls(model, config)
+        config, files = read_record(folder, ("subword", "character"), MODEL_FILE)
+        known = None
+        if KNOWN_WORDS_FILE in files:
+            fields = json.loads(files[KNOWN_WORDS_FILE])
+            known = KnownWords(tuple(fields["words"]), fields["capitals_mark_names"])
+        return cls(files[MODEL_FILE], config, known)
 
     def save(self, folder: str | PathLike[str]) -> None:
-        """Writes ``sentencepiece.model``, ``text.json`` and, for human readers, ``vocabulary.txt`` in order of id."""
-        write_record(Path(folder), self.config, MODEL_FILE, self._model)
+        """Writes ``sentencepiece.model``, ``text.json``, the known words and, for human readers, ``vocabulary.txt``.
+
+        ``vocabulary.txt`` is in order of id.
+        """
+        files = {MODEL_FILE: self._model}
+        if self.known_words:
+            files[KNOWN_WORDS_FILE] = json.dumps(self.known_words._asdict(), ensure_ascii=False).encode("utf-8")
+        write_record(Path(folder), self.config, files)
         pieces = [piece.decode("utf-8") for piece in self._pieces.numpy().tolist()]
         write_whole(Path(folder) / VOCABULARY_FILE, "".join(f"{piece}\n" for piece in pieces))
 
@@ -136,15 +157,17 @@ class SubwordTokenizer(tf.Module):
             sentences.text,
         )
 
-    def decode(self, ids: tf.Tensor, lengths: tf.Tensor | None = None, unknown: tf.Tensor | None = None) -> tf.Tensor:
+    def decode(
+        self, ids: tf.Tensor, lengths: tf.Tensor | None = None, replacements: tf.Tensor | None = None
+    ) -> tf.Tensor:
         """Decodes ids to sentences; see ``Tokenizer.decode``. Invalid UTF-8 becomes U+FFFD."""
-        return well_formed(spell(ids, lengths, self._spelling, unknown))
+        return well_formed(spell(ids, lengths, self._spelling, replacements))
 
-    def surfaces(self, ids: tf.Tensor, unknown: tf.Tensor | None = None) -> tf.Tensor:
+    def surfaces(self, ids: tf.Tensor, replacements: tf.Tensor | None = None) -> tf.Tensor:
         """Returns the surface of each token; see ``Tokenizer.surfaces``."""
         first = tf.zeros_like(ids, tf.bool) | (tf.range(tf.shape(ids)[1]) == 0)  # [B,T]
         displayed = self._displayed(tf.reshape(ids, [-1]), tf.reshape(first, [-1]))
-        return replaced(ids, tf.reshape(displayed, tf.shape(ids)), unknown)
+        return replaced(tf.reshape(displayed, tf.shape(ids)), replacements)
 
     def segmentations(self, line: str, count: int) -> tuple[list[list[int]], np.ndarray]:
         """Returns the most probable segmentations of ``line``, best first, as ids that end in END.
@@ -218,7 +241,9 @@ def _fault(characters: set[str], config: TokenizerConfig) -> str:
 
 
 def _bytes_of(piece: bytes) -> bytes:
-    """Returns the UTF-8 bytes of ``piece``. A byte piece such as <0xF0> gives that byte."""
+    """Returns the UTF-8 bytes of ``piece``. A byte piece such as <0xF0> gives that byte, a placeholder nothing."""
+    if piece.decode("utf-8") in SIGNS:
+        return b""
     if len(piece) == 6 and piece.startswith(b"<0x") and piece.endswith(b">"):
         return bytes([int(piece[3:5], 16)])
     return piece

@@ -11,7 +11,8 @@ from typing import NamedTuple, Protocol
 
 import tensorflow as tf
 
-from nmt_keras.config import END, PAD, START, UNK, TokenizerConfig
+from nmt_keras.config import END, PAD, START, TokenizerConfig
+from nmt_keras.text.placeholders import KnownWords
 
 SPECIALS = ("<pad>", "<unk>", "<start>", "<end>")
 """Special entries, as written in a vocabulary file. Text such as "<end>" is not encoded as the special entry."""
@@ -36,6 +37,10 @@ class Tokenizer(Protocol):
     config: TokenizerConfig
     vocabulary_size: int
     """V: number of vocabulary entries, the four special ones included."""
+    known_words: KnownWords | None
+    """Words that are not copied as names. ``None`` if the vocabulary has no placeholders."""
+    first_placeholder: int
+    """Id of the first placeholder. The others follow. Valid only with ``known_words``."""
 
     def encode(self, text: tf.Tensor) -> Tokens:
         """Encodes sentences. Each sentence ends in END. Invalid UTF-8 becomes U+FFFD and does not raise.
@@ -44,24 +49,26 @@ class Tokenizer(Protocol):
             text: [B] string. Sentences.
         """
 
-    def decode(self, ids: tf.Tensor, lengths: tf.Tensor | None = None, unknown: tf.Tensor | None = None) -> tf.Tensor:
+    def decode(
+        self, ids: tf.Tensor, lengths: tf.Tensor | None = None, replacements: tf.Tensor | None = None
+    ) -> tf.Tensor:
         """Decodes ids to sentences.
 
         Args:
             ids: [B, T] int32.
             lengths: [B] int32. Maximum number of tokens to decode. Decoding also ends at the first END.
-            unknown: [B, T] string. Replaces UNK. If the string is "", or without ``unknown``, UNK is decoded as "⁇".
+            replacements: [B, T] string. Words to write instead of tokens; "" keeps the token.
 
         Returns:
             [B] string.
         """
 
-    def surfaces(self, ids: tf.Tensor, unknown: tf.Tensor | None = None) -> tf.Tensor:
-        """Returns the surface of each token: "" for PAD, START and END, "⁇" for UNK.
+    def surfaces(self, ids: tf.Tensor, replacements: tf.Tensor | None = None) -> tf.Tensor:
+        """Returns the surface of each token: "" for PAD, START, END and placeholders, "⁇" for UNK.
 
         Args:
             ids: [B, T] int32.
-            unknown: [B, T] string. Replaces UNK, as in ``decode``.
+            replacements: [B, T] string. As in ``decode``.
 
         Returns:
             [B, T] string.
@@ -77,30 +84,30 @@ def cut(tokens: tf.RaggedTensor, end: int | str, max_tokens: int) -> tf.RaggedTe
     return tf.concat([tokens[:, : max_tokens - 1], ends], axis=1)
 
 
-def replaced(ids: tf.Tensor, shown: tf.Tensor, unknown: tf.Tensor | None, before: str = "") -> tf.Tensor:
-    """Returns ``shown`` with replacements of UNK.
-
-    Where ``ids`` is UNK and ``unknown`` is not "", the result is ``before + unknown``.
+def replaced(shown: tf.Tensor, replacements: tf.Tensor | None, before: str = "") -> tf.Tensor:
+    """Returns ``before + replacements`` where ``replacements`` is not "", else ``shown``.
 
     Args:
-        ids: [B, T] int.
         shown: [B, T] string. Surface of each token.
-        unknown: [B, T] string. Replacements; ``None`` for no replacements.
+        replacements: [B, T] string; ``None`` for no replacements.
         before: Prefix of a replacement.
     """
-    if unknown is None:
+    if replacements is None:
         return shown
-    return tf.where(tf.equal(ids, UNK) & tf.not_equal(unknown, ""), before + unknown, shown)
+    return tf.where(tf.equal(replacements, ""), shown, before + replacements)
 
 
-def spell(ids: tf.Tensor, lengths: tf.Tensor | None, spelling: tf.Tensor, unknown: tf.Tensor | None) -> tf.Tensor:
+def spell(
+    ids: tf.Tensor, lengths: tf.Tensor | None, spelling: tf.Tensor, replacements: tf.Tensor | None, before: str = ""
+) -> tf.Tensor:
     """Joins ``spelling[id]`` of each token before the first END and removes one leading space.
 
     Args:
         ids: [B, T] int. PAD and START are skipped.
         lengths: [B] int. Number of tokens to decode; ``None`` for all T.
         spelling: [V] string. Text of each entry, with the space that precedes it, if any.
-        unknown: [B, T] string. Replaces UNK where the string is not ""; ``None`` for no replacements.
+        replacements: [B, T] string. Words to write instead of tokens; ``None`` for no replacements.
+        before: Prefix of a replacement.
 
     Returns:
         [B] string.
@@ -110,6 +117,6 @@ def spell(ids: tf.Tensor, lengths: tf.Tensor | None, spelling: tf.Tensor, unknow
     if lengths is not None:
         spelt &= tf.sequence_mask(lengths, tf.shape(ids)[1])
     joined = tf.strings.reduce_join(
-        tf.where(spelt, replaced(ids, tf.gather(spelling, ids), unknown, " "), ""), axis=1
+        tf.where(spelt, replaced(tf.gather(spelling, ids), replacements, before), ""), axis=1
     )  # [B]
     return tf.strings.regex_replace(joined, "^ ", "")

@@ -24,6 +24,7 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from nmt_keras.config import END, PAD, UNK, TokenizerConfig
+from nmt_keras.text.capitals import to_lower
 from nmt_keras.text.normalisation import normalise, normalise_lines
 from nmt_keras.text.storage import read_record, write_record
 from nmt_keras.text.tokens import SPECIAL_SURFACES, SPECIALS, Tokens, cut, replaced, spell
@@ -63,6 +64,9 @@ class WordTokenizer(tf.Module):
     becomes n). ``Tokens.surface`` keeps the text as written. Words outside the vocabulary are UNK.
     """
 
+    known_words = None
+    first_placeholder = 0
+
     def __init__(self, vocabulary: Sequence[str], config: TokenizerConfig):
         """Creates a tokenizer from the entries in order of id, the four special ones first."""
         super().__init__(name="word_text")
@@ -75,8 +79,10 @@ class WordTokenizer(tf.Module):
         self._spelling = tf.strings.join([" ", self._surfaces])
 
     @classmethod
-    def fit(cls, lines: Iterable[str], config: TokenizerConfig) -> Self:
+    def fit(cls, lines: Iterable[str], config: TokenizerConfig, placeholders: bool = False) -> Self:
         """Returns a tokenizer with the most frequent keys of ``lines``. Keys of equal count are in code point order.
+
+        ``placeholders`` has no effect, because unknown words are UNK.
 
         Raises:
             ValueError: ``lines`` contain no word.
@@ -103,14 +109,14 @@ class WordTokenizer(tf.Module):
             FileNotFoundError: a file is missing.
             ValueError: a file is damaged, or the folder contains another kind of tokenizer.
         """
-        config, vocabulary = read_record(folder, ("word",), VOCABULARY_FILE)
-        return cls(vocabulary.decode("utf-8").split("\n")[:-1], config)
+        config, files = read_record(folder, ("word",), VOCABULARY_FILE)
+        return cls(files[VOCABULARY_FILE].decode("utf-8").split("\n")[:-1], config)
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Writes ``vocabulary.txt``, one entry per line in order of id, and ``text.json``."""
         words = [word.decode() for word in self._surfaces.numpy().tolist()[len(SPECIALS) :]]
         vocabulary = "".join(f"{entry}\n" for entry in (*SPECIALS, *words))
-        write_record(Path(folder), self.config, VOCABULARY_FILE, vocabulary.encode("utf-8"))
+        write_record(Path(folder), self.config, {VOCABULARY_FILE: vocabulary.encode("utf-8")})
 
     def encode(self, text: tf.Tensor) -> Tokens:
         """Encodes sentences; see ``Tokenizer.encode``. For an empty batch, the ids have the shape [0, 0]."""
@@ -129,20 +135,22 @@ class WordTokenizer(tf.Module):
             sentences.text,
         )
 
-    def decode(self, ids: tf.Tensor, lengths: tf.Tensor | None = None, unknown: tf.Tensor | None = None) -> tf.Tensor:
+    def decode(
+        self, ids: tf.Tensor, lengths: tf.Tensor | None = None, replacements: tf.Tensor | None = None
+    ) -> tf.Tensor:
         """Decodes ids to sentences with the usual spacing; see ``Tokenizer.decode``.
 
         No space precedes . , ! ? ; : % or a closing bracket, and none follows ¿ ¡ or an opening one. Straight quotes
         are taken in pairs. This is a best effort: "90 %" is decoded as "90%".
         """
-        text = spell(ids, lengths, self._spelling, unknown)
+        text = spell(ids, lengths, self._spelling, replacements, before=" ")
         for pattern, replacement in _REJOINING:
             text = tf.strings.regex_replace(text, pattern, replacement)
         return text
 
-    def surfaces(self, ids: tf.Tensor, unknown: tf.Tensor | None = None) -> tf.Tensor:
+    def surfaces(self, ids: tf.Tensor, replacements: tf.Tensor | None = None) -> tf.Tensor:
         """Returns the surface of each token; see ``Tokenizer.surfaces``."""
-        return replaced(ids, tf.gather(self._surfaces, ids), unknown)
+        return replaced(tf.gather(self._surfaces, ids), replacements)
 
 
 def split_words(text: tf.Tensor) -> tf.RaggedTensor:
@@ -170,9 +178,7 @@ def word_keys(words: tf.Tensor, config: TokenizerConfig) -> tf.Tensor:
     """
     keys = tf_text.normalize_utf8(words, "NFD")
     if config.lowercase:
-        # Unicode lower-casing of I and J depends on the process's locale (Turkish: I to ı). In NFD both are ASCII
-        # letters, so ASCII lower-casing comes first. case_fold_utf8 would turn º into o and ß into ss.
-        keys = tf.strings.lower(tf.strings.lower(keys), encoding="utf-8")
+        keys = to_lower(keys)  # case_fold_utf8 would turn º into o and ß into ss
     if config.strip_accents:
         keys = tf.strings.regex_replace(keys, r"\p{Mn}", "")
     return tf_text.normalize_utf8(keys, "NFC")

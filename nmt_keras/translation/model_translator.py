@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from nmt_keras.config import END, PAD, SearchConfig
+from nmt_keras.config import END, PAD, UNK, SearchConfig
 from nmt_keras.layers.matmul import bfloat16_weights, compute_dtype_weights
 from nmt_keras.models.predictor import Predictor
 from nmt_keras.search import (
@@ -24,7 +24,9 @@ from nmt_keras.search import (
     sample,
 )
 from nmt_keras.search.shortlist import NarrowedMemory, Shortlist
-from nmt_keras.text import Tokenizer, Tokens
+from nmt_keras.text import Codec, Source, Tokenizer, Tokens
+from nmt_keras.text.capitals import to_lower
+from nmt_keras.text.tokens import SPECIAL_SURFACES
 from nmt_keras.translation.copying import copy_signs, has_words
 from nmt_keras.translation.records import (
     Aligned,
@@ -50,12 +52,12 @@ from nmt_keras.translation.unknown_words import UnknownWords
 
 
 class _Encoded(NamedTuple):
-    source: Tokens
+    source: Source
     memory: Any  # nest of [B, ...]; see ``Predictor.remember``
 
 
 class _ScoredPairs(NamedTuple):
-    source: Tokens
+    source: Source
     target: Tokens
     likelihood: LogLikelihood
 
@@ -96,12 +98,13 @@ class ModelTranslator(Translator):
             )
         self.source_tokenizer = source_tokenizer
         self.target_tokenizer = target_tokenizer
+        self.codec = Codec(source_tokenizer, target_tokenizer)
         self.model = model
         self.search = search
         self.unknown_words = unknown_words or UnknownWords({})
         self.shortlist = shortlist
         self.checkpoints = checkpoints
-        self._encode = _encoder(source_tokenizer, model)
+        self._encode = _encoder(self.codec, model)
 
     def with_search(self, search: SearchConfig) -> ModelTranslator:
         """Returns a translator with the same weights and tokenizers and another search."""
@@ -114,7 +117,7 @@ class ModelTranslator(Translator):
             shortlist=self.shortlist,
             checkpoints=self.checkpoints,
         )
-        other._encode = self._encode  # shared, so that an export contains it once
+        other.codec, other._encode = self.codec, self._encode  # shared, so that an export contains them once
         return other
 
     def limits(self, source_lengths: tf.Tensor) -> tf.Tensor:
@@ -169,7 +172,7 @@ class ModelTranslator(Translator):
             beginning: [B] string. Beginning of each translation.
         """
         encoded = self._encode(text)
-        tokens = self.target_tokenizer.encode(beginning)
+        tokens = self.codec.encode_target(beginning, encoded.source)
         prefix = tf.where(tf.equal(tokens.ids, END), PAD, tokens.ids)
         surface = tf.where(tf.equal(prefix, PAD), "", tokens.surface)
         decoded = best_of(self._n_best(encoded, prefix=prefix, beginning=surface))
@@ -192,12 +195,13 @@ class ModelTranslator(Translator):
             source: [B] string. Sentences.
             target: [B] string. A translation of each sentence.
         """
-        source_tokens, target_tokens, likelihood = self._log_likelihood(source, target)
+        encoded, target_tokens, likelihood = self._log_likelihood(source, target)
+        source_tokens = encoded.tokens
         copies = ~has_words(source_tokens.text) & tf.equal(source_tokens.text, target_tokens.text)
         return Scored(
             log_prob=tf.where(copies, 0.0, likelihood.log_probs),
             token_log_probs=tf.where(copies[:, tf.newaxis], 0.0, likelihood.token_log_probs),
-            tokens=self.target_tokenizer.surfaces(target_tokens.ids),
+            tokens=tf.where(tf.equal(target_tokens.ids, UNK), SPECIAL_SURFACES[UNK], target_tokens.surface),
             lengths=target_tokens.lengths,
             truncated=source_tokens.truncated | target_tokens.truncated,
         )
@@ -210,10 +214,10 @@ class ModelTranslator(Translator):
             source: [B] string. Sentences.
             target: [B] string. A translation of each sentence.
         """
-        source_tokens, target_tokens, likelihood = self._log_likelihood(source, target)
+        encoded, target_tokens, likelihood = self._log_likelihood(source, target)
         return Aligned(
-            source_tokens=source_tokens.surface,
-            source_lengths=source_tokens.lengths,
+            source_tokens=encoded.tokens.surface,
+            source_lengths=encoded.tokens.lengths,
             target_tokens=target_tokens.surface,
             target_lengths=target_tokens.lengths,
             alignment=likelihood.alignments,
@@ -228,23 +232,12 @@ class ModelTranslator(Translator):
         """
         with tf.control_dependencies([tf.debugging.assert_equal(tf.size(source), tf.size(target), UNEQUAL)]):
             source = tf.identity(source)
-        source_tokens, memory = self._encode(source)
-        target_tokens = _at_least_one_column(self.target_tokenizer.encode(target))
+        encoded, memory = self._encode(source)
+        target_tokens = _at_least_one_column(self.codec.encode_target(target, encoded))
         state = self.model.initial_state(memory)
         step = self.model.step_function()
         likelihood = log_likelihood(step, state, memory, target_tokens.ids, target_tokens.lengths)
-        return _ScoredPairs(source_tokens, target_tokens, likelihood)
-
-    def _replacements(self, source: Tokens, hypotheses: Hypotheses) -> tf.Tensor | None:
-        """Returns the replacement of each UNK of the hypotheses.
-
-        Returns:
-            [B * K, T] string; ``None`` to keep UNK.
-        """
-        if not self.search.replaces_unknown:
-            return None
-        words = self.unknown_words.replacements(source, hypotheses.alignments)
-        return tf.reshape(words, [-1, tf.shape(words)[2]])
+        return _ScoredPairs(encoded, target_tokens, likelihood)
 
     def _n_best(
         self,
@@ -261,22 +254,25 @@ class ModelTranslator(Translator):
             prefix: [B, P] int32, first tokens of each hypothesis; see ``Constraints``.
             beginning: [B, P] string. Surfaces of these tokens, "" elsewhere. They replace UNK. Requires K = 1.
         """
-        source = encoded.source
+        source = encoded.source.tokens
         hypotheses = self._search(encoded, n_best, prefix)
-        shape = tf.shape(hypotheses.ids)
-        ids = tf.reshape(hypotheses.ids, [-1, shape[2]])  # [B * K, T]
-        replacements = self._replacements(source, hypotheses)
+        width = tf.shape(hypotheses.ids)[2]
+        unknown = None
+        if self.search.replaces_unknown:
+            capitals = encoded.source.capitals[:, tf.newaxis]
+            read = source._replace(surface=tf.where(capitals, to_lower(source.surface), source.surface))
+            unknown = self.unknown_words.replacements(read, hypotheses.alignments)
         if beginning is not None:
-            given = tf.pad(beginning, [[0, 0], [0, shape[2]]], constant_values="")[:, : shape[2]]
-            others = tf.fill(tf.shape(given), "") if replacements is None else replacements
-            replacements = tf.where(tf.equal(given, ""), others, given)
-        texts = self.target_tokenizer.decode(ids, tf.reshape(hypotheses.lengths, [-1]), replacements)
+            given = tf.pad(beginning, [[0, 0], [0, width]], constant_values="")[:, tf.newaxis, :width]
+            others = tf.fill(tf.shape(given), "") if unknown is None else unknown
+            unknown = tf.where(tf.equal(given, ""), others, given)
+        texts, tokens = self.codec.decode(hypotheses.ids, hypotheses.lengths, encoded.source, unknown)
         found = NBest(
-            translations=tf.reshape(texts, shape[:2]),
+            translations=texts,
             scores=hypotheses.scores,
             log_probs=hypotheses.log_probs,
             lengths=hypotheses.lengths,
-            tokens=tf.reshape(self.target_tokenizer.surfaces(ids, replacements), shape),
+            tokens=tokens,
             alignment=hypotheses.alignments,
             source_tokens=source.surface,
             source_lengths=source.lengths,
@@ -297,7 +293,7 @@ class ModelTranslator(Translator):
         """
         config = self.search
         precision = bfloat16_weights if config.precision == "bfloat16" else compute_dtype_weights
-        source, memory = encoded
+        source, memory = encoded.source.tokens, encoded.memory
         initial_state = self.model.initial_state(memory)
         shortlist = None
         if config.shortlist and self.shortlist is not None and self.shortlist.narrows:
@@ -328,7 +324,7 @@ class ModelTranslator(Translator):
         return hypotheses if shortlist is None else shortlist.in_vocabulary(hypotheses)
 
 
-def _encoder(tokenizer: Tokenizer, model: Predictor) -> Callable[[tf.Tensor], _Encoded]:
+def _encoder(codec: Codec, model: Predictor) -> Callable[[tf.Tensor], _Encoded]:
     """Returns a function that encodes sentences, [B] string.
 
     All functions of a translator, and of its copies made by ``with_search``, call the same encoding function. An export
@@ -338,8 +334,9 @@ def _encoder(tokenizer: Tokenizer, model: Predictor) -> Callable[[tf.Tensor], _E
 
     @tf.function(input_signature=[TEXT], autograph=False)
     def encode(text: tf.Tensor) -> _Encoded:
-        source = _at_least_one_column(tokenizer.encode(text))
-        return _Encoded(source, model.remember(source.ids))
+        source = codec.encode_source(text)
+        source = source._replace(tokens=_at_least_one_column(source.tokens))
+        return _Encoded(source, model.remember(source.tokens.ids))
 
     return encode
 

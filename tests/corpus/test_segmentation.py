@@ -10,12 +10,13 @@ import tensorflow as tf
 from tiny import TINY_RECIPE
 
 from nmt_keras.config import Recipe, TokenizerConfig, TrainConfig
-from nmt_keras.corpus import SplitCorpus
+from nmt_keras.corpus import Pair, SplitCorpus
+from nmt_keras.corpus.augmentation import Augmentation
 from nmt_keras.corpus.batches import Batches, Position, choose_buckets
-from nmt_keras.corpus.batching import encode_lines
+from nmt_keras.corpus.batching import encode_pairs
 from nmt_keras.corpus.sampling import SampledBatches, Segmenter
 from nmt_keras.runs import Run
-from nmt_keras.text import SubwordTokenizer, fit_tokenizer
+from nmt_keras.text import Codec, SubwordTokenizer, fit_tokenizer
 
 END = 3
 
@@ -31,10 +32,12 @@ def text(pairs):
 
 
 def batches_of(text, lines, alpha=0.2):
-    ids, _ = encode_lines(text, lines)
+    pairs = [Pair(line, line) for line in lines]
+    ids, _, _ = encode_pairs(Codec(text, text), pairs)
     buckets = choose_buckets(ids.lengths + 3, ids.lengths + 3, 2)
     batches = Batches(ids, ids, batch_size=8, buckets=buckets, pool_size=100, seed=1)
-    return SampledBatches(batches, (lines, lines), (Segmenter(text, alpha, 16), None))
+    segmenters = Segmenter(text, alpha, 16), None
+    return SampledBatches(batches, pairs, Codec(text, text), Augmentation(0.0, pairs), segmenters)
 
 
 def test_the_best_segmentation_is_the_text_s_and_each_spells_the_sentence(text, lines):

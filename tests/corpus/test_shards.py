@@ -31,7 +31,7 @@ from nmt_keras.corpus.shards import (
 )
 from nmt_keras.runs import Run
 from nmt_keras.runs.training_data import PreparedSplit
-from nmt_keras.text import fit_tokenizer, load_tokenizer
+from nmt_keras.text import Codec, fit_tokenizer, load_tokenizer
 
 FILTERS = FilterConfig(max_tokens=20, max_ratio=3.0)
 
@@ -110,7 +110,7 @@ def test_a_pair_is_too_long_if_the_tokenizer_cuts_either_side():
     whole = fit_tokenizer(TINY_TEXT, ["a b c d"])
     for tokenizers, kept in [((whole, whole), 1), ((cutting, whole), 0), ((whole, cutting), 0)]:
         left_out = Counter()
-        assert len(list(preparing.encoded([Pair("a b c d", "d c b a")], tokenizers, FILTERS, left_out))) == kept
+        assert len(list(preparing.encoded([Pair("a b c d", "d c b a")], Codec(*tokenizers), FILTERS, left_out))) == kept
         assert left_out[Rejection.TOO_LONG] == 1 - kept
 
 
@@ -279,7 +279,7 @@ def test_the_number_of_shards_follows_from_the_pairs_within_bounds(pairs, tmp_pa
 def test_pieces_are_learnt_from_evenly_spaced_lines_and_words_from_all(pairs, tmp_path, monkeypatch):
     learnt_from = {}
 
-    def fit(config, lines):
+    def fit(config, lines, placeholders):
         learnt_from[config.kind] = list(lines)
         return fit_tokenizer(TINY_TEXT, learnt_from[config.kind])
 

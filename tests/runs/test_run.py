@@ -14,14 +14,14 @@ from tiny import TINY_RECIPE
 import nmt_keras
 from nmt_keras.config import Recipe, RunOptions, TokenizerConfig
 from nmt_keras.corpus import Pair, SplitCorpus
-from nmt_keras.corpus.batching import encode_lines
+from nmt_keras.corpus.batching import encode_pairs
 from nmt_keras.export import read_manifest
 from nmt_keras.export.card import CARD
 from nmt_keras.files import read_json
 from nmt_keras.models.seq2seq import build_model
 from nmt_keras.runs import Run
 from nmt_keras.runs.training import load_tokenizers
-from nmt_keras.text import WordTokenizer, fit_tokenizer
+from nmt_keras.text import Codec, WordTokenizer, fit_tokenizer
 from nmt_keras.training import Updater, checkpoint_index, checkpoints, load_weights, read_log, save_weights
 
 
@@ -148,8 +148,10 @@ def test_a_folder_without_run_says_what_to_do(tmp_path):
 
 def test_lines_become_ids_cut_at_max_tokens_and_which_were_cut_is_told():
     text = WordTokenizer(["<pad>", "<unk>", "<start>", "<end>", "a", "b"], TokenizerConfig("word", 6, max_tokens=3))
-    tokens, truncated = encode_lines(text, ["a", "", "a b", "b b b"])
+    pairs = [Pair(line, "a") for line in ("a", "", "a b", "b b b")]
+    tokens, targets, truncated = encode_pairs(Codec(text, text), pairs)
     assert [tokens[i].tolist() for i in range(4)] == [[4, 3], [3], [4, 5, 3], [5, 5, 3]]
+    assert [targets[i].tolist() for i in range(4)] == [[4, 3]] * 4
     assert truncated.tolist() == [False, False, False, True]
 
 

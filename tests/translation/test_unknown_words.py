@@ -15,7 +15,7 @@ from nmt_keras.export.fresh_process import Request, ask
 from nmt_keras.models.ensemble import Ensemble
 from nmt_keras.models.seq2seq import build_model
 from nmt_keras.runs import Run
-from nmt_keras.text import Tokens, fit_tokenizer
+from nmt_keras.text import Codec, Tokens, fit_tokenizer
 from nmt_keras.training import save_weights
 from nmt_keras.translation.model_translator import ModelTranslator
 from nmt_keras.translation.unknown_words import MAX_COPIED_BYTES, UnknownWords, load_lexicon
@@ -48,13 +48,14 @@ def test_a_word_that_is_too_long_is_not_copied():
     assert found.numpy().tolist() == [[[words[0].encode(), b""]]]
 
 
-def test_a_tokenizer_writes_replacements_for_unk_only():
+def test_replacements_are_written_for_unk_only():
     text = fit_tokenizer(TINY_TEXT, ["the house , the dog"])
-    ids = text.encode(tf.constant(["the Xyz , house Qrs"])).ids
-    unknown = tf.constant([["a", "Ávila", "b", "c", "", "d"]])
-    assert text.decode(ids, unknown=unknown).numpy().tolist() == ["the Ávila, house ⁇".encode()]
-    shown = [word.decode() for word in text.surfaces(ids, unknown).numpy()[0]]
-    assert shown == ["the", "Ávila", ",", "house", "⁇", ""]
+    codec, source = Codec(text, text), Codec(text, text).encode_source(tf.constant(["the"]))
+    ids, _, lengths, *_ = text.encode(tf.constant(["the Xyz , house Qrs"]))
+    unknown = tf.constant([[["a", "Ávila", "b", "c", "", "d"]]])
+    written, shown = codec.decode(ids[:, tf.newaxis], lengths[:, tf.newaxis], source, unknown)
+    assert written.numpy().tolist() == [["the Ávila, house ⁇".encode()]]
+    assert [word.decode() for word in shown.numpy()[0, 0]] == ["the", "Ávila", ",", "house", "⁇", ""]
     assert text.decode(ids).numpy().tolist() == ["the ⁇, house ⁇".encode()]
 
 

@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""Measures translation of sentences as people type them, and of names and numbers that the corpus does not contain.
+
+    python -m benchmarks.typed_text --corpus spa-eng.zip --model runs/spa-eng > docs/measured/typed-text.json
+
+Translates the Spanish test set as written and in changed forms. The BLEU of each form ignores case and punctuation.
+Then translates 200 sentences with names, numbers and addresses, and counts those whose translation contains all of
+these words. Prints JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import tyro
+
+from benchmarks.ablations import read_split
+from benchmarks.machine import machine
+from nmt_keras.corpus import evaluation_pairs
+from nmt_keras.corpus.augmentation import without_accents
+
+SIGNS = re.compile(r"[^\w\s]")
+FORMS: dict[str, Callable[[str], str]] = {
+    "as written": str,
+    "lower case": str.lower,
+    "no punctuation": lambda text: SIGNS.sub("", text),
+    "lower case, no punctuation": lambda text: SIGNS.sub("", text).lower(),
+    "capitals": str.upper,
+    "no accents": without_accents,
+}
+PEOPLE = ("Ximena Zubiri", "Iker Goikoetxea", "Nahuel Quispe", "Yolotli Tecuapetla", "Wenceslao Urrutia")
+TOWNS = ("Guanajuato", "Tlaquepaque", "Chichicastenango", "Zumárraga", "Villahermosa")
+NUMBERS = ("4817", "83-2290", "19:47", "6,75", "902 554")
+ADDRESSES = (
+    "ximena.z@ejemplo.org",
+    "https://www.ejemplo.org/mapa?id=7",
+    "www.nahuel-q.net",
+    "@yolotli",
+    "iker@goi.eus",
+)
+SENTENCES = (
+    ("{} vive en {}.", PEOPLE, TOWNS),
+    ("Me llamo {} y soy de {}.", PEOPLE, TOWNS),
+    ("¿Conoces a {}? Ahora trabaja en {}.", PEOPLE, TOWNS),
+    ("Mi amigo {} tiene el número {}.", PEOPLE, NUMBERS),
+    ("La casa de {} está cerca de {}.", PEOPLE, TOWNS),
+    ("Escribe a {} y pregunta por {}.", ADDRESSES, PEOPLE),
+    ("Puedes ver la foto de {} en {}.", TOWNS, ADDRESSES),
+    ("Ayer vi a {} en el tren {}.", PEOPLE, NUMBERS),
+)
+"""Sentences, and the words for their two gaps. Each is used with all combinations: 8 times 25 sentences."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Options of the benchmark."""
+
+    corpus: str
+    """Path of the Spanish-English corpus file."""
+    model: str
+    """Run directory or exported version."""
+
+
+def main(settings: Settings) -> None:
+    """Translates and prints."""
+    from sacrebleu.metrics import BLEU
+
+    before, split = machine(), read_split(settings.corpus)
+    pairs = evaluation_pairs(split.test, key_side="target")
+    references = [_bare(pair.target) for pair in pairs]
+    forms = {}
+    for name, change in FORMS.items():
+        found = translate(settings.model, [change(pair.source) for pair in pairs])
+        forms[name] = round(BLEU().corpus_score(list(map(_bare, found)), [references]).score, 2)
+    sentences = [(text.format(a, b), (a, b)) for text, first, second in SENTENCES for a in first for b in second]
+    known = {word for pair in split.train for word in re.findall(r"[^\s.,?]+", pair.source)}
+    if repeated := known & {
+        word for group in (PEOPLE, TOWNS, NUMBERS, ADDRESSES) for each in group for word in each.split()
+    }:
+        raise SystemExit(f"typed_text: the training set contains {repeated}.")
+    answers = translate(settings.model, [sentence for sentence, _ in sentences])
+    copied = [all(word in answer for word in words) for (_, words), answer in zip(sentences, answers, strict=True)]
+    missed = [(text, answer) for (text, _), answer, found in zip(sentences, answers, copied, strict=True) if not found]
+    command = " ".join(["python -m benchmarks.typed_text", *sys.argv[1:]])
+    result = {"bleu_without_case_and_punctuation": forms, "sentences": len(sentences), "copied": sum(copied)}
+    print(json.dumps({**before, "command": command, **result, "missed": missed[:20]}, indent=2, ensure_ascii=False))
+
+
+def translate(model: str, sentences: Sequence[str]) -> list[str]:
+    """Translates sentences with ``nmt translate``."""
+    command = [sys.executable, "-m", "nmt_keras", "translate", model]
+    done = subprocess.run(command, input="\n".join(sentences) + "\n", capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
+
+
+def _bare(text: str) -> str:
+    return " ".join(SIGNS.sub(" ", text).lower().split())
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Settings, description=__doc__))

@@ -1,0 +1,85 @@
+"""Varies sentence pairs: sentences as people type them, and names that the corpus does not contain."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+
+from nmt_keras.corpus.reading import Pair
+
+_WORD = re.compile(r"\w+")
+_END = re.compile(r"[.!?…。！？।؟]+\s*$")
+_INVERTED = re.compile("[¿¡]")
+_OUTER_SIGNS = re.compile(r"(?:(?<=\s)|^)[^\w\s]+|[^\w\s]+(?=\s|$)")  # not those inside words and numbers
+
+
+class Augmentation:
+    """Draws variations of sentence pairs.
+
+    The changes are drawn independently, each with probability 1/2:
+
+        lower case                 source only. Without it, names that are the same on both sides become invented names
+        no accents                 source only; in Latin, Greek and Cyrillic script
+        no inverted marks          source only
+        no punctuation at the end  both sides. In half of these pairs, the source loses its other punctuation too
+
+    Args:
+        share: Share of the pairs to vary, 0 to 1.
+        pairs: The training set. Invented names are composed of its names.
+    """
+
+    def __init__(self, share: float, pairs: Sequence[Pair]):
+        self.share = share
+        self.names = sorted({name for pair in pairs for name in _common_words(pair, first=1) if _is_name(name)})
+
+    def draw(self, pair: Pair, random: np.random.Generator) -> Pair | None:
+        """Returns a variation of ``pair``, or ``None`` if the pair is kept as it is."""
+        if random.random() >= self.share:
+            return None
+        lower, plain, upright, open_end, bare = random.random(5) < 0.5
+        source, target = pair
+        if open_end:
+            source, target = (_INVERTED.sub("", _END.sub("", side)) for side in (source, target))
+            source = _OUTER_SIGNS.sub("", source) if bare else source
+        source = _INVERTED.sub("", source) if upright else source
+        source = without_accents(source) if plain else source
+        if lower:
+            source = source.lower()
+        else:
+            for name in sorted(_common_words(Pair(source, target)) & set(self.names)):
+                pattern, invented = re.compile(rf"\b{name}\b"), self._invented(random)
+                source, target = pattern.sub(invented, source), pattern.sub(invented, target)
+        varied = Pair(source.strip(), target.strip())
+        return varied if varied != pair and all(map(_WORD.search, varied)) else None
+
+    def _invented(self, random: np.random.Generator) -> str:
+        """Returns the first half of a name and the second half of another one; in a third of the cases, two of them."""
+        count = 2 if random.random() < 1 / 3 else 1
+        halves = [self.names[i] for i in random.integers(len(self.names), size=2 * count)]
+        pairs = zip(halves[::2], halves[1::2], strict=True)
+        return " ".join(first[: (len(first) + 1) // 2] + second[len(second) // 2 :] for first, second in pairs)
+
+
+def _common_words(pair: Pair, first: int = 0) -> set[str]:
+    """Returns the words of the source, from number ``first``, that the target contains."""
+    return set(_WORD.findall(pair.source)[first:]) & set(_WORD.findall(pair.target))
+
+
+def _is_name(word: str) -> bool:
+    return len(word) > 2 and word.isalpha() and word[0].isupper() and word[1:].islower()
+
+
+def without_accents(text: str) -> str:
+    """Returns ``text`` without the accents of Latin, Greek and Cyrillic letters."""
+    return "".join(map(_base_letter, unicodedata.normalize("NFC", text)))
+
+
+@cache
+def _base_letter(character: str) -> str:
+    if unicodedata.name(character, "").startswith(("LATIN", "GREEK", "CYRILLIC")):
+        return "".join(each for each in unicodedata.normalize("NFD", character) if not unicodedata.combining(each))
+    return character

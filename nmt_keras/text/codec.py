@@ -1,0 +1,151 @@
+"""Encodes the sentences of a pair, and decodes translations: tokenizers, placeholders and capitals."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from nmt_keras.config import UNK
+from nmt_keras.text.capitals import in_capitals, to_lower, to_upper
+from nmt_keras.text.normalisation import normalise
+from nmt_keras.text.placeholders import Copies, Placeholders, copied_words
+from nmt_keras.text.tokens import Tokenizer, Tokens, replaced
+
+
+class Source(NamedTuple):
+    """Encoded source sentences, with what is needed to write their translations."""
+
+    tokens: Tokens
+    copies: Copies | None  # None if the vocabularies have no placeholders
+    capitals: tf.Tensor  # [B] bool, True for sentences in capitals
+
+
+class Codec(tf.Module):
+    """The two tokenizers of a system.
+
+    A sentence in capitals is read in lower case, and its translation is written in capitals. If the vocabularies have
+    placeholders, some words are copied (``text.placeholders``). ``Tokens.surface`` and ``Tokens.text`` are as the user
+    wrote them.
+    """
+
+    def __init__(self, source: Tokenizer, target: Tokenizer):
+        super().__init__(name="codec")
+        self.source_tokenizer, self.target_tokenizer = source, target
+        known = source.known_words if target.known_words else None
+        self._placeholders = None if known is None else Placeholders(known, source.config.max_tokens)
+
+    def encode_source(self, text: tf.Tensor) -> Source:
+        """Encodes sentences to translate.
+
+        Args:
+            text: [B] string.
+        """
+        sentences = _Sentences(text, self.source_tokenizer)
+        copies = None if self._placeholders is None else self._placeholders.find(sentences.lower)
+        return Source(self._source_tokens(sentences, copies), copies, sentences.capitals)
+
+    def encode_target(self, text: tf.Tensor, source: Source) -> Tokens:
+        """Encodes translations of ``source``, or their beginnings.
+
+        Args:
+            text: [B] string.
+            source: Their source sentences.
+        """
+        return self._target_tokens(_Sentences(text, self.target_tokenizer), source.copies)
+
+    def encode_pairs(self, source: tf.Tensor, target: tf.Tensor) -> tuple[Tokens, Tokens]:
+        """Encodes training pairs. Copied words are those that both sides contain.
+
+        Args:
+            source, target: [B] string.
+        """
+        sources, targets, copies = self._pairs(source, target)
+        return self._source_tokens(sources, copies), self._target_tokens(targets, copies)
+
+    def mark_pairs(self, source: tf.Tensor, target: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns training pairs as the tokenizers read them: normalised, with placeholders, without capitals."""
+        sources, targets, copies = self._pairs(source, target)
+        if copies is None or self._placeholders is None:
+            return sources.lower, targets.lower
+        placeholders = self._placeholders
+        return placeholders.mark_source(sources.lower, copies), placeholders.mark_target(targets.lower, copies)
+
+    def decode(
+        self, ids: tf.Tensor, lengths: tf.Tensor, source: Source, unknown: tf.Tensor | None = None
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Decodes translations.
+
+        Args:
+            ids: [B, K, T] int32. K translations of each source sentence.
+            lengths: [B, K] int32.
+            source: The source sentences.
+            unknown: [B, K, T] string. Replaces UNK; "" keeps it.
+
+        Returns:
+            Sentences [B, K] string, and surfaces of their tokens [B, K, T] string.
+        """
+        shape = tf.shape(ids)
+        flat = tf.reshape(ids, [-1, shape[2]])
+        replacements = (
+            None if unknown is None else tf.reshape(tf.where(tf.equal(ids, UNK), unknown, ""), [-1, shape[2]])
+        )
+        if source.copies is not None:  # a vocabulary with placeholders has no UNK
+            words = tf.repeat(source.copies.words, shape[1], axis=0)
+            replacements = copied_words(flat, self.target_tokenizer.first_placeholder, words)
+        texts = self.target_tokenizer.decode(flat, tf.reshape(lengths, [-1]), replacements)
+        surfaces = self.target_tokenizer.surfaces(flat, replacements)
+        capitals = source.capitals[:, tf.newaxis]
+        return (
+            _written(tf.reshape(texts, shape[:2]), capitals),
+            _written(tf.reshape(surfaces, shape), capitals[:, tf.newaxis]),
+        )
+
+    def _pairs(self, source: tf.Tensor, target: tf.Tensor) -> tuple[_Sentences, _Sentences, Copies | None]:
+        sources, targets = _Sentences(source, self.source_tokenizer), _Sentences(target, self.target_tokenizer)
+        if self._placeholders is None:
+            return sources, targets, None
+        return sources, targets, self._placeholders.find_in_both(sources.lower, targets.lower)
+
+    def _source_tokens(self, sentences: _Sentences, copies: Copies | None) -> Tokens:
+        if copies is None or self._placeholders is None:
+            return sentences.encoded(sentences.lower)
+        marked = self._placeholders.mark_source(sentences.lower, copies)
+        return sentences.encoded(marked, tf.where(copies.certain, copies.words, ""))
+
+    def _target_tokens(self, sentences: _Sentences, copies: Copies | None) -> Tokens:
+        if copies is None or self._placeholders is None:
+            return sentences.encoded(sentences.lower)
+        return sentences.encoded(self._placeholders.mark_target(sentences.lower, copies), copies.words)
+
+
+class _Sentences:
+    """Normalised sentences of one side, as written and in the case in which the model reads them."""
+
+    def __init__(self, text: tf.Tensor, tokenizer: Tokenizer):
+        self.tokenizer = tokenizer
+        self.text, self.cut = normalise(text, tokenizer.config.max_tokens)
+        self.capitals = in_capitals(self.text)
+        self.lower = tf.where(self.capitals, to_lower(self.text), self.text)
+
+    def encoded(self, marked: tf.Tensor, words: tf.Tensor | None = None) -> Tokens:
+        """Encodes the sentences.
+
+        Args:
+            marked: [B] string, the sentences with placeholders.
+            words: [B, K] string. Surface of each placeholder.
+        """
+        tokens = self.tokenizer.encode(marked)
+        surface = tokens.surface
+        if words is not None:
+            surface = replaced(surface, copied_words(tokens.ids, self.tokenizer.first_placeholder, words))
+        return tokens._replace(
+            text=self.text,
+            surface=_written(surface, self.capitals[:, tf.newaxis]),
+            truncated=tokens.truncated | self.cut,
+        )
+
+
+def _written(text: tf.Tensor, capitals: tf.Tensor) -> tf.Tensor:
+    """Returns ``text`` in capitals where ``capitals``, of the same rank, is True."""
+    return tf.where(capitals, to_upper(text), text)

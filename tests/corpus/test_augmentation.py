@@ -1,0 +1,111 @@
+"""Variations of sentence pairs: as people type them, and with invented names."""
+
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+import pytest
+from tiny import TINY_RECIPE
+
+from nmt_keras.config import TokenizerConfig, TrainConfig
+from nmt_keras.corpus import Pair, SplitCorpus
+from nmt_keras.corpus.augmentation import Augmentation, without_accents
+from nmt_keras.corpus.batches import Position
+from nmt_keras.corpus.batching import batch_pairs
+from nmt_keras.runs import Run
+from nmt_keras.text import fit_tokenizer
+
+PAIRS = [
+    Pair("¿Dónde está Tom, mi amigo de Boston?", "Where is Tom, my friend from Boston?"),
+    Pair("Creo que Tom y Alice están bien.", "I think Tom and Alice are fine."),
+    Pair("¡No!", "No!"),
+]
+
+
+def drawn(pair, count=400, share=1.0):
+    augmentation, random = Augmentation(share, PAIRS), np.random.default_rng(1)
+    return [varied for _ in range(count) if (varied := augmentation.draw(pair, random)) is not None]
+
+
+def test_sentences_lose_case_accents_inverted_marks_and_punctuation():
+    sources = {pair.source for pair in drawn(PAIRS[0])}
+    assert "¿dónde está tom, mi amigo de boston?" in sources
+    assert "dónde está tom, mi amigo de boston" in sources
+    assert "donde esta tom mi amigo de boston" in sources
+    assert any(source.startswith("¿Donde esta ") for source in sources)
+
+
+def test_the_target_loses_its_final_punctuation_with_the_source_and_keeps_its_case():
+    for source, target in drawn(PAIRS[0]):
+        assert source.endswith("?") == target.endswith("?")
+        assert target.startswith("Where is ")
+
+
+def test_names_of_both_sides_become_the_same_invented_name():
+    changed = [pair for pair in drawn(PAIRS[1]) if "Tom" not in pair.source and "tom" not in pair.source]
+    assert len({pair.source for pair in changed}) > 5
+    for source, target in changed:
+        name = source.split()[2]
+        assert name[0].isupper()
+        assert target.split()[2] == name
+
+
+def test_lower_case_sources_keep_the_names_of_the_target():
+    assert all("Tom" in pair.target for pair in drawn(PAIRS[1]) if pair.source.islower())
+
+
+def test_a_share_of_the_pairs_is_varied_and_none_becomes_blank():
+    assert 60 < len(drawn(PAIRS[1], share=0.2)) < 100
+    assert drawn(PAIRS[1], share=0.0) == []
+    assert all(pair.source and pair.target for pair in drawn(PAIRS[2]))
+    assert drawn(Pair("?!", "?!")) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("¿Qué pasó, señor?", "¿Que paso, senor?"),
+        ("Ελλάδα й", "Ελλαδα и"),
+        ("が हिन्दी", "が हिन्दी"),
+        ("cafe\u0301", "cafe"),
+    ],
+)
+def test_accents_are_dropped_in_scripts_where_they_are_accents(text, plain):
+    assert without_accents(text) == plain
+
+
+def batches_of(share, seed=1, limit=40, report=lambda _: None, alignments=None):
+    tokenizers = [fit_tokenizer(TokenizerConfig("subword", 330), side, share > 0) for side in zip(*PAIRS, strict=True)]
+    config = TrainConfig(batch_size=16, length_buckets=2, augmentation=share, seed=seed, max_tokens=limit)
+    return batch_pairs(PAIRS * 20, tuple(tokenizers), config, report, alignments)
+
+
+def test_variations_are_a_pure_function_of_seed_epoch_and_pair():
+    def rows(seed, epoch, skipped=0):
+        batches = batches_of(0.5, seed)
+        places = [place for place, _ in islice(batches.iterate(Position(epoch, 0, 0)), len(batches))]
+        found = islice(batches.iterate(places[skipped]), len(batches) - skipped)
+        return [(batch.source.tolist(), batch.target.tolist()) for _, batch in found]
+
+    assert rows(1, 1, skipped=2) == rows(1, 1)[2:]
+    written = [batch.source.tolist() for _, batch in islice(batches_of(0.0).iterate(Position(1, 0, 0)), 4)]
+    assert [source for source, _ in rows(1, 1)] != written
+
+
+def test_pairs_with_alignments_are_not_varied_and_this_is_said():
+    said = []
+    batches = batches_of(0.5, report=said.append, alignments=["0-0"] * len(PAIRS * 20))
+    assert any("not varied" in message for message in said)
+    assert next(batches.iterate(Position(0, 0, 0)))[1].alignment is not None
+
+
+@pytest.mark.long
+def test_a_varied_run_trains_and_copies_words(pairs, tmp_path):
+    text = TokenizerConfig("subword", 400, max_tokens=60)
+    train = replace(TINY_RECIPE.train, steps=2, augmentation=0.5, segmentation_alpha=0.3, max_tokens=60)
+    corpus = SplitCorpus("sample", pairs[:40], pairs[40:50], pairs[100:])
+    run = Run(tmp_path / "run", replace(TINY_RECIPE, source=text, target=text, train=train))
+    run.train(corpus, lambda _: None, lambda *_: None)
+    translator = run.translator()
+    assert translator.codec.encode_source(["Vive en Xochimilco."]).copies is not None
+    assert translator.translate(["Vive en Xochimilco."])[0].source_tokens[-3] == "Xochimilco"

@@ -1,0 +1,154 @@
+"""Names, numbers and addresses are copied; sentences in capitals are read in lower case."""
+
+import pytest
+import tensorflow as tf
+
+from nmt_keras.config import TokenizerConfig
+from nmt_keras.text import Codec, fit_tokenizer, load_tokenizer
+from nmt_keras.text.placeholders import PLACEHOLDERS, SIGNS
+
+SOURCES = ["Tom vive en Boston con María.", "Mi amigo vive en casa, y yo no.", "El tren llega a las cinco."] * 3
+TARGETS = ["Tom lives in Boston with Mary.", "My friend lives at home, and I do not.", "The train comes at five."] * 3
+CONFIG = TokenizerConfig("subword", 340, max_tokens=60)
+
+
+@pytest.fixture(scope="module")
+def codec():
+    return Codec(fit_tokenizer(CONFIG, SOURCES, placeholders=True), fit_tokenizer(CONFIG, TARGETS, placeholders=True))
+
+
+def strings(tensor):
+    return [text.decode() for text in tensor.numpy().tolist()]
+
+
+def copies_of(codec, sentence):
+    """Returns the copied words, in brackets if the model may translate them."""
+    words, certain = codec.encode_source(tf.constant([sentence])).copies
+    found = zip(strings(words[0]), certain.numpy()[0].tolist(), strict=True)
+    return [word if is_certain else f"({word})" for word, is_certain in found if word]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "copied"),
+    [
+        ("Vivo en Guadalajara.", ["(Vivo)", "Guadalajara"]),
+        ("Tom vive en Boston.", []),  # known
+        ("¿Vive Ximena aquí?", ["Ximena"]),
+        ("Ximena vive aquí.", ["(Ximena)"]),  # capitalised because it begins the sentence
+        ("Vive aquí. Ximena no.", ["(Ximena)"]),
+        ("El amigo de O'Brien y de Jean-Pierre.", ["Brien", "Jean-Pierre"]),
+        ("Mis 25 amigos y 3 casas.", ["(Mis)", "25"]),
+        ("Cuesta 1.250,50 a las 10:30 el 12/05/2020.", ["(Cuesta)", "1.250,50", "10:30", "12/05/2020"]),
+        ("Mi A4 y mi COVID-19.", ["A4", "COVID-19"]),
+        ("Mi correo es ana.b@example.com.", ["ana.b@example.com"]),
+        ("Lee https://example.com/a?b=1, www.x.es.", ["(Lee)", "https://example.com/a?b=1", "www.x.es"]),
+        ("Y example.org.", ["example.org"]),
+        ("Yo soy @ana_99 (no @).", ["@ana_99"]),
+        ("el 3rd y las 5pm", []),
+        ("", []),
+        ("¡!", []),
+    ],
+)  # fmt: skip
+def test_names_numbers_and_addresses_are_found(codec, sentence, copied):
+    assert copies_of(codec, sentence) == copied
+
+
+def test_capitals_do_not_mark_names_in_a_language_that_capitalises_nouns():
+    german = ["Der Mann sieht das Haus mit dem Garten.", "Die Frau liest der Tochter ein Buch vor."] * 3
+    tokenizer = fit_tokenizer(CONFIG, german, placeholders=True)
+    assert not tokenizer.known_words.capitals_mark_names
+    assert copies_of(Codec(tokenizer, tokenizer), "Er sieht die Straßenbahn um 10:30.") == ["10:30"]
+
+
+def test_a_copied_word_is_written_as_in_the_source(codec):
+    source = codec.encode_source(tf.constant(["Tom vive en Guadalajara, Ximena.", "Tom."]))
+    target = codec.encode_target(tf.constant(["Tom lives in Guadalajara, Ximena.", "Tom in Guadalajara."]), source)
+    first = codec.target_tokenizer.first_placeholder
+    assert set(range(first, first + 2)) <= set(target.ids[0].numpy().tolist())
+    texts, surfaces = codec.decode(target.ids[:, tf.newaxis], target.lengths[:, tf.newaxis], source)
+    assert strings(texts[:, 0]) == ["Tom lives in Guadalajara, Ximena.", "Tom in Guadalajara."]
+    assert "Guadalajara" in strings(surfaces[0, 0])
+    assert "Guadalajara" in strings(source.tokens.surface[0])
+    assert "".join(strings(target.surface[0])).replace("▁", " ").strip() == "Tom lives in Guadalajara, Ximena."
+
+
+def test_hypotheses_of_one_sentence_share_its_copies(codec):
+    source = codec.encode_source(tf.constant(["Vive en Lima.", "Vive en Quito."]))
+    first = codec.target_tokenizer.first_placeholder
+    texts, _ = codec.decode(tf.fill([2, 3, 1], first), tf.ones([2, 3], tf.int32), source)
+    assert [strings(row) for row in texts] == [["Lima"] * 3, ["Quito"] * 3]
+
+
+def test_a_placeholder_without_a_word_is_written_as_nothing(codec):
+    source = codec.encode_source(tf.constant(["Tom."]))
+    texts, surfaces = codec.decode(
+        tf.constant([[[codec.target_tokenizer.first_placeholder]]]), tf.ones([1, 1], tf.int32), source
+    )
+    assert strings(texts[0]) == [""]
+    assert strings(surfaces[0, 0]) == [""]
+
+
+def test_only_words_of_both_sides_are_copied_in_training(codec):
+    pairs = ("Vive en Londres y Lima.", "Ximena vive."), ("Lives in London and Lima.", "Shimena lives.")
+    marked = [strings(side) for side in codec.mark_pairs(*map(tf.constant, pairs))]
+    signs = [[character for character in text if character in SIGNS] for side in marked for text in side]
+    assert [len(each) for each in signs] == [1, 1, 1, 0]  # "Ximena" has a placeholder, which the target does not use
+    assert signs[0] == signs[2]
+    assert "Londres" in marked[0][0]
+
+
+def test_training_sees_all_placeholders(codec):
+    pairs = [f"Vive en Ciudad{chr(97 + i // 26)}{chr(97 + i % 26)}." for i in range(200)]
+    source, target = codec.encode_pairs(tf.constant(pairs), tf.constant(pairs))
+    for tokens, tokenizer in ((source, codec.source_tokenizer), (target, codec.target_tokenizer)):
+        numbers = tokens.ids.numpy() - tokenizer.first_placeholder
+        assert set(range(PLACEHOLDERS)) <= set(numbers.ravel().tolist())
+
+
+def test_more_words_than_placeholders_are_spelt(codec):
+    sentence = "El " + " ".join(str(10 + i) for i in range(PLACEHOLDERS + 2)) + "."
+    source = codec.encode_source(tf.constant([sentence]))
+    assert len(copies_of(codec, sentence)) == PLACEHOLDERS
+    assert "".join(strings(source.tokens.surface[0])).replace("▁", " ").strip() == sentence
+
+
+def test_private_characters_of_a_user_are_no_placeholders(codec):
+    tokens = codec.encode_source(tf.constant([f"Tom {SIGNS[0]}."])).tokens
+    assert codec.source_tokenizer.first_placeholder not in tokens.ids.numpy()
+    assert strings(tokens.text) == [f"Tom {SIGNS[0]}."]
+
+
+def test_long_text_is_truncated_and_says_so(codec):
+    source = codec.encode_source(tf.constant(["Lima " * 3000, "Lima " * 5]))
+    assert source.tokens.truncated.numpy().tolist() == [True, False]
+    assert source.tokens.lengths.numpy()[0] == CONFIG.max_tokens
+
+
+def test_saved_tokenizers_copy_the_same_words(codec, tmp_path):
+    codec.source_tokenizer.save(tmp_path)
+    loaded = load_tokenizer(tmp_path)
+    assert loaded.known_words == codec.source_tokenizer.known_words
+    assert loaded.first_placeholder == codec.source_tokenizer.first_placeholder
+
+
+@pytest.mark.parametrize("kind", ["word", "subword"])
+def test_a_sentence_in_capitals_is_read_in_lower_case_and_translated_in_capitals(kind):
+    config = TokenizerConfig(kind, 340)
+    codec = Codec(fit_tokenizer(config, SOURCES), fit_tokenizer(config, TARGETS))
+    given = ["TOM VIVE EN CASA, Y YO NO.", "tom vive en casa, y yo no.", "Tom vive en casa, Y YO NO.", "Y", "ΕΛΛΆΔΑ"]
+    source = codec.encode_source(tf.constant(given))
+    ids = source.tokens.ids.numpy().tolist()
+    assert ids[0] == ids[1] != ids[2]
+    assert source.capitals.numpy().tolist() == [True, False, False, False, True]
+    assert strings(source.tokens.text) == given
+    assert "".join(strings(source.tokens.surface[0])).replace("▁", "").startswith("TOM")
+    target = codec.encode_target(tf.constant(["MY FRIEND LIVES.", "my friend lives.", "My friend.", "Y", "no"]), source)
+    texts, surfaces = codec.decode(target.ids[:, tf.newaxis], target.lengths[:, tf.newaxis], source)
+    assert strings(texts[:2, 0])[0].upper() == strings(texts[:2, 0])[0]
+    assert strings(surfaces[0, 0])[0].upper() == strings(surfaces[0, 0])[0]
+    assert target.ids.numpy()[0].tolist() == target.ids.numpy()[1].tolist()
+
+
+def test_tokenizers_without_placeholders_copy_nothing():
+    codec = Codec(fit_tokenizer(CONFIG, SOURCES, placeholders=True), fit_tokenizer(CONFIG, TARGETS))
+    assert codec.encode_source(tf.constant(["Vive en Lima."])).copies is None
