@@ -184,6 +184,16 @@ def padding(found: Result) -> list[str]:
     return lines
 
 
+def typed_text(found: Result) -> list[str]:
+    """Returns the table of BLEU by form of the text, and the share of copied words."""
+    forms = found["bleu_without_case_and_punctuation"]
+    rows = [[name, f"{bleu:.1f}", f"{bleu - forms['as written']:+.1f}"] for name, bleu in forms.items()]
+    lines = table(["Spanish test set", "BLEU without case and punctuation", "difference"], rows).splitlines()
+    share = found["copied"] / found["sentences"]
+    told = f"{found['copied']} of {found['sentences']} sentences with names, numbers and addresses: {share:.1%} copied."
+    return [*lines, "", told]
+
+
 def small_corpora(found: Result) -> list[str]:
     """Returns the table of small corpora: languages, size, variant of the recipe, training and BLEU."""
     heads = ["languages", "training pairs", "recipe", "updates", "epochs", "valid BLEU", "test BLEU"]
@@ -457,6 +467,7 @@ TABLES: dict[str, Callable[[Result], list[str]]] = {
     "first_answer": first_answer,
     "log_cost": log_cost,
     "padding": padding,
+    "typed_text": typed_text,
     "minutes": minutes,
     "small_corpora": small_corpora,
     "ablations": ablations,

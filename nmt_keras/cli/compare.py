@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -21,6 +21,7 @@ class Compare(Command):
     """Train recipes with several seeds by the same protocol, score them on the test set, and print a table.
 
     Pilots, the beginnings of runs, choose each recipe's learning rate. All runs then make the same number of updates.
+    Training pairs are not varied (``TrainConfig.augmentation``).
     To resume a stopped comparison, run the same command again.
     """
 
@@ -65,8 +66,9 @@ class Compare(Command):
 
     @property
     def systems(self) -> list[Recipe]:
-        """The recipes, with their layer sizes multiplied by ``width``."""
-        found = [find_recipe(recipe) for recipe in self.recipes]
+        """The recipes without augmentation, with their layer sizes multiplied by ``width``."""
+        recipes = map(find_recipe, self.recipes)
+        found = [replace(recipe, train=replace(recipe.train, augmentation=0.0)) for recipe in recipes]
         return found if self.width == 1.0 else [recipe.scaled(self.width) for recipe in found]
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -9,7 +10,7 @@ import tensorflow as tf
 from nmt_keras.config import UNK
 from nmt_keras.text.capitals import in_capitals, to_lower, to_upper
 from nmt_keras.text.normalisation import normalise
-from nmt_keras.text.placeholders import Copies, Placeholders, copied_words
+from nmt_keras.text.placeholders import Copies, Placeholders, Words, copied_words
 from nmt_keras.text.tokens import Tokenizer, Tokens, replaced
 
 
@@ -33,7 +34,7 @@ class Codec(tf.Module):
         super().__init__(name="codec")
         self.source_tokenizer, self.target_tokenizer = source, target
         known = source.known_words if target.known_words else None
-        self._placeholders = None if known is None else Placeholders(known, source.config.max_tokens)
+        self._placeholders = None if known is None else Placeholders(known)
 
     def encode_source(self, text: tf.Tensor) -> Source:
         """Encodes sentences to translate.
@@ -42,7 +43,7 @@ class Codec(tf.Module):
             text: [B] string.
         """
         sentences = _Sentences(text, self.source_tokenizer)
-        copies = None if self._placeholders is None else self._placeholders.find(sentences.lower)
+        copies = None if self._placeholders is None else self._placeholders.find(sentences.words)
         return Source(self._source_tokens(sentences, copies), copies, sentences.capitals)
 
     def encode_target(self, text: tf.Tensor, source: Source) -> Tokens:
@@ -66,10 +67,9 @@ class Codec(tf.Module):
     def mark_pairs(self, source: tf.Tensor, target: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns training pairs as the tokenizers read them: normalised, with placeholders, without capitals."""
         sources, targets, copies = self._pairs(source, target)
-        if copies is None or self._placeholders is None:
+        if copies is None:
             return sources.lower, targets.lower
-        placeholders = self._placeholders
-        return placeholders.mark_source(sources.lower, copies), placeholders.mark_target(targets.lower, copies)
+        return sources.words.marked(copies, keeps_uncertain=True), targets.words.marked(copies)
 
     def decode(
         self, ids: tf.Tensor, lengths: tf.Tensor, source: Source, unknown: tf.Tensor | None = None
@@ -105,18 +105,18 @@ class Codec(tf.Module):
         sources, targets = _Sentences(source, self.source_tokenizer), _Sentences(target, self.target_tokenizer)
         if self._placeholders is None:
             return sources, targets, None
-        return sources, targets, self._placeholders.find_in_both(sources.lower, targets.lower)
+        return sources, targets, self._placeholders.find_in_both(sources.words, targets.words)
 
     def _source_tokens(self, sentences: _Sentences, copies: Copies | None) -> Tokens:
-        if copies is None or self._placeholders is None:
+        if copies is None:
             return sentences.encoded(sentences.lower)
-        marked = self._placeholders.mark_source(sentences.lower, copies)
+        marked = sentences.words.marked(copies, keeps_uncertain=True)
         return sentences.encoded(marked, tf.where(copies.certain, copies.words, ""))
 
     def _target_tokens(self, sentences: _Sentences, copies: Copies | None) -> Tokens:
-        if copies is None or self._placeholders is None:
+        if copies is None:
             return sentences.encoded(sentences.lower)
-        return sentences.encoded(self._placeholders.mark_target(sentences.lower, copies), copies.words)
+        return sentences.encoded(sentences.words.marked(copies), copies.words)
 
 
 class _Sentences:
@@ -127,6 +127,11 @@ class _Sentences:
         self.text, self.cut = normalise(text, tokenizer.config.max_tokens)
         self.capitals = in_capitals(self.text)
         self.lower = tf.where(self.capitals, to_lower(self.text), self.text)
+
+    @cached_property
+    def words(self) -> Words:
+        """The sentences, divided into words."""
+        return Words(self.lower, self.tokenizer.config.max_tokens)
 
     def encoded(self, marked: tf.Tensor, words: tf.Tensor | None = None) -> Tokens:
         """Encodes the sentences.

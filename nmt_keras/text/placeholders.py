@@ -30,6 +30,9 @@ MIN_COUNT = 3
 occurred less often in the Spanish-English training set, two thirds were the same in both languages."""
 
 MAX_WORDS = 50_000
+MAX_COPIED_BYTES = 256
+"""Maximum number of bytes of a copied word, because a translation can contain it many times."""
+
 MAX_CAPITALISED = 0.15
 """Share of capitalised words inside sentences above which capitals do not mark names. It is above 0.2 in German."""
 
@@ -61,7 +64,7 @@ class WordCounter:
         """Yields normalised lines and counts their words."""
         remaining = iter(lines)
         while chunk := list(itertools.islice(remaining, _LINES_AT_ONCE)):
-            words = _Words(tf.constant(chunk), None)
+            words = Words(tf.constant(chunk))
             self._counts.update(words.flat.numpy()[words.is_word.numpy()].tolist())
             self._inside += int(tf.math.count_nonzero(words.inside))
             self._capitalised += int(tf.math.count_nonzero(words.inside & _is(_CAPITALISED, words.flat)))
@@ -80,31 +83,69 @@ class Copies(NamedTuple):
     certain: tf.Tensor  # [B, K] bool, False if the model may translate the word
 
 
+class Words:
+    """Sentences as parts: the parts at odd positions are words, the others are the characters between them.
+
+    Args:
+        text: [B] string. Normalised sentences.
+        max_words: Number of words after which a sentence is cut; ``None`` for no limit.
+    """
+
+    def __init__(self, text: tf.Tensor, max_words: int | None = None):
+        text = tf.strings.regex_replace(text, f"[{SIGNS[0]}-{SIGNS[-1]}]", "\ufffd")
+        divided = tf.strings.regex_replace(text, _WORD, rf"{_SEPARATOR}\0{_SEPARATOR}")
+        parts = tf.strings.split(divided, _SEPARATOR)
+        self.parts = parts if max_words is None else parts[:, : 2 * max_words + 1]
+        self.flat = self.parts.flat_values  # [N] string
+        rows = self.parts.value_rowids()
+        position = tf.range(tf.size(rows, tf.int64)) - tf.gather(self.parts.row_starts(), rows)
+        self.is_word = tf.equal(position % 2, 1)
+        before = tf.concat([[""], self.flat[:-1]], axis=0)
+        self.inside = self.is_word & (position > 1) & _is(",? |['’]", before)  # not after the end of a sentence
+
+    def equal(self, copies: Copies) -> tf.Tensor:
+        """Returns [N, K] bool: the words that are equal to a copied word of their sentence."""
+        copied = tf.gather(copies.words, self.parts.value_rowids())
+        return tf.equal(copied, self.flat[:, tf.newaxis]) & tf.not_equal(copied, "") & self.is_word[:, tf.newaxis]
+
+    def marked(self, copies: Copies, keeps_uncertain: bool = False) -> tf.Tensor:
+        """Returns the sentences [B] string with placeholders in place of copied words.
+
+        Args:
+            copies: The copied words.
+            keeps_uncertain: If ``True``, a word that the model may translate is kept, before its placeholder.
+        """
+        equal = self.equal(copies)
+        number = tf.argmax(tf.cast(equal, tf.int32), axis=1)
+        written = tf.gather(tf.constant(SIGNS), number)
+        if keeps_uncertain:
+            certain = tf.gather_nd(copies.certain, tf.stack([self.parts.value_rowids(), number], axis=1))
+            written = tf.where(certain, written, self.flat + written)
+        marked = tf.where(tf.reduce_any(equal, axis=1), written, self.flat)
+        return tf.strings.reduce_join(self.parts.with_flat_values(marked), axis=1)
+
+
 class Placeholders(tf.Module):
     """Finds the words to copy of a sentence.
 
     Args:
         known: Words that are not copied as names.
-        max_tokens: Maximum number of tokens of a sentence. Words beyond this number are left unread.
     """
 
-    def __init__(self, known: KnownWords, max_tokens: int):
+    def __init__(self, known: KnownWords):
         super().__init__(name="placeholders")
-        self.max_words = max_tokens
         self._capitals_mark_names = known.capitals_mark_names
         words = tf.constant(["", *known.words])  # a table must not be empty
         ones = tf.ones([len(words)], tf.int32)
         self._known = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(words, ones), 0)
 
-    def find(self, text: tf.Tensor) -> Copies:
-        """Returns the words of ``text``, [B] string, that are copied."""
-        words = _Words(text, self.max_words)
-        certain = words.is_word & (_is(_NUMBER, words.flat) | _is(_ADDRESS, words.flat))
-        certain &= _is(r"..+", words.flat)
-        found = certain
+    def find(self, words: Words) -> Copies:
+        """Returns the words of sentences that are copied."""
+        short = words.is_word & _is("..+", words.flat) & (tf.strings.length(words.flat) <= MAX_COPIED_BYTES)
+        found = certain = short & (_is(_NUMBER, words.flat) | _is(_ADDRESS, words.flat))
         if self._capitals_mark_names:
             known = self._known.lookup(words.flat) + self._known.lookup(to_lower(words.flat))
-            name = words.is_word & tf.equal(known, 0) & _is(_CAPITALISED, words.flat)
+            name = short & tf.equal(known, 0) & _is(_CAPITALISED, words.flat)
             certain |= name & words.inside
             found |= name
 
@@ -114,33 +155,21 @@ class Placeholders(tf.Module):
 
         return Copies(of_found(words.flat, ""), of_found(certain, False))
 
-    def find_in_both(self, source: tf.Tensor, target: tf.Tensor) -> Copies:
+    def find_in_both(self, source: Words, target: Words) -> Copies:
         """Returns the words of sentence pairs that are copied: those of the source that the target contains.
 
         Words that the model may translate are kept. The numbers of the placeholders begin at a pseudo-random number, so
         that training sees all of them equally often.
         """
-        copies, words = self.find(source), _Words(target, self.max_words)
-        equal = tf.cast(words.equal(copies), tf.int32)
-        contained = tf.math.unsorted_segment_max(equal, words.parts.value_rowids(), tf.shape(target)[0]) > 0  # [B, K]
+        copies = self.find(source)
+        rows, batch = target.parts.value_rowids(), target.parts.nrows()
+        contained = tf.math.unsorted_segment_max(tf.cast(target.equal(copies), tf.int32), rows, batch) > 0  # [B, K]
         kept = tf.where(contained | ~copies.certain, copies.words, "")
-        shift = tf.strings.to_hash_bucket_fast(tf.strings.join([source, target]), 2 * PLACEHOLDERS)
+        text = [tf.strings.reduce_join(side.parts, axis=1) for side in (source, target)]
+        shift = tf.strings.to_hash_bucket_fast(tf.strings.join(text), 2 * PLACEHOLDERS)
         shift = tf.where(shift < PLACEHOLDERS, shift, 0)  # search begins at 0, so half of the pairs do
         places = (tf.range(PLACEHOLDERS, dtype=tf.int64) - shift[:, tf.newaxis]) % PLACEHOLDERS
         return Copies(tf.gather(kept, places, batch_dims=1), tf.gather(copies.certain, places, batch_dims=1))
-
-    def mark_source(self, text: tf.Tensor, copies: Copies) -> tf.Tensor:
-        """Returns source sentences, [B] string, with placeholders in place of certain copies, and after the others."""
-        words = _Words(text, self.max_words)
-        signs, number, found = words.signs(copies)
-        certain = tf.gather_nd(copies.certain, tf.stack([words.parts.value_rowids(), number], axis=1))
-        return words.joined(tf.where(found & ~certain, words.flat + signs, tf.where(found, signs, words.flat)))
-
-    def mark_target(self, text: tf.Tensor, copies: Copies) -> tf.Tensor:
-        """Returns target sentences, [B] string, with placeholders in place of copied words."""
-        words = _Words(text, self.max_words)
-        signs, _, found = words.signs(copies)
-        return words.joined(tf.where(found, signs, words.flat))
 
 
 def copied_words(ids: tf.Tensor, first: int, words: tf.Tensor) -> tf.Tensor:
@@ -158,37 +187,6 @@ def copied_words(ids: tf.Tensor, first: int, words: tf.Tensor) -> tf.Tensor:
     is_placeholder = (number >= 0) & (number < PLACEHOLDERS)
     copied = tf.gather(words, tf.clip_by_value(number, 0, PLACEHOLDERS - 1), batch_dims=1)
     return tf.where(is_placeholder, copied, "")
-
-
-class _Words:
-    """Words of sentences and the characters between them: parts at odd positions are words."""
-
-    def __init__(self, text: tf.Tensor, max_words: int | None):
-        text = tf.strings.regex_replace(text, f"[{SIGNS[0]}-{SIGNS[-1]}]", "\ufffd")
-        divided = tf.strings.regex_replace(text, _WORD, rf"{_SEPARATOR}\0{_SEPARATOR}")
-        parts = tf.strings.split(divided, _SEPARATOR)
-        self.parts = parts if max_words is None else parts[:, : 2 * max_words + 1]
-        self.flat = self.parts.flat_values  # [N] string
-        rows = self.parts.value_rowids()
-        position = tf.range(tf.size(rows, tf.int64)) - tf.gather(self.parts.row_starts(), rows)
-        self.is_word = tf.equal(position % 2, 1)
-        before = tf.concat([[""], self.flat[:-1]], axis=0)
-        self.inside = self.is_word & (position > 1) & _is(",? |['’]", before)  # not after the end of a sentence
-
-    def equal(self, copies: Copies) -> tf.Tensor:
-        """Returns [N, K] bool: the words that are equal to a copied word of their sentence."""
-        copied = tf.gather(copies.words, self.parts.value_rowids())
-        return tf.equal(copied, self.flat[:, tf.newaxis]) & tf.not_equal(copied, "") & self.is_word[:, tf.newaxis]
-
-    def signs(self, copies: Copies) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Returns the sign [N] string and number [N] int64 of each word's placeholder, and [N] bool if it has one."""
-        equal = self.equal(copies)
-        number = tf.argmax(tf.cast(equal, tf.int32), axis=1)
-        return tf.gather(tf.constant(SIGNS), number), number, tf.reduce_any(equal, axis=1)
-
-    def joined(self, flat: tf.Tensor) -> tf.Tensor:
-        """Returns sentences [B] string of ``flat`` parts."""
-        return tf.strings.reduce_join(self.parts.with_flat_values(flat), axis=1)
 
 
 def _is(pattern: str, words: tf.Tensor) -> tf.Tensor:

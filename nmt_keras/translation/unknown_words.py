@@ -18,9 +18,8 @@ import tensorflow as tf
 from nmt_keras.config import require
 from nmt_keras.files import write_whole
 from nmt_keras.text import Tokens
+from nmt_keras.text.placeholders import MAX_COPIED_BYTES
 from nmt_keras.translation.records import AlignedPair
-
-MAX_COPIED_BYTES = 256
 
 
 def learn_lexicon(pairs: Iterable[AlignedPair], *, min_count: int = 2, min_share: float = 0.3) -> dict[str, str]:

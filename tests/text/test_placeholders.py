@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from nmt_keras.config import TokenizerConfig
 from nmt_keras.text import Codec, fit_tokenizer, load_tokenizer
-from nmt_keras.text.placeholders import PLACEHOLDERS, SIGNS
+from nmt_keras.text.placeholders import MAX_COPIED_BYTES, PLACEHOLDERS, SIGNS
 
 SOURCES = ["Tom vive en Boston con María.", "Mi amigo vive en casa, y yo no.", "El tren llega a las cinco."] * 3
 TARGETS = ["Tom lives in Boston with Mary.", "My friend lives at home, and I do not.", "The train comes at five."] * 3
@@ -103,6 +103,11 @@ def test_training_sees_all_placeholders(codec):
     for tokens, tokenizer in ((source, codec.source_tokenizer), (target, codec.target_tokenizer)):
         numbers = tokens.ids.numpy() - tokenizer.first_placeholder
         assert set(range(PLACEHOLDERS)) <= set(numbers.ravel().tolist())
+
+
+def test_a_word_that_is_too_long_is_not_copied(codec):
+    long = "9" * (MAX_COPIED_BYTES + 1)
+    assert copies_of(codec, f"La {long} y {long[1:]}.") == [long[1:]]
 
 
 def test_more_words_than_placeholders_are_spelt(codec):
