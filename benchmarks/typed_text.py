@@ -10,11 +10,12 @@ these words. Prints JSON.
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import tyro
@@ -77,7 +78,7 @@ def main(settings: Settings) -> None:
     for name, change in FORMS.items():
         found = translate(settings.model, [change(pair.source) for pair in pairs])
         forms[name] = round(BLEU().corpus_score(list(map(_bare, found)), [references]).score, 2)
-    sentences = [(text.format(a, b), (a, b)) for text, first, second in SENTENCES for a in first for b in second]
+    sentences = list(sentences_to_copy())
     known = {word for pair in split.train for word in re.findall(r"[^\s.,?]+", pair.source)}
     if repeated := known & {
         word for group in (PEOPLE, TOWNS, NUMBERS, ADDRESSES) for each in group for word in each.split()
@@ -89,6 +90,13 @@ def main(settings: Settings) -> None:
     command = " ".join(["python -m benchmarks.typed_text", *sys.argv[1:]])
     result = {"bleu_without_case_and_punctuation": forms, "sentences": len(sentences), "copied": sum(copied)}
     print(json.dumps({**before, "command": command, **result, "missed": missed[:20]}, indent=2, ensure_ascii=False))
+
+
+def sentences_to_copy() -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yields the sentences, and the words that their translations must contain."""
+    for text, first, second in SENTENCES:
+        for words in itertools.product(first, second):
+            yield text.format(*words), words
 
 
 def translate(model: str, sentences: Sequence[str]) -> list[str]:

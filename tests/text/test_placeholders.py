@@ -3,6 +3,7 @@
 import pytest
 import tensorflow as tf
 
+from benchmarks.typed_text import sentences_to_copy
 from nmt_keras.config import TokenizerConfig
 from nmt_keras.text import Codec, fit_tokenizer, load_tokenizer
 from nmt_keras.text.placeholders import MAX_COPIED_BYTES, PLACEHOLDERS, SIGNS
@@ -51,6 +52,14 @@ def copies_of(codec, sentence):
 )  # fmt: skip
 def test_names_numbers_and_addresses_are_found(codec, sentence, copied):
     assert copies_of(codec, sentence) == copied
+
+
+def test_all_names_numbers_and_addresses_of_the_benchmark_are_found(codec):
+    sentences = list(sentences_to_copy())
+    assert len({text for text, _ in sentences}) == 200
+    for text, words in sentences:
+        found = " ".join(copies_of(codec, text))
+        assert all(part in found for word in words for part in word.split())
 
 
 def test_capitals_do_not_mark_names_in_a_language_that_capitalises_nouns():
