@@ -541,7 +541,7 @@ def overview(folder: Path) -> str:
 
 def bleu(folder: Path) -> str:
     """Returns the table of the test BLEU, the minutes and the hardware of the demo and of two models of one hour."""
-    names = ("demo-spa-eng", "quality-hour", "quality-hour-rnnsearch")
+    names = ("demo-spa-eng", "quality-hour", "quality-hour-varied")
     demonstrated, hour, committed = (
         json.loads((folder / f"{name}.json").read_text(encoding="utf-8")) for name in names
     )

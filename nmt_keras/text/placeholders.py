@@ -97,15 +97,16 @@ class Words:
         parts = tf.strings.split(divided, _SEPARATOR)
         self.parts = parts if max_words is None else parts[:, : 2 * max_words + 1]
         self.flat = self.parts.flat_values  # [N] string
-        rows = self.parts.value_rowids()
-        position = tf.range(tf.size(rows, tf.int64)) - tf.gather(self.parts.row_starts(), rows)
+        # int32, because oneDNN reports an error for sums of int64
+        self.rows = tf.cast(self.parts.value_rowids(), tf.int32)  # [N] the sentence of each part
+        position = tf.range(tf.size(self.rows)) - tf.gather(tf.cast(self.parts.row_starts(), tf.int32), self.rows)
         self.is_word = tf.equal(position % 2, 1)
         before = tf.concat([[""], self.flat[:-1]], axis=0)
         self.inside = self.is_word & (position > 1) & _is(",? |['’]", before)  # not after the end of a sentence
 
     def equal(self, copies: Copies) -> tf.Tensor:
         """Returns [N, K] bool: the words that are equal to a copied word of their sentence."""
-        copied = tf.gather(copies.words, self.parts.value_rowids())
+        copied = tf.gather(copies.words, self.rows)
         return tf.equal(copied, self.flat[:, tf.newaxis]) & tf.not_equal(copied, "") & self.is_word[:, tf.newaxis]
 
     def marked(self, copies: Copies, keeps_uncertain: bool = False) -> tf.Tensor:
@@ -116,10 +117,10 @@ class Words:
             keeps_uncertain: If ``True``, a word that the model may translate is kept, before its placeholder.
         """
         equal = self.equal(copies)
-        number = tf.argmax(tf.cast(equal, tf.int32), axis=1)
+        number = tf.argmax(tf.cast(equal, tf.int32), axis=1, output_type=tf.int32)
         written = tf.gather(tf.constant(SIGNS), number)
         if keeps_uncertain:
-            certain = tf.gather_nd(copies.certain, tf.stack([self.parts.value_rowids(), number], axis=1))
+            certain = tf.gather_nd(copies.certain, tf.stack([self.rows, number], axis=1))
             written = tf.where(certain, written, self.flat + written)
         marked = tf.where(tf.reduce_any(equal, axis=1), written, self.flat)
         return tf.strings.reduce_join(self.parts.with_flat_values(marked), axis=1)
@@ -162,13 +163,13 @@ class Placeholders(tf.Module):
         that training sees all of them equally often.
         """
         copies = self.find(source)
-        rows, batch = target.parts.value_rowids(), target.parts.nrows()
-        contained = tf.math.unsorted_segment_max(tf.cast(target.equal(copies), tf.int32), rows, batch) > 0  # [B, K]
+        equal = tf.cast(target.equal(copies), tf.int32)
+        contained = tf.math.unsorted_segment_max(equal, target.rows, target.parts.nrows()) > 0  # [B, K]
         kept = tf.where(contained | ~copies.certain, copies.words, "")
         text = [tf.strings.reduce_join(side.parts, axis=1) for side in (source, target)]
-        shift = tf.strings.to_hash_bucket_fast(tf.strings.join(text), 2 * PLACEHOLDERS)
+        shift = tf.cast(tf.strings.to_hash_bucket_fast(tf.strings.join(text), 2 * PLACEHOLDERS), tf.int32)
         shift = tf.where(shift < PLACEHOLDERS, shift, 0)  # search begins at 0, so half of the pairs do
-        places = (tf.range(PLACEHOLDERS, dtype=tf.int64) - shift[:, tf.newaxis]) % PLACEHOLDERS
+        places = (tf.range(PLACEHOLDERS) - shift[:, tf.newaxis]) % PLACEHOLDERS
         return Copies(tf.gather(kept, places, batch_dims=1), tf.gather(copies.certain, places, batch_dims=1))
 
 
