@@ -20,6 +20,7 @@ installs it as ``nmt_keras_serve``, so imports inside the package are relative. 
     metrics        metrics for Prometheus
     options        options of the server
     usage          command lines
+    lines          text of users: files, archives, pipes, standard input and output
     server         ``python -m serve.server``
 
     client/        ``python -m serve.client``

@@ -25,6 +25,7 @@ from tqdm import tqdm
 
 from .client import DEFAULT_TEXT_BYTES, Client, ClientError, TranslatedText
 from .client.options import ServerOptions
+from .lines import CUT, STANDARD_INPUT, STDIN, one_line, open_text, tell_lines, text_blocks
 from .usage import read_options
 
 PROGRAM = f"{__package__}.bulk"
@@ -35,7 +36,7 @@ class Options:
     """Translates a file of any size line by line. An interrupted translation is resumed."""
 
     input: Annotated[Path, tyro.conf.Positional]
-    """UTF-8 text with a sentence or a paragraph per line. Pass - to read standard input."""
+    """Text in UTF-8, plain or packed, with a sentence or a paragraph per line. Pass - to read standard input."""
     output: Annotated[Path, tyro.conf.Positional]
     """New file of the translations, one line for each line of the input. Until it is complete, it is named
     OUTPUT.bulk.partial."""
@@ -55,34 +56,35 @@ class Options:
             raise ValueError(f"Input and output must be different files. Received: {self.output} for both.")
 
 
-def translate_file(client: Client, lines: Iterable[bytes], output: Path, batch: int, workers: int) -> int:
+def translate_file(client: Client, lines: Iterable[str], output: Path, batch: int, workers: int) -> list[int]:
     """Writes the translations of ``lines`` to ``output``. Resumes an interrupted translation.
 
     If ``output`` exists and has as many lines as the input, nothing is done. It is never changed.
 
     Args:
         client: Client of the model.
-        lines: Lines of the input, with their line breaks.
+        lines: Lines of the input, without their ends.
         output: File of the translations. It appears when it is complete; see ``partial_file``.
         batch: Number of lines that a worker translates at a time.
         workers: Number of concurrent requests. At most ``2 * workers`` batches are in memory.
 
     Returns:
-        Number of lines with a truncated sentence.
+        Numbers of the lines with a truncated sentence, from 1.
 
     Raises:
         ClientError: The server failed. The partial file holds the translations so far.
         ValueError: ``output`` exists and has another number of lines than the input; another process is writing it; the
-            partial file has more lines than the input; or a line is not UTF-8.
+            partial file has more lines than the input.
     """
-    cut, partial = 0, partial_file(output)
+    partial = partial_file(output)
+    cut: list[int] = []
     if output.exists():
         _require_complete(output, lines)
-        return 0
+        return cut
     with _appending(partial) as file:
         done = whole_lines(partial)
-        numbered = enumerate(lines, 1)
-        skipped = sum(1 for _ in itertools.islice(numbered, done))
+        remaining = iter(lines)
+        skipped = sum(1 for _ in itertools.islice(remaining, done))
         if skipped < done:
             raise ValueError(
                 f"{partial} has {done} lines, but the input has {skipped}. The file may belong to another input. Pass "
@@ -90,10 +92,11 @@ def translate_file(client: Client, lines: Iterable[bytes], output: Path, batch: 
             )
         # disable=None: shows progress only on a terminal
         with tqdm(unit=" lines", initial=done, disable=None, smoothing=0.05) as progress:
-            for translated in _in_order(client, numbered, batch, workers):
-                file.write("".join(text.translation.replace("\n", " ") + "\n" for text in translated).encode())
+            for translated in _in_order(client, remaining, batch, workers):
+                file.write("".join(one_line(text.translation) + "\n" for text in translated).encode())
                 file.flush()
-                cut += sum(text.truncated for text in translated)
+                cut += [number for number, text in enumerate(translated, done + 1) if text.truncated]
+                done += len(translated)
                 progress.update(len(translated))
         os.fsync(file.fileno())
         if output.exists():
@@ -107,7 +110,7 @@ def partial_file(output: Path) -> Path:
     return output.with_name(f"{output.name}.bulk.partial")
 
 
-def _require_complete(output: Path, lines: Iterable[bytes]) -> None:
+def _require_complete(output: Path, lines: Iterable[str]) -> None:
     """Raises ValueError unless ``output`` has as many lines as the input."""
     with output.open("rb") as file:
         there, wanted = sum(1 for _ in file), sum(1 for _ in lines)
@@ -153,15 +156,13 @@ def whole_lines(output: Path) -> int:
     return count
 
 
-def _in_order(
-    client: Client, lines: Iterator[tuple[int, bytes]], batch: int, workers: int
-) -> Iterator[list[TranslatedText]]:
+def _in_order(client: Client, lines: Iterator[str], batch: int, workers: int) -> Iterator[list[TranslatedText]]:
     """Yields the translations of ``lines`` batch by batch, while later batches are being translated."""
     pending: deque[Future[list[TranslatedText]]] = deque()
     pool = ThreadPoolExecutor(workers)
     try:
         while group := list(itertools.islice(lines, batch)):
-            pending.append(pool.submit(_translate, client, group))
+            pending.append(pool.submit(client.translate_texts, group))
             if len(pending) >= 2 * workers:
                 yield pending.popleft().result()
         while pending:
@@ -170,37 +171,24 @@ def _in_order(
         pool.shutdown(cancel_futures=True)
 
 
-def _translate(client: Client, lines: list[tuple[int, bytes]]) -> list[TranslatedText]:
-    return client.translate_texts([_text(number, line) for number, line in lines])
-
-
-def _text(number: int, line: bytes) -> str:
-    try:
-        return line.decode().rstrip("\r\n")
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"Line {number} of the input is not UTF-8: byte {line[error.start]:#04x} at column {error.start + 1}. "
-            "Remove such bytes, for example with iconv -c -t utf-8."
-        ) from error
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Reads the command line and translates the file. The exit code is 0, 1 after an error, 130 after Ctrl-C."""
     try:
         options = read_options(Options, f"python -m {PROGRAM}", arguments)
-        with _open(options.input) as lines, options.server.connect(options.max_text_bytes) as client:
+        name = STDIN if str(options.input) == STANDARD_INPUT else str(options.input)
+        with open_text(options.input) as stream, options.server.connect(options.max_text_bytes) as client:
+            lines = itertools.chain.from_iterable(text_blocks(stream, name, _say))
             cut = translate_file(client, lines, options.output, options.lines, options.workers)
     except (ClientError, ValueError, OSError) as error:
         raise SystemExit(f"{PROGRAM}: {error}") from error
     except KeyboardInterrupt as error:
         print(f"{PROGRAM}: interrupted. Run the same command to resume.", file=sys.stderr)
         raise SystemExit(130) from error
-    if cut:
-        print(f"{PROGRAM}: {cut} lines have a sentence that was truncated to the length limit.", file=sys.stderr)
+    tell_lines(_say, CUT, cut, name)
 
 
-def _open(path: Path) -> BinaryIO:
-    return os.fdopen(os.dup(sys.stdin.fileno()), "rb") if str(path) == "-" else path.open("rb")
+def _say(message: str) -> None:
+    print(f"{PROGRAM}: {message}", file=sys.stderr)
 
 
 if __name__ == "__main__":

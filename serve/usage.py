@@ -30,6 +30,8 @@ TENSORFLOW_SERVING = {
     "--monitoring-config-file": "--enable-monitoring",
 }
 """Mapping from TensorFlow Serving's name of an option to the server's name."""
+TAKE_TEXT = (" translate", " plot", ".client")
+"""Ends of the names of programs whose arguments are text."""
 SIMILAR = "Perhaps you meant|Arguments similar to"
 
 
@@ -121,6 +123,8 @@ def one_line(box: str, program: str) -> str:
     message = re.sub(r"^Error parsing [\w.-]+: ", "", message).replace(" (required)", "").rstrip(".")
     if nearest := _nearest(sections[1:], message):
         message += f". Did you mean {nearest}?"
+    if program.endswith(TAKE_TEXT) and re.match("Unrecognized options: -(?:[^-]|-[^\\s=]*[^,\\s=] )", message):
+        message += ". Put -- before text that begins with a dash, or pass the text on standard input"
     return f"{message.removesuffix('?')}{'?' if message.endswith('?') else '.'} See {program} --help."
 
 

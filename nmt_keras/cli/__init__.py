@@ -5,7 +5,6 @@ Each module holds one command or a few similar ones (``pairs``, ``runs``), excep
     cache     cache of compiled training steps
     command   base classes of the commands
     console   messages and progress for the user
-    lines     reading of lines as they arrive
     memory    malloc settings that make training faster
     quiet     import of TensorFlow without log messages
 
@@ -34,6 +33,7 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Any, NoReturn
 
 import tyro
+from nmt_keras_serve.lines import print_utf8
 from nmt_keras_serve.usage import HELP, USAGE_ERROR, join_help, one_line_errors
 
 import nmt_keras
@@ -139,6 +139,7 @@ def require_platform(system: str, processor: str, say: Callable[[str], None]) ->
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs one command line, by default that of this process. The module's docstring lists the exit codes."""
+    print_utf8()
     if arguments is None:
         for each in (signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(each) != signal.SIG_IGN:  # as under nohup

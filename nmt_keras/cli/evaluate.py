@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import tyro
+from nmt_keras_serve.lines import CUT, read_lines, tell_lines
 
 from nmt_keras.cli.command import RARE, SIDE_BY_SIDE, Command, Flag, load_translator, named_run
 from nmt_keras.cli.console import Console
@@ -89,7 +90,7 @@ class Evaluate(Command):
         source_language, target_language = self.data.languages
         require_tokenizer(target_language)
         title, pairs = self._title_and_pairs(console)
-        gold = self._gold_links(len(pairs))
+        gold = self._gold_links(pairs)
         reports: dict[str, Report] = {}
         searches, errors = {}, {}
         for name, (path, *others) in self._systems().items():
@@ -106,6 +107,8 @@ class Evaluate(Command):
             system = " and ".join(map(str, (path, *others)))
             console.say(f"{system}: translating {title}, {len(pairs):,} sentences, {searches[name]}")
             reports[name] = evaluate(translator, pairs, target_language)
+            cut = [number for number, found in enumerate(reports[name].translations, 1) if found.truncated]
+            tell_lines(console.say, CUT, cut, title)
         found = comparison.compare(
             title,
             pairs,
@@ -166,11 +169,13 @@ class Evaluate(Command):
             pairs = evaluation_pairs(pairs, key_side=read_json(run / CORPUS).get("key_side", "target"))
         return f"{self.data.name}, {self.part}", pairs
 
-    def _gold_links(self, expected: int) -> list[GoldLinks] | None:
+    def _gold_links(self, pairs: Sequence[Pair]) -> list[GoldLinks] | None:
         from nmt_keras.corpus.alignments import from_pharaoh
 
         if self.gold is None:
             return None
-        lines = self.gold.read_text(encoding="utf-8").splitlines()
-        require(len(lines) == expected, "--gold", f"{expected} lines, one per pair", f"{len(lines)} in {self.gold}")
-        return [from_pharaoh(line, f"{self.gold}:{number}") for number, line in enumerate(lines, start=1)]
+        lines = read_lines(self.gold)
+        expected = f"{len(pairs)} lines, one per pair"
+        require(len(lines) == len(pairs), "--gold", expected, f"{len(lines)} in {self.gold}")
+        numbered = zip(range(1, len(lines) + 1), lines, pairs, strict=True)
+        return [from_pharaoh(line, f"{self.gold}:{number}", pair) for number, line, pair in numbered]

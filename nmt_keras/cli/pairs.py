@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
+from nmt_keras_serve.lines import (
+    CUT,
+    STANDARD_INPUT,
+    STDIN,
+    one_line,
+    open_text,
+    sentence_blocks,
+    tell_lines,
+    text_blocks,
+)
 
 from nmt_keras.cli.command import Flag, RunCommand, SearchCommand, load_translator
 from nmt_keras.cli.console import Console
-from nmt_keras.cli.lines import STANDARD_INPUT, blocks, one_line, standard_input, text_blocks
 from nmt_keras.config import require
-from nmt_keras.corpus.archive import open_text
 from nmt_keras.corpus.columns import Columns
-from nmt_keras.corpus.reading import Pair
+from nmt_keras.corpus.reading import FaultyLine, Pair, is_csv, is_json, require_sentences, stream_pairs
 
 if TYPE_CHECKING:
     from nmt_keras.translation.records import AlignedPair
@@ -30,41 +38,58 @@ class PairFiles(Columns):
     """Options of commands that read sentence pairs."""
 
     files: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FILE ...")] = ()
-    """A file with lines source<TAB>target, or a source and a target file: plain, .gz or .zip. Without a file, or with
-    -, pairs are read from standard input."""
+    """A table with lines source<TAB>target, CSV or JSON lines, or a source and a target file: plain, .gz, .bz2, .xz or
+    .zip. Without a file, or with -, pairs are read from standard input."""
 
     def __post_init__(self) -> None:
         require(len(self.files) <= 2, "FILE", "one file with lines source<TAB>target, or two files", self.files)
         self.require_readable(self.files)
         super().__post_init__()
 
-    def blocks(self) -> Iterator[list[Pair]]:
+    def blocks(self, report: Callable[[str], None]) -> Iterator[list[Pair]]:
         """Yields the pairs in blocks. No line is skipped, so the n-th result belongs to the n-th line.
+
+        Args:
+            report: Receives a warning about replaced bytes.
 
         Raises:
             OSError: a file cannot be read.
             ValueError: a line is not a pair, or one file is longer than the other.
         """
-        source, target = self.of(*self.files)
+        names = [STDIN if file == STANDARD_INPUT else file for file in self.files or (STANDARD_INPUT,)]
+        columns = self.of(names[0])
+        pairs: Iterator[Pair] | None = None
         with ExitStack() as opened:
-            sides = [
-                blocks(standard_input() if file == STANDARD_INPUT else opened.enter_context(open_text(file)))
-                for file in self.files or [STANDARD_INPUT]
-            ]
-            if len(sides) == 2:
-                pairs = self._parallel(sides, source, target)
+            if len(names) == 1 and (is_csv(names[0]) or is_json(names[0]) or columns.has_names):
+                pairs = self._table(columns)
+            else:
+                streams = [opened.enter_context(open_text(file)) for file in self.files or (STANDARD_INPUT,)]
+                sides = [text_blocks(stream, name, report) for stream, name in zip(streams, names, strict=True)]
+                pairs = self._parallel(sides) if len(sides) == 2 else None
+            if pairs is not None:
                 while block := list(itertools.islice(pairs, PAIRS_AT_ONCE)):
                     yield block
-            else:
-                numbers = itertools.count(1)
-                for lines in sides[0]:
-                    yield [
-                        self._parsed(line, number, source, target) for line, number in zip(lines, numbers, strict=False)
-                    ]
+                return
+            numbers, (source, target, *_) = itertools.count(1), columns.find((), names[0])
+            for lines in sides[0]:
+                yield [
+                    self._parsed(f"{names[0]}:{number}", line, source, target)
+                    for line, number in zip(lines, numbers, strict=False)
+                ]
 
-    def _parallel(self, sides: Iterable[Iterable[list[str]]], source: int, target: int) -> Iterator[Pair]:
+    def _table(self, columns: Columns) -> Iterator[Pair]:
+        for found in stream_pairs(self.files[0] if self.files else STANDARD_INPUT, columns):
+            if isinstance(found, FaultyLine):
+                raise ValueError(f"{found}: expected a pair in each line. Repair the line.")
+            if isinstance(found, Pair):
+                yield found
+
+    def _parallel(self, sides: Iterable[Iterable[list[str]]]) -> Iterator[Pair]:
+        source, target = self.order
         rows = itertools.zip_longest(*map(itertools.chain.from_iterable, sides))
-        for number, row in enumerate(rows, start=1):
+        first = list(itertools.islice(rows, 3))
+        require_sentences(["\t" in side for row in first if None not in row for side in row], self.files)
+        for number, row in enumerate(itertools.chain(first, rows), start=1):
             if None in row:
                 ended = self.files[row.index(None)]
                 count = f"{number - 1} line{'s' * (number != 2)}"
@@ -73,10 +98,9 @@ class PairFiles(Columns):
                 )
             yield Pair(row[source], row[target])
 
-    def _parsed(self, line: str, number: int, source: int, target: int) -> Pair:
+    def _parsed(self, where: str, line: str, source: int, target: int) -> Pair:
         found = line.split("\t")
         if len(found) <= max(source, target) or (len(found) > 2 and not self.names_columns):
-            where = f"{self.files[0] if self.files else 'standard input'}:{number}"
             raise ValueError(
                 f"{where}: expected source<TAB>target in columns {source} and {target}, received {line!r:.80}. If the "
                 "lines have more columns or another order, pass --source-column and --target-column."
@@ -111,7 +135,9 @@ class Align(SearchCommand):
         from nmt_keras.corpus.alignments import to_pharaoh
         from nmt_keras.translation.word_alignment import links, written_words
 
-        for source, target, aligned in self._aligned(console):
+        cut: list[int] = []
+        for number, (source, target, aligned, truncated) in enumerate(self._aligned(console), start=1):
+            cut += [number] * truncated
             words = written_words(aligned, source, target)
             linked = links(words)
             if self.json:
@@ -122,22 +148,28 @@ class Align(SearchCommand):
                     "source_words": words.source,
                     "target_words": words.target,
                     "weights": words.alignment.round(4).tolist(),
+                    "truncated": truncated,
                 }
                 print(json.dumps(row, ensure_ascii=False))
             else:
                 print(f"{target}\t" * self.translations + to_pharaoh(linked))
+        tell_lines(console.say, CUT, cut, "the input")
 
-    def _aligned(self, console: Console) -> Iterator[tuple[str, str, AlignedPair]]:
-        """Yields source, target and alignment of each pair. Flushes the output after each block of lines."""
+    def _aligned(self, console: Console) -> Iterator[tuple[str, str, AlignedPair, bool]]:
+        """Yields source, target and alignment of each pair, and whether a side was cut.
+
+        Flushes the output after each block of lines.
+        """
+        from nmt_keras.corpus.batching import encode_pairs
         from nmt_keras.translation.exported import ServedTranslator
         from nmt_keras.translation.word_alignment import align_words
 
         translator = load_translator(self.path, self.ensemble, self.search)
         if self.translations:
-            for sources in console.count(text_blocks(())):
+            for sources in console.count(sentence_blocks((), console.say)):
                 for source, found in zip(sources, translator.translate(sources), strict=True):
                     words = align_words(found.source_tokens, found.tokens, found.alignment)
-                    yield source, one_line(found.text), words
+                    yield source, one_line(found.text), words, found.truncated
         elif isinstance(translator, ServedTranslator):
             raise ValueError(
                 f"RUN: expected a run directory, received {self.path}. Exported versions do not support forced "
@@ -147,10 +179,11 @@ class Align(SearchCommand):
             from nmt_keras.translation.model_translator import ModelTranslator  # imports Keras
 
             assert isinstance(translator, ModelTranslator)
-            for pairs in console.count(self.pairs.blocks()):
+            for pairs in console.count(self.pairs.blocks(console.say)):
                 sides = [pair.source for pair in pairs], [pair.target for pair in pairs]
-                for pair, given in zip(pairs, translator.align(*sides), strict=True):
-                    yield pair.source, pair.target, align_words(*given)
+                _, _, cut = encode_pairs(translator.codec, pairs)
+                for pair, given, truncated in zip(pairs, translator.align(*sides), cut.tolist(), strict=True):
+                    yield pair.source, pair.target, align_words(*given), truncated
 
 
 @dataclass(frozen=True)
@@ -169,10 +202,15 @@ class Score(RunCommand):
         import nmt_keras
 
         translator = nmt_keras.load(self.path, *self.ensemble)
-        for pairs in console.count(self.pairs.blocks()):
+        cut: list[int] = []
+        begin = 1
+        for pairs in console.count(self.pairs.blocks(console.say)):
             scores = translator.score([pair.source for pair in pairs], [pair.target for pair in pairs])
+            cut += [number for number, score in enumerate(scores, begin) if score.truncated]
+            begin += len(pairs)
             for pair, score in zip(pairs, scores, strict=True):
                 if self.json:
                     print(json.dumps({**pair._asdict(), **score._asdict()}, ensure_ascii=False))
                 else:
                     print(f"{score.log_prob:.4f}")
+        tell_lines(console.say, CUT, cut, "the input")

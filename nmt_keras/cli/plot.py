@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
+from nmt_keras_serve.lines import read_lines, sentence_blocks
 
 from nmt_keras.cli.command import Command, load_translator, named_run
 from nmt_keras.cli.console import Console
@@ -97,10 +100,11 @@ class Heatmap(Picture):
         from nmt_keras.plotting import Panel, alignment_grid, alignment_heatmap
         from nmt_keras.translation.word_alignment import align_words
 
+        given = list(chain.from_iterable(sentence_blocks(self.sentences, warnings.warn)))
         if self.n_best == 1:
-            translations = load_translator(self.path, (), self.search).translate(self.sentences)
+            translations = load_translator(self.path, (), self.search).translate(given)
         else:
-            found = load_translator(self.path, (), self.search, self.n_best).translate_nbest(self.sentences)
+            found = load_translator(self.path, (), self.search, self.n_best).translate_nbest(given)
             translations = [translation for best in found for translation in best[: self.n_best]]
         panels = []
         for each in translations:
@@ -110,7 +114,7 @@ class Heatmap(Picture):
         if len(panels) == 1:
             (panel,) = panels
             return alignment_heatmap(panel.alignment, panel.source_tokens, panel.target_tokens, title=panel.title)
-        return alignment_grid(panels, columns=self.n_best if len(self.sentences) > 1 < self.n_best else None)
+        return alignment_grid(panels, columns=self.n_best if len(given) > 1 < self.n_best else None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +128,7 @@ class ReportPicture(Picture):
         """Reads the report."""
         from nmt_keras.evaluation.comparison import from_json
 
-        return from_json(self.report.read_text(encoding="utf-8"), str(self.report))
+        return from_json("\n".join(read_lines(self.report)), str(self.report))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,11 +23,11 @@ class Prepare(Command):
     """
 
     files: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FILE ...")]
-    """Tab-separated files: plain, .gz or .zip. Together they form one corpus."""
+    """Tables of pairs (TSV, CSV, JSON lines): plain, .gz, .bz2, .xz or .zip. Together they form one corpus."""
     to: Path
     """Output folder."""
     corpus: tyro.conf.UseAppendAction[tuple[tuple[str, ...], ...]] = ()
-    """Further input: a TSV file, or a source and a target file whose lines correspond. Can be repeated."""
+    """Further input: a table, or a source and a target file whose lines correspond. Can be repeated."""
     columns: Annotated[Columns, tyro.conf.arg(name="")] = field(default_factory=Columns)
     placeholders: bool = True
     """If True, subword vocabularies have placeholders for names, numbers and addresses, which are copied."""

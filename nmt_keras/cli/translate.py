@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
+from nmt_keras_serve.lines import CUT, STANDARD_INPUT, STDIN, one_line, sentence_blocks, tell_lines
 
 from nmt_keras.cli.command import Flag, SearchCommand, load_translator
 from nmt_keras.cli.console import Console
-from nmt_keras.cli.lines import one_line, text_blocks
 from nmt_keras.config import require
 
 if TYPE_CHECKING:
@@ -47,31 +47,44 @@ class Translate(SearchCommand):
         """Prints the translations."""
         translator = load_translator(self.path, self.ensemble, self.search, self.n_best)
         begin = 0
-        for lines in console.count(text_blocks(self.sentences)):
+        cut: list[int] = []
+        for lines in console.count(sentence_blocks(self.sentences, console.say)):
             if self.n_best is None:
-                self._print(lines, translator)
+                shortened = self._print(lines, translator)
             else:
-                for number, (line, found) in enumerate(zip(lines, translator.translate_nbest(lines), strict=True)):
-                    self._print_n_best(begin + number, line, found[: self.n_best])
+                best = [found[: self.n_best] for found in translator.translate_nbest(lines)]
+                shortened = [any(each.truncated for each in found) for found in best]
+                for number, (line, found) in enumerate(zip(lines, best, strict=True), start=begin):
+                    self._print_n_best(number, line, found)
+            cut += [number for number, is_cut in enumerate(shortened, start=begin + 1) if is_cut]
             begin += len(lines)
+        tell_lines(console.say, CUT, cut, STDIN if self.reads_lines else "the arguments")
 
-    def _print(self, lines: Sequence[str], translator: Translator) -> None:
+    @property
+    def reads_lines(self) -> bool:
+        """``True`` if the sentences are the lines of standard input."""
+        return self.sentences in ((), (STANDARD_INPUT,))
+
+    def _print(self, lines: Sequence[str], translator: Translator) -> list[bool]:
+        """Prints the translations of lines. Returns for each line whether a part of it was cut."""
         from nmt_keras_serve.client import sentences
 
         def pieces_of(line: str) -> list[sentences.Piece]:
             whole = sentences.Piece(line, "") if line.strip() else sentences.Piece("", line)
             return sentences.split(line) if self.split else [whole]
 
-        split = list(map(pieces_of, lines))
+        split, cut = list(map(pieces_of, lines)), []
         found = iter(translator.translate([piece.sentence for pieces in split for piece in pieces if piece.sentence]))
         for line, pieces in zip(lines, split, strict=True):
             parts = [(piece.sentence, next(found)) for piece in pieces if piece.sentence]
             whole = sentences.rejoin(pieces, [one_line(translation.text) for _, translation in parts])
+            cut.append(any(translation.truncated for _, translation in parts))
             if self.json:
                 rows = [{"source": sentence, **_row(translation)} for sentence, translation in parts]
                 print(json.dumps({"source": line, "translation": whole, "sentences": rows}, ensure_ascii=False))
             else:
-                print(whole)
+                print(one_line(whole) if self.reads_lines else whole)
+        return cut
 
     def _print_n_best(self, number: int, line: str, found: Sequence[Translation]) -> None:
         if self.json:

@@ -7,7 +7,6 @@ A corpus file becomes three lists of ``Pair``:
 None of the functions exported here needs TensorFlow.
 """
 
-from nmt_keras.corpus.archive import open_text
 from nmt_keras.corpus.download import SPANISH_ENGLISH_SHA256, SPANISH_ENGLISH_URL, CorpusUnavailable, fetch_corpus
 from nmt_keras.corpus.reading import Corpus, Fault, FaultyLine, Pair, ReadReport, read_pairs, read_parallel
 from nmt_keras.corpus.split import (
@@ -35,7 +34,6 @@ __all__ = [
     "evaluation_pairs",
     "fetch_corpus",
     "group_names",
-    "open_text",
     "part_sha256",
     "read_pairs",
     "read_parallel",

@@ -28,23 +28,31 @@ class GoldLinks(NamedTuple):
     possible: frozenset[Link]  # includes the sure links
 
 
-def from_pharaoh(line: str, where: str = "line") -> GoldLinks:
+def from_pharaoh(line: str, where: str = "line", pair: tuple[str, str] | None = None) -> GoldLinks:
     """Returns the links of a line in Pharaoh's format: ``i-j`` is sure, ``ipj`` possible.
 
     Args:
         line: The line.
         where: Name of the line in errors.
+        pair: Source and target sentence, whose words are separated by white space. ``None`` allows all links.
 
     Raises:
-        ValueError: the line has another format.
+        ValueError: the line has another format, or a link is beyond the words of ``pair``.
     """
+    words = None if pair is None else [len(side.split()) for side in pair]
     sure: set[Link] = set()
     possible: set[Link] = set()
     for item in line.split():
         match = LINK.fullmatch(item)
         if match is None:
             raise ValueError(f"{where}: expected links such as 0-0 (sure) or 1p2 (possible), received {item!r:.40}.")
-        (sure if match[2] == "-" else possible).add((int(match[1]), int(match[3])))
+        link = int(match[1]), int(match[3])
+        if words is not None and not (link[0] < words[0] and link[1] < words[1]):
+            raise ValueError(
+                f"{where}: expected links between {words[0]} source and {words[1]} target words, counted from 0, "
+                f"received {item}. If the file counts words from 1, subtract 1 from all numbers."
+            )
+        (sure if match[2] == "-" else possible).add(link)
     return GoldLinks(frozenset(sure), frozenset(sure | possible))
 
 

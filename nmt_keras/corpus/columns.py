@@ -1,39 +1,93 @@
-"""Columns of source and target. By default, the source is the first column, except in the Spanish-English file.
+"""Columns of source and target in a table. Without options, they are the first two columns of text.
 
-The Spanish-English file is recognised by a checksum of its text.
+The Spanish-English file, whose source is the second column, is recognised by a checksum of its text.
 """
 
 from __future__ import annotations
 
 import hashlib
 import io
+import re
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
+
+from nmt_keras_serve.lines import open_text
 
 from nmt_keras.config import require
-from nmt_keras.corpus.archive import open_text
 from nmt_keras.corpus.download import SPANISH_ENGLISH_BYTES, SPANISH_ENGLISH_SHA256
+
+OPTIONS = "source_column (--source-column)", "target_column (--target-column)"
+SAMPLE_ROWS = 100
+"""Number of rows at the beginning of a table that determine its columns."""
+
+LABELS = frozenset(
+    re.findall(
+        r"\w+",
+        """source target src tgt trg text sentence translation original reference us gb br mx cn tw
+        arabic basque bengali bulgarian catalan chinese czech danish dutch english esperanto finnish french galician
+        german greek hebrew hindi hungarian indonesian italian japanese korean latin norwegian persian polish portuguese
+        romanian russian slovak spanish swedish thai turkish ukrainian urdu vietnamese
+        ar bg ca cs da de en es eu fa fi fr hu it ja ko nl pl pt ro ru sk sv th tr uk ur vi zh
+        ara bul cat ces cmn dan deu ell eng eus fas fin fra ger glg heb hin hun ind ita jpn kor nld nor pol por ron rus
+        slk spa swe tha tur ukr urd vie zho""",
+    )
+)
+"""Words that a header has above sentences. No two of them translate each other."""
+
+ID = re.compile(r"\S*\d\S*")
+
+
+class Layout(NamedTuple):
+    """Columns of source and target in a table, counted from 0."""
+
+    source: int
+    target: int
+    header: tuple[str, ...] = ()  # names of the columns; empty without a header
+    skipped: tuple[str, ...] = ()  # recognised columns without sentences, with their first cell
+
+    def __str__(self) -> str:
+        sides = zip(("source", "target"), (self.source, self.target), strict=True)
+        named = [f"{side} {at}{f' {self.header[at]!r}' if at < len(self.header) else ''}" for side, at in sides]
+        told = ", ".join([*named, *(f"not {each}" for each in self.skipped)])
+        return f"columns: {told}" if self.header or self.skipped else ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
     """Columns of the source and target in a corpus file. The command line has an option for each field."""
 
-    source_column: int | None = None
-    """Source column of a TSV file, counted from 0. Default: 0, or 1 for the Spanish-English file."""
-    target_column: int | None = None
-    """Target column of a TSV file, counted from 0. Default: 1, or 0 for the Spanish-English file."""
+    source_column: int | str | None = None
+    """Source column of a table: its number, counted from 0, or its name in the header. Default: the first column of
+    sentences, or 1 for the Spanish-English file."""
+    target_column: int | str | None = None
+    """Target column of a table. Default: the second column of sentences, or 0 for the Spanish-English file."""
     reverse: bool = False
     """Swap source and target."""
 
     def __post_init__(self) -> None:
-        require_columns(*self._named(), names=("--source-column", "--target-column"))
+        given = self.source_column, self.target_column
+        for name, column in zip(OPTIONS, given, strict=True):
+            require(not isinstance(column, int) or column >= 0, name, "a column counted from 0", column)
+        first, second = (default if column is None else column for column, default in zip(given, (0, 1), strict=True))
+        require(first != second, OPTIONS[1], f"another column than {OPTIONS[0]}", second)
 
     @property
     def names_columns(self) -> bool:
         """``True`` if at least one column is given."""
         return (self.source_column, self.target_column) != (None, None)
+
+    @property
+    def has_names(self) -> bool:
+        """``True`` if a column is given by its name in the header."""
+        return isinstance(self.source_column, str) or isinstance(self.target_column, str)
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """Indices of the source and the target file in a pair of files."""
+        return (1, 0) if self.reverse else (0, 1)
 
     def require_readable(self, files: Sequence[str]) -> None:
         """Raises ValueError if columns are given for two files."""
@@ -43,28 +97,77 @@ class Columns:
                 "Remove the options, or pass --reverse to swap source and target."
             )
 
-    def of(self, *files: str, english_first: bool = False) -> tuple[int, int]:
-        """Returns the columns of source and target in a TSV file, or the indices of the source and the target file.
+    def of(self, table: str | None = None, *, english_first: bool = False) -> Columns:
+        """Returns the columns with those of the Spanish-English file if ``table`` has its text and none are given.
 
         Args:
-            files: One TSV file, or two files whose lines correspond.
-            english_first: If ``True``, the file has the columns of the Spanish-English file.
+            table: Path of a table, or ``None`` for one that is already known.
+            english_first: If ``True``, the table has the columns of the Spanish-English file.
         """
-        english_first = english_first or (len(files) == 1 and is_spanish_english(files[0]))
-        source, target = (1, 0) if english_first and not self.names_columns else self._named()
-        return (target, source) if self.reverse else (source, target)
+        if self.names_columns or not (english_first or (table is not None and is_spanish_english(table))):
+            return self
+        return replace(self, source_column=1, target_column=0)
 
-    def _named(self) -> tuple[int, int]:
-        return self.source_column or 0, 1 if self.target_column is None else self.target_column
+    def find(self, rows: Sequence[Sequence[str]], name: str, keys: Sequence[str] = ()) -> Layout:
+        """Finds the columns in a table.
+
+        A header is recognised if columns are chosen by name, or if source and target have two of ``LABELS`` in the
+        first row. Columns of numbers or ids, columns with the same text in each row, and copies of another column are
+        not chosen by default.
+
+        Args:
+            rows: The first rows of the table, at most ``SAMPLE_ROWS``.
+            name: Name of the table in errors.
+            keys: Names of the columns in a table without a header; empty for other tables.
+
+        Raises:
+            ValueError: a name is not in the header.
+        """
+        given: list[int | str | None] = [self.source_column, self.target_column]
+        body = rows if keys else rows[1:]
+        names = [cell.strip().casefold() for cell in keys or (rows[0] if rows else ())]
+        for at, column in enumerate(given):
+            if isinstance(column, str):
+                listed = ", ".join(map(repr, names[:12]))
+                require(column.strip().casefold() in names, OPTIONS[at], f"a column of {name}: {listed}", column)
+                given[at] = names.index(column.strip().casefold())
+        texts = _text_columns(body)
+        skipped: list[int] = []
+        if not self.names_columns:
+            given = [*texts[:2]]
+            skipped = [at for at in range(texts[1]) if at not in texts]
+        free = [at for at in texts if at not in given]
+        indices = [(at if at in free else free[0]) if column is None else column for at, column in enumerate(given)]
+        source, target = map(int, indices)
+        require(source != target, OPTIONS[1], f"another column than {OPTIONS[0]}", self.target_column)
+        labels = [re.findall(r"[^\W\d_]+|[^\w\s()-]", names[at]) for at in (source, target) if at < len(names)]
+        is_header = (
+            len(labels) == 2 and labels[0] != labels[1] and all(words and LABELS.issuperset(words) for words in labels)
+        )
+        header = keys or (map(str.strip, rows[0]) if self.has_names or is_header else ())
+        if self.reverse:
+            source, target = target, source
+        return Layout(source, target, tuple(header), tuple(f"{at} ({_cell(body, at)!r:.20})" for at in skipped))
 
 
-def require_columns(
-    source_column: int, target_column: int, names: tuple[str, str] = ("source_column", "target_column")
-) -> None:
-    """Raises ValueError if a column is negative or both are the same. The message uses ``names`` for the columns."""
-    for name, column in zip(names, (source_column, target_column), strict=True):
-        require(column >= 0, name, "a column counted from 0", column)
-    require(source_column != target_column, names[1], f"another column than {names[0]}", target_column)
+def _text_columns(rows: Sequence[Sequence[str]]) -> list[int]:
+    """Returns the columns of sentences, at least two."""
+    width = Counter(map(len, rows)).most_common(1)[0][0] if len(rows) > 2 else 0
+    columns = list(zip(*(row for row in rows if len(row) == width), strict=True)) if width > 2 else []
+    texts: list[int] = []
+    for at, cells in enumerate(columns):
+        copies = any(2 * sum(map(_alike, cells, columns[other])) > len(cells) for other in texts)
+        if len({*cells}) > 1 and not copies and not all(ID.fullmatch(cell.strip()) for cell in cells):
+            texts.append(at)
+    return texts if len(texts) > 1 else [0, 1]
+
+
+def _cell(rows: Sequence[Sequence[str]], at: int) -> str:
+    return next(row[at] for row in rows if at < len(row))
+
+
+def _alike(one: str, other: str) -> bool:
+    return re.findall(r"\w", one.casefold()) == re.findall(r"\w", other.casefold())
 
 
 def is_spanish_english(path: str) -> bool:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from pathlib import Path
+
+from nmt_keras_serve.lines import read_lines
 
 from nmt_keras.config import CorpusConfig, require
 from nmt_keras.corpus.alignments import from_pharaoh
-from nmt_keras.corpus.archive import open_text
+from nmt_keras.corpus.columns import Layout
 from nmt_keras.corpus.download import SPANISH_ENGLISH_SHA256, SPANISH_ENGLISH_URL, fetch_corpus
 from nmt_keras.corpus.options import CorpusOptions
-from nmt_keras.corpus.reading import Corpus, Pair, ReadReport, read_pairs, read_parallel
+from nmt_keras.corpus.reading import Corpus, Pair, ReadReport, collect, read_parallel, stream_pairs
 from nmt_keras.corpus.sample import SAMPLE_NAME, sample_pairs
 from nmt_keras.corpus.split import SET_NAMES, Side, SplitCorpus, repetitions, shuffle_pairs, split_pairs
 
@@ -45,27 +48,30 @@ def load_corpus(
         options.prepared,
         "Only nmt train supports prepared corpora.",
     )
-    columns = options.columns
-    # The left column of a TSV file, or the second of two files, names the groups. Swapped columns keep the same sets.
-    key_side: Side = "source" if (columns[0] < columns[1]) == (len(options.corpus) < 2) else "target"
     if options.corpus == (SAMPLE_NAME,):
-        pairs = sample_pairs()
-        if key_side == "source":
+        layout, pairs = options.of(english_first=True).find((), SAMPLE_NAME), sample_pairs()
+        if layout.source < layout.target:
             pairs = [Pair(pair.target, pair.source) for pair in pairs]
         read = Corpus(pairs, ReadReport(len(pairs), numbers=list(range(1, len(pairs) + 1))))
     else:
-        files = options.corpus or (_downloaded(options, folder),)
-        read = _read(options, files, columns, report)
+        read = _read(options, options.corpus or (_downloaded(options, folder),), options.tables, report)
+        layout = read.report.layouts[0] if read.report.layouts else Layout(*options.order)
+    # The left column of a table, or the second of two files, names the groups. Swapped columns keep the same sets.
+    is_table = len(options.corpus) < 2 or options.tables
+    key_side: Side = "source" if (layout.source < layout.target) == is_table else "target"
     corpus = _parts(options, read.pairs, config, key_side, report)
     if options.alignments is None or not with_alignments:
         return corpus
     lines = _alignments(options.alignments, read.report.lines)
-    line_of = {id(pair): lines[number - 1] for pair, number in zip(read.pairs, read.report.numbers, strict=True)}
+    line_of = {}
+    for pair, number in zip(read.pairs, read.report.numbers, strict=True):
+        line_of[id(pair)] = lines[number - 1]
+        from_pharaoh(lines[number - 1], f"{options.alignments}:{number}", pair)
     return corpus._replace(alignments=[line_of[id(pair)] for pair in corpus.train])
 
 
 def load_pairs(options: CorpusOptions, files: Sequence[str], report: Callable[[str], None]) -> list[Pair]:
-    """Returns all pairs of one TSV file, or of two files whose lines correspond.
+    """Returns all pairs of one table, or of two files whose lines correspond.
 
     Args:
         options: Columns of the files, and maximum share of malformed lines.
@@ -75,7 +81,7 @@ def load_pairs(options: CorpusOptions, files: Sequence[str], report: Callable[[s
     Raises:
         FileNotFoundError, ValueError: a file cannot be read.
     """
-    return _read(options, files, options.of(*files), report).pairs
+    return _read(options, files, False, report).pairs
 
 
 def sample_corpus(config: CorpusConfig = DEFAULTS) -> SplitCorpus:
@@ -88,14 +94,15 @@ def _downloaded(options: CorpusOptions, folder: Path) -> str:
     return str(fetch_corpus(SPANISH_ENGLISH_URL, folder, SPANISH_ENGLISH_SHA256, accept_other_version=accepts))
 
 
-def _read(
-    options: CorpusOptions, files: Sequence[str], columns: tuple[int, int], report: Callable[[str], None]
-) -> Corpus:
-    source, target = columns
-    if len(files) == 2:
+def _read(options: CorpusOptions, files: Sequence[str], tables: bool, report: Callable[[str], None]) -> Corpus:
+    """Reads a table, two files whose lines correspond, or several ``tables``."""
+    if len(files) == 2 and not tables:
+        source, target = options.order
         read = read_parallel(files[source], files[target], max_malformed=options.max_malformed)
     else:
-        read = read_pairs(files[0], source_column=source, target_column=target, max_malformed=options.max_malformed)
+        downloaded = not options.corpus and not options.valid
+        found = (stream_pairs(file, options.of(file, english_first=downloaded)) for file in files)
+        read = collect(chain.from_iterable(found), " and ".join(files), options.max_malformed)
     report(f"{' and '.join(files)}: {len(read.pairs):,} pairs; {read.report}")
     return read
 
@@ -143,13 +150,10 @@ def _alignments(path: str, expected: int) -> list[str]:
     Raises:
         FileNotFoundError, ValueError: the file cannot be read, or has fewer or more lines than the corpus.
     """
-    with open_text(path) as file:
-        lines = file.read().decode("utf-8", "replace").removesuffix("\n").split("\n")
+    lines = read_lines(path)
     if len(lines) < expected or any(line.strip() for line in lines[expected:]):
         raise ValueError(
             f"--alignments: expected a line for each of the {expected:,} lines of the corpus, received "
             f"{len(lines):,} in {path}."
         )
-    for number, line in enumerate(lines, start=1):
-        from_pharaoh(line, f"{path}:{number}")
     return lines

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
+from nmt_keras_serve.lines import TEXT_SUFFIXES
+
 from nmt_keras.config import require
 from nmt_keras.corpus.columns import Columns, is_spanish_english
 from nmt_keras.corpus.sample import SAMPLE_NAME
@@ -19,8 +21,10 @@ class CorpusOptions(Columns):
     """Location and format of the training corpus. The command line has an option for each field."""
 
     corpus: tuple[str, ...] = ()
-    """A TSV file, or a source and a target file: plain, .gz or .zip. "sample" is the built-in sample corpus. Default:
-    the Spanish-English corpus, which is downloaded."""
+    """A table of pairs (TSV, CSV or JSON lines), or a source and a target file: plain, .gz, .bz2, .xz or .zip. "sample"
+    is the built-in sample corpus. Default: the Spanish-English corpus, which is downloaded."""
+    tables: bool = False
+    """Read all files of --corpus as tables of pairs, which form one corpus."""
     max_malformed: float = 0.01
     """Maximum share of malformed lines, from 0 to 1. Malformed lines are skipped."""
     accept_other_version: bool = False
@@ -42,12 +46,17 @@ class CorpusOptions(Columns):
     """Test pairs: a TSV file, or two files. Requires --valid."""
 
     def __post_init__(self) -> None:
-        self.require_readable(self.corpus or self.valid)
+        parallel = len(self.corpus or self.valid) > 1 and not self.tables
+        self.require_readable((self.corpus or self.valid) if parallel else ())
         super().__post_init__()
-        for name, files in (("--corpus", self.corpus), ("--valid", self.valid), ("--test", self.test)):
+        hint = "For several tables, pass --tables."
+        require(
+            len(self.corpus) <= 2 or self.tables, "--corpus", "one file, or two: source and target", self.corpus, hint
+        )
+        for name, files in (("--valid", self.valid), ("--test", self.test)):
             require(len(files) <= 2, name, "one file, or two: source and target", files)
-            alike = self.prepared is not None or not files or len(files) == len(self.corpus)
-            require(alike, name, "as many files as --corpus: one TSV file, or source and target", files)
+            alike = self.prepared is not None or not files or len(files) == (1 if self.tables else len(self.corpus))
+            require(alike, name, "as many files as --corpus: one table, or source and target", files)
         require(bool(self.valid) or not self.test, "--test", "to be used with --valid", self.test)
         if self.prepared is not None:
             require(bool(self.valid), "--prepared", "to be used with --valid", self.prepared)
@@ -68,7 +77,7 @@ class CorpusOptions(Columns):
             return corpus_name(Path(self.prepared).resolve())
         if self.corpus == (SAMPLE_NAME,):
             return SAMPLE_NAME
-        if len(self.corpus) == 2:
+        if len(self.corpus) == 2 and not self.tables:
             source, target = map(corpus_name, self.corpus)
             return Path(source).stem if Path(source).stem == Path(target).stem else source
         return corpus_name(self.corpus[0]) if self.corpus else SPANISH_ENGLISH_NAME
@@ -79,7 +88,7 @@ class CorpusOptions(Columns):
         source, target = self.source_language, self.target_language
         if (source is None or target is None) and self.is_spanish_english:
             spoken = dict(enumerate(("en", "es")))
-            first, second = self.columns
+            first, second, *_ = self.of(english_first=True).find((), self.name)
             source, target = source or spoken.get(first), target or spoken.get(second)
         return source, target
 
@@ -90,20 +99,15 @@ class CorpusOptions(Columns):
             return False
         return self.corpus in ((), (SAMPLE_NAME,)) or is_spanish_english(self.corpus[0])
 
-    @property
-    def columns(self) -> tuple[int, int]:
-        """Columns of source and target; see ``Columns.of``. The sample has the columns of the Spanish-English file."""
-        return self.of(*self.corpus, english_first=self.is_spanish_english)
-
 
 def corpus_name(path: str | PathLike[str]) -> str:
-    """Returns the name of a corpus file without .tsv, .txt, .gz and .zip, in characters that are allowed in a URL.
+    """Returns the name of a corpus file without suffixes such as .tsv.gz, in characters that are allowed in a URL.
 
     Raises:
         ValueError: the name has none of these characters.
     """
     name = Path(path).name
-    while name.lower().endswith((".gz", ".zip", ".tsv", ".txt")):
+    while name.lower().endswith((".gz", ".zip", ".bz2", ".xz", *TEXT_SUFFIXES)):
         name = name[: name.rindex(".")]
     name = re.sub(r"[^A-Za-z0-9.-]+", "_", name).strip("._-")
     if not name:

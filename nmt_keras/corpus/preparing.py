@@ -19,6 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+from nmt_keras_serve.lines import require_files
 
 from nmt_keras.config import FilterConfig, TokenizerConfig, require
 from nmt_keras.corpus.batching import MAX_LEFT_OUT, encode_pairs
@@ -54,8 +55,8 @@ def prepare(
     target: TokenizerConfig,
     filters: FilterConfig,
     *,
-    source_column: int | None = None,
-    target_column: int | None = None,
+    source_column: int | str | None = None,
+    target_column: int | str | None = None,
     reverse: bool = False,
     placeholders: bool = True,
     shards: int | None = None,
@@ -65,13 +66,13 @@ def prepare(
     """Writes a prepared corpus into ``folder``.
 
     Args:
-        files: Files of tab-separated text (see ``read_pairs``), or tuples of a source and a target file (see
-            ``read_parallel``). They must not contain validation pairs.
+        files: Tables (see ``read_pairs``), or tuples of a source and a target file (see ``read_parallel``). They must
+            not contain validation pairs.
         folder: Output folder, created if missing. Leftovers of an interrupted preparation are removed.
         source, target: Tokenizers of the two sides. Word tokenizers learn from all lines, other tokenizers from at most
             two million evenly spaced lines.
         filters: Filters that pairs must pass.
-        source_column, target_column, reverse: Columns of tab-separated text; see ``Columns``.
+        source_column, target_column, reverse: Columns of tables; see ``Columns``.
         placeholders: If True, subword vocabularies have placeholders for words to copy (``text.placeholders``).
         shards: Number of shards to write, at most 512. One shard at a time is held in memory. ``None`` writes one per
             100,000 pairs, and at least 16.
@@ -89,15 +90,17 @@ def prepare(
     folder = Path(folder)
     require_new(str(folder))
     columns = Columns(source_column=source_column, target_column=target_column, reverse=reverse)
-    sides = [columns.of(*map(str, each if isinstance(each, tuple) else [each])) for each in files]
-    names = ", ".join(" and ".join(map(str, each)) if isinstance(each, tuple) else str(each) for each in files)
+    sides = [each if isinstance(each, tuple) else (each,) for each in files]
+    require_files(path for each in sides for path in each)
+    tables = [columns.of(str(path)) for path, *_ in sides]
+    names = ", ".join(" and ".join(map(str, each)) for each in sides)
 
     def pairs(found: ReadReport) -> Iterator[Pair]:
-        for each, (first, second) in zip(files, sides, strict=True):
-            if isinstance(each, tuple):
-                yield from found.count(stream_parallel(each[first], each[second]))
+        for each, table in zip(sides, tables, strict=True):
+            if len(each) == 2:
+                yield from found.count(stream_parallel(*(each[side] for side in columns.order)))
             else:
-                yield from found.count(stream_pairs(each, first, second))
+                yield from found.count(stream_pairs(each[0], table))
 
     report("counting the pairs")
     found = ReadReport()

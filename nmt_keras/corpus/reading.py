@@ -1,26 +1,30 @@
-"""Reads sentence pairs from text files and counts malformed lines.
+"""Reads sentence pairs from tables and parallel files, and counts malformed lines.
 
-A file is plain text, gzip or zip. A line ends in "\\n" or "\\r\\n". U+2028, U+0085 and similar characters belong to the
-sentence. Sentences keep their spaces, case and accents.
+A table has tab-separated columns, or it is CSV (.csv) or JSON lines (.jsonl). ``nmt_keras_serve.lines`` reads lines.
+Sentences keep their spaces, case and accents.
 """
 
 from __future__ import annotations
 
-import codecs
+import csv
 import io
+import json
 import math
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import repeat, zip_longest
+from itertools import chain, islice, repeat, zip_longest
 from os import PathLike
+from pathlib import PurePath
 from typing import NamedTuple
 
+from nmt_keras_serve.lines import byte_blocks, open_text
+
 from nmt_keras.config import require
-from nmt_keras.corpus.archive import open_text
-from nmt_keras.corpus.columns import require_columns
+from nmt_keras.corpus.columns import SAMPLE_ROWS, Columns, Layout
 
 MAX_CHARACTERS = 2000  # per side; a line with a longer side is malformed
 MAX_LINE_BYTES = 2 * 4 * MAX_CHARACTERS + 2**20  # two sides of maximum length in UTF-8, and 1 MiB of other columns
@@ -42,6 +46,17 @@ class Fault(StrEnum):
     INVALID_UTF8 = "invalid UTF-8"
     NUL = "NUL character"
     TOO_LONG = "over-long side"
+    NOT_CSV = "invalid CSV"
+    NOT_JSON = "no JSON object"
+
+
+HINTS = {
+    Fault.MISSING_COLUMN: " Check source_column and target_column (--source-column, --target-column). Columns are "
+    "separated by tabs, in .csv files by commas or semicolons.",
+    Fault.INVALID_UTF8: " Convert the text, for example: iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW.",
+    Fault.NOT_JSON: " Pass one JSON object per line. For an array: jq -c '.[]' FILE > NEW.jsonl.",
+}
+"""Sentences for errors about files with these faults."""
 
 
 class FaultyLine(NamedTuple):
@@ -62,7 +77,8 @@ class ReadReport:
     lines: int = 0  # without blank lines at the end of a file
     faults: Counter[Fault] = field(default_factory=Counter)  # a line with several faults is counted under the first one
     first_faults: list[FaultyLine] = field(default_factory=list)  # at most REPORTED_FAULTS
-    numbers: list[int] = field(default_factory=list)  # line of each pair, from 1; read_pairs and read_parallel set it
+    numbers: list[int] = field(default_factory=list)  # line of each pair, from 1; ``collect`` sets it
+    layouts: list[Layout] = field(default_factory=list)  # columns of each table
 
     @property
     def malformed(self) -> int:
@@ -72,11 +88,15 @@ class ReadReport:
     def __str__(self) -> str:
         counts = ", ".join(f"{count:,} {fault}" for fault, count in self.faults.items())
         first = ". First: " + "; ".join(map(str, self.first_faults)) if self.first_faults else ""
-        return f"{self.malformed:,} of {self.lines:,} lines malformed{counts and ': '}{counts}{first}"
+        columns = "".join(f"; {each}" for each in dict.fromkeys(map(str, self.layouts)) if each)
+        return f"{self.malformed:,} of {self.lines:,} lines malformed{counts and ': '}{counts}{first}{columns}"
 
-    def count(self, found: Iterable[Pair | FaultyLine]) -> Iterator[Pair]:
+    def count(self, found: Iterable[Pair | FaultyLine | Layout]) -> Iterator[Pair]:
         """Yields the pairs in ``found``, and counts pairs and malformed lines."""
         for one in found:
+            if isinstance(one, Layout):
+                self.layouts.append(one)
+                continue
             self.lines += 1
             if isinstance(one, Pair):
                 yield one
@@ -94,25 +114,26 @@ class Corpus(NamedTuple):
 
 
 def read_pairs(
-    path: str | PathLike[str], *, source_column: int, target_column: int, max_malformed: float = 0.01
+    path: str | PathLike[str], *, source_column: int | str, target_column: int | str, max_malformed: float = 0.01
 ) -> Corpus:
-    """Reads pairs from tab-separated lines. Other columns are ignored.
+    """Reads pairs from a table. Other columns are ignored.
 
     The columns have no default, because a file does not record its direction. Files of manythings.org/anki have the
     columns English<TAB>Spanish, so a Spanish-to-English corpus has ``source_column=1, target_column=0``.
 
     Args:
-        path: Path of plain, gzipped or zipped UTF-8 text. A byte order mark at the start is dropped.
-        source_column: Column of the source sentence, counted from 0.
-        target_column: Column of the target sentence, counted from 0.
+        path: Path of a table in UTF-8, plain or packed; see ``nmt_keras_serve.lines``.
+        source_column: Column of the source sentence: its number, counted from 0, or its name in the header.
+        target_column: Column of the target sentence.
         max_malformed: Maximum share (0 to 1) of malformed lines. Malformed lines are skipped and counted.
 
     Raises:
         FileNotFoundError: there is no file at ``path``.
-        ValueError: an argument is out of range, the file is a damaged archive, or it has no pair or too many malformed
-            lines.
+        ValueError: an argument is out of range, the file is not a table in UTF-8, or it has no pair or too many
+            malformed lines.
     """
-    return _collect(stream_pairs(path, source_column, target_column), str(path), max_malformed)
+    columns = Columns(source_column=source_column, target_column=target_column)
+    return collect(stream_pairs(path, columns), str(path), max_malformed)
 
 
 def read_parallel(
@@ -126,39 +147,128 @@ def read_parallel(
             count.
     """
     found = stream_parallel(source_path, target_path)
-    return _collect(found, f"{source_path} and {target_path}", max_malformed)
+    return collect(found, f"{source_path} and {target_path}", max_malformed)
 
 
-def stream_pairs(path: str | PathLike[str], source_column: int, target_column: int) -> Iterator[Pair | FaultyLine]:
-    """Yields each pair and each malformed line of a tab-separated file; see ``read_pairs``."""
+def stream_pairs(path: str | PathLike[str], columns: Columns) -> Iterator[Pair | FaultyLine | Layout]:
+    """Yields the layout of a table, each pair and each malformed line; see ``read_pairs``."""
     with open_text(path) as stream:
-        yield from parse_table(stream, path, source_column, target_column)
+        yield from parse_table(stream, path, columns)
 
 
 def parse_table(
-    stream: io.BufferedIOBase, path: str | PathLike[str], source_column: int, target_column: int
-) -> Iterator[Pair | FaultyLine]:
-    """Yields each pair and each malformed line of an opened tab-separated file.
+    stream: io.BufferedIOBase, path: str | PathLike[str], columns: Columns
+) -> Iterator[Pair | FaultyLine | Layout]:
+    """Yields the layout, each pair and each malformed line of an opened table.
 
-    ``path`` is used only as the file's name in malformed lines and errors.
+    ``path`` is used only as the file's name in malformed lines and errors, and for its suffix.
     """
-    require_columns(source_column, target_column)
-    for number, (line,) in _rows(stream):
+    keys: list[str] = []  # of the first JSON object
+    rows = table_rows(stream, path, keys)
+    first = list(islice(rows, SAMPLE_ROWS))
+    layout = columns.find([row for _, row in first if not isinstance(row, Fault)], str(path), keys)
+    yield layout
+    remaining = chain(first, rows)
+    if layout.header and not keys:
+        next(remaining)
+    for number, row in remaining:
         try:
-            columns = _decode(line).split("\t")
-            if max(source_column, target_column) >= len(columns):
+            if isinstance(row, Fault):
+                raise _Malformed(row)
+            if max(layout.source, layout.target) >= len(row):
                 raise _Malformed(Fault.MISSING_COLUMN)
-            found: Pair | FaultyLine = Pair(_side(columns[source_column]), _side(columns[target_column]))
+            found: Pair | FaultyLine = Pair(_side(row[layout.source]), _side(row[layout.target]))
         except _Malformed as malformed:
             found = FaultyLine(str(path), number, malformed.fault)
         yield found
+
+
+def table_rows(
+    stream: io.BufferedIOBase, path: str | PathLike[str], keys: list[str]
+) -> Iterator[tuple[int, list[str] | Fault]]:
+    """Yields the number of each line of a table, and its columns or its fault.
+
+    Args:
+        stream: The opened table.
+        path: Its path. The suffix .csv, .json, .jsonl or .ndjson, also within a zip file, determines the format.
+        keys: Receives the names of the columns if lines are JSON objects.
+    """
+    lines = ((number, line) for number, (line,) in _rows([path], stream))
+    name = f"{path} {getattr(stream, 'name', '')}"  # the latter is that of a file in a zip
+    if is_csv(name):
+        yield from _csv_rows(lines)
+        return
+    has_objects = is_json(name)
+    for number, line in lines:
+        try:
+            yield number, _json_columns(_decode(line), keys) if has_objects else _decode(line).split("\t")
+        except _Malformed as malformed:
+            yield number, malformed.fault
+
+
+def is_csv(path: str) -> bool:
+    """Returns ``True`` if the name of a table is that of CSV."""
+    return ".csv" in PurePath(path).name.lower()
+
+
+def is_json(path: str) -> bool:
+    """Returns ``True`` if the name of a table is that of JSON lines."""
+    return re.search(r"\.(json|ndjson)", PurePath(path).name.lower()) is not None
+
+
+def _json_columns(line: str, keys: list[str]) -> list[str]:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise _Malformed(Fault.NOT_JSON) from error
+    if isinstance(found, dict):
+        if isinstance(found.get("translation"), dict):  # as in data sets of Hugging Face
+            found = found["translation"]
+        keys.extend(() if keys else found)
+        found = [found.get(key) for key in keys]
+    if not isinstance(found, list):
+        raise _Malformed(Fault.NOT_JSON)
+    return [_cell("" if value is None else str(value)) for value in found]
+
+
+def _csv_rows(lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, list[str] | Fault]]:
+    """Yields the rows of CSV text. The separator, comma, semicolon or tab, is that which gives rows of equal length."""
+    texts = (line.decode("utf-8", "surrogateescape") + "\n" for _, line in lines)
+    head = list(islice(texts, SAMPLE_ROWS))
+    sample = [line[:MAX_CHARACTERS].replace("\r", " ") for line in head]
+
+    def equal_rows(separator: str) -> int:
+        widths = Counter(len(row) for row in csv.reader(sample, delimiter=separator) if len(row) > 1)
+        return max(widths.values(), default=0)
+
+    reader = csv.reader(chain(head, texts), delimiter=max(",;\t", key=equal_rows))
+    while True:
+        number = reader.line_num + 1
+        try:
+            yield number, list(map(_cell, next(reader)))
+        except StopIteration:
+            return
+        except csv.Error:
+            yield number, Fault.NOT_CSV
+        except _Malformed as malformed:
+            yield number, malformed.fault
+
+
+def _cell(text: str) -> str:
+    """Returns a cell of CSV or JSON in one line. Raises _Malformed if it has NUL or surrogates for invalid bytes."""
+    if bad := re.search("[\0\ud800-\udfff]", text):
+        raise _Malformed(Fault.NUL if bad[0] == "\0" else Fault.INVALID_UTF8)
+    return re.sub(r"\r?\n", " ", text)
 
 
 def stream_parallel(source_path: str | PathLike[str], target_path: str | PathLike[str]) -> Iterator[Pair | FaultyLine]:
     """Yields each pair and each malformed line of two files; see ``read_parallel``."""
     paths = str(source_path), str(target_path)
     with ExitStack() as opened:
-        for number, row in _rows(*(opened.enter_context(open_text(path)) for path in paths)):
+        rows = _rows(paths, *(opened.enter_context(open_text(path)) for path in paths))
+        first = list(islice(rows, SAMPLE_ROWS))
+        require_sentences([b"\t" in side for _, row in first if None not in row for side in row], paths)
+        for number, row in chain(first, rows):
             if None in row:
                 shorter = row.index(None)
                 raise ValueError(
@@ -174,25 +284,35 @@ def stream_parallel(source_path: str | PathLike[str], target_path: str | PathLik
                 yield FaultyLine(paths[len(sides)], number, malformed.fault)
 
 
-def require_usable(report: ReadReport, name: str, max_malformed: float) -> None:
-    """Raises ValueError if the file ``name`` has no pair or a larger share of malformed lines than allowed."""
-    require(0 <= max_malformed <= 1, "max_malformed", "a share from 0 to 1", max_malformed)
-    columns = (
-        " Check source_column and target_column (--source-column, --target-column). Columns are separated by tabs."
-        if Fault.MISSING_COLUMN in report.faults
-        else ""
-    )
-    if report.malformed == report.lines:
-        raise ValueError(f"path: expected sentence pairs in {name}, received none ({report}).{columns}")
-    share = report.malformed / report.lines
-    if share > max_malformed:
+def require_sentences(tabs: Sequence[bool], paths: Sequence[str]) -> None:
+    """Raises ValueError if there is a tab in each of the first lines of two files, so that both are tables."""
+    if len(tabs) > 2 and all(tabs):
         raise ValueError(
-            f"path: expected at most {max_malformed:.2%} malformed lines in {name}, received {share:.2%} ({report})."
-            f"{columns} Repair the lines, or pass max_malformed={math.ceil(100 * share) / 100} (--max-malformed)."
+            f"paths: expected a source and a target file, received two tables with tabs in each line: {paths[0]} and "
+            f"{paths[1]}. To use the pairs of both, pass --tables (nmt train), or pass tables as FILE (nmt prepare)."
         )
 
 
-def _collect(found: Iterable[Pair | FaultyLine], name: str, max_malformed: float) -> Corpus:
+def require_usable(report: ReadReport, name: str, max_malformed: float) -> None:
+    """Raises ValueError if the file ``name`` has no pair or a larger share of malformed lines than allowed."""
+    require(0 <= max_malformed <= 1, "max_malformed", "a share from 0 to 1", max_malformed)
+    worst = report.faults.most_common(1)[0][0] if report.faults else None
+    hint = HINTS.get(worst, "") if worst else ""
+    hint = hint.replace("FILE", report.first_faults[0].file if report.first_faults else name)
+    share = report.malformed / max(1, report.lines)
+    if share > max(max_malformed, 0.05) and worst is Fault.INVALID_UTF8:
+        raise ValueError(f"path: expected UTF-8 in {name}, received another encoding.{hint} {report}.")
+    if report.malformed == report.lines:
+        raise ValueError(f"path: expected sentence pairs in {name}, received none ({report}).{hint}")
+    if share > max_malformed:
+        raise ValueError(
+            f"path: expected at most {max_malformed:.2%} malformed lines in {name}, received {share:.2%} ({report})."
+            f"{hint} Repair the lines, or pass max_malformed={math.ceil(100 * share) / 100} (--max-malformed)."
+        )
+
+
+def collect(found: Iterable[Pair | FaultyLine | Layout], name: str, max_malformed: float) -> Corpus:
+    """Returns the pairs in ``found``, and counts of their lines; see ``read_pairs``."""
     report, pairs = ReadReport(), []
     for pair in report.count(found):
         pairs.append(pair)
@@ -226,26 +346,15 @@ def _side(sentence: str) -> str:
     return sentence
 
 
-def _rows(*streams: io.BufferedIOBase) -> Iterator[tuple[int, tuple[bytes, ...]]]:
+def _rows(names: Sequence[str | PathLike[str]], *streams: io.BufferedIOBase) -> Iterator[tuple[int, tuple[bytes, ...]]]:
     """Reads files in parallel. Yields each line number with the lines of all files at that number.
 
     The line of a file that has ended is ``None``. Blank lines at the end of the files are omitted.
     """
     last = 0  # the last row that was not blank
-    for number, row in enumerate(zip_longest(*map(_lines, streams)), start=1):
+    blocks = (byte_blocks(stream, name, MAX_LINE_BYTES) for stream, name in zip(streams, names, strict=True))
+    for number, row in enumerate(zip_longest(*map(chain.from_iterable, blocks)), start=1):
         if any(row):
             yield from zip(range(last + 1, number), repeat((b"",) * len(row)), strict=False)
             yield number, row
             last = number
-
-
-def _lines(stream: io.BufferedIOBase) -> Iterator[bytes]:
-    """Yields lines without their line ends. Lines are truncated to MAX_LINE_BYTES to bound memory."""
-    for number, line in enumerate(iter(lambda: stream.readline(MAX_LINE_BYTES), b"")):
-        if len(line) == MAX_LINE_BYTES and not line.endswith(b"\n"):
-            while (rest := stream.readline(MAX_LINE_BYTES)) and not rest.endswith(b"\n"):
-                pass
-            yield line
-        else:
-            line = line.removeprefix(codecs.BOM_UTF8) if number == 0 else line
-            yield line.removesuffix(b"\n").removesuffix(b"\r")

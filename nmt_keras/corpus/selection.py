@@ -21,6 +21,7 @@ from os import PathLike
 from pathlib import Path
 
 import numpy as np
+from nmt_keras_serve.lines import require_files
 
 from nmt_keras.config import require
 from nmt_keras.corpus.reading import Pair, ReadReport, require_usable, stream_parallel
@@ -116,9 +117,11 @@ def select(
 
     Raises:
         FileNotFoundError: a file is missing.
-        ValueError: an argument is out of range, a file has no pair, or files differ in their numbers of lines.
+        ValueError: an argument is out of range, a file is a pipe or has no pair, or files differ in
+            their numbers of lines.
     """
     require(words > 0, "words", "1 or more", words)
+    require_files(side for files in (*corpus, *domain) for side in files)
     inside = list(_pairs(domain))
     report(f"sampling {len(inside):,} pairs of the corpus for the general model")
     outside = _sample(_pairs(corpus), len(inside), random.Random(seed))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+from nmt_keras_serve.lines import read_lines
+
 from nmt_keras.config import require
 from nmt_keras.corpus.alignments import GoldLinks, from_pharaoh
 
@@ -23,13 +25,14 @@ def read_gold(path: Path) -> list[GoldPair]:
     Links have Pharaoh's format: ``0-0`` is sure, ``1p2`` possible.
 
     Raises:
-        ValueError: a line does not have three columns, or its links are malformed.
+        ValueError: a line does not have three columns, or its links are malformed or beyond the words.
     """
     pairs = []
-    for number, line in enumerate(path.read_text("utf-8").splitlines(), start=1):
+    for number, line in enumerate(read_lines(path), start=1):
         columns = line.split("\t")
         require(
             len(columns) == 3, f"{path}:{number}", "source words, target words and links", f"{len(columns)} columns"
         )
-        pairs.append(GoldPair(columns[0], columns[1], from_pharaoh(columns[2], f"{path}:{number}")))
+        source, target, links = columns
+        pairs.append(GoldPair(source, target, from_pharaoh(links, f"{path}:{number}", (source, target))))
     return pairs

@@ -27,10 +27,10 @@ import apache_beam as beam
 import tensorflow as tf
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
+from nmt_keras_serve.lines import unpacked
 
 from nmt_keras.config import FilterConfig, require
-from nmt_keras.corpus.archive import unpacked
-from nmt_keras.corpus.columns import Columns, is_spanish_english_text, require_columns
+from nmt_keras.corpus.columns import Columns, is_spanish_english_text
 from nmt_keras.corpus.filtering import Rejection, shard_of
 from nmt_keras.corpus.preparing import PAIRS_AT_ONCE, complete, encoded
 from nmt_keras.corpus.reading import Fault, Pair, ReadReport, parse_table, require_usable
@@ -53,8 +53,8 @@ TOTALS = -1  # key of the counts; the key of encoded pairs is the number of thei
 
 
 @contextmanager
-def _opened(path: str) -> Iterator[io.BufferedIOBase]:
-    """Opens a plain, gzipped or zipped file that Beam can read."""
+def opened(path: str) -> Iterator[io.BufferedReader]:
+    """Opens a text file that Beam can read, plain or packed, as a stream of bytes; see ``nmt_keras_serve.lines``."""
     stream = FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)  # ``unpacked`` decompresses
     with io.BufferedReader(cast(Any, stream)) as raw, unpacked(raw, path) as text:
         yield text
@@ -71,11 +71,11 @@ def read_batches(
         columns: Columns of source and target.
     """
     (path,) = paths
-    with _opened(path) as text:
-        sides = columns.of(english_first=not columns.names_columns and is_spanish_english_text(text))
+    with opened(path) as text:
+        columns = columns.of(english_first=not columns.names_columns and is_spanish_english_text(text))
     found, number = ReadReport(), 0
-    with _opened(path) as text:
-        pairs = found.count(parse_table(text, path, *sides))
+    with opened(path) as text:
+        pairs = found.count(parse_table(text, path, columns))
         while batch := list(islice(pairs, PAIRS_AT_ONCE)):
             yield (file, number), (batch, Counter())
             number += 1
@@ -119,8 +119,8 @@ def prepare_files(
     tokenizers: str,
     filters: FilterConfig,
     *,
-    source_column: int | None = None,
-    target_column: int | None = None,
+    source_column: int | str | None = None,
+    target_column: int | str | None = None,
     reverse: bool = False,
     shards: int,
     max_malformed: float = 0.01,
@@ -131,7 +131,7 @@ def prepare_files(
     Errors on a worker, such as a damaged file or a full disk, are raised as Beam's runner reports them.
 
     Args:
-        source: Path or pattern, such as ``corpus/*.tsv.gz``, of tab-separated UTF-8 files: plain, gzipped or zipped.
+        source: Path or pattern, such as ``corpus/*.tsv.gz``, of tables in UTF-8, plain or packed.
         folder: Output folder. Leftovers of an interrupted preparation are removed.
         tokenizers: Folder with the tokenizers ``source`` and ``target``, which are copied into ``folder``.
         filters: Filters that pairs must pass.
@@ -148,7 +148,6 @@ def prepare_files(
             pipeline writes ``folder`` (see ``locked_output``).
     """
     require(shards >= 1, "shards", "at least 1", shards)
-    require_columns(source_column or 0, 1 if target_column is None else target_column)
     columns = Columns(source_column=source_column, target_column=target_column, reverse=reverse)
     source, folder, tokenizers = map(absolute, (source, folder, tokenizers))
     require_new(folder)

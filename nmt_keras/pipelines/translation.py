@@ -9,21 +9,24 @@ blocks of lines depend only on the input files, and each block has a fixed outpu
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import NamedTuple
 
 import apache_beam as beam
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.utils.shared import Shared
+from nmt_keras_serve.lines import text_blocks
 
 import nmt_keras
 from nmt_keras.config import require
 from nmt_keras.pipelines import absolute, locked_output
+from nmt_keras.pipelines.preparing import opened
 from nmt_keras.translation.exported import ServedTranslator
 from nmt_keras.translation.translator import Translator
 
@@ -53,12 +56,12 @@ def read_blocks(file: int, paths: Iterable[str]) -> Iterator[tuple[tuple[int, in
 
     Args:
         file: Number of the file.
-        paths: The path of a UTF-8 file, as the only item. The suffix of a compressed file determines the format.
+        paths: The path of a text file, plain or packed, as the only item.
     """
     (path,) = paths
-    with FileSystems.open(path) as stream:
-        lines = (line.decode("utf-8").strip() for line in iter(stream.readline, b""))
-        sentences, number = filter(None, lines), 0
+    with opened(path) as stream:
+        lines = chain.from_iterable(text_blocks(stream, path, logging.getLogger(__name__).warning))
+        sentences, number = filter(None, map(str.strip, lines)), 0
         while block := list(islice(sentences, LINES_AT_ONCE)):
             yield (file, number), block
             number += 1
@@ -115,8 +118,8 @@ def translate_files(
     """Runs the pipeline to completion. Empty lines are skipped.
 
     Args:
-        source: Path or pattern, such as ``corpus/*.txt``, of UTF-8 files with one sentence per line. Compressed files
-            are decompressed. Each file is read by a single worker.
+        source: Path or pattern, such as ``corpus/*.txt``, of text files, plain or packed, with one sentence per line.
+            Each file is read by a single worker.
         output: Prefix of the JSON lines files ``OUTPUT-FILE-BLOCK.jsonl``. FILE is the number of the input file, BLOCK
             the number of the block of lines. Sorted by name, the files have the order of the input lines.
             ``OUTPUT.json`` has the counts and is written last. Leftovers of an interrupted translation are removed.

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from nmt_keras_serve.lines import read_lines
+
 from nmt_keras.config import Recipe, require_choice
 from nmt_keras.recipes.lecture import (
     LECTURE_BIDIRECTIONAL,
@@ -128,7 +130,7 @@ def _read(path: Path) -> Recipe:
     if not path.is_file():
         raise FileNotFoundError(f"{path}: expected a recipe file, found none. nmt recipes NAME --yaml prints a recipe.")
     try:
-        text = path.read_text("utf-8")
+        text = "\n".join(read_lines(path))
         fields = json.loads(text) if path.suffix == ".json" else yaml.load(text, Loader)
     except (ValueError, yaml.YAMLError) as error:
         raise ValueError(f"{path}: expected a recipe as YAML or JSON; {error}.") from error

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
+from nmt_keras_serve.lines import read_lines
 
 from nmt_keras.config import require
 from nmt_keras.files import write_whole
@@ -67,7 +68,7 @@ def load_lexicon(path: str | PathLike[str]) -> dict[str, str]:
         ValueError: A line is not source<TAB>target.
     """
     lexicon = {}
-    for number, line in enumerate(Path(path).read_text(encoding="utf-8").split("\n")[:-1], start=1):
+    for number, line in enumerate(read_lines(path), start=1):
         source, _, target = line.partition("\t")
         require(bool(source and target) and "\t" not in target, f"{path}:{number}", "source<TAB>target", line[:80])
         lexicon[source] = target

@@ -6,10 +6,12 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Annotated, Literal
 
 import tyro
 
+from ..lines import CUT, STANDARD_INPUT, STDIN, one_line, print_utf8, sentence_blocks, tell_lines
 from ..usage import read_options
 from . import Alignment, ClientError, Translation, sentences
 from .options import ServerOptions
@@ -32,21 +34,29 @@ class Options:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Reads the command line; prints a translation per text, or an object per sentence."""
     options = read_options(Options, f"python -m {__package__}", arguments)
-    texts = [line.rstrip("\r\n") for line in sys.stdin] if options.texts == ("-",) else list(options.texts)
-    if not texts:
+    if not options.texts:
         raise SystemExit(f"{__package__}: no text. Pass a text, or - to read standard input.")
-    pieces = [sentences.split(text) for text in texts]
-    spoken = [piece.sentence for text in pieces for piece in text if piece.sentence]
+    print_utf8()
+    reads_lines = options.texts == (STANDARD_INPUT,)
+    cut: list[int] = []
     try:
-        answers = iter(_translate(options, spoken))
+        pieces = [sentences.split(text) for text in chain.from_iterable(sentence_blocks(options.texts, _say))]
+        answers = iter(_translate(options, [piece.sentence for text in pieces for piece in text if piece.sentence]))
     except (ClientError, ValueError, OSError) as error:
         raise SystemExit(f"{__package__}: {error}") from error
-    for text in pieces:
+    for number, text in enumerate(pieces, start=1):
         found = [(piece.sentence, next(answers)) for piece in text if piece.sentence]
         if not options.json:
-            print(sentences.rejoin(text, [answer.translation for _, answer in found]))
+            whole = sentences.rejoin(text, [answer.translation for _, answer in found])
+            print(one_line(whole) if reads_lines else whole)
         for sentence, answer in found:
             _print_details(options, sentence, answer)
+        cut += [number] * any(answer.truncated for _, answer in found)
+    tell_lines(_say, CUT, cut, STDIN if reads_lines else "the arguments")
+
+
+def _say(message: str) -> None:
+    print(f"{__package__}: {message}", file=sys.stderr)
 
 
 def _translate(options: Options, texts: list[str]) -> Sequence[Translation | Alignment]:
@@ -61,8 +71,6 @@ def _print_details(options: Options, sentence: str, answer: Translation | Alignm
         print(json.dumps({"text": sentence, **answer._asdict()}, ensure_ascii=False))
     elif isinstance(answer, Alignment):
         print("\n".join(_alignment_lines(answer)))
-    if answer.truncated:
-        print(f"{__package__}: truncated to the length limit: {sentence[:60]}...", file=sys.stderr)
 
 
 def _alignment_lines(answer: Alignment) -> list[str]:

@@ -21,7 +21,6 @@ from tiny import TINY_RECIPE
 
 import nmt_keras
 from nmt_keras import cli
-from nmt_keras.cli import lines
 from nmt_keras.cli.pairs import PairFiles
 from nmt_keras.config import Recipe, SearchConfig
 from nmt_keras.corpus import CorpusUnavailable, Pair
@@ -33,6 +32,7 @@ from nmt_keras.recipes import RECIPES, train_command
 from nmt_keras.runs.directory import read_recipe, write_recipe
 from nmt_keras.runs.origin import write_origin
 from nmt_keras.translation.word_alignment import align_words, links, written_words
+from nmt_keras_serve import lines
 
 ROOT = Path(__file__).parents[2]
 SENTENCES = ["Estoy en la cocina.", "¿Te gusta leer libros?"]
@@ -214,51 +214,30 @@ def test_a_run_gives_the_recipe_and_the_corpus_of_more_training(tmp_path):
 # Lines
 
 
-def test_lines_come_in_blocks_of_those_that_have_arrived():
-    reading, writing = os.pipe()
-    with open(reading, "rb") as stream, open(writing, "wb", buffering=0) as keyboard:
-        found = lines.blocks(stream)
-        keyboard.write(b"uno\ndos\r\ntr\xc3")
-        assert next(found) == ["uno", "dos"]
-        keyboard.write(b"\xa9s\n")
-        assert next(found) == ["trés"]
-        keyboard.write(b"cuatro")
-        keyboard.close()
-        assert list(found) == [["cuatro"]]
-
-
-def test_only_line_feeds_end_lines_and_invalid_utf_8_is_replaced():
-    stream = io.BytesIO("\ufeffuno\u2028dos\n\n".encode() + b"\xff\n\xc3")
-    assert [line for block in lines.blocks(stream) for line in block] == ["uno\u2028dos", "", "\ufffd", "\ufffd"]
-
-
-def test_a_line_without_end_does_not_fill_memory(monkeypatch):
-    monkeypatch.setattr(lines, "READ_AT_ONCE", 1000)
-    monkeypatch.setattr(lines, "LONGEST_LINE", 5000)
-    found = [line for block in lines.blocks(io.BytesIO(b"x" * 50_000 + b"\nnext")) for line in block]
-    assert len(found[0]) <= 6000
-    assert found[1] == "next"
-
-
 def test_pairs_come_from_one_file_or_two_and_from_the_columns_that_are_given(tmp_path):
     sources, targets = ["uno", "dos"], ["one", "two"]
     expected = [[Pair("uno", "one"), Pair("dos", "two")]]
     pairs = str(write(tmp_path / "pairs.tsv", sources, targets))
     files = str(write(tmp_path / "es", sources)), str(write(tmp_path / "en", targets))
-    assert list(PairFiles((pairs,)).blocks()) == list(PairFiles(files).blocks()) == expected
+    assert list(PairFiles((pairs,)).blocks(pytest.fail)) == list(PairFiles(files).blocks(pytest.fail)) == expected
     back = Pair("one", "uno"), Pair("two", "dos")
     assert (
-        list(PairFiles((pairs,), reverse=True).blocks()) == list(PairFiles(files, reverse=True).blocks()) == [[*back]]
+        list(PairFiles((pairs,), reverse=True).blocks(pytest.fail))
+        == list(PairFiles(files, reverse=True).blocks(pytest.fail))
+        == [[*back]]
     )
     wide = str(write(tmp_path / "wide.tsv", ["a", "b"], targets, sources))
-    assert list(PairFiles((wide,), source_column=2).blocks()) == expected
+    assert list(PairFiles((wide,), source_column=2).blocks(pytest.fail)) == expected
     for options in ({}, {"target_column": 3}):
         with pytest.raises(ValueError, match=r"wide\.tsv:1: .*'a\\tone\\tuno'.* --source-column"):
-            list(PairFiles((wide,), **options).blocks())
+            list(PairFiles((wide,), **options).blocks(pytest.fail))
+    (tmp_path / "named.csv").write_text('n,English,Spanish\n1,one,uno\n2,"two",dos\n')
+    named = PairFiles((str(tmp_path / "named.csv"),), source_column="spanish", target_column="english")
+    assert list(named.blocks(pytest.fail)) == expected
     short = str(write(tmp_path / "short", ["one"]))
     for reverse in (False, True):
         with pytest.raises(ValueError, match=r"short has 1 line"):
-            list(PairFiles((files[0], short), reverse=reverse).blocks())
+            list(PairFiles((files[0], short), reverse=reverse).blocks(pytest.fail))
 
 
 # Results
@@ -364,11 +343,40 @@ def test_translations_are_printed_with_their_alignment(run_folder, type_in, answ
     assert line == f"{expected.text}\t{aligned}"
 
 
+PAIRS = "No.\tNo.\n{}\tNo.\n\t\nNo.\t{}\n"
+
+
+@pytest.mark.parametrize(("command", "text"), [("translate", "No.\n{}\n\n{}\n"), ("score", PAIRS), ("align", PAIRS)])
+def test_lines_that_were_cut_or_repaired_are_counted_and_the_first_is_named(command, text, run_folder, type_in, capsys):
+    type_in("\ufeff" + text.format("la casa\0 " * 300, "el perro " * 300))
+    cli.main([command, str(run_folder), *["--no-split"] * (command == "translate")])
+    said = capsys.readouterr()
+    assert said.out.count("\n") == 4
+    assert re.search(r"limit was cut in 2 lines of [\w ]+; the first is line 2\.", said.err)
+    assert re.search(r"replaces .* in 1 line of standard input; the first is line 2\.", said.err)
+
+
+def test_separators_within_a_line_do_not_make_more_lines_and_an_argument_keeps_its_breaks(run_folder, type_in, capsys):
+    type_in("Sí.\u2028No.\x85Hola.\rNo.\nNo.")
+    cli.main(["translate", str(run_folder)])
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    cli.main(["translate", str(run_folder), "Sí.\nNo."])
+    assert len(capsys.readouterr().out.splitlines()) == 2
+
+
+@pytest.mark.parametrize("sentence", ["-No, gracias.", "--No gracias"])
+def test_a_sentence_that_begins_with_a_dash_stands_after_two_dashes(sentence, run_folder, answers, fails):
+    assert "Put -- before text that begins with a dash" in fails("translate", run_folder, sentence, code=2)
+    assert len(answers("translate", run_folder, "--", sentence)) == 1
+
+
 def test_recipes_are_listed_and_printed_and_a_printed_one_can_be_trained(answers, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     assert [line.split()[0] for line in answers("recipes")] == list(RECIPES)
     assert Recipe.from_json("\n".join(answers("recipes", "tutorial"))) == RECIPES["tutorial"]
-    Path("mine.yaml").write_text("\n".join(answers("recipes", "tutorial", "--yaml")).replace("tutorial", "mine"))
+    Path("mine.yaml").write_text(
+        "\n".join(answers("recipes", "tutorial", "--yaml")).replace("tutorial", "mine"), "utf-8-sig"
+    )
     assert cli.parse(["train", "mine.yaml", "--minutes", "3"]).chosen().name == "mine"
     listed = json.loads("\n".join(answers("recipes", "--json")))
     assert {name: Recipe.from_json(json.dumps(fields)) for name, fields in listed.items()} == RECIPES

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import threading
 import zipfile
 from pathlib import Path
 
@@ -120,7 +121,7 @@ def test_the_spanish_english_file_is_known_by_its_text_and_not_by_its_name(publi
     for file in ("mine.txt", "mine.zip"):
         assert first(file) == first(file, **vars(spanish)) == (pair, ("es", "en"))
         assert first(file, reverse=True) == first(file, **vars(english)) == (back, ("en", "es"))
-        assert Columns().of(str(published / file)) == (1, 0)
+        assert Columns().of(str(published / file)) == Columns(source_column=1, target_column=0)
     assert first("spa-eng.txt") == (back, (None, None))
     assert first("spa-eng.txt", reverse=True) == (pair, (None, None))
 
@@ -136,7 +137,36 @@ def test_validation_files_have_columns_of_their_own(published, pairs):
 def test_a_pipe_is_not_read_to_recognise_it(tmp_path):
     """A pipe can be read only once."""
     os.mkfifo(tmp_path / "pipe")
-    assert Columns().of(str(tmp_path / "pipe")) == (0, 1)
+    assert Columns().of(str(tmp_path / "pipe")) == Columns()
+
+
+def test_a_corpus_is_read_from_a_pipe(pairs, tmp_path):
+    pipe, file = str(tmp_path / "pipe"), str(tmp_path / "pairs.tsv")
+    os.mkfifo(pipe)
+    write(file, pairs)
+    threading.Thread(target=write, args=[pipe, pairs]).start()
+    assert loaded(CorpusOptions((pipe,)))[1:] == loaded(CorpusOptions((file,)))[1:]
+
+
+def test_several_tables_form_one_corpus_if_they_are_named_tables(pairs, tmp_path):
+    files = tuple(str(tmp_path / name) for name in ("a.tsv", "b.tsv", "c.tsv", "dev.tsv"))
+    for begin, file in enumerate(files):
+        write(file, pairs[30 * begin : 30 * (begin + 1)])
+    for options in (
+        CorpusOptions(files[:2], valid=files[3:], tables=True, source_column=0),
+        CorpusOptions(files[:3], tables=True),
+    ):
+        corpus = loaded(options)
+        assert (
+            {*corpus.train, *corpus.valid, *corpus.test} == {*pairs[:60], *pairs[90:]}
+            if options.valid
+            else {*pairs[:90]}
+        )
+        assert (corpus.name, corpus.key_side) == ("a", "source")
+    with pytest.raises(ValueError, match=r"two tables .*a\.tsv and .*b\.tsv"):
+        loaded(CorpusOptions(files[:2]))
+    with pytest.raises(ValueError, match=r"--corpus: .*--tables"):
+        CorpusOptions(files[:3])
 
 
 @pytest.mark.corpus
@@ -174,17 +204,17 @@ def test_parts_of_ones_own_leave_the_corpus_as_it_is_but_for_what_the_recipe_tak
     mine, dev, aligned = (str(tmp_path / name) for name in ("mine.tsv", "dev.tsv", "mine.align"))
     write(mine, pairs[:90])
     write(dev, pairs[90:])
-    Path(aligned).write_text("".join(f"0-{number}\n" for number in range(90)), "utf-8")
+    Path(aligned).write_text("".join(f"{'0-0 ' * number}\n" for number in range(90)), "utf-8")
     options = CorpusOptions((mine,), valid=(dev,), alignments=aligned)
     found = loaded(options, CorpusConfig(first=50), with_alignments=True)
     assert (list(found.train), list(found.valid), list(found.test)) == (pairs[:50], pairs[90:], [])
-    assert found.alignments == [f"0-{number}" for number in range(50)]
+    assert found.alignments == ["0-0 " * number for number in range(50)]
 
 
 def aligned(folder, pairs, text):
     """Returns the corpus of ``pairs`` with the alignments ``text``."""
     write(folder / "pairs.tsv", pairs)
-    (folder / "pairs.align").write_text(text)
+    (folder / "pairs.align").write_text(text.replace("\n", "\r\n"), "utf-8-sig", newline="")
     options = CorpusOptions((str(folder / "pairs.tsv"),), alignments=str(folder / "pairs.align"))
     return loaded(options, with_alignments=True)
 
@@ -195,8 +225,9 @@ def aligned(folder, pairs, text):
         ("0-0\n" * 7, "received 7 in"),
         ("0-0\n" * 121, "received 121 in"),
         ("0-0\n" * 99 + "0:0\n" + "0-0\n" * 20, "pairs.align:100: .*received '0:0'"),
+        ("0-0\n" * 99 + "0-0 0p40\n" + "0-0\n" * 20, r"pairs.align:100: .* counted from 0, received 0p40\. .*from 1"),
     ],
-    ids=["too few", "too many", "no links"],
+    ids=["too few", "too many", "no links", "beyond the words"],
 )
 def test_alignments_of_other_lines_are_refused(pairs, tmp_path, text, received):
     with pytest.raises(ValueError, match=received):
@@ -223,8 +254,8 @@ def test_the_last_pairs_may_have_no_links(pairs, tmp_path):
         ({"prepared": "p", "valid": ("v.tsv",), "alignments": "a"}, r"--alignments: expected none.*'a'"),
         ({"prepared": "p", "valid": ("v.tsv",), "reverse": True}, r"--reverse: .*nmt prepare"),
         ({"corpus": ("a.es", "a.en"), "source_column": 1}, r"--source-column.*two files"),
-        ({"source_column": -1}, r"--source-column: .*-1"),
-        ({"target_column": 0}, r"--target-column: .*0"),
+        ({"source_column": -1}, r"--source-column\): .*-1"),
+        ({"target_column": 0}, r"--target-column\): .*0"),
     ],
 )
 def test_options_that_exclude_each_other_are_refused(options, wrong):

@@ -1,12 +1,18 @@
 """Reading corpora: lines, columns, faults and archives."""
 
+import bz2
+import csv
 import gzip
+import io
+import json
+import lzma
 import zipfile
 
 import pytest
 
 from nmt_keras.corpus import Fault, Pair, read_pairs, read_parallel
-from nmt_keras.corpus.reading import MAX_CHARACTERS, MAX_LINE_BYTES
+from nmt_keras.corpus.columns import Columns
+from nmt_keras.corpus.reading import MAX_CHARACTERS, MAX_LINE_BYTES, collect, stream_pairs
 
 TABLE = "Go.\tVe.\nStop!\t¡Para!\n".encode()
 PAIRS = [Pair("Ve.", "Go."), Pair("¡Para!", "Stop!")]
@@ -142,7 +148,7 @@ def test_a_file_without_a_valid_pair_is_an_error_even_if_all_lines_may_be_malfor
     ],
 )
 def test_arguments_out_of_range_are_refused(write, field, options):
-    with pytest.raises(ValueError, match=rf"^{field}: .*{options[field]}"):
+    with pytest.raises(ValueError, match=rf"^{field}\b.*: .*{options[field]}"):
         read_pairs(write(TABLE), **{"source_column": 1, "target_column": 0, **options})
 
 
@@ -167,7 +173,7 @@ def test_notes_and_folders_in_a_zip_do_not_count(pack):
 
 @pytest.mark.parametrize("members", [{}, {"_about.txt": b"CC"}, {"one.txt": TABLE, "two.tsv": TABLE}])
 def test_a_zip_holds_exactly_one_text(pack, members):
-    with pytest.raises(ValueError, match=r"expected one \.txt or \.tsv file in .*pairs\.zip"):
+    with pytest.raises(ValueError, match=r"pairs\.zip: expected a zip of one text file"):
         read(pack(**members))
 
 
@@ -206,3 +212,125 @@ def test_a_fault_is_located_in_its_own_file(write):
         f"{target}:3 invalid UTF-8",
         f"{target}:4 empty side",
     ]
+
+
+# Tables of other formats and with other columns
+
+ROWS = [
+    ('¿Qué, "tal"; tío?', "How, are; you?"),
+    ("Hola.", "Hello."),
+    ("uno\u2028dos", "one\x85two"),
+    ("Él vino.", "He came."),
+    ("El 2 de mayo", "2 May"),
+]
+
+
+def as_csv(rows, **format):
+    file = io.StringIO()
+    csv.writer(file, **format).writerows(rows)
+    return file.getvalue().encode()
+
+
+def as_lines(*rows):
+    return "".join("\t".join(map(str, row)) + "\n" for row in rows).encode()
+
+
+def as_json(rows):
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+def found_in(path, **columns):
+    return collect(stream_pairs(path, Columns(**columns)), str(path), 0.0)
+
+
+NUMBERED = [(n, "es", s, f"x{n}", t, "CC-BY") for n, (s, t) in enumerate(ROWS)]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("a.tsv", as_lines(*ROWS), ""),
+        ("a.tsv.bz2", bz2.compress(as_lines(*ROWS)), ""),
+        ("a.xz", lzma.compress(as_lines(*ROWS)), ""),
+        ("a.csv", as_csv(ROWS), ""),
+        ("a.CSV.gz", gzip.compress(b"\xef\xbb\xbf" + as_csv(ROWS, delimiter=";")), ""),
+        ("a.csv", as_csv(ROWS, delimiter="\t", quoting=csv.QUOTE_ALL), ""),
+        ("a.csv", as_csv([("Spanish", "English"), *ROWS]), "source 0 'Spanish', target 1 'English'"),
+        ("a.jsonl", as_json([{"es": s, "en": t} for s, t in ROWS]), "source 0 'es', target 1 'en'"),
+        ("a.jsonl", as_json([{"id": n, "translation": {"es": s, "en": t}} for n, (s, t) in enumerate(ROWS)]), "'es'"),
+        ("a.ndjson", as_json(NUMBERED), "source 2, target 4, not 0 ('1'), not 1 ('es')"),
+        ("a.tsv", as_lines(("es-ES", "en-US"), *ROWS), "source 0 'es-ES', target 1 'en-US'"),
+        (
+            "a.tsv",
+            as_lines(("id", "source_text", "target_text"), *((n, *row) for n, row in enumerate(ROWS))),
+            "not 0 ('0')",
+        ),
+        ("a.tsv", as_lines(*NUMBERED), "not 3 ('x1')"),
+        ("a.tsv", as_lines(*((s, s.lower().replace(".", " ."), t) for s, t in ROWS)), "not 1 ("),
+    ],
+)
+def test_the_same_content_gives_the_same_pairs_in_each_format_and_the_columns_are_told(write, name, content, told):
+    path = write(content, name)
+    pairs, report = found_in(path)
+    assert pairs == ROWS
+    assert told in str(report) if told else "columns" not in str(report)
+    assert found_in(path, reverse=True).pairs == [(target, source) for source, target in ROWS]
+
+
+def test_a_table_in_a_zip_has_the_format_of_its_own_name(pack):
+    assert found_in(pack(**{"pairs.csv": as_csv(ROWS)})).pairs == ROWS
+
+
+@pytest.mark.parametrize(
+    "columns", [{"source_column": "SPANISH", "target_column": "English"}, {"source_column": "spanish"}]
+)
+def test_columns_are_chosen_by_their_names_in_the_header(write, columns):
+    path = write(as_lines(("n", "English", " Spanish "), *((n, t, s) for n, (s, t) in enumerate(ROWS))))
+    assert found_in(path, **columns).pairs == ROWS
+    with pytest.raises(
+        ValueError, match=r"--source-column\): .*pairs\.tsv: 'n', 'english', 'spanish', received 'german'"
+    ):
+        found_in(path, source_column="german")
+
+
+@pytest.mark.parametrize(
+    "first", [("él", "he"), ("Sí", "Yes"), ("español", "Spanish"), ("No", "no"), ("Él vino.", "He came.")]
+)
+def test_a_first_pair_is_not_taken_for_a_header(write, first):
+    assert found_in(write(as_lines(first, *ROWS))).pairs == [first, *ROWS]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "faults"),
+    [
+        ("a.csv", b'a,b\n"c\nd",e\nf\n,g\nh\xff,i\nj\rk,l\nm\0,n\n\no,p\n', {
+            4: Fault.MISSING_COLUMN, 5: Fault.EMPTY_SIDE, 6: Fault.INVALID_UTF8, 7: Fault.NOT_CSV, 8: Fault.NUL,
+            9: Fault.MISSING_COLUMN,
+        }),
+        ("a.jsonl", b'["a","b"]\n["c\\nd","e"]\n{\n["\\ud800","x"]\n["\\u0000","x"]\n7\n["h\xff","i"]\n["o","p"]\n', {
+            3: Fault.NOT_JSON, 4: Fault.INVALID_UTF8, 5: Fault.NUL, 6: Fault.NOT_JSON, 7: Fault.INVALID_UTF8,
+        }),
+    ],
+)  # fmt: skip
+def test_malformed_rows_of_csv_and_json_are_counted_and_located(write, name, content, faults):
+    pairs, report = read_pairs(write(content, name), source_column=0, target_column=1, max_malformed=0.9)
+    assert pairs == [("a", "b"), ("c d", "e"), ("o", "p")]
+    assert {line: fault for _, line, fault in report.first_faults} == faults
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("a.tsv", "niño\tboy\n".encode("cp1252") * 9, "expected UTF-8 in .*iconv -f WINDOWS-1252 -t UTF-8 .*a.tsv"),
+        ("a.json", b'[\n{"es": "a",\n"en": "b"}]\n', r"jq -c '\.\[\]' .*a.json"),
+        ("a.csv", b"a\nb\n", "in .csv files by commas"),
+    ],
+)
+def test_the_cause_of_many_malformed_lines_is_named(write, name, content, words):
+    with pytest.raises(ValueError, match=words):
+        found_in(write(content, name))
+
+
+def test_two_tables_are_not_taken_for_a_source_and_a_target_file(write):
+    with pytest.raises(ValueError, match=r"two tables .*es-en\.tsv and .*more\.tsv.* --tables"):
+        read_parallel(write(TABLE, "es-en.tsv"), write(TABLE * 2, "more.tsv"))

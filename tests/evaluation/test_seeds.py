@@ -169,6 +169,12 @@ def test_gold_alignments_are_read_from_three_columns(translator, tmp_path):
     path.write_text(f"{source}\t{target}\t{own}\n", "utf-8")
     found, _ = run_figures(translator, read_gold(path), gold=read_gold(path))
     assert found["alignment"] == {"error_rate": 0.0, "precision": 1.0, "recall": 1.0}
+    signs = "\x85\u2028\v\f"
+    path.write_text("".join(f"la{sign}casa\tthe{sign}house\t0-0 1p1\r\n" for sign in signs), "utf-8")
+    assert [(pair.source, pair.target) for pair in read_gold(path)] == [(f"la{s}casa", f"the{s}house") for s in signs]
+    path.write_text("la casa\tthe house\t1-1 2-2\n", "utf-8")
+    with pytest.raises(ValueError, match=r"gold\.tsv:1: .*counted from 0, received 2-2\."):
+        read_gold(path)
     path.write_text(f"{source}\t{target}\n", "utf-8")
     with pytest.raises(ValueError, match=r"gold\.tsv:1.*2 columns"):
         read_gold(path)

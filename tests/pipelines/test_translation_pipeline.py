@@ -51,13 +51,13 @@ def contents(folder):
 
 @pytest.fixture(scope="module")
 def files(sentences, tmp_path_factory):
-    """Five files of ten sentences. The second has empty lines. The last is compressed and has a long line."""
+    """Five files of ten sentences. The second has empty lines. The last is packed and has a long line."""
     folder = tmp_path_factory.mktemp("texts")
     texts = ["\n".join(sentences[begin : begin + 10]) for begin in range(0, 50, 10)]
     texts[1] += "\n\n   \n"
     for number, text in enumerate(texts[:4]):
-        (folder / f"{number}.txt").write_text(text, "utf-8")
-    (folder / "4.txt.gz").write_bytes(gzip.compress(f"{texts[4]}\n{TOO_LONG}\n".encode()))
+        (folder / f"{number}.txt").write_text(text, "utf-8-sig")
+    (folder / "4.txt").write_bytes(gzip.compress(f"{texts[4]}\n{TOO_LONG}\n".encode()))
     return folder / "*.txt*"
 
 

@@ -30,7 +30,6 @@ TENSORFLOW_FREE = [
     "config",
     "corpus",
     "corpus.alignments",
-    "corpus.archive",
     "corpus.batches",
     "corpus.download",
     "corpus.filtering",
@@ -111,7 +110,14 @@ def importers(imported):
 
 
 def test_only_the_command_line_and_the_demo_import_the_server_and_client():
-    assert importers("nmt_keras_serve") <= {"cli", "demo"}
+    """The reader of text, ``nmt_keras_serve.lines``, is common to both packages."""
+    served = {
+        name.split(".")[0]
+        for name, tree in OURS.items()
+        for each in imports(tree)
+        if each.startswith("nmt_keras_serve") and not each.startswith("nmt_keras_serve.lines.")
+    }
+    assert served <= {"cli", "demo"}
     assert importers("serve") == set()
 
 
@@ -131,6 +137,10 @@ def imported_by(*names):
 
 def test_importing_the_package_imports_none_of_its_modules():
     assert not [name for name in imported_by("nmt_keras") if name.startswith("nmt_keras.")]
+
+
+def test_the_reader_of_text_needs_only_the_standard_library():
+    assert not {"tensorflow", "numpy", "nmt_keras", "tyro"} & imported_by("nmt_keras_serve.lines")
 
 
 def test_importing_what_needs_no_tensorflow_imports_none():

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import itertools
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -46,13 +48,13 @@ class Upper:
         return httpx.Response(200, json={"outputs": columns})
 
 
-def translate(server: Upper, source: Iterable[bytes], output: Path, batch: int = 9, workers: int = 1) -> int:
+def translate(server: Upper, source: Iterable[str], output: Path, batch: int = 9, workers: int = 1) -> list[int]:
     with Client("http://server:1", retry=Retry(1), transport=httpx.MockTransport(server)) as client:
         return translate_file(client, source, output, batch, workers)
 
 
-def lines(count: int) -> list[bytes]:
-    return [f"línea {number}\n".encode() for number in range(count)]
+def lines(count: int) -> list[str]:
+    return [f"línea {number}" for number in range(count)]
 
 
 def translated(*numbers: int) -> str:
@@ -65,9 +67,9 @@ def output(tmp_path) -> Path:
 
 
 def test_line_n_of_the_output_is_the_translation_of_line_n_of_the_input(output):
-    source = ["¿Uno? Dos.  Tres\n".encode(), b"\n", b"cuatro\r\n", b"  \n", b"cinco"]
-    assert translate(Upper(), source, output, batch=2, workers=2) == 0
-    assert output.read_text() == "¿UNO? DOS.  TRES\n\nCUATRO\n  \nCINCO\n"
+    source = ["¿Uno? Dos.  Tres", "", "cuatro\u2028Y.\rNo.", "  ", "cinco"]
+    assert translate(Upper(), source, output, batch=2, workers=2) == []
+    assert output.read_text() == "¿UNO? DOS.  TRES\n\nCUATRO Y. NO.\n  \nCINCO\n"
 
 
 def test_answers_that_arrive_in_another_order_are_written_in_order(output):
@@ -111,7 +113,7 @@ def test_a_file_of_the_user_is_never_changed_as_by_swapped_arguments(output, con
     output.write_text(content)
     server = Upper()
     if content == "uno\ndos":  # as many lines as the input: as if it were complete
-        assert translate(server, lines(2), output) == 0
+        assert translate(server, lines(2), output) == []
     else:
         with pytest.raises(ValueError, match=r"out exists and has \d lines, but the input has 2"):
             translate(server, lines(2), output)
@@ -161,30 +163,24 @@ def test_only_whole_lines_count(output, content, count, kept):
 def test_only_a_few_batches_of_input_are_read_ahead(output):
     numbers = itertools.count()
     with pytest.raises(ClientError):
-        translate(Upper(fail_at=10), (b"x\n" for _ in numbers), output, batch=5, workers=2)
+        translate(Upper(fail_at=10), ("x" for _ in numbers), output, batch=5, workers=2)
     assert next(numbers) <= 5 * (10 + 2 * 2) + 1
 
 
 def test_lines_that_were_cut_are_counted(output):
-    source = [b"a sentence of many characters. Short.\n", b"short\n", b"another long long sentence\n"]
-    assert translate(Upper(), source, output, batch=1) == 2
+    source = ["short", "a sentence of many characters. Short.", "short", "another long long sentence"]
+    assert translate(Upper(), source, output, batch=2) == [2, 4]
 
 
 @pytest.mark.parametrize(
     "long", ["ñ" * 40_000, "ñ " * 40_000, "x" + "\U0001f600" * 20_000], ids=["word", "words", "odd"]
 )
 def test_a_sentence_beyond_the_limit_of_servers_is_cut_and_stops_nothing(output, long):
-    assert translate(Upper(), [b"before\n", long.encode() + b"\n", b"after\n"], output) == 1
+    assert translate(Upper(), ["before", long, "after"], output) == [2]
     before, cut, after = output.read_text().splitlines()
     assert (before, after) == ("BEFORE", "AFTER")
     assert long.upper().startswith(cut)
     assert 8184 <= len(cut.encode()) <= 8192
-
-
-def test_a_line_that_is_not_utf_8_is_named_and_those_before_it_are_kept(output):
-    with pytest.raises(ValueError, match=r"[Ll]ine 3 .*0xff at column 2"):
-        translate(Upper(), [b"a\n", b"b\n", b"c\xff\n"], output, batch=1)
-    assert partial_file(output).read_text() == "A\nB\n"
 
 
 # Command line
@@ -213,12 +209,14 @@ def test_a_killed_command_continues_where_it_was(served, tmp_path, output):
 @pytest.mark.server
 @pytest.mark.parametrize(("long", "beginning"), [("a b c d e", "e d c b a"), ("ñ " * 40_000, "ñ ñ ")])
 def test_the_command_warns_of_sentences_that_were_cut(served, tmp_path, output, capsys, long, beginning):
-    (tmp_path / "in").write_text(f"a b\n{long}\nc d\n")
+    (tmp_path / "in").write_bytes(gzip.compress(f"\ufeffa b\n{long}\nc d\n\udcff\n".encode("utf-8", "surrogateescape")))
     main([str(tmp_path / "in"), str(output), "--url", served])
-    first, cut, last = output.read_text().splitlines()
-    assert (first, last) == ("b a", "d c")
+    first, cut, last, replaced = output.read_text().splitlines()
+    assert (first, last, replaced) == ("b a", "d c", "\ufffd")
     assert cut.startswith(beginning)
-    assert "serve.bulk: 1 lines" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert re.search(r"serve.bulk: .* cut in 1 line of .*/in; the first is line 2\.\n", said)
+    assert re.search(r"serve.bulk: .* U\+FFFD .* in 1 line of .*/in; the first is line 4\.\n", said)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import random
 import re
@@ -364,7 +363,16 @@ def test_a_wrong_retry_is_refused(field, value):
     ("arguments", "printed", "warned"),
     [
         (["Una frase.", "otra. Y otra."], "frase. Una\notra. otra. Y\n", ""),
-        (["-"], "dos uno\n\ntres\n", ""),
+        (
+            ["-"],
+            "dos uno\n\nSí. tres.\ncaf\ufffd\n",
+            "U+FFFD replaces invalid UTF-8 or NUL in 1 line of standard input; the first is line 4.",
+        ),
+        (
+            ["caf\udce9", "--json"],
+            '{"text": "caf\ufffd", "translation": "caf\ufffd", "score": -0.333333343, "truncated": false}\n',
+            "arguments",
+        ),
         (["uno dos", "--signature", "align"], "dos uno\n    dos  <-  dos (1.00)\n    uno  <-  uno (1.00)\n", ""),
         (
             ["¡ya! Sí.", "--json"],
@@ -372,13 +380,16 @@ def test_a_wrong_retry_is_refused(field, value):
             '{"text": "Sí.", "translation": "Sí.", "score": -0.333333343, "truncated": false}\n',
             "",
         ),
-        (["a b c d"], "d c b a\n", ": a b c d"),
+        (["a", "a b c d"], "a\nd c b a\n", "limit was cut in 1 line of the arguments; the first is line 2."),
     ],
-    ids=["texts", "standard input", "alignment", "json", "truncated"],
+    ids=["texts", "standard input", "argument", "alignment", "json", "truncated"],
 )
-def test_the_command_prints_translations(served, capsys, monkeypatch, arguments, printed, warned):
-    monkeypatch.setattr("sys.stdin", io.StringIO("uno dos\n\ntres\n"))
+def test_the_command_prints_translations(served, capsys, monkeypatch, tmp_path, arguments, printed, warned):
+    typed = tmp_path / "typed"
+    typed.write_bytes("\ufeffuno dos\r\n\nSí.\u2028tres.\n".encode() + b"caf\xe9\n")
+    monkeypatch.setattr("sys.stdin", typed.open())
     main([*arguments, "--url", served])
+    sys.stdin.close()
     out, err = capsys.readouterr()
     assert out == printed
     assert warned in err

@@ -1,0 +1,294 @@
+"""Reads and writes lines of text. Every file and stream of a user follows these rules, in all commands:
+
+- Text is UTF-8. A byte order mark at the start is dropped. Text in UTF-16 or UTF-32 is an error.
+- A line ends in LF or CR LF. Other separators, such as U+2028, U+0085 or a CR inside a line, belong to the line. Text
+  with CR but without LF is an error.
+- gzip, bzip2, xz and zip are unpacked while they are read. The first bytes determine the format, not the name.
+- In text to be translated, U+FFFD replaces invalid bytes and NUL. Their lines are counted and reported once.
+- An error about a file of another kind names this kind and a command that converts it.
+
+    open_text       a file, a pipe or standard input as a stream of bytes
+    byte_blocks     lines of a stream as they arrive
+    text_blocks     the same, decoded, for input to be translated
+    read_lines      all lines of a file that must be valid
+    require_files   refuses pipes, for commands that read a file several times
+    one_line        text without line ends, for output
+"""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import gzip
+import io
+import lzma
+import os
+import shlex
+import sys
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import chain
+from os import PathLike
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+STANDARD_INPUT, STDIN = "-", "standard input"  # as a path, and in messages
+READ_AT_ONCE = 1 << 18  # bytes: about 7,000 sentences, enough to translate sentences of similar length together
+LONGEST_LINE = 1 << 20  # bytes; longer lines are cut to this length, which bounds memory
+LINE_ENDS = dict.fromkeys(map(ord, "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"), " ")
+TEXT_SUFFIXES = (".txt", ".tsv", ".csv", ".jsonl")
+
+OFFICE = "libreoffice --convert-to 'csv:Text - txt - csv (StarCalc):44,34,76' FILE"
+TMX = (
+    "xmlstarlet sel -T -t -m //tu -v 'normalize-space(tuv[1]/seg)' -o $'\\t' -v 'normalize-space(tuv[2]/seg)' -n FILE "
+    "> NEW.tsv"
+)
+
+
+def _wide(encoding: str) -> tuple[str, str]:
+    return f"text in {encoding}", f"iconv -f {encoding} -t UTF-8 FILE > NEW"
+
+
+FOREIGN = {
+    codecs.BOM_UTF32_LE: _wide("UTF-32"),  # begins like the mark of UTF-16
+    codecs.BOM_UTF32_BE: _wide("UTF-32"),
+    codecs.BOM_UTF16_LE: _wide("UTF-16"),
+    codecs.BOM_UTF16_BE: _wide("UTF-16"),
+    b"\x28\xb5\x2f\xfd": ("a Zstandard archive", "zstd -d FILE"),
+    b"7z\xbc\xaf\x27\x1c": ("a 7z archive", "7z x FILE"),
+    b"Rar!": ("a RAR archive", "unrar x FILE"),
+    b"\xd0\xcf\x11\xe0": ("an old Excel or Word file", OFFICE),
+    b"PAR1": (
+        "a Parquet file",
+        "python -c \"import pandas; pandas.read_parquet('FILE').to_json('NEW.jsonl', orient='records', lines=True)\"",
+    ),
+}
+"""Formats by their first bytes: name, and a command that converts a file."""
+
+NULS: dict[tuple[bool, ...], str] = {
+    (False, True, False, True): "UTF-16LE",
+    (True, False, True, False): "UTF-16BE",
+    (False, True, True, True): "UTF-32LE",
+    (False, False, True, True): "UTF-32LE",
+    (True, True, True, False): "UTF-32BE",
+    (True, True, False, False): "UTF-32BE",
+}
+"""Encodings without a mark, by the bytes of each group of four that are often NUL."""
+
+UNPACK: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\0": lzma.open}
+"""Functions that open archives, by their first bytes."""
+
+DAMAGE = (zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError)
+
+CUT = "text beyond the model's length limit was cut"
+"""Change that commands report if a translation is ``truncated``."""
+
+Place = str | PathLike[str]
+
+
+def tell_lines(report: Callable[[str], None], change: str, lines: Sequence[int], name: str) -> None:
+    """Reports the change, the number of changed lines and the first of them. Reports nothing if there are none."""
+    if lines:
+        count = f"{len(lines):,} line{'s' * (len(lines) > 1)}"
+        report(f"Warning: {change} in {count} of {name}; the first is line {lines[0]:,}.")
+
+
+@contextmanager
+def open_text(path: Place) -> Iterator[io.BufferedReader]:
+    """Opens a file, a pipe or standard input as a stream of bytes. Archives are unpacked while they are read.
+
+    Args:
+        path: Path of the file; "-" is standard input. A zip file must hold one file, or one of ``TEXT_SUFFIXES``. Names
+            that begin with "_" or "." (such as _about.txt) do not count.
+
+    Raises:
+        FileNotFoundError: there is no file at ``path``.
+        ValueError: the archive is damaged or cannot be unpacked, or the file is not UTF-8 text.
+    """
+    if str(path) == STANDARD_INPUT:
+        raw, path = standard_input(), STDIN
+    elif os.path.exists(path) and not os.path.isdir(path):
+        raw = open(path, "rb")  # noqa: SIM115
+    else:
+        found = "a folder" if os.path.isdir(path) else "no file"
+        raise FileNotFoundError(f"{path}: expected a text file (plain or packed), found {found}. Check the path.")
+    with raw, unpacked(raw, path) as text:
+        yield text
+
+
+def standard_input() -> io.BufferedReader:
+    """Returns standard input as a stream. If it is a terminal, prints how to end the input."""
+    if sys.stdin.isatty():
+        print("Reading standard input. Press Ctrl-D to end it.", file=sys.stderr)
+    return io.BufferedReader(io.FileIO(sys.stdin.fileno(), closefd=False))
+
+
+@contextmanager
+def unpacked(raw: io.BufferedReader, name: Place) -> Iterator[io.BufferedReader]:
+    """Unpacks an opened file; see ``open_text``.
+
+    Args:
+        raw: The file, positioned at its first byte.
+        name: Name of the file in errors.
+    """
+    head, text = raw.peek(8), raw
+    try:
+        with ExitStack() as stack:
+            for magic, unpack in UNPACK.items():
+                if head.startswith(magic):
+                    text = io.BufferedReader(stack.enter_context(unpack(raw)))
+            if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):  # the second is an empty zip
+                archive = stack.enter_context(zipfile.ZipFile(raw if raw.seekable() else io.BytesIO(raw.read())))
+                text = io.BufferedReader(stack.enter_context(_zipped(archive, name)))
+            _require_text(text.peek(4096), name)
+            yield text
+    except (*DAMAGE, OSError) as error:
+        if not isinstance(error, DAMAGE) and error.args != ("Invalid data stream",):  # of bzip2
+            raise
+        raise ValueError(f"{name} is a damaged archive ({error}). Download or create it again.") from error
+
+
+def _zipped(archive: zipfile.ZipFile, name: Place) -> Any:
+    """Opens the text in a zip file."""
+    members = [each for each in archive.infolist() if not each.is_dir() and not each.filename.startswith("__MACOSX/")]
+    if any(each.filename in ("[Content_Types].xml", "mimetype") for each in members):
+        raise _foreign(name, "an Excel workbook or another office document", OFFICE)
+    members = [each for each in members if not PurePosixPath(each.filename).name.startswith(("_", "."))]
+    texts = [each for each in members if each.filename.lower().endswith(TEXT_SUFFIXES)]
+    found = texts or [each for each in members if PurePosixPath(each.filename).name not in ("README", "LICENSE")]
+    if len(found) != 1:
+        names = ", ".join(each.filename for each in found[:8]) or "no text"
+        raise ValueError(
+            f"{name}: expected a zip of one text file, received {len(found)}: {names}. Unpack it with unzip {name}, "
+            "and pass one file of pairs, or the source and the target file."
+        )
+    (member,) = found
+    try:
+        return archive.open(member)
+    except (NotImplementedError, RuntimeError) as error:
+        locked, deflate64 = member.flag_bits & 1, member.compress_type == 9
+        how = "a password" if locked else f"compression method {member.compress_type}{' (Deflate64)' * deflate64}"
+        raise ValueError(
+            f"{name}: expected a zip that Python can unpack, received one with {how}. Unpack it with unzip {name}, and "
+            f"pass {member.filename}, or pack it again with gzip."
+        ) from error
+
+
+def _require_text(head: bytes, name: Place) -> None:
+    """Raises ValueError if the first bytes of a file are not those of UTF-8 text."""
+    found = next((each for magic, each in FOREIGN.items() if head.startswith(magic)), None)
+    counts = [head[k::4].count(0) for k in range(4)]
+    if encoding := NULS.get(tuple(count > max(max(counts) / 10, len(head) / 130) for count in counts)):
+        found = found or _wide(encoding)
+    if head[257:262] == b"ustar":
+        found = "a tar archive", "tar -xf FILE"
+    if head.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"<") and b"<tmx" in head:
+        found = "a TMX file", TMX
+    if found is not None:
+        raise _foreign(name, *found)
+
+
+def _foreign(name: Place, kind: str, command: str) -> ValueError:
+    convert = command if name == STDIN else command.replace("FILE", shlex.quote(str(name)))
+    return ValueError(f"{name}: expected text in UTF-8 whose lines end in LF, received {kind}. Convert it: {convert}")
+
+
+def byte_blocks(stream: io.BufferedIOBase, name: Place, longest: int = LONGEST_LINE) -> Iterator[list[bytes]]:
+    """Yields the lines of a stream without their ends, in blocks. A block holds the lines that have arrived.
+
+    Args:
+        stream: The stream.
+        name: Its name in errors.
+        longest: Number of bytes to which longer lines are cut.
+
+    Raises:
+        ValueError: the text has CR but no LF.
+    """
+    rest, mark, ended = b"", codecs.BOM_UTF8, False
+    while data := stream.read1(READ_AT_ONCE):
+        *lines, rest = (rest + data).split(b"\n")
+        rest = rest[:longest]
+        if lines:
+            lines[0], mark, ended = lines[0].removeprefix(mark), b"", True
+            yield [line.removesuffix(b"\r")[:longest] for line in lines]
+    if rest := rest.removeprefix(mark):
+        if not ended and b"\r" in rest:
+            raise _foreign(name, "text with old line ends (CR only)", "tr '\\r' '\\n' < FILE > NEW")
+        yield [rest.removesuffix(b"\r")]
+
+
+def text_blocks(stream: io.BufferedIOBase, name: str, report: Callable[[str], None]) -> Iterator[list[str]]:
+    """Yields the lines of a stream as ``byte_blocks`` does, decoded. U+FFFD replaces invalid bytes and NUL.
+
+    Args:
+        stream: The stream.
+        name: Its name in errors and in the warning about replaced bytes.
+        report: Receives the warning, after the last line.
+    """
+    yield from _decoded(byte_blocks(stream, name), name, report)
+
+
+def sentence_blocks(sentences: Sequence[str], report: Callable[[str], None]) -> Iterator[list[str]]:
+    """Yields the sentences of a command line as one block. Without sentences, or with "-", yields standard input."""
+    if tuple(sentences) in ((), (STANDARD_INPUT,)):
+        with open_text(STANDARD_INPUT) as stream:
+            yield from text_blocks(stream, STDIN, report)
+    else:  # surrogates stand for bytes of an argument that are not valid in the locale
+        given = [sentence.encode("utf-8", "surrogateescape") for sentence in sentences]
+        yield from _decoded([given], "the arguments", report)
+
+
+def _decoded(blocks: Iterable[list[bytes]], name: str, report: Callable[[str], None]) -> Iterator[list[str]]:
+    replaced: list[int] = []
+    begin = 1
+    for lines in blocks:
+        block = [line.decode("utf-8", "replace").replace("\0", "\ufffd") for line in lines]
+        for number, (text, line) in enumerate(zip(block, lines, strict=True), start=begin):
+            if "\ufffd" in text and text.encode() != line:
+                replaced.append(number)
+        begin += len(lines)
+        yield block
+    tell_lines(report, "U+FFFD replaces invalid UTF-8 or NUL", replaced, name)
+
+
+def read_lines(path: Place) -> list[str]:
+    """Returns the lines of a file.
+
+    Raises:
+        FileNotFoundError, ValueError: as in ``open_text`` and ``byte_blocks``, or a line is not valid UTF-8.
+    """
+    found = []
+    with open_text(path) as stream:
+        for number, line in enumerate(chain.from_iterable(byte_blocks(stream, path)), start=1):
+            try:
+                found.append(line.decode())
+            except UnicodeDecodeError as error:
+                raise ValueError(
+                    f"{path}:{number}: expected UTF-8, received the byte {line[error.start]:#04x} at position "
+                    f"{error.start + 1}. Convert the file, for example: iconv -f WINDOWS-1252 -t UTF-8 {path} > NEW"
+                ) from error
+    return found
+
+
+def require_files(paths: Iterable[Place]) -> None:
+    """Raises ValueError if a path is a pipe or standard input, which cannot be read several times."""
+    for path in paths:
+        if str(path) == STANDARD_INPUT or Path(path).is_fifo():
+            raise ValueError(
+                f"{path}: expected a regular file, because it is read more than once. Received: a pipe. Write the text "
+                "into a file first."
+            )
+
+
+def one_line(text: str) -> str:
+    """Returns the text with a space in place of each line end and separator, so that each translation is one line."""
+    return text.translate(LINE_ENDS)
+
+
+def print_utf8() -> None:
+    """Makes standard output and standard error UTF-8, whatever the locale."""
+    for stream, errors in ((sys.stdout, "surrogateescape"), (sys.stderr, "backslashreplace")):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors=errors)

@@ -1,0 +1,177 @@
+"""The reader and writer of text that all commands share: lines, encodings, archives, pipes, output."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import struct
+import subprocess
+import sys
+import threading
+import zipfile
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+from serve import lines
+from serve.lines import (
+    byte_blocks,
+    one_line,
+    open_text,
+    read_lines,
+    require_files,
+    sentence_blocks,
+    text_blocks,
+)
+
+ROOT = Path(__file__).parents[2]
+TEXT = "Hola.\u2028Sí.\nNo.\n".encode()
+LINES = ["Hola.\u2028Sí.", "No."]
+
+
+def zipped(text: bytes, **others: bytes) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in {"es.txt": text, **others}.items():
+            archive.writestr(name, content)
+    return file.getvalue()
+
+
+def marked(archive: bytes, local: int, central: int, value: int) -> bytes:
+    """Returns a zip file of one member with a changed field of its headers."""
+    raw = bytearray(archive)
+    struct.pack_into("<H", raw, raw.find(b"PK\3\4") + local, value)
+    struct.pack_into("<H", raw, raw.find(b"PK\1\2") + central, value)
+    return bytes(raw)
+
+
+def decoded(content: bytes, said=None) -> list[str]:
+    report = [].append if said is None else said.append
+    return list(chain.from_iterable(text_blocks(io.BytesIO(content), "standard input", report)))
+
+
+def test_lines_come_in_blocks_of_those_that_have_arrived():
+    reading, writing = os.pipe()
+    with open(reading, "rb") as stream, open(writing, "wb", buffering=0) as keyboard:
+        found = text_blocks(stream, "keyboard", pytest.fail)
+        keyboard.write(b"uno\ndos\r\ntr\xc3")
+        assert next(found) == ["uno", "dos"]
+        keyboard.write(b"\xa9s\n")
+        assert next(found) == ["trés"]
+        keyboard.write(b"cuatro")
+        keyboard.close()
+        assert list(found) == [["cuatro"]]
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("\ufeffuno\r\ndos\n\n", ["uno", "dos", ""]),
+        ("a\u2028b\u2029c\x85d\ve\ff\x1cg\rh\ni", ["a\u2028b\u2029c\x85d\ve\ff\x1cg\rh", "i"]),
+        ("a\r\r\n\ufeffb", ["a\r", "\ufeffb"]),
+        ("\ufeff", []),
+        ("", []),
+    ],
+)
+def test_only_lf_and_cr_lf_end_a_line_and_only_a_mark_at_the_start_is_dropped(content, expected):
+    assert decoded(content.encode()) == expected
+
+
+@pytest.mark.parametrize("content", [b"uno\rdos\rtres\r", b"uno\r", b"\xef\xbb\xbfuno\rdos"])
+def test_old_line_ends_are_named_with_the_command_that_converts_them(content):
+    with pytest.raises(ValueError, match=r"standard input: .*CR only.* tr '\\r' '\\n'"):
+        decoded(content)
+
+
+def test_replaced_bytes_are_reported_once_with_their_number_and_the_first_line():
+    said = []
+    assert decoded(b"ok \xef\xbf\xbd\n\xff\n\nN\0\n\xc3", said) == ["ok \ufffd", "\ufffd", "", "N\ufffd", "\ufffd"]
+    (warning,) = said
+    assert "in 3 lines of standard input; the first is line 2." in warning
+    given = []
+    assert list(sentence_blocks(["caf\udce9", "caf\udcc3\udca9", "café"], given.append)) == [
+        ["caf\ufffd", "café", "café"]
+    ]
+    assert "in 1 line of the arguments; the first is line 1." in given[0]
+
+
+def test_a_line_without_end_does_not_fill_memory(monkeypatch):
+    monkeypatch.setattr(lines, "READ_AT_ONCE", 1000)
+    (long, following) = chain.from_iterable(byte_blocks(io.BytesIO(b"x" * 50_000 + b"\nnext"), "x", longest=5000))
+    assert (long, following) == (b"x" * 5000, b"next")
+
+
+@pytest.mark.parametrize("text", ["el niño\tthe boy\n", "мама мыла раму\tmum washed it\n", "大学\tuniversity\n"])
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"])
+def test_utf_16_and_utf_32_are_recognised_with_and_without_a_mark(tmp_path, encoding, text):
+    file = tmp_path / "wide.txt"
+    file.write_bytes((text * 50).encode(encoding))
+    name = encoding.upper().replace("-LE", "LE").replace("-BE", "BE")
+    with pytest.raises(ValueError, match=rf"wide\.txt: .*{name}\. .*iconv -f {name} -t UTF-8 {file}"):
+        read_lines(file)
+
+
+@pytest.mark.parametrize(
+    "pack", [bytes, gzip.compress, bz2.compress, lzma.compress, zipped, lambda text: zipped(text, README=b"x")]
+)
+@pytest.mark.parametrize("piped", [False, True])
+def test_text_is_unpacked_by_its_first_bytes_also_from_a_pipe(tmp_path, pack, piped):
+    file = tmp_path / "text"
+    if piped:
+        os.mkfifo(file)
+        threading.Thread(target=file.write_bytes, args=[pack(TEXT)]).start()
+    else:
+        file.write_bytes(pack(TEXT))
+    assert read_lines(file) == LINES
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (marked(zipped(TEXT), 8, 10, 9), ["Deflate64", "unzip FILE", "es.txt"]),
+        (marked(zipped(TEXT), 6, 8, 1), ["password", "unzip FILE"]),
+        (zipped(TEXT, **{"en.txt": TEXT}), ["es.txt, en.txt", "unzip FILE", "source and the target"]),
+        (zipped(TEXT, **{"[Content_Types].xml": b"x"}), ["Excel", "libreoffice", "FILE"]),
+        (b"\xd0\xcf\x11\xe0" + b"x" * 600, ["Excel", "libreoffice"]),
+        (b'\xef\xbb\xbf<?xml version="1.0"?>\n<tmx version="1.4">', ["TMX", "xmlstarlet", "FILE >"]),
+        (gzip.compress(b'<?xml version="1.0"?>\n<tmx version="1.4">'), ["TMX"]),
+        (b"\x28\xb5\x2f\xfdxx", ["Zstandard", "zstd -d FILE"]),
+        (gzip.compress(b"a" * 257 + b"ustar" + b"\0" * 300), ["tar archive", "tar -xf FILE"]),
+        (bz2.compress(TEXT * 9000)[:-9], ["damaged archive"]),
+        (b"BZh9" + b"x" * 99, ["damaged archive"]),
+        (lzma.compress(TEXT * 9000)[:-9], ["damaged archive"]),
+        (b"caf\xe9\nno\n", ["FILE:1: ", "0xe9 at position 4", "iconv -f WINDOWS-1252"]),
+    ],
+)
+def test_a_file_of_another_kind_is_named_with_what_to_do(tmp_path, content, words):
+    file = tmp_path / "file"
+    file.write_bytes(content)
+    with pytest.raises(ValueError, match=str(file)) as caught:
+        read_lines(file)
+    assert [word for word in words if word.replace("FILE", str(file)) not in str(caught.value)] == []
+
+
+@pytest.mark.parametrize(("name", "found"), [("none", "no file"), (".", "a folder")])
+def test_a_missing_file_is_named(tmp_path, name, found):
+    with pytest.raises(FileNotFoundError, match=rf"{tmp_path / name}: .*{found}"), open_text(tmp_path / name):
+        pass
+
+
+def test_a_pipe_is_refused_where_a_file_is_read_several_times(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    require_files([ROOT / "setup.py", "none"])
+    for path in (str(tmp_path / "pipe"), "-"):
+        with pytest.raises(ValueError, match=rf"^{path}: expected a regular file, .* Received: a pipe\."):
+            require_files([ROOT / "setup.py", path])
+
+
+def test_output_is_one_line_in_utf_8_whatever_the_locale():
+    assert one_line("a\r\nb\x85c\u2028d\u2029e\vf") == "a  b c d e f"
+    program = "from serve.lines import print_utf8; print_utf8(); print('\\u00f1 \\udcff')"
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii:strict", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, check=True)
+    assert done.stdout == "ñ \udcff\n".encode("utf-8", "surrogateescape")
