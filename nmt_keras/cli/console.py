@@ -20,6 +20,7 @@ GROUPS = {
     "CorpusConfig": ("corpus.",),
     "TokenizerConfig": ("source.", "target."),
     "FilterConfig": ("filters.",),
+    "PairFilters": ("filters.",),
     "RunOptions": ("",),
     "ExportConfig": ("options.",),
     "MicroBatchingConfig": ("options.micro-batching.",),
@@ -92,7 +93,7 @@ def with_options(message: str) -> str:
         name = field[2].replace("_", "-")
         return " or ".join(f"--{prefix}{name}" for prefix in prefixes) or field[0]
 
-    message = re.sub(r"\b(\w+(?:Config|Options))\.([a-z]\w*)(?: \(--[\w.-]+\))?", option, message)
+    message = re.sub(r"\b(\w+(?:Config|Options|Filters))\.([a-z]\w*)(?: \(--[\w.-]+\))?", option, message)
 
     def chosen(names: re.Match[str]) -> str:
         return f"{names[2]} {names[1] or ''}".rstrip()

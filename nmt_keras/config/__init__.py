@@ -10,7 +10,7 @@ from nmt_keras.config.checks import (
     require_each,
     require_positive,
 )
-from nmt_keras.config.corpus import CorpusConfig, FilterConfig
+from nmt_keras.config.corpus import CorpusConfig, FilterConfig, PairFilters
 from nmt_keras.config.export import ExportConfig, MicroBatchingConfig
 from nmt_keras.config.model import AttentionConfig, CellName, DecoderConfig, EncoderConfig, ModelConfig
 from nmt_keras.config.recipe import Recipe
@@ -34,6 +34,7 @@ __all__ = [
     "FilterConfig",
     "MicroBatchingConfig",
     "ModelConfig",
+    "PairFilters",
     "Recipe",
     "RunOptions",
     "SearchConfig",

@@ -9,13 +9,27 @@ from nmt_keras.config.checks import require, require_choices, require_positive
 
 
 @dataclass(frozen=True)
-class FilterConfig:
+class PairFilters:
+    """Filters of training pairs in memory. Validation and test sets are not filtered. Skipped pairs are counted."""
+
+    max_ratio: float | None = None
+    """Maximum ratio of the longer side to the shorter one, in tokens, END included; None for no limit."""
+    drop_identical: bool = False
+    """If True, pairs with identical source and target are skipped."""
+    drop_duplicates: bool = False
+    """If True, a pair that occurs several times is kept once."""
+
+    def __post_init__(self) -> None:
+        name = f"{type(self).__name__}.max_ratio"
+        require(self.max_ratio is None or self.max_ratio >= 1.0, name, "None, or at least 1", self.max_ratio)
+
+
+@dataclass(frozen=True)
+class FilterConfig(PairFilters):
     """Filters that apply when a corpus is prepared. Skipped pairs are counted by reason."""
 
     max_tokens: int = 80
     """Maximum number of tokens per side, END included. A lower limit of the tokenizer takes precedence."""
-    max_ratio: float | None = None
-    """Maximum ratio of the longer side to the shorter one, in tokens, END included; None for no limit."""
     drop_identical: bool = True
     """If True, pairs with identical source and target are skipped."""
     drop_duplicates: bool = True
@@ -23,12 +37,7 @@ class FilterConfig:
 
     def __post_init__(self) -> None:
         require(self.max_tokens >= 2, "FilterConfig.max_tokens", "at least 2 (one token and END)", self.max_tokens)
-        require(
-            self.max_ratio is None or self.max_ratio >= 1.0,
-            "FilterConfig.max_ratio",
-            "None, or at least 1",
-            self.max_ratio,
-        )
+        super().__post_init__()
 
 
 @dataclass(frozen=True)

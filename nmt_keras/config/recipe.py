@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass, field, replace
 
 from nmt_keras.config.checks import record_from, require
-from nmt_keras.config.corpus import CorpusConfig
+from nmt_keras.config.corpus import CorpusConfig, PairFilters
 from nmt_keras.config.model import ModelConfig
 from nmt_keras.config.search import SearchConfig
 from nmt_keras.config.tokenizer import TokenizerConfig
@@ -32,6 +32,8 @@ class Recipe:
     """Configuration of training."""
     search: SearchConfig = field(default_factory=SearchConfig)
     """Configuration of the search."""
+    filters: PairFilters = field(default_factory=PairFilters)
+    """Filters of the training pairs."""
 
     def __post_init__(self) -> None:
         decoder = self.model.decoder

@@ -25,6 +25,7 @@ def batch_pairs(
     config: TrainConfig,
     report: Callable[[str], None],
     alignments: Sequence[str] | None = None,
+    max_ratio: float | None = None,
 ) -> BatchSource:
     """Returns the batches of ``pairs``. Pairs that are too long are skipped.
 
@@ -34,6 +35,7 @@ def batch_pairs(
         config: Configuration of length limits, buckets, batch size and subword regularisation.
         report: Function that receives messages for the user.
         alignments: A line in Pharaoh's format for each of the N pairs; ``None`` for no alignments.
+        max_ratio: Maximum ratio of the longer side to the shorter one, in tokens; ``None`` for no limit.
 
     Raises:
         ValueError: no pair is short enough, a line is not an alignment, or alignments are combined with subword
@@ -54,14 +56,19 @@ def batch_pairs(
     codec = Codec(*tokenizers)
     source, target, cut = encode_pairs(codec, pairs)
     long = cut | (source.lengths > limit) | (target.lengths > limit)
-    kept = np.flatnonzero(~long).tolist()
+    shorter, longer = np.sort([source.lengths, target.lengths], axis=0)
+    unlike = ~long & (longer > (np.inf if max_ratio is None else max_ratio) * shorter)
+    if unlike.any():
+        report(f"{unlike.sum():,} pairs skipped: ratio of lengths over {max_ratio:g}")
+        require(not (long | unlike).all(), "PairFilters.max_ratio", "a ratio that a pair has", max_ratio)
+    kept = np.flatnonzero(~long & ~unlike).tolist()
     name = "TrainConfig.max_tokens" if min(limits) == limit else "TokenizerConfig.max_tokens"
     if not kept:
         raise ValueError(
             f"{name}: expected a pair of at most {within}, found none among {len(source):,} pairs. Raise the limit."
         )
-    report(f"{len(kept):,} pairs to train on; {len(source) - len(kept):,} skipped: more than {told}")
-    if (share := (len(source) - len(kept)) / len(source)) > MAX_LEFT_OUT:
+    report(f"{len(kept):,} pairs to train on; {long.sum():,} skipped: more than {told}")
+    if (share := long.mean()) > MAX_LEFT_OUT:
         report(f"Warning: {share:.0%} of the training pairs are longer than {told}. Raise {name} to train on them.")
     source, target = source.take(np.array(kept)), target.take(np.array(kept))
     buckets = choose_buckets(source.lengths, target.lengths, config.length_buckets)

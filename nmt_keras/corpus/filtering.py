@@ -1,11 +1,12 @@
-"""Filters for a prepared corpus, and the key that assigns a pair to a shard. All are pure functions of a pair."""
+"""Filters of training pairs, and the key that assigns a pair to a shard."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from enum import StrEnum
 
-from nmt_keras.config import FilterConfig
+from nmt_keras.config import FilterConfig, PairFilters
 from nmt_keras.corpus.reading import Pair
 
 
@@ -17,7 +18,13 @@ class Rejection(StrEnum):
     RATIO = "ratio of lengths too large"
 
 
-def reject_text(pair: Pair, filters: FilterConfig) -> Rejection | None:
+def kept_rows(pairs: Sequence[Pair], filters: PairFilters) -> list[int]:
+    """Returns the indices of the pairs that pass the filters of text. Of equal pairs, the first is kept."""
+    rows = [row for row, pair in enumerate(pairs) if reject_text(pair, filters) is None]
+    return sorted({pairs[row]: row for row in reversed(rows)}.values()) if filters.drop_duplicates else rows
+
+
+def reject_text(pair: Pair, filters: PairFilters) -> Rejection | None:
     """Returns the reason for skipping a pair because of its text, or ``None`` to keep it."""
     same = filters.drop_identical and pair.source.strip() == pair.target.strip()
     return Rejection.IDENTICAL if same else None

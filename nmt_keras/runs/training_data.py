@@ -6,10 +6,11 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from nmt_keras.config import Recipe, require
+from nmt_keras.config import PairFilters, Recipe, require
 from nmt_keras.corpus import Pair, SplitCorpus, part_sha256
 from nmt_keras.corpus.batches import BatchSource
 from nmt_keras.corpus.batching import batch_pairs
+from nmt_keras.corpus.filtering import kept_rows
 from nmt_keras.corpus.shards import PreparedCorpus, ShardedBatches
 from nmt_keras.corpus.split import Side
 from nmt_keras.text import Tokenizer, fit_tokenizer, load_tokenizer
@@ -52,6 +53,12 @@ def training_data(corpus: SplitCorpus | PreparedSplit, recipe: Recipe, report: C
 
 
 def _in_memory(corpus: SplitCorpus, recipe: Recipe, report: Callable[[str], None]) -> TrainingData:
+    if recipe.filters.drop_identical or recipe.filters.drop_duplicates:
+        rows, given = kept_rows(corpus.train, recipe.filters), corpus.alignments
+        report(f"{len(corpus.train) - len(rows):,} training pairs skipped: identical sides or duplicates")
+        corpus = corpus._replace(
+            train=[corpus.train[row] for row in rows], alignments=given and [given[row] for row in rows]
+        )
     alignments = corpus.alignments
     sums = {
         part: part_sha256(pairs, key_side=corpus.key_side)
@@ -80,7 +87,7 @@ def _in_memory(corpus: SplitCorpus, recipe: Recipe, report: Callable[[str], None
         )
 
     def batches(tokenizers: Tokenizers) -> BatchSource:
-        return batch_pairs(corpus.train, tokenizers, recipe.train, report, alignments)
+        return batch_pairs(corpus.train, tokenizers, recipe.train, report, alignments, recipe.filters.max_ratio)
 
     return TrainingData(facts, fit, batches, corpus.valid)
 
@@ -95,6 +102,8 @@ def _prepared(split: PreparedSplit, recipe: Recipe, report: Callable[[str], None
                 f"{corpus.folder / side}: expected the recipe's {wanted}, received {tokenizer.config}. "
                 "Prepare the corpus with the tokenizers of the recipe, or pass a recipe with those of the corpus."
             )
+    hint = "Pass the filters to nmt prepare."
+    require(recipe.filters == PairFilters(), "--filters", "none with --prepared", str(recipe.filters), hint)
     config = recipe.train
     longest = int(corpus.lengths[:, :2].max(initial=0))
     require(

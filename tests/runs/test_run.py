@@ -12,7 +12,7 @@ import tensorflow as tf
 from tiny import TINY_RECIPE
 
 import nmt_keras
-from nmt_keras.config import Recipe, RunOptions, TokenizerConfig
+from nmt_keras.config import PairFilters, Recipe, RunOptions, TokenizerConfig
 from nmt_keras.corpus import Pair, SplitCorpus
 from nmt_keras.corpus.batching import encode_pairs
 from nmt_keras.export import read_manifest
@@ -21,6 +21,7 @@ from nmt_keras.files import read_json
 from nmt_keras.models.seq2seq import build_model
 from nmt_keras.runs import Run
 from nmt_keras.runs.training import load_tokenizers
+from nmt_keras.runs.training_data import training_data
 from nmt_keras.text import Codec, WordTokenizer, fit_tokenizer
 from nmt_keras.training import Updater, checkpoint_index, checkpoints, load_weights, read_log, save_weights
 
@@ -179,6 +180,22 @@ def test_pairs_with_a_long_side_are_left_out_and_counted(run_folder, tmp_path, s
         Run(tmp_path / "run", recipe).train(
             SplitCorpus("numbers", short + long, short, short), report=stop_at_the_count, show=lambda *_: None
         )
+
+
+def test_identical_sides_and_duplicates_are_skipped_in_the_training_set_with_their_alignments(run_folder, corpus):
+    train = [Pair("a", "b"), Pair("No.", " No. "), Pair("a", "c"), Pair("a", "b")]
+    given = SplitCorpus("pairs", train, train, [], alignments=["0-0", "", "0-0 0-0", "0-0"])
+    for drop_identical, drop_duplicates, kept in (
+        (True, True, 2),
+        (True, False, 3),
+        (False, True, 3),
+        (False, False, 4),
+    ):
+        filters = PairFilters(drop_identical=drop_identical, drop_duplicates=drop_duplicates)
+        said: list[str] = []
+        data = training_data(given, replace(Run(run_folder).recipe, filters=filters), said.append)
+        assert data.facts["pairs"] == {"train": kept, "valid": 4, "test": 0}
+        assert [line.split()[0] for line in said] == [str(4 - kept)] * (kept < 4)
 
 
 @pytest.mark.parametrize(("text_limit", "limit", "name"), [(30, 2, "TrainConfig"), (2, 30, "TokenizerConfig")])
