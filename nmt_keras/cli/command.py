@@ -27,7 +27,7 @@ SIDE_BY_SIDE = max(1, (os.cpu_count() or 1) // BATCHES_AT_ONCE)
 
 RARE = (
     *("debug", "settings", "options", "search", "filters", "source", "target"),
-    *("width", "max_malformed", "accept_other_version", "alignments", "prepared", "tables"),
+    *("width", "max_malformed", "accept_other_version", "alignments", "prepared", "tables", "bleu_tokenizer"),
     *("deterministic", "previous", "tensorboard", "profile"),
 )
 """Options and option groups that the short help of most commands omits."""

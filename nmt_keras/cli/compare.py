@@ -89,7 +89,7 @@ class Compare(Command):
         from nmt_keras.runs.protocol import Study, run_study
 
         language = self.data.languages[1]
-        require_tokenizer(language)
+        require_tokenizer(language, self.data.bleu_tokenizer)
         systems = self.systems
         study = Study(
             folder=self.to,
@@ -100,6 +100,7 @@ class Compare(Command):
             rates=self.rates,
             seeds=self.seeds,
             language=language,
+            tokenizer=self.data.bleu_tokenizer,
             gold=read_gold(self.gold) if self.gold else (),
             origin=self.data,
             baselines=self.baselines,

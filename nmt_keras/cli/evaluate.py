@@ -88,7 +88,7 @@ class Evaluate(Command):
         from nmt_keras.translation.model_translator import ModelTranslator
 
         source_language, target_language = self.data.languages
-        require_tokenizer(target_language)
+        require_tokenizer(target_language, self.data.bleu_tokenizer)
         title, pairs = self._title_and_pairs(console)
         gold = self._gold_links(pairs)
         reports: dict[str, Report] = {}
@@ -106,7 +106,7 @@ class Evaluate(Command):
                 )
             system = " and ".join(map(str, (path, *others)))
             console.say(f"{system}: translating {title}, {len(pairs):,} sentences, {searches[name]}")
-            reports[name] = evaluate(translator, pairs, target_language)
+            reports[name] = evaluate(translator, pairs, target_language, self.data.bleu_tokenizer)
             cut = [number for number, found in enumerate(reports[name].translations, 1) if found.truncated]
             tell_lines(console.say, CUT, cut, title)
         found = comparison.compare(
@@ -117,6 +117,7 @@ class Evaluate(Command):
             errors=errors,
             source_language=source_language,
             target_language=target_language,
+            tokenizer=self.data.bleu_tokenizer,
             worst=self.worst,
         )
         print(comparison.to_json(found) if self.json else comparison.to_markdown(found), end="")

@@ -139,7 +139,7 @@ class Train(Command):
         folder = self.run or Path("runs") / (corpus.name if own else f"{corpus.name}-{recipe.name}")
         data = with_languages_of(folder, self.data)
         if is_first_worker():
-            require_tokenizer(data.target_language)  # for the evaluation after training
+            require_tokenizer(data.target_language, data.bleu_tokenizer)  # for the evaluation after training
         exists, finished = is_run(folder), is_finished(folder) and not self.options.continues
         require(exists or not self.options.continues, "--run", "an existing run to continue", str(folder))
         run = Run(folder, recipe)
@@ -173,7 +173,7 @@ class Train(Command):
                 few = f" of {len(parts[part]):,} (for all: nmt evaluate {folder} --part {part} --all-pairs)"
                 sentences = f"{len(pairs):,} sentences{few * (len(pairs) < len(parts[part]))}"
                 console.say(f"translating the {SET_NAMES[part]}, {sentences}")
-                run.evaluate(translator, part, pairs, data.target_language)
+                run.evaluate(translator, part, pairs, data.target_language, data.bleu_tokenizer)
         for part, score in run.scores().items():
             console.say(
                 f"{part}: BLEU {score['bleu']}, chrF {score['chrf']}, exact {score['exact']} % "

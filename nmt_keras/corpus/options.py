@@ -34,6 +34,9 @@ class CorpusOptions(Columns):
     characters."""
     target_language: str | None = None
     """Code of the target language, such as en. BLEU uses a special tokenizer for zh, ja and ko."""
+    bleu_tokenizer: str | None = None
+    """Tokenizer of sacreBLEU, such as 13a, intl or char. none: for text that is already tokenised. Default: the one for
+    the target language."""
 
     alignments: str | None = None
     """A file of word alignments for guided alignment, with a line such as 0-0 1-2 (source-target) per line of the

@@ -97,6 +97,7 @@ def compare(
     errors: Mapping[str, AlignmentError] | None = None,
     source_language: str | None = None,
     target_language: str | None = None,
+    tokenizer: str | None = None,
     worst: int = 10,
 ) -> Comparison:
     """Compares systems that translated the same sentences.
@@ -109,6 +110,7 @@ def compare(
         errors: Alignment error by system. Systems may be missing.
         source_language: Language code. Sets the unit of length; see ``metrics.length_unit``.
         target_language: Language code; see ``metrics.bleu``.
+        tokenizer: Tokenizer of BLEU; see ``metrics.bleu``.
         worst: Number of sentences to list, those with the lowest chrF.
 
     Raises:
@@ -116,7 +118,7 @@ def compare(
     """
     references = [pair.target for pair in pairs]
     texts = {name: [translation.text for translation in report.translations] for name, report in reports.items()}
-    found = bootstrap(texts, references, target_language)
+    found = bootstrap(texts, references, target_language, tokenizer=tokenizer)
     systems = [
         SystemScores(
             name=name,
@@ -134,7 +136,8 @@ def compare(
     by_length = []
     for label, inside in length_bins([sentence_length(pair.source, source_language) for pair in pairs]).items():
         of_bin = {name: [text[i] for i in inside] for name, text in texts.items()}
-        scores = bootstrap(of_bin, [references[i] for i in inside], target_language).bleu
+        inner = [references[i] for i in inside]
+        scores = bootstrap(of_bin, inner, target_language, tokenizer=tokenizer).bleu
         by_length.append(BinScores(label, len(inside), scores))
     sentences = [
         Sentence(

@@ -15,7 +15,7 @@ import numpy as np
 from sacrebleu.metrics import BLEU, CHRF
 from sacrebleu.significance import PairedTest
 
-from nmt_keras.config import require
+from nmt_keras.config import require, require_choice
 from nmt_keras.corpus.alignments import GoldLinks, Link
 
 
@@ -26,7 +26,9 @@ class Score(NamedTuple):
     signature: str
 
 
-def bleu(hypotheses: Sequence[str], references: Sequence[str], language: str | None = None) -> Score:
+def bleu(
+    hypotheses: Sequence[str], references: Sequence[str], language: str | None = None, tokenizer: str | None = None
+) -> Score:
     """Returns corpus BLEU (Papineni et al. 2002): up to 4-grams, cased, one reference per hypothesis.
 
     Args:
@@ -34,16 +36,17 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str], language: str | N
         references: Detokenised references, in the same order.
         language: Language code, such as "ja". Chinese, Japanese and Korean have their own tokenizers. All other
             languages, and ``None``, use sacreBLEU's default tokenizer 13a.
+        tokenizer: Name of another tokenizer of sacreBLEU; "none" for text that is already tokenised.
 
     Raises:
         ValueError: a list is empty or a string, the lengths differ, or the language's tokenizer is not installed.
     """
-    return _score(_bleu(language), hypotheses, references)
+    return _score(_bleu(language, tokenizer), hypotheses, references)
 
 
-def require_tokenizer(language: str | None) -> None:
-    """Raises ValueError if the BLEU tokenizer of a language is not installed."""
-    _bleu(language)
+def require_tokenizer(language: str | None, tokenizer: str | None = None) -> None:
+    """Raises ValueError if the BLEU tokenizer does not exist or is not installed; see ``bleu``."""
+    _bleu(language, tokenizer)
 
 
 def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
@@ -86,7 +89,11 @@ class Estimates(NamedTuple):
 
 
 def bootstrap(
-    systems: Mapping[str, Sequence[str]], references: Sequence[str], language: str | None = None, samples: int = 1000
+    systems: Mapping[str, Sequence[str]],
+    references: Sequence[str],
+    language: str | None = None,
+    samples: int = 1000,
+    tokenizer: str | None = None,
 ) -> Estimates:
     """Returns BLEU and chrF with 95 % intervals and p-values, by sacreBLEU's paired bootstrap (Koehn 2004).
 
@@ -98,13 +105,14 @@ def bootstrap(
         references: Detokenised references, in the same order.
         language: As in ``bleu``.
         samples: Number of bootstrap samples.
+        tokenizer: As in ``bleu``.
 
     Raises:
         ValueError: as in ``bleu``, or there is no system.
     """
     require(bool(systems), "systems", "at least one", dict(systems))
     pairs = [_corresponding(hypotheses, references) for hypotheses in systems.values()]
-    metrics = {"BLEU": _bleu(language), "chrF": CHRF()}
+    metrics = {"BLEU": _bleu(language, tokenizer), "chrF": CHRF()}
     signatures, results = PairedTest(
         [(name, hypotheses) for name, (hypotheses, _) in zip(systems, pairs, strict=True)],
         metrics,
@@ -168,6 +176,7 @@ def bootstrap_seeds(
     language: str | None = None,
     samples: int = 1000,
     baselines: Mapping[str, str | None] = {},
+    tokenizer: str | None = None,
 ) -> SeedEstimates:
     """Returns mean BLEU and chrF of systems with several runs, and two-sided p-values against their baselines.
 
@@ -181,6 +190,7 @@ def bootstrap_seeds(
         language: As in ``bleu``.
         samples: Number of bootstrap samples.
         baselines: As in ``all_baselines``.
+        tokenizer: As in ``bleu``.
 
     Raises:
         ValueError: as in ``bleu`` and ``all_baselines``, or a system has no run.
@@ -193,7 +203,8 @@ def bootstrap_seeds(
     references = next(iter(pairs.values()))[0][1]
     count = len(references)
     draws = np.random.default_rng(_SEED).multinomial(count, np.full(count, 1.0 / count), size=samples)
-    bleu_, chrf_ = (_over_seeds(metric, systems, references, draws, compared) for metric in (_bleu(language), CHRF()))
+    metrics = _bleu(language, tokenizer), CHRF()
+    bleu_, chrf_ = (_over_seeds(metric, systems, references, draws, compared) for metric in metrics)
     return SeedEstimates(bleu_, chrf_)
 
 
@@ -313,13 +324,17 @@ def alignment_error(found: Sequence[AbstractSet[Link]], gold: Sequence[GoldLinks
     )
 
 
-def _bleu(language: str | None) -> BLEU:
+def _bleu(language: str | None, tokenizer: str | None = None) -> BLEU:
+    if tokenizer is not None:
+        require_choice("--bleu-tokenizer", tuple(BLEU.TOKENIZERS), tokenizer)
     primary = (language or "").partition("-")[0].lower()
     try:
-        return BLEU(trg_lang=primary)
+        return BLEU(trg_lang=primary, tokenize=tokenizer, force=tokenizer == "none")
     except RuntimeError as error:
-        install = f'pip install "sacrebleu[{primary}]"'
-        raise ValueError(f"language: the BLEU tokenizer of {language!r} is not installed. Run {install}.") from error
+        install = f'pip install "sacrebleu[{(tokenizer or primary).partition("-")[0]}]"'
+        raise ValueError(
+            f"language: the BLEU tokenizer of {tokenizer or language!r} is not installed. Run {install}."
+        ) from error
 
 
 def _score(metric: BLEU | CHRF, hypotheses: Sequence[str], references: Sequence[str]) -> Score:

@@ -44,7 +44,9 @@ class Report(NamedTuple):
         return 100 * signs / max(1, self.tokens)
 
 
-def evaluate(translator: Translator, pairs: Sequence[Pair], language: str | None = None) -> Report:
+def evaluate(
+    translator: Translator, pairs: Sequence[Pair], language: str | None = None, tokenizer: str | None = None
+) -> Report:
     """Translates the sources of ``pairs`` and scores the translations against the targets.
 
     The first source is translated twice, so that the measured time does not include tracing the search.
@@ -53,6 +55,7 @@ def evaluate(translator: Translator, pairs: Sequence[Pair], language: str | None
         translator: The translator to evaluate.
         pairs: Sentences and their references.
         language: Code of the target language; see ``metrics.bleu``.
+        tokenizer: Tokenizer of BLEU; see ``metrics.bleu``.
 
     Raises:
         ValueError: there is no pair.
@@ -63,7 +66,7 @@ def evaluate(translator: Translator, pairs: Sequence[Pair], language: str | None
     translations = translator.translate([pair.source for pair in pairs])
     seconds = time.perf_counter() - began
     hypotheses, references = [translation.text for translation in translations], [pair.target for pair in pairs]
-    bleu_score, chrf_score = bleu(hypotheses, references, language), chrf(hypotheses, references)
+    bleu_score, chrf_score = bleu(hypotheses, references, language, tokenizer), chrf(hypotheses, references)
     return Report(
         bleu=bleu_score.value,
         chrf=chrf_score.value,

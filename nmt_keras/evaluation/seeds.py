@@ -32,7 +32,11 @@ def cross_entropy(translator: ModelTranslator, pairs: Sequence[Pair]) -> float:
 
 
 def run_figures(
-    translator: ModelTranslator, pairs: Sequence[Pair], language: str | None = None, gold: Sequence[GoldPair] = ()
+    translator: ModelTranslator,
+    pairs: Sequence[Pair],
+    language: str | None = None,
+    gold: Sequence[GoldPair] = (),
+    tokenizer: str | None = None,
 ) -> RunResult:
     """Translates ``pairs`` and returns the translations and the metrics of the translator.
 
@@ -51,11 +55,12 @@ def run_figures(
         pairs: Sentences and their references.
         language: Code of the target language; see ``metrics.bleu``.
         gold: Pairs with gold alignments.
+        tokenizer: Tokenizer of BLEU; see ``metrics.bleu``.
     """
     references = [pair.target for pair in pairs]
-    report = evaluate(translator, pairs, language)
+    report = evaluate(translator, pairs, language, tokenizer)
     texts = [translation.text for translation in report.translations]
-    estimates = bootstrap({"run": texts}, references, language)
+    estimates = bootstrap({"run": texts}, references, language, tokenizer=tokenizer)
     loss = cross_entropy(translator, pairs)
     error = gold_error(translator, [Pair(*one[:2]) for one in gold], [one.links for one in gold]) if gold else None
 
@@ -111,6 +116,7 @@ def summarise(
     references: Sequence[str],
     language: str | None = None,
     baselines: Mapping[str, str | None] = {},
+    tokenizer: str | None = None,
 ) -> list[SystemFigures]:
     """Returns the rows of the table, in the order of ``systems``.
 
@@ -120,13 +126,14 @@ def summarise(
         references: References of the test set.
         language: Code of the target language; see ``metrics.bleu``.
         baselines: Systems that are not compared with the row above; see ``metrics.all_baselines``.
+        tokenizer: Tokenizer of BLEU; see ``metrics.bleu``.
 
     Raises:
         ValueError: as in ``metrics.bootstrap_seeds``.
     """
     compared = all_baselines(list(systems), baselines)
     texts = {name: [run.translations for run in runs] for name, runs in systems.items()}
-    scores = bootstrap_seeds(texts, references, language, baselines=baselines)
+    scores = bootstrap_seeds(texts, references, language, baselines=baselines, tokenizer=tokenizer)
     found = []
     for name, runs in systems.items():
         figures = [run.figures for run in runs]

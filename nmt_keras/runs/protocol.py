@@ -84,6 +84,8 @@ class Study:
     """Seeds. The pilots use the first one."""
     language: str | None = None
     """Code of the target language; see ``evaluation.metrics.bleu``."""
+    tokenizer: str | None = None
+    """Tokenizer of BLEU; see ``evaluation.metrics.bleu``."""
     gold: Sequence[GoldPair] = ()
     """Pairs with gold alignments, for the alignment error rate of systems with attention."""
     origin: CorpusOptions | None = None
@@ -277,7 +279,7 @@ def _train_and_score(study: Study, system: Recipe, seed: int) -> None:
     _say(run, f"translating {len(study.pairs):,} sentences")
     gold = study.gold if recipe.model.attention.has_scores else ()
     translator = run.translator()
-    result = run_figures(translator, study.pairs, study.language, gold)
+    result = run_figures(translator, study.pairs, study.language, gold, study.tokenizer)
     found = {
         "name": system.name,
         "seed": seed,
@@ -371,7 +373,8 @@ def write_table(study: Study) -> list[SystemFigures]:
                 results.setdefault(system.name, []).append(RunResult(read_json(path), lines))
     # a system is not compared while its baseline has no result
     baselines = {name: base if base in results else None for name, base in study.baselines.items() if name in results}
-    rows = summarise(results, [pair.target for pair in study.pairs], study.language, baselines)
+    references = [pair.target for pair in study.pairs]
+    rows = summarise(results, references, study.language, baselines, study.tokenizer)
     first = next(iter(results.values()))[0].figures
     protocol = {
         "corpus": study.corpus.name,

@@ -176,7 +176,12 @@ class Run:
         )
 
     def evaluate(
-        self, translator: ModelTranslator, part: str, pairs: Sequence[Pair], language: str | None = None
+        self,
+        translator: ModelTranslator,
+        part: str,
+        pairs: Sequence[Pair],
+        language: str | None = None,
+        tokenizer: str | None = None,
     ) -> Report:
         """Translates and scores the validation or test set, and writes the scores into ``scores.json``.
 
@@ -186,9 +191,10 @@ class Run:
             part: Name of the set, "valid" or "test".
             pairs: Pairs of the set.
             language: Code of the target language; ``None`` if unspecified.
+            tokenizer: Tokenizer of BLEU; see ``metrics.bleu``.
         """
         (checkpoint,) = translator.checkpoints
-        found = evaluate(translator, pairs, language)
+        found = evaluate(translator, pairs, language, tokenizer)
         write_score(self.folder / SCORES, part, found, str(translator.search), checkpoint)
         return found
 
