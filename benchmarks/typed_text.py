@@ -23,7 +23,7 @@ import tyro
 from benchmarks.ablations import read_split
 from benchmarks.machine import machine
 from nmt_keras.corpus import evaluation_pairs
-from nmt_keras.corpus.augmentation import without_accents
+from nmt_keras.languages import without_accents
 
 SIGNS = re.compile(r"[^\w\s]")
 FORMS: dict[str, Callable[[str], str]] = {

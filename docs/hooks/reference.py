@@ -13,7 +13,7 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).parents[2]
 
 SECTIONS = {
-    "Model": "config text layers models recipes",
+    "Model": "config languages text layers models recipes",
     "Translation": "search translation",
     "Training": "corpus training runs files",
     "Evaluation": "evaluation plotting markdown",

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Sequence
-from functools import cache
 
 import numpy as np
 
 from nmt_keras.corpus.reading import Pair
+from nmt_keras.languages import without_accents
 
 _WORD = re.compile(r"\w+")
 _END = re.compile(r"[.!?…。！？।؟]+\s*$")
@@ -71,15 +70,3 @@ def _common_words(pair: Pair, first: int = 0) -> set[str]:
 
 def _is_name(word: str) -> bool:
     return len(word) > 2 and word.isalpha() and word[0].isupper() and word[1:].islower()
-
-
-def without_accents(text: str) -> str:
-    """Returns ``text`` without the accents of Latin, Greek and Cyrillic letters."""
-    return "".join(map(_base_letter, unicodedata.normalize("NFC", text)))
-
-
-@cache
-def _base_letter(character: str) -> str:
-    if unicodedata.name(character, "").startswith(("LATIN", "GREEK", "CYRILLIC")):
-        return "".join(each for each in unicodedata.normalize("NFD", character) if not unicodedata.combining(each))
-    return character

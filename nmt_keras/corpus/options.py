@@ -12,6 +12,7 @@ from nmt_keras_serve.lines import TEXT_SUFFIXES
 from nmt_keras.config import require
 from nmt_keras.corpus.columns import Columns, is_spanish_english
 from nmt_keras.corpus.sample import SAMPLE_NAME
+from nmt_keras.languages import standard_tag
 
 SPANISH_ENGLISH_NAME = "spa-eng"
 
@@ -30,10 +31,11 @@ class CorpusOptions(Columns):
     accept_other_version: bool = False
     """Use the downloaded Spanish-English corpus even if its text has changed. By default, changed text is an error."""
     source_language: str | None = None
-    """Code of the source language, such as es. In languages without spaces (zh, ja), sentence lengths are counted in
-    characters."""
+    """Code of the source language (BCP 47 or ISO 639), such as es or zh-Hant. In languages without spaces, such as
+    Chinese, sentence lengths are counted in characters."""
     target_language: str | None = None
-    """Code of the target language, such as en. BLEU uses a special tokenizer for zh, ja and ko."""
+    """Code of the target language, such as en. BLEU has its own tokenizers for Chinese, Japanese, Korean and other
+    languages without spaces."""
     bleu_tokenizer: str | None = None
     """Tokenizer of sacreBLEU, such as 13a, intl or char. none: for text that is already tokenised. Default: the one for
     the target language."""
@@ -70,8 +72,8 @@ class CorpusOptions(Columns):
             hint = "Pass --reverse to nmt prepare."
             require(not self.reverse, "--reverse", "none with --prepared", self.reverse, hint)
         for name, code in (("--source-language", self.source_language), ("--target-language", self.target_language)):
-            ok = code is None or re.fullmatch(r"[A-Za-z]{2,3}(-[A-Za-z0-9]+)*", code) is not None
-            require(ok, name, "a language code such as es or zh-TW", code)
+            if code is not None:
+                standard_tag(code, name)
 
     @property
     def name(self) -> str:
@@ -87,13 +89,13 @@ class CorpusOptions(Columns):
 
     @property
     def languages(self) -> tuple[str | None, str | None]:
-        """Codes of source and target language; ``None`` if unspecified."""
+        """BCP 47 tags of source and target language; ``None`` if unspecified."""
         source, target = self.source_language, self.target_language
         if (source is None or target is None) and self.is_spanish_english:
             spoken = dict(enumerate(("en", "es")))
             first, second, *_ = self.of(english_first=True).find((), self.name)
             source, target = source or spoken.get(first), target or spoken.get(second)
-        return source, target
+        return source and standard_tag(source), target and standard_tag(target)
 
     @property
     def is_spanish_english(self) -> bool:

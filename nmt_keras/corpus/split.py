@@ -5,8 +5,8 @@ pairs that share a sentence form a group, and a hash of the group's name selects
 not depend on the order of the pairs. If pairs are added to the corpus, a sentence stays in its set unless the name of
 its group changes.
 
-1. ``sentence_key`` normalises a sentence: NFKD, lower case, no combining marks, and a space in place of each run of
-   characters that are neither letters nor digits.
+1. ``sentence_key`` normalises a sentence: NFKD, lower case, no accents, and a space in place of each run of
+   characters that are neither letters, digits nor marks of letters.
 2. Two pairs are linked if their sources or their targets have the same key. The groups are the connected components.
 3. A group's name is the smallest key of its ``key_side``, by code point. The first 8 hex digits of the name's sha256,
    divided by 2^32, select test (below 0.03), valid (below 0.06) or train.
@@ -18,10 +18,13 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
+from functools import cache
+from itertools import takewhile
 from typing import Literal, NamedTuple
 
 from nmt_keras.config import require_choice
 from nmt_keras.corpus.reading import Pair
+from nmt_keras.languages import is_spaceless, without_accents
 
 Part = Literal["train", "valid", "test"]
 Side = Literal["source", "target"]
@@ -32,6 +35,8 @@ SET_NAMES: Mapping[str, str] = {"train": "training set", "valid": "validation se
 TEST_BELOW = 0.03
 VALID_BELOW = 0.06
 MAX_EVALUATION_PAIRS = 5000
+
+_GAP = re.compile(r"[\W_]+")
 
 
 class SplitCorpus(NamedTuple):
@@ -157,8 +162,28 @@ def repetitions(held_out: Sequence[Pair], train: Sequence[Pair]) -> int:
 
 
 def sentence_key(sentence: str) -> str:
-    """Returns a sentence in normalised form, without differences in case, accents, punctuation and spaces."""
-    folded = unicodedata.normalize("NFKD", sentence).lower()
-    if not folded.isascii():
-        folded = "".join(character for character in folded if unicodedata.category(character) != "Mn")
-    return re.sub(r"[\W_]+", " ", folded).strip()
+    """Returns a sentence in normalised form, without differences in case, accents, punctuation and spaces.
+
+    Only Latin, Greek and Cyrillic letters have accents. Marks of all other scripts are part of the word, and spaces
+    between letters of a script without spaces are dropped. A sentence of signs only is returned in NFC.
+    """
+    words = without_accents(sentence, "NFKD").lower()
+    if words.isascii():
+        words = _GAP.sub(" ", words).strip()
+    else:
+        visible = "".join(character for character in words if not _is_invisible(character))
+        words = _GAP.sub(_space, visible).strip()
+    return words or " ".join(unicodedata.normalize("NFC", sentence).split())
+
+
+@cache
+def _is_invisible(character: str) -> bool:
+    is_selector = unicodedata.name(character, "").startswith("VARIATION SELECTOR")
+    return is_selector or unicodedata.category(character) == "Cf"
+
+
+def _space(gap: re.Match[str]) -> str:
+    """Returns the marks at the beginning of a gap between letters, and a space if the gap holds something else."""
+    marks = "".join(takewhile(lambda character: unicodedata.category(character) in ("Mn", "Mc"), gap[0]))
+    around = gap.string[gap.start() - 1 : gap.start()], gap.string[gap.end() : gap.end() + 1]
+    return marks if len(marks) == len(gap[0]) or any(map(is_spaceless, filter(None, around))) else f"{marks} "

@@ -196,6 +196,7 @@ def test_languages_are_codes_and_known_where_the_corpus_is():
     assert CorpusOptions().languages == ("es", "en")
     assert CorpusOptions(("sample",)).languages == ("es", "en")
     assert CorpusOptions(("a.tsv",), target_language="zh-TW").languages == (None, "zh-TW")
+    assert CorpusOptions(("a.tsv",), source_language="per", target_language="zho").languages == ("fa", "zh")
     with pytest.raises(ValueError, match=r"--target-language: .*Chinese \(simplified\)"):
         CorpusOptions(target_language="Chinese (simplified)")
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import unicodedata
 from collections import Counter
 
 import pytest
@@ -33,12 +34,38 @@ def english_spanish(*sentences):
         ("ﬁne № ½", "fine no 1 2"),
         ("İstanbul", "istanbul"),
         ("Straße", "straße"),
-        ("日本 語", "日本 語"),
-        ("?!", ""),
+        ("日本、 語", "日本語"),  # a script without spaces
+        ("ｶﾞ", unicodedata.normalize("NFD", "ガ")),
+        ("हिन्दी, भाषा।", "हिन्दी भाषा"),
+        ("नी\u200dल za\u00adpa\ufeff", "नील zapa"),  # invisible characters
+        ("I ❤\ufe0f you", "i you"),
+        (" ?  ! ", "? !"),
+        ("❤\ufe0f", "❤\ufe0f"),
+        ("\n", ""),
     ],
 )
-def test_a_key_keeps_letters_and_digits_only(sentence, key):
+def test_a_key_keeps_letters_their_marks_and_digits_and_signs_if_there_is_nothing_else(sentence, key):
     assert sentence_key(sentence) == key
+    assert sentence_key(unicodedata.normalize("NFD", sentence)) == key
+
+
+@pytest.mark.parametrize("accented", ["Ñandú", "Ωδή", "Ёлка", "за\u0301мок", "Hà Nội", "n\u0308"])
+def test_accents_of_cased_scripts_do_not_count(accented):
+    plain = "".join(each for each in unicodedata.normalize("NFD", accented) if not unicodedata.combining(each))
+    assert sentence_key(accented) == sentence_key(plain.upper())
+
+
+@pytest.mark.parametrize(
+    "different",
+    [
+        *("कल कुल", "தமிழ் தமிழி", "বাংলা বাংলি", "ಕನ್ ಕನಿ", "กี กู", "ລາວ ລິວ", "ខ្មែរ ខ្មុរ", "မြန်မာ မြန်မိ", "བོད བུད"),
+        *("かいこく がいこく", "ハハ パパ", "كَتَبَ كُتُبْ", "שָׁר שִׁר", "እ ኡ", "... ?!", "😀 😂", "❤ 💔"),
+    ],
+)
+def test_marks_of_other_scripts_and_signs_alone_tell_sentences_apart(different):
+    one, other = different.split()
+    assert sentence_key(one) != sentence_key(other)
+    assert repetitions([Pair(one, "total")], [Pair(other, "tomorrow")]) == 0
 
 
 @pytest.mark.parametrize(

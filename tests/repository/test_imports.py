@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 ROWS = [
-    ["config", "files", "markdown"],
+    ["config", "files", "languages", "markdown"],
     ["text", "corpus", "layers", "plotting", "recipes"],
     ["models"],
     ["search"],
@@ -40,6 +40,7 @@ TENSORFLOW_FREE = [
     "corpus.split",
     "evaluation.metrics",
     "files",
+    "languages",
     "plotting",
     "recipes",
 ]
