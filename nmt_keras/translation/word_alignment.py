@@ -7,6 +7,7 @@ word. Heatmaps, the web page and the alignment error rate use the words of ``ali
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from nmt_keras.config import require
 from nmt_keras.corpus.alignments import SPACE, Link, words_of_tokens
+from nmt_keras.languages import is_spaceless
 from nmt_keras.text import normalise_lines
 from nmt_keras.translation.records import AlignedPair
 
@@ -24,7 +26,7 @@ def align_words(source_tokens: Sequence[str], target_tokens: Sequence[str], alig
 
     Weights are summed over the pieces of a source word and averaged over the pieces of a target word. A piece that is
     only a space belongs to the next word, or to the end of the sentence. If no token begins with "▁", each token is a
-    word.
+    word. In scripts without spaces, such as Chinese, Japanese and Thai, each piece is a word.
 
     Args:
         source_tokens: S tokens, without padding.
@@ -70,12 +72,18 @@ def _pieces_by_word(tokens: Sequence[str]) -> list[_Word]:
         return [_Word(token, [position]) for position, token in enumerate(tokens)]
     words: list[_Word] = []
     for position, token in enumerate(tokens):
-        begins = token.startswith(SPACE) or (token == "" and position == len(tokens) - 1)
+        begins = token.startswith(SPACE) or (token == "" and position == len(tokens) - 1) or _is_apart(words, token)
         if words and (not begins or (words[-1].text and not words[-1].text.strip(SPACE))):
             words[-1] = _Word(words[-1].text + token, [*words[-1].positions, position])
         else:
             words.append(_Word(token, [position]))
     return [_Word(word.text.replace(SPACE, " ").strip(), word.positions) for word in words]
+
+
+def _is_apart(words: Sequence[_Word], token: str) -> bool:
+    """Returns ``True`` if ``token`` begins a word without a space: at a letter of a script without spaces."""
+    joint = (words[-1].text[-1:] if words else "") + token[:1]
+    return len(joint) == 2 and any(map(is_spaceless, joint)) and unicodedata.category(token[0])[0] != "M"
 
 
 def _in_sentence(words: Sequence[str], sentence: str) -> list[_Word]:

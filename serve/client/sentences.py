@@ -2,15 +2,17 @@
 
 A sentence ends
 
-- at a line break, and
-- after one or more of ``. ! ? …`` and the Arabic, Urdu and Hindi ``؟ ۔ ।``, including closing quotation marks and
-  brackets, if white space follows and then a letter, a digit or an opening mark (``¿ ¡ « " ' “ ‘ ( [ —``). The letter
-  is upper-case, or of a script without case, such as Arabic or Hebrew.
+- at a line break,
+- after one or more of ``. ! ? …`` and the marks of other scripts, such as ``؟ ۔ । 。``, including closing quotation
+  marks and brackets, if white space follows and then a letter, a digit or an opening mark (``¿ ¡ « " ' “ ‘ ( [ —``).
+  The letter is upper-case, or of a script without case, such as Arabic or Hebrew, and
+- after the Chinese and Japanese marks ``。！？`` without white space. A closing quotation mark after them does not end
+  a sentence, because the sentence around a quotation goes on.
 
 It does not end at the full stop of an initial ("J. R. R. Tolkien", "د. أحمد") or of an abbreviation in the list below.
 Other abbreviations before a capital ("etc. Luego") end a sentence. The list has only abbreviations that rarely end a
-sentence, because the model gets two sentences at once if an end is missed. Chinese and Japanese sentences, which no
-white space separates, are not split.
+sentence, because the model gets two sentences at once if an end is missed. The marks and the case of the letters tell
+the scripts apart, so the language need not be known.
 """
 
 from __future__ import annotations
@@ -19,13 +21,16 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-_MARKS = ".!?…؟۔।"
+_WIDE = "。！？｡"
+_MARKS = f".!?…؟۔।॥։።။{_WIDE}"
+_CLOSING = "\"'»”’)\\]」』）】》"
 # The lookbehinds let a match begin only at the start of a run of marks or spaces, so each run is scanned once.
 _END_AND_GAP = re.compile(
-    rf"(?<![{_MARKS}])(?P<end>[{_MARKS}]+)[\"'»”’)\]]*(?P<gap>\s+)"
+    rf"(?<![{_MARKS}])(?P<end>[{_MARKS}]+)[{_CLOSING}]*(?P<gap>\s+)"
     r"|(?<!\s)(?P<break>[^\S\n]*\n\s*)"
+    rf"|(?<=[{_WIDE}])(?P<joint>(?=[^\s{_MARKS}{_CLOSING}]))"
 )
-_OPENING = "¿¡«\"'“‘([—"
+_OPENING = "¿¡«\"'“‘([—「『（【《"
 _LAST_WORD = re.compile(r"[^\W\d_]+\Z")
 # Spanish: titles, abbreviations before numbers, the first halves of EE. UU., FF. AA., RR. HH., SS. MM. Then English.
 _ABBREVIATION = re.compile(
@@ -42,7 +47,7 @@ class Piece(NamedTuple):
     sentence: str
     """Sentence without surrounding white space. Empty only if a text begins with white space."""
     gap: str
-    """Original white space."""
+    """Original white space. Empty at the end of the text, and where no white space separates the sentences."""
 
 
 def split(text: str) -> list[Piece]:
@@ -52,7 +57,8 @@ def split(text: str) -> list[Piece]:
     for match in _END_AND_GAP.finditer(text):
         if not _is_boundary(text, match):
             continue
-        gap = match.start("break" if match["break"] else "gap")
+        assert match.lastgroup is not None
+        gap = match.start(match.lastgroup)
         pieces.append(Piece(text[start:gap], text[gap : match.end()]))
         start = match.end()
     rest = text[start:]
@@ -72,13 +78,20 @@ def beginning(text: str, max_bytes: int) -> str:
 
 
 def rejoin(pieces: Sequence[Piece], translations: Iterable[str]) -> str:
-    """Joins ``pieces`` with ``translations`` in place of their non-empty sentences."""
-    remaining = iter(translations)
-    return "".join((next(remaining) if piece.sentence else "") + piece.gap for piece in pieces)
+    """Joins ``pieces`` with ``translations`` in place of their non-empty sentences.
+
+    A space separates two translations whose sentences no space separates, except after a mark such as ``。``.
+    """
+    remaining, joined = iter(translations), ""
+    for number, piece in enumerate(pieces, start=1):
+        joined += next(remaining) if piece.sentence else ""
+        is_tight = number == len(pieces) or joined.endswith(tuple(_WIDE))
+        joined += piece.gap or " " * (not is_tight)
+    return joined
 
 
 def _is_boundary(text: str, match: re.Match[str]) -> bool:
-    if match["break"] or "\n" in match["gap"]:
+    if match["gap"] is None or "\n" in match["gap"]:
         return True
     following = text[match.end() : match.end() + 1]
     if not (_is_not_small(following) or following.isdigit() or (following and following in _OPENING)):

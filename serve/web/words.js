@@ -6,11 +6,15 @@
  */
 
 const SPACE = "▁";
+/** A letter of a script without spaces between words, as in nmt_keras/languages.py. */
+const SPACELESS =
+  /[\p{sc=Hani}\p{sc=Hira}\p{sc=Kana}ー\p{sc=Bopo}\p{sc=Thai}\p{sc=Laoo}\p{sc=Khmr}\p{sc=Mymr}\p{sc=Tibt}\p{sc=Java}\p{sc=Bali}\p{sc=Lana}\p{sc=Talu}\p{sc=Yiii}\p{sc=Tang}]/u;
 const RIGHT_TO_LEFT = new Set(["Adlm", "Arab", "Aran", "Hebr", "Mand", "Nkoo", "Rohg", "Samr", "Syrc", "Thaa"]);
 
 /**
  * Returns the alignment of words: weights are summed over the pieces of a source word and averaged over the pieces of a
- * target word, so that each row sums to 1. The word "" is the end of the sentence.
+ * target word, so that each row sums to 1. The word "" is the end of the sentence. In scripts without spaces, such as
+ * Chinese, each piece is a word.
  *
  * @param {string[]} sourceTokens S tokens, without padding
  * @param {string[]} targetTokens T tokens, without padding
@@ -74,8 +78,8 @@ function group(tokens) {
   const words = [];
   tokens.forEach((token, position) => {
     const isEnd = token === "" && position === tokens.length - 1;
-    const begins = !arePieces || isEnd || token.startsWith(SPACE);
     const word = words.at(-1);
+    const begins = !arePieces || isEnd || token.startsWith(SPACE) || isApart(word, token);
     if (word === undefined || (begins && !isBlank(word.text))) {
       words.push({ text: token, positions: [position] });
     } else {
@@ -85,6 +89,12 @@ function group(tokens) {
   });
   const written = (text) => (arePieces ? text.replaceAll(SPACE, " ").trim() : text);
   return words.map(({ text, positions }) => ({ text: written(text), positions }));
+}
+
+/** Returns true if a token begins a word without a space: at a letter of a script without spaces. */
+function isApart(word, token) {
+  const [last, first] = [[...(word?.text ?? "")].at(-1), [...token][0]];
+  return last !== undefined && first !== undefined && SPACELESS.test(last + first) && !/^\p{M}/u.test(first);
 }
 
 function isBlank(text) {

@@ -29,6 +29,9 @@ def sentences(text):
         ("שלום. מה שלומך? טוב. 3 פעמים.", ["שלום.", "מה שלומך?", "טוב.", "3 פעמים."]),
         ("وہ آیا۔ وہ گیا۔", ["وہ آیا۔", "وہ گیا۔"]),
         ("वह आया। वह गया।", ["वह आया।", "वह गया।"]),
+        ("Գնաց։ Եկավ։", ["Գնաց։", "Եկավ։"]),
+        ("我来了。你呢？ 好！", ["我来了。", "你呢？", "好！"]),
+        ("行く！？「行く。」と言った。終わり", ["行く！？", "「行く。」と言った。", "終わり"]),
     ],
 )
 def test_a_sentence_ends_at_its_mark_before_a_letter_that_is_not_small_a_digit_or_an_opening_mark(text, expected):
@@ -78,7 +81,7 @@ def test_two_sentences_joined_by_a_listed_abbreviation_stay_together():
 def test_joining_sentences_and_gaps_gives_any_text_again():
     choose = random.Random(5).choices
     for _ in range(5000):
-        text = "".join(choose(' \n\r\t.!?…AaSr¿1")—\u2028', k=12))
+        text = "".join(choose(' \n\r\t.!?…AaSr¿1")—\u2028。！」語', k=12))
         pieces = split(text)
         assert "".join(piece.sentence + piece.gap for piece in pieces) == text
         assert all(piece.sentence == piece.sentence.strip() and not piece.gap.strip() for piece in pieces)
@@ -88,6 +91,12 @@ def test_joining_sentences_and_gaps_gives_any_text_again():
 def test_translations_stand_where_their_sentences_stood():
     pieces = split("  Uno.  Dos.\n\n¿Tres?\n")
     assert rejoin(pieces, ["One.", "Two.", "Three?"]) == "  One.  Two.\n\nThree?\n"
+
+
+def test_a_space_separates_translations_of_chinese_sentences_but_not_translations_into_chinese():
+    pieces = split("我来了。你呢？\n好！走。")
+    assert rejoin(pieces, ["I came.", "You?", "Good!", "Go."]) == "I came. You?\nGood! Go."
+    assert rejoin(pieces, ["来た。", "君は？", "よし！", "行く。"]) == "来た。君は？\nよし！行く。"
 
 
 @pytest.mark.parametrize(
