@@ -31,6 +31,9 @@ HEATMAPS = 4
 LONGEST_DRAWN = 40
 """Maximum number of words per side of a drawn alignment. Longer pairs are skipped."""
 
+EFFECTIVE, NO_4_GRAM = "eff:yes", "(without 4-grams)"
+"""Part of sacreBLEU's signature if no translation or no reference has a 4-gram, and the mark of such a length bin."""
+
 TITLES = {
     "scores": "BLEU and chrF of each system, with 95 % intervals",
     "bleu-by-length": "BLEU of each system by length of the source",
@@ -137,8 +140,9 @@ def compare(
     for label, inside in length_bins([sentence_length(pair.source, source_language) for pair in pairs]).items():
         of_bin = {name: [text[i] for i in inside] for name, text in texts.items()}
         inner = [references[i] for i in inside]
-        scores = bootstrap(of_bin, inner, target_language, tokenizer=tokenizer).bleu
-        by_length.append(BinScores(label, len(inside), scores))
+        scores = bootstrap(of_bin, inner, target_language, tokenizer=tokenizer)
+        mark = f" {NO_4_GRAM}" if EFFECTIVE in scores.bleu_signature else ""
+        by_length.append(BinScores(label + mark, len(inside), scores.bleu))
     sentences = [
         Sentence(
             number=i + 1,
@@ -197,6 +201,8 @@ def to_markdown(comparison: Comparison, pictures: Sequence[str] = ()) -> str:
         table(heads, rows),
         f"With 95 % intervals. BLEU: `{comparison.bleu_signature}`, chrF: `{comparison.chrf_signature}`.",
     ]
+    if EFFECTIVE in comparison.bleu_signature or any(NO_4_GRAM in each.label for each in comparison.by_length):
+        parts.append(f"{NO_4_GRAM}: BLEU counts only the n-grams that occur (effective order, {EFFECTIVE}).")
     if len(names) > 1:
         parts += [
             f"p: probability of a difference this large from {names[0]} by chance (paired bootstrap).",

@@ -17,6 +17,7 @@ from sacrebleu.significance import PairedTest
 
 from nmt_keras.config import require, require_choice
 from nmt_keras.corpus.alignments import GoldLinks, Link
+from nmt_keras.languages import bleu_tokenizer, has_spaces
 
 
 class Score(NamedTuple):
@@ -34,18 +35,22 @@ def bleu(
     Args:
         hypotheses: Detokenised translations, which may be empty strings.
         references: Detokenised references, in the same order.
-        language: Language code, such as "ja". Chinese, Japanese and Korean have their own tokenizers. All other
-            languages, and ``None``, use sacreBLEU's default tokenizer 13a.
+        language: Language code, such as "ja"; see ``languages.bleu_tokenizer``.
         tokenizer: Name of another tokenizer of sacreBLEU; "none" for text that is already tokenised.
 
+    If no hypothesis, or no reference, has a 4-gram, only the n-grams that occur are counted: sacreBLEU's effective
+    order, "eff:yes" in the signature.
+
     Raises:
-        ValueError: a list is empty or a string, the lengths differ, or the language's tokenizer is not installed.
+        ValueError: a list is empty or a string, the lengths differ, there is no such language, or its tokenizer is not
+            installed.
     """
-    return _score(_bleu(language, tokenizer), hypotheses, references)
+    texts = _corresponding(hypotheses, references)
+    return _score(_bleu(language, tokenizer, *texts), *texts)
 
 
 def require_tokenizer(language: str | None, tokenizer: str | None = None) -> None:
-    """Raises ValueError if the BLEU tokenizer does not exist or is not installed; see ``bleu``."""
+    """Raises ValueError if there is no such language or BLEU tokenizer, or if the tokenizer is not installed."""
     _bleu(language, tokenizer)
 
 
@@ -54,7 +59,7 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
 
     Arguments and errors are those of ``bleu``, without ``language``.
     """
-    return _score(CHRF(), hypotheses, references)
+    return _score(CHRF(), *_corresponding(hypotheses, references))
 
 
 def sentence_chrf(hypothesis: str, reference: str) -> float:
@@ -112,7 +117,8 @@ def bootstrap(
     """
     require(bool(systems), "systems", "at least one", dict(systems))
     pairs = [_corresponding(hypotheses, references) for hypotheses in systems.values()]
-    metrics = {"BLEU": _bleu(language, tokenizer), "chrF": CHRF()}
+    texts = [texts for pair in pairs for texts in pair]
+    metrics = {"BLEU": _bleu(language, tokenizer, *texts), "chrF": CHRF()}
     signatures, results = PairedTest(
         [(name, hypotheses) for name, (hypotheses, _) in zip(systems, pairs, strict=True)],
         metrics,
@@ -203,7 +209,8 @@ def bootstrap_seeds(
     references = next(iter(pairs.values()))[0][1]
     count = len(references)
     draws = np.random.default_rng(_SEED).multinomial(count, np.full(count, 1.0 / count), size=samples)
-    metrics = _bleu(language, tokenizer), CHRF()
+    texts = [references, *(texts for runs in systems.values() for texts in runs)]
+    metrics = _bleu(language, tokenizer, *texts), CHRF()
     bleu_, chrf_ = (_over_seeds(metric, systems, references, draws, compared) for metric in metrics)
     return SeedEstimates(bleu_, chrf_)
 
@@ -274,12 +281,13 @@ def length_bins(lengths: Sequence[int], edges: Sequence[int] = LENGTH_EDGES) -> 
     return {names[at]: np.flatnonzero(bins == at).tolist() for at in np.unique(bins)}
 
 
-WRITTEN_WITHOUT_SPACES = ("zh", "ja", "th", "lo", "km", "my", "bo")
-
-
 def length_unit(language: str | None) -> Literal["words", "characters"]:
-    """Returns the unit of sentence length: characters for languages without spaces between words, else words."""
-    return "characters" if (language or "").partition("-")[0].lower() in WRITTEN_WITHOUT_SPACES else "words"
+    """Returns the unit of sentence length: characters for languages without spaces between words, else words.
+
+    Raises:
+        ValueError: there is no such language.
+    """
+    return "words" if has_spaces(language) else "characters"
 
 
 def sentence_length(sentence: str, language: str | None = None) -> int:
@@ -324,21 +332,25 @@ def alignment_error(found: Sequence[AbstractSet[Link]], gold: Sequence[GoldLinks
     )
 
 
-def _bleu(language: str | None, tokenizer: str | None = None) -> BLEU:
+def _bleu(language: str | None, tokenizer: str | None = None, *systems: Sequence[str]) -> BLEU:
+    """Returns the metric of a language. It has the effective order if one of ``systems`` has no 4-gram."""
     if tokenizer is not None:
         require_choice("--bleu-tokenizer", tuple(BLEU.TOKENIZERS), tokenizer)
-    primary = (language or "").partition("-")[0].lower()
+    chosen = tokenizer or bleu_tokenizer(language)
     try:
-        return BLEU(trg_lang=primary, tokenize=tokenizer, force=tokenizer == "none")
+        metric = BLEU(tokenize=chosen, force=tokenizer == "none")
     except RuntimeError as error:
-        install = f'pip install "sacrebleu[{(tokenizer or primary).partition("-")[0]}]"'
-        raise ValueError(
-            f"language: the BLEU tokenizer of {tokenizer or language!r} is not installed. Run {install}."
-        ) from error
+        install = f'pip install "sacrebleu[{chosen[:2]}]"'
+        received = tokenizer or language
+        raise ValueError(f"language: the BLEU tokenizer of {received!r} is not installed. Run {install}.") from error
+    order = metric.max_ngram_order
+    metric.effective_order = not all(
+        any(len(metric.tokenizer(text).split()) >= order for text in texts) for texts in systems
+    )
+    return metric
 
 
 def _score(metric: BLEU | CHRF, hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    hypotheses, references = _corresponding(hypotheses, references)
     value = metric.corpus_score(hypotheses, [references]).score
     return Score(value, str(metric.get_signature()))  # after scoring, because it contains the number of references
 

@@ -109,6 +109,18 @@ def test_one_system_alone_has_no_p_and_a_language_without_spaces_is_counted_in_c
     assert [each.label for each in alone.by_length] == ["16-20", "21-30", "31-40"]
 
 
+def test_a_report_tells_where_bleu_has_no_4_grams():
+    def markdown(*texts: str) -> str:
+        pairs = [Pair(text, text) for text in texts]
+        found = report(RIGHT)._replace(translations=[translation(text, text) for text in texts])
+        return to_markdown(compare("x", pairs, {"a": found}, {"a": "greedy"}))
+
+    short, mixed, long = markdown("No.", "Sí."), markdown("No.", RIGHT[2]), markdown(*RIGHT)
+    assert "| 100.00 (100.0 to 100.0) |" in short
+    assert "| 1-5 (without 4-grams) | 1 | 100.00 (100.0 to 100.0) |" in mixed
+    assert [text.count("effective order") for text in (short, mixed, long)] == [1, 1, 0]
+
+
 def test_a_report_is_a_folder_of_text_and_pictures(comparison, tmp_path):
     written = write_report(comparison, report(WRONG), tmp_path / "new" / "report")
     names = ["bleu-by-length", "scores", "worst-alignments"]

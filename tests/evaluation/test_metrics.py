@@ -43,8 +43,27 @@ def test_bleu_tokenises_raw_text_and_is_cased():
     assert bleu(["tom goes home now"], ["Tom goes home now"]).value < 100
 
 
+def test_texts_without_4_grams_are_scored_by_the_n_grams_that_occur():
+    short, mixed = ["No.", "Sí."], ["No.", "a b c d"]
+    perfect = bleu(short, short)
+    assert perfect.value == pytest.approx(100.0)
+    assert "eff:yes" in perfect.signature
+    assert "eff:no" in bleu(mixed, mixed).signature
+    # unigrams: 3 of 4, bigrams: 1 of 2
+    assert bleu(["No.", "Si."], short).value == pytest.approx(100 * (3 / 4 * 1 / 2) ** (1 / 2))
+    found = bootstrap({"right": short, "long": mixed}, short, samples=100)
+    assert (found.bleu["right"].value, "eff:yes" in found.bleu_signature) == (pytest.approx(100.0), True)
+    assert found.bleu["long"].value == pytest.approx(bleu(mixed, short).value)
+    assert bootstrap_seeds({"a": [short]}, short, samples=100).bleu["a"].mean == pytest.approx(100.0)
+
+
+def test_thai_is_tokenised_into_characters():
+    assert "tok:char" in bleu(["ฉันชอบแอปเปิล"], ["ฉันชอบกล้วย"], "tha").signature
+    assert 10 < bleu(["ฉันชอบแอปเปิล"], ["ฉันชอบแอปเปิ้ล"], "th").value < 100
+
+
 def test_signatures_name_case_tokens_references_and_version():
-    score = bleu(["a"], ["b"])
+    score = bleu(["a b c d"], ["b c d e"])
     assert score.signature.startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:")
     assert chrf(["a"], ["b"]).signature.startswith("nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:")
 
@@ -95,7 +114,7 @@ def test_chinese_is_tokenised_into_characters():
     assert bleu(hypotheses, references).value == pytest.approx(0, abs=1e-9)
     # sacreBLEU smooths the first empty precision by half a match: 1 / (2 * 3)
     expected = 100 * (5 / 6 * 3 / 5 * 1 / 4 * 1 / 6) ** (1 / 4)
-    for language in ("zh", "zh-TW", "ZH"):
+    for language in ("zh", "zh-TW", "ZH", "cmn", "zho"):
         found = bleu(hypotheses, references, language)
         assert found.value == pytest.approx(expected)
         assert "tok:zh" in found.signature
@@ -166,7 +185,7 @@ def test_sentences_are_sorted_into_bins_by_length_and_empty_bins_are_omitted():
 
 def test_length_is_counted_in_words_or_in_characters_if_words_are_not_separated():
     assert sentence_length("¿Dónde vives tú?", "es") == 3
-    assert sentence_length("我喜欢 红苹果", "zh-TW") == 6
+    assert sentence_length("我喜欢 红苹果", "zho") == 6
     assert sentence_length("我喜欢 红苹果") == 2
 
 
