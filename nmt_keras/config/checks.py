@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+import re
 import typing
 from collections.abc import Callable
+from contextlib import suppress
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
@@ -62,15 +65,66 @@ def nearest_multiple(size: float, of: int) -> int:
     return max(of, of * round(size / of))
 
 
-def record_from(kind: type[Record], fields: dict[str, Any]) -> Record:
-    """Returns the dataclass ``kind`` with ``fields``. Nested objects become dataclasses, as the type hints declare."""
+_WRITTEN = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "text in quotation marks",
+    type(None): "null",
+}
+
+
+def record_from(kind: type[Record], fields: object, where: str = "") -> Record:
+    """Returns the dataclass ``kind`` with the values ``fields``, as read from JSON or YAML.
+
+    Nested objects become dataclasses, and lists become tuples, as the type hints declare. A whole number is also
+    accepted where the hint is ``float``. All other values must have the type of the hint.
+
+    Args:
+        kind: The dataclass.
+        fields: Values by field name. Fields that are left out have their defaults.
+        where: Prefix of the field names in errors, such as ``train.``; empty at the top.
+
+    Raises:
+        ValueError: a field is unknown, missing or invalid. The message gives its name as in the file.
+    """
     if not isinstance(fields, dict):
-        raise TypeError(f"{kind.__name__}: expected an object, received {fields!r:.40}")
-    hints = typing.get_type_hints(kind)
-    for name in fields:
+        raise ValueError(
+            f"{where.rstrip('.') or kind.__name__}: expected an object with fields, received {fields!r:.40}."
+        )
+    hints, values = typing.get_type_hints(kind), {}
+    nested = {name: hint for name, hint in hints.items() if isinstance(hint, type) and dataclasses.is_dataclass(hint)}
+    for name, value in fields.items():
         if name not in hints:
             nearest = get_close_matches(str(name), hints, n=1)
-            hint = f" (nearest: {nearest[0]})" if nearest else ""
-            raise TypeError(f"{kind.__name__} has no field {name!r}{hint}")
-    nested = {k: record_from(hints[k], v) if dataclasses.is_dataclass(hints.get(k)) else v for k, v in fields.items()}
-    return kind(**nested)
+            hint = f" Did you mean {nearest[0]}?" if nearest else ""
+            raise ValueError(f"{where}{name}: there is no such field.{hint}")
+        if name in nested:
+            values[name] = record_from(nested[name], value, f"{where}{name}.")
+        else:
+            values[name] = _checked(value, hints[name], f"{where}{name}")
+    try:
+        return kind(**values)
+    except (TypeError, ValueError) as error:  # TypeError: a field without a default is missing
+        prefixes = {kind.__name__: where, **{hint.__name__: f"{where}{name}." for name, hint in nested.items()}}
+        classes = rf"\b({'|'.join(prefixes)})\."
+        message = str(error).removeprefix(f"{kind.__name__}.__init__() ")
+        raise ValueError(re.sub(classes, lambda found: prefixes[found[1]], message)) from error
+
+
+def _checked(value: Any, hint: Any, where: str) -> Any:
+    """Returns ``value``, with a tuple in place of a list. Raises ValueError if its type is not that of ``hint``."""
+    from typeguard import TypeCheckError, check_type  # imported here so that `nmt --help` is fast
+
+    if typing.get_origin(hint) is typing.Literal:  # checked by the dataclass, which suggests the nearest choice
+        return value
+    kinds = typing.get_args(hint) or (hint,)
+    is_bool, is_finite = isinstance(value, bool), not isinstance(value, float) or math.isfinite(value)
+    if is_finite and (bool in kinds or not is_bool):  # for typeguard, a bool is a number
+        with suppress(TypeCheckError):
+            return check_type(tuple(value) if isinstance(value, list) else value, hint)
+    expected = " or ".join(_WRITTEN.get(each, str(each)) for each in kinds)
+    is_quoted = isinstance(value, str) and re.fullmatch(r"[-+.\deE]+|true|false|null", value)
+    whole = f"Write {value:.0f}." if isinstance(value, float) and value.is_integer() else ""
+    remedy = "Write it without quotation marks." if is_quoted else whole
+    raise ValueError(f"{where}: expected {expected}, received {value!r}. {remedy}".rstrip())

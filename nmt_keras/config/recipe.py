@@ -84,7 +84,7 @@ class Recipe:
         """Returns a recipe written by ``to_json``. Any other text raises a ValueError that names ``where``."""
         try:
             return record_from(cls, json.loads(text))
-        except (TypeError, json.JSONDecodeError) as error:
-            raise ValueError(
-                f"{where}: expected a recipe as JSON with the fields of {cls.__name__}; {error}."
-            ) from error
+        except json.JSONDecodeError as error:
+            raise ValueError(f"{where}: expected a recipe as JSON; {error}.") from error
+        except ValueError as error:
+            raise ValueError(f"{where}: {error}") from error

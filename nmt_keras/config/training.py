@@ -116,7 +116,7 @@ class TrainConfig:
         )
         require_each(
             self,
-            lambda value: value is None or value > 0,
+            lambda value: value is None or 0 < value < float("inf"),
             "a positive number",
             "steps",
             "epochs",

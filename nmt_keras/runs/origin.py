@@ -44,10 +44,9 @@ def read_origin(run: Path) -> CorpusOptions:
     if path.exists():
         fields = read_json(path)
         try:
-            fields |= {name: tuple(fields[name]) for name in ("corpus", "valid", "test") if name in fields}
             return record_from(CorpusOptions, fields)
-        except TypeError as error:
-            raise ValueError(f"{path}: expected corpus options; {error}. Remove the file.") from error
+        except ValueError as error:
+            raise ValueError(f"{path}: expected corpus options; {error} Remove the file.") from error
     sample = (run / CORPUS).exists() and read_json(run / CORPUS)["name"] == SAMPLE_NAME
     return CorpusOptions((SAMPLE_NAME,)) if sample else CorpusOptions()
 

@@ -495,14 +495,11 @@ def test_a_field_that_is_left_out_has_its_default():
         ('{"name": "x", "model": {"dropuot": 0.5}}', "dropuot"),
         ('{"name": "x", "model": 5}', "runs/x/recipe.json"),
         ('{"name": "x", "train": {"steps": "ten", "minutes": null}}', "runs/x/recipe.json"),
-        ('{"name": "x", "model": {"dropout": 1.5}}', "ModelConfig.dropout"),
-        ('{"name": "x", "model": {"encoder": {"unit": 5}}}', "unit"),
-        ('{"name": "x", "model": {"encoder": 5}}', "EncoderConfig"),
-        ('{"name": "x", "model": {"encoder": {"units": "ten"}}}', "EncoderConfig.units"),
-        (
-            '{"name": "x", "model": {"encoder": {"direction": "forward"}}}',
-            "DecoderConfig.initial_state",
-        ),
+        ('{"name": "x", "model": {"dropout": 1.5}}', "x/recipe.json: model.dropout"),
+        ('{"name": "x", "model": {"encoder": {"unit": 5}}}', "x/recipe.json: model.encoder.unit:"),
+        ('{"name": "x", "model": {"encoder": 5}}', "x/recipe.json: model.encoder:"),
+        ('{"name": "x", "model": {"encoder": {"units": "ten"}}}', "x/recipe.json: model.encoder.units"),
+        ('{"name": "x", "model": {"encoder": {"direction": "forward"}}}', "x/recipe.json: model.decoder.initial_state"),
     ],
 )
 def test_a_damaged_recipe_is_refused_by_the_name_of_its_file(text, message):
@@ -511,8 +508,36 @@ def test_a_damaged_recipe_is_refused_by_the_name_of_its_file(text, message):
 
 
 def test_a_misspelt_field_of_a_recipe_is_answered_with_the_nearest_one():
-    with pytest.raises(ValueError, match=r"TrainConfig.*lenght_buckets.*\blength_buckets"):
+    with pytest.raises(ValueError, match=r"train\.lenght_buckets.*\blength_buckets"):
         Recipe.from_json('{"name": "x", "train": {"lenght_buckets": 4}}')
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "told"),
+    [
+        ("batch_size", "64.0", "a whole number, received 64.0. Write 64."),
+        ("batch_size", '"64"', "a whole number, received '64'. Write it without quotation marks."),
+        ("max_tokens", "40.5", "a whole number, received 40.5."),
+        ("log_every", "true", "a whole number, received True."),
+        ("seed", "null", "a whole number, received None."),
+        ("learning_rate", '"6e-3"', "a number, received '6e-3'. Write it without quotation marks."),
+        ("rho", "false", "a number, received False."),
+        ("clip_norm", "Infinity", "a number or null, received inf."),
+        ("xla", '"false"', "true or false or null, received 'false'. Write it without quotation marks."),
+        ("batch_tokens", "[5]", "a whole number or null, received [5]."),
+    ],
+)
+def test_a_value_of_another_type_is_refused_with_its_field_and_what_to_write(field, value, told):
+    with pytest.raises(ValueError, match=re.escape(f"mine.yaml: train.{field}: expected {told}")):
+        Recipe.from_json(f'{{"name": "x", "train": {{"{field}": {value}}}}}', "mine.yaml")
+    whole = Recipe.from_json('{"name": "x", "train": {"minutes": 5, "xla": null, "clip_norm": 1}}')
+    assert whole.train == TrainConfig(minutes=5.0, clip_norm=1.0)
+
+
+@pytest.mark.parametrize("kind", ["minutes", "learning_rate"])
+def test_a_number_that_is_not_finite_is_refused(kind):
+    with pytest.raises(ValueError, match=f"TrainConfig.{kind}"):
+        TrainConfig(**{kind: float("inf")})
 
 
 def test_recipes_are_found_by_name_and_the_nearest_is_offered():

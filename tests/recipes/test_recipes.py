@@ -323,7 +323,7 @@ def test_the_recipe_of_a_run_directory_can_be_used_for_another_run(tmp_path):
     ("text", "received"),
     [
         ("name: [", "YAML"),
-        ("- 1\n", "recipe"),
+        ("- 1\n", "Recipe: expected an object"),
         ("name: a\ntrain: {minuets: 3}\n", "minuets"),
         ("name: a\ntrain: {batch_size: 0}\n", "batch_size"),
     ],
