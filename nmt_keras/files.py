@@ -90,6 +90,12 @@ def make_writable_folder(folder: Path) -> None:
         ) from error
 
 
+def to_json(record: Any) -> str:
+    """Returns strict JSON on one line. Numbers that are not finite become null, because JSON has none."""
+    strict = json.loads(json.dumps(record), parse_constant=lambda _: None)
+    return json.dumps(strict, ensure_ascii=False, allow_nan=False)
+
+
 def write_whole(path: Path, content: str | bytes) -> None:
     """Writes a file atomically, text in UTF-8. After the call, the content survives a power cut.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -26,6 +25,7 @@ from nmt_keras.cli.console import Console
 from nmt_keras.config import require
 from nmt_keras.corpus.columns import Columns
 from nmt_keras.corpus.reading import FaultyLine, Pair, is_csv, is_json, require_sentences, stream_pairs
+from nmt_keras.files import to_json
 
 if TYPE_CHECKING:
     from nmt_keras.translation.records import AlignedPair
@@ -150,7 +150,7 @@ class Align(SearchCommand):
                     "weights": words.alignment.round(4).tolist(),
                     "truncated": truncated,
                 }
-                print(json.dumps(row, ensure_ascii=False))
+                print(to_json(row))
             else:
                 print(f"{target}\t" * self.translations + to_pharaoh(linked))
         tell_lines(console.say, CUT, cut, "the input")
@@ -210,7 +210,7 @@ class Score(RunCommand):
             begin += len(pairs)
             for pair, score in zip(pairs, scores, strict=True):
                 if self.json:
-                    print(json.dumps({**pair._asdict(), **score._asdict()}, ensure_ascii=False))
+                    print(to_json({**pair._asdict(), **score._asdict()}))
                 else:
                     print(f"{score.log_prob:.4f}")
         tell_lines(console.say, CUT, cut, "the input")

@@ -46,8 +46,8 @@ _BEST = {
 }
 _N_BEST = {
     "translations": Output("string", "BK", 'translations, best first; "" if there are fewer than K'),
-    "scores": Output("float32", "BK", "ranking scores; -infinity for a missing translation"),
-    "log_probs": Output("float32", "BK", "log p(translation | source) in nats, END included"),
+    "scores": Output("float32", "BK", "ranking scores; the lowest float32 for a missing translation"),
+    "log_probs": Output("float32", "BK", "log p(translation | source) in nats; the lowest float32 if it is missing"),
     "lengths": Output("int32", "BK", "number of target tokens, END included; 0 for a missing translation"),
     "tokens": Output("string", "BKT", 'target tokens; END is ""'),
     "alignment": Output("float32", "BKTS", _ROWS),

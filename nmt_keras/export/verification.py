@@ -153,7 +153,7 @@ def checks(answers: Answers) -> list[Check]:
     return [
         *results,
         Check("replies have a row for each text and no superfluous padding", list(_shape_faults(outputs))),
-        Check("replies contain neither invalid UTF-8 nor NaN", list(_value_faults(outputs))),
+        Check("replies contain neither invalid UTF-8 nor numbers that JSON lacks", list(_value_faults(outputs))),
         Check("the attention weights of each target token sum to 1", list(_alignment_faults(outputs))),
         Check("replies do not depend on the rest of the batch", list(_batch_mate_faults(outputs))),
     ]
@@ -203,8 +203,8 @@ def _value_faults(outputs: Outputs) -> Iterator[str]:
         for name, values in ((name, values) for arrays in found for name, values in arrays.items()):
             if values.dtype == object and re.search("[\udc80-\udcff]", "".join(values.ravel())):
                 yield f"{signature}, {feeds}, {name}: expected UTF-8"
-            if values.dtype.kind == "f" and np.isnan(values).any():
-                yield f"{signature}, {feeds}, {name}: expected numbers, received NaN"
+            if values.dtype.kind == "f" and not np.isfinite(values).all():
+                yield f"{signature}, {feeds}, {name}: expected finite numbers, received NaN or infinity"
 
 
 def _alignment_faults(outputs: Outputs) -> Iterator[str]:

@@ -25,6 +25,7 @@ from nmt_keras_serve.lines import text_blocks
 
 import nmt_keras
 from nmt_keras.config import require
+from nmt_keras.files import to_json
 from nmt_keras.pipelines import absolute, locked_output
 from nmt_keras.pipelines.preparing import opened
 from nmt_keras.translation.exported import ServedTranslator
@@ -107,7 +108,7 @@ class TranslateBlocks(beam.DoFn):
         (file, number), blocks = numbered
         for block in blocks:
             found = translated_lines(self._translator, block, self._batch_size, self._greedy)
-            text = "".join(json.dumps(line._asdict(), ensure_ascii=False) + "\n" for line in found)
+            text = "".join(to_json(line._asdict()) + "\n" for line in found)
             _write(f"{self._output}-{file:05d}-{number:05d}.jsonl", text)
             yield Counts(1, len(found), sum(line.truncated for line in found))
 

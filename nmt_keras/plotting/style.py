@@ -48,10 +48,9 @@ def finish(axes: Axes) -> None:
 
 
 def add_legend(figure: Figure, families: Sequence[str] = ()) -> None:
-    """Adds one legend above all panels. The height of the figure grows by the rows of the legend."""
-    entries = {
-        label: line for axes in figure.axes for line, label in zip(*axes.get_legend_handles_labels(), strict=True)
-    }
+    """Adds one legend of all lines above all panels. The height of the figure grows by the rows of the legend."""
+    # get_legend_handles_labels would omit labels that begin with an underscore
+    entries = {str(line.get_label()): line for axes in figure.axes for line in axes.lines}
     figure.set_figheight(figure.get_figheight() + LEGEND_ROW * math.ceil(len(entries) / LEGEND_COLUMNS))
     legend = figure.legend(
         entries.values(),

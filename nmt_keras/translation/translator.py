@@ -67,7 +67,7 @@ class Translator(tf.Module):
         return in_batches(lambda text: translations(self.decode(text)), {"sentences": sentences}, batch_size)
 
     def translate_nbest(self, sentences: Sequence[str], batch_size: int = 64) -> list[list[Translation]]:
-        """Returns up to ``SearchConfig.n_best`` translations of each sentence, best first."""
+        """Returns up to ``SearchConfig.n_best`` translations of each sentence, best first. Their texts are distinct."""
         return in_batches(lambda text: _nbest_lists(self.decode_nbest(text)), {"sentences": sentences}, batch_size)
 
     def score(self, sources: Sequence[str], targets: Sequence[str], batch_size: int = 64) -> list[TranslationScore]:
@@ -137,20 +137,18 @@ def _translation(row: Decoded) -> Translation:
 
 
 def _nbest_lists(nbest: NBest) -> list[list[Translation]]:
-    """Returns the rows of a batch without padding and missing hypotheses."""
+    """Returns the rows of a batch without padding, missing hypotheses, and texts that a better hypothesis has."""
     result = []
     for row in _rows(nbest):
         source = (row.truncated, row.source_tokens, row.source_lengths)
         hypotheses = zip(
             row.translations, row.scores, row.log_probs, row.tokens, row.lengths, row.alignment, strict=True
         )
-        result.append(
-            [
-                _translation(Decoded(text, score, log_prob, *source, tokens, length, alignment))
-                for text, score, log_prob, tokens, length, alignment in hypotheses
-                if length > 0
-            ]
-        )
+        distinct: dict[bytes, Translation] = {}  # different pieces can spell the same text
+        for text, score, log_prob, tokens, length, alignment in hypotheses:
+            if length > 0 and text not in distinct:
+                distinct[text] = _translation(Decoded(text, score, log_prob, *source, tokens, length, alignment))
+        result.append(list(distinct.values()))
     return result
 
 

@@ -114,7 +114,10 @@ def alignments(outputs: Columns, size: int) -> list[Alignment]:
 
 
 def hypotheses(outputs: Columns, size: int) -> list[Hypotheses]:
-    """Returns the outputs of ``beam`` for ``size`` sentences as records without padding."""
+    """Returns the outputs of ``beam`` for ``size`` sentences as records, without padding and missing hypotheses.
+
+    If several hypotheses have the same text, spelt with different tokens, the best one is returned.
+    """
     per_sentence = ("source_tokens", "source_lengths", "truncated")
     per_hypothesis = ("translations", "scores", "log_probs", "tokens", "alignment", "lengths")
     answers = []
@@ -122,8 +125,11 @@ def hypotheses(outputs: Columns, size: int) -> list[Hypotheses]:
         found = [
             Hypothesis(translation, score, log_prob, tokens[:length], _cut(weights, length, source_length))
             for translation, score, log_prob, tokens, weights, length in zip(*ranked, strict=True)
+            if length > 0  # a missing hypothesis
         ]
-        answers.append(Hypotheses(source[:source_length], truncated, found))
+        texts = [hypothesis.translation for hypothesis in found]
+        distinct = [hypothesis for rank, hypothesis in enumerate(found) if hypothesis.translation not in texts[:rank]]
+        answers.append(Hypotheses(source[:source_length], truncated, distinct))
     return answers
 
 

@@ -188,7 +188,7 @@ function translationIn({ outputs }) {
   return { sourceTokens, truncated: outputs.truncated[0], hypotheses: [hypothesis] };
 }
 
-/** Returns the answer in the outputs of `beam` for one sentence. Hypotheses of length 0 are padding. */
+/** Returns the answer in the outputs of `beam` for one sentence. Drops padding of length 0 and repeated texts. */
 function nBestIn({ outputs }) {
   const sourceTokens = outputs.source_tokens[0].slice(0, outputs.source_lengths[0]);
   const hypotheses = outputs.translations[0].map((text, k) => ({
@@ -197,7 +197,8 @@ function nBestIn({ outputs }) {
     logProb: outputs.log_probs[0][k],
     ...withoutPadding(outputs.tokens[0][k], outputs.alignment[0][k], outputs.lengths[0][k], sourceTokens.length),
   }));
-  const found = hypotheses.filter(({ tokens }) => tokens.length > 0);
+  const texts = hypotheses.map(({ text }) => text);
+  const found = hypotheses.filter(({ text, tokens }, k) => tokens.length > 0 && texts.indexOf(text) === k);
   if (found.length === 0) throw new ServiceError("unreadable");
   return { sourceTokens, truncated: outputs.truncated[0], hypotheses: found };
 }

@@ -93,9 +93,12 @@ def add_a_row(answers):
     named(answers)["greedy", "none"][0]["outputs"]["score"] |= {"values": [0.5], "shape": [1]}
 
 
-def set_nan(answers):
-    for feeds in ("together", "each by itself"):
-        values(answers, "greedy", feeds, "score")[0] = float("nan")
+def set_score(score):
+    def change(answers):
+        for feeds in ("together", "each by itself"):
+            values(answers, "greedy", feeds, "score")[0] = float(score)
+
+    return change
 
 
 def lose_weight(answers):
@@ -135,7 +138,7 @@ BROKEN = {
     "failure": (fail, "beam, together: no luck"),
     "rows": (add_a_row, r"greedy, none, score: .*\(0,\).*\(1,\)"),
     "width": (widen, r"score, one word.*tokens: .*\(1, 6\).*\(1, 7\)"),
-    "NaN": (set_nan, "greedy, together, score: .*NaN"),
+    **{score: (set_score(score), "greedy, together, score: .*NaN or infinity") for score in ("nan", "-inf")},
     "attention weights": (lose_weight, "align, together, alignment: .*received 0.5 to 1.0"),
     "not UTF-8": (set_value("translation", "\udcff"), "serving_default, together, translation: .*UTF-8"),
     **{

@@ -15,10 +15,16 @@ from nmt_keras.files import (
     replacing,
     settle,
     sole_writer,
+    to_json,
     unwritable,
     write_whole,
     writing,
 )
+
+
+def test_json_is_strict_and_numbers_that_are_not_finite_are_null():
+    record = {"a": [1.5, float("nan"), (float("-inf"), 2)], "é": {"b": float("inf")}, "c": "NaN"}
+    assert to_json(record) == '{"a": [1.5, null, [null, 2]], "é": {"b": null}, "c": "NaN"}'
 
 
 def failing(number):

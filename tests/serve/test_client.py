@@ -31,6 +31,7 @@ from serve.client import (
     sentences,
 )
 from serve.client.__main__ import main
+from serve.client.answers import hypotheses
 
 ROOT = Path(__file__).parents[2]
 THIRD = pytest.approx(-1 / 3)
@@ -78,6 +79,14 @@ def test_hypotheses_are_sorted_and_have_no_padding(client):
             Hypothesis("a b", pytest.approx(-5 / 3), -3.0, ["a", "b"], [[1.0, 0.0], [0.0, 1.0]]),
         ],
     )
+
+
+def test_hypotheses_that_are_missing_or_repeat_a_text_are_left_out():
+    ranked = {"translations": [["a", "b", "a", ""]], "scores": [[-1.0, -2.0, -3.0, -3.4e38]], "lengths": [[1, 1, 2, 0]]}
+    rest = {"source_tokens": [["x"]], "source_lengths": [1], "truncated": [False], "log_probs": ranked["scores"]}
+    padded = {"tokens": [[["a", ""], ["b", ""], ["a", "a"], ["", ""]]], "alignment": [[[[1.0], [1.0]]] * 4]}
+    (found,) = hypotheses({**ranked, **rest, **padded}, 1)
+    assert [(each.translation, each.score) for each in found.hypotheses] == [("a", -1.0), ("b", -2.0)]
 
 
 @pytest.mark.server
