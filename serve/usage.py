@@ -10,9 +10,9 @@ import io
 import re
 import sys
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from types import MappingProxyType
 from typing import Any, TypeVar, get_args, get_type_hints
 
@@ -32,7 +32,8 @@ TENSORFLOW_SERVING = {
 """Mapping from TensorFlow Serving's name of an option to the server's name."""
 TAKE_TEXT = (" translate", " plot", ".client")
 """Ends of the names of programs whose arguments are text."""
-SIMILAR = "Perhaps you meant|Arguments similar to"
+SIMILARITY = 0.8
+"""Minimum similarity of a suggested option, from 0 to 1."""
 
 
 def read_options(kind: type[Options], program: str, arguments: Sequence[str] | None, **settings: Any) -> Options:
@@ -50,7 +51,7 @@ def read_options(kind: type[Options], program: str, arguments: Sequence[str] | N
     if not HELP.isdisjoint(sys.argv[1:] if arguments is None else arguments):
         join_help(kind)
     try:
-        with one_line_errors(program):
+        with one_line_errors(program, kind):
             return tyro.cli(kind, prog=program, args=arguments, **settings)
     except ValueError as error:
         print(f"{program}: {error}", file=sys.stderr)
@@ -87,11 +88,15 @@ def _dataclasses_in(hint: Any) -> Iterator[type[Any]]:
 
 
 @contextlib.contextmanager
-def one_line_errors(program: str) -> Iterator[None]:
+def one_line_errors(
+    program: str, kind: type[Any] | None = None, other_names: Mapping[str, str] = TENSORFLOW_SERVING
+) -> Iterator[None]:
     """Turns the box that tyro draws around an error into a ValueError of one line.
 
     Args:
         program: Name of the program. The message refers to its --help.
+        kind: Dataclass of the options that the message may suggest.
+        other_names: Mapping from names of options in other programs to names of options here.
 
     Raises:
         SystemExit: After --help.
@@ -105,41 +110,57 @@ def one_line_errors(program: str) -> Iterator[None]:
     except SystemExit as stop:
         if not stop.code:
             raise
-        raise ValueError(one_line(said.getvalue(), program)) from None
+        names = [] if kind is None else list(option_names(kind))
+        raise ValueError(one_line(said.getvalue(), program, names, other_names)) from None
 
 
-def one_line(box: str, program: str) -> str:
-    """Returns the error message in tyro's box as one line, with the most similar option and a reference to --help."""
+def option_names(kind: type[Any], prefix: str = "--") -> Iterator[str]:
+    """Yields the options of a dataclass and of its nested dataclasses, such as ``--train.learning-rate``."""
+    hints = get_type_hints(kind, include_extras=True)
+    for each in dataclasses.fields(kind):
+        hint, name = hints[each.name], each.name.replace("_", "-")
+        markers, groups = getattr(hint, "__metadata__", ()), list(_dataclasses_in(hint))
+        is_subcommand = (get_args(hint)[0] if markers else hint) not in groups  # its options have no prefix
+        is_unnamed = any(getattr(marker, "name", None) == "" for marker in markers)
+        for group in groups:
+            yield from option_names(group, "--" if is_subcommand else prefix if is_unnamed else f"{prefix}{name}.")
+        if not groups and tyro.conf.Positional not in markers:
+            yield f"{prefix}{name}"
+
+
+def one_line(box: str, program: str, names: Sequence[str], other_names: Mapping[str, str]) -> str:
+    """Returns the error message in tyro's box as one line, with a similar option and a reference to --help.
+
+    Args:
+        box: The message that tyro prints.
+        program: Name of the program.
+        names: Names of the options that the message may suggest.
+        other_names: Mapping from names of options in other programs to names of options here.
+    """
     rows = [line.strip().strip("│").strip() for line in box.splitlines() if not line.startswith(("╭", "╰"))]
     if len(rows) > 1 and _is_rule(rows[1]) and not box.startswith("╭"):  # an ASCII box has its title inside
         rows = rows[2:]
-    sections: list[list[str]] = [[]]
-    for row in filter(None, rows):
-        if _is_rule(row):
-            sections.append([])
-        else:
-            sections[-1].append(row)
-    message = " ".join(sections[0]).partition(" Got errors:")[0]
+    message = " ".join(takewhile(lambda row: not _is_rule(row), filter(None, rows))).partition(" Got errors:")[0]
     message = re.sub(r"^Error parsing [\w.-]+: ", "", message).replace(" (required)", "").rstrip(".")
-    if nearest := _nearest(sections[1:], message):
+    typed = re.match(r"Unrecognized [^:]*: (--?[\w.-]+)", message)
+    if typed and (nearest := _nearest(typed[1].replace("_", "-"), names, other_names)):
         message += f". Did you mean {nearest}?"
     if program.endswith(TAKE_TEXT) and re.match("Unrecognized options: -(?:[^-]|-[^\\s=]*[^,\\s=] )", message):
         message += ". Put -- before text that begins with a dash, or pass the text on standard input"
     return f"{message.removesuffix('?')}{'?' if message.endswith('?') else '.'} See {program} --help."
 
 
-def _nearest(sections: Sequence[Sequence[str]], message: str) -> str | None:
-    """Returns the listed option that is most similar to the first unrecognised option. tyro lists them unordered."""
-    typed = re.search(r"(?<!\S)--?[\w.-]+", message)
-    similar = ("\n".join(section[1:]) for section in sections if re.match(SIMILAR, section[0]))
-    whole = (re.sub(r"\{[^}]*\}", lambda choices: choices[0].replace("\n", ""), rows) for rows in similar)  # if wrapped
-    listed = [row for rows in whole for row in rows.split("\n") if row.startswith("-")]
-    meant = typed[0].replace("_", "-") if typed else ""
-    if meant in TENSORFLOW_SERVING or not meant or not listed:
-        return TENSORFLOW_SERVING.get(meant)
-    # tyro lists the typed option itself if it stands in the wrong place
-    named = [row for row in listed if all(name != meant for name in row.split(", "))]
-    return max(named, key=lambda row: SequenceMatcher(None, meant, row.split()[0].rstrip(",")).ratio(), default=None)
+def _nearest(typed: str, names: Sequence[str], other_names: Mapping[str, str]) -> str | None:
+    """Returns the option in ``names`` that has the name ``typed`` elsewhere, or is most similar to it."""
+    if (meant := other_names.get(typed)) and meant.split()[0] in names:
+        return meant
+
+    def similarity(name: str) -> tuple[float, int]:
+        last = f"--{name.lstrip('-').rpartition('.')[2]}"
+        return max(SequenceMatcher(None, typed, each).ratio() for each in (name, last)), -len(name)
+
+    nearest = max(names, key=similarity, default=None)
+    return nearest if nearest is not None and similarity(nearest)[0] >= SIMILARITY else None
 
 
 def _is_rule(row: str) -> bool:

@@ -34,7 +34,7 @@ from typing import Annotated, Any, NoReturn
 
 import tyro
 from nmt_keras_serve.lines import print_utf8
-from nmt_keras_serve.usage import HELP, USAGE_ERROR, join_help, one_line_errors
+from nmt_keras_serve.usage import HELP, TENSORFLOW_SERVING, USAGE_ERROR, join_help, one_line_errors
 
 import nmt_keras
 from nmt_keras.cli.cache import restart_without, use_compilation_cache
@@ -76,22 +76,24 @@ COMMANDS: dict[str, type[Command]] = {
     "completion": Completion,
 }
 
+OTHER_NAMES = {
+    **TENSORFLOW_SERVING,
+    "--lr": "--train.learning-rate",
+    "--vocab-size": "--source.vocabulary-size and --target.vocabulary-size",
+    **dict.fromkeys(("--src", "--tgt"), "--corpus SOURCE TARGET"),
+}
+"""Mapping from names of options in other toolkits to names of options here."""
+
+ABOUT = "Neural machine translation with attention. nmt --version prints the version."
 LONGEST_MESSAGE = 1000  # characters; TensorFlow's messages can be several pages long
 
 
-def any_command(name: str = "", options: Sequence[str] = ()) -> Any:
-    """Returns the union of all commands for tyro, with default values for the options of the command ``name``."""
-    kinds: list[Any] = []
-    for each, kind in COMMANDS.items():
-        chosen, short = each == name, not {"-h", "--help"}.isdisjoint(options)
-        if chosen and not HELP.isdisjoint(options):
-            join_help(kind)
-        settings = tyro.conf.subcommand(
-            each,
-            default=kind.defaults(options) if chosen and not short else tyro.MISSING_NONPROP,
-            description=inspect.cleandoc(str(kind.__doc__) if chosen else str(kind.__doc__).partition("\n")[0]),
-        )
-        kinds.append(Annotated[shortened(kind, kind.rare) if chosen and short else kind, settings])
+def any_command() -> Any:
+    """Returns the union of all commands for tyro, with the first line of their descriptions."""
+    kinds = (
+        Annotated[kind, tyro.conf.subcommand(name, description=str(kind.__doc__).partition("\n")[0])]
+        for name, kind in COMMANDS.items()
+    )
     return functools.reduce(operator.or_, kinds)
 
 
@@ -102,17 +104,22 @@ def parse(arguments: Sequence[str]) -> Command:
         SystemExit: --help was printed.
         ValueError: there is no such command, recipe or option, or an option's value is invalid.
     """
-    name, options = (arguments[0], arguments[1:]) if arguments else ("--help", [])
-    program = f"nmt {name}" if name in COMMANDS else "nmt"
-    with one_line_errors(program):
+    arguments = arguments or ["--help"]
+    name, options = arguments[0], arguments[1:]
+    kind, program = COMMANDS.get(name), f"nmt {name}" if name in COMMANDS else "nmt"
+    short = not {"-h", "--help"}.isdisjoint(options)
+    if kind is not None and not HELP.isdisjoint(options):
+        join_help(kind)
+    with one_line_errors(program, kind, OTHER_NAMES):
         try:
             if not name.startswith("-"):
                 require_choice("COMMAND", tuple(COMMANDS), name)
             command: Command = tyro.cli(
-                any_command(name, options),
-                prog="nmt",
-                description="Neural machine translation with attention. nmt --version prints the version.",
-                args=["--help" if each == "--help-all" else each for each in (name, *options)],
+                any_command() if kind is None else shortened(kind, kind.rare) if short else kind,
+                prog=program,
+                description=inspect.cleandoc(str(kind.__doc__)) if kind else ABOUT,
+                args=["--help" if each == "--help-all" else each for each in (options if kind else arguments)],
+                default=tyro.MISSING_NONPROP if kind is None or short else kind.defaults(options),
                 config=SETTINGS,
             )
             command.check()
@@ -198,11 +205,11 @@ def _run(arguments: Sequence[str], restarts: bool) -> None:
             raise
         if debug:
             traceback.print_exc()
-        _fail(code if isinstance(error, ValueError) else 1, error)
+        _fail(code if isinstance(error, ValueError) else 1, error, arguments)
 
 
-def _fail(code: int, error: Exception) -> NoReturn:
+def _fail(code: int, error: Exception, arguments: Sequence[str] = ()) -> NoReturn:
     """Prints an error in one line and exits."""
-    message = with_options(textwrap.shorten(str(error), LONGEST_MESSAGE, placeholder=" ..."))
+    message = with_options(textwrap.shorten(str(error), LONGEST_MESSAGE, placeholder=" ..."), arguments)
     print(f"nmt: {message}", file=sys.stderr)
     raise SystemExit(code) from error

@@ -26,11 +26,12 @@ SIDE_BY_SIDE = max(1, (os.cpu_count() or 1) // BATCHES_AT_ONCE)
 """Threads per operation for commands that run batches in parallel. With more, batches would wait for each other."""
 
 RARE = (
-    *("debug", "settings", "options", "search", "filters", "source", "target"),
+    *("debug", "settings", "options", "filters", "source", "target"),
+    *(f"SearchConfig.{each.name}" for each in fields(SearchConfig) if each.name != "beam_size"),
     *("width", "max_malformed", "accept_other_version", "alignments", "prepared", "tables", "bleu_tokenizer"),
     *("deterministic", "previous", "tensorboard", "profile"),
 )
-"""Options and option groups that the short help of most commands omits."""
+"""Options and option groups that the short help of most commands omits, by name or by class and name."""
 
 METAVARS = {
     **dict.fromkeys(("corpus", "valid", "test", "pairs", "gold"), "FILE"),
@@ -39,7 +40,7 @@ METAVARS = {
     **dict.fromkeys(("run", "ensemble", "init_from"), "RUN"),
     **dict.fromkeys(("minutes", "more_minutes"), "MINUTES"),
     **dict.fromkeys(("epochs", "more_epochs"), "EPOCHS"),
-    **dict.fromkeys(("steps", "updates", "pilot_updates", "jobs", "n_best", "max_to_keep", "shards"), "N"),
+    **dict.fromkeys(("steps", "updates", "pilot_updates", "jobs", "n_best", "beam_size", "max_to_keep", "shards"), "N"),
     **{"recipe": "RECIPE", "baseline": "RECIPE", "to": "FOLDER"},
 }
 """Placeholders for the values of options in the short help. The full help shows types."""
@@ -91,10 +92,10 @@ def shortened(kind: type[Any], rare: Collection[str]) -> type[Any]:
         hint = hints[each.name]
         default = field(default=each.default, default_factory=each.default_factory, metadata=each.metadata)
         group = get_args(hint)[0] if get_origin(hint) is Annotated else hint
-        if each.name in rare:
+        if not {each.name, f"{kind.__name__}.{each.name}"}.isdisjoint(rare):
             hint = SUPPRESSED[hint]
         elif isinstance(group, type) and is_dataclass(group):
-            hint = Annotated[shortened(group, rare), *get_args(hint)[1:]]
+            hint = shortened(group, rare) if hint is group else Annotated[shortened(group, rare), *get_args(hint)[1:]]
             default = field(default=tyro.MISSING_NONPROP, metadata=each.metadata)
         else:
             markers = getattr(hint, "__metadata__", ())
@@ -137,6 +138,13 @@ class SearchCommand(RunCommand):
         """Returns a command with the search options of the run in ``arguments``."""
         run = named_run(arguments)
         return tyro.MISSING_NONPROP if run is None else cls(path=tyro.MISSING, search=read_recipe(run).search)
+
+
+def require_sentences(sentences: Sequence[str]) -> None:
+    """Raises ValueError if one of the sentences on a command line is the name of a file, such as es.txt."""
+    for each in sentences:
+        is_file = bool(Path(each).suffix) and os.path.isfile(each)
+        require(not is_file, "SENTENCE", "a sentence", each, f"To read a file, run nmt translate RUN < {each}.")
 
 
 def named_run(arguments: Sequence[str], option: str | None = None) -> Path | None:

@@ -23,9 +23,12 @@ GROUPS = {
     "PairFilters": ("filters.",),
     "RunOptions": ("",),
     "ExportConfig": ("options.",),
-    "MicroBatchingConfig": ("options.micro-batching.",),
+    "MicroBatchingConfig": ("",),
 }
 """Prefixes of the options that set the fields of each configuration class."""
+
+PATHS = frozenset(f"--{name}" for name in ("corpus", "valid", "test", "pairs", "alignments", "domain", "ensemble"))
+"""Options whose values are the paths that errors about a path are about."""
 
 
 class Console:
@@ -81,11 +84,15 @@ class Console:
             self._bar = None
 
 
-def with_options(message: str) -> str:
+def with_options(message: str, arguments: Sequence[str] = ()) -> str:
     """Returns a message with command-line options in place of fields and arguments.
 
     If the message gives both names, only the option remains: "max_malformed=0.1 (--max-malformed)" becomes
     "--max-malformed 0.1".
+
+    Args:
+        message: The message.
+        arguments: The command line. If the message is about a path, the path's option is named.
     """
 
     def option(field: re.Match[str]) -> str:
@@ -101,5 +108,9 @@ def with_options(message: str) -> str:
     message = re.sub(r"\b[a-z_]+(?: and [a-z_]+)?(?:=([\d.]+\d))? \((--[\w-]+(?:, --[\w-]+)*)\)", chosen, message)
     changed = r"(?<![\w./-])(?:train|model|search|source|target|corpus)\.[\w.]+(?= \S+ -> )"  # fields of recipe.json
     message = re.sub(changed, lambda field: f"--{field[0].replace('_', '-')}", message)
-    place = "RUN" if re.match("paths?: expected (a run|runs)", message) else "FILE"
+    place, typed = "RUN" if re.match("paths?: expected (a run|runs)", message) else "FILE", ""
+    words = {word.strip("'\",;:.()[]") for word in message.split()}
+    for each in " ".join(arguments).replace("=", " ").split():
+        typed = each if each.startswith("--") else typed
+        place = typed if typed in PATHS and each in words else place
     return re.sub(r"^paths?: ", f"{place}: ", message)

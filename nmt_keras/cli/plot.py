@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 from nmt_keras_serve.lines import read_lines, sentence_blocks
 
-from nmt_keras.cli.command import Command, load_translator, named_run
+from nmt_keras.cli.command import Command, load_translator, named_run, require_sentences
 from nmt_keras.cli.console import Console
 from nmt_keras.config import SearchConfig, require
 from nmt_keras.runs.directory import LOG, read_recipe
@@ -93,6 +93,7 @@ class Heatmap(Picture):
         """Raises ValueError if there is nothing to draw."""
         super().check()
         require(bool(self.sentences), "SENTENCE", "at least one sentence", self.sentences)
+        require_sentences(self.sentences)
         require(self.n_best >= 1, "--n-best", "at least 1", self.n_best)
 
     def figure(self) -> Figure:

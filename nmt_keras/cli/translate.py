@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 from nmt_keras_serve.lines import CUT, STANDARD_INPUT, STDIN, one_line, sentence_blocks, tell_lines
 
-from nmt_keras.cli.command import Flag, SearchCommand, load_translator
+from nmt_keras.cli.command import Flag, SearchCommand, load_translator, require_sentences
 from nmt_keras.cli.console import Console
 from nmt_keras.config import require
+from nmt_keras.files import to_json
 
 if TYPE_CHECKING:
     from nmt_keras.translation.records import Translation
@@ -38,7 +38,8 @@ class Translate(SearchCommand):
     """Print one JSON object per line, with tokens, scores and alignments."""
 
     def check(self) -> None:
-        """Raises ValueError if the search cannot return an n-best list."""
+        """Raises ValueError if a sentence is a file, or if the search cannot return an n-best list."""
+        require_sentences(self.sentences)
         if self.n_best is not None:
             require(self.n_best >= 1, "--n-best", "at least 1", self.n_best)
             require(self.search.temperature == 0.0, "--search.temperature", "0 with --n-best", self.search.temperature)
@@ -81,14 +82,14 @@ class Translate(SearchCommand):
             cut.append(any(translation.truncated for _, translation in parts))
             if self.json:
                 rows = [{"source": sentence, **_row(translation)} for sentence, translation in parts]
-                print(json.dumps({"source": line, "translation": whole, "sentences": rows}, ensure_ascii=False))
+                print(to_json({"source": line, "translation": whole, "sentences": rows}))
             else:
                 print(one_line(whole) if self.reads_lines else whole)
         return cut
 
     def _print_n_best(self, number: int, line: str, found: Sequence[Translation]) -> None:
         if self.json:
-            print(json.dumps({"source": line, "translations": list(map(_row, found))}, ensure_ascii=False))
+            print(to_json({"source": line, "translations": list(map(_row, found))}))
         else:
             for translation in found:
                 print(f"{number} ||| {one_line(translation.text)} ||| {translation.score:.4f}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 from nmt_keras_serve.lines import read_lines
 
-from nmt_keras.config import Recipe, require_choice
+from nmt_keras.config import Recipe, require, require_choice
 from nmt_keras.recipes.lecture import (
     LECTURE_BIDIRECTIONAL,
     LECTURE_DEEP,
@@ -87,6 +88,8 @@ def find_recipe(name: str) -> Recipe:
     path = Path(name)
     if path.suffix in (".yaml", ".yml", ".json"):
         return _read(path)
+    is_corpus = path.suffix in (".tsv", ".txt", ".gz", ".zip") or os.path.isfile(name)
+    require(not is_corpus, "recipe", "a recipe's name or file (.yaml, .json)", name, f"Did you mean --corpus {name}?")
     require_choice("recipe", tuple(RECIPES), name)
     return RECIPES[name]
 

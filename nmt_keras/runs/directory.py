@@ -74,11 +74,14 @@ def settle_recipe(folder: Path, recipe: Recipe | None) -> Recipe:
         longer = {name: getattr(recipe.train, name) for name in ("steps", "epochs", "minutes")}
         stored = dataclasses.replace(stored, train=dataclasses.replace(stored.train, **longer))
     before, now = (flat(dataclasses.asdict(each)) for each in (stored, recipe))
-    if changed := [f"{field} {before[field]!r} -> {now[field]!r}" for field in before if before[field] != now[field]]:
-        raise ValueError(
-            f"{path}: the run has another recipe: {', '.join(changed)}. "
-            f"Pass the recipe of the run, train in another run directory, or remove {folder}."
-        )
+    if changed := {
+        field: f"{field} {before[field]!r} -> {now[field]!r}" for field in before if before[field] != now[field]
+    }:
+        remedy = f"Pass the recipe of the run, train in another run directory, or remove {folder}."
+        if changed.keys() <= {"train.steps", "train.epochs", "train.minutes"}:
+            more = "RunOptions.more_epochs or RunOptions.more_minutes"
+            remedy = f"To train a finished run longer, run nmt train --run {folder} with {more}."
+        raise ValueError(f"{path}: the run has another recipe: {', '.join(changed.values())}. {remedy}")
     return stored
 
 

@@ -736,4 +736,4 @@ def test_the_demo_without_a_network_does_everything_on_the_sample_and_reuses_it(
     assert [version.name for version in Path("saved_models/demo").iterdir()] == ["1"]
     with pytest.raises(SystemExit):
         cli.main(["demo", "--minutes", "7"])
-    assert re.search(r"train.minutes None -> 7.0.*remove runs/sample", capfd.readouterr().err)
+    assert re.search(r"train.minutes None -> 7.0.* --run runs/sample with .*--more-minutes", capfd.readouterr().err)

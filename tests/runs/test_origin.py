@@ -1,11 +1,13 @@
-"""``origin.json``: the corpus options of a run."""
+"""``origin.json`` and ``recipe.json``: the corpus options and the recipe of a run."""
 
 from dataclasses import replace
 
+import pytest
 from tiny import TINY_RECIPE
 
+from nmt_keras.cli.console import with_options
 from nmt_keras.corpus.options import CorpusOptions
-from nmt_keras.runs.directory import write_recipe
+from nmt_keras.runs.directory import settle_recipe, write_recipe
 from nmt_keras.runs.origin import read_origin, with_languages_of, write_origin
 
 
@@ -18,6 +20,22 @@ def test_languages_stay_with_a_run_that_has_a_recipe(tmp_path):
     assert with_languages_of(run, unnamed).languages == ("es", "en")
     assert with_languages_of(run, replace(unnamed, target_language="eu")).languages == ("es", "eu")
     assert with_languages_of(run, replace(unnamed, source_language="eu")).languages == ("eu", "en")
+
+
+@pytest.mark.parametrize("time", [{"steps": 40}, {"epochs": 4.0}, {"minutes": 20.0}])
+def test_another_training_time_of_a_trained_run_is_answered_with_more_training(time, tmp_path):
+    def recipe(**changes):
+        fields = {"steps": None, "epochs": None, "minutes": None, **changes}
+        return replace(TINY_RECIPE, train=replace(TINY_RECIPE.train, **fields))
+
+    write_recipe(tmp_path, recipe(steps=20))
+    (tmp_path / "checkpoints" / "last").mkdir(parents=True)
+    (tmp_path / "checkpoints" / "last" / "checkpoint").touch()
+    with pytest.raises(ValueError, match=r"train\.steps 20 -> ") as error:
+        settle_recipe(tmp_path, recipe(**time))
+    assert with_options(str(error.value)).endswith(f"nmt train --run {tmp_path} with --more-epochs or --more-minutes.")
+    with pytest.raises(ValueError, match=f"or remove {tmp_path}"):
+        settle_recipe(tmp_path, recipe(**time, seed=7))
 
 
 def test_a_run_keeps_how_its_corpus_was_read(tmp_path, monkeypatch):
