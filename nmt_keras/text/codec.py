@@ -124,7 +124,8 @@ class _Sentences:
 
     def __init__(self, text: tf.Tensor, tokenizer: Tokenizer):
         self.tokenizer = tokenizer
-        self.text, self.cut = normalise(text, tokenizer.config.max_tokens)
+        self.normalised = normalise(text, tokenizer.config.max_tokens)
+        self.text = self.normalised.text
         self.capitals = in_capitals(self.text)
         self.lower = tf.where(self.capitals, to_lower(self.text), self.text)
 
@@ -140,15 +141,11 @@ class _Sentences:
             marked: [B] string, the sentences with placeholders.
             words: [B, K] string. Surface of each placeholder.
         """
-        tokens = self.tokenizer.encode(marked)
+        tokens = self.tokenizer.encode_normalised(self.normalised._replace(text=marked))
         surface = tokens.surface
         if words is not None:
             surface = replaced(surface, copied_words(tokens.ids, self.tokenizer.first_placeholder, words))
-        return tokens._replace(
-            text=self.text,
-            surface=_written(surface, self.capitals[:, tf.newaxis]),
-            truncated=tokens.truncated | self.cut,
-        )
+        return tokens._replace(text=self.text, surface=_written(surface, self.capitals[:, tf.newaxis]))
 
 
 def _written(text: tf.Tensor, capitals: tf.Tensor) -> tf.Tensor:

@@ -30,7 +30,7 @@ import tensorflow_text as tf_text
 
 from nmt_keras.config import END, PAD, START, UNK, TokenizerConfig
 from nmt_keras.files import write_whole
-from nmt_keras.text.normalisation import normalise, normalise_lines, well_formed
+from nmt_keras.text.normalisation import Normalised, normalise, normalise_lines, well_formed
 from nmt_keras.text.placeholders import SIGNS, KnownWords, WordCounter
 from nmt_keras.text.storage import read_record, write_record
 from nmt_keras.text.tokens import SPECIAL_SURFACES, SPECIALS, Tokens, cut, replaced, spell
@@ -144,7 +144,10 @@ class SubwordTokenizer(tf.Module):
 
     def encode(self, text: tf.Tensor) -> Tokens:
         """Encodes sentences; see ``Tokenizer.encode``. For an empty batch, the ids have the shape [0, 0]."""
-        sentences = normalise(text, self.config.max_tokens)
+        return self.encode_normalised(normalise(text, self.config.max_tokens))
+
+    def encode_normalised(self, sentences: Normalised) -> Tokens:
+        """Encodes normalised sentences; see ``Tokenizer.encode``."""
         pieces = self._tokenizer().tokenize(sentences.text)  # [B,(S)]
         ids = cut(pieces, END, self.config.max_tokens)
         # No sentence begins with a continuation byte, so no character spans two sentences.

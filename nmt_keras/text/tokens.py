@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 import tensorflow as tf
 
 from nmt_keras.config import END, PAD, START, TokenizerConfig
+from nmt_keras.text.normalisation import Normalised
 from nmt_keras.text.placeholders import KnownWords
 
 SPECIALS = ("<pad>", "<unk>", "<start>", "<end>")
@@ -48,6 +49,9 @@ class Tokenizer(Protocol):
         Args:
             text: [B] string. Sentences.
         """
+
+    def encode_normalised(self, sentences: Normalised) -> Tokens:
+        """Encodes normalised sentences; see ``encode``."""
 
     def decode(
         self, ids: tf.Tensor, lengths: tf.Tensor | None = None, replacements: tf.Tensor | None = None

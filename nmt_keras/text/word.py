@@ -25,7 +25,7 @@ import tensorflow_text as tf_text
 
 from nmt_keras.config import END, PAD, UNK, TokenizerConfig
 from nmt_keras.text.capitals import to_lower
-from nmt_keras.text.normalisation import normalise, normalise_lines
+from nmt_keras.text.normalisation import Normalised, normalise, normalise_lines
 from nmt_keras.text.storage import read_record, write_record
 from nmt_keras.text.tokens import SPECIAL_SURFACES, SPECIALS, Tokens, cut, replaced, spell
 
@@ -120,7 +120,10 @@ class WordTokenizer(tf.Module):
 
     def encode(self, text: tf.Tensor) -> Tokens:
         """Encodes sentences; see ``Tokenizer.encode``. For an empty batch, the ids have the shape [0, 0]."""
-        sentences = normalise(text, self.config.max_tokens)
+        return self.encode_normalised(normalise(text, self.config.max_tokens))
+
+    def encode_normalised(self, sentences: Normalised) -> Tokens:
+        """Encodes normalised sentences; see ``Tokenizer.encode``."""
         words = split_words(sentences.text)  # [B,(S)]
         lengths = words.row_lengths()
         words = words[:, : self.config.max_tokens]
