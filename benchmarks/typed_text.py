@@ -79,10 +79,9 @@ def main(settings: Settings) -> None:
         found = translate(settings.model, [change(pair.source) for pair in pairs])
         forms[name] = round(BLEU().corpus_score(list(map(_bare, found)), [references]).score, 2)
     sentences = list(sentences_to_copy())
-    known = {word for pair in split.train for word in re.findall(r"[^\s.,?]+", pair.source)}
-    if repeated := known & {
-        word for group in (PEOPLE, TOWNS, NUMBERS, ADDRESSES) for each in group for word in each.split()
-    }:
+    text = "\n".join(pair.source for pair in split.train)
+    words = {word for group in (PEOPLE, TOWNS, NUMBERS, ADDRESSES) for each in group for word in each.split()}
+    if repeated := [word for word in words if re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text)]:
         raise SystemExit(f"typed_text: the training set contains {repeated}.")
     answers = translate(settings.model, [sentence for sentence, _ in sentences])
     copied = [all(word in answer for word in words) for (_, words), answer in zip(sentences, answers, strict=True)]

@@ -13,7 +13,8 @@ from nmt_keras.languages import without_accents
 _WORD = re.compile(r"\w+")
 _END = re.compile(r"[.!?…。！？।؟]+\s*$")
 _INVERTED = re.compile("[¿¡]")
-_OUTER_SIGNS = re.compile(r"(?:(?<=\s)|^)[^\w\s]+|[^\w\s]+(?=\s|$)")  # not those inside words and numbers
+# not inside words and numbers
+_OUTER_MARKS = re.compile(r'(?:(?<=\s)|^)[¿¡"“«(]+|[.,;:!?…"”»)。，、！？।؟،]+(?=\s|$)')
 
 
 class Augmentation:
@@ -33,7 +34,9 @@ class Augmentation:
 
     def __init__(self, share: float, pairs: Sequence[Pair]):
         self.share = share
-        self.names = sorted({name for pair in pairs for name in _common_words(pair, first=1) if _is_name(name)})
+        found = (word for pair in (pairs if share else ()) for word in _common_words(pair, first=1))
+        self._known_names = {word for word in found if _is_name(word)}
+        self.names = sorted(self._known_names)
 
     def draw(self, pair: Pair, random: np.random.Generator) -> Pair | None:
         """Returns a variation of ``pair``, or ``None`` if the pair is kept as it is."""
@@ -42,14 +45,14 @@ class Augmentation:
         lower, plain, upright, open_end, bare = random.random(5) < 0.5
         source, target = pair
         if open_end:
-            source, target = (_INVERTED.sub("", _END.sub("", side)) for side in (source, target))
-            source = _OUTER_SIGNS.sub("", source) if bare else source
+            source, target = map(_without_end, pair)
+            source = _OUTER_MARKS.sub("", source) if bare else source
         source = _INVERTED.sub("", source) if upright else source
         source = without_accents(source) if plain else source
         if lower:
             source = source.lower()
         else:
-            for name in sorted(_common_words(Pair(source, target)) & set(self.names)):
+            for name in sorted(_common_words(Pair(source, target)) & self._known_names):
                 pattern, invented = re.compile(rf"\b{name}\b"), self._invented(random)
                 source, target = pattern.sub(invented, source), pattern.sub(invented, target)
         varied = Pair(source.strip(), target.strip())
@@ -61,6 +64,17 @@ class Augmentation:
         halves = [self.names[i] for i in random.integers(len(self.names), size=2 * count)]
         pairs = zip(halves[::2], halves[1::2], strict=True)
         return " ".join(first[: (len(first) + 1) // 2] + second[len(second) // 2 :] for first, second in pairs)
+
+
+def _without_end(sentence: str) -> str:
+    """Returns a sentence without its last marks, and without the inverted mark that belongs to them."""
+    if not (end := _END.search(sentence)):
+        return sentence
+    for closing, opening in ("?¿", "!¡"):
+        if closing in end[0]:
+            before, _, after = sentence.rpartition(opening)
+            sentence = before + after
+    return _END.sub("", sentence)
 
 
 def _common_words(pair: Pair, first: int = 0) -> set[str]:

@@ -84,15 +84,17 @@ class SampledBatches:
             return batch
         chosen = [drawn[place] or self.pairs[rows[place]] for place in places]
         texts = [tf.constant([pair[side] for pair in chosen]) for side in (0, 1)]
-        encoded: list[list[Sequence[int]]] = [_rows(tokens) for tokens in self._encode(*texts)]
+        tokens = self._encode(*texts)
+        truncated = (tokens[0].truncated | tokens[1].truncated).numpy()
+        encoded: list[list[Sequence[int]]] = [_rows(side) for side in tokens]
         if is_segmented:
             for side, (segmenter, marked) in enumerate(zip(self.segmenters, self._mark(*texts), strict=True)):
                 if segmenter is not None:
                     lines = [line.decode() for line in marked.numpy().tolist()]
                     encoded[side] = [segmenter.draw(line, randoms[i]) for line, i in zip(lines, places, strict=True)]
-        for place, *ids in zip(places, *encoded, strict=True):
+        for place, cut, *ids in zip(places, truncated, *encoded, strict=True):
             arrays = batch.source, batch.target
-            if all(len(row) <= array.shape[1] for array, row in zip(arrays, ids, strict=True)):
+            if not cut and all(len(row) <= array.shape[1] for array, row in zip(arrays, ids, strict=True)):
                 for array, row in zip(arrays, ids, strict=True):
                     array[place] = PAD
                     array[place, : len(row)] = row

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-_CAPITALS = r"\P{Ll}*\p{Lu}\P{Ll}*\p{Lu}\P{Ll}*"  # two capital letters, and no small letter
+_OTHER = r"(?:[^\p{Ll}\p{Lo}]|[ªº])*"  # neither small letters nor letters of scripts without case
+_CAPITALS = rf"{_OTHER}\p{{Lu}}{_OTHER}\p{{Lu}}{_OTHER}"
 
 
 def in_capitals(text: tf.Tensor) -> tf.Tensor:

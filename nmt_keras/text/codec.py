@@ -25,7 +25,7 @@ class Source(NamedTuple):
 class Codec(tf.Module):
     """The two tokenizers of a system.
 
-    A sentence in capitals is read in lower case, and its translation is written in capitals. If the vocabularies have
+    A source in capitals is read in lower case, and its translation is written in capitals. If the vocabularies have
     placeholders, some words are copied (``text.placeholders``). ``Tokens.surface`` and ``Tokens.text`` are as the user
     wrote them.
     """
@@ -53,7 +53,7 @@ class Codec(tf.Module):
             text: [B] string.
             source: Their source sentences.
         """
-        return self._target_tokens(_Sentences(text, self.target_tokenizer), source.copies)
+        return self._target_tokens(_Sentences(text, self.target_tokenizer, source.capitals), source.copies)
 
     def encode_pairs(self, source: tf.Tensor, target: tf.Tensor) -> tuple[Tokens, Tokens]:
         """Encodes training pairs. Copied words are those that both sides contain.
@@ -102,7 +102,8 @@ class Codec(tf.Module):
         )
 
     def _pairs(self, source: tf.Tensor, target: tf.Tensor) -> tuple[_Sentences, _Sentences, Copies | None]:
-        sources, targets = _Sentences(source, self.source_tokenizer), _Sentences(target, self.target_tokenizer)
+        sources = _Sentences(source, self.source_tokenizer)
+        targets = _Sentences(target, self.target_tokenizer, sources.capitals)
         if self._placeholders is None:
             return sources, targets, None
         return sources, targets, self._placeholders.find_in_both(sources.words, targets.words)
@@ -120,13 +121,19 @@ class Codec(tf.Module):
 
 
 class _Sentences:
-    """Normalised sentences of one side, as written and in the case in which the model reads them."""
+    """Normalised sentences of one side, as written and in the case in which the model reads them.
 
-    def __init__(self, text: tf.Tensor, tokenizer: Tokenizer):
+    Args:
+        text: [B] string.
+        tokenizer: Tokenizer of the side.
+        capitals: [B] bool. Targets are read in lower case if their sources are in capitals; ``None`` for sources.
+    """
+
+    def __init__(self, text: tf.Tensor, tokenizer: Tokenizer, capitals: tf.Tensor | None = None):
         self.tokenizer = tokenizer
         self.normalised = normalise(text, tokenizer.config.max_tokens)
         self.text = self.normalised.text
-        self.capitals = in_capitals(self.text)
+        self.capitals = in_capitals(self.text) if capitals is None else capitals
         self.lower = tf.where(self.capitals, to_lower(self.text), self.text)
 
     @cached_property

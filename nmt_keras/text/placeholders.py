@@ -29,7 +29,7 @@ MIN_COUNT = 3
 """Number of occurrences in the training set from which a word is known. Of the capitalised words inside sentences that
 occurred less often in the Spanish-English training set, two thirds were the same in both languages."""
 
-MAX_WORDS = 50_000
+MAX_WORDS = 200_000
 MAX_COPIED_BYTES = 256
 """Maximum number of bytes of a copied word, because a translation can contain it many times."""
 
@@ -40,8 +40,9 @@ _SEPARATOR = "\x1f"  # normalised text has no control characters
 _WORD = r"[@#]?[\p{L}\p{M}\p{N}](?:[^\s'’\"“”«»()<>¿¡—…\x1f]*[\p{L}\p{M}\p{N}/])?"
 _CAPITALISED = r"\p{Lu}[\p{L}\p{M}\-.]*[\p{L}\p{M}]"
 _NUMBER = r"[\p{Lu}\p{Nd}.,:/\-]*\p{Nd}[\p{Lu}\p{Nd}.,:/\-]*"
-_ADDRESS = (
-    r"(?:https?://|www\.)\S+|@\w+|[^\s@]+@[^\s@]+\.[^\s@]+|(?:[a-z0-9-]+\.)+(?:com|edu|gov|info|io|net|org)(?:/\S*)?"
+_ADDRESS = (  # ASCII only, because text without spaces around an address is one word with it
+    r"(?:https?://|www\.)[!-~]+|@\w+|[!-?A-~]+@[!-?A-~]+\.[!-?A-~]+"
+    r"|(?:[a-z0-9-]+\.)+(?:com|edu|gov|info|io|net|org)(?:/[!-~]*)?"
 )
 _LINES_AT_ONCE = 8192
 

@@ -112,7 +112,7 @@ class SubwordTokenizer(tf.Module):
                 minloglevel=2,  # errors only
             )
         except RuntimeError as error:
-            raise ValueError(f"{_fault(characters, config)} SentencePiece reported: {error}") from error
+            raise ValueError(f"{_fault(characters, config, placeholders)} SentencePiece reported: {error}") from error
         return cls(model.getvalue(), config, counter.known() if placeholders else None)
 
     @classmethod
@@ -229,16 +229,17 @@ def _written(lines: Iterable[str], characters: set[str]) -> Iterator[str]:
             yield line
 
 
-def _fault(characters: set[str], config: TokenizerConfig) -> str:
+def _fault(characters: set[str], config: TokenizerConfig, placeholders: bool) -> str:
     """Returns an error message for failed training on lines with these ``characters``."""
     if not characters:
         return "lines: expected at least one line that is not blank, received none. Check the corpus file."
-    least = len(SPECIALS) + _BYTE_PIECES + len(characters)
+    symbols = len(SPECIALS) + len(SIGNS) * placeholders
+    least = symbols + _BYTE_PIECES + len(characters)
     if config.vocabulary_size < least:
         return (
             f"TokenizerConfig.vocabulary_size: expected at least {least} for a {config.kind} tokenizer of these lines "
-            f"(4 specials, 256 bytes, {len(characters)} characters), received {config.vocabulary_size}. Raise the "
-            "size, or use a word tokenizer."
+            f"({symbols} specials, 256 bytes, {len(characters)} characters), received {config.vocabulary_size}. Raise "
+            "the size, or use a word tokenizer."
         )
     return "lines: expected lines that SentencePiece can learn from. Check the corpus file or use a word tokenizer."
 

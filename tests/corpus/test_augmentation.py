@@ -1,5 +1,6 @@
 """Variations of sentence pairs: as people type them, and with invented names."""
 
+import unicodedata
 from dataclasses import replace
 from itertools import islice
 
@@ -40,6 +41,18 @@ def test_the_target_loses_its_final_punctuation_with_the_source_and_keeps_its_ca
     for source, target in drawn(PAIRS[0]):
         assert source.endswith("?") == target.endswith("?")
         assert target.startswith("Where is ")
+
+
+def test_only_the_inverted_mark_of_the_last_sentence_goes_with_its_end():
+    targets = {pair.target for pair in drawn(Pair("Hi! How are you?", "¡Hola! ¿Cómo estás?"))}
+    assert targets == {"¡Hola! ¿Cómo estás?", "¡Hola! Cómo estás"}
+
+
+@pytest.mark.parametrize("sentence", ["Cuesta $5 o 90%, en C++.", "यह में है।", "ที่นี่", "A -5 °C."])
+def test_signs_and_marks_that_belong_to_words_are_kept(sentence):
+    kept = set("$%+-°") | {character for character in sentence if unicodedata.category(character)[0] == "M"}
+    for source, _ in drawn(Pair(sentence, "x")):
+        assert all(source.count(character) == sentence.count(character) for character in kept)
 
 
 def test_names_of_both_sides_become_the_same_invented_name():

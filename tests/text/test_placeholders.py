@@ -163,6 +163,24 @@ def test_a_sentence_in_capitals_is_read_in_lower_case_and_translated_in_capitals
     assert target.ids.numpy()[0].tolist() == target.ids.numpy()[1].tolist()
 
 
+@pytest.mark.parametrize(
+    ("sentence", "capitals"),
+    [("我喜欢看NBA比赛", False), ("أحب USB", False), ("1.ª VEZ, 2.º AÑO", True), ("OK 👍", True), ("Tom OK", False)],
+)
+def test_scripts_without_case_are_not_in_capitals(codec, sentence, capitals):
+    assert codec.encode_source(tf.constant([sentence])).capitals.numpy().tolist() == [capitals]
+
+
+def test_a_target_keeps_its_capitals_unless_its_source_is_in_capitals(codec):
+    pairs = ("Vivo en la TV.", "VIVO EN LA TV."), ("OK.", "Ok now.")
+    _, targets = codec.mark_pairs(*map(tf.constant, pairs))
+    assert strings(targets) == ["OK.", "ok now."]
+
+
+def test_text_without_spaces_is_not_part_of_an_address(codec):
+    assert copies_of(codec, "请联系info@example.com获取更多信息") == []
+
+
 def test_tokenizers_without_placeholders_copy_nothing():
     codec = Codec(fit_tokenizer(CONFIG, SOURCES, placeholders=True), fit_tokenizer(CONFIG, TARGETS))
     assert codec.encode_source(tf.constant(["Vive en Lima."])).copies is None
