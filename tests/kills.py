@@ -208,8 +208,8 @@ class Bulk(Work):
         (self.base / "in").write_text("".join(f"{line}\n" for line in self.lines))
 
     def do(self, at: Path, done: Callable[[int], None]) -> None:
-        with Client(os.environ["SERVER"], "reverser") as client, (self.base / "in").open("rb") as lines:
-            translate_file(client, lines, at / "out", batch=8, workers=2)
+        with Client(os.environ["SERVER"], "reverser") as client:
+            translate_file(client, (self.base / "in").read_text().splitlines(), at / "out", batch=8, workers=2)
         done(len(self.lines))
 
     def look(self, at: Path, done: int, whole: Path) -> None:
