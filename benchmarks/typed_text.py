@@ -102,7 +102,7 @@ def translate(model: str, sentences: Sequence[str]) -> list[str]:
     """Translates sentences with ``nmt translate``."""
     command = [sys.executable, "-m", "nmt_keras", "translate", model]
     done = subprocess.run(command, input="\n".join(sentences) + "\n", capture_output=True, text=True, check=True)
-    return done.stdout.splitlines()
+    return done.stdout.split("\n")[:-1]
 
 
 def _bare(text: str) -> str:

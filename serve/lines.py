@@ -108,13 +108,13 @@ def open_text(path: Place) -> Iterator[io.BufferedReader]:
         ValueError: the archive is damaged or cannot be unpacked, or the file is not UTF-8 text.
     """
     if str(path) == STANDARD_INPUT:
-        raw, path = standard_input(), STDIN
-    elif os.path.exists(path) and not os.path.isdir(path):
-        raw = open(path, "rb")  # noqa: SIM115
-    else:
+        with standard_input() as raw, unpacked(raw, STDIN) as text:
+            yield text
+        return
+    if not os.path.exists(path) or os.path.isdir(path):
         found = "a folder" if os.path.isdir(path) else "no file"
         raise FileNotFoundError(f"{path}: expected a text file (plain or packed), found {found}. Check the path.")
-    with raw, unpacked(raw, path) as text:
+    with open(path, "rb") as raw, unpacked(raw, path) as text:
         yield text
 
 
@@ -167,7 +167,7 @@ def _zipped(archive: zipfile.ZipFile, name: Place) -> Any:
     (member,) = found
     try:
         return archive.open(member)
-    except (NotImplementedError, RuntimeError) as error:
+    except (NotImplementedError, RuntimeError) as error:  # zipfile's errors for a method it lacks and for a password
         locked, deflate64 = member.flag_bits & 1, member.compress_type == 9
         how = "a password" if locked else f"compression method {member.compress_type}{' (Deflate64)' * deflate64}"
         raise ValueError(

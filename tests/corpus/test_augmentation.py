@@ -11,11 +11,12 @@ from tiny import TINY_RECIPE
 from nmt_keras.config import TokenizerConfig, TrainConfig
 from nmt_keras.corpus import Pair, SplitCorpus
 from nmt_keras.corpus.augmentation import Augmentation
-from nmt_keras.corpus.batches import Position
-from nmt_keras.corpus.batching import batch_pairs
+from nmt_keras.corpus.batches import Batches, Bucket, Position
+from nmt_keras.corpus.batching import batch_pairs, encode_pairs
+from nmt_keras.corpus.sampling import SampledBatches
 from nmt_keras.languages import without_accents
 from nmt_keras.runs import Run
-from nmt_keras.text import fit_tokenizer
+from nmt_keras.text import Codec, fit_tokenizer
 
 PAIRS = [
     Pair("¿Dónde está Tom, mi amigo de Boston?", "Where is Tom, my friend from Boston?"),
@@ -105,6 +106,19 @@ def test_variations_are_a_pure_function_of_seed_epoch_and_pair():
     assert rows(1, 1, skipped=2) == rows(1, 1)[2:]
     written = [batch.source.tolist() for _, batch in islice(batches_of(0.0).iterate(Position(1, 0, 0)), 4)]
     assert [source for source, _ in rows(1, 1)] != written
+
+
+def test_a_variation_beyond_the_length_limit_is_not_trained_on():
+    class Longer:
+        def draw(self, pair, random):
+            return Pair("f e d c b a", "a")
+
+    words = fit_tokenizer(TokenizerConfig("word", 50, max_tokens=4), ["a b c d e f"])
+    codec, pairs = Codec(words, words), [Pair("a b c", "a b c")] * 4
+    source, target, _ = encode_pairs(codec, pairs)
+    batches = Batches(source, target, batch_size=4, buckets=[Bucket(4, 4)], pool_size=4, seed=1)
+    _, found = next(SampledBatches(batches, pairs, codec, Longer()).iterate(Position(0, 0, 0)))
+    np.testing.assert_array_equal(found.source, batches.batch(np.arange(4)).source)
 
 
 def test_pairs_with_alignments_are_not_varied_and_this_is_said():
