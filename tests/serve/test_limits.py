@@ -542,8 +542,22 @@ while True:
             connection.send(piece * 40_000)
     time.sleep(0.01)
 """
-"""Program that sends ``head`` and then ``piece`` again and again, on six connections. A thread would compete with the
-server for Python's lock."""
+"""Program that sends ``head`` and then ``piece`` again and again, on six connections."""
+
+HONEST = """
+import socket, sys, time
+seconds = []
+for _ in range(10):
+    time.sleep(0.1)
+    began = time.monotonic()
+    with socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=20) as connection:
+        connection.sendall(b"GET /v1/models/count HTTP/1.1\\r\\nHost: s\\r\\n\\r\\n")
+        assert connection.recv(12) == b"HTTP/1.1 200"
+    seconds.append(time.monotonic() - began)
+print(max(seconds))
+"""
+"""Program that prints the longest time of ten requests on new connections. Both are processes: a thread of this process
+would wait for Python's lock, which the server's thread takes again as soon as it gives it up."""
 
 
 @pytest.mark.parametrize(
@@ -562,15 +576,8 @@ def test_a_flood_of_small_parts_on_some_connections_does_not_delay_others(counte
         with subprocess.Popen(command, stdout=subprocess.PIPE) as flood, contextlib.ExitStack() as on_exit:
             on_exit.callback(flood.kill)
             assert flood.stdout.readline() == b"begun\n"
-            seconds = []
-            for _ in range(10):
-                time.sleep(0.1)
-                began = time.monotonic()
-                with socket.create_connection(address, timeout=20) as connection:
-                    connection.sendall(b"GET /v1/models/count HTTP/1.1\r\nHost: s\r\n\r\n")
-                    assert connection.recv(12) == b"HTTP/1.1 200"
-                seconds.append(time.monotonic() - began)
-    assert max(seconds) < 0.5
+            longest = subprocess.check_output([sys.executable, "-c", HONEST, str(address[1])])
+    assert float(longest) < 0.5
 
 
 def test_a_large_body_of_small_chunks_is_read_to_its_end(counted):
