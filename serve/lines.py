@@ -38,6 +38,13 @@ STANDARD_INPUT, STDIN = "-", "standard input"  # as a path, and in messages
 READ_AT_ONCE = 1 << 18  # bytes: about 7,000 sentences, enough to translate sentences of similar length together
 LONGEST_LINE = 1 << 20  # bytes; longer lines are cut to this length, which bounds memory
 LINE_ENDS = dict.fromkeys(map(ord, "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"), " ")
+INVISIBLE = (
+    r"[\x00-\x08\x0E-\x1F\x7F-\x84\x86-\x9F\xAD"
+    "\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\ufff9-\ufffb]+"
+)
+"""Pattern, for Python and RE2, of invisible characters without meaning: controls that are not white space, direction
+marks, soft hyphens, zero-width spaces. Joiners and variation selectors have a meaning in some scripts."""
+
 TEXT_SUFFIXES = (".txt", ".tsv", ".csv", ".jsonl")
 
 OFFICE = "libreoffice --convert-to 'csv:Text - txt - csv (StarCalc):44,34,76' FILE"

@@ -5,8 +5,8 @@ pairs that share a sentence form a group, and a hash of the group's name selects
 not depend on the order of the pairs. If pairs are added to the corpus, a sentence stays in its set unless the name of
 its group changes.
 
-1. ``sentence_key`` normalises a sentence: NFKD, lower case, no accents, and a space in place of each run of
-   characters that are neither letters, digits nor marks of letters.
+1. ``sentence_key`` normalises a sentence: no invisible characters, no case, NFKD, no accents, and a space in place of
+   each run of characters that are neither letters, digits nor marks of letters.
 2. Two pairs are linked if their sources or their targets have the same key. The groups are the connected components.
 3. A group's name is the smallest key of its ``key_side``, by code point. The first 8 hex digits of the name's sha256,
    divided by 2^32, select test (below 0.03), valid (below 0.06) or train.
@@ -21,6 +21,8 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import takewhile
 from typing import Literal, NamedTuple
+
+from nmt_keras_serve.lines import INVISIBLE
 
 from nmt_keras.config import require_choice
 from nmt_keras.corpus.reading import Pair
@@ -165,21 +167,21 @@ def sentence_key(sentence: str) -> str:
     """Returns a sentence in normalised form, without differences in case, accents, punctuation and spaces.
 
     Only Latin, Greek and Cyrillic letters have accents. Marks of all other scripts are part of the word, and spaces
-    between letters of a script without spaces are dropped. A sentence of signs only is returned in NFC.
+    between letters of a script without spaces are dropped. Letters with the same capital are equal: ß and ss, ı and i.
+    A sentence of signs only is returned in NFC.
     """
-    words = without_accents(sentence, "NFKD").lower()
-    if words.isascii():
-        words = _GAP.sub(" ", words).strip()
-    else:
-        visible = "".join(character for character in words if not _is_invisible(character))
-        words = _GAP.sub(_space, visible).strip()
-    return words or " ".join(unicodedata.normalize("NFC", sentence).split())
+    words = sentence
+    if not (words.isascii() and words.isprintable()):
+        words = "".join(character for character in words if not _is_invisible(character))
+    words = without_accents(words.strip().upper(), "NFKD").casefold()
+    words = _GAP.sub(" " if words.isascii() else _space, words).strip()
+    return words or " ".join(unicodedata.normalize("NFC", re.sub(INVISIBLE, "", sentence)).split())
 
 
 @cache
 def _is_invisible(character: str) -> bool:
     is_selector = unicodedata.name(character, "").startswith("VARIATION SELECTOR")
-    return is_selector or unicodedata.category(character) == "Cf"
+    return is_selector or unicodedata.category(character) == "Cf" or re.match(INVISIBLE, character) is not None
 
 
 def _space(gap: re.Match[str]) -> str:

@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 import tensorflow_text as tf_text
+from nmt_keras_serve.lines import INVISIBLE
 
 BYTES_PER_TOKEN = 64
 """Maximum number of bytes that a sentence may have for each token of its limit. SentencePiece's longest piece has 16
@@ -30,10 +31,6 @@ characters of at most 4 bytes."""
 
 MAX_MARKS = 30
 
-_INVISIBLE = (
-    r"[\x00-\x08\x0E-\x1F\x7F-\x{84}\x{86}-\x{9F}\x{AD}\x{61C}\x{180E}\x{200B}\x{200E}\x{200F}\x{202A}-\x{202E}"
-    r"\x{2060}-\x{2064}\x{2066}-\x{206F}\x{FEFF}\x{FFF9}-\x{FFFB}]+"
-)
 _WHITE_SPACE = r"[\s\x0B\x{85}\p{Z}]+"
 # RE2's tables are those of Unicode 15. The other marks are new in Unicode 16, which NFC knows.
 _MARK = r"[\p{M}\x{897}\x{10D69}-\x{10D6D}\x{113B8}-\x{113E2}\x{1611E}-\x{1612F}\x{1E5EE}\x{1E5EF}]"
@@ -93,6 +90,6 @@ def _cut(text: tf.Tensor, limit: int) -> tuple[tf.Tensor, tf.Tensor]:
 
 def _normalise(text: tf.Tensor) -> tf.Tensor:
     """Applies the steps 3 to 6 to valid UTF-8, [B] string."""
-    text = tf.strings.regex_replace(text, _INVISIBLE, "")
+    text = tf.strings.regex_replace(text, INVISIBLE, "")
     text = tf.strings.strip(tf.strings.regex_replace(text, _WHITE_SPACE, " "))
     return tf_text.normalize_utf8(tf.strings.regex_replace(text, _LONG_RUN, r"\1"), "NFC")

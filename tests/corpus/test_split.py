@@ -33,11 +33,15 @@ def english_spanish(*sentences):
         ("Señor N\u0303", "senor n"),
         ("ﬁne № ½", "fine no 1 2"),
         ("İstanbul", "istanbul"),
-        ("Straße", "straße"),
+        ("Straße", "strasse"),
         ("日本、 語", "日本語"),  # a script without spaces
         ("ｶﾞ", unicodedata.normalize("NFD", "ガ")),
         ("हिन्दी, भाषा।", "हिन्दी भाषा"),
-        ("नी\u200dल za\u00adpa\ufeff", "नील zapa"),  # invisible characters
+        ("नी\u200dल za\u00adpa\ufeff\x01\x7f", "नील zapa"),  # invisible characters
+        ("e\u00ad\u0301l", "el"),  # between a letter and its accent
+        ("GROẞ Işık IŞIK", "gross isik isik"),
+        ("ᾳ ΑΙ ὁδός ΟΔΟΣ", "αι αι οδοσ οδοσ"),
+        ("!\u200b\u2060?", "!?"),
         ("I ❤\ufe0f you", "i you"),
         (" ?  ! ", "? !"),
         ("❤\ufe0f", "❤\ufe0f"),
