@@ -1,4 +1,4 @@
-"""Splits text into sentences and joins them again without losing a character.
+"""Splits text into sentences and joins them again without losing a visible character.
 
 A sentence ends
 
@@ -18,20 +18,23 @@ the scripts apart, so the language need not be known.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
+
+from ..lines import INVISIBLE
 
 _WIDE = "。！？｡"
 _MARKS = f".!?…؟۔।॥։።။{_WIDE}"
 _CLOSING = "\"'»”’)\\]」』）】》"
 # The lookbehinds let a match begin only at the start of a run of marks or spaces, so each run is scanned once.
 _END_AND_GAP = re.compile(
-    rf"(?<![{_MARKS}])(?P<end>[{_MARKS}]+)[{_CLOSING}]*(?P<gap>\s+)"
+    rf"(?<![{_MARKS}])(?P<end>[{_MARKS}]+)[{_CLOSING}“‘]*(?P<gap>\s+)"
     r"|(?<!\s)(?P<break>[^\S\n]*\n\s*)"
     rf"|(?<=[{_WIDE}])(?P<joint>(?=[^\s{_MARKS}{_CLOSING}]))"
 )
-_OPENING = "¿¡«\"'“‘([—「『（【《"
-_LAST_WORD = re.compile(r"[^\W\d_]+\Z")
+_OPENING = "¿¡«\"'“„‘‚([—「『（【《"
+_LAST_WORD = re.compile(r"""(?:[^\W\d_]|(?<=[א-ת])["״׳](?=[א-ת]))+\Z""")  # a Hebrew acronym is one word
 # Spanish: titles, abbreviations before numbers, the first halves of EE. UU., FF. AA., RR. HH., SS. MM. Then English.
 _ABBREVIATION = re.compile(
     r"sra?|sres|srta|dra?|d|dña|prof|uds?|gral|lic|ing|arq|fray|sto|sta"
@@ -51,7 +54,8 @@ class Piece(NamedTuple):
 
 
 def split(text: str) -> list[Piece]:
-    """Splits ``text`` into sentences. Sentences and gaps joined give ``text`` again."""
+    """Splits ``text`` into sentences. Sentences and gaps joined give ``text`` again, without ``INVISIBLE``."""
+    text = re.sub(INVISIBLE, "", text)
     pieces = []
     start = 0
     for match in _END_AND_GAP.finditer(text):
@@ -98,7 +102,8 @@ def _is_boundary(text: str, match: re.Match[str]) -> bool:
         return False
     if match["end"] != ".":
         return True
-    last = _LAST_WORD.search(text, max(0, match.start() - 20), match.start())
+    before = unicodedata.normalize("NFC", text[max(0, match.start() - 20) : match.start()])
+    last = _LAST_WORD.search("".join(letter for letter in before if unicodedata.category(letter)[0] != "M"))
     word = last[0] if last else ""
     is_initial = len(word) == 1 and _is_not_small(word)
     return not is_initial and _ABBREVIATION.fullmatch(word) is None

@@ -32,6 +32,10 @@ def sentences(text):
         ("Գնաց։ Եկավ։", ["Գնաց։", "Եկավ։"]),
         ("我来了。你呢？ 好！", ["我来了。", "你呢？", "好！"]),
         ("行く！？「行く。」と言った。終わり", ["行く！？", "「行く。」と言った。", "終わり"]),
+        ("Er kam. „Ja!“ Gut.", ["Er kam.", "„Ja!“", "Gut."]),
+        ("خبزًا. ذهبتُ. نعم", ["خبزًا.", "ذهبتُ.", "نعم"]),  # marks belong to the letter before them
+        ('צה״ל. צה"ל. כן', ["צה״ל.", 'צה"ל.', "כן"]),
+        ("نعم؟\u200f لا\u00ad.\u200b\u2060 نعم", ["نعم؟", "لا.", "نعم"]),  # invisible characters
     ],
 )
 def test_a_sentence_ends_at_its_mark_before_a_letter_that_is_not_small_a_digit_or_an_opening_mark(text, expected):
@@ -50,6 +54,7 @@ def test_a_sentence_ends_at_its_mark_before_a_letter_that_is_not_small_a_digit_o
         "El Sr. López y la Dra. Ruiz llegan",
         "J. R. R. Tolkien escribe",
         "Vive en los EE. UU. desde 1990",
+        "Ven\u0303 con la Dn\u0303a. A\u0301. Ruiz",
         "Está en la pág. 7 del vol. 2",
         "Ask Mr. Smith",
         "قال د. أحمد نعم",
