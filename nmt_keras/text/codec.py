@@ -152,9 +152,10 @@ class _Sentences:
         surface = tokens.surface
         if words is not None:
             surface = replaced(surface, copied_words(tokens.ids, self.tokenizer.first_placeholder, words))
-        return tokens._replace(text=self.text, surface=_written(surface, self.capitals[:, tf.newaxis]))
+        capitals, like = self.capitals[:, tf.newaxis], self.text[:, tf.newaxis]
+        return tokens._replace(text=self.text, surface=_written(surface, capitals, like))
 
 
-def _written(text: tf.Tensor, capitals: tf.Tensor) -> tf.Tensor:
-    """Returns ``text`` in capitals where ``capitals``, of the same rank, is True."""
-    return tf.where(capitals, to_upper(text), text)
+def _written(text: tf.Tensor, capitals: tf.Tensor, like: tf.Tensor | None = None) -> tf.Tensor:
+    """Returns ``text`` in capitals where ``capitals``, of the same rank, is True. For ``like``, see ``to_upper``."""
+    return tf.where(capitals, to_upper(text, like), text)
