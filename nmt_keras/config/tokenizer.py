@@ -22,7 +22,8 @@ class TokenizerConfig:
     lowercase: bool = False
     """If True, words are looked up without case. Word tokenizers only."""
     strip_accents: bool = False
-    """If True, words are looked up without accents, as in the TensorFlow tutorial. Word tokenizers only."""
+    """If True, words are looked up without the accents of Latin, Greek and Cyrillic letters, as in the TensorFlow
+    tutorial. Word tokenizers only."""
     max_tokens: int = 80
     """Maximum number of tokens of a sentence, including END. Longer sentences are truncated and marked as such."""
 

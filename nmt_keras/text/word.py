@@ -2,9 +2,10 @@
 
 One regular expression (RE2, the same in Python and in a served graph) splits a sentence into tokens:
 
-    number    3.50  1,000  6:30  1/2/2018  5.30pm   digits joined by . , : or / and any letters that follow
+    number    3.50  1,000  6:30  1/2/2018  5.30pm   digits joined by . , : / ٫ or ٬ and any letters that follow
     initials  U.S.  a.m.  EE.UU.                    two or more letters (or pairs of capitals), each with a full stop
-    word      casa  don't  o'clock  well-known 3rd  letters, marks and digits, joined inside by apostrophes or hyphens
+    word      casa  don't  o'clock  well-known 3rd  letters, marks and digits, joined inside by apostrophes, hyphens,
+                                                    middle dots or the Hebrew signs ־ ׳ ״
     sign      ¿  "  €  😀  👍🏽  🇪🇸                   any other character, with its marks and joiners
 
 Sentences are normalised first (``text.normalisation``). White space and the remaining format characters separate tokens
@@ -33,27 +34,35 @@ VOCABULARY_FILE = "vocabulary.txt"
 
 _GAP = r"\s\p{Z}\p{Cc}\p{Cf}"
 _IN_WORD = r"[\p{L}\p{M}\p{N}]+"
-_NUMBER = r"\p{Nd}+(?:[.,:/]\p{Nd}+)+[\p{L}\p{M}]*"
+_NUMBER = r"\p{Nd}+(?:[.,:/٫٬]\p{Nd}+)+(?:['’]?[\p{L}\p{M}]+)?"
 _INITIALS = r"(?:\p{L}\.){2,}|(?:\p{Lu}{2}\.){2,}"
-# U+2010, U+2011 hyphens; U+200C, U+200D joiners, which some scripts write inside words
-_WORD = rf"{_IN_WORD}(?:['’\-\x{{2010}}\x{{2011}}\x{{200C}}\x{{200D}}]{_IN_WORD})*"
+# U+2010, U+2011 hyphens; U+200C, U+200D joiners, which some scripts write inside words; U+05BE, U+05F3, U+05F4 Hebrew
+_INSIDE = r"'’·・\-\x{2010}\x{2011}\x{200C}\x{200D}\x{5BE}\x{5F3}\x{5F4}"
+_WORD = rf"{_IN_WORD}(?:[{_INSIDE}]{_IN_WORD})*"
 _SIGN_WITH_MARKS = rf"[^{_GAP}][\p{{M}}\x{{1F3FB}}-\x{{1F3FF}}]*"  # marks, variation selectors, skin tones
 _FLAG = r"[\x{1F1E6}-\x{1F1FF}]{2}"
 _SIGN = rf"{_FLAG}|{_SIGN_WITH_MARKS}(?:\x{{200D}}{_SIGN_WITH_MARKS})*"  # U+200D joins several emoji into one
 TOKEN = "|".join((_NUMBER, _INITIALS, _WORD, _SIGN))
 
+_CJK = r"[\p{Han}\p{Hiragana}\p{Katakana}]"
 _REJOINING = (
-    (r'" ([^"]*) "', r'"\1"'),
+    (r'(["״]) ([^"״]*) (["״])', r"\1\2\3"),
+    (r"„ ([^„“”]*) ([“”])", r"„\1\2"),
+    (r"“ ([^„“”]*) ”", r"“\1”"),
+    (r"^“ ", "“"),
     (r" ' ([^']*) '( |$)", r" '\1'\2"),
     (r"^' ([^']*) '( |$)", r"'\1'\2"),
     (r"(\p{L}) '( |$)", r"\1'\2"),  # unpaired: the apostrophe of parents' or pa'
-    (r" ([.,!?;:…%)\]}»”’])", r"\1"),
-    (r"([¿¡(\[{«“‘#]) ", r"\1"),
+    (r" ?([、。，！？：；「」『』（）【】《》〈〉]) ?", r"\1"),
+    (rf"({_CJK}) (“)|(”) ({_CJK})", r"\1\2\3\4"),
+    (r" ([.,!?;:…%)\]}»”’،؛؟٪۔।॥׳])", r"\1"),
+    (r"([¿¡(\[{«‘#]) ", r"\1"),
     (r"([$£€]) (\p{Nd})", r"\1\2"),
     (r" / ", "/"),
 )
 """Patterns and replacements, applied in order, that turn space-separated words into written text."""
 
+_ACCENTS = r"(^|[\p{Common}\p{Latin}\p{Greek}\p{Cyrillic}])\p{Mn}+"  # marks of other scripts belong to the word
 _LINES_AT_ONCE = 8192
 
 
@@ -61,7 +70,8 @@ class WordTokenizer(tf.Module):
     """Tokenizer of whole words.
 
     A token is looked up by its key: its NFC form, lower-cased and without accents if so configured (é becomes e, and ñ
-    becomes n). ``Tokens.surface`` keeps the text as written. Words outside the vocabulary are UNK.
+    becomes n). Marks of scripts without case, such as Thai vowels, are no accents. ``Tokens.surface`` keeps the text as
+    written. Words outside the vocabulary are UNK.
     """
 
     known_words = None
@@ -143,8 +153,9 @@ class WordTokenizer(tf.Module):
     ) -> tf.Tensor:
         """Decodes ids to sentences with the usual spacing; see ``Tokenizer.decode``.
 
-        No space precedes . , ! ? ; : % or a closing bracket, and none follows ¿ ¡ or an opening one. Straight quotes
-        are taken in pairs. This is a best effort: "90 %" is decoded as "90%".
+        No space precedes . , ! ? ; : % or a closing bracket, and none follows ¿ ¡ or an opening one. Straight, German
+        and English quotes are taken in pairs. No space surrounds Chinese and Japanese marks. This is a best effort:
+        "90 %" is decoded as "90%".
         """
         text = spell(ids, lengths, self._spelling, replacements, before=" ")
         for pattern, replacement in _REJOINING:
@@ -183,5 +194,5 @@ def word_keys(words: tf.Tensor, config: TokenizerConfig) -> tf.Tensor:
     if config.lowercase:
         keys = to_lower(keys)  # case_fold_utf8 would turn º into o and ß into ss
     if config.strip_accents:
-        keys = tf.strings.regex_replace(keys, r"\p{Mn}", "")
+        keys = tf.strings.regex_replace(keys, _ACCENTS, r"\1")
     return tf_text.normalize_utf8(keys, "NFC")

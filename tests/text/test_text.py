@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from nmt_keras.config import TokenizerConfig
 from nmt_keras.text import END, PAD, START, UNK, SubwordTokenizer, WordTokenizer, fit_tokenizer, load_tokenizer
+from nmt_keras.text.word import word_keys
 
 FAMILY = "👨‍👩‍👧"  # three emoji and two joiners, U+200D
 
@@ -369,6 +370,9 @@ with tf.compat.v1.Session(graph=tf.Graph()) as session:
         ("a\u00a0b\u2028c\td\ne\x00f\u200bg\ufeff\u3000h\x85i", "a|b|c|d|efg|h|i"),
         ("co\u00adoperate می‌خواهم", "cooperate|می‌خواهم"),
         ("e\u0301l", "\u00e9l"),
+        ("19:30'da, ١٬٢٥٠٫٥", "19:30'da|,|١٬٢٥٠٫٥"),
+        ("בתל־אביב צה״ל ג׳ון", "בתל־אביב|צה״ל|ג׳ון"),
+        ("卡尔·马克思，好。", "卡尔·马克思|，|好|。"),
         ("a_b @home #1 <pad>", "a|_|b|@|home|#|1|<|pad|>"),
         (" \u00a0\u200b ", ""),
     ],
@@ -383,6 +387,12 @@ def test_nothing_but_white_space_and_controls_is_dropped():
     sentences = [" ".join(printable[start : start + 1_000]) for start in range(0, len(printable), 1_000)]
     kept = {character for sentence in sentences for token in written(text, sentence) for character in token}
     assert set(unicodedata.normalize("NFC", "".join(printable))) - kept == set()
+
+
+def test_only_letters_of_cased_scripts_lose_their_accents():
+    words = ["Ñandú", "Ёлка", "Ωδή", "Hà", "कुल", "น้ำ", "がく", "דָּנָה", "دُرّ", "❤\ufe0f"]
+    keys = word_keys(tf.constant(words), TokenizerConfig("word", strip_accents=True))
+    assert strings(keys) == ["Nandu", "Елка", "Ωδη", "Ha", *words[4:9], "❤"]
 
 
 def test_lower_casing_and_stripping_change_the_key_and_not_the_surface():
@@ -447,6 +457,13 @@ def test_an_accent_alone_is_no_empty_entry_of_the_vocabulary():
         "at 10:30 a.m. in the U.S.",
         '"Uno" "dos"',
         '" no',
+        "„Ja“ und „Nein“, sagte er: „Gut!“",
+        "“Yes” and “no”, he said.",
+        "他说：“好！”她说“不”吗？",
+        "「はい」と『本』（１）を、見た。",
+        "״כן״, אמר ג׳ורג׳.",
+        "هل، نعم؛ لا؟ ٩٠٪",
+        "यह है। वह है॥",
     ],
 )
 def test_decoded_words_read_as_written(sentence):
