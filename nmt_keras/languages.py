@@ -13,9 +13,13 @@ from functools import cache
 from typing import Literal
 
 SPACELESS = {
-    **dict.fromkeys(("Hani", "Hans", "Hant"), ("CJK",)),
+    **dict.fromkeys(("Hani", "Hans", "Hant"), ("CJK", "IDEOGRAPHIC NUMBER")),
     **dict.fromkeys(
-        ("Jpan", "Hrkt", "Hira", "Kana"), ("CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "HALFWIDTH KATAKANA")
+        ("Jpan", "Hrkt", "Hira", "Kana"),
+        (
+            *("CJK", "IDEOGRAPHIC ITERATION", "IDEOGRAPHIC CLOSING"),
+            *("HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "HALFWIDTH KATAKANA"),
+        ),
     ),
     **{"Bopo": ("BOPOMOFO",), "Thai": ("THAI",), "Laoo": ("LAO",), "Khmr": ("KHMER",), "Mymr": ("MYANMAR",)},
     **{"Tibt": ("TIBETAN",), "Java": ("JAVANESE",), "Bali": ("BALINESE",), "Lana": ("TAI THAM",)},
