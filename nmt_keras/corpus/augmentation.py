@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 
 import numpy as np
@@ -34,7 +35,7 @@ class Augmentation:
 
     def __init__(self, share: float, pairs: Sequence[Pair]):
         self.share = share
-        found = (word for pair in (pairs if share else ()) for word in _common_words(pair, first=1))
+        found = (word for pair in (pairs if share else ()) for word in _common_words(_composed(pair), first=1))
         self._known_names = {word for word in found if _is_name(word)}
         self.names = sorted(self._known_names)
 
@@ -43,14 +44,14 @@ class Augmentation:
         if random.random() >= self.share:
             return None
         lower, plain, upright, open_end, bare = random.random(5) < 0.5
-        source, target = pair
+        source, target = pair = _composed(pair)
         if open_end:
             source, target = map(_without_end, pair)
             source = _OUTER_MARKS.sub("", source) if bare else source
         source = _INVERTED.sub("", source) if upright else source
         source = without_accents(source) if plain else source
         if lower:
-            source = source.lower()
+            source = source.lower().replace("i\u0307", "i")  # of İ
         else:
             for name in sorted(_common_words(Pair(source, target)) & self._known_names):
                 pattern, invented = re.compile(rf"\b{name}\b"), self._invented(random)
@@ -64,6 +65,11 @@ class Augmentation:
         halves = [self.names[i] for i in random.integers(len(self.names), size=2 * count)]
         pairs = zip(halves[::2], halves[1::2], strict=True)
         return " ".join(first[: (len(first) + 1) // 2] + second[len(second) // 2 :] for first, second in pairs)
+
+
+def _composed(pair: Pair) -> Pair:
+    """Returns a pair in NFC, in which no mark divides a word."""
+    return Pair(*(unicodedata.normalize("NFC", side) for side in pair))
 
 
 def _without_end(sentence: str) -> str:

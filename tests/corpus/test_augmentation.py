@@ -56,6 +56,17 @@ def test_signs_and_marks_that_belong_to_words_are_kept(sentence):
         assert all(source.count(character) == sentence.count(character) for character in kept)
 
 
+def test_composed_and_decomposed_pairs_have_the_same_variations():
+    pair = Pair("Creo que José y Tom están en İzmir.", "I think José and Tom are in İzmir.")
+    found = []
+    for form in ("NFC", "NFD"):
+        written = Pair(*(unicodedata.normalize(form, side) for side in pair))
+        augmentation, random = Augmentation(1.0, [written]), np.random.default_rng(1)
+        found.append([augmentation.draw(written, random) for _ in range(100)])
+    assert found[0] == found[1]
+    assert any("creo que josé y tom están en izmir" in varied.source for varied in found[0] if varied)
+
+
 def test_names_of_both_sides_become_the_same_invented_name():
     changed = [pair for pair in drawn(PAIRS[1]) if "Tom" not in pair.source and "tom" not in pair.source]
     assert len({pair.source for pair in changed}) > 5
