@@ -143,6 +143,7 @@ def answer(settings: Settings) -> None:
 
     from nmt_keras.corpus.batches import Position
     from nmt_keras.runs.training_data import training_data
+    from nmt_keras.training.compiling import compile_and_time
     from nmt_keras.training.execution import build_for_training
     from nmt_keras.training.schedules import learning_rate
     from nmt_keras.training.updater import Updater
@@ -156,7 +157,7 @@ def answer(settings: Settings) -> None:
     tf.keras.utils.set_random_seed(1)
     batches = data.batches(tokenizers)
     updater = Updater(build_for_training(recipe, *(each.vocabulary_size for each in tokenizers)), config)
-    updater.compile_and_time(batches, lambda _: None)
+    compile_and_time(updater, batches, lambda _: None)
     drawn, step = batches.iterate(Position(0, 0, 0)), 0
 
     def update() -> float:

@@ -30,11 +30,9 @@ from nmt_keras.layers.scores import GeneralScore
 
 SENTENCES, UNITS, WINDOW = 64, 512, 10
 KINDS: dict[str, Callable[[], Attention]] = {
-    "global": lambda: GlobalAttention(GeneralScore(UNITS, UNITS), UNITS),
-    "local-m": lambda: MonotonicLocalAttention(GeneralScore(UNITS, UNITS), UNITS, WINDOW),
-    "local-p": lambda: PredictiveLocalAttention(
-        GeneralScore(UNITS, UNITS), UNITS, WINDOW, units=UNITS, query_size=UNITS
-    ),
+    "global": lambda: GlobalAttention(GeneralScore()),
+    "local-m": lambda: MonotonicLocalAttention(GeneralScore(), WINDOW),
+    "local-p": lambda: PredictiveLocalAttention(GeneralScore(), WINDOW, units=UNITS),
 }
 
 
@@ -43,20 +41,20 @@ def milliseconds(attention: Attention, length: int, runs: int, what: str) -> flo
     random = np.random.default_rng(1)
     values = tf.constant(random.normal(size=[SENTENCES, length, UNITS]), tf.float32)
     mask, lengths = tf.ones([SENTENCES, length], tf.bool), tf.fill([SENTENCES], length)
-    memory, weights = Memory(values, values, mask, lengths, None), attention.read_weights()
+    memory = Memory(values, values, mask, lengths, None)
     query = tf.constant(random.normal(size=[SENTENCES, 1, UNITS]), tf.float32)
     step = tf.fill([SENTENCES, 1], length // 2)
 
     @tf.function(autograph=False)
     def once() -> tf.Tensor:
         if what == "alignment":
-            attended = attention.attend(weights, query, step, memory)
+            attended = attention.attend(query, step, memory)
             context = attention.context(attended, values)
             return tf.reduce_sum(context) + tf.reduce_sum(attention.alignment(attended, memory))
         sources = [query, values] if what == "memory" else [query]
         with tf.GradientTape() as tape:
             tape.watch(sources)
-            context = attention.context(attention.attend(weights, query, step, memory), values)
+            context = attention.context(attention.attend(query, step, memory), values)
         return tf.add_n([tf.reduce_sum(tf.convert_to_tensor(x)) for x in tape.gradient(context, sources)])
 
     once()
@@ -83,6 +81,7 @@ def main(settings: Settings) -> None:
     before, found = machine(), {}
     for name, make in KINDS.items():
         attention = make()
+        attention.build((SENTENCES, 1, UNITS), (SENTENCES, None, UNITS))
         for what in ("context", "alignment", "memory"):
             lengths = settings.lengths
             costs = {length: round(milliseconds(attention, length, settings.runs, what), 3) for length in lengths}

@@ -94,7 +94,7 @@ def main(settings: Settings) -> None:
             results.append({"beam": width, "shortlist": size, **measure(searching, sentences, settings)})
     model = {
         "run": str(settings.run) if settings.run else None,
-        "decoder_units": network.config.decoder.units,
+        "decoder_units": network.decoder.units,
         "target_vocabulary": translator.target_tokenizer.vocabulary_size,
         "parameters": sum(variable.shape.num_elements() for variable in network.trainable_variables),
         "lengths": "the model's own" if settings.run else "untrained: cut at source tokens + 1",

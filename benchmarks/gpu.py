@@ -466,7 +466,7 @@ def compute(
 
         operations = {operation.type for operation in differentiate.get_concrete_function().graph.get_operations()}
         loss, gradients = differentiate()
-    fused = model.encoder.reads_fused or model.decoder.reads_fused
+    fused = model.encoder.runs_cudnn or model.decoder.runs_cudnn
     return Computed(float(loss), [tf.convert_to_tensor(g).numpy() for g in gradients], fused, operations)
 
 
@@ -490,6 +490,7 @@ def train(name: str, execution: Execution, settings: Settings) -> Iterator[Resul
     import keras
 
     from benchmarks.train_speed import rates
+    from nmt_keras.training.compiling import compile_and_time
 
     system, sizes = SYSTEMS[name], sizes_of(settings)
     for precision in system.precisions:
@@ -499,7 +500,7 @@ def train(name: str, execution: Execution, settings: Settings) -> Iterator[Resul
         updater = build_updater(recipe, (vocabulary, vocabulary), execution)
         forget_peak()
         began = time.perf_counter()
-        updater.compile_and_time(batches, lambda _: None)
+        compile_and_time(updater, batches, lambda _: None)
         compiling = time.perf_counter() - began
         found = rates(updater, batches, sizes.steps)
         yield {
@@ -511,7 +512,7 @@ def train(name: str, execution: Execution, settings: Settings) -> Iterator[Resul
             "target_tokens_per_s_of_each_interval": [round(rate) for rate in found],
             "compile_s": round(compiling, 1),
             "buckets": [[batches.rows[bucket], *bucket] for bucket in batches.buckets],  # rows, source, target tokens
-            "cudnn": {side: getattr(updater.model, side).reads_fused for side in ("encoder", "decoder")},
+            "cudnn": {side: getattr(updater.model, side).runs_cudnn for side in ("encoder", "decoder")},
             "peak_megabytes": peak_megabytes(),
         }
         del updater, batches
@@ -654,7 +655,7 @@ def export(settings: Settings) -> Iterator[Result]:
     apart = float(np.abs(np.array(here) - np.array(answer["scores"])).max())
     texts_here = [found.text for found in translator.translate(sources)]
     yield {
-        "cudnn": updater.model.encoder.reads_fused,
+        "cudnn": updater.model.encoder.runs_cudnn,
         "bound_operations": bound,
         "largest_difference_in_nats": float(f"{apart:.2g}"),
         "equal_translations": sum(map(str.__eq__, texts_here, answer["texts"])),

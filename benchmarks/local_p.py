@@ -248,9 +248,9 @@ def agreement(settings: Settings, corpus: Corpus, results: Results) -> None:
                 padding = ((0, 0), (0, width - narrow))
                 arrays = updater.replicas.split(batch._replace(source=np.pad(batch.source, padding)))
                 arguments = (arrays, tf.constant(0), None, 1.0)
-                found[width, "XLA"] = updater.differentiate(*arguments)
+                found[width, "XLA"] = updater.gradients(*arguments)
                 tf.config.run_functions_eagerly(True)
-                found[width, "eager"] = updater.differentiate(*arguments)
+                found[width, "eager"] = updater.gradients(*arguments)
                 tf.config.run_functions_eagerly(False)
             wanted, wanted_loss = found[narrow, "eager"]
             for (width, engine), (gradients, loss) in found.items():
@@ -434,14 +434,14 @@ def measure(model: Seq2Seq, corpus: Corpus) -> dict[str, float]:
 
     attention = model.decoder.attention
     source, target = tf.constant(corpus.source), corpus.target
-    memory, advance = model.remember(source), model.step_function()
+    memory, advance = model.encode(source), model.step
     state = model.initial_state(memory)
     seen: list[tf.Tensor] = []
     centre = getattr(attention, "center", None)
     if centre is not None:
 
-        def watched(weights: Any, query: tf.Tensor, step: tf.Tensor, memory: Any) -> tf.Tensor:
-            seen.append(centre(weights, query, step, memory))
+        def watched(query: tf.Tensor, step: tf.Tensor, memory: Any) -> tf.Tensor:
+            seen.append(centre(query, step, memory))
             return seen[-1]
 
         attention.center = watched

@@ -103,6 +103,7 @@ def measure(axis: str, point: int, settings: Settings) -> dict[str, Any]:
     from benchmarks.train_speed import matched, rates
     from nmt_keras.corpus.batches import Batches, Bucket, Position, TokenLists
     from nmt_keras.corpus.shards import PreparedCorpus, ShardedBatches
+    from nmt_keras.training.compiling import compile_and_time
     from nmt_keras.training.execution import build_for_training
     from nmt_keras.training.updater import Updater
 
@@ -126,7 +127,7 @@ def measure(axis: str, point: int, settings: Settings) -> dict[str, Any]:
         batches = Batches(side, side, batch_size=64, buckets=[bucket], pool_size=2048, seed=1)
     next(batches.iterate(Position(0, 0, 0)))
     opening = time.perf_counter() - began
-    updater.compile_and_time(batches, lambda _: None)
+    compile_and_time(updater, batches, lambda _: None)
     result: dict[str, Any] = {
         "target_tokens_per_s": round(statistics.median(rates(updater, batches, settings.steps)[1:])),
     }

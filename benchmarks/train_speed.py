@@ -182,6 +182,7 @@ def measure(settings: Settings) -> dict[str, Any]:
     import tensorflow as tf
 
     from nmt_keras.recipes import find_recipe
+    from nmt_keras.training.compiling import compile_and_time
     from nmt_keras.training.execution import build_for_training
     from nmt_keras.training.updater import Updater
 
@@ -194,7 +195,7 @@ def measure(settings: Settings) -> dict[str, Any]:
     batches, sizes = read_batches(settings.work, recipe)
     updater = Updater(build_for_training(recipe, *sizes), recipe.train)
     began = time.perf_counter()
-    updater.compile_and_time(batches, lambda _: None)
+    compile_and_time(updater, batches, lambda _: None)
     compiling = time.perf_counter() - began
     return {
         "ours": settings.only,

@@ -73,10 +73,10 @@ def measure(settings: Settings) -> dict[str, float]:
 
     from benchmarks.train_speed import matched
     from nmt_keras.config import START
-    from nmt_keras.layers.matmul import bfloat16_products, compute_dtype_weights
+    from nmt_keras.layers.losses import masked_cross_entropy
+    from nmt_keras.layers.matmul import bfloat16_products, weights_read_once
     from nmt_keras.layers.scan import scan
     from nmt_keras.training.execution import build_for_training
-    from nmt_keras.training.loss import masked_cross_entropy
     from nmt_keras.training.updater import Updater
 
     recipe = matched(settings.units, settings.batch)
@@ -92,27 +92,24 @@ def measure(settings: Settings) -> dict[str, float]:
     read = tf.concat([starts, target[:, :-1]], axis=1)
     everywhere = tf.ones(tf.shape(source), tf.bool)
 
-    def read_weights() -> Any:
-        rounds = updater.rounds_products and not tf.executing_eagerly()
-        return model.read_weights(bfloat16_products if rounds else compute_dtype_weights)
+    precision = bfloat16_products if updater.rounds_products else None
 
     def encoding() -> Any:
-        return model.encoder(source, everywhere, weights=read_weights().encoder)
+        return model.encoder(source, everywhere)
 
     encoded = encoding()
     width = settings.units
     hidden = tf.Variable(tf.random.normal([settings.batch, TOKENS, width]))
 
     def decoding() -> tf.Tensor:
-        weights = read_weights().decoder
-        memory = model.decoder.remember(weights, encoded)
-        x = model.decoder.inputs(weights, read)
+        memory = model.decoder.setup_memory(encoded)
+        x = model.decoder.inputs(read)
         start = model.decoder.initial_state(memory)
-        _, (attentional, _) = scan(lambda one, state: model.decoder.advance(weights, one, state, memory), x, start)
+        _, (attentional, _) = scan(lambda one, state: model.decoder.advance(one, state, memory), x, start)
         return attentional
 
     def loss() -> tf.Tensor:
-        logits = model.decoder.output_layer.logits(read_weights().decoder.output_layer, hidden.value())
+        logits = model.decoder.output_layer.logits(hidden.value(), *model.decoder.classifier)
         return masked_cross_entropy(logits, target, everywhere).total
 
     def pass_of(output: Callable[[], tf.Tensor], variables: list[Any]) -> Callable[[], Any]:
@@ -120,7 +117,7 @@ def measure(settings: Settings) -> dict[str, float]:
 
         @tf.function(jit_compile=True, autograph=False)
         def compiled() -> Any:
-            with tf.GradientTape() as tape:
+            with tf.GradientTape() as tape, weights_read_once(model, precision):
                 value = output()
                 total = value if not value.shape.rank else tf.reduce_sum(value * value)
             found = tape.gradient(total, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)
@@ -131,14 +128,14 @@ def measure(settings: Settings) -> dict[str, float]:
     encoder, decoder = ([v.value for v in part.trainable_variables] for part in (model.encoder, model.decoder))
     output_weights = [v.value for v in model.decoder.output_layer.trainable_variables]
     arguments = (source, target, None), tf.constant(0), None, 1.0
-    gradients, _ = updater.differentiate(*arguments)
+    gradients, _ = updater.gradients(*arguments)
     rest = gradients, tf.constant(0.0), tf.constant(1.0), tf.constant(0.0)
     parts: dict[str, Callable[[], Any]] = {
         "encoder": pass_of(lambda: encoding().values, encoder),
         "decoder's loop": pass_of(decoding, decoder),
         "softmax and loss": pass_of(loss, [hidden, *output_weights]),
-        "forward and backward pass as a whole": lambda: updater.differentiate(*arguments),
-        "norm, clipping, Adam": lambda: updater.apply(*rest),
+        "forward and backward pass as a whole": lambda: updater.gradients(*arguments),
+        "norm, clipping, Adam": lambda: updater.apply_gradients(*rest),
     }
     return {name: round(1e3 * median_seconds(part, settings.runs), 1) for name, part in parts.items()}
 

@@ -30,20 +30,36 @@ if TYPE_CHECKING:
 
     from nmt_keras import recipes
     from nmt_keras.layers.attention import BahdanauAttention
-    from nmt_keras.models.decoder import Decoder
+    from nmt_keras.models.builder import register_score
     from nmt_keras.models.encoder import Encoder
+    from nmt_keras.models.recurrent_decoder import Decoder
     from nmt_keras.models.seq2seq import Seq2Seq
+    from nmt_keras.text import fit_tokenizer
+    from nmt_keras.translation.model_translator import ModelTranslator
     from nmt_keras.translation.translator import Translator
 
 __version__ = "0.1.0"
 
-__all__ = ["BahdanauAttention", "Decoder", "Encoder", "Seq2Seq", "load", "recipes"]
+__all__ = [
+    "BahdanauAttention",
+    "Decoder",
+    "Encoder",
+    "ModelTranslator",
+    "Seq2Seq",
+    "fit_tokenizer",
+    "load",
+    "recipes",
+    "register_score",
+]
 
 _MODULES = {
     "BahdanauAttention": "nmt_keras.layers.attention",
-    "Decoder": "nmt_keras.models.decoder",
+    "Decoder": "nmt_keras.models.recurrent_decoder",
     "Encoder": "nmt_keras.models.encoder",
+    "ModelTranslator": "nmt_keras.translation.model_translator",
     "Seq2Seq": "nmt_keras.models.seq2seq",
+    "fit_tokenizer": "nmt_keras.text",
+    "register_score": "nmt_keras.models.builder",
 }
 
 

@@ -35,10 +35,7 @@ class Bigram(keras.Model):
         self.embedding = self.add_weight(name="embedding", shape=(V, units), initializer="random_normal")
         self.kernel = self.add_weight(name="kernel", shape=(units, V), initializer="random_normal")
 
-    def read_weights(self, precision):
-        """Returns ``None``. ``call`` reads the weights itself, in full precision."""
-
-    def call(self, inputs, randomness=None, own_token_probability=None, weights=None):
+    def call(self, inputs, randomness=None, sampling_probability=None):
         source, target = inputs
         rows = tf.convert_to_tensor(self.embedding)
         bag = tf.reduce_sum(tf.gather(rows, source) * tf.cast(source != PAD, tf.float32)[:, :, None], axis=1)
@@ -129,10 +126,8 @@ class Fragile(Bigram):
         super().__init__(rate=rate)
         self.factor = self.add_weight(name="factor", shape=(), initializer="ones", trainable=False)
 
-    def call(self, inputs, randomness=None, own_token_probability=None, weights=None):
-        return Logits(
-            super().call(inputs, randomness, own_token_probability).logits * tf.convert_to_tensor(self.factor)
-        )
+    def call(self, inputs, randomness=None, sampling_probability=None):
+        return Logits(super().call(inputs, randomness, sampling_probability).logits * tf.convert_to_tensor(self.factor))
 
 
 def checkpoint_state(folder):

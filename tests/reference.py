@@ -156,12 +156,12 @@ def output_of(p, state):
     return state[0] if isinstance(p, LSTM) else state
 
 
-class Stack(NamedTuple):
+class StackedCells(NamedTuple):
     cells: list
     residual: bool
 
 
-def advance_stack(p: Stack, x, states, c=None, handed=None, read=None):
+def advance_stack(p: StackedCells, x, states, c=None, handed=None, read=None):
     """Returns the next state of each cell, and the output of the top cell.
 
     A residual stack adds the input of each cell except the first to its output. ``handed`` holds dropout masks for the
@@ -178,7 +178,7 @@ def advance_stack(p: Stack, x, states, c=None, handed=None, read=None):
     return after, below
 
 
-def stack_output(p: Stack, states):
+def stack_output(p: StackedCells, states):
     """Returns the output of the top cell for given states. A residual stack returns the sum of all cells' outputs."""
     outputs = [output_of(cell, state) for cell, state in zip(p.cells, states, strict=True)]
     return sum(outputs) if p.residual else outputs[-1]
@@ -438,7 +438,7 @@ def attentional(W_c, b_c):
 # Initial states: functions of an encoded source
 
 
-def projected_states(stack: Stack, W_s, b_s, what, encoder):
+def projected_states(stack: StackedCells, W_s, b_s, what, encoder):
     """Returns a function that computes tanh(W_s · x + b_s) and splits it into one state per cell.
 
     ``what`` selects x. "backward" is the encoder's state at the first word (Bahdanau et al. 2014, appendix A.2.2),
@@ -460,7 +460,7 @@ class RecurrentDecoder(NamedTuple):
     embedding: np.ndarray
     reads_words: bool
     initial_states: Callable
-    stack: Stack
+    stack: StackedCells
     attention: Callable
     output_layer: OutputLayer
     order: str  # "attend-then-update" (Bahdanau), "conditional" or "update-then-attend" (Luong)
@@ -648,8 +648,8 @@ def rows(bias, parts):
 def cell_of(cell):
     """Returns the weights of a cell of any kind for the reference."""
     parts, nothing, recurrent = cell.projections, np.zeros([cell.units, 0]), matrix(cell.recurrent)
-    W = np.split(matrix(cell.kernel), parts) if cell.input_size else [nothing] * parts
-    C = np.split(matrix(cell.context_kernel), parts) if cell.context_size else [nothing] * parts
+    kernels = cell.kernel, getattr(cell, "context_kernel", None)
+    W, C = ([nothing] * parts if kernel is None else np.split(matrix(kernel), parts) for kernel in kernels)
     kind = type(cell).__name__
     U = [*np.split(matrix(cell.gates_recurrent), 2), recurrent] if kind == "GRUCell" else np.split(recurrent, parts)
     gates = [Gate(*each) for each in zip(W, U, C, rows(cell.bias, parts), strict=True)]
@@ -664,13 +664,13 @@ def cell_of(cell):
     return {"GRUCell": GRU, "LSTMCell": LSTM}[kind](*gates)
 
 
-def stack_of(stack) -> Stack:
-    return Stack([cell_of(cell) for cell in stack.cells], stack.residual)
+def stack_of(stack) -> StackedCells:
+    return StackedCells([cell_of(cell) for cell in stack.cells], stack.residual)
 
 
 def recurrent_encoder_of(encoder) -> RecurrentEncoder:
-    forward = [cell_of(cell) for cell in encoder.forward_cells] or [None] * encoder.layers
-    backward = [cell_of(cell) for cell in encoder.backward_cells] or [None] * encoder.layers
+    forward = [cell_of(cell) for cell in encoder.forward_cells] or [None] * encoder.depth
+    backward = [cell_of(cell) for cell in encoder.backward_cells] or [None] * encoder.depth
     return RecurrentEncoder(
         embedding=np.asarray(encoder.embedding.embeddings, np.float64),
         layers=[Layer(*pair) for pair in zip(forward, backward, strict=True)],
@@ -691,11 +691,12 @@ def multi_head_of(layer) -> MultiHead:
 
 
 def self_attention_layer_of(layer) -> SelfAttentionLayer:
-    source_norm = [layer.source_norm] if layer.annotation_size else []
+    reads_source = hasattr(layer, "source")
+    source_norm = [layer.source_norm] if reads_source else []
     return SelfAttentionLayer(
         norms=[norm_of(norm) for norm in (layer.own_norm, *source_norm, layer.forward_norm)],
         own=multi_head_of(layer.own),
-        source=multi_head_of(layer.source) if layer.annotation_size else None,
+        source=multi_head_of(layer.source) if reads_source else None,
         W_1=matrix(layer.widen),
         b_1=np.asarray(layer.widen_bias, np.float64),
         W_2=matrix(layer.narrow),
@@ -753,19 +754,20 @@ def output_layer_of(layer, embedding) -> OutputLayer:
 def hidden_of(layer):
     match type(layer).__name__:
         case "MaxoutOutput":
-            ends = [layer.state_size, layer.state_size + layer.context_size]
             pairs = np.arange(2 * layer.units).reshape(2, -1).T.ravel()  # the members of a pair become neighbours
-            U_o, C_o, V_o = np.split(matrix(layer.maxout_kernel)[pairs], ends, axis=1)
+            kernels = layer.state_kernel, layer.embedding_kernel, layer.context_kernel
+            U_o, V_o, C_o = (matrix(kernel)[pairs] for kernel in kernels)
             return maxout(U_o, V_o, C_o, np.asarray(layer.maxout_bias, np.float64)[pairs])
         case "LinearOutput":
             return lambda s, c, e: np.concatenate([s, c, e])
         case "AttentionalOutput":
-            return attentional(matrix(layer.kernel), np.asarray(layer.bias, np.float64))
+            W_c = np.concatenate([matrix(layer.context_kernel), matrix(layer.state_kernel)], axis=1)
+            return attentional(W_c, np.asarray(layer.bias, np.float64))
         case "StateOutput":
             return lambda s, c, e: s
 
 
-def initial_states_of(bridge, stack: Stack, encoder):
+def initial_states_of(bridge, stack: StackedCells, encoder):
     match type(bridge).__name__:
         case "CopyBridge":
             return lambda encoded: [
@@ -793,14 +795,12 @@ def decoder_of(decoder, encoder):
     word_cell = decoder.word_cell if kind == "ConditionalDecoder" else None
     return RecurrentDecoder(
         embedding=embedding,
-        reads_words=(word_cell or decoder.stack.cells[0]).input_size > 0,
+        reads_words=decoder.reads_words,
         initial_states=initial_states_of(decoder.bridge, stack, encoder),
         stack=stack,
         attention=attention_of(decoder.attention, encoder),
         output_layer=output_layer_of(decoder.output_layer, embedding),
-        order={"BahdanauDecoder": "attend-then-update", "ConditionalDecoder": "conditional"}.get(
-            kind, "update-then-attend"
-        ),
+        order={"Decoder": "attend-then-update", "ConditionalDecoder": "conditional"}.get(kind, "update-then-attend"),
         output_state=getattr(decoder, "output_state", None),
         word_cell=cell_of(word_cell) if word_cell else None,
         input_feeding=kind == "InputFeedingDecoder",
@@ -808,6 +808,6 @@ def decoder_of(decoder, encoder):
 
 
 def weights_of(model) -> Weights:
-    recurrent = type(model.encoder).__name__ == "RecurrentEncoder"
+    recurrent = type(model.encoder).__name__ == "Encoder"
     encoder = recurrent_encoder_of(model.encoder) if recurrent else self_attention_encoder_of(model.encoder)
     return Weights(encoder, decoder_of(model.decoder, encoder))

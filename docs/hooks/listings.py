@@ -1,6 +1,6 @@
 """Inserts the source code of functions and classes into pages, so that the listings are always up to date.
 
-In a page, ``<!-- listing: nmt_keras.training.loss.masked_cross_entropy -->`` is replaced by the source of this
+In a page, ``<!-- listing: nmt_keras.layers.losses.masked_cross_entropy -->`` is replaced by the source of this
 function. If no object has this name, the build fails.
 """
 

@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, get_args
 
-from nmt_keras.config.checks import nearest_multiple, require, require_choices, require_each, require_positive
+from nmt_keras.config.checks import (
+    nearest_multiple,
+    require,
+    require_choice,
+    require_choices,
+    require_each,
+    require_positive,
+)
+
+AttentionKind = Literal["additive", "dot", "general", "concat", "location", "fixed", "mean", "none"]
+
+REGISTERED_SCORES: set[str] = set()
+"""Names of the score functions that ``register_score`` added."""
 
 CellName = Literal["tanh", "gru", "gru-reset-after", "gru-layer-norm", "lstm"]
 
@@ -61,9 +73,9 @@ class EncoderConfig:
 class AttentionConfig:
     """Attention of each target position to the source."""
 
-    kind: Literal["additive", "dot", "general", "concat", "location", "fixed", "mean", "none"] = "additive"
+    kind: AttentionKind | str = "additive"
     """Score function, or a kind without scores: "fixed" (the context is always the encoder's last states), "mean"
-    (it is always the mean of the annotations) or "none" (no context)."""
+    (it is always the mean of the annotations) or "none" (no context). ``nmt_keras.register_score`` adds others."""
     span: Literal["global", "local-m", "local-p"] = "global"
     """Attended source positions. "global": all. "local-m": a window around the target position. "local-p": a window
     around a predicted position."""
@@ -78,6 +90,7 @@ class AttentionConfig:
     """Maximum number of source positions of the location score. Later positions get weight 0."""
 
     def __post_init__(self) -> None:
+        require_choice("AttentionConfig.kind", (*get_args(AttentionKind), *REGISTERED_SCORES), self.kind)
         require_choices(self)
         require_positive(self, "units", "window", "max_source_positions")
         if self.kind == "location" or not self.has_scores:

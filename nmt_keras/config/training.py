@@ -17,8 +17,8 @@ class TrainConfig:
     epochs: float | None = None
     """Number of passes over the training pairs."""
     minutes: float | None = 10.0
-    """Training time in minutes, including compilation and validation. The number of steps is planned from the measured
-    speed, before the first update and again after 5, 25, 50 and 75 % of the time."""
+    """Training time in minutes, including compilation and validation. The schedules follow the time that has passed, so
+    they end with the minutes whatever else slows the machine down."""
     batch_size: int = 64
     """Number of sentence pairs in a batch. Ignored if ``batch_tokens`` is set."""
     batch_tokens: int | None = None

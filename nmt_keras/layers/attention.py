@@ -7,18 +7,17 @@ loop over target positions, ``alignment`` puts the attention weights of a window
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import keras
 import tensorflow as tf
 
-from nmt_keras.layers.base import BaseLayer, Weights
+from nmt_keras.layers.base import BaseLayer, Shape, serialize
 from nmt_keras.layers.memory import Memory
 from nmt_keras.layers.scores import AdditiveScore, ScoreFunction
 
 
-class Attended(NamedTuple):
+class AttentionWeights(NamedTuple):
     """Attention weights of each query."""
 
     alpha: tf.Tensor  # [B, Q, W] float: attention weights alpha_ij of W neighbouring source positions
@@ -39,12 +38,28 @@ def masked_softmax(scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
 class Attention(BaseLayer):
     """Interface of attention layers.
 
-    ``values`` and ``prepare`` are called once per sentence, ``attend`` and ``context`` at every step, and ``alignment``
+    ``values`` and ``keys`` are called once per sentence, ``attend`` and ``context`` at every step, and ``alignment``
     after the last step.
     """
 
-    context_size: int
-    """Width of the contexts; 0 if there are none."""
+    def build(self, query_shape: Shape, values_shape: Shape) -> None:
+        """Creates the weights.
+
+        Args:
+            query_shape: Shape of the queries, [B, Q, U].
+            values_shape: Shape of the annotations, [B, S, D].
+        """
+
+    needs_static_width = False
+    """If True, the operations depend on the static width S of a batch, so functions for different widths differ."""
+
+    def context_size(self, encoding_shape: Any) -> int:
+        """Returns the width of the contexts; 0 if there are none.
+
+        Args:
+            encoding_shape: ``Encoding`` of shapes.
+        """
+        return encoding_shape.values[-1]
 
     def values(self, encoding: Any) -> tf.Tensor:
         """Returns the vectors v_j. A context is their weighted sum.
@@ -53,22 +68,21 @@ class Attention(BaseLayer):
         """
         return encoding.values
 
-    @abstractmethod
-    def prepare(self, weights: Weights, encoding: Any) -> Any:
+    def keys(self, encoding: Any) -> Any:
         """Returns tensors for ``attend`` that do not depend on the query: a nest of [B, ...], or None."""
+        raise NotImplementedError
 
-    @abstractmethod
-    def attend(self, weights: Weights, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> Attended:
+    def attend(self, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> AttentionWeights:
         """Returns the attention weights alpha_ij.
 
         Args:
-            weights: This layer's weights.
             query: [B, Q, U] float, decoder states.
             position: [B, Q] int32, target position of each decoder state, counted from 0.
             memory: Memory of the source sentences.
         """
+        raise NotImplementedError
 
-    def context(self, attended: Attended, values: tf.Tensor) -> tf.Tensor:
+    def context(self, attended: AttentionWeights, values: tf.Tensor) -> tf.Tensor:
         """Returns SUM_j alpha_ij v_j, [B, Q, P].
 
         Args:
@@ -77,7 +91,7 @@ class Attention(BaseLayer):
         """
         return tf.matmul(attended.alpha, values)
 
-    def alignment(self, attended: Attended, memory: Memory) -> tf.Tensor:
+    def alignment(self, attended: AttentionWeights, memory: Memory) -> tf.Tensor:
         """Returns the alignment [B, Q, S]: attention weights at their source positions, 0 elsewhere."""
         return attended.alpha
 
@@ -91,59 +105,88 @@ class GlobalAttention(Attention):
 
     Args:
         score: Function that computes e_ij.
-        annotation_size: D, width of h_j.
     """
 
-    def __init__(self, score: ScoreFunction, annotation_size: int, **options: Any) -> None:
-        super().__init__(**options)
-        self.score, self.annotation_size = score, annotation_size
-        self.context_size = annotation_size
+    def __init__(self, score: ScoreFunction, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.score = score
 
-    def prepare(self, weights: Weights, encoding: Any) -> tf.Tensor:
+    def build(self, query_shape: Shape, values_shape: Shape) -> None:
+        """Builds the score function."""
+        if not self.score.built:
+            self.score.build(query_shape, values_shape)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        return {**super().get_config(), "score": serialize(self.score)}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """Creates a layer from the result of ``get_config``."""
+        return cls(**{**config, "score": keras.saving.deserialize_keras_object(config["score"])})
+
+    def keys(self, encoding: Any) -> tf.Tensor:
         """Returns the score function's keys."""
-        return self.score.keys(weights.score, encoding.values)
+        return self.score.keys(encoding.values)
 
-    def attend(self, weights: Weights, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> Attended:
+    def attend(self, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> AttentionWeights:
         """Returns alpha_i."""
-        alpha = masked_softmax(self.score.scores(weights.score, query, memory.prepared), memory.mask[:, tf.newaxis])
-        return Attended(alpha, tf.zeros_like(position))
+        alpha = masked_softmax(self.score.scores(query, memory.keys), memory.mask[:, tf.newaxis])
+        return AttentionWeights(alpha, tf.zeros_like(position))
 
-    def call(self, query: tf.Tensor, values: tf.Tensor, mask: tf.Tensor | None = None) -> tuple[tf.Tensor, tf.Tensor]:
-        """Computes contexts and attention weights, for use in any Keras model.
+    def call(
+        self, query: tf.Tensor, values: tf.Tensor, values_mask: tf.Tensor | None = None
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Computes contexts and attention weights.
 
         Args:
-            query: [B, Q, U] float.
+            query: [B, Q, U] float, or [B, U] for one query per sentence.
             values: [B, S, D] float.
-            mask: [B, S] bool, True at tokens; None attends to all positions.
+            values_mask: [B, S] bool, True at tokens. By default the mask that Keras has attached to ``values``, or
+                all positions.
 
         Returns:
-            Contexts [B, Q, D] and attention weights [B, Q, S].
+            Contexts [B, Q, D] and attention weights [B, Q, S]; without the axis Q if ``query`` has none.
         """
-        weights = self.read_weights()
-        mask = tf.ones(tf.shape(values)[:2], tf.bool) if mask is None else mask
+        if query.shape.rank == 2:
+            context, alpha = self.call(query[:, tf.newaxis], values, values_mask)
+            return context[:, 0], alpha[:, 0]
+        mask = tf.ones(tf.shape(values)[:2], tf.bool) if values_mask is None else tf.cast(values_mask, tf.bool)
         lengths = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
-        memory = Memory(values, self.score.keys(weights.score, values), mask, lengths, None)
-        attended = self.attend(weights, query, tf.zeros(tf.shape(query)[:2], tf.int32), memory)
+        memory = Memory(values, self.score.keys(values), mask, lengths, None)
+        attended = self.attend(query, tf.zeros(tf.shape(query)[:2], tf.int32), memory)
         return self.context(attended, values), attended.alpha
+
+    def compute_mask(self, *_: Any, **__: Any) -> None:
+        """Returns None: contexts have no mask."""
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
 class BahdanauAttention(GlobalAttention):
-    """Additive attention for any Keras model; the decoders here build ``GlobalAttention(AdditiveScore(...))``.
+    """Additive attention (Bahdanau, Cho, Bengio 2014, section 3.1 and appendix A.1.2), for any Keras model.
 
-    See :class:`AdditiveScore` (Bahdanau, Cho, Bengio 2014).
+        e_ij     = v_a · tanh(W_a s_{i-1} + U_a h_j)
+        alpha_ij = exp(e_ij) / SUM_k exp(e_ik)                    over the source's tokens; padding gets 0
+        c_i      = SUM_j alpha_ij h_j
 
     Args:
-        units: A, number of hidden units of the alignment model.
-        query_size: Width of s_{i-1}.
-        annotation_size: D, width of h_j.
+        units: A, number of hidden units of the alignment model (n' in the paper).
     """
 
-    computed_arguments = ("score",)
+    def __init__(self, units: int, **kwargs: Any) -> None:
+        super().__init__(AdditiveScore(units, name="score"), **kwargs)
+        self.units = units
 
-    def __init__(self, units: int, query_size: int, annotation_size: int, **options: Any) -> None:
-        super().__init__(AdditiveScore(units, query_size, annotation_size, name="score"), annotation_size, **options)
-        self.units, self.query_size = units, query_size
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        config = super().get_config()
+        del config["score"]
+        return {**config, "units": self.units}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """Creates a layer from the result of ``get_config``."""
+        return cls(**config)
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
@@ -156,15 +199,17 @@ class FixedContext(Attention):
     both. With "mean", c = 1/S SUM_j h_j, and the alignment has equal weights at all tokens.
 
     Args:
-        state_size: Width of c.
         directions: Directions of the encoder ("forward", "backward" or "bidirectional"), or "mean" for the mean of the
             annotations.
     """
 
-    def __init__(self, state_size: int, directions: str, **options: Any) -> None:
-        super().__init__(**options)
-        self.state_size, self.directions = state_size, directions
-        self.context_size = state_size
+    def __init__(self, directions: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.directions = directions
+
+    def context_size(self, encoding_shape: Any) -> int:
+        """Returns the width of c."""
+        return (encoding_shape.values if self.directions == "mean" else encoding_shape.summary)[-1]
 
     def values(self, encoding: Any) -> tf.Tensor:
         """Returns c as the only vector, [B, 1, D]."""
@@ -172,15 +217,15 @@ class FixedContext(Attention):
             return tf.matmul(_state_positions(encoding, "mean", encoding.values.dtype), encoding.values)
         return encoding.summary[:, tf.newaxis]
 
-    def prepare(self, weights: Weights, encoding: Any) -> None:
+    def keys(self, encoding: Any) -> None:
         """Returns None."""
 
-    def attend(self, weights: Weights, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> Attended:
+    def attend(self, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> AttentionWeights:
         """Returns weights at the positions of the states in c."""
         alpha = tf.ones_like(query[..., :1]) * _state_positions(memory, self.directions, query.dtype)
-        return Attended(alpha, tf.zeros_like(position))
+        return AttentionWeights(alpha, tf.zeros_like(position))
 
-    def context(self, attended: Attended, values: tf.Tensor) -> tf.Tensor:
+    def context(self, attended: AttentionWeights, values: tf.Tensor) -> tf.Tensor:
         """Returns ``values`` [B, 1, P] for each query."""
         return tf.ones_like(attended.alpha[..., :1]) * values
 
@@ -197,23 +242,21 @@ class NoAttention(Attention):
             the "mean" of the annotations.
     """
 
-    context_size = 0
-
-    def __init__(self, directions: str, **options: Any) -> None:
-        super().__init__(**options)
+    def __init__(self, directions: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
         self.directions = directions
 
-    def values(self, encoding: Any) -> tf.Tensor:
-        """Returns vectors of width 0: [B, S, 0]."""
-        return encoding.values[..., :0]
+    def context_size(self, encoding_shape: Any) -> int:
+        """Returns 0."""
+        return 0
 
-    def prepare(self, weights: Weights, encoding: Any) -> None:
+    def keys(self, encoding: Any) -> None:
         """Returns None."""
 
-    def attend(self, weights: Weights, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> Attended:
+    def attend(self, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> AttentionWeights:
         """Returns weights at the positions of the initial state."""
         alpha = tf.ones_like(query[..., :1]) * _state_positions(memory, self.directions, query.dtype)
-        return Attended(alpha, tf.zeros_like(position))
+        return AttentionWeights(alpha, tf.zeros_like(position))
 
 
 def _state_positions(memory: Any, directions: str, dtype: tf.DType) -> tf.Tensor:

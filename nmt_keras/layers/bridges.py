@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from typing import Any
 
 import keras
 import tensorflow as tf
 
 from nmt_keras.layers.base import BaseLayer
+from nmt_keras.layers.cells import LSTMState
 from nmt_keras.layers.memory import Memory
-from nmt_keras.layers.stack import Stack
+from nmt_keras.layers.stack import StackedCells
 
 
 class Bridge(BaseLayer):
     """Computes the initial states of a decoder's cells."""
 
-    @abstractmethod
-    def states(self, stack: Stack, memory: Memory) -> tuple[Any, ...]:
+    def build(self, encoding_shape: Any) -> None:
+        """Creates the weights.
+
+        Args:
+            encoding_shape: ``Encoding`` of shapes.
+        """
+
+    def states(self, stack: StackedCells, memory: Memory) -> tuple[Any, ...]:
         """Returns the initial state of each cell of ``stack``: nests of [B, 1, U]."""
+        raise NotImplementedError
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
 class ZeroBridge(Bridge):
     """Zero initial state: s_0 = 0."""
 
-    def states(self, stack: Stack, memory: Memory) -> tuple[Any, ...]:
+    def states(self, stack: StackedCells, memory: Memory) -> tuple[Any, ...]:
         """Returns zeros."""
         return stack.zero_state(tf.shape(memory.lengths)[0])
 
@@ -37,7 +44,7 @@ class CopyBridge(Bridge):
     The state of encoder layer n becomes the initial state of decoder cell n.
     """
 
-    def states(self, stack: Stack, memory: Memory) -> tuple[Any, ...]:
+    def states(self, stack: StackedCells, memory: Memory) -> tuple[Any, ...]:
         """Returns the states of the encoder's only direction."""
         layers = (layer.backward if layer.forward is None else layer.forward for layer in memory.states)
         return tuple(tf.nest.map_structure(lambda s: s[:, tf.newaxis], state) for state in layers)
@@ -55,29 +62,43 @@ class DenseBridge(Bridge):
 
     Args:
         source: Source of x: "backward", "forward", "both" or "mean".
-        input_size: Width of x.
         units: U, width of each cell's state.
         layers: Number of cells.
     """
 
-    def __init__(self, *, source: str, input_size: int, units: int, layers: int = 1, **options: Any) -> None:
-        super().__init__(**options)
-        self.source, self.input_size, self.units, self.layers = source, input_size, units, layers
+    def __init__(self, *, source: str, units: int, layers: int = 1, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.source, self.units, self.depth = source, units, layers
         self.dense = keras.layers.Dense(layers * units, activation="tanh", dtype=self.dtype_policy, name="dense")
-        self.dense.build((None, input_size))
 
-    def states(self, stack: Stack, memory: Memory) -> tuple[Any, ...]:
+    def build(self, encoding_shape: Any) -> None:
+        """Builds the dense layer."""
+        if self.source == "mean":
+            self.dense.build((None, encoding_shape.values[-1]))
+        else:
+            sizes = [shape[-1] for shape in self._top_states(encoding_shape.states)]
+            self.dense.build((None, sum(sizes)))
+
+    def states(self, stack: StackedCells, memory: Memory) -> tuple[Any, ...]:
         """Returns tanh(W_s · x + b_s), split among the cells."""
-        outputs = tf.split(self.dense(self._read_source(memory))[:, tf.newaxis], self.layers, axis=-1)
+        outputs = tf.split(self.dense(self._read_source(memory))[:, tf.newaxis], self.depth, axis=-1)
         return tuple(cell.state_of(output) for cell, output in zip(stack.cells, outputs, strict=True))
 
     def _read_source(self, memory: Memory) -> tf.Tensor:
-        """Returns x [B, input_size]."""
+        """Returns x [B, input size]."""
         if self.source == "mean":
             lengths = self.cast(memory.lengths)[:, tf.newaxis]
             return tf.reduce_sum(memory.values, axis=1) / lengths  # annotations are 0 at padding
-        top = memory.states[-1]
-        states = {"forward": [top.forward], "backward": [top.backward], "both": [top.forward, top.backward]}[
-            self.source
-        ]
-        return tf.concat([tf.nest.flatten(state)[0] for state in states], axis=-1)  # an LSTM's h, without c
+        return tf.concat(self._top_states(memory.states), axis=-1)
+
+    def _top_states(self, states: tuple[Any, ...]) -> list[Any]:
+        """Returns the last states of the encoder's top layer, or their shapes; of an LSTM h, without c."""
+        names = ("forward", "backward") if self.source == "both" else (self.source,)
+        found = [getattr(states[-1], name) if states else None for name in names]
+        if any(state is None for state in found):
+            raise ValueError(
+                f"DenseBridge.source: expected a direction that the encoder has, or mean. Received: {self.source}. "
+                f'Pass the decoder another bridge, such as DenseBridge(source="mean", units={self.units}), or use a '
+                "bidirectional encoder."
+            )
+        return [state.hidden if isinstance(state, LSTMState) else state for state in found]

@@ -6,17 +6,16 @@ all positions. ``advance`` depends on it, and is the only part in the loop.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from typing import Any, ClassVar, NamedTuple
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from nmt_keras.layers.base import BaseLayer, Weights
+from nmt_keras.layers.base import BaseLayer, Shape
 from nmt_keras.layers.dropout import apply_dropout
 from nmt_keras.layers.layer_norm import layer_norm, normalize
-from nmt_keras.layers.matmul import Precision, compute_dtype_weights, matmul
+from nmt_keras.layers.matmul import matmul
 
 
 class Cell(BaseLayer):
@@ -27,45 +26,64 @@ class Cell(BaseLayer):
 
     Args:
         units: U, the state's size.
-        input_size: I, width of x_t; 0 for a cell without input.
-        context_size: Width of c_t; 0 for a cell without context.
     """
 
     projections: ClassVar[int]
     """Number of vectors of size U that are computed from the inputs: the gates and the proposal."""
 
-    def __init__(self, units: int, input_size: int, context_size: int = 0, **options: Any) -> None:
-        super().__init__(**options)
-        self.units, self.input_size, self.context_size = units, input_size, context_size
-        if input_size:
-            self.kernel = self.add_weight((input_size, self.projections * units), "glorot_uniform", name="kernel")
-        if context_size:
-            self.context_kernel = self.add_weight(
-                (context_size, self.projections * units), "glorot_uniform", name="context_kernel"
-            )
-        self.bias = self.add_weight((self.projections * units,), "zeros", name="bias")
+    kernel: keras.Variable | None = None
+    """W, [I, projections · U]; None for a cell without input."""
 
-    def project(self, weights: Weights, x: tf.Tensor) -> tf.Tensor:
-        """Returns W x + b: [..., I] -> [..., projections · U]."""
-        if not self.input_size:
-            return tf.broadcast_to(weights.bias, tf.concat([tf.shape(x)[:-1], [self.projections * self.units]], 0))
-        return matmul(x, weights.kernel, weights.bias)
+    def __init__(self, units: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.units = units
 
-    def project_context(self, weights: Weights, context: tf.Tensor) -> tf.Tensor:
-        """Returns C c_t: [..., context_size] -> [..., projections · U]."""
-        return matmul(context, weights.context_kernel)
+    def build(self, x_shape: Shape | None, context_shape: Shape | None = None) -> None:
+        """Creates the weights.
 
-    @abstractmethod
-    def advance(self, weights: Weights, projected: tf.Tensor, state: Any, dropout_mask: tf.Tensor | None = None) -> Any:
+        Args:
+            x_shape: Shape of the inputs, [..., I]; None for a cell without input.
+            context_shape: Shape of the contexts; None for a cell without context.
+        """
+        columns = self.projections * self.units
+        if x_shape is not None:
+            self.kernel = self.add_weight((x_shape[-1], columns), "glorot_uniform", name="kernel")
+        if context_shape is not None:
+            self.context_kernel = self.add_weight((context_shape[-1], columns), "glorot_uniform", name="context_kernel")
+        self.bias = self.add_weight((columns,), "zeros", name="bias")
+
+    def call(self, x: tf.Tensor, state: Any, context: tf.Tensor | None = None) -> Any:
         """Returns s_t.
 
         Args:
-            weights: This cell's weights.
+            x: [B, Q, I] float, x_t.
+            state: s_{t-1}, a nest of [B, Q, U].
+            context: [B, Q, context size] float, c_t; None for a cell without context.
+        """
+        projected = self.project(x)
+        return self.advance(projected if context is None else projected + self.project_context(context), state)
+
+    def project(self, x: tf.Tensor) -> tf.Tensor:
+        """Returns W x + b: [..., I] -> [..., projections · U]."""
+        if self.kernel is None:
+            shape = tf.concat([tf.shape(x)[:-1], [self.projections * self.units]], 0)
+            return tf.broadcast_to(self.cast(self.bias), shape)
+        return matmul(x, self.kernel, self.bias)
+
+    def project_context(self, context: tf.Tensor) -> tf.Tensor:
+        """Returns C c_t: [..., context size] -> [..., projections · U]."""
+        return matmul(context, self.context_kernel)
+
+    def advance(self, projected: tf.Tensor, state: Any, dropout_mask: tf.Tensor | None = None) -> Any:
+        """Returns s_t.
+
+        Args:
             projected: [..., projections · U] float, W x_t + b, plus C c_t if there is a context.
             state: s_{t-1}, a nest of [..., U].
             dropout_mask: [..., U] float, multiplied by s_{t-1} before each product that reads s_{t-1} (variational
                 dropout: Gal, Ghahramani 2016, section 4). None for no dropout.
         """
+        raise NotImplementedError
 
     def zero_state(self, batch: tf.Tensor) -> Any:
         """Returns zero states for ``batch`` sentences, [] int32: a nest of [B, 1, U]."""
@@ -86,43 +104,21 @@ class TanhCell(Cell):
 
         s_t = tanh(W x_t + U s_{t-1} + C c_t + b)
 
-    Args:
-        units, input_size, context_size: See :class:`Cell`.
-        recurrence_of: Cell whose U this cell shares; None for a U of its own.
+    Set ``recurrent`` to the U of another cell before ``build`` to share it.
     """
 
     projections = 1
+    recurrent: keras.Variable | None = None
 
-    def __init__(
-        self,
-        units: int,
-        input_size: int,
-        context_size: int = 0,
-        *,
-        recurrence_of: TanhCell | None = None,
-        **options: Any,
-    ) -> None:
-        super().__init__(units, input_size, context_size, **options)
-        self.recurrence_of = recurrence_of
-        if recurrence_of is None:
-            self.own_recurrent = self.add_weight((units, units), "orthogonal", name="recurrent")
+    def build(self, x_shape: Shape | None, context_shape: Shape | None = None) -> None:
+        """Creates the weights; see :class:`Cell`."""
+        super().build(x_shape, context_shape)
+        if self.recurrent is None:
+            self.recurrent = self.add_weight((self.units, self.units), "orthogonal", name="recurrent")
 
-    @property
-    def recurrent(self) -> keras.Variable:
-        """Recurrent matrix U."""
-        return self.own_recurrent if self.recurrence_of is None else self.recurrence_of.recurrent
-
-    def read_weights(self, precision: Precision = compute_dtype_weights) -> Weights:
-        """See :class:`BaseLayer`. Adds U as ``recurrent``, even if it belongs to another cell."""
-        weights = super().read_weights(precision)
-        weights.recurrent = precision(self.recurrent, self.compute_dtype)
-        return weights
-
-    def advance(
-        self, weights: Weights, projected: tf.Tensor, state: tf.Tensor, dropout_mask: tf.Tensor | None = None
-    ) -> tf.Tensor:
+    def advance(self, projected: tf.Tensor, state: tf.Tensor, dropout_mask: tf.Tensor | None = None) -> tf.Tensor:
         """Returns s_t."""
-        return tf.tanh(projected + matmul(apply_dropout(state, dropout_mask), weights.recurrent))
+        return tf.tanh(projected + matmul(apply_dropout(state, dropout_mask), self.recurrent))
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
@@ -141,22 +137,22 @@ class GRUCell(Cell):
 
     projections = 3  # z, r, proposal
 
-    def __init__(self, units: int, input_size: int, context_size: int = 0, **options: Any) -> None:
-        super().__init__(units, input_size, context_size, **options)
+    def build(self, x_shape: Shape | None, context_shape: Shape | None = None) -> None:
+        """Creates the weights; see :class:`Cell`."""
+        super().build(x_shape, context_shape)
         # ``initializers`` makes a matrix orthogonal if its name ends in "recurrent"
-        self.gates_recurrent = self.add_weight((units, 2 * units), "orthogonal", name="gates_recurrent")  # U_z, U_r
-        self.recurrent = self.add_weight((units, units), "orthogonal", name="recurrent")  # U
+        shape = (self.units, 2 * self.units)  # U_z, U_r
+        self.gates_recurrent = self.add_weight(shape, "orthogonal", name="gates_recurrent")
+        self.recurrent = self.add_weight((self.units, self.units), "orthogonal", name="recurrent")  # U
 
-    def advance(
-        self, weights: Weights, projected: tf.Tensor, state: tf.Tensor, dropout_mask: tf.Tensor | None = None
-    ) -> tf.Tensor:
+    def advance(self, projected: tf.Tensor, state: tf.Tensor, dropout_mask: tf.Tensor | None = None) -> tf.Tensor:
         """Returns s_t."""
         update, reset, proposal = tf.split(projected, 3, axis=-1)
         previous = apply_dropout(state, dropout_mask)
-        gates = matmul(previous, weights.gates_recurrent)
+        gates = matmul(previous, self.gates_recurrent)
         update = tf.sigmoid(update + gates[..., : self.units])
         reset = tf.sigmoid(reset + gates[..., self.units :])
-        proposal = tf.tanh(proposal + matmul(reset * previous, weights.recurrent))
+        proposal = tf.tanh(proposal + matmul(reset * previous, self.recurrent))
         return state + update * (proposal - state)
 
 
@@ -176,17 +172,16 @@ class ResetAfterGRUCell(Cell):
 
     projections = 3  # z, r, proposal
 
-    def __init__(self, units: int, input_size: int, context_size: int = 0, **options: Any) -> None:
-        super().__init__(units, input_size, context_size, **options)
-        self.recurrent = self.add_weight((units, 3 * units), "orthogonal", name="recurrent")  # U_z, U_r, U
-        self.recurrent_bias = self.add_weight((3 * units,), "zeros", name="recurrent_bias")
+    def build(self, x_shape: Shape | None, context_shape: Shape | None = None) -> None:
+        """Creates the weights; see :class:`Cell`."""
+        super().build(x_shape, context_shape)
+        self.recurrent = self.add_weight((self.units, 3 * self.units), "orthogonal", name="recurrent")  # U_z, U_r, U
+        self.recurrent_bias = self.add_weight((3 * self.units,), "zeros", name="recurrent_bias")
 
-    def advance(
-        self, weights: Weights, projected: tf.Tensor, state: tf.Tensor, dropout_mask: tf.Tensor | None = None
-    ) -> tf.Tensor:
+    def advance(self, projected: tf.Tensor, state: tf.Tensor, dropout_mask: tf.Tensor | None = None) -> tf.Tensor:
         """Returns s_t."""
         update, reset, proposal = tf.split(projected, 3, axis=-1)
-        recurrent = matmul(apply_dropout(state, dropout_mask), weights.recurrent, weights.recurrent_bias)
+        recurrent = matmul(apply_dropout(state, dropout_mask), self.recurrent, self.recurrent_bias)
         recurrent_update, recurrent_reset, recurrent_proposal = tf.split(recurrent, 3, axis=-1)
         update, reset = tf.sigmoid(update + recurrent_update), tf.sigmoid(reset + recurrent_reset)
         proposal = tf.tanh(proposal + reset * recurrent_proposal)
@@ -209,26 +204,25 @@ class LayerNormGRUCell(Cell):
 
     projections = 3  # z, r, proposal
 
-    def __init__(self, units: int, input_size: int, context_size: int = 0, **options: Any) -> None:
-        super().__init__(units, input_size, context_size, **options)
-        self.recurrent = self.add_weight((units, 3 * units), "orthogonal", name="recurrent")  # U_z, U_r, U
-        self.gates_norm = layer_norm(2 * units, "gates_norm")
-        self.proposal_norm = layer_norm(units, "proposal_norm")
-        self.recurrent_gates_norm = layer_norm(2 * units, "recurrent_gates_norm")
-        self.recurrent_proposal_norm = layer_norm(units, "recurrent_proposal_norm")
+    def build(self, x_shape: Shape | None, context_shape: Shape | None = None) -> None:
+        """Creates the weights; see :class:`Cell`."""
+        super().build(x_shape, context_shape)
+        self.recurrent = self.add_weight((self.units, 3 * self.units), "orthogonal", name="recurrent")  # U_z, U_r, U
+        self.gates_norm = layer_norm(2 * self.units, "gates_norm")
+        self.proposal_norm = layer_norm(self.units, "proposal_norm")
+        self.recurrent_gates_norm = layer_norm(2 * self.units, "recurrent_gates_norm")
+        self.recurrent_proposal_norm = layer_norm(self.units, "recurrent_proposal_norm")
 
-    def advance(
-        self, weights: Weights, projected: tf.Tensor, state: tf.Tensor, dropout_mask: tf.Tensor | None = None
-    ) -> tf.Tensor:
+    def advance(self, projected: tf.Tensor, state: tf.Tensor, dropout_mask: tf.Tensor | None = None) -> tf.Tensor:
         """Returns s_t."""
         sizes = [2 * self.units, self.units]
         gates, proposal = tf.split(projected, sizes, axis=-1)
-        recurrent = matmul(apply_dropout(state, dropout_mask), weights.recurrent)
+        recurrent = matmul(apply_dropout(state, dropout_mask), self.recurrent)
         recurrent_gates, recurrent_proposal = tf.split(recurrent, sizes, axis=-1)
-        recurrent_gates = normalize(weights.recurrent_gates_norm, recurrent_gates)
-        recurrent_proposal = normalize(weights.recurrent_proposal_norm, recurrent_proposal)
-        update, reset = tf.split(tf.sigmoid(normalize(weights.gates_norm, gates) + recurrent_gates), 2, axis=-1)
-        proposal = tf.tanh(normalize(weights.proposal_norm, proposal) + reset * recurrent_proposal)
+        recurrent_gates = normalize(self.recurrent_gates_norm, recurrent_gates)
+        recurrent_proposal = normalize(self.recurrent_proposal_norm, recurrent_proposal)
+        update, reset = tf.split(tf.sigmoid(normalize(self.gates_norm, gates) + recurrent_gates), 2, axis=-1)
+        proposal = tf.tanh(normalize(self.proposal_norm, proposal) + reset * recurrent_proposal)
         return state + update * (proposal - state)
 
 
@@ -253,16 +247,15 @@ class LSTMCell(Cell):
 
     projections = 4  # i, f, proposal, o
 
-    def __init__(self, units: int, input_size: int, context_size: int = 0, **options: Any) -> None:
-        super().__init__(units, input_size, context_size, **options)
-        self.recurrent = self.add_weight((units, 4 * units), "orthogonal", name="recurrent")
-        self.bias.assign(np.repeat([0.0, 1.0, 0.0, 0.0], units))
+    def build(self, x_shape: Shape | None, context_shape: Shape | None = None) -> None:
+        """Creates the weights; see :class:`Cell`."""
+        super().build(x_shape, context_shape)
+        self.recurrent = self.add_weight((self.units, 4 * self.units), "orthogonal", name="recurrent")
+        self.bias.assign(np.repeat([0.0, 1.0, 0.0, 0.0], self.units))
 
-    def advance(
-        self, weights: Weights, projected: tf.Tensor, state: LSTMState, dropout_mask: tf.Tensor | None = None
-    ) -> LSTMState:
+    def advance(self, projected: tf.Tensor, state: LSTMState, dropout_mask: tf.Tensor | None = None) -> LSTMState:
         """Returns h_t and c_t."""
-        sums = projected + matmul(apply_dropout(state.hidden, dropout_mask), weights.recurrent)
+        sums = projected + matmul(apply_dropout(state.hidden, dropout_mask), self.recurrent)
         input_gate, forget_gate, proposal, output_gate = tf.split(sums, 4, axis=-1)
         cell = tf.sigmoid(forget_gate) * state.cell + tf.sigmoid(input_gate) * tf.tanh(proposal)
         return LSTMState(tf.sigmoid(output_gate) * tf.tanh(cell), cell)

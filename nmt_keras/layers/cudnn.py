@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from nmt_keras.layers.cells import Cell, LSTMCell, LSTMState, ResetAfterGRUCell
 from nmt_keras.layers.dropout import apply_dropout
-from nmt_keras.layers.stack import Stack, StackMasks
+from nmt_keras.layers.stack import StackedCells, StackMasks
 
 
 def can_fuse(cell: Cell) -> bool:
@@ -18,13 +18,13 @@ def can_fuse(cell: Cell) -> bool:
     return type(cell) in (ResetAfterGRUCell, LSTMCell)
 
 
-def read_stack(stack: Stack, x: tf.Tensor, initial_states: tuple[Any, ...], masks: StackMasks) -> tf.Tensor:
+def run_cudnn_stack(stack: StackedCells, x: tf.Tensor, initial_states: tuple[Any, ...], masks: StackMasks) -> tf.Tensor:
     """Returns the top outputs [B, T, U] of a stack, computed layer by layer.
 
-    They equal the outputs of ``Stack.advance``, called position by position.
+    They equal the outputs of ``StackedCells.advance``, called position by position.
 
     Args:
-        stack: Stack of cells without a context. ``can_fuse`` is True for each cell.
+        stack: Cells without a context. ``can_fuse`` is True for each cell.
         x: [B, T, I] float, the first cell's inputs.
         initial_states: Each cell's state before the first position, a nest of [B, 1, U].
         masks: Dropout masks of the cells' inputs. Masks of states are not supported.
@@ -32,13 +32,13 @@ def read_stack(stack: Stack, x: tf.Tensor, initial_states: tuple[Any, ...], mask
     outputs = x
     for number, (cell, state) in enumerate(zip(stack.cells, initial_states, strict=True)):
         below = apply_dropout(outputs, masks.inputs[number - 1]) if number and masks.inputs else outputs
-        outputs, _ = read_fused(cell, below, None, initial_state=state)
+        outputs, _ = run_cudnn(cell, below, None, initial_state=state)
         if number and stack.residual:
             outputs += below
     return outputs
 
 
-def read_fused(
+def run_cudnn(
     cell: Cell, x: tf.Tensor, mask: tf.Tensor | None, *, reverse: bool = False, initial_state: Any = None
 ) -> tuple[tf.Tensor, Any]:
     """Runs a cell over whole sentences. Equals calling ``Cell.advance`` position by position.
@@ -59,7 +59,7 @@ def read_fused(
     if reverse:
         lengths = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
         x = tf.reverse_sequence(x, lengths, seq_axis=1, batch_axis=0)
-    layer = _layer(isinstance(cell, LSTMCell), cell.units, cell.input_size, cell.compute_dtype)
+    layer = _layer(isinstance(cell, LSTMCell), cell.units, x.shape[-1], cell.compute_dtype)
     unused = [variable.value for variable in layer.non_trainable_variables]  # dropout seed; the rate is 0
     initial = None if initial_state is None else [state[:, 0] for state in tf.nest.flatten(initial_state)]
     (outputs, *states), _ = layer.stateless_call(_weights(cell), unused, x, initial_state=initial, mask=mask)

@@ -1,4 +1,4 @@
-"""Dropout masks as pure functions of seed, batch, replica, target position and site."""
+"""Dropout masks as pure functions of seed, batch, replica, target position and name."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Randomness:
     position: tf.Tensor | int = 0  # [] int32: target position, if numbers are drawn position by position
 
 
-def random_uniform(shape: tf.Tensor, randomness: Randomness, site: str) -> tf.Tensor:
-    """Returns float32 numbers in [0, 1), multiples of 2^-24: a pure function of ``randomness`` and ``site``.
+def random_uniform(shape: tf.Tensor, randomness: Randomness, name: str) -> tf.Tensor:
+    """Returns float32 numbers in [0, 1), multiples of 2^-24: a pure function of ``randomness`` and ``name``.
 
     The generator is Philox, which draws the same bits with and without XLA and on every device. XLA's default takes
     about twenty times as long on a CPU.
@@ -30,26 +30,26 @@ def random_uniform(shape: tf.Tensor, randomness: Randomness, site: str) -> tf.Te
     Args:
         shape: [rank] int32, shape of the result.
         randomness: The forward pass's ``Randomness``.
-        site: Name of the place in the model that draws. Each place needs a name of its own.
+        name: Name of the place in the model that draws. Each place needs a name of its own.
     """
-    place = tf.constant(zlib.crc32(site.encode()) & 0x7FFFFFFF, tf.int32)
+    place = tf.constant(zlib.crc32(name.encode()) & 0x7FFFFFFF, tf.int32)
     own = tf.convert_to_tensor(randomness.seed + randomness.replica * REPLICA_SEEDS_APART, tf.int32)
     seed = tf.stack([tf.bitwise.bitwise_xor(own, place) + randomness.position, randomness.batch_number])
     bits = tf.random.stateless_uniform(shape, seed, minval=None, maxval=None, dtype=tf.uint32, alg="philox")
     return tf.cast(tf.bitwise.right_shift(bits, tf.constant(8, tf.uint32)), tf.float32) * 2.0**-24
 
 
-def draw_dropout_mask(shape: tf.Tensor, rate: float, randomness: Randomness, site: str, dtype: tf.DType) -> tf.Tensor:
+def draw_dropout_mask(shape: tf.Tensor, rate: float, randomness: Randomness, name: str, dtype: tf.DType) -> tf.Tensor:
     """Returns random factors: 0 with probability ``rate``, else 1 / (1 - rate). See ``random_uniform``."""
-    kept = random_uniform(shape, randomness, site) >= rate
+    kept = random_uniform(shape, randomness, name) >= rate
     return tf.where(kept, tf.constant(1.0 / (1.0 - rate), dtype), tf.zeros([], dtype))
 
 
-def dropout(x: tf.Tensor, rate: float, randomness: Randomness | None, site: str) -> tf.Tensor:
+def dropout(x: tf.Tensor, rate: float, randomness: Randomness | None, name: str) -> tf.Tensor:
     """Multiplies ``x`` by a dropout mask. Does nothing if ``randomness`` is None (outside training)."""
     if randomness is None or rate == 0.0:
         return x
-    return x * draw_dropout_mask(tf.shape(x), rate, randomness, site, x.dtype)
+    return x * draw_dropout_mask(tf.shape(x), rate, randomness, name, x.dtype)
 
 
 def apply_dropout(x: tf.Tensor, dropout_mask: tf.Tensor | None) -> tf.Tensor:

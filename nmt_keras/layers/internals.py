@@ -32,3 +32,9 @@ def keep_gradients_as_given(optimizer: keras.optimizers.Optimizer) -> None:
     the norm of their sum.
     """
     optimizer._all_reduce_sum_gradients = lambda pairs: pairs
+
+
+def masked(predictions: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+    """Returns ``predictions`` with the mask that Keras's losses and metrics read, as if a layer had computed it."""
+    predictions._keras_mask = mask
+    return predictions

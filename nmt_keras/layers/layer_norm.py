@@ -16,20 +16,20 @@ def layer_norm(units: int, name: str) -> keras.layers.LayerNormalization:
     return layer
 
 
-def normalize(weights: list[tf.Tensor], x: tf.Tensor) -> tf.Tensor:
+def normalize(layer: keras.layers.LayerNormalization, x: tf.Tensor) -> tf.Tensor:
     """Returns g · (x - mean) / sqrt(variance + EPSILON) + b over the last axis (section 3.1).
 
     The sums are matrix products, because XLA on a CPU would add the terms of a float sum one by one. With such
     sums, an update of a model with ``cells.LayerNormGRUCell`` takes 1.2 times as long.
 
     Args:
-        weights: Scale g and shift b, [units] each. The result is computed in their dtype, float32 in mixed precision.
+        layer: Result of ``layer_norm``, with the scale g and the shift b.
         x: [..., units] float.
 
     Returns:
         [..., units], in the dtype of ``x``.
     """
-    scale, shift = weights
+    scale, shift = tf.convert_to_tensor(layer.gamma), tf.convert_to_tensor(layer.beta)
     size = x.shape[-1]
     flat = tf.cast(tf.reshape(x, [-1, size]), scale.dtype)
     ones = tf.ones([size, 1], scale.dtype)

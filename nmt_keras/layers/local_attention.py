@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import keras
 import tensorflow as tf
 
-from nmt_keras.layers.attention import Attended, Attention, masked_softmax
-from nmt_keras.layers.base import Weights
-from nmt_keras.layers.matmul import Weight, matmul
+from nmt_keras.layers.attention import Attention, AttentionWeights, masked_softmax
+from nmt_keras.layers.base import Shape, serialize
+from nmt_keras.layers.matmul import matmul
 from nmt_keras.layers.memory import Memory
 from nmt_keras.layers.scores import ScoreFunction
 
@@ -25,18 +24,33 @@ class LocalAttention(Attention):
 
     Args:
         score: Function that computes e_ts.
-        annotation_size: Width of h_s.
         window: D.
     """
 
-    def __init__(self, score: ScoreFunction, annotation_size: int, window: int, **options: Any) -> None:
-        super().__init__(**options)
-        self.score, self.annotation_size, self.window = score, annotation_size, window
-        self.context_size = annotation_size
+    needs_static_width = True
 
-    @abstractmethod
-    def center(self, weights: Weights, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> tf.Tensor:
+    def __init__(self, score: ScoreFunction, window: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.score, self.window = score, window
+
+    def build(self, query_shape: Shape, values_shape: Shape) -> None:
+        """Builds the score function."""
+        if not self.score.built:
+            self.score.build(query_shape, values_shape)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        score = serialize(self.score)
+        return {**super().get_config(), "score": score, "window": self.window}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """Creates a layer from the result of ``get_config``."""
+        return cls(**{**config, "score": keras.saving.deserialize_keras_object(config["score"])})
+
+    def center(self, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> tf.Tensor:
         """Returns p_t [B, Q] float32, within the sentence."""
+        raise NotImplementedError
 
     def reads_all(self, per_position: tf.Tensor) -> bool:
         """Returns True if the static width of ``per_position`` is at most the width of the window.
@@ -56,28 +70,28 @@ class LocalAttention(Attention):
         """
         return alpha
 
-    def prepare(self, weights: Weights, encoding: Any) -> tf.Tensor:
+    def keys(self, encoding: Any) -> tf.Tensor:
         """Returns the score function's keys."""
-        return self.score.keys(weights.score, encoding.values)
+        return self.score.keys(encoding.values)
 
-    def attend(self, weights: Weights, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> Attended:
+    def attend(self, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> AttentionWeights:
         """Returns a_t within the window."""
-        center = self.center(weights, query, position, memory)[..., tf.newaxis]
+        center = self.center(query, position, memory)[..., tf.newaxis]
         if self.reads_all(memory.mask):
             distance = tf.range(float(memory.mask.shape[1])) - center  # [B, Q, S]
             inside = memory.mask[:, tf.newaxis] & (tf.abs(distance) <= self.window)
-            alpha = masked_softmax(self.score.scores(weights.score, query, memory.prepared), inside)
-            return Attended(self.prefer(alpha, distance), tf.zeros_like(position))
+            alpha = masked_softmax(self.score.scores(query, memory.keys), inside)
+            return AttentionWeights(self.prefer(alpha, distance), tf.zeros_like(position))
         lengths = memory.lengths[:, tf.newaxis, tf.newaxis]
         first = tf.cast(tf.math.ceil(center - self.window), tf.int32)
         positions = first + tf.range(2 * self.window + 1)  # [B, Q, W]
         distance = tf.cast(positions, tf.float32) - center
         inside = (positions >= 0) & (positions < lengths) & (distance <= self.window)
-        keys = self._window(memory.prepared, first)
-        alpha = masked_softmax(self.score.scores(weights.score, query, keys), inside)
-        return Attended(self.prefer(alpha, distance), first[..., 0])
+        keys = self._window(memory.keys, first)
+        alpha = masked_softmax(self.score.scores(query, keys), inside)
+        return AttentionWeights(self.prefer(alpha, distance), first[..., 0])
 
-    def context(self, attended: Attended, values: tf.Tensor) -> tf.Tensor:
+    def context(self, attended: AttentionWeights, values: tf.Tensor) -> tf.Tensor:
         """Returns the sum over the window."""
         if self.reads_all(values):
             return tf.matmul(attended.alpha, values)
@@ -101,7 +115,7 @@ class LocalAttention(Attention):
         inside = tf.clip_by_value(positions, 0, tf.shape(per_position)[1] - 1)
         return tf.gather(per_position, inside, batch_dims=1)
 
-    def alignment(self, attended: Attended, memory: Memory) -> tf.Tensor:
+    def alignment(self, attended: AttentionWeights, memory: Memory) -> tf.Tensor:
         """Returns the window's weights at their source positions."""
         if self.reads_all(memory.mask):
             return attended.alpha
@@ -116,7 +130,7 @@ class LocalAttention(Attention):
 class MonotonicLocalAttention(LocalAttention):
     """local-m: p_t = min(t, S - 1), which assumes a monotonic alignment. S counts the sentence's own tokens."""
 
-    def center(self, weights: Weights, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> tf.Tensor:
+    def center(self, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> tf.Tensor:
         """Returns min(t, S - 1)."""
         return tf.cast(tf.minimum(position, memory.lengths[:, tf.newaxis] - 1), tf.float32)
 
@@ -138,42 +152,48 @@ class PredictiveLocalAttention(LocalAttention):
     the number of units, so only W_p learns. p_t begins near the middle of the sentence.
 
     Args:
-        score, annotation_size, window: See :class:`LocalAttention`.
+        score, window: See :class:`LocalAttention`.
         units: Number of rows of W_p.
-        query_size: Width of h_t.
         position_logit: "sum" or "mean".
     """
 
     def __init__(
         self,
         score: ScoreFunction,
-        annotation_size: int,
         window: int,
         *,
         units: int,
-        query_size: int,
         position_logit: Literal["mean", "sum"] = "mean",
-        **options: Any,
+        **kwargs: Any,
     ) -> None:
-        super().__init__(score, annotation_size, window, **options)
-        self.units, self.query_size, self.position_logit = units, query_size, position_logit
+        super().__init__(score, window, **kwargs)
+        self.units, self.position_logit = units, position_logit
         self.position_divisor = units if position_logit == "mean" else 1
-        self.position_kernel = self.add_weight((query_size, units), "glorot_uniform", name="position_kernel")
-        initial = keras.initializers.RandomNormal(stddev=self.position_divisor / units)
-        name = "position_energy" if position_logit == "sum" else "position_energy_of_mean"
-        self.position_energy = self.add_weight((units,), initial, name=name)
 
-    def center(self, weights: Weights, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> tf.Tensor:
+    def build(self, query_shape: Shape, values_shape: Shape) -> None:
+        """Creates W_p and v_p, and builds the score function."""
+        super().build(query_shape, values_shape)
+        shape = (query_shape[-1], self.units)
+        self.position_kernel = self.add_weight(shape, "glorot_uniform", name="position_kernel")
+        initial = keras.initializers.RandomNormal(stddev=self.position_divisor / self.units)
+        name = "position_energy" if self.position_logit == "sum" else "position_energy_of_mean"
+        self.position_energy = self.add_weight((self.units,), initial, name=name)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        return {**super().get_config(), "units": self.units, "position_logit": self.position_logit}
+
+    def center(self, query: tf.Tensor, position: tf.Tensor, memory: Memory) -> tf.Tensor:
         """Returns p_t."""
-        hidden = tf.tanh(matmul(query, weights.position_kernel))
-        logit = matmul(hidden, Weight(weights.position_energy[:, tf.newaxis]))[..., 0] / self.position_divisor
+        hidden = tf.tanh(matmul(query, self.position_kernel))
+        logit = matmul(hidden, self.cast(self.position_energy)[:, tf.newaxis])[..., 0] / self.position_divisor
         return tf.cast(memory.lengths[:, tf.newaxis], tf.float32) * tf.cast(tf.sigmoid(logit), tf.float32)
 
     def prefer(self, alpha: tf.Tensor, distance: tf.Tensor) -> tf.Tensor:
         """Returns weights times the Gaussian."""
         return alpha * tf.cast(tf.exp(-0.5 * (distance / (0.5 * self.window)) ** 2), alpha.dtype)
 
-    def alignment(self, attended: Attended, memory: Memory) -> tf.Tensor:
+    def alignment(self, attended: AttentionWeights, memory: Memory) -> tf.Tensor:
         """Returns the window's weights at their source positions, divided by their sum."""
         alpha = super().alignment(attended, memory)
         return alpha / tf.reduce_sum(alpha, axis=-1, keepdims=True)  # the sum exceeds 0.1: the window ends at 2 sigma

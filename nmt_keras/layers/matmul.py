@@ -1,18 +1,20 @@
 """Matrix products with weights, and the precision in which they are computed.
 
-A layer reads its weights once, before any loop that multiplies by them (``BaseLayer.read_weights``). A ``Precision``
-converts each matrix:
+``weights_read_once`` reads all variables of a model before the loops that multiply by them. If a loop reads a variable,
+TensorFlow's gradient keeps a copy of it for every step. A ``Precision`` converts each matrix:
 
-    compute_dtype_weights    the weight in the layer's compute dtype
+    compute_dtype_weights    the weight in the model's compute dtype
     bfloat16_weights         the weight in bfloat16, for a search, which needs no gradients
     bfloat16_products        a pair: the float32 weight, which receives the gradient, and a bfloat16 copy for products
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
@@ -27,43 +29,84 @@ class Weight(NamedTuple):
     rounded: tf.Tensor | None = None  # [I, O] bfloat16: a copy of ``value`` for products; None if they use ``value``
 
 
-Precision = Callable[[keras.Variable, str], Weight]
-"""Function that converts a matrix to a ``Weight``. Arguments: the matrix, and its layer's compute dtype."""
+Precision = Callable[[tf.Tensor, str], Weight]
+"""Function that converts a matrix to a ``Weight``. Arguments: the matrix, and the model's compute dtype."""
+
+_read: ContextVar[dict[int, Weight] | None] = ContextVar("_read", default=None)
 
 
-def compute_dtype_weights(variable: keras.Variable, dtype: str) -> Weight:
-    """Returns the matrix in the layer's compute dtype."""
-    return Weight(tf.cast(variable, dtype))
+@contextmanager
+def weights_read_once(model: Any, precision: Precision | None = None) -> Iterator[None]:
+    """Reads the variables of ``model`` once. Inside the block, its layers see the values as tensors.
+
+    Open it around a forward pass or a search. Inside another such block, it does nothing.
+
+    Args:
+        model: A built layer or model, or an ensemble.
+        precision: Conversion of each matrix; ``None`` for the model's compute dtype.
+    """
+    if _read.get() is not None:
+        yield
+        return
+    values = [(variable, tf.convert_to_tensor(variable.value)) for variable in model.variables]
+    convert = precision or compute_dtype_weights
+    weights = {id(variable): convert(value, model.compute_dtype) for variable, value in values if value.shape.rank == 2}
+    token = _read.set(weights)
+    try:
+        with keras.StatelessScope(state_mapping=values) as scope:
+            yield
+    finally:
+        _read.reset(token)
+    for variable, value in values:
+        if (updated := scope.get_current_value(variable)) is not value:
+            variable.assign(updated)  # such as the state of a random number generator
 
 
-def bfloat16_weights(variable: keras.Variable, dtype: str) -> Weight:
+def compute_dtype_weights(value: tf.Tensor, dtype: str) -> Weight:
+    """Returns the matrix in the model's compute dtype."""
+    return Weight(tf.cast(value, dtype))
+
+
+def bfloat16_weights(value: tf.Tensor, dtype: str) -> Weight:
     """Returns the matrix in bfloat16. Only products are computed in bfloat16."""
-    return Weight(tf.cast(variable, tf.bfloat16))
+    return Weight(tf.cast(value, tf.bfloat16))
 
 
-def bfloat16_products(variable: keras.Variable, dtype: str) -> Weight:
+def bfloat16_products(value: tf.Tensor, dtype: str) -> Weight:
     """Returns the float32 matrix and a bfloat16 copy, for training in a function that XLA compiles.
 
     Products and their gradients round both factors to bfloat16. The gradient of the matrix is summed over time in
     float32, because it is the gradient of ``value``. The gradient of the copy would be summed in bfloat16.
     """
-    value = tf.cast(variable, tf.float32)
+    value = tf.cast(value, tf.float32)
     return Weight(value, _round(tf.stop_gradient(value)))
 
 
-def matmul(x: tf.Tensor, weight: Weight, bias: tf.Tensor | None = None, *, transpose: bool = False) -> tf.Tensor:
+def weight_of(kernel: keras.Variable | tf.Tensor, dtype: tf.DType) -> Weight:
+    """Returns the matrix as read by ``weights_read_once``; outside of it, and for tensors, in ``dtype``."""
+    found = (_read.get() or {}).get(id(kernel))
+    return Weight(tf.cast(kernel, dtype)) if found is None else found
+
+
+def matmul(
+    x: tf.Tensor,
+    kernel: keras.Variable | tf.Tensor | Weight,
+    bias: keras.Variable | tf.Tensor | None = None,
+    *,
+    transpose: bool = False,
+) -> tf.Tensor:
     """Returns x W + b over the last axis, as one matrix product.
 
     Args:
         x: [..., I] float.
-        weight: [I, O], or [O, I] if ``transpose``. If ``x`` has another dtype, only the product is computed in the
-            dtype of the weight.
+        kernel: [I, O], or [O, I] if ``transpose``.
         bias: [O] float, or None.
         transpose: If True, multiplies by the transposed weight.
 
     Returns:
         [..., O], in the dtype of ``x``.
     """
+    weight = kernel if isinstance(kernel, Weight) else weight_of(kernel, x.dtype)
     flat = tf.reshape(x, [-1, x.shape[-1]])
     if weight.rounded is None:
         product = tf.matmul(tf.cast(flat, weight.value.dtype), weight.value, transpose_b=transpose)
@@ -71,7 +114,7 @@ def matmul(x: tf.Tensor, weight: Weight, bias: tf.Tensor | None = None, *, trans
     else:
         result = _rounded_matmul(flat, weight, transpose)
     if bias is not None:
-        result += bias  # after the reshape, XLA would compute sum and gradient in both shapes
+        result += tf.cast(bias, x.dtype)  # after the reshape, XLA would compute sum and gradient in both shapes
     size = weight.value.shape[0 if transpose else 1]
     return tf.reshape(result, _with_last(x, tf.shape(result)[1] if size is None else size))
 

@@ -14,7 +14,7 @@ class Memory(NamedTuple):
     """
 
     values: tf.Tensor  # [B, S, D] float: annotations h_j
-    prepared: Any  # nest of [B, ...]: results of ``Attention.prepare``, such as U_a h_j; None without attention
+    keys: Any  # nest of [B, ...]: results of ``Attention.keys``, such as U_a h_j; None without attention
     mask: tf.Tensor  # [B, S] bool: True at tokens, False at padding
     lengths: tf.Tensor  # [B] int32: number of tokens of each sentence
     states: Any  # nest of [B, U]: the encoder's last states

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-from nmt_keras.layers.base import BaseLayer, Weights
-from nmt_keras.layers.matmul import Precision, compute_dtype_weights, matmul
+from nmt_keras.layers.base import BaseLayer, Shape
+from nmt_keras.layers.matmul import matmul
 
 
 class OutputLayer(BaseLayer):
@@ -20,55 +19,53 @@ class OutputLayer(BaseLayer):
 
     Args:
         vocabulary_size: V.
-        feature_size: Width of ``features``.
         tie_embeddings: If True, the softmax's matrix is the embedding of the target tokens [V, feature_size], which
-            the decoder supplies as ``weights.output_kernel`` (Press, Wolf 2017).
+            the decoder supplies as ``self.output_kernel`` (Press, Wolf 2017).
     """
 
-    computed_arguments = ("feature_size",)
+    feature_size: int
+    """Width of ``features``, set by ``build``."""
 
-    def __init__(
-        self, *, vocabulary_size: int, feature_size: int, tie_embeddings: bool = False, **options: Any
-    ) -> None:
-        super().__init__(**options)
-        self.vocabulary_size, self.feature_size, self.tie_embeddings = vocabulary_size, feature_size, tie_embeddings
-        if not tie_embeddings:
-            self.output_kernel = self.add_weight(
-                (feature_size, vocabulary_size), "glorot_uniform", name="output_kernel"
-            )
-        self.output_bias = self.add_weight((vocabulary_size,), "zeros", name="output_bias")
+    def __init__(self, vocabulary_size: int, *, tie_embeddings: bool = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.vocabulary_size, self.tie_embeddings = vocabulary_size, tie_embeddings
 
-    def blocks(self) -> dict[str, tf.Tensor]:
-        """Returns the blocks of the layer's matrix by name. ``for_context`` is C_o."""
-        return {}
+    def build(self, state_shape: Shape, context_shape: Shape, embedded_shape: Shape) -> None:
+        """Creates the weights.
 
-    def read_weights(self, precision: Precision = compute_dtype_weights) -> Weights:
-        """See :class:`BaseLayer`. Adds the ``blocks`` under their names."""
-        weights = super().read_weights(precision)
-        for name, matrix in self.blocks().items():
-            setattr(weights, name, precision(matrix, self.compute_dtype))
-        return weights
+        Args:
+            state_shape: Shape of the decoder states, [B, T, U].
+            context_shape: Shape of the contexts, [B, T, D]; D is 0 without attention.
+            embedded_shape: Shape of the embeddings of the previous words, [B, T, E].
+        """
+        if not self.tie_embeddings:
+            shape = (self.feature_size, self.vocabulary_size)
+            self.output_kernel = self.add_weight(shape, "glorot_uniform", name="output_kernel")
+        self.output_bias = self.add_weight((self.vocabulary_size,), "zeros", name="output_bias")
 
-    def project_context(self, weights: Weights, context: tf.Tensor) -> tf.Tensor:
+    def project_context(self, context: tf.Tensor) -> tf.Tensor:
         """Returns C_o c: [..., D] -> [..., O]. A layer without C_o returns c."""
-        return matmul(context, weights.for_context) if "for_context" in vars(weights) else context
+        return context
 
-    @abstractmethod
-    def features(
-        self, weights: Weights, state: tf.Tensor, projected_context: tf.Tensor | None, embedded: tf.Tensor
-    ) -> tf.Tensor:
+    def features(self, state: tf.Tensor, projected_context: tf.Tensor | None, embedded: tf.Tensor) -> tf.Tensor:
         """Returns the input of ``logits``, [B, T, feature_size].
 
         Args:
-            weights: This layer's weights.
             state: [B, T, U] float, decoder states.
             projected_context: [B, T, O] float, C_o c; None without a context.
             embedded: [B, T, E] float, embeddings of the previous words.
         """
+        raise NotImplementedError
 
-    def logits(self, weights: Weights, features: tf.Tensor) -> tf.Tensor:
-        """Returns W t + b: [B, T, feature_size] -> [B, T, V]."""
-        return matmul(features, weights.output_kernel, weights.output_bias, transpose=self.tie_embeddings)
+    def logits(self, features: tf.Tensor, kernel: Any, bias: Any) -> tf.Tensor:
+        """Returns W t + b: [B, T, feature_size] -> [B, T, V].
+
+        Args:
+            features: [B, T, feature_size] float.
+            kernel: [feature_size, V], or [V, feature_size] with tied embeddings.
+            bias: [V].
+        """
+        return matmul(features, kernel, bias, transpose=self.tie_embeddings)
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
@@ -79,42 +76,33 @@ class MaxoutOutput(OutputLayer):
         t_i  = max of each neighbouring pair of t~_i     l numbers
         p(y_i | ...) = softmax(W_o t_i)
 
-    ``maxout_kernel`` is [U_o ; C_o ; V_o] with its columns in another order: columns n and n + l form a pair. s is
-    s_{i-1} in the appendix and s_i in the main text (equation 4). ``BahdanauDecoder.output_state`` chooses one.
+    Columns n and n + l of the three matrices form a pair. s is
+    s_{i-1} in the appendix and s_i in the main text (equation 4). ``Decoder.output_state`` chooses one.
 
     Args:
         vocabulary_size, tie_embeddings: See :class:`OutputLayer`.
         units: l, number of maxout units.
-        state_size, context_size, embedding_size: U, D, E.
     """
 
-    def __init__(
-        self,
-        *,
-        units: int,
-        state_size: int,
-        context_size: int,
-        embedding_size: int,
-        **options: Any,
-    ) -> None:
-        super().__init__(feature_size=units, **options)
+    def __init__(self, vocabulary_size: int, *, units: int, **kwargs: Any) -> None:
+        super().__init__(vocabulary_size, **kwargs)
         self.units = units
-        self.state_size, self.context_size, self.embedding_size = state_size, context_size, embedding_size
-        sizes = state_size + context_size + embedding_size
-        self.maxout_kernel = self.add_weight((sizes, 2 * units), "glorot_uniform", name="maxout_kernel")
-        self.maxout_bias = self.add_weight((2 * units,), "zeros", name="maxout_bias")
 
-    def blocks(self) -> dict[str, tf.Tensor]:
-        """Returns U_o, C_o and V_o."""
-        sizes = [self.state_size, self.context_size, self.embedding_size]
-        names = ("for_state", "for_context", "for_embedding")
-        return dict(zip(names, tf.split(self.maxout_kernel, sizes), strict=True))
+    def build(self, state_shape: Shape, context_shape: Shape, embedded_shape: Shape) -> None:
+        """Creates U_o, C_o, V_o and their bias; see :class:`OutputLayer`."""
+        self.feature_size = self.units
+        super().build(state_shape, context_shape, embedded_shape)
+        shapes = {"state_kernel": state_shape, "context_kernel": context_shape, "embedding_kernel": embedded_shape}
+        self.state_kernel, self.context_kernel, self.embedding_kernel = _blocks(self, shapes, 2 * self.units)
+        self.maxout_bias = self.add_weight((2 * self.units,), "zeros", name="maxout_bias")
 
-    def features(
-        self, weights: Weights, state: tf.Tensor, projected_context: tf.Tensor | None, embedded: tf.Tensor
-    ) -> tf.Tensor:
+    def project_context(self, context: tf.Tensor) -> tf.Tensor:
+        """Returns C_o c."""
+        return matmul(context, self.context_kernel)
+
+    def features(self, state: tf.Tensor, projected_context: tf.Tensor | None, embedded: tf.Tensor) -> tf.Tensor:
         """Returns t_i."""
-        pairs = matmul(state, weights.for_state) + matmul(embedded, weights.for_embedding, weights.maxout_bias)
+        pairs = matmul(state, self.state_kernel) + matmul(embedded, self.embedding_kernel, self.maxout_bias)
         if projected_context is not None:
             pairs += projected_context
         return tf.maximum(*tf.split(pairs, 2, axis=-1))
@@ -125,17 +113,15 @@ class LinearOutput(OutputLayer):
     """One linear layer: p(y_i | ...) = softmax(W_o [s ; c_i ; e(y_{i-1})] + b) (the PyTorch version of RNNsearch).
 
     Args:
-        vocabulary_size: See :class:`OutputLayer`.
-        state_size, context_size, embedding_size: U, D, E.
+        vocabulary_size, tie_embeddings: See :class:`OutputLayer`.
     """
 
-    def __init__(self, *, state_size: int, context_size: int, embedding_size: int, **options: Any) -> None:
-        super().__init__(feature_size=state_size + context_size + embedding_size, **options)
-        self.state_size, self.context_size, self.embedding_size = state_size, context_size, embedding_size
+    def build(self, state_shape: Shape, context_shape: Shape, embedded_shape: Shape) -> None:
+        """Creates W_o and b; see :class:`OutputLayer`."""
+        self.feature_size = state_shape[-1] + context_shape[-1] + embedded_shape[-1]
+        super().build(state_shape, context_shape, embedded_shape)
 
-    def features(
-        self, weights: Weights, state: tf.Tensor, projected_context: tf.Tensor | None, embedded: tf.Tensor
-    ) -> tf.Tensor:
+    def features(self, state: tf.Tensor, projected_context: tf.Tensor | None, embedded: tf.Tensor) -> tf.Tensor:
         """Returns [s ; c_i ; e(y_{i-1})], because ``project_context`` returns c_i."""
         return tf.concat([x for x in (state, projected_context, embedded) if x is not None], axis=-1)
 
@@ -148,16 +134,14 @@ class StateOutput(OutputLayer):
 
     Args:
         vocabulary_size, tie_embeddings: See :class:`OutputLayer`.
-        state_size: U.
     """
 
-    def __init__(self, *, state_size: int, **options: Any) -> None:
-        super().__init__(feature_size=state_size, **options)
-        self.state_size = state_size
+    def build(self, state_shape: Shape, context_shape: Shape, embedded_shape: Shape) -> None:
+        """Creates W and b; see :class:`OutputLayer`."""
+        self.feature_size = state_shape[-1]
+        super().build(state_shape, context_shape, embedded_shape)
 
-    def features(
-        self, weights: Weights, state: tf.Tensor, projected_context: tf.Tensor | None, embedded: tf.Tensor
-    ) -> tf.Tensor:
+    def features(self, state: tf.Tensor, projected_context: tf.Tensor | None, embedded: tf.Tensor) -> tf.Tensor:
         """Returns s_i."""
         return state
 
@@ -171,23 +155,32 @@ class AttentionalOutput(OutputLayer):
     Args:
         vocabulary_size, tie_embeddings: See :class:`OutputLayer`.
         units: Width of h~.
-        state_size, context_size: U, D.
     """
 
-    def __init__(self, *, units: int, state_size: int, context_size: int, **options: Any) -> None:
-        super().__init__(feature_size=units, **options)
-        self.units, self.state_size, self.context_size = units, state_size, context_size
-        self.kernel = self.add_weight((context_size + state_size, units), "glorot_uniform", name="kernel")
-        self.bias = self.add_weight((units,), "zeros", name="bias")
+    def __init__(self, vocabulary_size: int, *, units: int, **kwargs: Any) -> None:
+        super().__init__(vocabulary_size, **kwargs)
+        self.units = units
 
-    def blocks(self) -> dict[str, tf.Tensor]:
-        """Returns the two blocks of W_c."""
-        sizes = [self.context_size, self.state_size]
-        return dict(zip(("for_context", "for_state"), tf.split(self.kernel, sizes), strict=True))
+    def build(self, state_shape: Shape, context_shape: Shape, embedded_shape: Shape) -> None:
+        """Creates W_c and its bias; see :class:`OutputLayer`."""
+        self.feature_size = self.units
+        super().build(state_shape, context_shape, embedded_shape)
+        shapes = {"context_kernel": context_shape, "state_kernel": state_shape}
+        self.context_kernel, self.state_kernel = _blocks(self, shapes, self.units)
+        self.bias = self.add_weight((self.units,), "zeros", name="bias")
 
-    def features(
-        self, weights: Weights, state: tf.Tensor, projected_context: tf.Tensor | None, embedded: tf.Tensor
-    ) -> tf.Tensor:
+    def project_context(self, context: tf.Tensor) -> tf.Tensor:
+        """Returns W_c's product with c_t."""
+        return matmul(context, self.context_kernel)
+
+    def features(self, state: tf.Tensor, projected_context: tf.Tensor | None, embedded: tf.Tensor) -> tf.Tensor:
         """Returns h~_t."""
-        sums = matmul(state, weights.for_state, weights.bias)
+        sums = matmul(state, self.state_kernel, self.bias)
         return tf.tanh(sums if projected_context is None else sums + projected_context)
+
+
+def _blocks(layer: OutputLayer, shapes: dict[str, Shape], columns: int) -> list[keras.Variable]:
+    """Returns blocks of rows of a matrix, with the Glorot initialisation of the whole matrix."""
+    limit = (6.0 / (sum(shape[-1] for shape in shapes.values()) + columns)) ** 0.5
+    initializer = keras.initializers.RandomUniform(-limit, limit)
+    return [layer.add_weight((shape[-1], columns), initializer, name=name) for name, shape in shapes.items()]

@@ -13,8 +13,8 @@ def scan(
 ) -> tuple[Any, Any]:
     """Runs ``state, output = advance(input, state)`` over time, in one ``tf.while_loop``.
 
-    ``advance`` must not read variables, because TensorFlow's gradient would keep a copy of them for every step. Read
-    them before the loop.
+    If ``advance`` read variables, TensorFlow's gradient would keep a copy of them for every step. Open
+    ``weights_read_once`` around the forward pass.
 
     Args:
         advance: Function of one position's inputs, a nest of [B, 1, ...], and the state. It returns the next state, of

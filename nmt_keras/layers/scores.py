@@ -2,32 +2,42 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-from nmt_keras.layers.base import BaseLayer, Weights
+from nmt_keras.layers.base import BaseLayer, Shape
 from nmt_keras.layers.matmul import matmul
 
 
 class ScoreFunction(BaseLayer):
     """Computes how well a query matches each annotation."""
 
-    @abstractmethod
-    def keys(self, weights: Weights, values: tf.Tensor) -> tf.Tensor:
-        """Returns the part of the scores that does not depend on the query: annotations [B, S, D] -> keys [B, S, A]."""
+    def build(self, query_shape: Shape, values_shape: Shape) -> None:
+        """Creates the weights.
 
-    @abstractmethod
-    def scores(self, weights: Weights, query: tf.Tensor, keys: tf.Tensor) -> tf.Tensor:
+        Args:
+            query_shape: Shape of the queries, [B, Q, U].
+            values_shape: Shape of the annotations, [B, S, D].
+        """
+
+    def call(self, query: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
+        """Returns e_ij [B, Q, S] for queries s_i [B, Q, U] and annotations h_j [B, S, D]."""
+        return self.scores(query, self.keys(values))
+
+    def keys(self, values: tf.Tensor) -> tf.Tensor:
+        """Returns the part of the scores that does not depend on the query: annotations [B, S, D] -> keys [B, S, A]."""
+        raise NotImplementedError
+
+    def scores(self, query: tf.Tensor, keys: tf.Tensor) -> tf.Tensor:
         """Returns e_ij [B, Q, W].
 
         Args:
-            weights: This layer's weights.
             query: [B, Q, U] float.
             keys: [B, W, A] float, shared by all queries, or [B, Q, W, A].
         """
+        raise NotImplementedError
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
@@ -41,40 +51,42 @@ class AdditiveScore(ScoreFunction):
 
     Args:
         units: A, number of hidden units of the alignment model (n' in the paper).
-        query_size: Width of s_i.
-        annotation_size: D, width of h_j.
     """
 
-    def __init__(self, units: int, query_size: int, annotation_size: int, **options: Any) -> None:
-        super().__init__(**options)
-        self.units, self.query_size, self.annotation_size = units, query_size, annotation_size
-        self.query_kernel = self.add_weight((query_size, units), "glorot_uniform", name="query_kernel")
-        self.key_kernel = self.add_weight((annotation_size, units), "glorot_uniform", name="key_kernel")
-        self.energy = self.add_weight((units,), keras.initializers.RandomNormal(stddev=units**-0.5), name="energy")
+    def __init__(self, units: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.units = units
 
-    def keys(self, weights: Weights, values: tf.Tensor) -> tf.Tensor:
+    def build(self, query_shape: Shape, values_shape: Shape) -> None:
+        """Creates W_a, U_a and v_a."""
+        normal = keras.initializers.RandomNormal(stddev=self.units**-0.5)
+        self.query_kernel = self.add_weight((query_shape[-1], self.units), "glorot_uniform", name="query_kernel")
+        self.key_kernel = self.add_weight((values_shape[-1], self.units), "glorot_uniform", name="key_kernel")
+        self.energy = self.add_weight((self.units,), normal, name="energy")
+
+    def keys(self, values: tf.Tensor) -> tf.Tensor:
         """Returns U_a h_j."""
-        return matmul(values, weights.key_kernel)
+        return matmul(values, self.key_kernel)
 
-    def scores(self, weights: Weights, query: tf.Tensor, keys: tf.Tensor) -> tf.Tensor:
+    def scores(self, query: tf.Tensor, keys: tf.Tensor) -> tf.Tensor:
         """Returns v_a · tanh(W_a s_i + U_a h_j)."""
         keys = keys if keys.shape.rank == 4 else keys[:, tf.newaxis]
-        sums = matmul(query, weights.query_kernel)[:, :, tf.newaxis] + keys
+        sums = matmul(query, self.query_kernel)[:, :, tf.newaxis] + keys
         # Reshape before tanh. After tanh, the backward pass would store the tensor twice, once in each shape.
         hidden = tf.tanh(tf.reshape(sums, [-1, self.units]))
         # This is a matrix product, because XLA on a CPU would add the terms of a float sum one by one.
-        return tf.reshape(tf.matmul(hidden, weights.energy[:, tf.newaxis]), tf.shape(sums)[:-1])
+        return tf.reshape(tf.matmul(hidden, self.cast(self.energy)[:, tf.newaxis]), tf.shape(sums)[:-1])
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
 class DotScore(ScoreFunction):
     """Dot product: e_ts = h_t · h_s (Luong, Pham, Manning 2015, section 3.1). h_t and h_s have the same width."""
 
-    def keys(self, weights: Weights, values: tf.Tensor) -> tf.Tensor:
+    def keys(self, values: tf.Tensor) -> tf.Tensor:
         """Returns h_s."""
         return values
 
-    def scores(self, weights: Weights, query: tf.Tensor, keys: tf.Tensor) -> tf.Tensor:
+    def scores(self, query: tf.Tensor, keys: tf.Tensor) -> tf.Tensor:
         """Returns h_t · h_s."""
         if keys.shape.rank == 3:
             return tf.matmul(query, keys, transpose_b=True)
@@ -83,21 +95,15 @@ class DotScore(ScoreFunction):
 
 @keras.saving.register_keras_serializable("nmt_keras")
 class GeneralScore(DotScore):
-    """General score: e_ts = h_t · W_a h_s (Luong, Pham, Manning 2015, section 3.1).
+    """General score: e_ts = h_t · W_a h_s (Luong, Pham, Manning 2015, section 3.1)."""
 
-    Args:
-        query_size: Width of h_t.
-        annotation_size: D, width of h_s.
-    """
+    def build(self, query_shape: Shape, values_shape: Shape) -> None:
+        """Creates W_a."""
+        self.kernel = self.add_weight((values_shape[-1], query_shape[-1]), "glorot_uniform", name="kernel")
 
-    def __init__(self, query_size: int, annotation_size: int, **options: Any) -> None:
-        super().__init__(**options)
-        self.query_size, self.annotation_size = query_size, annotation_size
-        self.kernel = self.add_weight((annotation_size, query_size), "glorot_uniform", name="kernel")
-
-    def keys(self, weights: Weights, values: tf.Tensor) -> tf.Tensor:
+    def keys(self, values: tf.Tensor) -> tf.Tensor:
         """Returns W_a h_s."""
-        return matmul(values, weights.kernel)
+        return matmul(values, self.kernel)
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
@@ -109,22 +115,24 @@ class LocationScore(ScoreFunction):
 
     Args:
         positions: Number of rows of W_a: source positions that can be attended to.
-        query_size: Width of h_t.
     """
 
-    def __init__(self, positions: int, query_size: int, **options: Any) -> None:
-        super().__init__(**options)
-        self.positions, self.query_size = positions, query_size
-        self.kernel = self.add_weight((query_size, positions), "glorot_uniform", name="kernel")
+    def __init__(self, positions: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.positions = positions
 
-    def keys(self, weights: Weights, values: tf.Tensor) -> tf.Tensor:
+    def build(self, query_shape: Shape, values_shape: Shape) -> None:
+        """Creates W_a."""
+        self.kernel = self.add_weight((query_shape[-1], self.positions), "glorot_uniform", name="kernel")
+
+    def keys(self, values: tf.Tensor) -> tf.Tensor:
         """Returns keys of width 0: [B, S, 0]."""
         return values[..., :0]
 
-    def scores(self, weights: Weights, query: tf.Tensor, keys: tf.Tensor) -> tf.Tensor:
+    def scores(self, query: tf.Tensor, keys: tf.Tensor) -> tf.Tensor:
         """Returns W_a h_t, cut or padded to the width of ``keys``."""
         width = keys.shape[1] or tf.shape(keys)[1]
-        scores = matmul(query, weights.kernel)[..., :width]
+        scores = matmul(query, self.kernel)[..., :width]
         missing = tf.maximum(0, width - self.positions)
         scores = tf.pad(scores, [[0, 0], [0, 0], [0, missing]], constant_values=scores.dtype.min)
         return tf.ensure_shape(scores, [None, None, keys.shape[1]])

@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 
 from nmt_keras.layers.attention import masked_softmax
-from nmt_keras.layers.base import BaseLayer, Weights
+from nmt_keras.layers.base import BaseLayer, Shape
 from nmt_keras.layers.dropout import Randomness, apply_dropout, draw_dropout_mask
 from nmt_keras.layers.layer_norm import layer_norm, normalize
 from nmt_keras.layers.matmul import matmul
@@ -42,14 +42,23 @@ class MultiHead(BaseLayer):
     Args:
         units: Width of queries and outputs; d_k = units / heads.
         heads: N.
-        value_size: Width of the positions attended to.
     """
 
-    def __init__(self, units: int, heads: int, value_size: int, **options: Any) -> None:
-        super().__init__(**options)
-        self.units, self.heads, self.value_size = units, heads, value_size
+    def __init__(self, units: int, heads: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.units, self.heads = units, heads
+
+    def build(self, values_shape: Shape) -> None:
+        """Creates the weights.
+
+        Args:
+            values_shape: Shape of the positions attended to.
+        """
+        units = self.units
         self.query_kernel = self.add_weight((units, units), "glorot_uniform", name="query_kernel")
-        self.key_value_kernel = self.add_weight((value_size, 2 * units), "glorot_uniform", name="key_value_kernel")
+        self.key_value_kernel = self.add_weight(
+            (values_shape[-1], 2 * units), "glorot_uniform", name="key_value_kernel"
+        )
         self.kernel = self.add_weight((units, units), "glorot_uniform", name="kernel")
 
     def split(self, x: tf.Tensor) -> tf.Tensor:
@@ -57,18 +66,15 @@ class MultiHead(BaseLayer):
         shape = tf.concat([tf.shape(x)[:-1], [self.heads, self.units // self.heads]], axis=0)
         return tf.transpose(tf.reshape(x, shape), [0, 2, 1, 3])
 
-    def keys_and_values(self, weights: Weights, values: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def keys_and_values(self, values: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns keys and values [B, N, L, d_k] of positions [B, L, value_size]."""
-        keys, values = tf.split(matmul(values, weights.key_value_kernel), 2, axis=-1)
+        keys, values = tf.split(matmul(values, self.key_value_kernel), 2, axis=-1)
         return self.split(keys), self.split(values)
 
-    def attend(
-        self, weights: Weights, x: tf.Tensor, keys: tf.Tensor, values: tf.Tensor, mask: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor]:
+    def attend(self, x: tf.Tensor, keys: tf.Tensor, values: tf.Tensor, mask: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Attends to positions that all queries share.
 
         Args:
-            weights: This layer's weights.
             x: [B, Q, units] float, queries.
             keys, values: [B, N, L, d_k] float.
             mask: [B, 1 or Q, L] bool, True at positions that may be attended to.
@@ -76,20 +82,17 @@ class MultiHead(BaseLayer):
         Returns:
             Outputs [B, Q, units], and attention weights [B, Q, L], the mean over heads.
         """
-        query = self.split(matmul(x, weights.query_kernel))  # [B, N, Q, d_k]
+        query = self.split(matmul(x, self.query_kernel))  # [B, N, Q, d_k]
         scores = tf.matmul(query, keys, transpose_b=True) * (self.units / self.heads) ** -0.5
         alpha = masked_softmax(scores, mask[:, tf.newaxis])
         contexts = tf.transpose(tf.matmul(alpha, values), [0, 2, 1, 3])  # [B, Q, N, d_k]
         joined = tf.reshape(contexts, tf.concat([tf.shape(x)[:-1], [self.units]], axis=0))
-        return matmul(tf.ensure_shape(joined, x.shape), weights.kernel), tf.reduce_mean(alpha, axis=1)
+        return matmul(tf.ensure_shape(joined, x.shape), self.kernel), tf.reduce_mean(alpha, axis=1)
 
-    def attend_apart(
-        self, weights: Weights, x: tf.Tensor, keys: tf.Tensor, values: tf.Tensor, mask: tf.Tensor
-    ) -> tf.Tensor:
+    def attend_apart(self, x: tf.Tensor, keys: tf.Tensor, values: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
         """Attends to different positions for each query, such as the earlier tokens of its hypothesis.
 
         Args:
-            weights: This layer's weights.
             x: [B, Q, units] float, queries.
             keys, values: [B, Q, L, units] float.
             mask: [B, Q, L] bool, True at positions that may be attended to.
@@ -98,11 +101,11 @@ class MultiHead(BaseLayer):
             [B, Q, units].
         """
         shape = tf.concat([tf.shape(keys)[:-1], [self.heads, self.units // self.heads]], axis=0)
-        query = tf.reshape(matmul(x, weights.query_kernel), tf.concat([shape[:2], shape[3:]], axis=0))
+        query = tf.reshape(matmul(x, self.query_kernel), tf.concat([shape[:2], shape[3:]], axis=0))
         scores = tf.einsum("bqnc,bqpnc->bqnp", query, tf.reshape(keys, shape)) * (self.units / self.heads) ** -0.5
         alpha = masked_softmax(scores, mask[:, :, tf.newaxis])
         contexts = tf.einsum("bqnp,bqpnc->bqnc", alpha, tf.reshape(values, shape))
-        return matmul(tf.ensure_shape(tf.reshape(contexts, tf.shape(x)), x.shape), weights.kernel)
+        return matmul(tf.ensure_shape(tf.reshape(contexts, tf.shape(x)), x.shape), self.kernel)
 
 
 class SublayerMasks(NamedTuple):
@@ -120,8 +123,8 @@ def draw_masks(like: tf.Tensor, rate: float, randomness: Randomness | None, laye
     """Draws the dropout masks of the layer named ``layer``, in the shape of ``like`` [B, L, units]."""
     if randomness is None or not rate:
         return NO_MASKS
-    shape, sites = tf.shape(like), [f"{layer} {sublayer}" for sublayer in SublayerMasks._fields]
-    return SublayerMasks(*(draw_dropout_mask(shape, rate, randomness, site, like.dtype) for site in sites))
+    shape, names = tf.shape(like), [f"{layer} {sublayer}" for sublayer in SublayerMasks._fields]
+    return SublayerMasks(*(draw_dropout_mask(shape, rate, randomness, name, like.dtype) for name in names))
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
@@ -135,16 +138,25 @@ class SelfAttentionLayer(BaseLayer):
     Args:
         units: Width of each position.
         heads: Number of heads of each attention.
-        annotation_size: D, width of the annotations; 0 for a layer without attention to the source.
     """
 
-    def __init__(self, units: int, heads: int, *, annotation_size: int = 0, **options: Any) -> None:
-        super().__init__(**options)
-        self.units, self.heads, self.annotation_size = units, heads, annotation_size
-        self.own = MultiHead(units, heads, units, name="own")
+    def __init__(self, units: int, heads: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.units, self.heads = units, heads
+        self.own = MultiHead(units, heads, name="own")
+
+    def build(self, annotations_shape: Shape | None = None) -> None:
+        """Creates the weights.
+
+        Args:
+            annotations_shape: Shape of the annotations; None for a layer without attention to the source.
+        """
+        units = self.units
+        self.own.build((None, None, units))
         self.own_norm = layer_norm(units, "own_norm")
-        if annotation_size:
-            self.source = MultiHead(units, heads, annotation_size, name="source")
+        if annotations_shape is not None:
+            self.source = MultiHead(units, self.heads, name="source")
+            self.source.build(annotations_shape)
             self.source_norm = layer_norm(units, "source_norm")
         self.forward_norm = layer_norm(units, "forward_norm")
         self.widen = self.add_weight((units, 4 * units), "glorot_uniform", name="widen")
@@ -152,24 +164,20 @@ class SelfAttentionLayer(BaseLayer):
         self.narrow = self.add_weight((4 * units, units), "glorot_uniform", name="narrow")
         self.narrow_bias = self.add_weight((units,), "zeros", name="narrow_bias")
 
-    def attend_to_own(
-        self, weights: Weights, x: tf.Tensor, mask: tf.Tensor, masks: SublayerMasks = NO_MASKS
-    ) -> tf.Tensor:
+    def attend_to_own(self, x: tf.Tensor, mask: tf.Tensor, masks: SublayerMasks = NO_MASKS) -> tf.Tensor:
         """Computes the first sublayer: x attends to itself where ``mask`` is True.
 
         Args:
-            weights: This layer's weights.
             x: [B, L, units] float.
             mask: [B, 1 or L, L] bool.
             masks: Dropout masks.
         """
-        normed = normalize(weights.own_norm, x)
-        added, _ = self.own.attend(weights.own, normed, *self.own.keys_and_values(weights.own, normed), mask)
+        normed = normalize(self.own_norm, x)
+        added, _ = self.own.attend(normed, *self.own.keys_and_values(normed), mask)
         return x + apply_dropout(added, masks.own)
 
     def attend_to_source(
         self,
-        weights: Weights,
         x: tf.Tensor,
         source: tuple[tf.Tensor, tf.Tensor],
         mask: tf.Tensor,
@@ -180,13 +188,11 @@ class SelfAttentionLayer(BaseLayer):
         Returns:
             [B, Q, units], and the alignment [B, Q, S], the mean over heads.
         """
-        added, alignment = self.source.attend(
-            weights.source, normalize(weights.source_norm, x), *source, mask[:, tf.newaxis]
-        )
+        added, alignment = self.source.attend(normalize(self.source_norm, x), *source, mask[:, tf.newaxis])
         return x + apply_dropout(added, masks.source), alignment
 
-    def feed_forward(self, weights: Weights, x: tf.Tensor, masks: SublayerMasks = NO_MASKS) -> tf.Tensor:
+    def feed_forward(self, x: tf.Tensor, masks: SublayerMasks = NO_MASKS) -> tf.Tensor:
         """Computes the last sublayer, position by position."""
-        hidden = tf.nn.relu(matmul(normalize(weights.forward_norm, x), weights.widen, weights.widen_bias))
-        added = matmul(hidden, weights.narrow, weights.narrow_bias)
+        hidden = tf.nn.relu(matmul(normalize(self.forward_norm, x), self.widen, self.widen_bias))
+        added = matmul(hidden, self.narrow, self.narrow_bias)
         return x + apply_dropout(added, masks.forward)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import keras
 import tensorflow as tf
 
-from nmt_keras.layers.base import BaseLayer, Weights
+from nmt_keras.layers.base import BaseLayer, Shape
 from nmt_keras.layers.cells import Cell
 from nmt_keras.layers.dropout import apply_dropout
 
@@ -19,8 +18,7 @@ class StackMasks(NamedTuple):
     states: tuple[tf.Tensor, ...] = ()  # [B, T, U] for each cell: mask of the state in products; the same at all T
 
 
-@keras.saving.register_keras_serializable("nmt_keras")
-class Stack(BaseLayer):
+class StackedCells(BaseLayer):
     """Recurrent cells, each of which reads the output of the cell below it.
 
     Args:
@@ -28,9 +26,16 @@ class Stack(BaseLayer):
         residual: If True, each cell but the first adds its input to its output (Wu et al. 2016, section 3.1).
     """
 
-    def __init__(self, cells: list[Cell], *, residual: bool = False, **options: Any) -> None:
-        super().__init__(**options)
+    def __init__(self, cells: list[Cell], *, residual: bool = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
         self.cells, self.residual = cells, residual
+
+    def build(self, x_shape: Shape | None, context_shape: Shape | None = None) -> None:
+        """Builds the cells. The arguments are the shapes of the first cell's inputs; see ``Cell.build``."""
+        first, *others = self.cells
+        first.build(x_shape, context_shape)
+        for below, cell in zip(self.cells, others, strict=False):
+            cell.build((None, None, below.units))
 
     def zero_state(self, batch: tf.Tensor) -> tuple[Any, ...]:
         """Returns the zero state of every cell."""
@@ -44,23 +49,22 @@ class Stack(BaseLayer):
         return tf.reduce_sum(tf.stack(outputs), axis=0) if self.residual else outputs[-1]
 
     def advance(
-        self, weights: Weights, projected: tf.Tensor, cell_states: tuple[Any, ...], masks: StackMasks
+        self, projected: tf.Tensor, cell_states: tuple[Any, ...], masks: StackMasks
     ) -> tuple[tuple[Any, ...], tf.Tensor]:
         """Returns the next states, and the top output [B, Q, U].
 
         Args:
-            weights: This layer's weights.
             projected: [B, Q, projections · U] float, the first cell's W x_t + b, plus C c_t if it has a context.
             cell_states: Each cell's state, a nest of [B, Q, U].
             masks: Dropout masks of this position.
         """
         next_states = []
         output = None
-        for number, (cell, own, state) in enumerate(zip(self.cells, weights.cells, cell_states, strict=True)):
+        for number, (cell, state) in enumerate(zip(self.cells, cell_states, strict=True)):
             if number:
                 below = apply_dropout(output, masks.inputs[number - 1] if masks.inputs else None)
-                projected = cell.project(own, below)
-            state = cell.advance(own, projected, state, masks.states[number] if masks.states else None)
+                projected = cell.project(below)
+            state = cell.advance(projected, state, masks.states[number] if masks.states else None)
             above = cell.output(state)
             output = above + below if number and self.residual else above
             next_states.append(state)

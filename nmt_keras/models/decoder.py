@@ -10,16 +10,15 @@ on the previous step, and no later step depends on ``features``. Teacher forcing
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import keras
 import tensorflow as tf
 
-from nmt_keras.layers.base import BaseLayer, Weights
+from nmt_keras.config import require
+from nmt_keras.layers.base import Shape, serialize
 from nmt_keras.layers.dropout import Randomness, dropout, random_uniform
-from nmt_keras.layers.matmul import Precision, compute_dtype_weights
 from nmt_keras.layers.memory import Memory
 from nmt_keras.layers.output import OutputLayer
 from nmt_keras.layers.scan import scan
@@ -34,86 +33,138 @@ class DecoderOutput(NamedTuple):
     alignment: tf.Tensor  # [B, T, S] float: each row sums to 1
 
 
-class Decoder(BaseLayer):
+class BaseDecoder(keras.Model):
     """Embeds target tokens, reads the memory of the source, and predicts the next tokens.
 
-    Subclasses define ``remember``, ``initial_state``, ``inputs``, ``advance`` and ``features``.
+    Subclasses define ``setup_memory``, ``initial_state``, ``inputs``, ``advance`` and ``features``.
 
     Args:
-        embedding: Embedding of the target tokens, [V, E].
+        vocabulary_size: V of the target.
+        embedding_size: E.
+        units: U, width of the states.
+        layers: Number of layers.
+        output_layer: Layer that computes features and logits. With tied embeddings, its matrix is that of the
+            embedding.
         dropout_rate: Dropout rate of the embeddings.
         output_dropout_rate: Dropout rate of the features; ``None`` for ``dropout_rate``.
     """
 
-    output_layer: OutputLayer
-    """Layer that computes features and logits. With tied embeddings, its matrix is that of ``embedding``."""
-
     use_cudnn = False
-    """If True, training uses cuDNN for cells that cuDNN supports; see ``reads_fused``."""
+    """If True, training uses cuDNN for cells that cuDNN supports; see ``runs_cudnn``."""
 
     def __init__(
         self,
         *,
-        embedding: keras.layers.Embedding,
+        vocabulary_size: int,
+        embedding_size: int,
+        units: int,
+        output_layer: OutputLayer,
+        layers: int = 1,
         dropout_rate: float = 0.0,
         output_dropout_rate: float | None = None,
-        **options: Any,
+        **kwargs: Any,
     ) -> None:
-        super().__init__(**options)
-        self.embedding, self.dropout_rate, self.output_dropout_rate = embedding, dropout_rate, output_dropout_rate
+        super().__init__(autocast=False, **kwargs)
+        require(units >= 1 and layers >= 1, "units, layers", "at least 1", (units, layers))
+        require(
+            output_layer.vocabulary_size == vocabulary_size,
+            "output_layer.vocabulary_size",
+            f"{vocabulary_size}, the decoder's vocabulary_size",
+            output_layer.vocabulary_size,
+        )
+        self.vocabulary_size, self.embedding_size = vocabulary_size, embedding_size
+        self.units, self.depth, self.output_layer = units, layers, output_layer
+        self.dropout_rate, self.output_dropout_rate = dropout_rate, output_dropout_rate
+        self.embedding = keras.layers.Embedding(vocabulary_size, embedding_size, name="embedding")
 
-    def build(self, input_shape: Any = None) -> None:
-        """Builds the embedding."""
-        if not self.embedding.built:
-            self.embedding.build()
-        super().build(input_shape)
+    def build(self, ids_shape: Shape, encoding_shape: Encoding) -> None:
+        """Builds the embedding.
+
+        Args:
+            ids_shape: Shape of the ids, [B, T].
+            encoding_shape: Shapes of the encoding; see ``BaseEncoder.encoding_shape``.
+        """
+        self.embedding.build(ids_shape)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        names = ("vocabulary_size", "embedding_size", "units", "dropout_rate", "output_dropout_rate")
+        own = {name: getattr(self, name) for name in names}
+        output_layer = serialize(self.output_layer)
+        return {**super().get_config(), **own, "layers": self.depth, "output_layer": output_layer}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """Creates a decoder from the result of ``get_config``."""
+        return cls(**{name: keras.saving.deserialize_keras_object(value) for name, value in config.items()})
 
     @property
-    def reads_fused(self) -> bool:
+    def has_dropout(self) -> bool:
+        """True if training draws random numbers."""
+        return self.dropout_rate > 0.0 or bool(self.output_dropout_rate)
+
+    @property
+    def needs_static_width(self) -> bool:
+        """True if the operations depend on the static width S of a batch."""
+        return False
+
+    @property
+    def runs_cudnn(self) -> bool:
         """True if teacher forcing computes all positions of a layer with one cuDNN operation."""
         return False
 
-    def read_weights(self, precision: Precision = compute_dtype_weights) -> Weights:
-        """See :class:`BaseLayer`. With tied embeddings, the output layer gets the matrix of ``embedding``."""
-        weights = super().read_weights(precision)
-        if self.output_layer.tie_embeddings:
-            weights.output_layer.output_kernel = precision(self.embedding.embeddings, self.compute_dtype)
-        return weights
-
-    @abstractmethod
-    def remember(self, weights: Weights, encoding: Encoding) -> Memory:
+    def setup_memory(self, encoding: Encoding) -> Memory:
         """Returns the decoder memory: the annotations, and the keys that are computed from them once per sentence."""
+        raise NotImplementedError
 
-    @abstractmethod
     def initial_state(self, memory: Memory) -> Any:
         """Returns the state before the first token: a nest of [B, 1, ...]."""
+        raise NotImplementedError
 
-    @abstractmethod
-    def inputs(self, weights: Weights, ids: tf.Tensor, randomness: Randomness | None = None) -> Any:
+    def inputs(self, ids: tf.Tensor, randomness: Randomness | None = None) -> Any:
         """Embeds tokens ``ids`` [B, Q], projects the embeddings with one matrix product, and draws dropout masks."""
+        raise NotImplementedError
 
-    @abstractmethod
-    def advance(self, weights: Weights, x: Any, state: Any, memory: Memory) -> tuple[Any, Any]:
+    def advance(self, x: Any, state: Any, memory: Memory) -> tuple[Any, Any]:
         """Computes the next state and the results of one position. Only this part depends on the previous state."""
+        raise NotImplementedError
 
-    @abstractmethod
-    def features(self, weights: Weights, x: Any, results: Any, memory: Memory) -> tuple[tf.Tensor, tf.Tensor]:
+    def features(self, x: Any, results: Any, memory: Memory) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the output layer's features [B, Q, feature_size] and the alignments [B, Q, S]."""
+        raise NotImplementedError
+
+    @property
+    def classifier(self) -> tuple[keras.Variable, keras.Variable]:
+        """Matrix and bias of the softmax. With tied embeddings, the matrix is that of ``embedding``."""
+        layer = self.output_layer
+        return self.embedding.embeddings if layer.tie_embeddings else layer.output_kernel, layer.output_bias
 
     def output(
-        self, weights: Weights, x: Any, results: Any, memory: Memory, randomness: Randomness | None = None
+        self,
+        x: Any,
+        results: Any,
+        memory: Memory,
+        randomness: Randomness | None = None,
+        classifier: tuple[Any, Any] | None = None,
     ) -> DecoderOutput:
         """Returns the logits [B, Q, V] and alignments [B, Q, S] of ``results``."""
-        features, alignment = self.features(weights, x, results, memory)
+        features, alignment = self.features(x, results, memory)
         rate = self.dropout_rate if self.output_dropout_rate is None else self.output_dropout_rate
         features = dropout(features, rate, randomness, "readout")
-        return DecoderOutput(self.output_layer.logits(weights.output_layer, features), alignment)
+        return DecoderOutput(self.output_layer.logits(features, *(classifier or self.classifier)), alignment)
 
-    def step(self, weights: Weights, ids: tf.Tensor, state: Any, memory: Memory) -> Prediction:
-        """Computes one search step from ``ids`` [B, Q], the last token of each hypothesis."""
-        x = self.inputs(weights, ids)
-        state, results = self.advance(weights, x, state, memory)
-        logits, alignment = self.output(weights, x, results, memory)
+    def step(self, ids: tf.Tensor, state: Any, memory: Memory, classifier: tuple[Any, Any] | None = None) -> Prediction:
+        """Computes one search step.
+
+        Args:
+            ids: [B, Q] int32, the last token of each hypothesis.
+            state: State before these tokens.
+            memory: Memory of the source sentences.
+            classifier: Matrix and bias of the softmax over a part of the vocabulary; ``None`` for all of it.
+        """
+        x = self.inputs(ids)
+        state, results = self.advance(x, state, memory)
+        logits, alignment = self.output(x, results, memory, classifier=classifier)
         return Prediction(logits, alignment, state)
 
     def call(
@@ -121,8 +172,7 @@ class Decoder(BaseLayer):
         ids: tf.Tensor,
         encoding: Encoding,
         randomness: Randomness | None = None,
-        own_token_probability: tf.Tensor | None = None,
-        weights: Weights | None = None,
+        sampling_probability: tf.Tensor | None = None,
     ) -> DecoderOutput:
         """Predicts every target token by teacher forcing or scheduled sampling.
 
@@ -130,33 +180,29 @@ class Decoder(BaseLayer):
             ids: [B, T] int32: START, then the reference without its last token.
             encoding: Encoding of the sources.
             randomness: Source of the training step's random numbers; None outside training.
-            own_token_probability: [] float32, probability of reading the decoder's own previous token instead of the
+            sampling_probability: [] float32, probability of reading the decoder's own previous token instead of the
                 reference's (scheduled sampling); None for teacher forcing.
-            weights: Result of ``read_weights``; None reads them in the compute dtype.
 
         Raises:
-            ValueError: ``own_token_probability`` is given without ``randomness``.
+            ValueError: ``sampling_probability`` is given without ``randomness``.
         """
-        weights = weights or self.read_weights()
-        memory = self.remember(weights, encoding)
-        if own_token_probability is None:
-            return self._teacher_forcing(weights, ids, memory, randomness)
+        memory = self.setup_memory(encoding)
+        if sampling_probability is None:
+            return self._teacher_forcing(ids, memory, randomness)
         if randomness is None:
             raise ValueError(
-                "randomness: expected a `Randomness` with own_token_probability, received None. Scheduled sampling "
-                "draws random numbers. Pass both arguments, or omit own_token_probability."
+                "randomness: expected a `Randomness` with sampling_probability, received None. Scheduled sampling "
+                "draws random numbers. Pass both arguments, or omit sampling_probability."
             )
-        return self._scheduled_sampling(weights, ids, memory, own_token_probability, randomness)
+        return self._scheduled_sampling(ids, memory, sampling_probability, randomness)
 
-    def _teacher_forcing(
-        self, weights: Weights, ids: tf.Tensor, memory: Memory, randomness: Randomness | None
-    ) -> DecoderOutput:
-        x = self.inputs(weights, ids, randomness)
-        _, results = scan(lambda x, state: self.advance(weights, x, state, memory), x, self.initial_state(memory))
-        return self.output(weights, x, results, memory, randomness)
+    def _teacher_forcing(self, ids: tf.Tensor, memory: Memory, randomness: Randomness | None) -> DecoderOutput:
+        x = self.inputs(ids, randomness)
+        _, results = scan(lambda x, state: self.advance(x, state, memory), x, self.initial_state(memory))
+        return self.output(x, results, memory, randomness)
 
     def _scheduled_sampling(
-        self, weights: Weights, ids: tf.Tensor, memory: Memory, probability: tf.Tensor, randomness: Randomness
+        self, ids: tf.Tensor, memory: Memory, probability: tf.Tensor, randomness: Randomness
     ) -> DecoderOutput:
         """Predicts every target token by scheduled sampling (Bengio et al. 2015).
 
@@ -176,9 +222,9 @@ class Decoder(BaseLayer):
             reference, takes_own, position = inputs
             decoder_state, own = state
             here = replace(randomness, position=position[0, 0])
-            x = self.inputs(weights, tf.where(takes_own & (position > 0), own, reference), here)
-            decoder_state, results = self.advance(weights, x, decoder_state, memory)
-            output = self.output(weights, x, results, memory, here)
+            x = self.inputs(tf.where(takes_own & (position > 0), own, reference), here)
+            decoder_state, results = self.advance(x, decoder_state, memory)
+            output = self.output(x, results, memory, here)
             return (decoder_state, tf.argmax(output.logits, axis=-1, output_type=tf.int32)), output
 
         _, outputs = scan(advance, (ids, takes_own, positions), (self.initial_state(memory), ids[:, 0, tf.newaxis]))

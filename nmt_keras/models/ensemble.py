@@ -8,7 +8,6 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from nmt_keras.layers.matmul import Precision, compute_dtype_weights
 from nmt_keras.models.predictor import Prediction, Predictor, StepFunction
 
 
@@ -61,18 +60,23 @@ class Ensemble(tf.Module):
         """The weights of all models."""
         return [variable for model in self.models for variable in model.variables]
 
-    def remember(self, ids: tf.Tensor) -> tuple[Any, ...]:
+    def encode(self, ids: tf.Tensor) -> tuple[Any, ...]:
         """Encodes sources and returns the memories of all models.
 
         Args:
             ids: [B, S] int32, S >= 1.
         """
-        return tuple(model.remember(ids) for model in self.models)
+        return tuple(model.encode(ids) for model in self.models)
 
     def initial_state(self, memory: tuple[Any, ...]) -> tuple[Any, ...]:
         """Returns the states of all models before the first token."""
         return tuple(model.initial_state(own) for model, own in zip(self.models, memory, strict=True))
 
-    def step_function(self, precision: Precision = compute_dtype_weights) -> StepFunction:
-        """Returns the step function that averages those of all models."""
-        return average([model.step_function(precision) for model in self.models])
+    @property
+    def compute_dtype(self) -> str:
+        """Type of the computations of all models."""
+        return self.models[0].compute_dtype
+
+    def step(self, ids: tf.Tensor, state: tuple[Any, ...], memory: tuple[Any, ...]) -> Prediction:
+        """Computes a step of all models and averages their probabilities."""
+        return average([model.step for model in self.models])(ids, state, memory)

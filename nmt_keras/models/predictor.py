@@ -8,8 +8,6 @@ from typing import Any, NamedTuple, Protocol
 import keras
 import tensorflow as tf
 
-from nmt_keras.layers.matmul import Precision, compute_dtype_weights
-
 
 class Prediction(NamedTuple):
     """A model's prediction of the next token of every hypothesis."""
@@ -33,7 +31,7 @@ class Predictor(Protocol):
     def variables(self) -> Sequence[keras.Variable]:
         """All weights of the model or the ensemble."""
 
-    def remember(self, ids: tf.Tensor) -> Any:
+    def encode(self, ids: tf.Tensor) -> Any:
         """Encodes sources and returns the memory, a nest of [B, ...].
 
         Args:
@@ -43,5 +41,9 @@ class Predictor(Protocol):
     def initial_state(self, memory: Any) -> Any:
         """Returns the state before the first token: a nest of [B, 1, ...]."""
 
-    def step_function(self, precision: Precision = compute_dtype_weights) -> StepFunction:
-        """Returns the step function of a search. Call this before the search loop, because it reads the weights."""
+    @property
+    def compute_dtype(self) -> str:
+        """Type of the computations."""
+
+    def step(self, ids: tf.Tensor, state: Any, memory: Any) -> Prediction:
+        """Computes one step of a search; see ``StepFunction``. Open ``weights_read_once`` around the search."""

@@ -8,16 +8,17 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from nmt_keras.layers.attention import Attended, Attention
-from nmt_keras.layers.base import Weights
-from nmt_keras.layers.bridges import Bridge
-from nmt_keras.layers.cells import Cell
-from nmt_keras.layers.cudnn import can_fuse, read_stack
+from nmt_keras.config import require_choice
+from nmt_keras.layers.attention import Attention, AttentionWeights
+from nmt_keras.layers.base import Shape, serialize
+from nmt_keras.layers.bridges import Bridge, DenseBridge
+from nmt_keras.layers.cells import CELLS
+from nmt_keras.layers.cudnn import can_fuse, run_cudnn_stack
 from nmt_keras.layers.dropout import Randomness, draw_dropout_mask, dropout
 from nmt_keras.layers.memory import Memory
-from nmt_keras.layers.output import OutputLayer
-from nmt_keras.layers.stack import Stack, StackMasks
-from nmt_keras.models.decoder import Decoder, DecoderOutput
+from nmt_keras.layers.output import AttentionalOutput, MaxoutOutput, OutputLayer
+from nmt_keras.layers.stack import StackedCells, StackMasks
+from nmt_keras.models.decoder import BaseDecoder, DecoderOutput
 from nmt_keras.models.encoder import Encoding
 
 
@@ -44,48 +45,117 @@ class FeedingState(NamedTuple):
     attentional: tf.Tensor  # [B, Q, output_units] float: h~_{t-1}
 
 
-class RecurrentDecoder(Decoder):
+class RecurrentDecoder(BaseDecoder):
     """Base of the four recurrent decoders.
 
     Args:
-        embedding, dropout_rate: See :class:`Decoder`; ``dropout_rate`` also applies between cells.
-        stack: Stack of the cells. The first cell's context is c_i (attend then update, conditional) or h~_{t-1} (input
-            feeding).
-        bridge: Bridge that computes s_0.
+        units: U, state size of each layer.
         attention: Attention that computes c_i.
-        output_layer: Layer that computes features and logits. With tied embeddings, its matrix is that of
-            ``embedding``.
+        cell: Name in ``cells.CELLS``.
+        residual: If True, each layer but the first adds its input to its output.
+        reads_words: If True, the cells read the embedding of the previous token.
+        bridge: Bridge that computes s_0; None for the class's default.
+        output_layer: Layer that computes features and logits; None for the class's default. With tied embeddings, its
+            matrix is that of the embedding.
+        dropout_rate: Dropout rate of the embeddings and between layers.
         recurrent_dropout_rate: Dropout rate of the state that a cell reads. All positions share one mask.
+        kwargs: See :class:`BaseDecoder`.
     """
 
     def __init__(
         self,
         *,
-        stack: Stack,
-        bridge: Bridge,
+        vocabulary_size: int,
+        units: int,
         attention: Attention,
-        output_layer: OutputLayer,
+        cell: str = "gru",
+        layers: int = 1,
+        residual: bool = False,
+        reads_words: bool = True,
+        bridge: Bridge | None = None,
+        output_layer: OutputLayer | None = None,
         recurrent_dropout_rate: float = 0.0,
-        **options: Any,
+        **kwargs: Any,
     ) -> None:
-        super().__init__(**options)
-        self.stack, self.bridge, self.attention, self.output_layer = stack, bridge, attention, output_layer
+        super().__init__(
+            vocabulary_size=vocabulary_size,
+            units=units,
+            layers=layers,
+            output_layer=output_layer or self.default_output_layer(vocabulary_size, units),
+            **kwargs,
+        )
+        require_choice(f"{type(self).__name__}.cell", tuple(CELLS), cell)
+        if not isinstance(attention, Attention):
+            raise TypeError(
+                "attention: expected a layer of nmt_keras.layers.attention, such as BahdanauAttention(units). "
+                f"Received: {attention!r}"
+            )
+        self.cell, self.residual, self.reads_words = cell, residual, reads_words
         self.recurrent_dropout_rate = recurrent_dropout_rate
+        self.stack = StackedCells(
+            [CELLS[cell](units, name=f"cell_{i}") for i in range(layers)], residual=residual, name="stack"
+        )
+        self.bridge = bridge or self.default_bridge(units, layers)
+        self.attention = attention
 
-    def remember(self, weights: Weights, encoding: Encoding) -> Memory:
+    @staticmethod
+    def default_bridge(units: int, layers: int) -> Bridge:
+        """Returns s_0 = tanh(W_s backward h_1 + b_s)."""
+        return DenseBridge(source="backward", units=units, layers=layers, name="bridge")
+
+    @staticmethod
+    def default_output_layer(vocabulary_size: int, units: int) -> OutputLayer:
+        """Returns a deep output with U / 2 maxout units, as in Bahdanau et al. 2014."""
+        return MaxoutOutput(vocabulary_size, units=max(1, units // 2), name="output_layer")
+
+    def build(self, ids_shape: Shape, encoding_shape: Encoding) -> None:
+        """Builds all layers; see :class:`BaseDecoder`."""
+        super().build(ids_shape, encoding_shape)
+        states, words = (None, None, self.units), (None, None, self.embedding_size)
+        contexts = (None, None, self.attention.context_size(encoding_shape))
+        self.has_context = contexts[-1] > 0
+        if not self.attention.built:
+            self.attention.build(states, encoding_shape.values)
+        if not self.bridge.built:
+            self.bridge.build(encoding_shape)
+        if not self.output_layer.built:
+            self.output_layer.build(states, contexts, words)
+        self.build_cells(words if self.reads_words else None, contexts if self.has_context else None)
+
+    def build_cells(self, words_shape: Shape | None, contexts_shape: Shape | None) -> None:
+        """Builds the cells. A shape is None if there are no words or no contexts."""
+        self.stack.build(words_shape, contexts_shape)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        names = ("cell", "residual", "reads_words", "recurrent_dropout_rate")
+        layers = {name: serialize(getattr(self, name)) for name in ("attention", "bridge")}
+        return {**super().get_config(), **{name: getattr(self, name) for name in names}, **layers}
+
+    @property
+    def has_dropout(self) -> bool:
+        """True if training draws random numbers."""
+        return super().has_dropout or self.recurrent_dropout_rate > 0.0
+
+    @property
+    def needs_static_width(self) -> bool:
+        """True if the operations depend on the static width S of a batch."""
+        return self.attention.needs_static_width
+
+    def setup_memory(self, encoding: Encoding) -> Memory:
         """Returns the annotations, their keys for the attention, and C_o h_j for the output layer.
 
         A context is only ever multiplied by a matrix, and C_o c_i = SUM_j alpha_ij C_o h_j. So each matrix multiplies
         the annotations once per sentence, instead of the contexts at every step.
         """
-        prepared = self.attention.prepare(weights.attention, encoding)
-        memory = Memory(encoding.values, prepared, encoding.mask, encoding.lengths, encoding.states)
-        if not self.attention.context_size:
+        keys = self.attention.keys(encoding)
+        memory = Memory(encoding.values, keys, encoding.mask, encoding.lengths, encoding.states)
+        if not self.has_context:
             return memory
         values = self.attention.values(encoding)
-        return memory._replace(output_values=self.output_layer.project_context(weights.output_layer, values))
+        return memory._replace(output_values=self.output_layer.project_context(values))
 
-    def output_context(self, attended: Attended, memory: Memory) -> tf.Tensor | None:
+    def output_context(self, attended: AttentionWeights, memory: Memory) -> tf.Tensor | None:
         """Returns C_o c_i; None without attention."""
         return None if memory.output_values is None else self.attention.context(attended, memory.output_values)
 
@@ -93,13 +163,13 @@ class RecurrentDecoder(Decoder):
         """Returns s_0."""
         return DecoderState(self.bridge.states(self.stack, memory), tf.zeros_like(memory.lengths)[:, tf.newaxis])
 
-    def inputs(self, weights: Weights, ids: tf.Tensor, randomness: Randomness | None = None) -> Inputs:
+    def inputs(self, ids: tf.Tensor, randomness: Randomness | None = None) -> Inputs:
         """Returns e(y_{i-1}), W e(y_{i-1}) + b, and the dropout masks."""
-        embedded = dropout(self.cast(tf.gather(weights.embedding, ids)), self.dropout_rate, randomness, "target")
-        return Inputs(embedded, self._project(weights, embedded), self._draw_masks(embedded, randomness))
+        embedded = dropout(self.embedding(ids), self.dropout_rate, randomness, "target")
+        return Inputs(embedded, self._project(embedded), self._draw_masks(embedded, randomness))
 
-    def _project(self, weights: Weights, embedded: tf.Tensor) -> tf.Tensor:
-        return self.stack.cells[0].project(weights.stack.cells[0], embedded)
+    def _project(self, embedded: tf.Tensor) -> tf.Tensor:
+        return self.stack.cells[0].project(embedded)
 
     def _draw_masks(self, embedded: tf.Tensor, randomness: Randomness | None) -> StackMasks:
         if randomness is None:
@@ -125,7 +195,7 @@ class RecurrentDecoder(Decoder):
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
-class BahdanauDecoder(RecurrentDecoder):
+class Decoder(RecurrentDecoder):
     """Attends with s_{i-1}, then updates (Bahdanau, Cho, Bengio 2014, appendix A.1.2 and A.2.2).
 
         alpha_i = attention(s_{i-1}, h)         c_i = SUM_j alpha_ij h_j
@@ -136,46 +206,51 @@ class BahdanauDecoder(RecurrentDecoder):
     Args:
         output_state: State that the output layer reads: "previous" for the appendix's s_{i-1}, "current" for the main
             text's s_i.
-        options: See :class:`RecurrentDecoder`.
+        kwargs: See :class:`RecurrentDecoder`.
     """
 
-    def __init__(self, *, output_state: str = "previous", **options: Any) -> None:
-        super().__init__(**options)
+    def __init__(self, *, output_state: str = "previous", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        require_choice("Decoder.output_state", ("previous", "current"), output_state)
         self.output_state = output_state
 
-    def remember(self, weights: Weights, encoding: Encoding) -> Memory:
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        return {**super().get_config(), "output_state": self.output_state}
+
+    def setup_memory(self, encoding: Encoding) -> Memory:
         """See :class:`RecurrentDecoder`. Adds C h_j for the first cell."""
-        memory = super().remember(weights, encoding)
-        if not self.attention.context_size:
+        memory = super().setup_memory(encoding)
+        if not self.has_context:
             return memory
         values = self.attention.values(encoding)
-        return memory._replace(cell_values=self.stack.cells[0].project_context(weights.stack.cells[0], values))
+        return memory._replace(cell_values=self.stack.cells[0].project_context(values))
 
     def advance(
-        self, weights: Weights, x: Inputs, state: DecoderState, memory: Memory
-    ) -> tuple[DecoderState, tuple[tf.Tensor, Attended]]:
+        self, x: Inputs, state: DecoderState, memory: Memory
+    ) -> tuple[DecoderState, tuple[tf.Tensor, AttentionWeights]]:
         """Computes alpha_i and C c_i, then s_i. The results are the output layer's state and alpha_i."""
         previous = self.stack.output(state.cell_states)
-        attended = self.attention.attend(weights.attention, previous, state.position, memory)
+        attended = self.attention.attend(previous, state.position, memory)
         projected = x.projected
         if memory.cell_values is not None:
             projected += self.attention.context(attended, memory.cell_values)
-        cell_states, current = self.stack.advance(weights.stack, projected, state.cell_states, x.masks)
+        cell_states, current = self.stack.advance(projected, state.cell_states, x.masks)
         output_state = previous if self.output_state == "previous" else current
         return DecoderState(cell_states, state.position + 1), (output_state, attended)
 
     def features(
-        self, weights: Weights, x: Inputs, results: tuple[tf.Tensor, Attended], memory: Memory
+        self, x: Inputs, results: tuple[tf.Tensor, AttentionWeights], memory: Memory
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the output layer's features and the alignments."""
         state, attended = results
         context = self.output_context(attended, memory)
-        features = self.output_layer.features(weights.output_layer, state, context, x.embedded)
+        features = self.output_layer.features(state, context, x.embedded)
         return features, self.attention.alignment(attended, memory)
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
-class ConditionalDecoder(BahdanauDecoder):
+class ConditionalDecoder(Decoder):
     """Updates with the word, attends, then updates with the context: the conditional GRU (Sennrich et al. 2017).
 
         s'_i    = word_cell(e(y_{i-1}), s_{i-1})
@@ -183,35 +258,38 @@ class ConditionalDecoder(BahdanauDecoder):
         s_i     = cell(s'_i, c_i)
 
     (Nematus: a Toolkit for Neural Machine Translation, section 2.) The query s'_i depends on the word y_{i-1}; the
-    query of :class:`BahdanauDecoder` does not. Differences from the paper: the cells can be of any kind, and with
+    query of :class:`Decoder` does not. Differences from the paper: the cells can be of any kind, and with
     recurrent dropout, both have the same mask.
 
     Both cells belong to the first layer, and s_i is its state. Higher layers read s_i.
 
-    Args:
-        word_cell: Cell that reads the word. The stack's first cell continues from its state and reads the context.
-        options: See :class:`RecurrentDecoder`.
+    Args: See :class:`RecurrentDecoder`. The output layer reads s_i.
     """
 
-    computed_arguments = ("output_state",)
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**{**kwargs, "output_state": "current"})
+        self.word_cell = CELLS[self.cell](self.units, name="word_cell")
 
-    def __init__(self, *, word_cell: Cell, **options: Any) -> None:
-        super().__init__(output_state="current", **options)
-        self.word_cell = word_cell
+    def build_cells(self, words_shape: Shape | None, contexts_shape: Shape | None) -> None:
+        """Builds the cell that reads the word, and the others, of which the first reads the context."""
+        self.word_cell.build(words_shape)
+        self.stack.build(None, contexts_shape)
 
-    def _project(self, weights: Weights, embedded: tf.Tensor) -> tf.Tensor:
-        return self.word_cell.project(weights.word_cell, embedded)
+    def _project(self, embedded: tf.Tensor) -> tf.Tensor:
+        return self.word_cell.project(embedded)
 
     def advance(
-        self, weights: Weights, x: Inputs, state: DecoderState, memory: Memory
-    ) -> tuple[DecoderState, tuple[tf.Tensor, Attended]]:
+        self, x: Inputs, state: DecoderState, memory: Memory
+    ) -> tuple[DecoderState, tuple[tf.Tensor, AttentionWeights]]:
         """Computes s'_i, then alpha_i and C c_i, then s_i. The results are s_i and alpha_i."""
         first, *others = state.cell_states
         mask = x.masks.states[0] if x.masks.states else None
-        between = self.word_cell.advance(weights.word_cell, x.projected, first, mask)
-        attended = self.attention.attend(weights.attention, self.word_cell.output(between), state.position, memory)
-        projected = weights.stack.cells[0].bias + self.attention.context(attended, memory.cell_values)
-        cell_states, current = self.stack.advance(weights.stack, projected, (between, *others), x.masks)
+        between = self.word_cell.advance(x.projected, first, mask)
+        attended = self.attention.attend(self.word_cell.output(between), state.position, memory)
+        projected = tf.cast(self.stack.cells[0].bias, x.projected.dtype) + self.attention.context(
+            attended, memory.cell_values
+        )
+        cell_states, current = self.stack.advance(projected, (between, *others), x.masks)
         return DecoderState(cell_states, state.position + 1), (current, attended)
 
 
@@ -229,38 +307,43 @@ class LuongDecoder(RecurrentDecoder):
     Args: See :class:`RecurrentDecoder`.
     """
 
+    @staticmethod
+    def default_output_layer(vocabulary_size: int, units: int) -> OutputLayer:
+        """Returns a layer with h~_t of width U."""
+        return AttentionalOutput(vocabulary_size, units=units, name="output_layer")
+
+    def build_cells(self, words_shape: Shape | None, contexts_shape: Shape | None) -> None:
+        """Builds the cells, which do not read the contexts."""
+        self.stack.build(words_shape)
+
     def advance(
-        self, weights: Weights, x: Inputs, state: DecoderState, memory: Memory
+        self, x: Inputs, state: DecoderState, memory: Memory
     ) -> tuple[DecoderState, tuple[tf.Tensor, tf.Tensor]]:
         """Computes h_t. The results are h_t and its position."""
-        cell_states, top = self.stack.advance(weights.stack, x.projected, state.cell_states, x.masks)
+        cell_states, top = self.stack.advance(x.projected, state.cell_states, x.masks)
         return DecoderState(cell_states, state.position + 1), (top, state.position)
 
-    def features(
-        self, weights: Weights, x: Inputs, results: tuple[tf.Tensor, tf.Tensor], memory: Memory
-    ) -> tuple[tf.Tensor, tf.Tensor]:
+    def features(self, x: Inputs, results: tuple[tf.Tensor, tf.Tensor], memory: Memory) -> tuple[tf.Tensor, tf.Tensor]:
         """Computes a_t and h~_t. Returns h~_t and the alignments."""
         states, positions = results
-        attended = self.attention.attend(weights.attention, states, positions, memory)
+        attended = self.attention.attend(states, positions, memory)
         context = self.output_context(attended, memory)
-        features = self.output_layer.features(weights.output_layer, states, context, x.embedded)
+        features = self.output_layer.features(states, context, x.embedded)
         return features, self.attention.alignment(attended, memory)
 
     @property
-    def reads_fused(self) -> bool:
+    def runs_cudnn(self) -> bool:
         """True if one cuDNN operation computes all positions of a layer in training."""
-        fits = all(can_fuse(cell) and cell.input_size for cell in self.stack.cells)
+        fits = all(map(can_fuse, self.stack.cells)) and self.reads_words
         return self.use_cudnn and fits and not self.recurrent_dropout_rate
 
-    def _teacher_forcing(
-        self, weights: Weights, ids: tf.Tensor, memory: Memory, randomness: Randomness | None
-    ) -> DecoderOutput:
-        if not self.reads_fused or randomness is None:
-            return super()._teacher_forcing(weights, ids, memory, randomness)
-        x = self.inputs(weights, ids, randomness)
-        states = read_stack(self.stack, x.embedded, self.initial_state(memory).cell_states, x.masks)
+    def _teacher_forcing(self, ids: tf.Tensor, memory: Memory, randomness: Randomness | None) -> DecoderOutput:
+        if not self.runs_cudnn or randomness is None:
+            return super()._teacher_forcing(ids, memory, randomness)
+        x = self.inputs(ids, randomness)
+        states = run_cudnn_stack(self.stack, x.embedded, self.initial_state(memory).cell_states, x.masks)
         positions = tf.ones_like(ids) * tf.range(ids.shape[1] or tf.shape(ids)[1])
-        return self.output(weights, x, (states, positions), memory, randomness)
+        return self.output(x, (states, positions), memory, randomness)
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
@@ -272,6 +355,12 @@ class InputFeedingDecoder(RecurrentDecoder):
     Args: See :class:`RecurrentDecoder`.
     """
 
+    default_output_layer = staticmethod(LuongDecoder.default_output_layer)
+
+    def build_cells(self, words_shape: Shape | None, contexts_shape: Shape | None) -> None:
+        """Builds the cells, of which the first reads h~_{t-1}."""
+        self.stack.build(words_shape, (None, None, self.output_layer.feature_size))
+
     def initial_state(self, memory: Memory) -> FeedingState:
         """Returns s_0, and h~_0 = 0."""
         cell_states, position = super().initial_state(memory)
@@ -279,18 +368,18 @@ class InputFeedingDecoder(RecurrentDecoder):
         return FeedingState(cell_states, position, zeros)
 
     def advance(
-        self, weights: Weights, x: Inputs, state: FeedingState, memory: Memory
-    ) -> tuple[FeedingState, tuple[tf.Tensor, Attended]]:
+        self, x: Inputs, state: FeedingState, memory: Memory
+    ) -> tuple[FeedingState, tuple[tf.Tensor, AttentionWeights]]:
         """Computes h_t, then a_t, then h~_t. The results are h~_t and a_t."""
-        fed = self.stack.cells[0].project_context(weights.stack.cells[0], state.attentional)
-        cell_states, top = self.stack.advance(weights.stack, x.projected + fed, state.cell_states, x.masks)
-        attended = self.attention.attend(weights.attention, top, state.position, memory)
+        fed = self.stack.cells[0].project_context(state.attentional)
+        cell_states, top = self.stack.advance(x.projected + fed, state.cell_states, x.masks)
+        attended = self.attention.attend(top, state.position, memory)
         context = self.output_context(attended, memory)
-        attentional = self.output_layer.features(weights.output_layer, top, context, x.embedded)
+        attentional = self.output_layer.features(top, context, x.embedded)
         return FeedingState(cell_states, state.position + 1, attentional), (attentional, attended)
 
     def features(
-        self, weights: Weights, x: Inputs, results: tuple[tf.Tensor, Attended], memory: Memory
+        self, x: Inputs, results: tuple[tf.Tensor, AttentionWeights], memory: Memory
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns h~_t and the alignments."""
         attentional, attended = results

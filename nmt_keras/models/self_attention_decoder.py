@@ -7,19 +7,19 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from nmt_keras.layers.base import Weights
+from nmt_keras.layers.base import Shape
 from nmt_keras.layers.dropout import Randomness, apply_dropout, draw_dropout_mask
 from nmt_keras.layers.layer_norm import layer_norm, normalize
 from nmt_keras.layers.matmul import matmul
 from nmt_keras.layers.memory import Memory
-from nmt_keras.layers.output import OutputLayer
+from nmt_keras.layers.output import OutputLayer, StateOutput
 from nmt_keras.layers.self_attention import (
     SelfAttentionLayer,
     SublayerMasks,
     draw_masks,
     sinusoids,
 )
-from nmt_keras.models.decoder import Decoder, DecoderOutput
+from nmt_keras.models.decoder import BaseDecoder, DecoderOutput
 from nmt_keras.models.encoder import Encoding
 
 
@@ -40,7 +40,7 @@ class SelfAttentionState(NamedTuple):
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
-class SelfAttentionDecoder(Decoder):
+class SelfAttentionDecoder(BaseDecoder):
     """Attends to its own earlier states and to the source in every layer (Vaswani et al. 2017, section 3).
 
     Position encodings, pre-norm and the last normalisation are as in ``models.encoder.SelfAttentionEncoder``. The
@@ -48,58 +48,61 @@ class SelfAttentionDecoder(Decoder):
     positions at once. ``advance`` computes the same results position by position.
 
     Args:
-        embedding: Embedding of the target tokens, [V, E]. If E differs from ``units``, a linear projection maps E to
-            ``units``.
-        dropout_rate: Dropout rate of the embeddings and of the output of each sublayer, before the residual addition.
         units: Width of each position.
         heads: Number of heads of each attention.
-        layers: Number of layers.
-        annotation_size: D, width of the annotations.
         max_positions: Maximum number of target tokens in a search, END included.
-        output_layer: Layer that computes features and logits. With tied embeddings, its matrix is that of
-            ``embedding``.
+        output_layer: Layer that computes features and logits; None for one linear layer.
+        dropout_rate: Dropout rate of the embeddings and of the output of each sublayer, before the residual addition.
+        kwargs: See :class:`BaseDecoder`. If ``embedding_size`` differs from ``units``, a linear projection maps the
+            embeddings to ``units``.
     """
 
     def __init__(
         self,
         *,
-        embedding: keras.layers.Embedding,
+        vocabulary_size: int,
         units: int,
         heads: int,
-        layers: int,
-        annotation_size: int,
-        max_positions: int,
-        output_layer: OutputLayer,
-        **options: Any,
+        max_positions: int = 100,
+        output_layer: OutputLayer | None = None,
+        **kwargs: Any,
     ) -> None:
-        super().__init__(embedding=embedding, **options)
-        self.units, self.heads, self.layers = units, heads, layers
-        self.annotation_size, self.max_positions, self.output_layer = annotation_size, max_positions, output_layer
-        if embedding.output_dim != units:
-            self.entry = self.add_weight((embedding.output_dim, units), "glorot_uniform", name="entry")
-        self.blocks = [
-            SelfAttentionLayer(units, heads, annotation_size=annotation_size, name=f"target_layer_{i}")
-            for i in range(layers)
-        ]
-        self.norm = layer_norm(units, "norm")
+        output_layer = output_layer or StateOutput(vocabulary_size, name="output_layer")
+        super().__init__(vocabulary_size=vocabulary_size, units=units, output_layer=output_layer, **kwargs)
+        self.heads, self.max_positions = heads, max_positions
+        self.blocks = [SelfAttentionLayer(units, heads, name=f"target_layer_{i}") for i in range(self.depth)]
 
-    def remember(self, weights: Weights, encoding: Encoding) -> Memory:
+    def build(self, ids_shape: Shape, encoding_shape: Encoding) -> None:
+        """Builds all layers; see :class:`BaseDecoder`."""
+        super().build(ids_shape, encoding_shape)
+        states, words = (None, None, self.units), (None, None, self.embedding_size)
+        if self.embedding_size != self.units:
+            self.entry = self.add_weight((self.embedding_size, self.units), "glorot_uniform", name="entry")
+        for block in self.blocks:
+            block.build(encoding_shape.values)
+        self.norm = layer_norm(self.units, "norm")
+        self.output_layer.build(states, (None, None, 0), words)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        return {**super().get_config(), "heads": self.heads, "max_positions": self.max_positions}
+
+    def setup_memory(self, encoding: Encoding) -> Memory:
         """Returns the annotations, and their keys and values for each layer."""
-        layers = zip(self.blocks, weights.blocks, strict=True)
-        prepared = tuple(block.source.keys_and_values(own.source, encoding.values) for block, own in layers)
-        return Memory(encoding.values, prepared, encoding.mask, encoding.lengths, encoding.states)
+        keys = tuple(block.source.keys_and_values(encoding.values) for block in self.blocks)
+        return Memory(encoding.values, keys, encoding.mask, encoding.lengths, encoding.states)
 
     def initial_state(self, memory: Memory) -> SelfAttentionState:
         """Returns a state without earlier positions."""
         batch = tf.shape(memory.lengths)[0]
         empty = tf.zeros([batch, 1, self.max_positions, self.units], self.compute_dtype)
-        return SelfAttentionState((empty,) * self.layers, (empty,) * self.layers, tf.zeros([batch, 1], tf.int32))
+        return SelfAttentionState((empty,) * self.depth, (empty,) * self.depth, tf.zeros([batch, 1], tf.int32))
 
-    def inputs(self, weights: Weights, ids: tf.Tensor, randomness: Randomness | None = None) -> SelfAttentionInputs:
+    def inputs(self, ids: tf.Tensor, randomness: Randomness | None = None) -> SelfAttentionInputs:
         """Returns sqrt(units) · e(y_{i-1}), and the dropout masks."""
-        embedded = self.cast(tf.gather(weights.embedding, ids))
-        if self.embedding.output_dim != self.units:
-            embedded = matmul(embedded, weights.entry)
+        embedded = self.embedding(ids)
+        if self.embedding_size != self.units:
+            embedded = matmul(embedded, self.entry)
         embedded *= self.units**0.5
         mask = None
         if randomness is not None and self.dropout_rate:
@@ -108,42 +111,42 @@ class SelfAttentionDecoder(Decoder):
         return SelfAttentionInputs(embedded, mask, masks)
 
     def advance(
-        self, weights: Weights, x: SelfAttentionInputs, state: SelfAttentionState, memory: Memory
+        self, x: SelfAttentionInputs, state: SelfAttentionState, memory: Memory
     ) -> tuple[SelfAttentionState, tuple[tf.Tensor, tf.Tensor]]:
         """Computes one position, which attends to itself and earlier ones. The results are its output and alignment."""
-        hidden = apply_dropout(x.embedded + self.cast(sinusoids(state.position, self.units)), x.dropout_mask)
+        hidden = apply_dropout(
+            x.embedded + tf.cast(sinusoids(state.position, self.units), x.embedded.dtype), x.dropout_mask
+        )
         here = tf.one_hot(state.position, self.max_positions, dtype=hidden.dtype)[..., tf.newaxis]  # [B, Q, L, 1]
         seen = tf.range(self.max_positions) <= state.position[..., tf.newaxis]  # [B, Q, L], L = max_positions
         all_keys, all_values = [], []
-        layers = zip(self.blocks, weights.blocks, memory.prepared, state.keys, state.values, x.masks, strict=True)
-        for block, own, source, keys, values, masks in layers:
-            normed = normalize(own.own_norm, hidden)
-            key, value = tf.split(matmul(normed, own.own.key_value_kernel), 2, axis=-1)
+        layers = zip(self.blocks, memory.keys, state.keys, state.values, x.masks, strict=True)
+        for block, source, keys, values, masks in layers:
+            normed = normalize(block.own_norm, hidden)
+            key, value = tf.split(matmul(normed, block.own.key_value_kernel), 2, axis=-1)
             keys, values = keys + here * key[:, :, tf.newaxis], values + here * value[:, :, tf.newaxis]
-            hidden += apply_dropout(block.own.attend_apart(own.own, normed, keys, values, seen), masks.own)
-            hidden, alignment = block.attend_to_source(own, hidden, source, memory.mask, masks)
-            hidden = block.feed_forward(own, hidden, masks)
+            hidden += apply_dropout(block.own.attend_apart(normed, keys, values, seen), masks.own)
+            hidden, alignment = block.attend_to_source(hidden, source, memory.mask, masks)
+            hidden = block.feed_forward(hidden, masks)
             all_keys.append(keys)
             all_values.append(values)
         return SelfAttentionState(tuple(all_keys), tuple(all_values), state.position + 1), (hidden, alignment)
 
     def features(
-        self, weights: Weights, x: SelfAttentionInputs, results: tuple[tf.Tensor, tf.Tensor], memory: Memory
+        self, x: SelfAttentionInputs, results: tuple[tf.Tensor, tf.Tensor], memory: Memory
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Normalises the last layer's outputs. Returns the output layer's features and the alignments."""
         outputs, alignment = results
-        state = normalize(weights.norm, outputs)
-        return self.output_layer.features(weights.output_layer, state, None, x.embedded), alignment
+        state = normalize(self.norm, outputs)
+        return self.output_layer.features(state, None, x.embedded), alignment
 
-    def _teacher_forcing(
-        self, weights: Weights, ids: tf.Tensor, memory: Memory, randomness: Randomness | None
-    ) -> DecoderOutput:
-        x = self.inputs(weights, ids, randomness)
+    def _teacher_forcing(self, ids: tf.Tensor, memory: Memory, randomness: Randomness | None) -> DecoderOutput:
+        x = self.inputs(ids, randomness)
         positions = tf.range(ids.shape[1] or tf.shape(ids)[1])
-        hidden = apply_dropout(x.embedded + self.cast(sinusoids(positions, self.units)), x.dropout_mask)
+        hidden = apply_dropout(x.embedded + tf.cast(sinusoids(positions, self.units), x.embedded.dtype), x.dropout_mask)
         earlier = (positions <= positions[:, tf.newaxis])[tf.newaxis]  # [1, T, T]
-        for block, own, source, masks in zip(self.blocks, weights.blocks, memory.prepared, x.masks, strict=True):
-            hidden = block.attend_to_own(own, hidden, earlier, masks)
-            hidden, alignment = block.attend_to_source(own, hidden, source, memory.mask, masks)
-            hidden = block.feed_forward(own, hidden, masks)
-        return self.output(weights, x, (hidden, alignment), memory, randomness)
+        for block, source, masks in zip(self.blocks, memory.keys, x.masks, strict=True):
+            hidden = block.attend_to_own(hidden, earlier, masks)
+            hidden, alignment = block.attend_to_source(hidden, source, memory.mask, masks)
+            hidden = block.feed_forward(hidden, masks)
+        return self.output(x, (hidden, alignment), memory, randomness)

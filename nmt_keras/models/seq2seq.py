@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-from nmt_keras.config import PAD, ModelConfig, record_from
-from nmt_keras.layers.base import Weights
+from nmt_keras.config import PAD, ModelConfig
+from nmt_keras.layers.base import serialize
 from nmt_keras.layers.dropout import Randomness
 from nmt_keras.layers.initializers import initialize
-from nmt_keras.layers.matmul import Precision, compute_dtype_weights
+from nmt_keras.layers.internals import masked
+from nmt_keras.layers.losses import MaskedCrossEntropy
+from nmt_keras.layers.matmul import weights_read_once
 from nmt_keras.layers.memory import Memory
 from nmt_keras.models.builder import build_decoder, build_encoder
-from nmt_keras.models.decoder import DecoderOutput
-from nmt_keras.models.predictor import StepFunction
+from nmt_keras.models.decoder import BaseDecoder, DecoderOutput
+from nmt_keras.models.encoder import BaseEncoder
+from nmt_keras.models.predictor import Prediction
 
 
 @keras.saving.register_keras_serializable("nmt_keras")
@@ -25,46 +27,55 @@ class Seq2Seq(keras.Model):
 
     Its logits predict p(y_i | y_<i, x) for all i at once. ``compile`` and ``fit`` train the model on batches
     ((source_ids, target_inputs), target_ids). Training with ``fit`` cannot be resumed exactly; see the guide
-    "Train with fit". The loss is the mean cross-entropy of the target's tokens, in nats.
+    "Train with fit".
 
     Args:
-        config: Configuration of encoder, attention and decoder.
-        source_vocabulary_size, target_vocabulary_size: V of each side.
+        encoder: Encoder.
+        decoder: Decoder, which attends to the encoder's annotations.
+        shares_recurrence: If True, encoder and decoder, which both have one tanh layer, have one recurrent matrix U.
         seed: Seed of dropout under ``fit``.
     """
 
     def __init__(
         self,
-        config: ModelConfig,
-        source_vocabulary_size: int,
-        target_vocabulary_size: int,
+        encoder: BaseEncoder,
+        decoder: BaseDecoder,
         *,
+        shares_recurrence: bool = False,
         seed: int = 0,
-        **options: Any,
+        **kwargs: Any,
     ) -> None:
-        super().__init__(**options)
-        self.config, self.seed = config, seed
-        self.source_vocabulary_size, self.target_vocabulary_size = source_vocabulary_size, target_vocabulary_size
-        self.encoder = build_encoder(config, source_vocabulary_size)
-        self.decoder = build_decoder(config, target_vocabulary_size, self.encoder)
+        super().__init__(**kwargs)
+        self.encoder, self.decoder = encoder, decoder
+        self.shares_recurrence, self.seed = shares_recurrence, seed
+
+    @property
+    def source_vocabulary_size(self) -> int:
+        """V of the source."""
+        return self.encoder.vocabulary_size
+
+    @property
+    def target_vocabulary_size(self) -> int:
+        """V of the target."""
+        return self.decoder.vocabulary_size
 
     def build(self, input_shape: Any = None) -> None:
         """Builds encoder and decoder. Needs no input shape, because the constructors' arguments give all sizes."""
-        self.encoder.build()
-        self.decoder.build()
-        self.built = True
-
-    def read_weights(self, precision: Precision = compute_dtype_weights) -> Weights:
-        """Returns the weights as tensors; see ``BaseLayer.read_weights``."""
-        return Weights(encoder=self.encoder.read_weights(precision), decoder=self.decoder.read_weights(precision))
+        shape = (None, None)
+        if not self.encoder.built:
+            self.encoder.build(shape)
+        if self.shares_recurrence:
+            (cell,) = self.encoder.forward_cells + self.encoder.backward_cells
+            self.decoder.stack.cells[0].recurrent = cell.recurrent
+        if not self.decoder.built:
+            self.decoder.build(shape, self.encoder.encoding_shape(shape))
 
     def call(
         self,
         inputs: tuple[tf.Tensor, tf.Tensor],
         training: bool | None = None,
         randomness: Randomness | None = None,
-        own_token_probability: tf.Tensor | None = None,
-        weights: Weights | None = None,
+        sampling_probability: tf.Tensor | None = None,
     ) -> DecoderOutput:
         """Predicts every target token from the source and the tokens before it.
 
@@ -75,26 +86,17 @@ class Seq2Seq(keras.Model):
                 function of ``seed``, the optimizer's iterations and the replica.
             randomness: Source of a training step's random numbers. If given, dropout is applied even if ``training`` is
                 not True.
-            own_token_probability: See ``Decoder.call``; None for teacher forcing.
-            weights: Result of ``read_weights``; None reads them in the compute dtype.
+            sampling_probability: See ``BaseDecoder.call``; None for teacher forcing.
         """
         source, target = inputs
-        if training and randomness is None:
+        if training and randomness is None and (self.encoder.has_dropout or self.decoder.has_dropout):
             randomness = self._randomness()
-        weights = weights or self.read_weights()
-        encoding = self.encoder(source, tf.not_equal(source, PAD), randomness=randomness, weights=weights.encoder)
-        return self.decoder(
-            target,
-            encoding,
-            randomness=randomness,
-            own_token_probability=own_token_probability,
-            weights=weights.decoder,
-        )
+        with weights_read_once(self):
+            encoding = self.encoder(source, randomness=randomness)
+            return self.decoder(target, encoding, randomness=randomness, sampling_probability=sampling_probability)
 
-    def _randomness(self) -> Randomness | None:
-        """Returns the randomness of a step of ``fit``; None without dropout."""
-        if not any((self.config.dropout, self.config.output_dropout, self.config.recurrent_dropout)):
-            return None
+    def _randomness(self) -> Randomness:
+        """Returns the randomness of a step of ``fit``."""
         if getattr(self, "optimizer", None) is None:
             raise ValueError(
                 "randomness: expected a `Randomness` for dropout, received None. Pass one, or compile the model."
@@ -103,66 +105,59 @@ class Seq2Seq(keras.Model):
         replica = context.replica_id_in_sync_group if context else 0
         return Randomness(self.seed, tf.cast(self.optimizer.iterations, tf.int32), replica)
 
+    def compile(self, optimizer: Any = "rmsprop", loss: Any = None, **kwargs: Any) -> None:
+        """Configures ``fit``, as in Keras. The default loss is :class:`MaskedCrossEntropy`."""
+        super().compile(optimizer, MaskedCrossEntropy() if loss is None else loss, **kwargs)
+
+    def compile_from_config(self, config: dict[str, Any]) -> None:
+        """Compiles a loaded model, as Keras does for a model that does not override ``compile``."""
+        self.compile(**keras.saving.deserialize_keras_object(config))
+        self.optimizer.build(self.trainable_variables)
+
     def compute_loss(
         self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None, training: bool = True
     ) -> tf.Tensor:
-        """Returns the mean cross-entropy in nats of the target ids that are not PAD.
+        """Returns the loss of the logits, as in Keras. Padding has no effect."""
+        return super().compute_loss(x, y, masked(y_pred.logits, tf.not_equal(y, PAD)), sample_weight, training)
 
-        Args:
-            x: Not used.
-            y: [B, T] int32. Target ids.
-            y_pred: Result of ``call``.
-            sample_weight: Must be None.
-            training: Not used.
+    def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Any]:
+        """Returns the metrics of the logits, as in Keras. Padding has no effect."""
+        return super().compute_metrics(x, y, masked(y_pred.logits, tf.not_equal(y, PAD)), sample_weight)
 
-        Raises:
-            ValueError: ``sample_weight`` is given. The loss has no weights other than 0 at padding.
-        """
-        if sample_weight is not None:
-            raise ValueError(
-                f"sample_weight: expected None, received {type(sample_weight).__name__}. The loss has no weights other "
-                "than 0 at padding. Call `fit` without sample weights."
-            )
-        mask = tf.cast(tf.not_equal(y, PAD), tf.float32)
-        logits = tf.cast(y_pred.logits, tf.float32)
-        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=logits)
-        return tf.reduce_sum(losses * mask) / tf.reduce_sum(mask)
-
-    def remember(self, ids: tf.Tensor) -> Memory:
+    def encode(self, ids: tf.Tensor) -> Memory:
         """Encodes sources and returns the decoder memory.
 
         Args:
             ids: [B, S] int32, S >= 1.
         """
-        weights = self.read_weights()
-        return self.decoder.remember(weights.decoder, self.encoder(ids, weights=weights.encoder))
+        if not self.built:
+            self.build()
+        with weights_read_once(self):
+            return self.decoder.setup_memory(self.encoder(ids))
 
     def initial_state(self, memory: Memory) -> Any:
         """Returns the state before the first token: a nest of [B, 1, ...]."""
         return self.decoder.initial_state(memory)
 
-    def step_function(self, precision: Precision = compute_dtype_weights) -> StepFunction:
-        """Returns the step function of a search. Call this before the search loop, because it reads the weights."""
-        return self.step_with(self.decoder.read_weights(precision))
-
-    def step_with(self, weights: Weights) -> StepFunction:
-        """Returns the step function of a search that uses the decoder weights ``weights``."""
-        return lambda ids, state, memory: self.decoder.step(weights, ids, state, memory)
+    def step(self, ids: tf.Tensor, state: Any, memory: Memory) -> Prediction:
+        """Computes one search step from ``ids`` [B, Q]. Open ``weights_read_once`` around the search."""
+        return self.decoder.step(ids, state, memory)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
-        sizes = {name: getattr(self, name) for name in ("source_vocabulary_size", "target_vocabulary_size")}
-        return {**super().get_config(), "config": dataclasses.asdict(self.config), **sizes, "seed": self.seed}
+        parts = {name: serialize(getattr(self, name)) for name in ("encoder", "decoder")}
+        return {**super().get_config(), **parts, "shares_recurrence": self.shares_recurrence, "seed": self.seed}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Seq2Seq:
         """Creates a model from the result of ``get_config``."""
-        return cls(**{**config, "config": record_from(ModelConfig, config["config"])})
+        return cls(**{name: keras.saving.deserialize_keras_object(value) for name, value in config.items()})
 
 
 def build_model(config: ModelConfig, source_vocabulary_size: int, target_vocabulary_size: int) -> Seq2Seq:
     """Builds the model that ``config`` declares, with initial weights, for vocabularies of the given sizes."""
-    model = Seq2Seq(config, source_vocabulary_size, target_vocabulary_size)
+    encoder, decoder = build_encoder(config, source_vocabulary_size), build_decoder(config, target_vocabulary_size)
+    model = Seq2Seq(encoder, decoder, shares_recurrence=config.decoder.shares_recurrence)
     model.build()
     initialize(config.initializer, model.trainable_variables)
     return model

@@ -25,7 +25,7 @@ def decode_unfinished(
     Args:
         decode: Function (length, state, beams, constants) of b sentences that returns the new length, state and beams,
             and the alignments [t, b, Q, S] of its t steps. It takes at least one step, and continues while
-            ``too_few_to_drop``.
+            ``few_are_finished``.
         state: Decoder state before the first token, nest of [B, Q, ...].
         beams: Beams before the first token.
         constants: Nest of tensors [B, ...] and None. No step changes it.
@@ -57,7 +57,7 @@ def decode_unfinished(
     return beams, alignments.concat()
 
 
-def too_few_to_drop(beams: Beams) -> tf.Tensor:
+def few_are_finished(beams: Beams) -> tf.Tensor:
     """Returns True if too few sentences are finished to drop them, [] bool; False for an empty batch."""
     return tf.reduce_mean(tf.cast(_sentence_finished(beams), tf.float32)) < FINISHED_SHARE
 

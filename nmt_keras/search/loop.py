@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from nmt_keras.config import END
 from nmt_keras.models.predictor import StepFunction
-from nmt_keras.search.compaction import decode_unfinished, too_few_to_drop
+from nmt_keras.search.compaction import decode_unfinished, few_are_finished
 from nmt_keras.search.hypotheses import NOT_ENDED, Beams, Hypotheses, best_hypotheses, initial_beams, loop_shapes
 from nmt_keras.search.ranking import Ranking
 
@@ -79,7 +79,7 @@ def decode_loop(
         alignments = tf.TensorArray(tf.float32, size=0, dynamic_size=True, element_shape=shape)
         length, state, beams, alignments = tf.while_loop(
             # at least one step, even for an empty batch: an empty TensorArray cannot be stacked
-            lambda length, state, beams, alignments: tf.equal(alignments.size(), 0) | too_few_to_drop(beams),
+            lambda length, state, beams, alignments: tf.equal(alignments.size(), 0) | few_are_finished(beams),
             extend,
             (length, state, beams, alignments),
             shape_invariants=(tf.TensorShape([]), *loop_shapes(state, beams), tf.TensorShape(None)),

@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from nmt_keras.config import END, MAX_SHORTLIST, PAD
 from nmt_keras.files import write_whole
-from nmt_keras.layers.matmul import Precision, Weight, compute_dtype_weights
+from nmt_keras.layers.matmul import Weight, weight_of
 from nmt_keras.models.ensemble import Ensemble, average
 from nmt_keras.models.predictor import Prediction, Predictor, StepFunction
 from nmt_keras.search.hypotheses import Hypotheses
@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # an exported version is loaded without the corpus package
     from nmt_keras.corpus.batches import TokenLists
 
 
-class NarrowedMemory(NamedTuple):
+class ShortlistMemory(NamedTuple):
     """Memory of a search over the tokens of a ``BatchShortlist``."""
 
     memory: Any  # nest of [B, ...]: the model's memory
@@ -44,15 +44,15 @@ class BatchShortlist(NamedTuple):
     ids: tf.Tensor  # [C] int32, ascending; the special ids come first, so each is equal to its index
     logit_bias: tf.Tensor  # [B, C] float32: 0 for the tokens of a sentence's own shortlist, -infinity for the others
 
-    def step_function(self, model: Predictor, precision: Precision = compute_dtype_weights) -> StepFunction:
-        """Returns the narrowed step function of ``model``, with logits [B, Q, C]. Its memory is a ``NarrowedMemory``.
+    def step_function(self, model: Predictor) -> StepFunction:
+        """Returns the narrowed step function of ``model``, with logits [B, Q, C]. Its memory is a ``ShortlistMemory``.
 
         Call this method before the search loop, because it gathers the shortlist's part of the output matrix.
         """
         if isinstance(model, Ensemble):
-            together = average([self.step_function(one, precision) for one in model.models])
+            together = average([self.step_function(one) for one in model.models])
 
-            def step_together(ids: tf.Tensor, state: Any, memory: NarrowedMemory) -> Prediction:
+            def step_together(ids: tf.Tensor, state: Any, memory: ShortlistMemory) -> Prediction:
                 return together(ids, state, tuple(memory._replace(memory=own) for own in memory.memory))
 
             return step_together
@@ -60,15 +60,14 @@ class BatchShortlist(NamedTuple):
 
         if not isinstance(model, Seq2Seq):
             raise TypeError(f"model: expected a Seq2Seq or an Ensemble of them, received {type(model).__name__}.")
-        weights = model.decoder.read_weights(precision)
-        layer = weights.output_layer
-        axis_of_tokens = 0 if model.decoder.output_layer.tie_embeddings else 1
-        layer.output_kernel = Weight(tf.gather(layer.output_kernel.value, self.ids, axis=axis_of_tokens))
-        layer.output_bias = tf.gather(layer.output_bias, self.ids)
-        narrowed = model.step_with(weights)
+        decoder = model.decoder
+        kernel, bias = decoder.classifier
+        axis = 0 if decoder.output_layer.tie_embeddings else 1
+        rows = tf.gather(weight_of(kernel, tf.float32).value, self.ids, axis=axis)
+        classifier = Weight(rows), tf.gather(bias, self.ids)
 
-        def step(ids: tf.Tensor, state: Any, memory: NarrowedMemory) -> Prediction:
-            predicted = narrowed(tf.gather(self.ids, ids), state, memory.memory)
+        def step(ids: tf.Tensor, state: Any, memory: ShortlistMemory) -> Prediction:
+            predicted = decoder.step(tf.gather(self.ids, ids), state, memory.memory, classifier)
             logit_bias = tf.cast(memory.logit_bias, predicted.logits.dtype)[:, tf.newaxis]
             return predicted._replace(logits=predicted.logits + logit_bias)
 

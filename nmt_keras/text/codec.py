@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
 
 import tensorflow as tf
 
-from nmt_keras.config import UNK
+from nmt_keras.config import START, UNK
 from nmt_keras.text.capitals import in_capitals, to_lower, to_upper
 from nmt_keras.text.normalisation import normalise
 from nmt_keras.text.placeholders import Copies, Placeholders, Words, copied_words
@@ -63,6 +64,17 @@ class Codec(tf.Module):
         """
         sources, targets, copies = self._pairs(source, target)
         return self._source_tokens(sources, copies), self._target_tokens(targets, copies)
+
+    def examples(self, source: Sequence[str], target: Sequence[str]) -> tuple[tuple[tf.Tensor, tf.Tensor], tf.Tensor]:
+        """Returns the arguments ``x`` and ``y`` of ``Seq2Seq.fit`` for sentences and their translations.
+
+        Returns:
+            ((source ids [N, S], target inputs [N, T]), target ids [N, T]), all int32, padded with PAD. The inputs are
+            START and the target ids before the last.
+        """
+        source_tokens, target_tokens = self.encode_pairs(tf.constant(list(source)), tf.constant(list(target)))
+        inputs = tf.pad(target_tokens.ids[:, :-1], [[0, 0], [1, 0]], constant_values=START)
+        return (source_tokens.ids, inputs), target_tokens.ids
 
     def mark_pairs(self, source: tf.Tensor, target: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns training pairs as the tokenizers read them: normalised, with placeholders, without capitals."""

@@ -1,12 +1,11 @@
 """Training with teacher forcing or scheduled sampling. A run can be stopped or killed at any time, and resumed.
 
-trainer           Trainer: restores a checkpoint, plans the steps, makes updates and calls the callbacks
-callbacks         Callback, and the callbacks for the log, stop signals, validation and checkpoints
+trainer           Trainer: restores a checkpoint, makes updates, logs, validates and saves; Callback
 tensorboard       callbacks for TensorBoard
 updater           one update: forward and backward pass, clipping, change of the weights
+compiling         compiles the update before training, and measures its speed
 stability         non-finite updates, and the loss scale of float16
 distribution      replicas on several devices or machines
-loss              masked cross-entropy, guided alignment
 optimizers        optimizers and gradient clipping
 schedules         learning rate and sampling probability as functions of the step
 execution         choice of XLA, cuDNN and precision
@@ -17,7 +16,6 @@ signals           SIGINT and SIGTERM
 watchdog          ends a process whose main thread hangs in native code
 """
 
-from nmt_keras.training.callbacks import Callback, ProgressCallback
 from nmt_keras.training.checkpoint_index import newest
 from nmt_keras.training.checkpoints import (
     Checkpoints,
@@ -32,7 +30,7 @@ from nmt_keras.training.checkpoints import (
 from nmt_keras.training.distribution import StrategyReplicas, find_strategy, is_chief, is_first_worker
 from nmt_keras.training.log import Log, describe, describe_figures, read_log
 from nmt_keras.training.signals import Interrupted
-from nmt_keras.training.trainer import Trainer
+from nmt_keras.training.trainer import Callback, ProgressCallback, Trainer
 from nmt_keras.training.updater import Metrics, Updater, batch_loss
 
 __all__ = [

@@ -66,7 +66,7 @@ def record_newest(folder: Path, name: str, max_to_keep: int) -> None:
             file.unlink(missing_ok=True)
 
 
-def mend_records(folder: Path, previous: bool, report: Callable[[str], None]) -> None:
+def repair_indexes(folder: Path, previous: bool, report: Callable[[str], None]) -> None:
     """Repairs the indexes of ``last`` and ``best`` in a run's ``checkpoints``, and reports each repair.
 
     With ``previous``, a damaged best checkpoint is set aside even if no intact one exists, because training can resume

@@ -26,10 +26,10 @@ Result = TypeVar("Result")
 
 VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 
-FORMAT = 4
+FORMAT = 5
 """Format number of checkpoints, stored in ``Progress``. Training resumes only from this format."""
 
-OLDEST_WEIGHTS = 4
+OLDEST_WEIGHTS = 5
 """Oldest format with the present layout of the weights. Runs since then can be translated, exported and fine-tuned.
 
 A change of the training state raises only ``FORMAT``. A change of the weights, such as another order, raises both.
@@ -51,15 +51,14 @@ class Progress(tf.Module):
         self.epoch = tf.Variable(0, dtype=tf.int64)
         self.pool = tf.Variable(0, dtype=tf.int64)
         self.batch = tf.Variable(0, dtype=tf.int64)  # number of batches of this pool that were read
-        self.total_steps = tf.Variable(0, dtype=tf.int64)  # 0 until planned
-        self.replans = tf.Variable(0, dtype=tf.int64)  # number of times that total_steps was planned again
-        self.plan_step = tf.Variable(0, dtype=tf.int64)  # step of the last plan
-        self.plan_position = tf.Variable(0.0, dtype=tf.float64)  # position in the schedules at that step
-        self.schedule_steps = tf.Variable(0, dtype=tf.int64)  # length of the schedules: total_steps as first planned
-        self.seconds = tf.Variable(0.0, dtype=tf.float64)  # spent training
+        self.total = tf.Variable(0.0, dtype=tf.float64)  # length in updates or seconds; 0 until it is known
+        self.seconds = tf.Variable(0.0, dtype=tf.float64)  # spent training, the first compilation included
+        self.compilation = tf.Variable(0.0, dtype=tf.float64)  # seconds before the first update
+        self.validation_seconds = tf.Variable(0.0, dtype=tf.float64)  # of the longest validation
         self.best = tf.Variable(math.inf, dtype=tf.float64)  # lowest validation loss, nats per token
         self.stale = tf.Variable(0, dtype=tf.int64)  # validations since the best one
         self.validated = tf.Variable(0, dtype=tf.int64)  # step of the last validation
+        self.validations = tf.Variable(0, dtype=tf.int64)  # number of validations that are no longer due
         self.reductions = tf.Variable(0, dtype=tf.int64)  # number of times that a plateau lowered the rate
         self.finished = tf.Variable(False)
         # the version is here, because another variable would be another format

@@ -72,8 +72,8 @@ def describe_execution(execution: Execution, model: Seq2Seq, config: TrainConfig
     """Returns a one-line description of how a training step is executed."""
     if not execution.xla:
         samples = config.sampling_from > 0.0 or config.sampling_to > 0.0  # sampling decodes step by step
-        decoder = model.decoder.reads_fused and not samples
-        fused = ["encoder"] * model.encoder.reads_fused + ["decoder"] * decoder
+        decoder = model.decoder.runs_cudnn and not samples
+        fused = ["encoder"] * model.encoder.runs_cudnn + ["decoder"] * decoder
         how = f", with cuDNN in the {' and the '.join(fused)}" if fused else ""
         return f"forward and backward pass: a plain TensorFlow graph{how}"
     rounds = config.precision == BFLOAT16_PRODUCTS

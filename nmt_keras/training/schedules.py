@@ -7,7 +7,7 @@ import math
 from nmt_keras.config import TrainConfig
 
 
-def learning_rate(config: TrainConfig, step: float, total_steps: int, reductions: int = 0) -> float:
+def learning_rate(config: TrainConfig, step: int, total_steps: float, reductions: int = 0) -> float:
     """Returns the learning rate of update number ``step`` (from 0) of ``total_steps``.
 
     Over the warm-up, the rate grows linearly from peak / ``warmup_steps`` to its peak, ``config.learning_rate``. Then
@@ -22,8 +22,8 @@ def learning_rate(config: TrainConfig, step: float, total_steps: int, reductions
 
     Args:
         config: Peak, warm-up and decay.
-        step: Number of earlier updates. It may be fractional.
-        total_steps: Number of updates of the run.
+        step: Number of earlier updates.
+        total_steps: Number of updates of the run, which may be an estimate.
         reductions: Number of validations that have lowered the rate. Decay "plateau" only.
     """
     if step < config.warmup_steps:
@@ -46,7 +46,7 @@ def learning_rate(config: TrainConfig, step: float, total_steps: int, reductions
             return config.learning_rate
 
 
-def sampling_probability(config: TrainConfig, step: float, total_steps: int) -> float:
+def sampling_probability(config: TrainConfig, step: int, total_steps: float) -> float:
     """Returns the probability of scheduled sampling at update ``step`` (from 0).
 
     It changes linearly with the step (Bengio et al. 2015, section 2.4, linear decay).

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import tensorflow as tf
 
 from nmt_keras.corpus import Pair
-from nmt_keras.training.callbacks import Callback
+from nmt_keras.training.trainer import Callback
 from nmt_keras.translation.translator import Translator
 
 if TYPE_CHECKING:

@@ -1,10 +1,11 @@
-"""Trainer: restores the last checkpoint, plans the steps, makes updates and calls the callbacks."""
+"""Trainer: restores the last checkpoint, makes updates, logs, validates and saves."""
 
 from __future__ import annotations
 
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 
@@ -12,36 +13,58 @@ import numpy as np
 
 from nmt_keras.config import TrainConfig
 from nmt_keras.corpus.batches import Batch, BatchSource, Bucket, Position
-from nmt_keras.training.callbacks import (
-    Callback,
-    CheckpointCallback,
-    LogCallback,
-    StopCallback,
-    ValidationCallback,
-)
-from nmt_keras.training.checkpoint_index import mend_records, newest
+from nmt_keras.training.checkpoint_index import newest, repair_indexes
 from nmt_keras.training.checkpoints import Checkpoints
+from nmt_keras.training.compiling import compile_and_time
 from nmt_keras.training.log import Log, LogInterval
 from nmt_keras.training.schedules import learning_rate, sampling_probability
 from nmt_keras.training.signals import Interrupted, StopSignals
 from nmt_keras.training.updater import Metrics, Updater
 
-REPLANS = 0.05, 0.25, 0.5, 0.75
-"""Shares of the training time after which the number of steps is planned again.
+STEPS_TO_AGREE = 5
+"""Number of updates between two exchanges of stop signals among several processes."""
 
-Each plan uses the speed since the last plan.
-"""
 
-SHARE_OF_TIME_FOR_STEPS = 0.92
-"""Share of the remaining time that the first two plans use for updates. The rest is for validations, because the speed
-behind these plans includes none."""
+class Callback:
+    """Base class of callbacks, which a :class:`Trainer` calls in order."""
+
+    def on_train_begin(self, trainer: Trainer) -> None:
+        """Called before the first update of a ``Trainer.train`` call."""
+
+    def on_update_end(self, trainer: Trainer) -> None:
+        """Called after each update, before a validation."""
+
+    def on_log(self, row: Mapping[str, float]) -> None:
+        """Called with each new row of the log.
+
+        If the row has ``valid_loss``, it comes from a validation, and the model still has the validated weights.
+        """
+
+    def on_train_end(self) -> None:
+        """Called at the end of training, also after a signal or an error."""
+
+
+class ProgressCallback(Callback):
+    """Calls ``show(step, total_steps, row)`` after each update.
+
+    Args:
+        show: Function that shows the progress. ``row`` is the last training row of the log. It is empty at first.
+    """
+
+    def __init__(self, show: Callable[[int, int, Mapping[str, float]], None]):
+        self._show = show
+
+    def on_update_end(self, trainer: Trainer) -> None:
+        """Shows the progress."""
+        self._show(trainer.step, trainer.total_steps, trainer.row)
 
 
 class Trainer:
     """Trains a model until all steps are made, the validation loss stops improving, or a signal arrives.
 
     A new Trainer resumes from the last checkpoint. On a CPU with the same number of threads and with
-    ``RunOptions.deterministic``, the weights are bit-identical to those of an uninterrupted run.
+    ``RunOptions.deterministic``, the weights are bit-identical to those of an uninterrupted run, unless the length of
+    the training is given in minutes.
 
     Args:
         updater: Updater of the model. The last checkpoint, if there is one, replaces the model's weights.
@@ -50,7 +73,7 @@ class Trainer:
         log_path: Path of ``log.jsonl``.
         validate: Function that evaluates the model. It returns at least ``valid_loss``, in nats per token.
         report: Function that receives progress messages.
-        callbacks: Additional callbacks, called between the log and the check for stop signals.
+        callbacks: Additional callbacks.
         previous: If ``True``, sets damaged checkpoints aside and resumes from the newest intact checkpoint.
         more_minutes, more_epochs: Additional minutes or epochs for a finished run; see ``RunOptions``.
         stop_after: Step after which training stops, without being finished; ``None`` for no such step.
@@ -75,24 +98,22 @@ class Trainer:
     ):
         self.updater, self.batches, self.checkpoints = updater, batches, checkpoints
         self.config, self.progress, self.report = updater.config, checkpoints.progress, report
-        self.callbacks = [
-            LogCallback(),
-            *callbacks,
-            StopCallback(),
-            ValidationCallback(validate),
-            CheckpointCallback(),
-        ]
+        self.callbacks = list(callbacks)
+        self.step = 0
+        """Number of updates so far."""
+        self.total, self.share = 0.0, 0.0  # length of the training, and share of it that is done
+        # as in ``progress``; reading a variable waits for the device
+        self.finished, self.reductions, self.validations, self.validated = False, 0, 0, 0
+        self.compilation = self.validation_seconds = 0.0
         self.stop_signal: int | None = None
         """Signal that stops all processes after this update; ``None`` for no signal."""
         self.row: Mapping[str, float] = {}
         """Last row of training in the log."""
         self.rate = 0.0
         """Learning rate of the last update."""
-        self.replanned = False
-        """``True`` if the number of steps was planned again after the last update."""
+        self._validate_model = validate
         self._log_path, self._previous, self._is_chief = log_path, previous, is_chief
         self._more_minutes, self._more_epochs, self._stop_after = more_minutes, more_epochs, stop_after
-        self._limit = math.inf if self.config.minutes is None else 60.0 * self.config.minutes  # seconds
         self._began = time.perf_counter()
 
     def train(self) -> None:
@@ -108,54 +129,121 @@ class Trainer:
         """
         if not self._restore():
             return
-        self._plan_steps()
+        self._compile()
         try:
             with StopSignals() as self.signals:
                 for callback in self.callbacks:
                     callback.on_train_begin(self)
+                self._repeat_interrupted_validation()
                 groups = self._groups()
                 while self._continues():
                     self._update(*next(groups))
-                    self._replan_steps()
+                    self._log_if_due()
                     for callback in self.callbacks:
                         callback.on_update_end(self)
+                    self.agree_to_stop(due=self.step % STEPS_TO_AGREE == 0)
+                    validates = self._validation_is_due() and self.stop_signal is None
+                    if validates:
+                        self._validate()
+                    if validates or self.step % self.config.checkpoint_every == 0 or self.stop_signal is not None:
+                        self.save("last")
         finally:
             for callback in self.callbacks:
                 callback.on_train_end()
         self.report(f"trained for {float(self.progress.seconds) / 60.0:.1f} minutes, {self.step} steps")
 
+    # Length of the training: updates, or seconds if TrainConfig.minutes is set
+
     @property
-    def is_validation_step(self) -> bool:
-        """``True`` if the model is validated after this step."""
-        interval = math.ceil(self.schedule_steps / self.config.validations)
-        # computed from positions in the schedules, so that a new plan neither repeats nor skips a validation
-        here, next_ = (math.ceil(self._schedule_position(step) / interval) for step in (self.step, self.step + 1))
-        return next_ > here or self.step == self.total_steps
+    def total_steps(self) -> int:
+        """Number of updates of the training. If its length is in minutes, an estimate at the speed so far."""
+        return round(self._steps_at_this_speed())
 
-    def log(self, row: Mapping[str, float]) -> None:
-        """Appends a row to the log and passes it to the callbacks."""
-        if self._is_chief:
-            self._log.append(row)
-        for callback in self.callbacks:
-            callback.on_log(row)
+    def _share(self) -> float:
+        """Returns the share of the training that is done, at most 1.
 
-    def save(self, name: str) -> None:
-        """Saves a checkpoint named "last" or "best"."""
+        If the length is in minutes, the time of the longest validation is left for the last one. The time of the
+        compilation does not count.
+        """
+        if self.config.minutes is None:
+            return min(1.0, self.step / self.total)
+        whole = self.total - self.compilation - self.validation_seconds
+        return min(1.0, (self._elapsed() - self.compilation) / whole) if whole > 0.0 else 1.0
+
+    def _steps_at_this_speed(self) -> float:
+        """Returns the number of updates of the training, estimated from those of the share that is done."""
+        return self.total if self.config.minutes is None else self.step / max(self.share, 1e-9)
+
+    def _elapsed(self) -> float:
+        """Returns the seconds spent training, including those before the restored checkpoint."""
+        return self._seconds_before + time.perf_counter() - self._began
+
+    def _compile(self) -> None:
+        """Compiles the update. Computes the length of the training unless the restored checkpoint contains it."""
+        seconds = compile_and_time(self.updater, self.batches, self.report)
+        if self.total:
+            self._began = time.perf_counter()  # the minutes do not include compiling again
+        else:
+            self.compilation = self._elapsed()
+            self.total = _length(self.config, self.batches, seconds, self.compilation)
+        self.share = self._share()
+        self.interval = LogInterval()
+        if self.config.minutes is None:
+            epochs = self.total * self.config.gradient_accumulation_steps / len(self.batches)
+            self.report(f"training for {self.total:.0f} steps, {epochs:.2f} epochs of {len(self.batches)} batches")
+        else:
+            self.report(f"training for {self.total / 60.0:.1f} minutes, in epochs of {len(self.batches)} batches")
+
+    def _continue_finished(self) -> bool:
+        """Extends a finished training by ``more_minutes`` or ``more_epochs``. Returns ``False`` if neither is set.
+
+        The schedules are stretched: the learning rate continues as if the run had had the new length from the
+        beginning.
+        """
         progress = self.progress
-        progress.advance(self.step, self.position)
-        progress.total_steps.assign(self.total_steps)
-        progress.replans.assign(self.replans)
-        progress.plan_step.assign(self.plan_step)
-        progress.plan_position.assign(self.plan_position)
-        progress.schedule_steps.assign(self.schedule_steps)
-        progress.seconds.assign(self._elapsed())
-        if self._is_chief:
-            self.checkpoints.save(name)
+        seconds_per_step = float(progress.seconds) / max(1, self.step)
+        if self._more_epochs is not None:
+            steps = self._more_epochs * len(self.batches) / self.config.gradient_accumulation_steps
+        elif self._more_minutes is not None:
+            steps = 60.0 * self._more_minutes / seconds_per_step
+        else:
+            return False
+        steps = max(1, round(steps))
+        if self.config.minutes is None:
+            self.total = float(self.step + steps)
+        else:
+            self.total = float(progress.seconds) + steps * seconds_per_step
+        self.validations = int(self.config.validations * self.step / (self.step + steps))
+        progress.stale.assign(0)
+        progress.finished.assign(False)
+        self.finished = False
+        return True
 
-    def agree_to_stop(self, due: bool) -> None:
-        """Sets ``stop_signal`` if a signal has arrived. Several processes exchange their signals only if ``due``."""
-        if self.stop_signal is None:
-            self.stop_signal = self.updater.replicas.agree_on_signal(self.signals.received, due)
+    # Updates
+
+    def _continues(self) -> bool:
+        """Returns ``False`` at the end of training. Raises Interrupted if all processes stop for a signal."""
+        stops = self.step == self._stop_after
+        if stops:
+            self.agree_to_stop(due=True)  # a signal may have arrived during the validation
+        if self.stop_signal is not None:
+            raise Interrupted(self.step, self.stop_signal)
+        return self.share < 1.0 and not self.finished and not stops
+
+    def _groups(self) -> Iterator[tuple[Position, list[Batch]]]:
+        """Yields the batches of each update, with the position of the last one."""
+        batches = self.batches.iterate(self.progress.position)
+        while group := list(islice(batches, self.config.gradient_accumulation_steps)):
+            yield group[-1][0], [batch for _, batch in group]
+
+    def _update(self, position: Position, batches: list[Batch]) -> None:
+        total_steps = self._steps_at_this_speed()
+        self.rate = learning_rate(self.config, self.step, total_steps, self.reductions)
+        sampling = sampling_probability(self.config, self.step, total_steps)
+        self.metrics: Metrics = self.updater.update(batches, self.step, self.rate, sampling)
+        self.step, self.position = self.step + 1, position
+        self.share = self._share()
+        self.interval.add(batches, self.metrics)
 
     def require_finite(self) -> None:
         """Raises FloatingPointError if training no longer has finite losses and gradients.
@@ -181,16 +269,101 @@ class Trainer:
             f"({config.precision})."
         )
 
+    def agree_to_stop(self, due: bool) -> None:
+        """Sets ``stop_signal`` if a signal has arrived. Several processes exchange their signals only if ``due``."""
+        if self.stop_signal is None:
+            self.stop_signal = self.updater.replicas.agree_on_signal(self.signals.received, due)
+
+    # Log
+
+    def log(self, row: Mapping[str, float]) -> None:
+        """Appends a row to the log and passes it to the callbacks."""
+        if self._is_chief:
+            self._log.append(row)
+        for callback in self.callbacks:
+            callback.on_log(row)
+
+    def _log_if_due(self) -> None:
+        """Logs a row every ``TrainConfig.log_every`` updates and after the last one. Reports skipped updates."""
+        config = self.config
+        due = self.step % config.log_every == 0 or self.share == 1.0
+        if due or self.step % config.max_skipped == 0:
+            self.require_finite()
+        if not due:
+            return
+        interval, self.interval = self.interval, LogInterval()
+        self.row = interval.row(self.step, self.position.epoch, self.rate, self.total_steps - self.step)
+        self.log(self.row)
+        if skipped := self.row["skipped"]:
+            self.report(
+                f"step {self.step}: skipped {skipped} of the last {len(interval.metrics)} updates because their loss "
+                "or gradient was not finite"
+            )
+
+    # Validation
+
+    def _validation_is_due(self) -> bool:
+        """Returns ``True`` if fewer validations were made than belong to the share of the training that is done."""
+        return self.validated < self.step and (self._validations() > self.validations or self.share == 1.0)
+
+    def _validations(self) -> int:
+        """Returns the number of validations that belong to the share of the training that is done."""
+        return int(self.share * self.config.validations + 1e-9)  # 1e-9 because 3 * 0.1 is more than 0.3
+
+    def _validate(self) -> None:
+        """Validates the model and saves the best checkpoint. A signal interrupts a validation."""
+        self.require_finite()
+        began, progress = time.perf_counter(), self.progress
+        with _averaged_weights(self.updater):
+            scores = self.signals.unless_received(self._validate_model)
+            self.agree_to_stop(due=True)
+            if scores is not None and self.stop_signal is None:
+                self.validation_seconds = max(self.validation_seconds, time.perf_counter() - began)
+                self.share = self._share()
+                self.log({"step": self.step, "epoch": self.position.epoch, **scores})
+                described = ", ".join(f"{name} {value:.3f}" for name, value in scores.items())
+                self.report(f"step {self.step}: {described}")
+                self.validated, self.validations = self.step, self._validations()
+                loss = self.updater.replicas.mean_over_processes(scores["valid_loss"])
+                if progress.judge(loss, self.config, last=self.share == 1.0):
+                    self.save("best")
+        self.finished, self.reductions = bool(progress.finished), int(progress.reductions)
+        self.interval.began += time.perf_counter() - began
+        self.agree_to_stop(due=True)
+
+    def _repeat_interrupted_validation(self) -> None:
+        """Validates the restored model if a signal or a kill prevented its validation."""
+        if self.step and self._validation_is_due():
+            self._validate()
+            if self.finished and self.stop_signal is None:
+                self.save("last")  # no later checkpoint would store the validation's result
+
+    # Checkpoints
+
+    def save(self, name: str) -> None:
+        """Saves a checkpoint named "last" or "best"."""
+        self.require_finite()
+        self.progress.advance(self.step, self.position)
+        progress = self.progress
+        progress.validated.assign(self.validated)
+        progress.validations.assign(self.validations)
+        progress.total.assign(self.total)
+        progress.compilation.assign(self.compilation)
+        progress.validation_seconds.assign(self.validation_seconds)
+        progress.seconds.assign(self._elapsed())
+        if self._is_chief:
+            self.checkpoints.save(name)
+
     def _restore(self) -> bool:
         """Restores the last checkpoint, if there is one. Returns ``False`` if training is finished."""
         folder, progress, replicas = self.checkpoints.folder, self.progress, self.updater.replicas
         if self._is_chief:
-            mend_records(folder, self._previous, self.report)
+            repair_indexes(folder, self._previous, self.report)
         replicas.wait_for_processes()  # other processes read the indexes after the chief has repaired them
         resumed = self.checkpoints.restore()
-        self.step, self.total_steps, self.replans = int(progress.step), int(progress.total_steps), int(progress.replans)
-        self.plan_step, self.plan_position = int(progress.plan_step), float(progress.plan_position)
-        self.schedule_steps = int(progress.schedule_steps)
+        self.step, self.total = int(progress.step), float(progress.total)
+        self.validated, self.validations = int(progress.validated), int(progress.validations)
+        self.compilation, self.validation_seconds = float(progress.compilation), float(progress.validation_seconds)
         if replicas.mean_over_processes(float(self.step)) != float(self.step):
             raise ValueError(
                 f"{folder}: expected the same step in all processes. Received: step {self.step} here, "
@@ -198,133 +371,50 @@ class Trainer:
             )
         if math.isinf(replicas.mean_over_processes(float(progress.best))):
             progress.best.assign(math.inf)  # a slow disk may show the best checkpoint to some processes only
-        # copied to Python values for the loop, because reading a variable waits for the device
         self.finished, self.reductions = bool(progress.finished), int(progress.reductions)
         if self.finished and not self._continue_finished():
             return False
+        self._seconds_before, following = float(progress.seconds), progress.position
         if resumed:
+            self._began = time.perf_counter()
+            self.share = self._share()
             self.report(f"resuming at step {self.step} of {self.total_steps}")
         if self._is_chief:
             self._log = Log(self._log_path, self.step, int(progress.validated))
-        self._seconds_before, following = float(progress.seconds), progress.position
         # position of the last batch seen; ``batch`` is -1 before the first batch
         self.position = following._replace(batch=following.batch - 1)
         return True
 
-    def _continue_finished(self) -> bool:
-        """Extends a finished training by ``more_minutes`` or ``more_epochs``. Returns ``False`` if neither is set.
 
-        The schedules are stretched: the learning rate continues as if the run had been planned with the new number of
-        steps from the beginning.
-        """
-        progress = self.progress
-        if self._more_epochs is not None:
-            steps = self._more_epochs * len(self.batches) / self.config.gradient_accumulation_steps
-        elif self._more_minutes is not None:
-            steps = 60.0 * self._more_minutes * self.step / float(progress.seconds)
-        else:
-            return False
-        self.total_steps = self.schedule_steps = self.step + max(1, round(steps))
-        self.plan_step, self.plan_position, self.replans = 0, 0.0, len(REPLANS)
-        progress.stale.assign(0)
-        progress.finished.assign(False)
-        self.finished = False
-        return True
-
-    def _plan_steps(self) -> None:
-        """Compiles the update. Plans the number of steps, unless the restored checkpoint contains it."""
-        seconds = self.updater.compile_and_time(self.batches, self.report)
-        if self.total_steps:
-            self._began = time.perf_counter()  # the minutes do not include compiling again
-        else:
-            self.total_steps = _count_steps(self.config, self.batches, seconds, self._elapsed())
-            self.schedule_steps = self.total_steps
-        self._report_steps()
-        self.interval = LogInterval()
-        self._measure_speed()
-
-    def _measure_speed(self) -> None:
-        """Starts to measure the speed for the next plan, and sets the time of that plan.
-
-        The plan is made at the next share of ``REPLANS`` or after 5 % of the remaining time, whichever is later. For
-        example, compiling can take longer than the share.
-        """
-        elapsed = self._elapsed()
-        share = REPLANS[self.replans] if self.replans < len(REPLANS) else math.inf
-        self._measured_from = self.step, elapsed
-        self._replan_at = max(share * self._limit, elapsed + REPLANS[0] * (self._limit - elapsed))
-
-    def _replan_steps(self) -> None:
-        """Plans the number of steps again if the time of the next plan has come.
-
-        The schedules continue from their current position, faster or slower, and end at the new last step.
-        """
-        self.replanned = self._elapsed() >= self._replan_at
-        if not self.replanned:
-            return
-        np.asarray(self.metrics.loss.total)  # waits for the updates
-        (step, began), elapsed = self._measured_from, self._elapsed()
-        left = (self._limit - elapsed) * (1.0 if self.replans else SHARE_OF_TIME_FOR_STEPS)
-        total_steps = self.step + max(0, round(left * (self.step - step) / (elapsed - began)))
-        self.replans = sum(elapsed >= share * self._limit for share in REPLANS)
-        if total_steps != self.total_steps:
-            self.plan_step, self.plan_position = self.step, self._schedule_position(self.step)
-            self.total_steps = total_steps
-            self._report_steps()
-        self._measure_speed()
-
-    def _schedule_position(self, step: int) -> float:
-        """Returns the position of ``step`` in the schedules. It equals ``step`` until the steps are planned again."""
-        pace = (self.schedule_steps - self.plan_position) / max(1, self.total_steps - self.plan_step)
-        return min(self.plan_position + pace * (step - self.plan_step), self.schedule_steps)  # despite rounding
-
-    def _elapsed(self) -> float:
-        """Returns the seconds spent training, including those before the restored checkpoint."""
-        return self._seconds_before + time.perf_counter() - self._began
-
-    def _report_steps(self) -> None:
-        epochs = self.total_steps * self.config.gradient_accumulation_steps / len(self.batches)
-        self.report(f"training for {self.total_steps} steps, {epochs:.2f} epochs of {len(self.batches)} batches")
-
-    def _continues(self) -> bool:
-        """Returns ``False`` at the end of training. Raises Interrupted if all processes stop for a signal."""
-        stops = self.step == self._stop_after
-        if stops:
-            self.agree_to_stop(due=True)  # a signal may have arrived during the validation
-        if self.stop_signal is not None:
-            raise Interrupted(self.step, self.stop_signal)
-        return self.step < self.total_steps and not self.finished and not stops
-
-    def _groups(self) -> Iterator[tuple[Position, list[Batch]]]:
-        """Yields the batches of each update, with the position of the last one."""
-        batches = self.batches.iterate(self.progress.position)
-        while group := list(islice(batches, self.config.gradient_accumulation_steps)):
-            yield group[-1][0], [batch for _, batch in group]
-
-    def _update(self, position: Position, batches: list[Batch]) -> None:
-        at, of = self._schedule_position(self.step), self.schedule_steps
-        self.rate = learning_rate(self.config, at, of, self.reductions)
-        sampling = sampling_probability(self.config, at, of)
-        self.metrics: Metrics = self.updater.update(batches, self.step, self.rate, sampling)
-        self.step, self.position = self.step + 1, position
-        self.interval.add(batches, self.metrics)
+@contextmanager
+def _averaged_weights(updater: Updater) -> Iterator[None]:
+    """Assigns the optimizer's moving averages, if any, to the model. Restores the weights on exit."""
+    if updater.config.ema_decay is None:
+        yield
+        return
+    before = [variable.numpy() for variable in updater.variables]
+    updater.optimizer.finalize_variable_values(updater.variables)
+    try:
+        yield
+    finally:
+        for variable, value in zip(updater.variables, before, strict=True):
+            variable.assign(value)
 
 
-def _count_steps(config: TrainConfig, batches: BatchSource, seconds: Mapping[Bucket, float], spent: float) -> int:
-    """Returns the number of updates of a run, from ``TrainConfig.steps``, ``epochs`` or the remaining ``minutes``."""
+def _length(config: TrainConfig, batches: BatchSource, seconds: Mapping[Bucket, float], spent: float) -> float:
+    """Returns the length of a run: updates, or seconds if ``TrainConfig.minutes`` is set."""
     if config.steps is not None:
-        return config.steps
+        return float(config.steps)
     if config.epochs is not None:
-        return max(1, round(config.epochs * len(batches) / config.gradient_accumulation_steps))
+        return float(max(1, round(config.epochs * len(batches) / config.gradient_accumulation_steps)))
     counts = batches.bucket_counts(0)
     mean = sum(seconds[bucket] * count for bucket, count in counts.items()) / sum(counts.values())
     mean *= config.gradient_accumulation_steps
     assert config.minutes is not None
-    steps = int((60.0 * config.minutes - spent) * SHARE_OF_TIME_FOR_STEPS / mean)
-    if steps < 1:
+    if 60.0 * config.minutes < spent + mean:
         raise ValueError(
             f"TrainConfig.minutes: expected more than {(spent + mean) / 60.0:.1f} (the time for compiling and one "
             f"update), received {config.minutes}. Train for longer, with fewer TrainConfig.length_buckets, or on a GPU "
             "with TrainConfig.xla=False."
         )
-    return steps
+    return 60.0 * config.minutes

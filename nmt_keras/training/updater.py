@@ -6,23 +6,20 @@ the device. The host reads the counters of skipped updates only for the log.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
 from nmt_keras.config import PAD, START, TrainConfig
-from nmt_keras.corpus.batches import Batch, BatchSource, Bucket
-from nmt_keras.layers.base import Weights
+from nmt_keras.corpus.batches import Batch
 from nmt_keras.layers.dropout import Randomness
-from nmt_keras.layers.internals import keep_gradients_as_given, start_names_anew
-from nmt_keras.layers.matmul import bfloat16_products, compute_dtype_weights
+from nmt_keras.layers.internals import keep_gradients_as_given
+from nmt_keras.layers.losses import Loss, guided_alignment, masked_cross_entropy
+from nmt_keras.layers.matmul import bfloat16_products, weights_read_once
 from nmt_keras.models.seq2seq import Seq2Seq
 from nmt_keras.training.distribution import Replicas, StrategyReplicas
 from nmt_keras.training.execution import BFLOAT16_PRODUCTS, execution_of
-from nmt_keras.training.loss import Loss, guided_alignment, masked_cross_entropy
 from nmt_keras.training.optimizers import build_optimizer, clip, global_norm
 from nmt_keras.training.stability import LossScale, SkippedUpdates
 
@@ -44,7 +41,6 @@ def batch_loss(
     sampling: tf.Tensor | None = None,
     alignment: tf.Tensor | None = None,
     guided_weight: float = 1.0,
-    weights: Weights | None = None,
 ) -> Loss:
     """Returns the loss of targets given sources, with teacher forcing or scheduled sampling.
 
@@ -53,14 +49,14 @@ def batch_loss(
         source: [B, S] int32.
         target: [B, T] int32. END is included, followed by PAD.
         smoothing: Float in [0, 1). Label smoothing.
-        randomness, weights: See ``Seq2Seq.call``.
-        sampling: See ``own_token_probability`` of ``Seq2Seq.call``.
+        randomness: See ``Seq2Seq.call``.
+        sampling: See ``sampling_probability`` of ``Seq2Seq.call``.
         alignment: [B, T, S] float32. Alignments for ``guided_alignment``; ``None`` for no guided alignment.
         guided_weight: Weight of the guided alignment loss in the total.
     """
     starts = tf.fill([tf.shape(target)[0], 1], tf.constant(START, target.dtype))
     inputs = source, tf.concat([starts, target[:, :-1]], axis=1)
-    output = model(inputs, randomness=randomness, own_token_probability=sampling, weights=weights)
+    output = model(inputs, randomness=randomness, sampling_probability=sampling)
     loss = masked_cross_entropy(output.logits, target, tf.not_equal(target, PAD), smoothing)
     if alignment is None:
         return loss
@@ -110,15 +106,15 @@ class Updater:
             return tf.function(function, jit_compile=self.uses_xla, autograph=False)
 
         one_replica = not isinstance(self.replicas, StrategyReplicas)
-        self._shares_trace = self.uses_xla and one_replica and model.config.attention.span == "global"
-        self.differentiate = self.replicas.on_each(compiled(self._differentiate))
+        self.shares_trace = self.uses_xla and one_replica and not model.decoder.needs_static_width
+        self.gradients = self.replicas.on_each(compiled(self._gradients))
         self.add = self.replicas.on_each(compiled(_add))
-        update = compiled(self._clip_and_apply) if self.replicas.compiles_update else self._clip_and_apply
-        self._update_weights = self.replicas.on_each(update)
+        clip_and_apply = compiled(self._clip_and_apply) if self.replicas.compiles_update else self._clip_and_apply
+        self._clip_and_apply_on_each = self.replicas.on_each(clip_and_apply)
         # XLA does not compile the whole function, because its branches would copy every weight.
-        self.apply = tf.function(self._apply, autograph=False)
+        self.apply_gradients = tf.function(self._apply_gradients, autograph=False)
 
-    def update(self, batches: Sequence[Batch], step: int, rate: float, own_token_probability: float = 0.0) -> Metrics:
+    def update(self, batches: Sequence[Batch], step: int, rate: float, sampling_probability: float = 0.0) -> Metrics:
         """Makes one update with the sums of several batches, as if they were one large batch.
 
         Args:
@@ -126,22 +122,22 @@ class Updater:
                 update.
             step: Number of earlier updates.
             rate: Learning rate.
-            own_token_probability: Probability of scheduled sampling. Ignored if the configuration has none.
+            sampling_probability: Probability of scheduled sampling. Ignored if the configuration has none.
         """
-        sampling = self._sampling(own_token_probability)
+        sampling = self.sampling(sampling_probability)
         sums: tuple[list[tf.Tensor], Loss] | None = None
         for index, batch in enumerate(batches):
             number = tf.constant(step * self.config.gradient_accumulation_steps + index)
-            found = self.differentiate(self.replicas.split(batch), number, sampling, self._scale())
+            found = self.gradients(self.replicas.split(batch), number, sampling, self.scale)
             sums = found if sums is None else self.add(sums, found)
         assert sums is not None
         gradients, loss = self.replicas.sum(sums)
         loss = tf.nest.map_structure(self.replicas.local, loss)
         pairs = float(sum(batch.pairs for batch in batches))
         denominator = loss.tokens if self.config.denominator == "tokens" else tf.constant(pairs)
-        return Metrics(loss, self.apply(gradients, loss.total, denominator, tf.constant(rate)))
+        return Metrics(loss, self.apply_gradients(gradients, loss.total, denominator, tf.constant(rate)))
 
-    def _differentiate(
+    def _gradients(
         self,
         batch: tuple[tf.Tensor, tf.Tensor, tf.Tensor | None],
         number: tf.Tensor,
@@ -151,7 +147,7 @@ class Updater:
         """Returns the dense gradients of batch ``number``, summed over the batch, and the loss."""
         source, target, alignment = batch
         rounds = self.rounds_products and not tf.executing_eagerly()  # eager calls are for debugging
-        with tf.GradientTape() as tape:
+        with tf.GradientTape() as tape, weights_read_once(self.model, bfloat16_products if rounds else None):
             loss = batch_loss(
                 self.model,
                 source,
@@ -161,7 +157,6 @@ class Updater:
                 sampling=sampling,
                 alignment=alignment,
                 guided_weight=self.config.guided_weight,
-                weights=self.model.read_weights(bfloat16_products if rounds else compute_dtype_weights),
             )
             scaled = loss.total if self.loss_scale is None else loss.total * scale
         # The gradient is 0 for variables that do not affect the loss. An example is the target embedding without
@@ -170,17 +165,19 @@ class Updater:
         gradients = tape.gradient(scaled, [v.value for v in self.variables], unconnected_gradients=unreached)
         return [tf.convert_to_tensor(g) for g in gradients], loss
 
-    def _apply(self, gradients: list[Any], total: tf.Tensor, denominator: tf.Tensor, rate: tf.Tensor) -> tf.Tensor:
+    def _apply_gradients(
+        self, gradients: list[Any], total: tf.Tensor, denominator: tf.Tensor, rate: tf.Tensor
+    ) -> tf.Tensor:
         """Updates the weights if loss and gradients are finite. Returns the norm of the mean gradient."""
-        divisor = denominator * self._scale()
+        divisor = denominator * self.scale
         norm = global_norm([self.replicas.local(gradient) for gradient in gradients]) / divisor
         finite = tf.math.is_finite(norm) & tf.math.is_finite(total)
 
-        def update() -> None:
+        def change_weights() -> None:
             self.optimizer.learning_rate.assign(rate)
-            self._update_weights(gradients, divisor, norm)
+            self._clip_and_apply_on_each(gradients, divisor, norm)
 
-        tf.cond(finite, update, lambda: None)
+        tf.cond(finite, change_weights, lambda: None)
         if self.loss_scale is None:
             self.skipped.count(finite)
         else:
@@ -193,77 +190,16 @@ class Updater:
         clipped = clip([g / divisor for g in gradients], norm, self.config.clip_norm)
         self.optimizer.apply(clipped, self.variables)
 
-    def _scale(self) -> tf.Tensor | float:
+    @property
+    def scale(self) -> tf.Tensor | float:
+        """Factor of the loss; 1 unless the precision is mixed_float16."""
         return 1.0 if self.loss_scale is None else self.loss_scale.value
 
-    def _sampling(self, probability: float) -> tf.Tensor | None:
+    def sampling(self, probability: float) -> tf.Tensor | None:
         """Returns ``probability`` as a tensor; ``None`` without scheduled sampling."""
         if self.config.sampling_to == self.config.sampling_from == 0.0:
             return None
         return tf.constant(probability, tf.float32)
-
-    def compile_and_time(self, batches: BatchSource, report: Callable[[str], None]) -> dict[Bucket, float]:
-        """Compiles or traces all functions on batches of masked rows, then restores weights and optimizer.
-
-        Masked rows have no target tokens.
-
-        Returns:
-            Seconds per batch of each bucket, including the batch's share of an update.
-        """
-        counters = [*self.skipped.variables, *(self.loss_scale.variables if self.loss_scale else ())]
-        state = [*self.variables, *self.optimizer.variables, *counters]
-        before = [variable.numpy() for variable in state]
-        seconds: dict[Bucket, float] = {}
-        share_of_update = 0.0
-        start_names_anew()
-        for bucket in reversed(batches.buckets):  # largest first, so that the other buckets reuse its memory
-            batch = batches.masked(bucket)
-            arguments = self.replicas.split(batch), tf.constant(0), self._sampling(0.0), self._scale()
-            began = time.perf_counter()
-            if self._shares_trace and not seconds:
-                self.differentiate.get_concrete_function(*tf.nest.map_structure(_of_any_size, arguments))
-            sums = self.differentiate(*arguments)
-            self._wait_for(sums)
-            if not seconds:
-                share_of_update = self._seconds_of_update(sums)
-            compiling = time.perf_counter() - began
-            seconds[bucket] = share_of_update + self._seconds(self.differentiate, *arguments)
-            report(
-                f"{'compiled' if self.uses_xla else 'traced'} batches of {len(batch.source)} x ({bucket.source} "
-                f"source, {bucket.target} target tokens) in {compiling:.1f} s; {seconds[bucket] * 1e3:.0f} ms per batch"
-            )
-        for variable, value in zip(state, before, strict=True):
-            variable.assign(value)
-        return seconds
-
-    def _seconds_of_update(self, sums: Any) -> float:
-        """Returns the seconds per batch for adding and applying gradients."""
-
-        def apply() -> tf.Tensor:
-            gradients, _ = self.replicas.sum(sums)
-            return self.apply(gradients, tf.constant(0.0), tf.constant(1.0), tf.constant(0.0))
-
-        apply()
-        seconds = self._seconds(apply) / self.config.gradient_accumulation_steps
-        if self.config.gradient_accumulation_steps > 1:
-            self.add(sums, sums)
-            seconds += self._seconds(self.add, sums, sums)
-        return seconds
-
-    def _seconds(self, function: Callable[..., Any], *arguments: Any) -> float:
-        """Returns the seconds until the results of ``function`` are computed."""
-        began = time.perf_counter()
-        self._wait_for(function(*arguments))
-        return time.perf_counter() - began
-
-    def _wait_for(self, results: Any) -> None:
-        """Waits until the last of ``results`` is computed."""
-        np.asarray(self.replicas.local(tf.nest.flatten(results)[-1]))
-
-
-def _of_any_size(argument: Any) -> Any:
-    """Returns the signature of a tensor of any size and of its rank. Other arguments are returned as they are."""
-    return tf.TensorSpec([None] * len(argument.shape), argument.dtype) if tf.is_tensor(argument) else argument
 
 
 def _add(one: tuple[list[tf.Tensor], Loss], other: tuple[list[tf.Tensor], Loss]) -> tuple[list[tf.Tensor], Loss]:

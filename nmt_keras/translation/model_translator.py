@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from nmt_keras.config import END, PAD, UNK, SearchConfig
-from nmt_keras.layers.matmul import bfloat16_weights, compute_dtype_weights
+from nmt_keras.config import END, PAD, UNK, SearchConfig, require
+from nmt_keras.layers.matmul import bfloat16_weights, weights_read_once
 from nmt_keras.models.predictor import Predictor
 from nmt_keras.search import (
     Constraints,
@@ -23,7 +23,7 @@ from nmt_keras.search import (
     plain_length,
     sample,
 )
-from nmt_keras.search.shortlist import NarrowedMemory, Shortlist
+from nmt_keras.search.shortlist import Shortlist, ShortlistMemory
 from nmt_keras.text import Codec, Source, Tokenizer, Tokens
 from nmt_keras.text.capitals import to_lower
 from nmt_keras.text.tokens import SPECIAL_SURFACES
@@ -50,10 +50,12 @@ from nmt_keras.translation.translator import (
 )
 from nmt_keras.translation.unknown_words import UnknownWords
 
+GREEDY = SearchConfig()
+
 
 class _Encoded(NamedTuple):
     source: Source
-    memory: Any  # nest of [B, ...]; see ``Predictor.remember``
+    memory: Any  # nest of [B, ...]; see ``Predictor.encode``
 
 
 class _ScoredPairs(NamedTuple):
@@ -72,7 +74,7 @@ class ModelTranslator(Translator):
         source_tokenizer: Tokenizer of the source.
         target_tokenizer: Tokenizer of the target.
         model: A model or an ensemble.
-        search: Configuration of the search for translations.
+        search: Configuration of the search for translations; greedy by default.
         unknown_words: Lexicon used if ``search.replaces_unknown`` is True. If None, the source word is copied.
         shortlist: Lexical table for ``search.shortlist``.
         checkpoints: Checkpoint of the model, or of each model of an ensemble. Empty if the weights were not read from
@@ -85,7 +87,7 @@ class ModelTranslator(Translator):
         target_tokenizer: Tokenizer,
         model: Predictor,
         *,
-        search: SearchConfig,
+        search: SearchConfig = GREEDY,
         unknown_words: UnknownWords | None = None,
         shortlist: Shortlist | None = None,
         checkpoints: Sequence[Checkpoint] = (),
@@ -96,6 +98,9 @@ class ModelTranslator(Translator):
                 f"SearchConfig.shortlist: expected 0 without a lexical table, received {search.shortlist}. Learn the "
                 "table with `nmt shortlist RUN`, or Run.learn_shortlist in Python."
             )
+        sizes = model.source_vocabulary_size, model.target_vocabulary_size
+        expected = source_tokenizer.vocabulary_size, target_tokenizer.vocabulary_size
+        require(sizes == expected, "model", f"the vocabulary sizes of the tokenizers, {expected}", sizes)
         self.source_tokenizer = source_tokenizer
         self.target_tokenizer = target_tokenizer
         self.codec = Codec(source_tokenizer, target_tokenizer)
@@ -235,8 +240,8 @@ class ModelTranslator(Translator):
         encoded, memory = self._encode(source)
         target_tokens = _at_least_one_column(self.codec.encode_target(target, encoded))
         state = self.model.initial_state(memory)
-        step = self.model.step_function()
-        likelihood = log_likelihood(step, state, memory, target_tokens.ids, target_tokens.lengths)
+        with weights_read_once(self.model):
+            likelihood = log_likelihood(self.model.step, state, memory, target_tokens.ids, target_tokens.lengths)
         return _ScoredPairs(encoded, target_tokens, likelihood)
 
     def _n_best(
@@ -255,7 +260,8 @@ class ModelTranslator(Translator):
             beginning: [B, P] string. Surfaces of these tokens, "" elsewhere. They replace UNK. Requires K = 1.
         """
         source = encoded.source.tokens
-        hypotheses = self._search(encoded, n_best, prefix)
+        with weights_read_once(self.model, bfloat16_weights if self.search.precision == "bfloat16" else None):
+            hypotheses = self._search(encoded, n_best, prefix)
         width = tf.shape(hypotheses.ids)[2]
         unknown = None
         if self.search.replaces_unknown:
@@ -292,17 +298,16 @@ class ModelTranslator(Translator):
             prefix: [B, P] int32, first tokens of each hypothesis; see ``Constraints``.
         """
         config = self.search
-        precision = bfloat16_weights if config.precision == "bfloat16" else compute_dtype_weights
         source, memory = encoded.source.tokens, encoded.memory
         initial_state = self.model.initial_state(memory)
         shortlist = None
         if config.shortlist and self.shortlist is not None and self.shortlist.narrows:
             shortlist = self.shortlist.of_batch(source.ids, config.shortlist, prefix)
-            memory = NarrowedMemory(memory, shortlist.logit_bias)
+            memory = ShortlistMemory(memory, shortlist.logit_bias)
             prefix = None if prefix is None else shortlist.places(prefix)
-            step = shortlist.step_function(self.model, precision)
+            step = shortlist.step_function(self.model)
         else:
-            step = self.model.step_function(precision)
+            step = self.model.step
         length_penalty = {"plain": plain_length, "gnmt": gnmt_length}[config.length_normalisation](config.length_alpha)
         rules: dict[str, Any] = {
             "ranking": Ranking(length_penalty, config.coverage_beta, tf.not_equal(source.ids, PAD)),
@@ -336,7 +341,7 @@ def _encoder(codec: Codec, model: Predictor) -> Callable[[tf.Tensor], _Encoded]:
     def encode(text: tf.Tensor) -> _Encoded:
         source = codec.encode_source(text)
         source = source._replace(tokens=_at_least_one_column(source.tokens))
-        return _Encoded(source, model.remember(source.tokens.ids))
+        return _Encoded(source, model.encode(source.tokens.ids))
 
     return encode
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -37,23 +36,22 @@ class Translator(tf.Module):
         ValueError: ``batch_size`` is not positive, or lists differ in length.
     """
 
-    @abstractmethod
     def decode(self, text: tf.Tensor) -> Decoded:
         """Returns the best translation of each sentence.
 
         Args:
             text: [B] string. Sentences.
         """
+        raise NotImplementedError
 
-    @abstractmethod
     def decode_nbest(self, text: tf.Tensor) -> NBest:
         """Returns the n-best list of each sentence.
 
         Args:
             text: [B] string. Sentences.
         """
+        raise NotImplementedError
 
-    @abstractmethod
     def decode_scored(self, source: tf.Tensor, target: tf.Tensor) -> Scored:
         """Returns the log-probability of each target as a translation of its source.
 
@@ -61,6 +59,7 @@ class Translator(tf.Module):
             source: [B] string. Sentences.
             target: [B] string. A translation of each sentence.
         """
+        raise NotImplementedError
 
     def translate(self, sentences: Sequence[str], batch_size: int = 64) -> list[Translation]:
         """Returns the best translation of each sentence. Any string is accepted; see ``Translation.truncated``."""

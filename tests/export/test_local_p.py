@@ -50,7 +50,7 @@ def folders(translator, tmp_path_factory):
             randomise(model, seed)
             if name in REPLACING:
                 (bias,) = (variable for variable in model.variables if variable.shape == (sizes[1],))
-                bias.assign_add(1.5 * np.eye(sizes[1])[UNK])  # makes unknown words frequent
+                bias.assign_add(2.0 * np.eye(sizes[1])[UNK])  # makes unknown words frequent
             models.append(model)
         predictor = Ensemble(models) if len(models) > 1 else models[0]
         search = SearchConfig(max_tokens=13, replaces_unknown=name in REPLACING)

@@ -1,5 +1,6 @@
 """Score functions and attention layers against the papers' equations, and laws that hold for every alignment."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -17,31 +18,35 @@ B, Q, S, U, A, D = 3, 2, 5, 7, 11, 13
 LENGTHS = [5, 1, 3]
 STEPS = [[0, 4], [0, 6], [9, 1]]  # target positions, some of them beyond the end of the source
 SCORING = {
-    "additive": lambda: BahdanauAttention(A, U, D),
-    "dot": lambda: GlobalAttention(DotScore(), U),
-    "general": lambda: GlobalAttention(GeneralScore(U, D), D),
-    "location": lambda: GlobalAttention(LocationScore(17, U), D),
-    "location of 2 rows": lambda: GlobalAttention(LocationScore(2, U), D),
-    "local-m": lambda: MonotonicLocalAttention(AdditiveScore(A, U, D), D, 1),
-    "local-m wide": lambda: MonotonicLocalAttention(GeneralScore(U, D), D, 3),
-    "local-m dot": lambda: MonotonicLocalAttention(DotScore(), U, 2),
-    "local-p": lambda: PredictiveLocalAttention(GeneralScore(U, D), D, 1, units=A, query_size=U),
-    "local-p sum": lambda: PredictiveLocalAttention(
-        GeneralScore(U, D), D, 1, units=A, query_size=U, position_logit="sum"
-    ),
-    "local-p wide": lambda: PredictiveLocalAttention(AdditiveScore(A, U, D), D, 3, units=A, query_size=U),
+    "additive": lambda: BahdanauAttention(A),
+    "dot": lambda: GlobalAttention(DotScore()),
+    "general": lambda: GlobalAttention(GeneralScore()),
+    "location": lambda: GlobalAttention(LocationScore(17)),
+    "location of 2 rows": lambda: GlobalAttention(LocationScore(2)),
+    "local-m": lambda: MonotonicLocalAttention(AdditiveScore(A), 1),
+    "local-m wide": lambda: MonotonicLocalAttention(GeneralScore(), 3),
+    "local-m dot": lambda: MonotonicLocalAttention(DotScore(), 2),
+    "local-p": lambda: PredictiveLocalAttention(GeneralScore(), 1, units=A),
+    "local-p sum": lambda: PredictiveLocalAttention(GeneralScore(), 1, units=A, position_logit="sum"),
+    "local-p wide": lambda: PredictiveLocalAttention(AdditiveScore(A), 3, units=A),
 }
 LOCAL = ["local-m", "local-m wide", "local-p", "local-p sum", "local-p wide"]
 WAYS = ["forward", "backward", "bidirectional"]
 UNSCORED = {
-    **{f"fixed {way}": lambda way=way: FixedContext(17, way) for way in WAYS},
-    "fixed mean": lambda: FixedContext(D, "mean"),
+    **{f"fixed {way}": lambda way=way: FixedContext(way) for way in WAYS},
+    "fixed mean": lambda: FixedContext("mean"),
     **{f"none {way}": lambda way=way: NoAttention(way) for way in [*WAYS, "mean"]},
 }
 
 
+def width(attention):
+    """Returns the width of the annotations; that of the queries for a dot product."""
+    return U if type(getattr(attention, "score", None)) is DotScore else D
+
+
 def made(make):
     attention = make()
+    attention.build((B, Q, U), (B, S, width(attention)))
     randomise(attention, 1)
     return attention
 
@@ -53,19 +58,19 @@ def attention(request):
 
 
 def annotations(attention, positions=S):
-    return normal(B, positions, getattr(attention, "annotation_size", D))
+    return normal(B, positions, width(attention))
 
 
 def remembered(attention, values, lengths=LENGTHS):
     mask, count = tf.sequence_mask(lengths, values.shape[1]), tf.constant(lengths)
     encoding = Encoding(values, mask, count, (), normal(len(lengths), 17, seed=4))
-    prepared = attention.prepare(attention.read_weights(), encoding)
-    return Memory(values, prepared, mask, count, (), cell_values=attention.values(encoding))
+    keys = attention.keys(encoding)
+    return Memory(values, keys, mask, count, (), cell_values=attention.values(encoding))
 
 
 def attend(attention, query, memory, steps=STEPS):
     """Returns contexts and alignments."""
-    attended = attention.attend(attention.read_weights(), query, tf.constant(steps), memory)
+    attended = attention.attend(query, tf.constant(steps), memory)
     return attention.context(attended, memory.cell_values), attention.alignment(attended, memory)
 
 
@@ -92,7 +97,7 @@ def test_alignments_and_contexts_are_the_paper_s(name):
 @pytest.mark.parametrize("name", [*LOCAL, "local-m dot"])
 def test_a_gathered_window_is_the_masked_sentence(name):
     local, queries = made(SCORING[name]), 31  # two more than source positions
-    values, query = normal(1, 29, local.annotation_size), normal(1, queries, U, seed=5)
+    values, query = normal(1, 29, width(local)), normal(1, queries, U, seed=5)
     compare_with_the_paper(local, values, query, [29], [list(range(queries))])
 
 
@@ -119,7 +124,7 @@ def test_a_gathered_window_equals_a_batch_that_is_read_whole_and_so_does_its_gra
 
 def test_the_gradient_of_a_predicted_position_is_its_slope():
     # the context jumps where a position enters or leaves the window, so the window contains all positions
-    local = made(lambda: PredictiveLocalAttention(GeneralScore(U, D), D, 11, units=A, query_size=U))
+    local = made(lambda: PredictiveLocalAttention(GeneralScore(), 11, units=A))
     query, upstream = normal(1, 1, U, seed=3), normal(1, 1, D, seed=6)
     memory, energy = remembered(local, normal(1, 11, D), [11]), local.position_energy
 
@@ -145,12 +150,13 @@ def test_the_gradient_of_a_predicted_position_is_its_slope():
     ("score", "kernel", "state", "annotations"),
     [
         (DotScore(), [], [1.0, 0.0], [[np.log(3.0), 5.0], [0.0, 7.0]]),
-        (GeneralScore(1, 2), [np.array([[0.0], [1.0]])], [1.0], [[9.0, np.log(3.0)], [5.0, 0.0]]),
+        (GeneralScore(), [np.array([[0.0], [1.0]])], [1.0], [[9.0, np.log(3.0)], [5.0, 0.0]]),
     ],
     ids=["dot", "general, which reads the second number alone"],
 )
 def test_a_score_of_log_3_weighs_three_times_a_score_of_0(score, kernel, state, annotations):
-    attention, values = GlobalAttention(score, 2), tf.constant([annotations], tf.float32)
+    attention, values = GlobalAttention(score), tf.constant([annotations], tf.float32)
+    attention.build((1, 1, len(state)), values.shape)
     attention.set_weights(kernel)
     contexts, alignment = attend(attention, tf.constant([[state]]), remembered(attention, values, [2]), [[0]])
     np.testing.assert_allclose(alignment, [[[0.75, 0.25]]], rtol=1e-6)
@@ -158,7 +164,8 @@ def test_a_score_of_log_3_weighs_three_times_a_score_of_0(score, kernel, state, 
 
 
 def test_location_depends_on_the_state_and_not_on_the_annotations():
-    attention = GlobalAttention(LocationScore(3, 1), D)
+    attention = GlobalAttention(LocationScore(3))
+    attention.build((2, 1, 1), (2, 4, D))
     attention.score.kernel.assign(np.log([[3.0, 1.0, 4.0]]))
     for seed in (2, 3):
         memory = remembered(attention, normal(2, 4, D, seed=seed), [2, 4])
@@ -172,13 +179,14 @@ def test_location_depends_on_the_state_and_not_on_the_annotations():
     [(0, [0.5, 0.5, 0, 0]), (1, [1 / 3, 1 / 3, 1 / 3, 0]), (3, [0, 0, 0.5, 0.5]), (4, [0, 0, 0.5, 0.5])],
 )
 def test_local_m_attends_around_the_target_s_own_position_and_past_the_end_around_the_last(step, weights):
-    local = MonotonicLocalAttention(DotScore(), D, 1)
+    local = MonotonicLocalAttention(DotScore(), 1)
     memory = remembered(local, normal(1, 4, D), [4])
     np.testing.assert_allclose(attend(local, tf.zeros([1, 1, D]), memory, [[step]])[1], [[weights]], rtol=1e-6)
 
 
 def test_local_p_prefers_positions_near_the_predicted_one_and_its_alignment_sums_to_1():
-    local = PredictiveLocalAttention(DotScore(), D, 2, units=A, query_size=D)
+    local = PredictiveLocalAttention(DotScore(), 2, units=A)
+    local.build((1, 1, D), (1, 7, D))
     memory = remembered(local, normal(1, 7, D), [4])
     zeros = tf.zeros([1, 1, D])  # a state of 0 predicts the middle; sigma = 1
     near = np.exp([-2.0, -0.5, 0.0, -0.5])
@@ -189,9 +197,7 @@ def test_local_p_prefers_positions_near_the_predicted_one_and_its_alignment_sums
 
 def test_with_the_mean_an_update_of_sgd_moves_v_p_less_by_the_square_of_the_units():
     def predicting(logit):
-        return made(
-            lambda: PredictiveLocalAttention(GeneralScore(U, D), D, 11, units=A, query_size=U, position_logit=logit)
-        )
+        return made(lambda: PredictiveLocalAttention(GeneralScore(), 11, units=A, position_logit=logit))
 
     mean, total = predicting("mean"), predicting("sum")
     for one, other in zip(total.trainable_variables, mean.trainable_variables, strict=True):
@@ -214,7 +220,7 @@ READ_AT = {"forward": [0, 0, 1, 0], "backward": [1, 0, 0, 0], "bidirectional": [
 @pytest.mark.parametrize(
     ("attention", "weights"),
     [
-        *((FixedContext(17, way), weights) for way, weights in READ_AT.items()),
+        *((FixedContext(way), weights) for way, weights in READ_AT.items()),
         *((NoAttention(way), weights) for way, weights in READ_AT.items()),
         (NoAttention("mean"), [np.float32(1 / 3)] * 3 + [0]),
     ],
@@ -222,13 +228,16 @@ READ_AT = {"forward": [0, 0, 1, 0], "backward": [1, 0, 0, 0], "bidirectional": [
 def test_without_a_score_the_alignment_names_the_positions_where_the_source_was_read(attention, weights):
     contexts, alignment = attend(attention, normal(1, 2, U), remembered(attention, normal(1, 4, D), [3]), [[5, 6]])
     assert alignment.numpy().tolist() == [[weights] * 2]
-    state = normal(1, 17, seed=4)[0, : attention.context_size]  # the encoder's last state
-    np.testing.assert_array_equal(contexts, [[state, state]])
+    size = attention.context_size(Encoding((1, 4, D), (1, 4), (1,), (), (1, 17)))
+    assert size == {FixedContext: 17, NoAttention: 0}[type(attention)]
+    if size:
+        state = normal(1, 17, seed=4)[0]  # the encoder's last state
+        np.testing.assert_array_equal(contexts, [[state, state]])
 
 
 def test_the_mean_context_is_the_mean_of_a_sentence_s_annotations():
     values = tf.constant([[[1.0, 2.0], [5.0, 4.0], [9.0, 9.0]], [[1.0, 2.0], [5.0, 4.0], [0.0, 6.0]]])
-    attention = FixedContext(2, "mean")
+    attention = FixedContext("mean")
     contexts, alignment = attend(attention, normal(2, 1, U), remembered(attention, values, [2, 3]), [[0], [4]])
     np.testing.assert_allclose(contexts[:, 0], [[3, 3], [2, 4]], rtol=1e-6)
     np.testing.assert_allclose(alignment[:, 0], [[1 / 2, 1 / 2, 0], [1 / 3, 1 / 3, 1 / 3]], rtol=1e-6)
@@ -247,7 +256,7 @@ def test_alignments_sum_to_1_and_values_at_padding_change_nothing(attention):
 
 
 def test_a_local_step_reads_nothing_outside_its_window():
-    local, length = MonotonicLocalAttention(DotScore(), U, 1), 11
+    local, length = MonotonicLocalAttention(DotScore(), 1), 11
     outside = tf.constant([[[abs(j - 5) > 1] for j in range(length)]])
     memory = remembered(local, tf.where(outside, np.nan, normal(1, length, U)), [length])
     contexts, alignment = attend(local, normal(1, 1, U), memory, [[5]])
@@ -280,10 +289,24 @@ def test_a_softmax_in_half_precision_is_computed_in_single_precision():
 
 
 def test_global_attention_is_a_layer_of_any_keras_model():
-    attention = BahdanauAttention(5, 7, 11)
+    attention = BahdanauAttention(5)
     query, values, mask = normal(2, 3, 7), normal(2, 4, 11, seed=3), tf.sequence_mask([4, 2], 4)
-    context, alpha = attention(query, values, mask=mask)
+    context, alpha = attention(query, values, values_mask=mask)
     np.testing.assert_allclose(tf.reduce_sum(alpha, axis=-1), 1.0, atol=1e-6)
     assert not alpha[1, :, 2:].numpy().any()
     np.testing.assert_allclose(context, alpha @ values, atol=1e-6)
     np.testing.assert_allclose(attention(query, values)[0][0], context[0], atol=1e-6)
+    without_axis = attention(query[:, 0], values, values_mask=mask)
+    assert_same(without_axis, (context[:, 0], alpha[:, 0]))
+
+
+def test_attention_reads_the_mask_of_its_values():
+    ids = keras.Input([None], dtype="int32")
+    values = keras.layers.Embedding(19, 11, mask_zero=True)(ids)
+    context, alpha = BahdanauAttention(5)(values[:, 0], values)
+    model = keras.Model(ids, [context, alpha])
+    model.compile(loss=["mse", None])
+    found = model(np.array([[4, 5, 6], [7, 0, 0]]))[1].numpy()
+    np.testing.assert_array_equal(found[1], [1.0, 0.0, 0.0])
+    assert found[0].min() > 0.0
+    model.fit(np.array([[4, 5, 6], [7, 0, 0]]), np.zeros([2, 11]), verbose=0)

@@ -3,16 +3,14 @@
 import dataclasses
 
 import keras
+import numpy as np
 import pytest
 import tensorflow as tf
 from combinations import COMBINATIONS
 
 from nmt_keras.config import TrainConfig
-from nmt_keras.layers.attention import BahdanauAttention
-from nmt_keras.layers.base import BaseLayer
-from nmt_keras.layers.bridges import ZeroBridge
-from nmt_keras.layers.matmul import bfloat16_weights
-from nmt_keras.models.seq2seq import Seq2Seq
+from nmt_keras.layers.matmul import bfloat16_weights, weights_read_once
+from nmt_keras.models.seq2seq import build_model
 from nmt_keras.search import greedy
 from nmt_keras.training.updater import Updater
 
@@ -21,9 +19,7 @@ TARGET = tf.constant([[8, 9, 3], [10, 3, 0]])
 
 
 def build(name):
-    model = Seq2Seq(dataclasses.replace(COMBINATIONS[name], dropout=0.2), 19, 23)
-    model.build()
-    return model
+    return build_model(dataclasses.replace(COMBINATIONS[name], dropout=0.2), 19, 23)
 
 
 def layers_of(layer):
@@ -31,21 +27,20 @@ def layers_of(layer):
     found = [layer]
     for value in vars(layer).values():
         inner = value if isinstance(value, list) else [value]
-        found += [each for one in inner if isinstance(one, BaseLayer) for each in layers_of(one)]
+        found += [each for one in inner if isinstance(one, keras.layers.Layer) for each in layers_of(one)]
     return found
 
 
 def test_every_layer_comes_back_from_its_configuration():
-    layers = {BahdanauAttention: BahdanauAttention(5, 7, 11), ZeroBridge: ZeroBridge(name="bridge")}
+    layers = {}
     names = ["rnnsearch-deep", "rnnsearch-linear", "rnnsearch-local-p", "rnnencdec", "luong-base", "luong-location"]
-    for name in [*names, "conditional-deep", "luong-feed", "luong-local-m", "lecture", "self-attention"]:
-        model = build(name)
-        layers.update({type(each): each for side in (model.encoder, model.decoder) for each in layers_of(side)})
-    registered = keras.saving.get_custom_objects().values()
-    assert layers.keys() == {kind for kind in registered if issubclass(kind, BaseLayer)}
-    for kind, layer in layers.items():
+    for name in [*names, "conditional-deep", "luong-feed", "luong-local-m", "self-attention"]:
+        layers.update({type(each): each for each in layers_of(build(name))})
+    registered = {name: kind for name, kind in keras.saving.get_custom_objects().items() if "nmt_keras>" in name}
+    for kind in (kind for kind in registered.values() if issubclass(kind, keras.layers.Layer)):
+        layer = layers[kind]
         copy = kind.from_config(layer.get_config())
-        copy.build()
+        copy.build_from_config(layer.get_build_config())
         assert copy.get_config() == layer.get_config()
         assert [v.shape for v in copy.variables] == [v.shape for v in layer.variables]
 
@@ -86,7 +81,7 @@ def test_no_loop_of_training_reads_a_variable(name, precision, sampling):
     updater = Updater(build(name), TrainConfig(xla=True, precision=precision))
     probability = None if sampling is None else tf.constant(sampling)
     arguments = (SOURCE, TARGET, None), tf.constant(0), probability, tf.constant(1.0)
-    found = operations_in_loops(updater.differentiate.get_concrete_function(*arguments))
+    found = operations_in_loops(updater.gradients.get_concrete_function(*arguments))
     assert found & {"MatMul", "BatchMatMulV3"}
     assert "ReadVariableOp" not in found
 
@@ -99,9 +94,47 @@ def test_no_loop_of_a_search_reads_a_variable(name):
 
     @tf.function(autograph=False)
     def search():
-        memory, step = model.remember(SOURCE), model.step_function(bfloat16_weights)
-        return greedy(step, model.initial_state(memory), memory, tf.constant([3, 3]))
+        memory = model.encode(SOURCE)
+        state = model.initial_state(memory)
+        with weights_read_once(model, bfloat16_weights):
+            return greedy(model.step, state, memory, tf.constant([3, 3]))
 
     found = operations_in_loops(search.get_concrete_function())
     assert "MatMul" in found
     assert "ReadVariableOp" not in found
+
+
+@pytest.mark.parametrize("in_graph", [False, True])
+def test_state_that_a_forward_pass_changes_is_written_back(in_graph):
+    """A Keras layer of the user draws random numbers and keeps moving averages as outside of the block."""
+    model = keras.Sequential([keras.layers.Dropout(0.5, seed=1), keras.layers.BatchNormalization()])
+    model.build((None, 4))
+    x, before = tf.random.stateless_normal([3, 4], [1, 2]), [variable.numpy() for variable in model.variables]
+
+    def forward():
+        with weights_read_once(model):
+            return model(x, training=True)
+
+    function = tf.function(forward, autograph=False) if in_graph else forward
+    found, after = [function().numpy() for _ in range(2)], [variable.numpy() for variable in model.variables]
+    for variable, value in zip(model.variables, before, strict=True):
+        variable.assign(value)
+    wanted = [model(x, training=True).numpy() for _ in range(2)]
+    np.testing.assert_allclose(found, wanted, atol=1e-6)
+    assert np.abs(found[0] - found[1]).max() > 0.1
+    for variable, value in zip(model.variables, after, strict=True):
+        np.testing.assert_allclose(variable, value, atol=1e-6)
+
+
+def test_a_block_within_a_block_keeps_the_precision_of_the_outer_one():
+    model = build("conditional")
+    memory = model.encode(SOURCE)
+    state, ids = model.initial_state(memory), tf.constant([[2], [2]])
+    exact = model.step(ids, state, memory).logits
+    with weights_read_once(model, bfloat16_weights):
+        rounded = model.step(ids, state, memory).logits
+        with weights_read_once(model):
+            inner = model.step(ids, state, memory).logits
+    np.testing.assert_array_equal(inner, rounded)
+    assert np.abs(exact - rounded).max() > 1e-6
+    np.testing.assert_array_equal(model.step(ids, state, memory).logits, exact)

@@ -9,14 +9,15 @@ from tensors import assert_same, normal
 from tiny import randomise
 
 from nmt_keras.layers.cells import CELLS, GRUCell, LayerNormGRUCell, LSTMCell, LSTMState, ResetAfterGRUCell, TanhCell
-from nmt_keras.layers.stack import Stack, StackMasks
+from nmt_keras.layers.stack import StackedCells, StackMasks
 
 B, T, U, INPUT, D = 3, 5, 7, 11, 13
 KINDS = list(CELLS)
 
 
 def make(kind, input_size=INPUT, context_size=D):
-    cell = CELLS[kind](U, input_size, context_size)
+    cell = CELLS[kind](U)
+    cell.build(*((B, T, size) if size else None for size in (input_size, context_size)))
     randomise(cell, 1)
     return cell
 
@@ -36,13 +37,19 @@ def at(nest, *place):
     return tf.nest.map_structure(lambda x: np.asarray(x, np.float64)[place], nest)
 
 
+def built(kind, units, input_size=1, context_size=None):
+    """Returns a cell with initial weights."""
+    cell = kind(units)
+    cell.build((1, input_size), context_size and (1, context_size))
+    return cell
+
+
 def step(cell, x, state, context=None, mask=None):
     """Returns a cell's next state for the given inputs."""
-    weights = cell.read_weights()
-    projected = cell.project(weights, x)
+    projected = cell.project(x)
     if context is not None:
-        projected += cell.project_context(weights, context)
-    return cell.advance(weights, projected, state, mask)
+        projected += cell.project_context(context)
+    return cell.advance(projected, state, mask)
 
 
 # Cells
@@ -59,6 +66,8 @@ def test_a_cell_is_the_paper_s_and_a_mask_drops_the_state_where_a_matrix_reads_i
         wanted = advance(cell_of(cell), at(x, *place), at(state, *place), at(context, *place), read)
         assert_same(at(found, *place), wanted)
         assert_same(at(cell.output(found), *place), output_of(cell_of(cell), wanted))
+    if not masked:
+        assert_same(cell(x, state, context), found, atol=0.0)
 
 
 @pytest.mark.parametrize("input_size", [0, INPUT])
@@ -81,7 +90,7 @@ def test_a_state_is_made_of_an_output_or_of_zeros(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_new_cell_s_biases_are_0_but_an_lstm_s_forget_gate_begins_open(kind):
-    for variable in CELLS[kind](2, INPUT, D).trainable_variables:
+    for variable in built(CELLS[kind], 2, INPUT, D).trainable_variables:
         if "bias" in variable.name:
             wanted = [0, 0, 1, 1, 0, 0, 0, 0] if kind == "lstm" else [0] * variable.shape[0]
             assert variable.numpy().tolist() == wanted
@@ -120,11 +129,11 @@ def advance_empty(cell, projected, state, **weights):
     """Returns a cell's next state if all its weights are 0, except those given."""
     for variable in cell.trainable_variables:
         variable.assign(weights.get(variable.name, tf.zeros_like(variable)))
-    return cell.advance(cell.read_weights(), tf.constant(projected), state)
+    return cell.advance(tf.constant(projected), state)
 
 
 def test_a_tanh_cell_adds_up_and_takes_the_tanh():
-    cell = TanhCell(1, 1, 1)
+    cell = built(TanhCell, 1, 1, 1)
     for variable, value in zip(
         (cell.kernel, cell.recurrent, cell.context_kernel, cell.bias), (2, 3, 5, 7), strict=True
     ):
@@ -136,8 +145,8 @@ def test_a_tanh_cell_adds_up_and_takes_the_tanh():
 @pytest.mark.parametrize(("kind", "keeps"), [(GRUCell, -100.0), (ResetAfterGRUCell, 100.0)])
 def test_an_update_gate_keeps_the_state_or_replaces_it_and_the_lecture_s_is_the_other_way_round(kind, keeps):
     state = tf.constant([[0.5]])
-    assert advance_empty(kind(1, 1), [[keeps, 0.0, 9.0]], state).numpy() == 0.5
-    assert advance_empty(kind(1, 1), [[-keeps, 0.0, 9.0]], state).numpy() == pytest.approx(np.tanh(9.0), abs=1e-6)
+    assert advance_empty(built(kind, 1), [[keeps, 0.0, 9.0]], state).numpy() == 0.5
+    assert advance_empty(built(kind, 1), [[-keeps, 0.0, 9.0]], state).numpy() == pytest.approx(np.tanh(9.0), abs=1e-6)
 
 
 @pytest.mark.parametrize(("kind", "replaces"), [("gru", 100.0), ("gru-reset-after", -100.0)])
@@ -150,7 +159,7 @@ def test_a_gru_that_resets_nothing_and_replaces_the_state_is_the_plain_recurrent
         gru.recurrent_bias.assign(np.zeros(3 * U))
     plain.kernel.assign(gru.kernel[:, 2 * U :])
     plain.context_kernel.assign(gru.context_kernel[:, 2 * U :])
-    plain.own_recurrent.assign(gru.recurrent[:, -U:])
+    plain.recurrent.assign(gru.recurrent[:, -U:])
     plain.bias.assign(gru.bias[2 * U :])
     seen = normal(B, T, INPUT), normal(B, T, U, seed=3), normal(B, T, D, seed=4)
     np.testing.assert_allclose(step(gru, *seen), step(plain, *seen), atol=1e-6)
@@ -160,10 +169,10 @@ def test_resetting_before_a_product_and_after_it_differ_as_soon_as_the_product_m
     """The cells have two units. The first is reset. Each proposal is the sum of the states that it may read."""
     state, all_ones = tf.constant([[0.3, 0.4]]), tf.ones([2, 2])
     gates = [-100.0, 100.0, 0.0, 0.0]  # the reset gates are 0 and 1
-    before = advance_empty(GRUCell(2, 1), [[100.0, 100.0, *gates]], state, recurrent=all_ones)
+    before = advance_empty(built(GRUCell, 2), [[100.0, 100.0, *gates]], state, recurrent=all_ones)
     np.testing.assert_allclose(before, np.tanh([[0.4, 0.4]]), atol=1e-6)
     recurrent = tf.concat([tf.zeros([2, 4]), all_ones], axis=1)
-    after = advance_empty(ResetAfterGRUCell(2, 1), [[-100.0, -100.0, *gates]], state, recurrent=recurrent)
+    after = advance_empty(built(ResetAfterGRUCell, 2), [[-100.0, -100.0, *gates]], state, recurrent=recurrent)
     np.testing.assert_allclose(after, np.tanh([[0.0, 0.7]]), atol=1e-6)
 
 
@@ -181,9 +190,9 @@ def test_layer_normalisation_gates_and_proposal_by_hand():
 
     The products with the state are 0, and so are their normalisations.
     """
-    cell, state = LayerNormGRUCell(2, 1), tf.constant([[0.3, 0.4]])
+    cell, state = built(LayerNormGRUCell, 2), tf.constant([[0.3, 0.4]])
     cell.recurrent.assign(tf.zeros([2, 6]))
-    found = cell.advance(cell.read_weights(), tf.constant([[1.0, 1.0, 3.0, 3.0, -2.0, 2.0]]), state)
+    found = cell.advance(tf.constant([[1.0, 1.0, 3.0, 3.0, -2.0, 2.0]]), state)
     update = 1.0 / (1.0 + np.exp(1.0))  # sigma(-1)
     np.testing.assert_allclose(
         found, [[0.3 + update * (np.tanh(-1) - 0.3), 0.4 + update * (np.tanh(1) - 0.4)]], atol=1e-5
@@ -204,7 +213,7 @@ SHUT, WIDE = -100.0, 100.0
 )
 def test_an_lstm_keeps_what_it_does_not_forget_adds_what_enters_and_shows_what_leaves(gates, memory, hidden):
     state = LSTMState(tf.constant([[0.9]]), tf.constant([[0.5]]))
-    assert_same(advance_empty(LSTMCell(1, 1), [gates], state), LSTMState(hidden, memory))
+    assert_same(advance_empty(built(LSTMCell, 1), [gates], state), LSTMState(hidden, memory))
 
 
 # One matrix for two cells
@@ -212,7 +221,9 @@ def test_an_lstm_keeps_what_it_does_not_forget_adds_what_enters_and_shows_what_l
 
 def test_two_cells_share_a_recurrent_matrix_whose_gradients_add_up():
     one = make("tanh", context_size=0)
-    other = TanhCell(U, D, recurrence_of=one)
+    other = TanhCell(U)
+    other.recurrent = one.recurrent
+    other.build((1, D))
     randomise(other, 5)
     assert len({id(v) for v in one.trainable_variables + other.trainable_variables}) == 3 + 2
     first, second, state = (one, normal(1, INPUT)), (other, normal(1, D, seed=5)), normal(1, U)
@@ -235,15 +246,16 @@ def test_two_cells_share_a_recurrent_matrix_whose_gradients_add_up():
 @pytest.mark.parametrize("residual", [False, True])
 @pytest.mark.parametrize("dropped", [False, True])
 def test_a_stack_passes_outputs_upward_and_a_residual_adds_what_came_from_below(kind, residual, dropped):
-    stack = Stack([make(kind), *(make(kind, U, 0) for _ in range(2))], residual=residual)
+    stack = StackedCells([CELLS[kind](U) for _ in range(3)], residual=residual)
+    stack.build((B, 1, INPUT), (B, 1, D))
     randomise(stack, 8)
-    weights, x, context = stack.read_weights(), normal(B, 1, INPUT), normal(B, 1, D, seed=4)
+    x, context = normal(B, 1, INPUT), normal(B, 1, D, seed=4)
     states, masks = tuple(state_like(kind, B, 1, U, seed=seed) for seed in (5, 6, 7)), StackMasks()
     if dropped:
         masks = StackMasks(*(tuple(mask(B, 1, U, seed=seed) for seed in seeds) for seeds in ([1, 2], [3, 4, 5])))
     first = stack.cells[0]
-    projected = first.project(weights.cells[0], x) + first.project_context(weights.cells[0], context)
-    after, output = stack.advance(weights, projected, states, masks)
+    projected = first.project(x) + first.project_context(context)
+    after, output = stack.advance(projected, states, masks)
     reference = stack_of(stack)
     for b in range(B):
         here = [at(nest, b, 0) for nest in (x, states, context, masks.inputs, masks.states)]

@@ -10,7 +10,7 @@ from tiny import TINY_MODEL, TINY_RECIPE, randomise
 
 from nmt_keras.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig, TrainConfig
 from nmt_keras.layers.cells import LSTMCell, ResetAfterGRUCell
-from nmt_keras.layers.cudnn import read_fused
+from nmt_keras.layers.cudnn import run_cudnn
 from nmt_keras.layers.dropout import Randomness
 from nmt_keras.layers.scan import scan
 from nmt_keras.models.seq2seq import build_model
@@ -99,7 +99,7 @@ def test_the_fused_path_is_taken_where_it_can_be_and_the_description_says_so(con
             f"nmt_keras.models.{side}.scan",
             lambda *given, side=side, **options: looping.add(side) or scan(*given, **options),
         )
-    model((SOURCE, TARGET), randomness=RANDOMNESS, own_token_probability=tf.constant(sampling) if sampling else None)
+    model((SOURCE, TARGET), randomness=RANDOMNESS, sampling_probability=tf.constant(sampling) if sampling else None)
     assert looping == {"encoder", "decoder"} - fused
     told = describe_execution(choose_execution(False, 1), model, replace(TrainConfig(), sampling_to=sampling))
     assert {side for side in ("encoder", "decoder") if side in told} == fused
@@ -110,23 +110,25 @@ def test_the_fused_path_is_taken_where_it_can_be_and_the_description_says_so(con
 def test_cudnn_gets_inputs_and_weights_of_one_type(policy, kind, dtype_policy, monkeypatch):
     monkeypatch.setattr(sys.modules["keras.src.backend.tensorflow.rnn"], "_is_gpu_available", lambda: True)
     dtype_policy(policy)
-    cell = kind(7, 5)
-    read = tf.function(lambda x: read_fused(cell, x, tf.ones([2, 3], tf.bool)), autograph=False)
+    cell = kind(7)
+    cell.build((2, 3, 5))
+    read = tf.function(lambda x: run_cudnn(cell, x, tf.ones([2, 3], tf.bool)), autograph=False)
     traced = read.get_concrete_function(tf.TensorSpec([2, 3, 5], cell.compute_dtype))  # TypeError if types differ
     assert "CudnnRNNV3" in {operation.type for operation in traced.graph.get_operations()}
 
 
 def test_a_search_does_not_use_cudnn_because_an_export_must_run_on_a_cpu(monkeypatch):
-    monkeypatch.setattr("nmt_keras.models.encoder.read_fused", lambda *given, **options: pytest.fail("cuDNN"))
+    monkeypatch.setattr("nmt_keras.models.encoder.run_cudnn", lambda *given, **options: pytest.fail("cuDNN"))
     model = build(luong("lstm"))
-    assert model.encoder.reads_fused
+    assert model.encoder.runs_cudnn
     model.encoder(SOURCE)
 
 
 def test_half_precision_computes_in_it(dtype_policy):
     dtype_policy("mixed_bfloat16")
-    cell = LSTMCell(7, 5)
-    outputs, state = read_fused(cell, tf.zeros([2, 3, 5], tf.bfloat16), tf.ones([2, 3], tf.bool))
+    cell = LSTMCell(7)
+    cell.build((2, 3, 5))
+    outputs, state = run_cudnn(cell, tf.zeros([2, 3, 5], tf.bfloat16), tf.ones([2, 3], tf.bool))
     assert outputs.dtype == state.hidden.dtype == tf.bfloat16
 
 

@@ -9,7 +9,7 @@ from combinations import COMBINATIONS
 
 from nmt_keras.layers import dropout as dropout_module
 from nmt_keras.layers.dropout import Randomness, draw_dropout_mask, dropout
-from nmt_keras.models.seq2seq import Seq2Seq
+from nmt_keras.models.seq2seq import build_model
 
 RANDOMNESS = Randomness(tf.constant(1), tf.constant(1))
 
@@ -55,9 +55,7 @@ def test_a_mask_is_the_same_with_and_without_xla_and_of_the_dtype_asked_for(dtyp
 
 
 def model_of(name, **rates):
-    model = Seq2Seq(replace(COMBINATIONS[name], **rates), 19, 23)
-    model.build()
-    return model
+    return build_model(replace(COMBINATIONS[name], **rates), 19, 23)
 
 
 @pytest.mark.parametrize("name", ["rnnsearch-deep", "luong-feed", "self-attention"])
@@ -72,7 +70,7 @@ def test_no_two_places_of_a_model_share_a_site(name, monkeypatch):
 
 def masks_of(randomness, steps=5, **rates):
     decoder = model_of("rnnsearch-deep", **{"dropout": 0.0, "recurrent_dropout": 0.0, **rates}).decoder
-    return decoder.inputs(decoder.read_weights(), tf.ones([4, steps], tf.int32), randomness).masks
+    return decoder.inputs(tf.ones([4, steps], tf.int32), randomness).masks
 
 
 def test_masks_between_cells_are_new_at_every_step_and_those_of_states_are_not():

@@ -34,16 +34,16 @@ MASK = tf.sequence_mask([P, 3], P)
 RANDOMNESS = Randomness(tf.constant(1), tf.constant(1))
 
 
-def built(layer):
-    """Builds a layer with random weights. Returns the layer and its weights."""
-    layer.build()
+def built(layer, *shape):
+    """Builds a layer with random weights."""
+    layer.build(*shape)
     randomise(layer, 5)
-    return layer, layer.read_weights()
+    return layer
 
 
 def make(embedding_size=E, layers=2, dropout_rate=0.0):
     sizes = {"vocabulary_size": V, "embedding_size": embedding_size, "units": U, "heads": HEADS}
-    return built(SelfAttentionEncoder(**sizes, layers=layers, dropout_rate=dropout_rate))[0]
+    return built(SelfAttentionEncoder(**sizes, layers=layers, dropout_rate=dropout_rate))
 
 
 def exact(x):
@@ -71,9 +71,9 @@ def test_sinusoids_by_hand():
 
 @pytest.mark.parametrize("mask", [MASK[:, tf.newaxis], tf.sequence_mask([[1, 2, 3, 7], [7, 5, 1, 4]], P)])
 def test_attention_in_several_heads_is_the_paper_s_whatever_each_query_may_attend_to(mask):
-    layer, weights = built(MultiHead(U, HEADS, D))
+    layer = built(MultiHead(U, HEADS), (B, P, D))
     x, values = normal(B, 4, U), normal(B, P, D, seed=3)
-    found, alpha = layer.attend(weights, x, *layer.keys_and_values(weights, values), mask)
+    found, alpha = layer.attend(x, *layer.keys_and_values(values), mask)
     seen = np.broadcast_to(mask, [B, 4, P])
     for b, q in np.ndindex(B, 4):
         wanted, wanted_alpha = multi_head(multi_head_of(layer), exact(x[b, q]), exact(values[b])[seen[b, q]])
@@ -83,10 +83,10 @@ def test_attention_in_several_heads_is_the_paper_s_whatever_each_query_may_atten
 
 
 def test_queries_with_pasts_of_their_own_find_the_values_that_each_would_find_alone():
-    layer, weights = built(MultiHead(U, HEADS, D))
+    layer = built(MultiHead(U, HEADS), (B, P, D))
     x, values = normal(B, 4, U), normal(B, 4, P, D, seed=3)
     keys, contents = tf.split(values @ layer.key_value_kernel.value, 2, axis=-1)
-    found = layer.attend_apart(weights, x, keys, contents, tf.tile(MASK[:, tf.newaxis], [1, 4, 1]))
+    found = layer.attend_apart(x, keys, contents, tf.tile(MASK[:, tf.newaxis], [1, 4, 1]))
     for b, q in np.ndindex(B, 4):
         past = exact(values[b, q])[MASK[b]]
         np.testing.assert_allclose(found[b, q], multi_head(multi_head_of(layer), exact(x[b, q]), past)[0], atol=1e-5)
@@ -94,13 +94,14 @@ def test_queries_with_pasts_of_their_own_find_the_values_that_each_would_find_al
 
 def test_heads_by_hand():
     """There are two heads of one unit. The first attends to the matching value. The second has query 0 and averages."""
-    layer = MultiHead(2, 2, 2)
+    layer = MultiHead(2, 2)
+    layer.build((1, 2, 2))
     layer.query_kernel.assign([[1.0, 0.0], [0.0, 0.0]])
     layer.key_value_kernel.assign(np.hstack([np.eye(2), np.eye(2)]))  # keys and contents equal the values
     layer.kernel.assign(np.eye(2))
-    weights, values = layer.read_weights(), tf.constant([[[100.0, 6.0], [-100.0, 2.0]]])
-    pairs = layer.keys_and_values(weights, values)
-    found, alpha = layer.attend(weights, tf.constant([[[1.0, 1.0]]]), *pairs, tf.ones([1, 1, 2], tf.bool))
+    values = tf.constant([[[100.0, 6.0], [-100.0, 2.0]]])
+    pairs = layer.keys_and_values(values)
+    found, alpha = layer.attend(tf.constant([[[1.0, 1.0]]]), *pairs, tf.ones([1, 1, 2], tf.bool))
     np.testing.assert_allclose(found[0, 0], [100.0, 4.0], atol=1e-5)
     np.testing.assert_allclose(alpha[0, 0], [0.75, 0.25], atol=1e-6)
 
@@ -109,9 +110,9 @@ def test_heads_by_hand():
 
 
 def test_a_layer_is_the_paper_s():
-    layer, weights = built(SelfAttentionLayer(U, HEADS))
+    layer = built(SelfAttentionLayer(U, HEADS))
     p, x = self_attention_layer_of(layer), normal(B, P, U)
-    found = layer.feed_forward(weights, layer.attend_to_own(weights, x, MASK[:, tf.newaxis]))
+    found = layer.feed_forward(layer.attend_to_own(x, MASK[:, tf.newaxis]))
     for b in range(B):
         real = exact(x[b])[MASK[b]]
         normed = [layer_norm(p.norms[0], one) for one in real]
@@ -120,10 +121,10 @@ def test_a_layer_is_the_paper_s():
 
 
 def test_a_layer_over_a_source_is_the_paper_s():
-    layer, weights = built(SelfAttentionLayer(U, HEADS, annotation_size=D))
+    layer = built(SelfAttentionLayer(U, HEADS), (B, P, D))
     p, x, memory = self_attention_layer_of(layer), normal(B, 4, U), normal(B, P, D, seed=3)
-    source = layer.source.keys_and_values(weights.source, memory)
-    found, alignment = layer.attend_to_source(weights, x, source, MASK)
+    source = layer.source.keys_and_values(memory)
+    found, alignment = layer.attend_to_source(x, source, MASK)
     for b, q in np.ndindex(B, 4):
         query = layer_norm(p.norms[1], exact(x[b, q]))
         wanted, alpha = multi_head(p.source, query, exact(memory[b])[MASK[b]])
@@ -132,12 +133,12 @@ def test_a_layer_over_a_source_is_the_paper_s():
 
 
 def test_each_sublayer_of_a_layer_multiplies_its_output_by_a_mask_of_its_own():
-    layer, weights = built(SelfAttentionLayer(U, HEADS, annotation_size=D))
-    x, source = normal(B, P, U), layer.source.keys_and_values(weights.source, normal(B, P, D))
+    layer = built(SelfAttentionLayer(U, HEADS), (B, P, D))
+    x, source = normal(B, P, U), layer.source.keys_and_values(normal(B, P, D))
     sublayers = {
-        "own": lambda masks: layer.attend_to_own(weights, x, MASK[:, tf.newaxis], masks),
-        "source": lambda masks: layer.attend_to_source(weights, x, source, MASK, masks)[0],
-        "forward": lambda masks: layer.feed_forward(weights, x, masks),
+        "own": lambda masks: layer.attend_to_own(x, MASK[:, tf.newaxis], masks),
+        "source": lambda masks: layer.attend_to_source(x, source, MASK, masks)[0],
+        "forward": lambda masks: layer.feed_forward(x, masks),
     }
     for name, sublayer in sublayers.items():
         added = sublayer(SublayerMasks()) - x

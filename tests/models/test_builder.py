@@ -1,18 +1,19 @@
 """The registries of the builder and the choices of the configuration."""
 
 import inspect
+from typing import get_args
 
 import keras
 import pytest
 
 from nmt_keras.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig, choices
+from nmt_keras.config.model import AttentionKind
 from nmt_keras.layers import attention, bridges, cells, local_attention, output, scores, self_attention, stack
 from nmt_keras.models import builder, encoder, recurrent_decoder, self_attention_decoder, seq2seq
 
 REGISTRIES = {
     (EncoderConfig, "kind"): builder.ENCODERS,
     (EncoderConfig, "cell"): cells.CELLS,
-    (AttentionConfig, "kind"): {**builder.SCORES, **builder.UNSCORED},
     (AttentionConfig, "span"): builder.SPANS,
     (DecoderConfig, "order"): builder.DECODERS,
     (DecoderConfig, "cell"): cells.CELLS,
@@ -27,6 +28,10 @@ def test_a_registry_has_the_choices_of_its_configuration_field(field):
     assert set(REGISTRIES[field]) == set(choices(kind)[name])
 
 
+def test_the_registries_of_attention_have_the_kinds_of_the_configuration():
+    assert {*builder.SCORES, *builder.FIXED} - builder.REGISTERED_SCORES == set(get_args(AttentionKind))
+
+
 @pytest.mark.parametrize(
     ("registry", "where"),
     [
@@ -34,7 +39,6 @@ def test_a_registry_has_the_choices_of_its_configuration_field(field):
         ("SPANS", "AttentionConfig.span"),
         ("BRIDGES", "DecoderConfig.initial_state"),
         ("OUTPUT_LAYERS", "DecoderConfig.output"),
-        ("CELLS", "DecoderConfig.cell"),
         ("DECODERS", "DecoderConfig.order"),
         ("ENCODERS", "EncoderConfig.kind"),
     ],
@@ -43,16 +47,15 @@ def test_a_kind_without_a_registry_line_is_refused(registry, where, monkeypatch)
     others = {name: entry for name, entry in getattr(builder, registry).items() if entry not in DEFAULTS}
     monkeypatch.setattr(builder, registry, others)
     with pytest.raises(ValueError, match=where) as refused:
-        seq2seq.Seq2Seq(ModelConfig(), 11, 13)
+        seq2seq.build_model(ModelConfig(attention=AttentionConfig("general")), 11, 13)
     assert all(name in str(refused.value) for name in others)
 
 
 DEFAULTS = [
-    builder.SCORES["additive"],
+    builder.SCORES["general"],
     builder.SPANS["global"],
     builder.BRIDGES["backward"],
     builder.OUTPUT_LAYERS["maxout"],
-    cells.CELLS["gru"],
     builder.DECODERS["attend-then-update"],
     builder.ENCODERS["recurrent"],
 ]

@@ -11,15 +11,15 @@ from reference import cell_of, decode, tanh_rnn, weights_of
 from tiny import randomise
 
 from nmt_keras.layers import dropout, self_attention
-from nmt_keras.layers.attention import Attended, Attention
+from nmt_keras.layers.attention import Attention, AttentionWeights
 from nmt_keras.layers.dropout import Randomness, draw_dropout_mask
-from nmt_keras.layers.matmul import bfloat16_weights, compute_dtype_weights
+from nmt_keras.layers.matmul import bfloat16_weights, compute_dtype_weights, weights_read_once
 from nmt_keras.layers.stack import StackMasks
 from nmt_keras.models import encoder, recurrent_decoder, self_attention_decoder
-from nmt_keras.models.decoder import Decoder
-from nmt_keras.models.recurrent_decoder import BahdanauDecoder
+from nmt_keras.models.decoder import BaseDecoder
+from nmt_keras.models.recurrent_decoder import Decoder
 from nmt_keras.models.seq2seq import Seq2Seq, build_model
-from nmt_keras.search.shortlist import BatchShortlist, NarrowedMemory
+from nmt_keras.search.shortlist import BatchShortlist, ShortlistMemory
 
 PAD, START, END = 0, 2, 3
 PAIRS = [([4, 5, 6, 7, END], [8, 9, END]), ([END], [10, 11, 12, 13, 14, END]), ([16, 17, END], [END])]
@@ -34,6 +34,12 @@ def built(config, seed=3):
     model = build_model(config, 19, 23)
     randomise(model, seed)
     return model
+
+
+def built_like(decoder, copy, model):
+    """Builds a copy of a model's decoder and gives it the same weights."""
+    copy.build(IDS.shape, model.encoder.encoding_shape(SOURCES.shape))
+    copy.set_weights(decoder.get_weights())
 
 
 SOURCES = padded([source for source, _ in PAIRS], S)
@@ -53,7 +59,7 @@ def case(request):
     """A model with random weights and its output under teacher forcing, for each combination."""
     model = built(COMBINATIONS[request.param])
     encoding = model.encoder(SOURCES)
-    return Case(request.param, model, encoding, model.remember(SOURCES), model.decoder(IDS, encoding))
+    return Case(request.param, model, encoding, model.encode(SOURCES), model.decoder(IDS, encoding))
 
 
 # Every combination
@@ -74,7 +80,7 @@ def test_alignments_sum_to_1_and_are_exactly_0_on_padding(case):
 
 
 def test_teacher_forcing_equals_one_step_after_another(case):
-    advance, state = case.model.step_function(), case.model.initial_state(case.memory)
+    advance, state = case.model.step, case.model.initial_state(case.memory)
     for t in range(T):
         step = advance(IDS[:, t : t + 1], state, case.memory)
         np.testing.assert_allclose(step.logits[:, 0], case.output.logits[:, t], atol=2e-5)
@@ -84,7 +90,7 @@ def test_teacher_forcing_equals_one_step_after_another(case):
 
 
 def test_hypotheses_share_one_memory_and_do_not_meet(case):
-    advance, memory = case.model.step_function(), case.memory
+    advance, memory = case.model.step, case.memory
     first = case.model.initial_state(memory)
     apart = [advance(tf.fill([len(PAIRS), 1], token), first, memory) for token in (START, 9, 11)]
     state = tf.nest.map_structure(lambda *x: tf.concat(x, axis=1), *(step.state for step in apart))
@@ -101,9 +107,9 @@ def test_a_shortlist_s_logits_are_those_of_its_tokens(case):
     ids, memory = tf.constant([0, 1, 2, 3, 5, 8, 21]), case.memory
     bias = tf.constant(np.random.default_rng(1).choice([0.0, -np.inf], [len(PAIRS), 7]), tf.float32)
     start = case.model.initial_state(memory)
-    whole = case.model.step_function()(tf.gather(ids, [[5]] * len(PAIRS)), start, memory)
+    whole = case.model.step(tf.gather(ids, [[5]] * len(PAIRS)), start, memory)
     narrowed = BatchShortlist(ids, bias).step_function(case.model)
-    few = narrowed(tf.constant([[5]] * len(PAIRS)), start, NarrowedMemory(memory, bias))
+    few = narrowed(tf.constant([[5]] * len(PAIRS)), start, ShortlistMemory(memory, bias))
     np.testing.assert_allclose(few.logits, tf.gather(whole.logits, ids, axis=2) + bias[:, tf.newaxis], atol=1e-5)
     np.testing.assert_array_equal(few.alignment, whole.alignment)
 
@@ -126,14 +132,13 @@ def test_matrices_are_rounded_outside_the_loop_that_reads_them_and_stay_so(case)
     def search(precision):
         @tf.function(autograph=False)
         def last_logits():
-            advance = model.step_function(precision)
-
             def body(t, state, _):
-                step = advance(IDS[:, 1:2], state, memory)
+                step = model.step(IDS[:, 1:2], state, memory)
                 return t + 1, step.state, step.logits
 
             nothing = tf.zeros([len(PAIRS), 1, model.target_vocabulary_size])
-            return tf.while_loop(lambda t, *_: t < 3, body, (0, start, nothing))[2]
+            with weights_read_once(model, precision):
+                return tf.while_loop(lambda t, *_: t < 3, body, (0, start, nothing))[2]
 
         return last_logits.get_concrete_function()
 
@@ -171,19 +176,17 @@ def test_the_attention_depends_on_the_last_token_in_all_orders_but_bahdanau_s(na
 
 def test_both_cells_of_a_conditional_decoder_read_the_state_through_its_mask():
     model = built(COMBINATIONS["conditional"])
-    decoder, weights = model.decoder, model.decoder.read_weights()
-    memory = model.remember(SOURCES)
-    state, x = model.initial_state(memory), decoder.inputs(weights, IDS[:, :1])
+    decoder = model.decoder
+    memory = model.encode(SOURCES)
+    state, x = model.initial_state(memory), decoder.inputs(IDS[:, :1])
     (mask,) = np.random.default_rng(5).choice([0.0, 2.0], [1, len(PAIRS), 1, 11]).astype(np.float32)
-    next_state, (current, attended) = decoder.advance(
-        weights, x._replace(masks=StackMasks(states=(mask,))), state, memory
-    )
-    between = decoder.word_cell.advance(weights.word_cell, x.projected, state.cell_states[0], mask)
-    wanted = decoder.attention.attend(weights.attention, between, state.position, memory)
-    (cell,), (own,) = decoder.stack.cells, weights.stack.cells
-    projected = own.bias + decoder.attention.context(wanted, memory.cell_values)
+    next_state, (current, attended) = decoder.advance(x._replace(masks=StackMasks(states=(mask,))), state, memory)
+    between = decoder.word_cell.advance(x.projected, state.cell_states[0], mask)
+    wanted = decoder.attention.attend(between, state.position, memory)
+    (cell,) = decoder.stack.cells
+    projected = cell.bias.value + decoder.attention.context(wanted, memory.cell_values)
     np.testing.assert_allclose(attended.alpha, wanted.alpha, atol=1e-6)
-    np.testing.assert_allclose(current, cell.advance(own, projected, between, mask), atol=1e-6)
+    np.testing.assert_allclose(current, cell.advance(projected, between, mask), atol=1e-6)
     np.testing.assert_array_equal(next_state.cell_states[0], current)
 
 
@@ -235,27 +238,20 @@ def test_dropout_of_the_output_is_separate_from_that_of_the_embeddings():
 class LastToken(Attention):
     """Attention with an alignment fixed to the last token of each sentence."""
 
-    context_size = 7
-
-    def prepare(self, weights, encoding):
+    def keys(self, encoding):
         return None
 
-    def attend(self, weights, query, position, memory):
+    def attend(self, query, position, memory):
         alpha = tf.ones_like(query[..., :1]) * tf.one_hot(memory.lengths - 1, S)[:, tf.newaxis]
-        return Attended(alpha, tf.zeros_like(position))
+        return AttentionWeights(alpha, tf.zeros_like(position))
 
 
 def test_a_fixed_context_is_rnnsearch_whose_alignment_is_forced_onto_the_last_token():
     model = built(COMBINATIONS["rnnencdec"])
     fixed = model.decoder
-    forced = BahdanauDecoder(
-        embedding=fixed.embedding,
-        stack=fixed.stack,
-        bridge=fixed.bridge,
-        attention=LastToken(),
-        output_layer=fixed.output_layer,
-        output_state=fixed.output_state,
-    )
+    forced = Decoder.from_config(fixed.get_config())
+    forced.attention = LastToken()
+    built_like(fixed, forced, model)
     encoding = model.encoder(SOURCES)
     for found, wanted in zip(forced(IDS, encoding), fixed(IDS, encoding), strict=True):
         np.testing.assert_allclose(found, wanted, atol=1e-6)
@@ -275,14 +271,15 @@ def test_input_feeding_by_a_matrix_of_zeros_is_no_input_feeding():
 
 
 def test_what_is_fed_is_the_last_attentional_vector_and_moves_the_next_state():
-    model = built(COMBINATIONS["luong-local-m"])
-    memory, advance = model.remember(SOURCES), model.step_function()
+    model = built(COMBINATIONS["luong-local-m"], seed=5)
+    memory, advance = model.encode(SOURCES), model.step
     first = model.initial_state(memory)
     assert first.attentional.shape == (3, 1, 17)
     assert not first.attentional.numpy().any()
     step = advance(IDS[:, :1], first, memory)
     layer = model.decoder.output_layer
-    np.testing.assert_allclose(layer.logits(layer.read_weights(), step.state.attentional), step.logits, atol=1e-6)
+    logits = layer.logits(step.state.attentional, *model.decoder.classifier)
+    np.testing.assert_allclose(logits, step.logits, atol=1e-6)
     other = step.state._replace(attentional=-step.state.attentional)
     moved = [advance(IDS[:, 1:2], state, memory).logits for state in (step.state, other)]
     assert np.abs(moved[0] - moved[1]).min(axis=-1).max() > 0.01
@@ -352,13 +349,12 @@ def test_positions_at_once_and_one_after_another_have_the_same_gradient():
 
     def gradients(teach):
         with tf.GradientTape() as tape:
-            read = model.read_weights()
-            memory = model.decoder.remember(read.decoder, model.encoder(SOURCES, weights=read.encoder))
-            output = teach(model.decoder, read.decoder, IDS, memory, None)
+            memory = model.decoder.setup_memory(model.encoder(SOURCES))
+            output = teach(model.decoder, IDS, memory, None)
             loss = tf.reduce_sum(weights * output.logits)
         return output, [tf.convert_to_tensor(g) for g in tape.gradient(loss, variables)]
 
-    at_once, one_by_one = gradients(type(model.decoder)._teacher_forcing), gradients(Decoder._teacher_forcing)
+    at_once, one_by_one = gradients(type(model.decoder)._teacher_forcing), gradients(BaseDecoder._teacher_forcing)
     for found, wanted in zip(tf.nest.flatten(at_once), tf.nest.flatten(one_by_one), strict=True):
         np.testing.assert_allclose(found, wanted, atol=2e-4, rtol=2e-4)
 
@@ -374,46 +370,40 @@ def test_a_model_and_its_decoder_come_back_from_their_configurations(case):
     copy.set_weights(model.get_weights())
     np.testing.assert_array_equal(copy((SOURCES, IDS)).logits, model((SOURCES, IDS)).logits)
     decoder = type(model.decoder).from_config(model.decoder.get_config())
-    decoder.build()
     assert decoder.get_config() == model.decoder.get_config()
     if not shares:  # only the model's configuration describes a matrix that is shared with the encoder
-        decoder.set_weights(model.decoder.get_weights())
+        built_like(model.decoder, decoder, model)
         np.testing.assert_array_equal(decoder(IDS, case.encoding).logits, case.output.logits)
 
 
 def test_the_output_layer_reads_the_state_before_or_after_the_step():
     model = built(COMBINATIONS["rnnsearch"])
     previous = model.decoder
-    current = BahdanauDecoder.from_config({**previous.get_config(), "output_state": "current"})
-    current.build()
-    current.set_weights(previous.get_weights())
-    memory, weights = model.remember(SOURCES), previous.read_weights()
+    current = Decoder.from_config({**previous.get_config(), "output_state": "current"})
+    built_like(previous, current, model)
+    memory = model.encode(SOURCES)
     state = model.initial_state(memory)
-    attended = previous.attention.attend(weights.attention, state.cell_states[0], state.position, memory)
-    embedded, layer = previous.inputs(weights, IDS[:, :1]).embedded, previous.output_layer
-    context = layer.project_context(weights.output_layer, previous.attention.context(attended, memory.values))
-    steps = [decoder.step(weights, IDS[:, :1], state, memory) for decoder in (previous, current)]
+    attended = previous.attention.attend(state.cell_states[0], state.position, memory)
+    embedded, layer = previous.inputs(IDS[:, :1]).embedded, previous.output_layer
+    context = layer.project_context(previous.attention.context(attended, memory.values))
+    steps = [decoder.step(IDS[:, :1], state, memory) for decoder in (previous, current)]
     for step, read in zip(steps, (state.cell_states[0], steps[0].state.cell_states[0]), strict=True):
-        hidden = layer.features(weights.output_layer, read, context, embedded)
-        np.testing.assert_allclose(step.logits, layer.logits(weights.output_layer, hidden), atol=1e-6)
+        hidden = layer.features(read, context, embedded)
+        np.testing.assert_allclose(step.logits, layer.logits(hidden, *previous.classifier), atol=1e-6)
     assert np.abs(steps[0].logits - steps[1].logits).max() > 0.1
 
 
 def test_previous_is_the_current_of_the_step_before_also_with_residual_layers():
     model = built(COMBINATIONS["rnnsearch-deep"])
     current = model.decoder
-    previous = BahdanauDecoder.from_config({**current.get_config(), "output_state": "previous"})
-    previous.build()
-    memory, weights, state = (
-        model.remember(SOURCES),
-        current.read_weights(),
-        model.initial_state(model.remember(SOURCES)),
-    )
+    previous = Decoder.from_config({**current.get_config(), "output_state": "previous"})
+    built_like(current, previous, model)
+    memory, state = model.encode(SOURCES), model.initial_state(model.encode(SOURCES))
     before = None
     for t in range(3):
-        x = current.inputs(weights, IDS[:, t : t + 1])
-        _, (query, _) = previous.advance(weights, x, state, memory)
-        state, (read, _) = current.advance(weights, x, state, memory)
+        x = current.inputs(IDS[:, t : t + 1])
+        _, (query, _) = previous.advance(x, state, memory)
+        state, (read, _) = current.advance(x, state, memory)
         if t:
             np.testing.assert_allclose(query, before, atol=1e-6)
         before = read

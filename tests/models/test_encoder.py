@@ -10,7 +10,7 @@ from tiny import randomise
 import nmt_keras.models.encoder
 from nmt_keras.layers.cells import CELLS
 from nmt_keras.layers.dropout import Randomness
-from nmt_keras.models.encoder import RecurrentEncoder
+from nmt_keras.models.encoder import Encoder
 
 PAD, END = 0, 3
 SENTENCES = [[4, 5, 6, 7, END], [END], [8, 9, END], [18, END]]
@@ -33,7 +33,7 @@ some_kinds = pytest.mark.parametrize("fields", [KINDS[name] for name in LAWFUL],
 
 
 def make(seed=5, **fields):
-    encoder = RecurrentEncoder(vocabulary_size=V, embedding_size=E, units=U, **fields)
+    encoder = Encoder(vocabulary_size=V, embedding_size=E, units=U, **fields)
     encoder.build()
     randomise(encoder, seed)
     return encoder
@@ -50,9 +50,10 @@ def at(nest, b):
 def test_annotations_last_states_and_summary_are_the_papers(fields):
     encoder = make(**fields)
     weights, encoding = recurrent_encoder_of(encoder), encoder(*padded(SENTENCES, 7))
-    assert encoding.values.shape == (4, 7, encoder.annotation_size)
-    assert encoding.summary.shape == (4, encoder.summary_size)
-    assert len(encoding.states) == encoder.layers
+    shapes = encoder.encoding_shape((4, 7))
+    assert encoding.values.shape == shapes.values == (4, 7, encoder.annotation_size)
+    assert encoding.summary.shape == shapes.summary
+    assert len(encoding.states) == len(shapes.states) == encoder.depth
     for b, sentence in enumerate(SENTENCES):
         wanted = encode(weights, sentence)
         np.testing.assert_allclose(encoding.values[b, : len(sentence)], wanted.h, atol=1e-5)
@@ -77,7 +78,7 @@ def test_two_words_by_hand():
     The forward states are h_1 = tanh(e_1) and h_2 = tanh(e_2 + h_1). The backward states are h_2 = tanh(e_2) and
     h_1 = tanh(e_1 + h_2). The third position is padding.
     """
-    encoder = RecurrentEncoder(vocabulary_size=V, embedding_size=1, units=1, cell="tanh")
+    encoder = Encoder(vocabulary_size=V, embedding_size=1, units=1, cell="tanh")
     encoder.build()
     encoder.embedding.embeddings.assign(np.arange(V, dtype=np.float32)[:, np.newaxis] / 10.0)
     for cell in encoder.forward_cells + encoder.backward_cells:
@@ -102,8 +103,8 @@ def test_the_gradient_is_the_slope_of_the_reference(name, dtype_policy):
     """
     dtype_policy("float64")
     encoder, random, h = make(**KINDS[name]), np.random.default_rng(4), 1e-5
-    of_values = random.normal(size=(4, 7, encoder.annotation_size))
-    of_summary = random.normal(size=(4, encoder.summary_size))
+    shapes = encoder.encoding_shape((4, 7))
+    of_values, of_summary = random.normal(size=shapes.values), random.normal(size=shapes.summary)
     with tf.GradientTape() as tape:
         encoding = encoder(*padded(SENTENCES, 7))
         total = tf.reduce_sum(encoding.values * of_values) + tf.reduce_sum(encoding.summary * of_summary)
@@ -302,7 +303,7 @@ def test_recurrent_dropout_masks_what_reads_the_state_alike_at_all_positions(cel
 def test_an_encoder_comes_back_from_its_configuration(fields):
     encoder = make(dropout_rate=0.25, recurrent_dropout_rate=0.5, **fields)
     config = encoder.get_config()
-    copy = RecurrentEncoder.from_config(config)
+    copy = Encoder.from_config(config)
     copy.build()
     assert copy.get_config() == config
     assert [v.shape for v in copy.trainable_variables] == [v.shape for v in encoder.trainable_variables]

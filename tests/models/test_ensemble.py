@@ -24,8 +24,8 @@ def models():
 
 
 def first_step(model):
-    memory = model.remember(tf.constant(SOURCES))
-    return model.step_function()(tf.fill([2, 1], START), model.initial_state(memory), memory)
+    memory = model.encode(tf.constant(SOURCES))
+    return model.step(tf.fill([2, 1], START), model.initial_state(memory), memory)
 
 
 def test_probabilities_and_alignments_are_the_models_means(models):
@@ -40,8 +40,8 @@ def test_a_model_with_itself_is_that_model(models):
     limits = tf.constant([9, 9])
 
     def search(model):
-        memory = model.remember(tf.constant(SOURCES))
-        return greedy(model.step_function(), model.initial_state(memory), memory, limits)
+        memory = model.encode(tf.constant(SOURCES))
+        return greedy(model.step, model.initial_state(memory), memory, limits)
 
     alone, together = search(models[0]), search(Ensemble([models[0]] * 2))
     np.testing.assert_array_equal(together.ids, alone.ids)
@@ -52,15 +52,15 @@ def test_a_model_with_itself_is_that_model(models):
 def test_a_search_follows_the_mean_of_models_that_differ(models):
     """Each token has the largest mean probability. The log-probability sums the logarithms of these means."""
     ensemble, limits = Ensemble(models), tf.constant([9, 9])
-    memory = ensemble.remember(tf.constant(SOURCES))
-    found = greedy(ensemble.step_function(), ensemble.initial_state(memory), memory, limits)
+    memory = ensemble.encode(tf.constant(SOURCES))
+    found = greedy(ensemble.step, ensemble.initial_state(memory), memory, limits)
     for row, source in enumerate(SOURCES):
-        own = [model.remember(tf.constant([source])) for model in models]
+        own = [model.encode(tf.constant([source])) for model in models]
         carries = [model.initial_state(memory) for model, memory in zip(models, own, strict=True)]
         last, total = START, 0.0
         for t in range(int(found.lengths[row, 0])):
             steps = [
-                model.step_function()(tf.constant([[last]]), state, memory)
+                model.step(tf.constant([[last]]), state, memory)
                 for model, state, memory in zip(models, carries, own, strict=True)
             ]
             carries = [step.state for step in steps]

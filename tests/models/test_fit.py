@@ -6,11 +6,13 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensors import assert_same
 from tiny import TINY_MODEL
 
 from nmt_keras.config import TrainConfig
 from nmt_keras.corpus.batches import Batch
-from nmt_keras.models.seq2seq import build_model
+from nmt_keras.layers.losses import MaskedCrossEntropy, masked_cross_entropy
+from nmt_keras.models.seq2seq import Seq2Seq, build_model
 from nmt_keras.training.updater import Updater
 
 START, END, V = 2, 3, 19
@@ -73,3 +75,39 @@ def test_training_without_randomness_needs_a_compiled_model():
     with pytest.raises(ValueError, match="randomness"):
         built(TINY_MODEL)((SOURCE, READ), training=True)
     built(DRY)((SOURCE, READ), training=True)
+
+
+@pytest.mark.parametrize("loss", [None, keras.losses.SparseCategoricalCrossentropy(from_logits=True)])
+def test_padding_counts_neither_in_losses_nor_in_metrics(loss):
+    model = built(DRY)
+    model.compile(keras.optimizers.SGD(0.0), loss, metrics=["accuracy"])
+    found = model.evaluate((SOURCE, READ), TARGET, verbose=0)
+    real, log_probs = TARGET > 0, tf.nn.log_softmax(model((SOURCE, READ)).logits).numpy()
+    assert found[0] == pytest.approx(-np.take_along_axis(log_probs, TARGET[..., np.newaxis], -1)[real].mean(), rel=1e-5)
+    assert found[1] == pytest.approx((log_probs.argmax(-1) == TARGET)[real].mean())
+
+
+def test_tokens_have_weights_and_a_batch_of_padding_changes_nothing():
+    model = built(DRY)
+    model.compile(keras.optimizers.SGD(0.5))
+    alone = model.evaluate((SOURCE[:1], READ[:1]), TARGET[:1], verbose=0)
+    weighted = model.evaluate((SOURCE, READ), TARGET, sample_weight=np.array([[1.0] * 3, [0.0] * 3]), verbose=0)
+    assert weighted * 5 / 3 == pytest.approx(alone)  # Keras divides by the 5 tokens, 3 of which have weight 1
+    before = [variable.numpy() for variable in model.trainable_variables]
+    assert model.fit((SOURCE, READ), np.zeros_like(TARGET), verbose=0).history["loss"] == [0.0]
+    for variable, value in zip(model.trainable_variables, before, strict=True):
+        np.testing.assert_array_equal(variable, value)
+
+
+def test_label_smoothing_is_that_of_our_loop():
+    model = built(DRY)
+    model.compile(keras.optimizers.SGD(0.0), MaskedCrossEntropy(label_smoothing=0.2))
+    total = masked_cross_entropy(model((SOURCE, READ)).logits, TARGET, TARGET > 0, 0.2).total
+    assert model.evaluate((SOURCE, READ), TARGET, verbose=0) == pytest.approx(float(total) / 5)
+
+
+def test_parts_that_are_already_built_can_be_composed():
+    model = built(DRY)
+    again = Seq2Seq(model.encoder, model.decoder)
+    assert_same(again((SOURCE, READ)), model((SOURCE, READ)), rtol=0.0, atol=0.0)
+    again.build()

@@ -7,8 +7,8 @@ import pytest
 
 import nmt_keras
 from nmt_keras.layers.attention import BahdanauAttention
-from nmt_keras.models.decoder import Decoder
 from nmt_keras.models.encoder import Encoder
+from nmt_keras.models.recurrent_decoder import Decoder
 from nmt_keras.models.seq2seq import Seq2Seq
 
 

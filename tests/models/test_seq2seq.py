@@ -14,7 +14,10 @@ from reference import weights_of
 from tiny import TINY_MODEL, randomise
 
 from nmt_keras.config import AttentionConfig, DecoderConfig, EncoderConfig, ModelConfig
+from nmt_keras.layers.attention import BahdanauAttention
 from nmt_keras.layers.dropout import Randomness
+from nmt_keras.models.encoder import Encoder
+from nmt_keras.models.recurrent_decoder import Decoder
 from nmt_keras.models.seq2seq import Seq2Seq, build_model
 from nmt_keras.recipes import find_recipe
 from nmt_keras.training import batch_loss
@@ -240,7 +243,7 @@ def count_parameters(monkeypatch):
 
         with monkeypatch.context() as patched:
             patched.setattr(keras.layers.Layer, "add_weight", note)
-            Seq2Seq(config, vocabulary_size, vocabulary_size).build()
+            build_model(config, vocabulary_size, vocabulary_size)
         return sum(int(np.prod(shape)) for shape in shapes)
 
     return count
@@ -291,7 +294,7 @@ def test_a_configuration_gives_the_model_its_sizes():
     encoder, decoder = model.encoder, model.decoder
     assert (encoder.embedding.input_dim, encoder.embedding.output_dim, encoder.units) == (13, 2, 3)
     assert (decoder.embedding.input_dim, decoder.embedding.output_dim) == (17, 2)
-    assert decoder.attention.context_size == encoder.annotation_size == 6
+    assert decoder.attention.context_size(encoder.encoding_shape((1, 1))) == encoder.annotation_size == 6
     assert (decoder.stack.cells[0].units, decoder.attention.score.units, decoder.output_layer.units) == (5, 7, 11)
     assert decoder.output_state == config.decoder.output_state
     assert encoder.dropout_rate == decoder.dropout_rate == 0.25
@@ -306,8 +309,26 @@ def test_a_model_comes_back_from_its_configuration(model):
     assert_same(copy(batch(PAIRS, 7, 5)), model(batch(PAIRS, 7, 5)), rtol=0.0, atol=0.0)
 
 
+ignore_keras_saving = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
+"""Keras 3.15 with NumPy 2.4."""
+
+
+@ignore_keras_saving
+def test_a_model_composed_of_an_encoder_and_a_decoder_comes_back_from_a_keras_file(tmp_path):
+    encoder = Encoder(vocabulary_size=19, embedding_size=5, units=7)
+    decoder = Decoder(vocabulary_size=23, embedding_size=5, units=11, attention=BahdanauAttention(13))
+    model, inputs = Seq2Seq(encoder, decoder), batch(PAIRS, 7, 5)
+    model.compile()
+    model.fit(inputs, inputs[1], verbose=0)
+    model.save(tmp_path / "composed.keras")
+    loaded = keras.models.load_model(tmp_path / "composed.keras")
+    assert_same(loaded(inputs), model(inputs), rtol=0.0, atol=0.0)
+    losses = [each.evaluate(inputs, inputs[1], verbose=0) for each in (loaded, model)]
+    assert losses[0] == pytest.approx(losses[1])
+
+
 @pytest.mark.saved_model
-@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # Keras 3.15 saving, NumPy 2.4
+@ignore_keras_saving
 def test_keras_files_give_the_same_output_in_another_process(model, tmp_path):
     """The models are a plain one, one whose encoder and decoder share a matrix, and one with tied embeddings."""
     source, target = batch(PAIRS, 7, 5)

@@ -71,8 +71,8 @@ def score(model, task):
 
     @tf.function(autograph=False)
     def translated():
-        memory, max_lengths = model.remember(tf.constant(source)), tf.fill([TESTED], task.longest + 2)
-        return greedy(model.step_function(), model.initial_state(memory), memory, max_lengths)
+        memory, max_lengths = model.encode(tf.constant(source)), tf.fill([TESTED], task.longest + 2)
+        return greedy(model.step, model.initial_state(memory), memory, max_lengths)
 
     found = translated()
     ids, alignments = found.ids[:, 0].numpy(), found.alignments[:, 0].numpy()
@@ -157,7 +157,7 @@ def predicted_positions(model, source, target, monkeypatch):
         return seen[-1][:, tf.newaxis]
 
     monkeypatch.setattr(attention, "center", recorded)
-    memory, step = model.remember(tf.constant(source)), model.step_function()
+    memory, step = model.encode(tf.constant(source)), model.step
     state = model.initial_state(memory)
     read = np.pad(target[:, :-1], [(0, 0), (1, 0)], constant_values=START)
     for t in range(target.shape[1]):

@@ -22,6 +22,7 @@ from servers import running_server
 
 from nmt_keras import cli
 from nmt_keras.cli.serve import MODELS
+from nmt_keras.models import builder
 from nmt_keras.recipes import RECIPES
 from nmt_keras.runs import Run
 
@@ -70,8 +71,8 @@ def test_the_tests_that_the_page_of_the_papers_names_exist():
             assert any(test.startswith(name) for test in tests), f"{file}: {phrase}"
 
 
-def test_the_readme_has_at_most_90_lines():
-    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 90
+def test_the_readme_has_at_most_100_lines():
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 100
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +93,8 @@ def workspace(run_folder, tmp_path_factory):
 @pytest.mark.parametrize("name", pages_with(lambda page: blocks(page, "python")))
 def test_the_python_snippets_of_a_page_run_one_after_another(name, workspace, request, monkeypatch):
     monkeypatch.chdir(workspace)
+    monkeypatch.setattr(builder, "SCORES", dict(builder.SCORES))  # a page registers a score
+    monkeypatch.setattr(builder, "REGISTERED_SCORES", set())
     asks = any(URL in snippet for snippet in blocks(PAGES[name], "python"))
     served = request.getfixturevalue("served") if asks else URL
     names = {"article": "Una frase. Otra frase."}

@@ -92,9 +92,10 @@ def copied(model):
     library = build_model(config, V, W)
 
     def copy_cell(cell, kernel, recurrent, bias):
-        cell.kernel.assign(kernel[: cell.input_size])
-        if cell.context_size:
-            cell.context_kernel.assign(kernel[cell.input_size :])
+        rows = cell.kernel.shape[0]
+        cell.kernel.assign(kernel[:rows])
+        if kernel.shape[0] > rows:
+            cell.context_kernel.assign(kernel[rows:])
         cell.recurrent.assign(recurrent)
         cell.bias.assign(bias[0])
         cell.recurrent_bias.assign(bias[1])
@@ -109,7 +110,11 @@ def copied(model):
     library.decoder.attention.score.key_kernel.assign(decoder.attention.key.kernel)
     library.decoder.attention.score.energy.assign(decoder.attention.energy.kernel[:, 0])
     copy_cell(library.decoder.stack.cells[0], *decoder.cell.weights)
-    library.decoder.output_layer.maxout_kernel.assign(decoder.maxout.kernel)
+    layer = library.decoder.output_layer
+    kernels = layer.state_kernel, layer.context_kernel, layer.embedding_kernel
+    blocks = tf.split(decoder.maxout.kernel, [kernel.shape[0] for kernel in kernels])
+    for kernel, block in zip(kernels, blocks, strict=True):
+        kernel.assign(block)
     library.decoder.output_layer.maxout_bias.assign(decoder.maxout.bias)
     library.decoder.output_layer.output_kernel.assign(decoder.logits.kernel)
     library.decoder.output_layer.output_bias.assign(decoder.logits.bias)

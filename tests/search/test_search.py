@@ -71,7 +71,7 @@ def no_time(batch):
 def memory_of(model, sentences, width):
     """Returns the memory and initial state of ``model`` for sentences padded to ``width``, and the padding mask."""
     ids = tf.constant([[*sentence, *[PAD] * (width - len(sentence))] for sentence in sentences])
-    memory = model.remember(ids)
+    memory = model.encode(ids)
     return memory, model.initial_state(memory), ids != PAD
 
 
@@ -107,7 +107,7 @@ def test_the_step_receives_start_and_then_the_chosen_tokens():
 
 def test_greedy_with_a_model_equals_the_reference(model):
     memory, state, _ = memory_of(model, SOURCES, 6)
-    found = greedy(model.step_function(), state, memory, tf.constant([7, 5, 11]))
+    found = greedy(model.step, state, memory, tf.constant([7, 5, 11]))
     for b, limit in enumerate([7, 5, 11]):
         tokens, log_prob = reference_greedy(weights_of(model), SOURCES[b], limit)
         assert found.ids[b, 0].numpy()[: found.lengths[b, 0]].tolist() == tokens
@@ -413,7 +413,7 @@ def test_padding_of_the_source_changes_nothing(model):
         memory, state, mask = memory_of(model, sentences, width)
         ranking = Ranking(plain_length(1.0), 0.3, mask)
         limits = tf.fill([len(sentences)], 9)
-        return beam_search(model.step_function(), state, memory, limits, beam_size=4, n_best=4, ranking=ranking)
+        return beam_search(model.step, state, memory, limits, beam_size=4, n_best=4, ranking=ranking)
 
     padded = search(SOURCES, 11)
     for row, sentence in enumerate(SOURCES):
@@ -429,9 +429,9 @@ def test_padding_of_the_source_changes_nothing(model):
 
 def test_the_log_likelihood_of_a_hypothesis_is_its_log_probability(model):
     memory, state, _ = memory_of(model, SOURCES, 5)
-    found = beam_search(model.step_function(), state, memory, tf.constant([7, 5, 11]), beam_size=5, n_best=4)
+    found = beam_search(model.step, state, memory, tf.constant([7, 5, 11]), beam_size=5, n_best=4)
     for k in range(4):
-        scored = log_likelihood(model.step_function(), state, memory, found.ids[:, k], found.lengths[:, k])
+        scored = log_likelihood(model.step, state, memory, found.ids[:, k], found.lengths[:, k])
         np.testing.assert_allclose(scored.log_probs, found.log_probs[:, k], rtol=1e-5)
         np.testing.assert_allclose(scored.alignments, found.alignments[:, k], atol=1e-6)
 
@@ -440,7 +440,7 @@ def test_forced_decoding_equals_teacher_forcing(model):
     source = tf.constant([[4, 5, 6, 7, END], [8, 9, END, PAD, PAD]])
     target = tf.constant([[6, 5, END, PAD], [9, PAD, PAD, PAD]])
     memory, state, _ = memory_of(model, [[4, 5, 6, 7, END], [8, 9, END]], 5)
-    scored = log_likelihood(model.step_function(), state, memory, target, tf.constant([3, 1]))
+    scored = log_likelihood(model.step, state, memory, target, tf.constant([3, 1]))
     output = model((source, tf.constant([[START, 6, 5, PAD], [START, PAD, PAD, PAD]])))
     wanted = tf.gather(tf.nn.log_softmax(output.logits), target, batch_dims=2) * [[1.0, 1, 1, 0], [1, 0, 0, 0]]
     np.testing.assert_allclose(scored.token_log_probs, wanted, rtol=1e-4)

@@ -11,10 +11,10 @@ from tiny import TINY_RECIPE, TINY_TEXT
 from nmt_keras.config import AttentionConfig, TokenizerConfig
 from nmt_keras.corpus import SplitCorpus
 from nmt_keras.corpus.alignments import alignment_of, token_links, words_of_tokens
+from nmt_keras.layers.losses import guided_alignment
 from nmt_keras.runs import Run
 from nmt_keras.text import Codec, fit_tokenizer
 from nmt_keras.training import batch_loss
-from nmt_keras.training.loss import guided_alignment
 
 
 @pytest.mark.parametrize(

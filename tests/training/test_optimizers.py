@@ -96,8 +96,8 @@ def test_bahdanau_s_other_weights_are_normal_but_for_biases_and_the_alignment_s_
     assert all(np.all(v == float(v.name == "gamma")) for v in norms), "scale 1 and shift 0"
     apart += norms
     others = [v for v in model.trainable_variables if not any(v is known for known in apart)]
-    kernels = sum(1 + bool(one.context_size) for one in all_cells(model))
-    assert len(others) == 2 + kernels + 3, "embeddings, W and C of each cell, W_s, maxout's matrices"
+    kernels = sum(1 + hasattr(one, "context_kernel") for one in all_cells(model))
+    assert len(others) == 2 + kernels + 5, "embeddings, W and C of each cell, W_s, U_o, V_o, C_o, W_o"
     for variable in others:
         assert_normal(variable, 0.01)
 
@@ -136,7 +136,7 @@ def test_glorot_leaves_matrices_as_their_layers_make_them(cell):
     for one, other in zip(before, model.get_weights(), strict=True):
         np.testing.assert_array_equal(one, other)
     for one in all_cells(model):
-        limit = (6.0 / (one.input_size + one.projections * one.units)) ** 0.5
+        limit = (6.0 / sum(one.kernel.shape)) ** 0.5
         assert np.abs(one.kernel).max() == pytest.approx(limit, rel=0.01)
         recurrent = one.recurrent.numpy()
         np.testing.assert_allclose(recurrent @ recurrent.T, np.eye(one.units), atol=1e-5)

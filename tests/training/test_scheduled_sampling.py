@@ -62,13 +62,13 @@ def model(request):
 
 def test_at_probability_0_it_is_teacher_forcing(model):
     wanted = model((SOURCE, READ), randomness=NOISE)
-    found = model((SOURCE, READ), randomness=NOISE, own_token_probability=tf.constant(0.0))
+    found = model((SOURCE, READ), randomness=NOISE, sampling_probability=tf.constant(0.0))
     np.testing.assert_allclose(found.logits, wanted.logits, atol=1e-5)
     np.testing.assert_allclose(found.alignment, wanted.alignment, atol=1e-5)
 
 
 def test_at_probability_1_it_reads_its_own_most_probable_tokens(model):
-    found = model((SOURCE, READ), randomness=NOISE, own_token_probability=tf.constant(1.0))
+    found = model((SOURCE, READ), randomness=NOISE, sampling_probability=tf.constant(1.0))
     own = tf.argmax(found.logits, axis=-1, output_type=tf.int32)
     wanted = model((SOURCE, tf.concat([READ[:, :1], own[:, :-1]], axis=1)), randomness=NOISE)
     np.testing.assert_allclose(found.logits, wanted.logits, atol=1e-5)
@@ -77,11 +77,11 @@ def test_at_probability_1_it_reads_its_own_most_probable_tokens(model):
 def test_a_graph_that_does_not_know_the_lengths_gives_the_same_logits(model):
     ids, half = tf.TensorSpec([None, None], tf.int32), tf.constant(0.5)
     graph = tf.function(
-        lambda source, read: model((source, read), randomness=NOISE, own_token_probability=half).logits,
+        lambda source, read: model((source, read), randomness=NOISE, sampling_probability=half).logits,
         input_signature=[ids, ids],
         autograph=False,
     )
-    wanted = model((SOURCE, READ), randomness=NOISE, own_token_probability=half).logits
+    wanted = model((SOURCE, READ), randomness=NOISE, sampling_probability=half).logits
     np.testing.assert_allclose(graph(SOURCE, READ), wanted, atol=1e-5)
 
 
@@ -95,7 +95,7 @@ def test_in_between_some_tokens_are_its_own_and_others_the_reference_s(model):
     starts = np.full([sentences, 1], START)
     reference = np.concatenate([starts, random.integers(4, 19, [sentences, 3])], axis=1).astype(np.int32)
     found = model(
-        (source, tf.constant(reference)), randomness=NOISE, own_token_probability=tf.constant(0.5)
+        (source, tf.constant(reference)), randomness=NOISE, sampling_probability=tf.constant(0.5)
     ).logits.numpy()
     own = np.concatenate([starts, found[:, :-1].argmax(axis=-1)], axis=1).astype(np.int32)
     taken, chosen = starts.astype(np.int32), []
@@ -142,8 +142,8 @@ def test_each_position_draws_a_dropout_mask_of_its_own():
     keras.utils.set_random_seed(3)
     config = MODELS["attend, then update"]
     model = build_model(ModelConfig(5, config.encoder, config.attention, config.decoder, dropout=0.5), 17, 19)
-    weights, places = model.decoder.read_weights(), [replace(NOISE, position=t) for t in range(3)]
-    embedded = [model.decoder.inputs(weights, READ[:, :1], place).embedded.numpy() for place in places]
+    places = [replace(NOISE, position=t) for t in range(3)]
+    embedded = [model.decoder.inputs(READ[:, :1], place).embedded.numpy() for place in places]
     assert not np.array_equal(embedded[0] == 0.0, embedded[1] == 0.0)
     assert not np.array_equal(embedded[1] == 0.0, embedded[2] == 0.0)
 
@@ -156,20 +156,20 @@ def test_self_attention_drops_under_sampling_as_under_teacher_forcing():
     encoding = model.encoder(SOURCE)  # without dropout
     whole = model.decoder(READ, encoding).logits
     for sampling in (None, tf.constant(0.0)):
-        drops = model.decoder(READ, encoding, randomness=NOISE, own_token_probability=sampling)
+        drops = model.decoder(READ, encoding, randomness=NOISE, sampling_probability=sampling)
         below = tf.reduce_mean(tf.abs(drops.logits - whole))
         assert below > 0.1 * tf.reduce_mean(tf.abs(whole))
 
 
 def test_scheduled_sampling_needs_random_numbers(model):
-    with pytest.raises(ValueError, match="own_token_probability"):
-        model((SOURCE, READ), own_token_probability=tf.constant(0.5))
+    with pytest.raises(ValueError, match="sampling_probability"):
+        model((SOURCE, READ), sampling_probability=tf.constant(0.5))
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_mixed_precision_samples_too(name, dtype_policy):
     dtype_policy("mixed_bfloat16")
     model = build_model(MODELS[name], 17, 19)
-    found = model((SOURCE, READ), randomness=NOISE, own_token_probability=tf.constant(0.0))
+    found = model((SOURCE, READ), randomness=NOISE, sampling_probability=tf.constant(0.0))
     wanted = model((SOURCE, READ), randomness=NOISE)
     np.testing.assert_allclose(*(tf.cast(output.logits, tf.float32) for output in (found, wanted)), atol=0.05)

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import keras
 import numpy as np
 import tensorflow as tf
+
+from nmt_keras.config import PAD
+from nmt_keras.layers.internals import masked
 
 SMALLEST = float(np.finfo(np.float32).tiny)
 """Minimum attention weight that contributes to guided alignment: the smallest normal float32."""
@@ -41,6 +45,31 @@ def masked_cross_entropy(logits: tf.Tensor, labels: tf.Tensor, mask: tf.Tensor, 
         correct=tf.reduce_sum(real * tf.cast(hits, tf.float32)),
         tokens=tf.reduce_sum(real),
     )
+
+
+@keras.saving.register_keras_serializable("nmt_keras")
+class MaskedCrossEntropy(keras.losses.Loss):
+    """Mean smoothed cross-entropy of the target ids that are not PAD, in nats; see ``masked_cross_entropy``.
+
+    Args:
+        label_smoothing: Float in [0, 1).
+    """
+
+    def __init__(self, label_smoothing: float = 0.0, name: str = "masked_cross_entropy", **kwargs: Any) -> None:
+        super().__init__(name=name, **kwargs)
+        self.label_smoothing = label_smoothing
+
+    def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
+        """Returns the loss of each token [B, T] for ids ``y_true`` [B, T] and logits ``y_pred`` [B, T, V]."""
+        labels = tf.cast(y_true, tf.int32)
+        flat = tf.reshape(tf.cast(y_pred, tf.float32), [-1, y_pred.shape[-1]])
+        cross_entropy, uniform, _ = _token_losses(flat, tf.reshape(labels, [-1]))
+        losses = (1.0 - self.label_smoothing) * cross_entropy + self.label_smoothing * uniform
+        return masked(tf.reshape(losses, tf.shape(labels)), tf.not_equal(labels, PAD))
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor's arguments."""
+        return {**super().get_config(), "label_smoothing": self.label_smoothing}
 
 
 def guided_alignment(alignment: tf.Tensor, wanted: tf.Tensor) -> tf.Tensor:

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from reference import cross_entropy
 
-from nmt_keras.training.loss import masked_cross_entropy
+from nmt_keras.layers.losses import masked_cross_entropy
 
 B, T, V = 3, 5, 7
 
