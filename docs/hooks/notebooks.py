@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import nbformat
 from mkdocs.config.defaults import MkDocsConfig
@@ -14,6 +15,7 @@ from nbconvert import MarkdownExporter
 ROOT = Path(__file__).parents[2]
 BADGE = re.compile(r"\[!\[Open in Colab\]\([^)]*\)\]\(([^)]*)\)")
 LINK = re.compile(r"\]\((\d-[\w-]+)\.ipynb\)")
+OUTSIDE = re.compile(r"\]\(((?:\.\./)*)\.\./notebooks/(\d-[\w-]+)\.ipynb")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -30,6 +32,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         text = LINK.sub(lambda link: f"]({target(link[1], executed)})", text)
         files.append(File.generated(config, f"notebooks/{name}.md", content=text))
     return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Replaces links to notebooks by links to their pages."""
+    return OUTSIDE.sub(r"](\1notebooks/\2.md", markdown)
 
 
 def read(path: Path) -> nbformat.NotebookNode:

@@ -20,6 +20,7 @@ import tyro
 from packaging.requirements import Requirement
 from servers import running_server
 
+from docs import generate
 from nmt_keras import cli
 from nmt_keras.cli.serve import MODELS
 from nmt_keras.models import builder
@@ -73,6 +74,18 @@ def test_the_tests_that_the_page_of_the_papers_names_exist():
 
 def test_the_readme_has_at_most_100_lines():
     assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 100
+
+
+def test_pages_show_the_code_as_it_is():
+    for path, content in generate.pages().items():
+        assert path.read_text("utf-8") == content, f"{path.name}: run python docs/generate.py"
+
+
+def test_relative_links_lead_to_files():
+    listed = subprocess.check_output(["git", "ls-files", "*.md"], cwd=ROOT, text=True).split()
+    for page in map(ROOT.joinpath, listed):
+        for link in re.findall(r"\]\(([^)#\s:]+)(?:#[^)\s]*)?\)", FENCE.sub("", page.read_text("utf-8"))):
+            assert (page.parent / link).exists(), f"{page.relative_to(ROOT)}: {link}"
 
 
 @pytest.fixture(scope="module")

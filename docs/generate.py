@@ -1,4 +1,10 @@
-"""Writes the page of recipes from their modules: docstrings, and fields that differ from the defaults."""
+"""Writes what pages show of the code: the listings, and the page of recipes.
+
+    python docs/generate.py
+
+A listing is the source of a function, between ``<!-- listing: nmt_keras.layers.losses.masked_cross_entropy -->`` and
+``<!-- end -->``. A test compares the pages with the code.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +12,25 @@ import ast
 import dataclasses
 import importlib
 import inspect
+import re
+import textwrap
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.structure.files import File, Files
-
 from nmt_keras.config import Recipe
 from nmt_keras.recipes import RECIPES
 
-ROOT = Path(__file__).parents[2]
-RESULTS = "results.md"
+DOCS = Path(__file__).parent
+ROOT = DOCS.parent
+LISTING = re.compile(r"^<!-- listing: ([\w.]+) -->\n(?:```python\n.*?^```\n<!-- end -->$)?", re.MULTILINE | re.DOTALL)
 INTRODUCTION = """# Recipes
 
 A recipe is a Python value, `nmt_keras.config.Recipe`. It contains all settings of a system except the corpus and the
-run directory. `nmt recipes` lists the recipes. This page is written from their modules when the documentation is built.
-[Papers and code](papers.md) maps the equations of the papers to the code{results}.
+run directory. `nmt recipes` lists the recipes. This page is written from their modules by `python docs/generate.py`.
+[Papers and code](papers.md) maps the equations of the papers to the code, and [Results](results.md) lists the scores of
+the recipes.
 
 The layer sizes of the papers and their optimizers, Adadelta and SGD, need a GPU and days of training. `--width 0.25`
 trains the same system with layers a quarter as wide. With Adam, it learns in an hour:
@@ -36,23 +43,57 @@ nmt train luong-feed --width 0.25 --minutes 60 \\
 """
 
 
-def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Adds the page of results to the navigation, if it exists."""
-    assert config.nav is not None
-    if (Path(config.docs_dir) / RESULTS).exists():
-        for entry in config.nav:
-            if "Recipes" in entry:
-                entry["Recipes"].append({"Results": RESULTS})
-    return config
+def pages() -> dict[Path, str]:
+    """Returns the current content of each page that shows code."""
+    recipes = INTRODUCTION + summary() + "".join(section(module) for module in modules())
+    written = {path: path.read_text(encoding="utf-8") for path in sorted(DOCS.rglob("*.md"))}
+    found = {path: LISTING.sub(listing, text) for path, text in written.items() if LISTING.search(text)}
+    return {**found, DOCS / "recipes.md": recipes.rstrip() + "\n"}
 
 
-def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Adds the page."""
-    measured = files.get_file_from_path(RESULTS) is not None
-    results = f", and [Results]({RESULTS}) lists the scores of the recipes" if measured else ""
-    content = INTRODUCTION.format(results=results) + summary() + "".join(section(module) for module in modules())
-    files.append(File.generated(config, "recipes.md", content=content))
-    return files
+def listing(found: re.Match[str]) -> str:
+    """Returns the listing that a comment names."""
+    return f"<!-- listing: {found[1]} -->\n```python\n{source_of(found[1])}\n```\n<!-- end -->"
+
+
+def source_of(name: str) -> str:
+    """Returns the source of a function, class or method, with the first line of its docstring."""
+    path, inner = module_of(name)
+    source = path.read_text(encoding="utf-8")
+    node: ast.AST = ast.parse(source)
+    for part in inner:
+        children = [child for child in ast.iter_child_nodes(node) if getattr(child, "name", None) == part]
+        if not children:
+            raise ValueError(f"listing: expected {name} in {path.relative_to(ROOT)}, found no {part}.")
+        node = children[-1]
+    assert isinstance(node, ast.FunctionDef | ast.ClassDef)
+    first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+    lines = source.splitlines()
+    begin, end = docstring_lines(node)
+    if begin < end:  # keep only the first line of the docstring; the reference shows the rest
+        lines[begin - 1] += '"""'
+        del lines[begin:end]
+    last = (node.end_lineno or node.lineno) - (end - begin)
+    return textwrap.dedent("\n".join(lines[first - 1 : last]))
+
+
+def docstring_lines(node: ast.FunctionDef | ast.ClassDef) -> tuple[int, int]:
+    """Returns the first and the last line of a docstring. Without a docstring, both are the same line."""
+    if ast.get_docstring(node) is None:
+        return node.lineno, node.lineno
+    docstring = node.body[0]
+    return docstring.lineno, docstring.end_lineno or docstring.lineno
+
+
+def module_of(name: str) -> tuple[Path, list[str]]:
+    """Returns the file of the module that ``name`` begins with, and the names inside the module."""
+    parts = name.split(".")
+    for end in range(len(parts) - 1, 0, -1):
+        path = ROOT.joinpath(*parts[:end])
+        for candidate in (path.with_suffix(".py"), path / "__init__.py"):
+            if candidate.is_file():
+                return candidate, parts[end:]
+    raise ValueError(f"listing: expected a name inside a module of this project, received {name}.")
 
 
 def modules() -> list[ModuleType]:
@@ -112,10 +153,11 @@ def section(module: ModuleType) -> str:
     said = docstrings(Path(inspect.getfile(module)))
     parts = [f"## {title.rstrip('.')}\n\n{text}\n\n"]
     for variable, recipe in recipes_of(module).items():
-        fields = "\n".join(f"    {name} = {value!r}" for name, value in settings(recipe).items())
+        fields = "\n".join(f"{name} = {value!r}" for name, value in settings(recipe).items())
         parts.append(
-            f"### {recipe.name} {{: #{recipe.name} }}\n\n{said.get(variable, '')}\n\n"
-            f'??? note "Fields that differ from the defaults"\n\n    ```python\n{fields}\n    ```\n\n'
+            f"### {recipe.name}\n\n{said.get(variable, '')}\n\n"
+            "<details markdown>\n<summary>Fields that differ from the defaults</summary>\n\n"
+            f"```python\n{fields}\n```\n\n</details>\n\n"
         )
     return "".join(parts)
 
@@ -143,3 +185,8 @@ def flat(fields: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     for name, value in fields.items():
         found |= flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
     return found
+
+
+if __name__ == "__main__":
+    for page, content in pages().items():
+        page.write_text(content, encoding="utf-8")
