@@ -33,10 +33,15 @@ PARTIAL = ".partial"
 ABANDONED_AFTER = 3600.0
 """Seconds without a change after which a partial file or folder is considered abandoned by a killed process."""
 
+SYSTEM_REASONS = frozenset(map(os.strerror, errno.errorcode))
+"""Messages of the operating system's errors."""
+
 
 @contextmanager
 def writing(path: Path, lost: str = "") -> Iterator[None]:
-    """Replaces an OSError of the system, which often names no file, with the error that ``unwritable`` returns.
+    """Replaces an error of the system, which often names no file, with the error that ``unwritable`` returns.
+
+    TensorFlow reports such an error as an ``OpError`` with the system's reason at the end of its message.
 
     Args:
         path: The file or folder.
@@ -48,6 +53,17 @@ def writing(path: Path, lost: str = "") -> Iterator[None]:
         if error.errno is None:  # not from the system, so it has its own message
             raise
         raise unwritable(path, error.strerror or str(error), lost) from error
+    except Exception as error:
+        message = str(getattr(error, "message", ""))  # of an OpError; this module does not import TensorFlow
+        if _system_reason(message) is None:
+            raise
+        raise unwritable(path, message, lost) from error
+
+
+def _system_reason(message: str) -> str | None:
+    """Returns the system's reason at the end of TensorFlow's message "{{NODE}} FILE; REASON"; ``None`` if absent."""
+    reason = message.rpartition("; ")[2].rstrip(".")
+    return reason if reason in SYSTEM_REASONS else None
 
 
 def unwritable(path: str | Path, reason: str, lost: str = "") -> OSError:
@@ -55,7 +71,7 @@ def unwritable(path: str | Path, reason: str, lost: str = "") -> OSError:
 
     Args:
         path: The file or folder. If it has a scheme, such as gs://, the free space is omitted.
-        reason: The reason, without a full stop.
+        reason: The reason, without a full stop, or TensorFlow's message, of which only the system's reason is shown.
         lost: Sentence that states what is lost; empty by default.
     """
     free = ""
@@ -64,6 +80,7 @@ def unwritable(path: str | Path, reason: str, lost: str = "") -> OSError:
         # Path.is_dir would raise PermissionError below a folder without search permission
         folder = next(each for each in (place, *place.parents) if os.path.isdir(each))
         free = f" {shutil.disk_usage(folder).free / 2**20:,.0f} MiB are free."
+    reason = _system_reason(reason) or reason
     return OSError(
         f"{path}: could not be written; {reason}.{free}{lost and ' '}{lost} Make room or correct the permissions, then "
         "run the same command."

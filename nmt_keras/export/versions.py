@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt_keras.config import require
-from nmt_keras.files import is_abandoned, make_folder, read_json, settle, settle_below
+from nmt_keras.files import is_abandoned, make_folder, read_json, settle, settle_below, writing
 
 EXTRA = "assets.extra"
 """Folder of a version for files that are not part of the graph."""
@@ -56,8 +56,14 @@ def publish(model_folder: Path, write: Callable[[Path], None]) -> Path:
         ``saved_models/NAME/VERSION``.
 
     Raises:
-        OSError: the folder cannot be written.
+        OSError: the folder cannot be written. The message names it and states the reason.
     """
+    with writing(model_folder, "No version was written."):
+        return _publish(model_folder, write)
+
+
+def _publish(model_folder: Path, write: Callable[[Path], None]) -> Path:
+    """Writes the next version; see ``publish``."""
     new = [each for each in (model_folder, *model_folder.parents) if not each.exists()]
     make_folder(model_folder)
     for each in new:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -73,6 +74,22 @@ def test_an_interrupted_export_leaves_nothing(translator, folder, monkeypatch, o
     monkeypatch.setattr(owner, name, interrupt)
     with pytest.raises(KeyboardInterrupt):
         export(translator, folder)
+    assert children(folder) == ["1"]
+
+
+def test_a_full_disk_during_an_export_is_one_line_and_leaves_nothing(translator, folder):
+    """A limit on the size of files simulates a full disk: further writes fail."""
+    export(translator, folder)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    expected = (
+        rf"^{folder}: could not be written; File too large\. [\d,]+ MiB are free\. No version was written\. Make room"
+    )
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (600, limits[1]))
+        with pytest.raises(OSError, match=expected):
+            export(translator, folder)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert children(folder) == ["1"]
 
 

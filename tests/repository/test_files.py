@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import threading
 import time
 
@@ -45,6 +46,29 @@ def test_an_error_without_a_file_name_gets_the_name_the_free_space_and_the_reaso
 def test_an_error_with_its_own_message_keeps_it(tmp_path):
     with pytest.raises(OSError, match=r"^own message$"), writing(tmp_path):
         raise OSError("own message")
+
+
+class FakeOpError(Exception):
+    """Has a message, as an error of TensorFlow."""
+
+    def __init__(self, message):
+        super().__init__(f"{message} [Op:SaveV2]")
+        self.message = message
+
+
+def test_an_error_of_tensorflow_in_writing_becomes_one_short_line(tmp_path):
+    message = "{{function_node __wrapped__SaveV2_device_/job:localhost}} a/part-0.tempstate1; No space left on device"
+    expected = (
+        rf"^{tmp_path}: could not be written; No space left on device\. [\d,]+ MiB are free\. Nothing was lost\. Make"
+    )
+    with pytest.raises(OSError, match=expected), writing(tmp_path, "Nothing was lost."):
+        raise FakeOpError(message)
+    assert re.match(expected.replace(" Nothing was lost\\.", ""), str(unwritable(tmp_path, message)))
+
+
+def test_another_error_of_tensorflow_keeps_its_message(tmp_path):
+    with pytest.raises(FakeOpError, match="OOM when allocating"), writing(tmp_path):
+        raise FakeOpError("OOM when allocating tensor with shape[64,8000]")
 
 
 def test_the_free_space_of_a_remote_disk_is_not_named():
