@@ -16,7 +16,7 @@ from nmt_keras.config import SearchConfig, require
 from nmt_keras.corpus.options import CorpusOptions
 from nmt_keras.files import read_json
 from nmt_keras.runs.directory import CORPUS, is_run, read_recipe
-from nmt_keras.runs.origin import read_origin
+from nmt_keras.runs.origin import read_origin, require_corpus
 
 if TYPE_CHECKING:
     from nmt_keras.corpus import Pair
@@ -153,6 +153,7 @@ class Evaluate(Command):
             if run.exists():
                 raise FileNotFoundError(f"RUN: expected a run directory, received {run}. Exports require --pairs.")
             raise FileNotFoundError(f"RUN: expected a run directory; {run} does not exist. Train a run first.")
+        require_corpus(run, self.data)
         if not self.data.valid:
             corpus = load_corpus(self.data, read_recipe(run).corpus, Path("data"), console.say)
             pairs: Sequence[Pair] = corpus.test if self.part == "test" else corpus.valid

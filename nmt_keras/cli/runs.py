@@ -14,7 +14,7 @@ from nmt_keras.cli.console import Console
 from nmt_keras.config import ExportConfig, require
 from nmt_keras.files import read_json
 from nmt_keras.runs.directory import CORPUS, SHORTLIST, read_recipe
-from nmt_keras.runs.origin import read_origin
+from nmt_keras.runs.origin import read_origin, require_corpus
 
 if TYPE_CHECKING:
     from nmt_keras.corpus import Pair
@@ -123,6 +123,7 @@ class Shortlist(Command):
         from nmt_keras.runs import Run
 
         run, options, facts = Run(self.run), read_origin(self.run), read_json(self.run / CORPUS)
+        require_corpus(self.run, options, f"run nmt train --run {self.run}")
         corpus: Sequence[Pair] | PreparedCorpus
         if options.prepared is not None:
             corpus = PreparedCorpus(options.prepared)

@@ -18,7 +18,7 @@ from nmt_keras.corpus.options import CorpusOptions
 from nmt_keras.corpus.sample import SAMPLE_NAME
 from nmt_keras.recipes import CONDITIONAL_GRU, SAMPLE, find_recipe
 from nmt_keras.runs.directory import is_run, read_recipe
-from nmt_keras.runs.origin import read_origin, with_languages_of
+from nmt_keras.runs.origin import read_origin, require_corpus, with_languages_of
 
 if TYPE_CHECKING:
     from nmt_keras.corpus import SplitCorpus
@@ -83,6 +83,8 @@ class Train(Command):
         from nmt_keras.training import is_first_worker
 
         recipe = self.chosen()
+        if self.run is not None:
+            require_corpus(self.run, self.data)
         if self.data.prepared is None:
             corpus = load_corpus(self.data, recipe.corpus, Path("data"), console.say, with_alignments=True)
             folder = self.train(console, recipe, corpus)

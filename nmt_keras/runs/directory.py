@@ -86,10 +86,12 @@ def settle_recipe(folder: Path, recipe: Recipe | None) -> Recipe:
 
 
 def refuse_other_corpus(folder: Path, facts: Mapping[str, Any]) -> None:
-    """Raises ValueError if ``facts`` differ from ``corpus.json``."""
+    """Raises ValueError if ``facts`` differ from ``corpus.json``, except for the name of the corpus file."""
     path = folder / CORPUS
     there, here = flat(read_json(path)), flat(facts)
     differing = sorted(name for name in there.keys() | here.keys() if there.get(name) != here.get(name))
+    if differing == ["name"]:  # a renamed file: the checksums of its pairs are the same
+        return
     if differing == ["key_side"]:
         raise ValueError(
             f"{path}: the run was trained on this corpus in the opposite direction. To resume the run, pass only "

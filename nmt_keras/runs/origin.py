@@ -14,6 +14,9 @@ from nmt_keras.runs.directory import CORPUS, is_run
 
 ORIGIN = "origin.json"
 
+FILES = ("corpus", "valid", "test", "alignments", "prepared")
+"""Fields of ``CorpusOptions`` that hold paths."""
+
 
 def write_origin(run: Path, options: CorpusOptions) -> None:
     """Writes the corpus options of a run, with absolute paths.
@@ -29,6 +32,12 @@ def write_origin(run: Path, options: CorpusOptions) -> None:
     single = {name: path and absolute(path) for name in ("alignments", "prepared") for path in [getattr(options, name)]}
     make_folder(run)
     write_whole(run / ORIGIN, json.dumps({**asdict(options), **several, **single}, indent=2) + "\n")
+
+
+def _paths(options: CorpusOptions, name: str) -> tuple[str, ...]:
+    """Returns the paths in a field of ``FILES``."""
+    value: str | tuple[str, ...] | None = getattr(options, name)
+    return (value,) if isinstance(value, str) else value or ()
 
 
 def read_origin(run: Path) -> CorpusOptions:
@@ -49,6 +58,26 @@ def read_origin(run: Path) -> CorpusOptions:
             raise ValueError(f"{path}: expected corpus options; {error} Remove the file.") from error
     sample = (run / CORPUS).exists() and read_json(run / CORPUS)["name"] == SAMPLE_NAME
     return CorpusOptions((SAMPLE_NAME,)) if sample else CorpusOptions()
+
+
+def require_corpus(run: Path, options: CorpusOptions, remedy: str = "pass") -> None:
+    """Raises FileNotFoundError if ``options`` name a file of the run's corpus that no longer exists.
+
+    Args:
+        run: A run directory, or a path where a run may be trained.
+        options: Corpus options of a command, by default those of the run.
+        remedy: Beginning of the remedy, before the option of the missing file.
+    """
+    if not is_run(run):
+        return
+    stored = read_origin(run)
+    for name in FILES:
+        for path in _paths(options, name):
+            if path in _paths(stored, name) and path != SAMPLE_NAME and not Path(path).exists():
+                raise FileNotFoundError(
+                    f"--{name}: expected the file that {run} was trained with; {path} does not exist. If it has moved, "
+                    f"{remedy} --{name} with its new path."
+                )
 
 
 def with_languages_of(run: Path, options: CorpusOptions) -> CorpusOptions:

@@ -1,14 +1,19 @@
 """``origin.json`` and ``recipe.json``: the corpus options and the recipe of a run."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from tiny import TINY_RECIPE
 
+from nmt_keras.cli import main
 from nmt_keras.cli.console import with_options
 from nmt_keras.corpus.options import CorpusOptions
-from nmt_keras.runs.directory import settle_recipe, write_recipe
-from nmt_keras.runs.origin import read_origin, with_languages_of, write_origin
+from nmt_keras.runs.directory import refuse_other_corpus, settle_recipe, write_recipe
+from nmt_keras.runs.origin import read_origin, require_corpus, with_languages_of, write_origin
+
+SEVERAL = ("corpus", "valid", "test")
 
 
 def test_languages_stay_with_a_run_that_has_a_recipe(tmp_path):
@@ -46,3 +51,43 @@ def test_a_run_keeps_how_its_corpus_was_read(tmp_path, monkeypatch):
     assert kept == replace(options, corpus=(str(tmp_path / "a.ja"), str(tmp_path / "a.en")))
     write_origin(tmp_path / "run", CorpusOptions(("sample",)))
     assert read_origin(tmp_path / "run").corpus == ("sample",)
+
+
+@pytest.mark.parametrize("option", ["corpus", "valid", "test", "alignments", "prepared"])
+def test_a_moved_file_of_the_corpus_is_named_with_the_option_that_passes_its_new_path(option, tmp_path):
+    fields = {"corpus": ("a.tsv",), "valid": ("v.tsv",), "test": ("t.tsv",), "alignments": "a.txt"}
+    if option == "prepared":
+        fields = {"prepared": "shards", "valid": ("v.tsv",)}
+    fields = {
+        name: (str(tmp_path / value[0]),) if name in SEVERAL else str(tmp_path / value)
+        for name, value in fields.items()
+    }
+    run, options = tmp_path / "run", CorpusOptions(**fields)
+    write_origin(run, options)
+    require_corpus(run, options)  # not yet a run
+    write_recipe(run, TINY_RECIPE)
+    for name, value in fields.items():
+        if name != option:
+            Path(value[0] if name in SEVERAL else value).touch()
+    with pytest.raises(
+        FileNotFoundError, match=rf"^--{option}: .*{tmp_path}/\w.* does not exist.* pass --{option} with"
+    ):
+        require_corpus(run, read_origin(run))
+    require_corpus(run, CorpusOptions(("typed.tsv",)))  # reading the file reports that it is missing
+
+
+def test_resuming_with_a_moved_corpus_names_the_option_in_one_line(tmp_path, capsys):
+    write_origin(tmp_path, CorpusOptions((str(tmp_path / "pairs.tsv"),)))
+    write_recipe(tmp_path, TINY_RECIPE)
+    with pytest.raises(SystemExit):
+        main(["train", "--run", str(tmp_path)])
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith("pairs.tsv does not exist. If it has moved, pass --corpus with its new path.")
+
+
+def test_a_renamed_corpus_is_the_same_corpus(tmp_path):
+    facts = {"name": "pairs", "pairs": {"train": 7}, "sha256": {"train": "5e"}}
+    (tmp_path / "corpus.json").write_text(json.dumps(facts))
+    refuse_other_corpus(tmp_path, {**facts, "name": "other"})
+    with pytest.raises(ValueError, match="another corpus"):
+        refuse_other_corpus(tmp_path, {**facts, "name": "other", "sha256": {"train": "6f"}})
