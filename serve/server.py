@@ -172,7 +172,7 @@ def http_config(app: ASGIApp, limits: Limits, shutdown_seconds: int) -> uvicorn.
     return uvicorn.Config(
         app,
         http=timed_protocol(limits.seconds, limits.connections),
-        loop="serve.rest.event_loop:new_event_loop",
+        loop=f"{__package__}.rest.event_loop:new_event_loop",  # a wheel has no package named serve
         ws="none",
         lifespan="off",
         log_config=None,

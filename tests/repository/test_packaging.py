@@ -114,7 +114,9 @@ def test_the_wheel_has_the_command_the_version_the_extras_and_the_licence(wheel)
 def test_the_wheel_runs_by_itself(wheel, tmp_path):
     wheel.extractall(tmp_path / "installed")
     check = (
-        "import nmt_keras; from nmt_keras_serve.server import WEB; from nmt_keras.corpus.sample import sample_pairs; "
+        "import nmt_keras; from nmt_keras_serve.server import WEB, http_config; "
+        "from nmt_keras_serve.limits import Limits; http_config(None, Limits(), 1).get_loop_factory(); "
+        "from nmt_keras.corpus.sample import sample_pairs; "
         "assert (WEB / 'index.html').exists(); assert sample_pairs(); print(nmt_keras.__file__, WEB); "
         "from nmt_keras.cli import main; main(['recipes'])"
     )
