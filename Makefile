@@ -112,7 +112,7 @@ audit: $(VENV)/.installed-dev
 	for file in requirements*.txt; do $(RUN) -m pip_audit --require-hashes --disable-pip -r $$file || exit; done
 
 serve: $(VENV)/.installed
-	$(RUN) -m serve.server --model-dir saved_models --port $(PORT)
+	$(RUN) -m nmt_keras_serve.server --model-dir saved_models --port $(PORT)
 
 conformance: $(VENV)/.installed
-	$(RUN) -m serve.conformance --url $(URL) --model $(MODEL)
+	$(RUN) -m nmt_keras_serve.conformance --url $(URL) --model $(MODEL)

@@ -2,8 +2,8 @@
 
     python -m benchmarks.attacks --model-dir saved_models --model spa-eng --minutes 30
 
-The server and the attackers run in separate processes. There are two honest clients: on one connection, and
-on a new connection for each request. They retry as ``serve.client`` does. The program prints a JSON document with the
+The server and the attackers run in separate processes. There are two honest clients: on one connection, and on a new
+connection for each request. They retry as ``nmt_keras_serve.client`` does. The program prints a JSON document with the
 machine, the date, the rounds of each attack and the results of the honest clients. It exits with code 1 if one of
 these requirements is violated:
 

@@ -1,7 +1,8 @@
 """Serves SavedModels over TensorFlow Serving's REST API: an embedded server, a client, and deployment files.
 
-The package does not import ``nmt_keras``, because the SavedModel is the contract between training and serving. A wheel
-installs it as ``nmt_keras_serve``, so imports inside the package are relative. The path of a request is
+The package does not import ``nmt_keras``, because the SavedModel is the contract between training and serving. Import
+it as ``nmt_keras_serve``: a wheel installs it under this name, and a clone provides it, too. Imports inside the package
+are relative. The path of a request is
 
     bytes -> rest.app (route) -> core (queue) -> rest.json_text (values) -> rest.codec (tensors)
           -> models.servable (graph) -> rest.codec -> bytes
@@ -21,11 +22,11 @@ installs it as ``nmt_keras_serve``, so imports inside the package are relative. 
     options        options of the server
     usage          command lines
     lines          text of users: files, archives, pipes, standard input and output
-    server         ``python -m serve.server``
+    server         ``python -m nmt_keras_serve.server``
 
-    client/        ``python -m serve.client``
-    bulk           ``python -m serve.bulk``: files of any size
-    conformance/   ``python -m serve.conformance``: checks of any server with this API
+    client/        ``python -m nmt_keras_serve.client``
+    bulk           ``python -m nmt_keras_serve.bulk``: files of any size
+    conformance/   ``python -m nmt_keras_serve.conformance``: checks of any server with this API
     web/           the page
     deploy/        Docker Compose, nginx, Kubernetes
 

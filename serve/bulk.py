@@ -1,4 +1,4 @@
-"""Translates a file of any size with a served model: ``python -m serve.bulk INPUT OUTPUT --url ...``.
+"""Translates a file of any size with a served model: ``python -m nmt_keras_serve.bulk INPUT OUTPUT --url ...``.
 
 Line n of the output is the translation of line n of the input. An empty line stays empty. Lines are streamed, and
 translations are written at once into ``OUTPUT.bulk.partial``, which is renamed at the end. After a kill, an

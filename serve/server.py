@@ -1,4 +1,4 @@
-"""The embedded server: ``python -m serve.server --model-dir saved_models --port 8501``.
+"""The embedded server: ``python -m nmt_keras_serve.server --model-dir saved_models --port 8501``.
 
 It implements TensorFlow Serving's REST API for machines without Docker. It serves the newest version of every model in
 a folder of NAME/VERSION/, or the models in a file in TensorFlow Serving's format. By default it listens on the loopback

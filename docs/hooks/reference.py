@@ -23,7 +23,7 @@ SECTIONS = {
 
 HIDDEN = ("__main__",)
 SERVING = ("client", "bulk", "server", "options", "limits", "conformance")
-"""Public modules of ``serve``. The other modules are internal."""
+"""Public modules of ``serve``, whose installed name is ``nmt_keras_serve``. The other modules are internal."""
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -32,7 +32,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     sections: list[Any] = [{"nmt_keras": "reference/index.md"}]
     for section, names in contents().items():
         sections.append({section: [{name: f"reference/{name}.md"} for name in names]})
-    sections.append({"Serving": [{f"serve.{name}": f"reference/serve-{name}.md"} for name in SERVING]})
+    sections.append({"Serving": [{f"nmt_keras_serve.{name}": f"reference/serve-{name}.md"} for name in SERVING]})
     for entry in config.nav:
         if "Reference" in entry:
             entry["Reference"] = sections
@@ -84,7 +84,8 @@ def directive(module: str, level: int = 1) -> str:
     """Returns the directive with which mkdocstrings documents the names that a module defines, without its imports."""
     members = [name for name in defined(file_of(module)) if not name.startswith("_")]
     listed = "[]" if not members else "".join(f"\n        - {name}" for name in members)
-    return f"::: {module}\n    options:\n      heading_level: {level}\n      members: {listed}\n"
+    title = f"      heading: nmt_keras_{module}\n" if module.startswith("serve.") else ""
+    return f"::: {module}\n    options:\n      heading_level: {level}\n{title}      members: {listed}\n"
 
 
 def file_of(module: str) -> Path:

@@ -1,4 +1,4 @@
-"""A client of TensorFlow Serving: ``python -m serve.client "Una frase." --url http://127.0.0.1:8501``.
+"""A client of TensorFlow Serving: ``python -m nmt_keras_serve.client "Una frase." --url http://127.0.0.1:8501``.
 
 It works with TensorFlow Serving and the embedded server, over REST. It uses the export's signatures:
 

@@ -1,4 +1,4 @@
-"""The client's command line: ``python -m serve.client TEXT ...``."""
+"""The client's command line: ``python -m nmt_keras_serve.client TEXT ...``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conformance checks for servers of TensorFlow Serving's REST API: ``python -m serve.conformance --url http://...``.
+"""Conformance checks for servers of TensorFlow Serving's REST API: ``python -m nmt_keras_serve.conformance``.
 
 The embedded server passes these checks. ``.github/workflows/serving.yml`` runs the same checks against TensorFlow
 Serving's container. The expected answers follow the source of release 2.20: paths and their spellings, the order of
