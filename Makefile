@@ -74,6 +74,11 @@ lint: $(VENV)/.installed-dev
 	$(RUN) tests/prose.py
 	$(VENV)/bin/check-jsonschema --quiet --builtin-schema vendor.compose-spec serve/deploy/compose.yaml
 	$(VENV)/bin/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(VENV)/bin/check-jsonschema --quiet --builtin-schema vendor.dependabot .github/dependabot.yml
+	$(VENV)/bin/check-jsonschema --quiet --builtin-schema vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
+	$(VENV)/bin/check-jsonschema --quiet --builtin-schema vendor.github-issue-forms \
+	    $(filter-out %/config.yml,$(wildcard .github/ISSUE_TEMPLATE/*.yml))
+	$(VENV)/bin/check-jsonschema --quiet --builtin-schema vendor.citation-file-format --default-filetype yaml CITATION.cff
 	$(VENV)/bin/kubernetes-validate --quiet --strict serve/deploy/k8s/*.yaml docs/guides/training-job.yaml
 	if command -v kubectl >/dev/null; then kubectl kustomize serve/deploy >$(VENV)/rendered.yaml && \
 	    $(VENV)/bin/kubernetes-validate --quiet --strict $(VENV)/rendered.yaml; fi

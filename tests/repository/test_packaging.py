@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import email
 import itertools
+import os
 import re
 import shutil
 import subprocess
@@ -15,6 +16,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
+import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -143,12 +145,20 @@ BADGES = (
 )
 
 
+RELEASE = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text("utf-8"))["jobs"]
+
+
+def run_step_of_a_release(folder, phrase, version=nmt_keras.__version__):
+    """Runs the step of the job ``build`` whose name contains ``phrase``, in ``folder``."""
+    (step,) = (step for step in RELEASE["build"]["steps"] if phrase in step.get("name", ""))
+    environment = {**os.environ, "GITHUB_REF_NAME": f"v{version}"}
+    return subprocess.run(["bash", "-eo", "pipefail", "-c", step["run"]], cwd=folder, env=environment).returncode
+
+
 def test_a_release_s_readme_has_no_link_that_the_package_index_cannot_resolve(tmp_path):
-    page = (ROOT / "docs/releasing.md").read_text("utf-8")
-    (command,) = re.findall(r"^ +(sed (?:.*\\\n)*.*)$", page, re.MULTILINE)
     shutil.copy(ROOT / "README.md", tmp_path)
     before, home = (ROOT / "README.md").read_text("utf-8"), PROJECT["urls"]["Homepage"]
-    subprocess.run(["bash", "-c", command], cwd=tmp_path, check=True)
+    assert run_step_of_a_release(tmp_path, "links of the README") == 0
     after = (tmp_path / "README.md").read_text("utf-8")
     raw = home.replace("github.com", "raw.githubusercontent.com")
     pictures = [
@@ -160,6 +170,28 @@ def test_a_release_s_readme_has_no_link_that_the_package_index_cannot_resolve(tm
         assert link.startswith("https://")
         file = re.sub(f"^(?:{raw}|{home}/blob)/v[^/]+/", "", link)  # a released README contains its version
         assert file == link or (ROOT / file).exists(), link
+
+
+def test_a_release_has_the_version_of_its_tag_and_of_the_citation(tmp_path):
+    text, version = (ROOT / "CHANGELOG.md").read_text("utf-8"), nmt_keras.__version__
+    newest, date = re.findall(r"^## (\d\S*) - (\S+)$", text, re.MULTILINE)[0]
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    assert (str(citation["version"]), str(citation["date-released"])) == (newest, date)
+    assert re.search(r"version = \{(.*)\}", (ROOT / "docs/index.md").read_text("utf-8"))[1] == newest
+    assert version == newest or version.endswith(".dev0")
+    shutil.copytree(ROOT / "nmt_keras", tmp_path / "nmt_keras", ignore=shutil.ignore_patterns("*.tsv", "__pycache__"))
+    assert run_step_of_a_release(tmp_path, "The tag is") == 0
+    assert run_step_of_a_release(tmp_path, "The tag is", "9.9.9") != 0
+
+
+def test_the_notes_of_a_release_are_the_section_of_its_version(tmp_path):
+    sections = ["Unreleased\n\n- Next.", "1.2.0 - 2026-02-03\n\n### New\n\n- A.", "1.1.0 - 2026-01-02\n\n- B."]
+    changelog = "".join(f"## {section}\n\n" for section in sections)
+    (tmp_path / "CHANGELOG.md").write_text(changelog)
+    assert run_step_of_a_release(tmp_path, "of the changelog", "1.2.0") == 0
+    assert (tmp_path / "notes/notes.md").read_text().split() == ["###", "New", "-", "A."]
+    shutil.rmtree(tmp_path / "notes")
+    assert run_step_of_a_release(tmp_path, "of the changelog", "1.3.0") != 0  # it has no section
 
 
 @pytest.mark.parametrize("file", LOCKS, ids=lambda file: file.name)
