@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ from tensorflow_serving.config import model_server_config_pb2
 
 from nmt_keras import cli
 from serve.client.translating import DEFAULT_BATCH_SIZE, DEFAULT_MODEL, DEFAULT_TEXT_BYTES
+from serve.server import OTHER_FILES
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "serve" / "deploy"
@@ -279,6 +281,58 @@ def test_the_model_server_admits_rest_from_two_namespaces_and_opens_no_connectio
     assert not any(admits(policy, peer, 8500) for peer in PEERS)
     assert "Egress" in policy["spec"]["policyTypes"]
     assert not policy["spec"].get("egress")
+
+
+# The page on Kubernetes
+
+
+PAGE = {each["kind"]: each for each in yaml.safe_load_all((DEPLOY / "k8s" / "page.yaml").read_text())}
+
+
+def test_the_page_has_the_host_and_the_certificate_of_the_model_server():
+    page, server = PAGE["Ingress"]["spec"], MANIFESTS["Ingress"]["spec"]
+    assert page["tls"] == server["tls"]
+    assert [rule["host"] for rule in page["rules"]] == [rule["host"] for rule in server["rules"]]
+    assert page["ingressClassName"] == server["ingressClassName"]
+    assert {each["metadata"]["namespace"] for each in PAGE.values()} == {KUSTOMIZATION["namespace"]}
+
+
+def test_the_page_s_pods_are_those_of_its_service_and_admit_the_ingress_controller_alone():
+    pod = PAGE["Deployment"]["spec"]["template"]
+    labels, (container,) = pod["metadata"]["labels"], pod["spec"]["containers"]
+    assert matches({"matchLabels": PAGE["Service"]["spec"]["selector"]}, labels)
+    assert matches(PAGE["NetworkPolicy"]["spec"]["podSelector"], labels)
+    (port,) = container["ports"]
+    assert [peer for peer in PEERS if admits(PAGE["NetworkPolicy"], peer, port["containerPort"])] == [
+        INGRESS_CONTROLLER
+    ]
+    assert container["image"] == COMPOSE["nginx"]["image"]
+    headers = re.findall(r"add_header (X-\S+|Referrer-Policy) (.*);", PAGE["ConfigMap"]["data"]["default.conf"])
+    assert len(headers) == 3
+    assert all(f"add_header {name} {value};" in NGINX for name, value in headers)
+
+
+# systemd
+
+
+UNIT = (DEPLOY / "systemd" / "nmt-serve.service").read_text()
+
+
+def test_the_service_of_systemd_has_options_of_the_command_and_room_for_its_connections_and_last_requests():
+    _, *arguments = shlex.split(re.search(r"^ExecStart=(.*)$", UNIT, re.MULTILINE)[1])
+    options = cli.parse(arguments).options
+    assert options.host == "127.0.0.1"
+    assert number(r"LimitNOFILE=\d+:(\d+)", UNIT) >= options.limits.connections + OTHER_FILES
+    assert number(r"TimeoutStopSec=(\d+)", UNIT) > options.shutdown_seconds
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
+def test_systemd_knows_every_setting_of_the_service(tmp_path):
+    unit = tmp_path / "nmt-serve.service"
+    unit.write_text(re.sub(r"^ExecStart=\S+", f"ExecStart={sys.executable}", UNIT, flags=re.MULTILINE))
+    command = ["systemd-analyze", "verify", "--man=no", str(unit)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert unit.name not in done.stderr  # it also reports other units of this machine
 
 
 @pytest.fixture(scope="module")
