@@ -45,6 +45,11 @@ def pytest_configure(config):
         )
 
 
+def pytest_make_parametrize_id(val, argname):
+    """Names bytes by their argument. Compressed bytes contain the time, so workers would collect different tests."""
+    return argname if isinstance(val, bytes) else None
+
+
 def pytest_collection_modifyitems(config, items):
     """Deselects tests that need the real corpus or a program if there is none.
 
