@@ -22,6 +22,7 @@ are relative. The path of a request is
     options        options of the server
     usage          command lines
     lines          text of users: files, archives, pipes, standard input and output
+    sentences      splits text into sentences and the gaps between them
     server         ``python -m nmt_keras_serve.server``
 
     client/        ``python -m nmt_keras_serve.client``

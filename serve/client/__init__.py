@@ -12,7 +12,6 @@ It works with TensorFlow Serving and the embedded server, over REST. It uses the
     answers      records of a signature's outputs
     retry        retries with growing pauses
     rest         requests over HTTP and JSON
-    sentences    splits text into sentences and the gaps between them
     translating  the client
     options      options shared by the programs
 

@@ -6,14 +6,16 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from typing import Annotated, Literal
 
 import tyro
 
 from ..lines import CUT, STANDARD_INPUT, STDIN, one_line, print_utf8, sentence_blocks, tell_lines
+from ..sentences import translate_texts
 from ..usage import read_options
-from . import Alignment, ClientError, Translation, sentences
+from . import Alignment, ClientError, Translation
 from .options import ServerOptions
 
 
@@ -40,14 +42,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     reads_lines = options.texts == (STANDARD_INPUT,)
     cut: list[int] = []
     try:
-        pieces = [sentences.split(text) for text in chain.from_iterable(sentence_blocks(options.texts, _say))]
-        answers = iter(_translate(options, [piece.sentence for text in pieces for piece in text if piece.sentence]))
+        texts = list(chain.from_iterable(sentence_blocks(options.texts, _say)))
+        translated = translate_texts(texts, partial(_translate, options), lambda answer: answer.translation)
     except (ClientError, ValueError, OSError) as error:
         raise SystemExit(f"{__package__}: {error}") from error
-    for number, text in enumerate(pieces, start=1):
-        found = [(piece.sentence, next(answers)) for piece in text if piece.sentence]
+    for number, (whole, found) in enumerate(translated, start=1):
         if not options.json:
-            whole = sentences.rejoin(text, [answer.translation for _, answer in found])
             print(one_line(whole) if reads_lines else whole)
         for sentence, answer in found:
             _print_details(options, sentence, answer)

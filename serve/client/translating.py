@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
-from . import answers, sentences
+from .. import sentences
+from . import answers
 from .answers import (
     Alignment,
     Columns,
@@ -115,14 +116,8 @@ class Client:
         One request may hold sentences of several texts. White space between sentences is kept.
         """
         _require_strings(texts)
-        split = [sentences.split(text) for text in texts]
-        found = iter(self.translate_with_scores([piece.sentence for text in split for piece in text if piece.sentence]))
-        translated = []
-        for pieces in split:
-            answered = [next(found) for piece in pieces if piece.sentence]
-            text = sentences.rejoin(pieces, [answer.translation for answer in answered])
-            translated.append(TranslatedText(text, answered))
-        return translated
+        found = sentences.translate_texts(texts, self.translate_with_scores, lambda answer: answer.translation)
+        return [TranslatedText(whole, [answer for _, answer in answered]) for whole, answered in found]
 
     def status(self) -> list[VersionStatus]:
         """Returns the states of the model's versions, newest first."""

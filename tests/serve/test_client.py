@@ -28,10 +28,10 @@ from serve.client import (
     Translation,
     Unavailable,
     VersionStatus,
-    sentences,
 )
 from serve.client.__main__ import main
 from serve.client.answers import hypotheses
+from serve.sentences import beginning
 
 ROOT = Path(__file__).parents[2]
 THIRD = pytest.approx(-1 / 3)
@@ -242,7 +242,7 @@ def test_a_wrong_argument_is_named_with_its_value(options):
     ],
 )
 def test_a_cut_text_ends_between_words_or_else_between_characters(text, max_bytes, kept):
-    assert sentences.beginning(text, max_bytes) == kept
+    assert beginning(text, max_bytes) == kept
 
 
 # Retries and timeouts

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from serve.client.sentences import Piece, rejoin, split
+from serve.sentences import Piece, rejoin, split
 
 
 def sentences(text):

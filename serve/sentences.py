@@ -1,0 +1,128 @@
+"""Splits text into sentences and joins them again without losing a character.
+
+The client, the command line and the graph of an export apply the same ``RULES``, so they split alike. A sentence ends
+
+- at a line break,
+- after a mark such as ``. ! ? … ؟ ۔ । 。`` and closing quotation marks or brackets, if white space follows and then
+  anything but a lower-case letter, a closing mark, a dash or a sign such as ``, : %``, and
+- after the Chinese and Japanese marks ``。！？`` without white space. A closing quotation mark after them does not end
+  a sentence, because the sentence around a quotation goes on.
+
+It does not end at the full stop of an initial ("J. R. R. Tolkien", "د. أحمد") or of an abbreviation in the list below.
+Other abbreviations before a capital ("etc. Luego") end a sentence. The list has only abbreviations that rarely end a
+sentence, because the model gets two sentences at once if an end is missed. The marks and the case of the letters tell
+the scripts apart, so the language need not be known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+from typing import NamedTuple, TypeVar
+
+Answer = TypeVar("Answer")
+
+WIDE = "。！？｡"
+"""Marks after which no space separates sentences."""
+
+BORDER = "\x03"
+"""Separates sentences and gaps after all ``RULES``."""
+
+_MARKS = f".!?…؟۔।॥։።။។{WIDE}"
+_INVISIBLE = "\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff"
+_CLOSING = f"\"'»”’)\\]」』）】》{_INVISIBLE}"
+_OPENING = "¿¡«\"'“‘(\\[—「『（【《"
+_SPACE = "\t\n\v\f\r \x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+_CASED = [chr(code) for code in chain(range(0x600), range(0x1D00, 0x2000), range(0x2C00, 0x2D00), range(0xA640, 0xA800))]
+_SMALL = "".join(filter(str.islower, _CASED))
+_NOT_SMALL = "".join(letter for letter in map(chr, range(0x3000)) if letter.isalpha() and letter not in _SMALL)
+_CANNOT_BEGIN = f"{_SMALL}{_SPACE}{_MARKS}»”’)\\]」』）】》{_INVISIBLE}%&*+,\\-/:;<=>\\\\^_`{{|}}~‐-–\x01-\x04"
+# Spanish: titles, abbreviations before numbers, the first halves of EE. UU., FF. AA., RR. HH., SS. MM. Then English.
+_ABBREVIATION = (
+    "sra?|sres|srta|dra?|d|dña|prof|uds?|gral|lic|ing|arq|fray|sto|sta"
+    "|págs?|núm|arts?|cap|vol|ed|figs?|tel|av|avda|ee|ff|rr|ss"
+    "|mrs?|ms|st|mt|gen|col|capt|lt|sgt|rev|hon|sen|rep|gov|pres|pp|vols"
+)
+
+RULES: Sequence[tuple[str, str]] = (
+    ("[\x01-\x04]", ""),
+    (f"(^|[{_SPACE}{_OPENING}{_INVISIBLE}\\-/])((?:(?:(?i:{_ABBREVIATION})|[{_NOT_SMALL}])\\.)+)", "\\1\\2\x04"),
+    (f"([{_SPACE}]+)", "\x01\\1\x02"),
+    ("\x01([^\n\x02]*\n[^\x02]*)\x02", f"{BORDER}\\1{BORDER}"),
+    (
+        f"([{_MARKS}][{_CLOSING}]*)\x01([^\x02]*)\x02([{_INVISIBLE}]*[^{_CANNOT_BEGIN}])",
+        f"\\1{BORDER}\\2{BORDER}\\3",
+    ),
+    (f"([{WIDE}])([^{_SPACE}{_MARKS}{_CLOSING}\x01-\x04])", f"\\1{BORDER}{BORDER}\\2"),
+    ("^\x01([^\x02]*)\x02", f"{BORDER}\\1{BORDER}"),
+    ("\x01([^\x02]*)\x02$", f"{BORDER}\\1{BORDER}"),
+    ("[\x01\x02\x04]", ""),
+)
+"""Replacements, in this order, which divide a text at each ``BORDER`` into a sentence, a gap, a sentence, and so on.
+
+The patterns mean the same in Python and in RE2, whose linear time does not allow looking ahead or behind. U+0004 follows
+a full stop that ends no sentence. U+0001 and U+0002 enclose white space, so that each run of it is read once. These
+characters are dropped from the text.
+"""
+
+
+class Piece(NamedTuple):
+    """A sentence and the white space after it."""
+
+    sentence: str
+    """Sentence without surrounding white space. Empty only if a text begins with white space."""
+    gap: str
+    """Original white space. Empty at the end of the text, and where no white space separates the sentences."""
+
+
+def split(text: str) -> list[Piece]:
+    """Splits ``text`` into sentences. Sentences and gaps joined give ``text`` again, without U+0001 to U+0004."""
+    for pattern, replacement in RULES:
+        text = re.sub(pattern, replacement, text)
+    parts = [*text.split(BORDER), ""]
+    return [Piece(*pair) for pair in zip(parts[::2], parts[1::2], strict=True) if any(pair)]
+
+
+def beginning(text: str, max_bytes: int) -> str:
+    """Cuts ``text`` to ``max_bytes`` of UTF-8 between words, or between characters of a single word."""
+    encoded = text.encode()
+    if len(encoded) <= max_bytes:
+        return text
+    words = encoded[:max_bytes].decode("utf-8", "ignore").rsplit(maxsplit=1)
+    return words[0] if words else ""
+
+
+def rejoin(pieces: Sequence[Piece], translations: Iterable[str]) -> str:
+    """Joins ``pieces`` with ``translations`` in place of their non-empty sentences.
+
+    A space separates two translations whose sentences no space separates, except after a mark such as ``。``.
+    """
+    remaining, joined = iter(translations), ""
+    for number, piece in enumerate(pieces, start=1):
+        translation = next(remaining) if piece.sentence else ""
+        is_tight = number == len(pieces) or translation.endswith(tuple(WIDE))
+        joined += translation + (piece.gap or " " * (not is_tight))
+    return joined
+
+
+def translate_texts(
+    texts: Iterable[str], translate: Callable[[list[str]], Sequence[Answer]], written: Callable[[Answer], str]
+) -> list[tuple[str, list[tuple[str, Answer]]]]:
+    """Splits texts, translates all their sentences together, and joins the translations of each text.
+
+    Args:
+        texts: Texts of any length.
+        translate: Returns an answer for each sentence.
+        written: Returns the translation in an answer.
+
+    Returns:
+        For each text, its translation, and its sentences with their answers.
+    """
+    split_texts = [split(text) for text in texts]
+    answers = iter(translate([piece.sentence for pieces in split_texts for piece in pieces if piece.sentence]))
+    found = []
+    for pieces in split_texts:
+        answered = [(piece.sentence, next(answers)) for piece in pieces if piece.sentence]
+        found.append((rejoin(pieces, [written(answer) for _, answer in answered]), answered))
+    return found

@@ -1,0 +1,44 @@
+"""Sentences of texts: the graph splits as the client and the command line do."""
+
+import random
+
+import tensorflow as tf
+
+from nmt_keras.text.sentences import split_sentences
+from serve.sentences import Piece, split
+
+TEXTS = [
+    "",
+    " \n\t ",
+    "Hola.\n\nEstoy en casa. Tengo hambre.\nAdiós.",
+    "  El Sr. Pérez vive en EE. UU. Paga 3.5 €. «¿Sí?» J.R.R. Tolkien.\r\n",
+    "Éste no. Ñandúes. ǅ. Ωμέγα. ΩΣ; Я. я. ა. ბ",
+    "我来了。你呢？好！ 走…\u200b 行く！？「行く。」と言った。終わり",
+    "वह आया। वह गया। وہ آیا۔ وہ گیا؟\u200f \u200fد. أحمد 3.5",
+    "\x01\x02\x03a. \x04B",
+]
+
+
+def expect_alike(texts):
+    found = split_sentences(tf.constant([text.encode() for text in texts])).to_list()
+    for text, parts in zip(texts, found, strict=True):
+        parts = [*(part.decode() for part in parts), ""]
+        assert [Piece(*pair) for pair in zip(parts[::2], parts[1::2], strict=True) if any(pair)] == split(text)
+
+
+def test_the_graph_splits_texts_like_the_client():
+    expect_alike(TEXTS)
+    assert [len(split(text)) for text in TEXTS] == [0, 1, 4, 5, 5, 7, 5, 2]
+
+
+def test_the_graph_splits_strings_of_random_characters_like_the_client():
+    choose = random.Random(7).choices
+    alphabet = [*' \n\r\t.!?…ASrd¿1")—।。！」語ñÑ%,-ა😀\v\x1c\x85\xa0\u2028\u200b\u3000', "Sr.", ". ", "。", "\n\n"]
+    expect_alike(["".join(choose(alphabet, k=20)) for _ in range(5000)])
+
+
+def test_splitting_and_joining_keeps_every_other_character():
+    choose = random.Random(8).choices
+    for _ in range(2000):
+        text = "".join(map(chr, choose(range(5, 0xD800), k=30))) + ". A。B\n"
+        assert "".join(piece.sentence + piece.gap for piece in split(text)) == text
