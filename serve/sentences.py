@@ -34,7 +34,9 @@ _INVISIBLE = "\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\uf
 _CLOSING = f"\"'»”’)\\]」』）】》{_INVISIBLE}"
 _OPENING = "¿¡«\"'“‘(\\[—「『（【《"
 _SPACE = "\t\n\v\f\r \x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
-_CASED = [chr(code) for code in chain(range(0x600), range(0x1D00, 0x2000), range(0x2C00, 0x2D00), range(0xA640, 0xA800))]
+_CASED = [
+    chr(code) for code in chain(range(0x600), range(0x1D00, 0x2000), range(0x2C00, 0x2D00), range(0xA640, 0xA800))
+]
 _SMALL = "".join(filter(str.islower, _CASED))
 _NOT_SMALL = "".join(letter for letter in map(chr, range(0x3000)) if letter.isalpha() and letter not in _SMALL)
 _CANNOT_BEGIN = f"{_SMALL}{_SPACE}{_MARKS}»”’)\\]」』）】》{_INVISIBLE}%&*+,\\-/:;<=>\\\\^_`{{|}}~‐-–\x01-\x04"
@@ -61,9 +63,9 @@ RULES: Sequence[tuple[str, str]] = (
 )
 """Replacements, in this order, which divide a text at each ``BORDER`` into a sentence, a gap, a sentence, and so on.
 
-The patterns mean the same in Python and in RE2, whose linear time does not allow looking ahead or behind. U+0004 follows
-a full stop that ends no sentence. U+0001 and U+0002 enclose white space, so that each run of it is read once. These
-characters are dropped from the text.
+The patterns mean the same in Python and in RE2, which cannot look ahead or behind. U+0004 follows a full stop that ends
+no sentence. U+0001 and U+0002 enclose white space, so that each run of it is read once. These characters, and
+``BORDER``, are dropped from the text.
 """
 
 

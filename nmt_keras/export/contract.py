@@ -2,12 +2,17 @@
 
 A sentence without a letter or digit is copied: its score and log_prob are 0, its tokens are aligned one to one, and it
 has one hypothesis. Its translation is the whole normalised sentence, even if its tokens are truncated.
+
+``text`` divides its strings into sentences. All other signatures read each string as one sentence, in which a line
+break is a space. The model can omit a part of several sentences that it reads as one, and ``truncated`` cannot tell.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import NamedTuple
+
+from nmt_keras.translation.records import MAX_BYTES, MAX_SENTENCES
 
 
 class Output(NamedTuple):
@@ -62,8 +67,20 @@ _SCORED = {
     "truncated": Output("bool", "B", "true if source or target was too long; the rest is not scored"),
 }
 
+_TEXT = {
+    "translation": Output("string", "B", "the translation, with the line breaks of the text"),
+    "truncated": Output(
+        "bool",
+        "B",
+        f"true if a sentence was too long, or the text has more than {MAX_SENTENCES} sentences or {MAX_BYTES:,} bytes; "
+        "the rest is not translated",
+    ),
+    "sentences": Output("int32", "B", "number of translated sentences"),
+}
+
 CONTRACT: Mapping[str, Signature] = {
     "serving_default": Signature(("text",), _BRIEF, "the best translation, by the exported search"),
+    "text": Signature(("text",), _TEXT, "the translation of a text, sentence by sentence, by the exported search"),
     "greedy": Signature(("text",), _BRIEF, "the greedy translation"),
     "align": Signature(("text",), _BEST, "the greedy translation with tokens, log-probability and alignment"),
     "beam": Signature(("text",), _N_BEST, "the n-best list of a beam search"),

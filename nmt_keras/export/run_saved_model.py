@@ -91,7 +91,9 @@ def is_initialised(session: tf.compat.v1.Session, node: Any) -> bool:
 
 def reply(session: tf.compat.v1.Session, loaded: Any, request: Mapping[str, Any], feed: Any) -> dict[str, Any]:
     """Returns the reply to one feed of a request."""
-    definition = loaded.signature_def[request["signature"]]
+    definition = loaded.signature_def.get(request["signature"])
+    if definition is None:
+        return {"error": "KeyError", "message": f"no signature {request['signature']}"}
     fed = np.array(encoded(feed), object) if request["dtype"] == "string" else np.array(feed, request["dtype"])
 
     def end(info: Any) -> Any:

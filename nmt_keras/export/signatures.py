@@ -43,6 +43,7 @@ def signatures(translator: ModelTranslator, micro_batching: MicroBatchingConfig 
     beam = translator if search.beam_size > 1 else translator.with_search(replace(one, beam_size=BEAM_SIZE))
     functions: dict[str, Callable[..., Any]] = {  # lambdas, because a bound tf.function does not keep its object alive
         "serving_default": lambda text: translator.decode(text),
+        "text": lambda text: translator.decode_texts(text),
         "greedy": lambda text: greedy.decode(text),
         "align": lambda text: greedy.decode(text),
         "beam": lambda text: beam.decode_nbest(text),

@@ -18,10 +18,15 @@ from nmt_keras.export.fresh_process import Answers, Request, ask
 STRANGE = ("¿Dónde está mi hermana?", "", "   ", "No.", "😀 👨‍👩‍👧 🇪🇸", "palabra " * 1250, "\udcff\udcc3(\udce2\udc82")
 """Difficult texts. The last one is not UTF-8."""
 
+SENTENCES, GAPS = ("No.", "¿Qué?", "3.5"), ("\n\n", " ", "")
+"""Sentences of a text, and the white space after them."""
+
 FEEDS: Mapping[str, list[Any]] = {
     "together": [list(STRANGE)],
     "each by itself": [[text] for text in STRANGE],
     "one word of 10,000 letters": [["a" * 10_000]],
+    "a text": [["".join(map("".join, zip(SENTENCES, GAPS, strict=True)))]],
+    "its sentences": [list(SENTENCES)],
     "none": [[]],
     "a scalar": ["hola"],
     "a matrix": [[["hola", "adiós"]]],
@@ -156,6 +161,7 @@ def checks(answers: Answers) -> list[Check]:
         Check("replies contain neither invalid UTF-8 nor numbers that JSON lacks", list(_value_faults(outputs))),
         Check("the attention weights of each target token sum to 1", list(_alignment_faults(outputs))),
         Check("replies do not depend on the rest of the batch", list(_batch_mate_faults(outputs))),
+        Check("a text is translated like its sentences", list(_text_faults(outputs))),
     ]
 
 
@@ -227,6 +233,14 @@ def _batch_mate_faults(outputs: Outputs) -> Iterator[str]:
                 among = together[name][row : row + 1][tuple(slice(size) for size in alone.shape)]
                 if not _equal(alone, among):
                     yield f"{signature}, {name} of {STRANGE[row][:30]!r}: alone {alone}, in a batch {among}"
+
+
+def _text_faults(outputs: Outputs) -> Iterator[str]:
+    ((text,), (sentences,)) = outputs["text", "a text"], outputs["serving_default", "its sentences"]
+    wanted = "".join(map("".join, zip(sentences["translation"], GAPS, strict=True))), sentences["truncated"].any()
+    found = text["translation"][0], text["truncated"][0]
+    if found != wanted:
+        yield f"text, translation and truncated: expected {wanted}, received {found}"
 
 
 def _equal(one: np.ndarray, other: np.ndarray) -> bool:

@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from nmt_keras.config import ExportConfig, require
 from nmt_keras.export.card import CARD, model_card
+from nmt_keras.export.contract import CONTRACT
 from nmt_keras.export.resources import Resources
 from nmt_keras.export.signatures import signatures
 from nmt_keras.export.versions import FORMAT, MANIFEST, prune, publish, read_manifest, versions
@@ -109,6 +110,7 @@ def _facts(translator: ModelTranslator, manifest: Mapping[str, Any], config: Exp
         "content_sha256": _content_sha256(translator),
         "search": dataclasses.asdict(translator.search),
         "export": dataclasses.asdict(config),
+        "signatures": list(CONTRACT),
         "libraries": {name: version(name) for name in ("tensorflow", "tensorflow-text", "keras")},
     }
 

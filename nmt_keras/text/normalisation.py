@@ -66,8 +66,8 @@ def normalise(text: tf.Tensor, max_tokens: int) -> Normalised:
         max_tokens: Maximum number of tokens of a sentence. Bytes beyond ``BYTES_PER_TOKEN`` times this are cut.
     """
     limit = BYTES_PER_TOKEN * max_tokens
-    text, before = _cut(text, limit)
-    text, after = _cut(_normalise(text), limit)
+    text, before = cut_bytes(text, limit)
+    text, after = cut_bytes(_normalise(text), limit)
     return Normalised(tf.strings.strip(text), before | after)
 
 
@@ -79,7 +79,7 @@ def normalise_lines(lines: Iterable[str]) -> Iterator[str]:
             yield line.decode("utf-8")
 
 
-def _cut(text: tf.Tensor, limit: int) -> tuple[tf.Tensor, tf.Tensor]:
+def cut_bytes(text: tf.Tensor, limit: int) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns the first ``limit`` bytes of strings as valid UTF-8, and [B] bool, True if they were cut."""
     text = tf.ensure_shape(text, [None])
     cut = tf.strings.length(text) > limit

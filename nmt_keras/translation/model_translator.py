@@ -33,6 +33,7 @@ from nmt_keras.translation.records import (
     AlignedPair,
     Checkpoint,
     Decoded,
+    DecodedText,
     NBest,
     Scored,
     Translation,
@@ -49,6 +50,7 @@ from nmt_keras.translation.translator import (
     translations,
 )
 from nmt_keras.translation.unknown_words import UnknownWords
+from nmt_keras.translation.whole_texts import decode_texts
 
 GREEDY = SearchConfig()
 
@@ -167,6 +169,15 @@ class ModelTranslator(Translator):
             text: [B] string. Sentences.
         """
         return best_of(self._n_best(self._encode(text)))
+
+    @tf.function(input_signature=[TEXT], autograph=False)
+    def decode_texts(self, text: tf.Tensor) -> DecodedText:
+        """Returns the translation of each text, sentence by sentence.
+
+        Args:
+            text: [B] string. Texts of at most ``MAX_SENTENCES`` sentences.
+        """
+        return decode_texts(self.decode, text)
 
     @tf.function(input_signature=[TEXT, tf.TensorSpec([None], tf.string, name="beginning")], autograph=False)
     def decode_completed(self, text: tf.Tensor, beginning: tf.Tensor) -> Decoded:

@@ -7,6 +7,12 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+MAX_BYTES = 65_536
+"""Maximum number of bytes of a text in ``DecodedText``, the limit of the embedded server."""
+
+MAX_SENTENCES = 32
+"""Maximum number of sentences of a text in ``DecodedText``."""
+
 
 class Checkpoint(NamedTuple):
     """Identity of the checkpoint that the weights of a translator were read from."""
@@ -49,6 +55,14 @@ class Decoded(NamedTuple):
     target_tokens: tf.Tensor  # [B, T] string
     target_lengths: tf.Tensor  # [B] int32, END included
     alignment: tf.Tensor  # [B, T, S] float32
+
+
+class DecodedText(NamedTuple):
+    """A batch of translated texts as tensors: the outputs of an export's ``text`` signature, by name."""
+
+    translation: tf.Tensor  # [B] string
+    truncated: tf.Tensor  # [B] bool: True if a sentence was cut, or the text exceeds MAX_BYTES or MAX_SENTENCES
+    sentences: tf.Tensor  # [B] int32, number of translated sentences
 
 
 class NBest(NamedTuple):

@@ -30,7 +30,7 @@ from nmt_keras.models.seq2seq import build_model
 from nmt_keras.text import fit_tokenizer
 from nmt_keras.translation.exported import ServedTranslator
 from nmt_keras.translation.model_translator import ModelTranslator
-from nmt_keras.translation.records import Decoded, NBest, Scored
+from nmt_keras.translation.records import Decoded, DecodedText, NBest, Scored
 from serve.models.servable import Servable
 from serve.models.warmup import load_warm
 
@@ -80,6 +80,7 @@ def expected(translators):
             best = [translator.decode(text) for text in texts]  # all translators search greedily
             for signature in ("serving_default", "align", "greedy"):
                 found[kind, signature, name] = best
+            found[kind, "text", name] = [translator.decode_texts(text) for text in texts]
             found[kind, "beam", name] = [beam.decode_nbest(text) for text in texts]
             found[kind, "score", name] = [translator.decode_scored(text, text) for text in texts]
     return found
@@ -138,6 +139,7 @@ def test_the_contract_lists_the_fields_of_the_records():
     assert fields["align"] == set(Decoded._fields)
     assert fields["beam"] == set(NBest._fields)
     assert fields["score"] == set(Scored._fields)
+    assert fields["text"] == set(DecodedText._fields)
 
 
 @pytest.mark.parametrize("signature", CONTRACT)

@@ -116,7 +116,8 @@ def test_only_the_command_line_and_the_demo_import_the_server_and_client():
         name.split(".")[0]
         for name, tree in OURS.items()
         for each in imports(tree)
-        if each.startswith("nmt_keras_serve") and not each.startswith(("nmt_keras_serve.lines.", "nmt_keras_serve.sentences."))
+        if each.startswith("nmt_keras_serve")
+        and not each.startswith(("nmt_keras_serve.lines.", "nmt_keras_serve.sentences."))
     }
     assert served <= {"cli", "demo"}
     assert importers("serve") == set()
@@ -141,7 +142,9 @@ def test_importing_the_package_imports_none_of_its_modules():
 
 
 def test_the_reader_of_text_needs_only_the_standard_library():
-    assert not {"tensorflow", "numpy", "nmt_keras", "tyro"} & imported_by("nmt_keras_serve.lines", "nmt_keras_serve.sentences")
+    assert not {"tensorflow", "numpy", "nmt_keras", "tyro"} & imported_by(
+        "nmt_keras_serve.lines", "nmt_keras_serve.sentences"
+    )
 
 
 def test_importing_what_needs_no_tensorflow_imports_none():
