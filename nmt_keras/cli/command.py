@@ -13,6 +13,7 @@ import tyro
 
 from nmt_keras.cli.console import Console
 from nmt_keras.config import BATCHES_AT_ONCE, SearchConfig, require
+from nmt_keras.manifest import default_search, exported_version
 from nmt_keras.runs.directory import is_run, read_recipe
 
 if TYPE_CHECKING:
@@ -128,16 +129,16 @@ class RunCommand(Command):
 
 @dataclass(frozen=True, kw_only=True)
 class SearchCommand(RunCommand):
-    """A command that searches for translations. The defaults of the search options are those of the run's recipe."""
+    """A command that searches for translations. The defaults of the search options are those of the run or export."""
 
     search: SearchConfig = field(default_factory=SearchConfig)
-    """Search options of a run. An exported version has a fixed search: greedy, or beam search for n-best lists."""
+    """Search options. An exported version accepts only beam size 1."""
 
     @classmethod
     def defaults(cls, arguments: Sequence[str]) -> Any:
-        """Returns a command with the search options of the run in ``arguments``."""
-        run = named_run(arguments)
-        return tyro.MISSING_NONPROP if run is None else cls(path=tyro.MISSING, search=read_recipe(run).search)
+        """Returns a command with the search options of the run or the exported version in ``arguments``."""
+        search = named_search(arguments)
+        return tyro.MISSING_NONPROP if search is None else cls(path=tyro.MISSING, search=search)
 
 
 def require_sentences(sentences: Sequence[str]) -> None:
@@ -163,15 +164,23 @@ def named_run(arguments: Sequence[str], option: str | None = None) -> Path | Non
     return None
 
 
+def named_search(arguments: Sequence[str]) -> SearchConfig | None:
+    """Returns the search of the first run directory in ``arguments``, else of the first exported version."""
+    if run := named_run(arguments):
+        return read_recipe(run).search
+    exported = (exported_version(Path(each)) for each in arguments if each and not each.startswith("-"))
+    return next((default_search(version) for version in exported if version), None)
+
+
 def load_translator(
-    path: Path, ensemble: Sequence[Path], search: SearchConfig, n_best: int | None = None
+    path: Path, ensemble: Sequence[Path], search: SearchConfig | None, n_best: int | None = None
 ) -> Translator:
     """Loads a run, an exported version or an ensemble of runs.
 
     Args:
         path: A run directory, an exported version, or a folder of exported versions.
         ensemble: More run directories.
-        search: Search options of a run. An exported version accepts only the default.
+        search: Search options; ``None`` for those of the run or export. An export accepts only another beam size, 1.
         n_best: Number of translations of each sentence. If the beam size of a run is smaller, ``n_best`` is used as
             beam size.
 
@@ -182,6 +191,7 @@ def load_translator(
     from nmt_keras.translation.exported import ServedTranslator
 
     translator = nmt_keras.load(path, *ensemble)
+    search = search or translator.search
     if not isinstance(translator, ServedTranslator):
         from nmt_keras.translation.model_translator import ModelTranslator  # imports Keras
 
@@ -190,15 +200,15 @@ def load_translator(
             search = replace(search, beam_size=max(search.beam_size, n_best), n_best=n_best)
         replace(read_recipe(path), search=search)  # raises ValueError if the model does not support these options
         return translator if search == translator.search else translator.with_search(search)
-    require(
-        search == SearchConfig(),
-        "--search",
-        f"no search options for the exported version {path}",
-        str(search),
-        "The search of an exported version is fixed. Remove the options, or pass the run.",
-    )
     if n_best is not None:
         most = translator.hypotheses
         wanted = f"at most {most}, the number of hypotheses of the exported version {path}"
         require(n_best <= most, "--n-best", wanted, n_best, "Pass a lower number, or the run.")
-    return translator
+    require(
+        search in translator.searches,
+        "--search",
+        f"the search of the exported version {path} ({translator.searches[0]}), or --search.beam-size 1",
+        str(search),
+        "Remove the options, or pass the run.",
+    )
+    return translator.with_search(search)

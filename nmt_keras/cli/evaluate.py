@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import tyro
 from nmt_keras_serve.lines import CUT, read_lines, tell_lines
 
-from nmt_keras.cli.command import RARE, SIDE_BY_SIDE, Command, Flag, load_translator, named_run
+from nmt_keras.cli.command import RARE, SIDE_BY_SIDE, Command, Flag, load_translator, named_run, named_search
 from nmt_keras.cli.console import Console
 from nmt_keras.config import SearchConfig, require
 from nmt_keras.corpus.options import CorpusOptions
@@ -55,21 +55,24 @@ class Evaluate(Command):
     """More runs with the same vocabularies. They are evaluated together with RUN as one system."""
     data: Annotated[CorpusOptions, tyro.conf.arg(name="")] = field(default_factory=CorpusOptions)
     search: SearchConfig = field(default_factory=SearchConfig)
-    """Search options of all runs. Default: those of the first run's recipe. Exported versions use greedy search."""
+    """Search options of all runs. Default: those of the first run's recipe. Beside a run, an exported version uses its
+    own search."""
 
     @classmethod
     def defaults(cls, arguments: Sequence[str]) -> Any:
-        """Returns a command with the search options and the corpus of the first run in ``arguments``.
+        """Returns a command with the search options and the corpus of the first run or export in ``arguments``.
 
         The column options of the run apply to its corpus, but not to ``--pairs``.
         """
-        run = named_run(arguments)
-        if run is None:
+        run, search = named_run(arguments), named_search(arguments)
+        if search is None:
             return tyro.MISSING_NONPROP
+        if run is None:
+            return cls(paths=tyro.MISSING, search=search)
         data = read_origin(run)
         if any(each.partition("=")[0] == "--pairs" for each in arguments):
             data = replace(data, source_column=None, target_column=None, reverse=False)
-        return cls(paths=tyro.MISSING, data=data, search=read_recipe(run).search)
+        return cls(paths=tyro.MISSING, data=data, search=search)
 
     def check(self) -> None:
         """Raises ValueError if the options contradict each other."""
@@ -92,9 +95,9 @@ class Evaluate(Command):
         title, pairs = self._title_and_pairs(console)
         gold = self._gold_links(pairs)
         reports: dict[str, Report] = {}
-        searches, errors = {}, {}
+        searches, errors, beside_run = {}, {}, any(map(is_run, self.paths))
         for name, (path, *others) in self._systems().items():
-            translator = load_translator(path, others, self.search if is_run(path) else SearchConfig())
+            translator = load_translator(path, others, None if beside_run and not is_run(path) else self.search)
             searches[name] = str(translator.search)
             if isinstance(translator, ModelTranslator):
                 if gold is not None:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 from nmt_keras_serve.lines import read_lines, sentence_blocks
 
-from nmt_keras.cli.command import Command, load_translator, named_run, require_sentences
+from nmt_keras.cli.command import Command, load_translator, named_search, require_sentences
 from nmt_keras.cli.console import Console
 from nmt_keras.config import SearchConfig, require
-from nmt_keras.runs.directory import LOG, read_recipe
+from nmt_keras.runs.directory import LOG
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -87,7 +87,7 @@ class Heatmap(Picture):
     n_best: int = 1
     """Number of translations to draw for each sentence, best first."""
     search: SearchConfig = field(default_factory=SearchConfig)
-    """Search options of a run. An exported version has a fixed search: greedy, or beam search for --n-best."""
+    """Search options. An exported version accepts only beam size 1."""
 
     def check(self) -> None:
         """Raises ValueError if there is nothing to draw."""
@@ -167,11 +167,11 @@ class Plot(Command):
 
     @classmethod
     def defaults(cls, arguments: Sequence[str]) -> Any:
-        """Returns a command whose heatmaps have the search options of the run in ``arguments``."""
-        run = named_run(arguments)
-        if "heatmap" not in arguments or run is None:
+        """Returns a command whose heatmaps have the search options of the run or export in ``arguments``."""
+        search = named_search(arguments)
+        if "heatmap" not in arguments or search is None:
             return tyro.MISSING_NONPROP
-        return cls(picture=Heatmap(path=tyro.MISSING, sentences=tyro.MISSING, search=read_recipe(run).search))
+        return cls(picture=Heatmap(path=tyro.MISSING, sentences=tyro.MISSING, search=search))
 
     def check(self) -> None:
         """Checks the options of the picture."""

@@ -68,24 +68,21 @@ class Translate(SearchCommand):
 
     def _print(self, lines: Sequence[str], translator: Translator) -> list[bool]:
         """Prints the translations of lines. Returns for each line whether a part of it was cut."""
-        from nmt_keras_serve.client import sentences
+        from nmt_keras.translation.records import TranslatedText
 
-        def pieces_of(line: str) -> list[sentences.Piece]:
-            whole = sentences.Piece(line, "") if line.strip() else sentences.Piece("", line)
-            return sentences.split(line) if self.split else [whole]
-
-        split, cut = list(map(pieces_of, lines)), []
-        found = iter(translator.translate([piece.sentence for pieces in split for piece in pieces if piece.sentence]))
-        for line, pieces in zip(lines, split, strict=True):
-            parts = [(piece.sentence, next(found)) for piece in pieces if piece.sentence]
-            whole = sentences.rejoin(pieces, [one_line(translation.text) for _, translation in parts])
-            cut.append(any(translation.truncated for _, translation in parts))
+        if self.split:
+            found = translator.translate_texts(lines)
+        else:
+            whole = zip(lines, translator.translate(lines), strict=True)
+            parts = [(each.text, [(line, each)]) if line.strip() else (line, []) for line, each in whole]
+            found = [TranslatedText(*part) for part in parts]
+        for line, text in zip(lines, found, strict=True):
             if self.json:
-                rows = [{"source": sentence, **_row(translation)} for sentence, translation in parts]
-                print(to_json({"source": line, "translation": whole, "sentences": rows}))
+                rows = [{"source": sentence, **_row(translation)} for sentence, translation in text.sentences]
+                print(to_json({"source": line, "translation": text.text, "sentences": rows}))
             else:
-                print(one_line(whole) if self.reads_lines else whole)
-        return cut
+                print(one_line(text.text) if self.reads_lines else text.text)
+        return [text.truncated for text in found]
 
     def _print_n_best(self, number: int, line: str, found: Sequence[Translation]) -> None:
         if self.json:

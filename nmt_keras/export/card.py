@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nmt_keras.export.contract import CONTRACT
-from nmt_keras.export.versions import EXTRA
+from nmt_keras.manifest import EXTRA
 from nmt_keras.markdown import escaped, table
 
 if TYPE_CHECKING:

@@ -9,18 +9,9 @@ import uuid
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from nmt_keras.config import require
-from nmt_keras.files import is_abandoned, make_folder, read_json, settle, settle_below, writing
-
-EXTRA = "assets.extra"
-"""Folder of a version for files that are not part of the graph."""
-
-MANIFEST = Path(EXTRA) / "manifest.json"
-
-FORMAT = 2
-"""Format number of exported versions, stored in the manifest."""
+from nmt_keras.files import is_abandoned, make_folder, settle, settle_below, writing
 
 PARTIAL, DELETED = "partial-", "deleted-"
 """Prefixes of folders that are being written or deleted. Servers ignore them, because they are not numbers."""
@@ -32,12 +23,6 @@ FOLDER_MODE, FILE_MODE = 0o755, 0o644
 def versions(model_folder: Path) -> list[int]:
     """Returns the version numbers in ``saved_models/NAME``, ascending."""
     return sorted(_folders(model_folder))
-
-
-def read_manifest(version_folder: Path) -> dict[str, Any]:
-    """Returns the manifest of an exported version, or {} if it has none."""
-    path = version_folder / MANIFEST
-    return read_json(path) if path.exists() else {}
 
 
 def publish(model_folder: Path, write: Callable[[Path], None]) -> Path:

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from nmt_keras.export.contract import CONTRACT
-from nmt_keras.export.versions import EXTRA
+from nmt_keras.manifest import EXTRA
 
 if TYPE_CHECKING:
     from nmt_keras.text import Tokenizer

@@ -18,9 +18,10 @@ from nmt_keras.export.card import CARD, model_card
 from nmt_keras.export.contract import CONTRACT
 from nmt_keras.export.resources import Resources
 from nmt_keras.export.signatures import signatures
-from nmt_keras.export.versions import FORMAT, MANIFEST, prune, publish, read_manifest, versions
+from nmt_keras.export.versions import prune, publish, versions
 from nmt_keras.export.warmup import write_warmup_requests
 from nmt_keras.files import stamped
+from nmt_keras.manifest import FORMAT, MANIFEST, read_manifest
 
 if TYPE_CHECKING:
     from nmt_keras.translation.model_translator import ModelTranslator

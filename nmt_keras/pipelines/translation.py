@@ -14,6 +14,7 @@ import os
 import re
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain, islice
 from typing import NamedTuple
 
@@ -72,10 +73,9 @@ def translated_lines(
     translator: Translator, lines: Sequence[str], batch_size: int, greedy: bool
 ) -> list[TranslatedLine]:
     """Returns the translations of lines; see ``TranslateBlocks``."""
-    if isinstance(translator, ServedTranslator) and not greedy:
-        best = [found[0] for found in translator.translate_nbest(lines, batch_size)]
-    else:
-        best = translator.translate(lines, batch_size)
+    if isinstance(translator, ServedTranslator) and greedy:
+        translator = translator.with_search(replace(translator.search, beam_size=1, n_best=None))
+    best = translator.translate(lines, batch_size)
     return [
         TranslatedLine(text, found.text, found.score, found.log_prob, found.truncated)
         for text, found in zip(lines, best, strict=True)
@@ -90,8 +90,8 @@ class TranslateBlocks(beam.DoFn):
             to read it. Each process loads it once.
         output: Prefix of the files.
         batch_size: Maximum number of sentences in a batch.
-        greedy: If ``True``, uses the greedy search of an export, else its beam search. A run directory always uses the
-            search of its recipe.
+        greedy: If ``True``, uses the greedy search of an export, else its default search. A run directory always uses
+            the search of its recipe.
     """
 
     def __init__(self, model: str, output: str, batch_size: int, greedy: bool):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
-from nmt_keras.config import SearchConfig
-from nmt_keras.translation.records import Decoded, NBest, Scored
+from nmt_keras.config import SearchConfig, require
+from nmt_keras.translation.records import Decoded, NBest, Scored, best_of
 from nmt_keras.translation.translator import Translator
 
 GREEDY = SearchConfig()
@@ -18,11 +21,12 @@ GREEDY = SearchConfig()
 class ServedTranslator(Translator):
     """Translates with the signatures of an exported version, without the code that trained it.
 
-    ``decode`` calls ``align``, a greedy search; ``decode_nbest`` calls ``beam``; ``decode_scored`` calls ``score``.
+    ``decode`` calls ``beam`` if the beam size of ``search`` exceeds 1, else ``align``, so that it answers like
+    ``serving_default``, with tokens and alignment. ``decode_nbest`` calls ``beam``; ``decode_scored`` calls ``score``.
 
     Args:
         path: Folder of the version, ``saved_models/NAME/VERSION``.
-        search: Options of the search of ``align``, for reports. They change no translation.
+        search: Search of ``serving_default``; greedy by default.
 
     Raises:
         ValueError: The SavedModel has no signature ``align``. Methods raise ValueError if their signature is missing.
@@ -30,9 +34,28 @@ class ServedTranslator(Translator):
 
     def __init__(self, path: str | PathLike[str], search: SearchConfig = GREEDY):
         super().__init__(name="translator")
-        self.path, self.search = Path(path), search
+        self.path, self.search, self._exported_search = Path(path), search, search
         self.loaded = tf.saved_model.load(str(self.path))
         self._signature("align")
+
+    @property
+    def searches(self) -> Sequence[SearchConfig]:
+        """The search of ``serving_default``, and the same with beam size 1."""
+        return self._exported_search, replace(self._exported_search, beam_size=1, n_best=None)
+
+    def with_search(self, search: SearchConfig) -> ServedTranslator:
+        """Returns a translator that runs the same loaded export with another of its searches.
+
+        Args:
+            search: One of ``searches``.
+
+        Raises:
+            ValueError: the export has no such search.
+        """
+        require(search in self.searches, "search", " or ".join(map(str, self.searches)), str(search))
+        other = copy(self)
+        other.search = search
+        return other
 
     @property
     def hypotheses(self) -> int:
@@ -45,6 +68,8 @@ class ServedTranslator(Translator):
         Args:
             text: [B] string. Sentences.
         """
+        if self.search.beam_size > 1:
+            return best_of(self.decode_nbest(text))
         return Decoded(**self._signature("align")(text=text))
 
     def decode_nbest(self, text: tf.Tensor) -> NBest:

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
 import tensorflow as tf
+from nmt_keras_serve.sentences import translate_texts
 
 from nmt_keras.config import BATCHES_AT_ONCE, require
-from nmt_keras.translation.records import Aligned, AlignedPair, Decoded, NBest, Scored, Translation, TranslationScore
+from nmt_keras.translation.records import (
+    Aligned,
+    AlignedPair,
+    Decoded,
+    NBest,
+    Scored,
+    TranslatedText,
+    Translation,
+    TranslationScore,
+)
 
 Answer = TypeVar("Answer")
 Batch = TypeVar("Batch", Aligned, Decoded, NBest, Scored)
@@ -64,6 +75,11 @@ class Translator(tf.Module):
     def translate(self, sentences: Sequence[str], batch_size: int = 64) -> list[Translation]:
         """Returns the best translation of each sentence. Any string is accepted; see ``Translation.truncated``."""
         return in_batches(lambda text: translations(self.decode(text)), {"sentences": sentences}, batch_size)
+
+    def translate_texts(self, texts: Sequence[str], batch_size: int = 64) -> list[TranslatedText]:
+        """Splits texts into sentences, and returns the translation of each text with the white space of the source."""
+        translate = partial(self.translate, batch_size=batch_size)
+        return [TranslatedText(*found) for found in translate_texts(texts, translate, lambda each: each.text)]
 
     def translate_nbest(self, sentences: Sequence[str], batch_size: int = 64) -> list[list[Translation]]:
         """Returns up to ``SearchConfig.n_best`` translations of each sentence, best first. Their texts are distinct."""

@@ -13,10 +13,14 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import httpx
 import numpy as np
 import pytest
+from nmt_keras_serve.client import Client
 from nmt_keras_serve.limits import Limits
 from nmt_keras_serve.options import Options
+from nmt_keras_serve.sentences import split
+from servers import running_server
 from tiny import TINY_RECIPE
 
 import nmt_keras
@@ -627,12 +631,38 @@ def test_an_exported_version_is_run_without_keras_and_what_other_commands_import
         "import sys; from nmt_keras import cli; exported, run = sys.argv[1:]; "
         "cli.main(['translate', exported, 'No.']); "
         f"print({unused} & set(sys.modules)); "
-        "cli.main(['translate', run, 'No.', '--search.beam-size', '1'])"
+        "cli.main(['translate', run, 'No.', '--search.beam-size', '5'])"
     )
     command = [sys.executable, "-c", program, exported, str(run_folder)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     (expected,) = answers("translate", exported, "No.")
     assert done.stdout.splitlines() == [expected, "set()", expected], done.stderr[-2000:]
+
+
+@pytest.mark.saved_model
+@pytest.mark.server
+def test_the_server_its_client_python_and_the_command_translate_alike_by_default(run_folder, tmp_path, answers):
+    """One export, with the default beam: whole texts and sentences."""
+    (exported,) = answers("export", run_folder, "--to", tmp_path / "models" / "tiny")
+    text = "No. ¿Dónde está la casa?\n\nEl Sr. Pérez tiene 3.5 libros.\nAdiós."
+    sentences = [piece.sentence for piece in split(text)]
+    translator = nmt_keras.load(exported)
+    with running_server(tmp_path / "models") as url:
+        whole, *apart = (
+            httpx.post(f"{url}/v1/models/tiny:predict", json={"signature_name": name, "instances": texts}, timeout=60)
+            for name, texts in (("text", [text]), ("", sentences), ("greedy", sentences))
+        )
+        with Client(url, "tiny") as client:
+            (by_client,) = client.translate_texts([text])
+    ((found,),) = whole.json().values()
+    assert found == {"translation": by_client.translation, "truncated": False, "sentences": 4}
+    assert "\n".join(answers("translate", exported, text)) == found["translation"]
+    assert translator.translate_texts([text])[0].text == found["translation"]
+    for options, answer in zip(([], ["--search.beam-size", 1]), apart, strict=True):
+        expected = [each["translation"] for each in answer.json()["predictions"]]
+        assert answers("translate", exported, *sentences, *options) == expected
+        search = replace(translator.search, beam_size=1) if options else translator.search
+        assert [each.text for each in translator.with_search(search).translate(sentences)] == expected
 
 
 @pytest.fixture
@@ -680,7 +710,7 @@ def test_an_exported_version_has_a_fixed_search_also_beside_a_run(run_folder, ow
     (exported,) = answers("export", wide, "--to", tmp_path / "models")
     for beam, line in (("beam 3", [wide, exported]), ("beam 4", [exported, wide, "--search.beam-size", 4])):
         searches = {system["name"]: system["search"] for system in report(*line, *own[:2])["systems"]}
-        assert searches["1"] == "greedy, bfloat16"
+        assert searches["1"].startswith("beam 3")
         assert searches["wide"].startswith(beam)
     message = fails("translate", exported, "No.", "--search.beam-size", 4)
     assert re.search(rf"--search: .*{re.escape(str(exported))}.*received 'beam 4", message)

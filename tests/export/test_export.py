@@ -22,7 +22,7 @@ from nmt_keras.config import (
     SearchConfig,
     TokenizerConfig,
 )
-from nmt_keras.export import BEAM_SIZE, CONTRACT, export, versions
+from nmt_keras.export import BEAM_SIZE, CONTRACT, export, load_exported, versions
 from nmt_keras.export.fresh_process import ask
 from nmt_keras.export.verification import FEEDS, REFUSED, REQUESTS, STRANGE, arrays, checks, named
 from nmt_keras.export.warmup import LARGE, WARMUP
@@ -160,15 +160,29 @@ def test_unequal_numbers_of_sources_and_targets_are_refused(folders):
 
 def test_an_export_with_a_beam_of_its_own_serves_its_best_by_default(translators, tmp_path):
     beam = translators["word"].with_search(replace(translators["word"].search, beam_size=3))
-    served, sentences = ServedTranslator(export(beam, tmp_path / "model")), ["Mi casa es roja.", "No."]
+    served, sentences = load_exported(export(beam, tmp_path / "model")), ["Mi casa es roja.", "No."]
     lists = served.translate_nbest(sentences)
     assert [len(one) for one in lists] == [3, 3]
     default = served.loaded.signatures["serving_default"](text=tf.constant(sentences))["translation"].numpy()
     assert [text.decode() for text in default] == [one[0].text for one in lists]
     assert [one[0].text for one in lists] == [one.text for one in beam.translate(sentences)]
-    assert [one.text for one in served.translate(sentences)] == [
+    assert [one.text for one in served.translate(sentences)] == [one[0].text for one in lists]
+    greedy = served.with_search(translators["word"].search)
+    assert [one.text for one in greedy.translate(sentences)] == [
         one.text for one in translators["word"].translate(sentences)
     ]
+    assert served.search == beam.search
+    with pytest.raises(ValueError, match=r"search: expected beam 3.*greedy.*received 'beam 4"):
+        served.with_search(replace(beam.search, beam_size=4))
+
+
+def test_an_export_that_samples_samples_in_python_too(translators, tmp_path):
+    sampling = translators["word"].with_search(replace(translators["word"].search, temperature=1.0))
+    served, sentences = load_exported(export(sampling, tmp_path / "model")), ["Mi casa es roja.", "No."]
+    default = served.loaded.signatures["serving_default"](text=tf.constant(sentences))["translation"].numpy()
+    assert [one.text for one in served.translate(sentences)] == [text.decode() for text in default]
+    greedy = served.loaded.signatures["greedy"](text=tf.constant(sentences))["translation"].numpy()
+    assert greedy.tolist() != default.tolist()
 
 
 # Graph

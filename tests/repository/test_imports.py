@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 ROWS = [
     ["config", "files", "languages", "markdown"],
-    ["text", "corpus", "layers", "plotting", "recipes"],
+    ["text", "corpus", "layers", "manifest", "plotting", "recipes"],
     ["models"],
     ["search"],
     ["translation"],
@@ -41,6 +41,7 @@ TENSORFLOW_FREE = [
     "evaluation.metrics",
     "files",
     "languages",
+    "manifest",
     "plotting",
     "recipes",
 ]

@@ -246,8 +246,9 @@ def test_an_export_searches_with_its_shortlist(narrowing, tmp_path):
     for found, wanted in zip(served.translate_nbest(SENTENCES), beam.translate_nbest(SENTENCES), strict=True):
         assert [one.text for one in found] == [one.text for one in wanted]
         np.testing.assert_allclose([one.log_prob for one in found], [one.log_prob for one in wanted], atol=1e-5)
-    greedy = beam.with_search(replace(beam.search, beam_size=1))
-    assert [one.text for one in served.translate(SENTENCES)] == [one.text for one in greedy.translate(SENTENCES)]
+    greedy = replace(beam.search, beam_size=1)
+    found, wanted = (each.with_search(greedy).translate(SENTENCES) for each in (served, beam))
+    assert [one.text for one in found] == [one.text for one in wanted]
 
 
 # Runs

@@ -1,0 +1,49 @@
+"""Manifest of an exported version, and the default search that it declares. Needs no TensorFlow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from nmt_keras.config import SearchConfig
+from nmt_keras.files import read_json, require_format
+
+EXTRA = "assets.extra"
+"""Folder of a version for files that are not part of the graph."""
+
+MANIFEST = Path(EXTRA) / "manifest.json"
+
+FORMAT = 2
+"""Format number of exported versions, stored in the manifest."""
+
+
+def read_manifest(version_folder: Path) -> dict[str, Any]:
+    """Returns the manifest of an exported version, or {} if it has none."""
+    path = version_folder / MANIFEST
+    return read_json(path) if path.exists() else {}
+
+
+def exported_version(path: Path) -> Path | None:
+    """Returns ``path`` if it is an exported version, or the newest version in a folder of versions.
+
+    Returns ``None`` for any other path, including invalid ones.
+    """
+    try:
+        if (path / "saved_model.pb").exists():
+            return path
+        numbers = [int(child.name) for child in path.iterdir() if child.name.isdecimal() and child.is_dir()]
+        newest = path / str(max(numbers, default=0))
+        return newest if (newest / "saved_model.pb").exists() else None
+    except (OSError, ValueError):
+        return None
+
+
+def default_search(version_folder: Path) -> SearchConfig:
+    """Returns the search of an export, unless another is chosen: that of its signature ``serving_default``.
+
+    Raises:
+        ValueError: the export has another format number.
+    """
+    manifest = read_manifest(version_folder)
+    require_format(version_folder / MANIFEST, manifest, FORMAT, "Or export the run again with this version.")
+    return SearchConfig(**manifest["search"])
