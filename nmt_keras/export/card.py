@@ -114,8 +114,8 @@ def _limits(translator: ModelTranslator) -> str:
     )
     return f"""## Limits
 
-- Pass one sentence per string. The model was trained on single sentences and has no access to previous ones. \
-`nmt_keras_serve.client` splits a text into sentences.
+- The model translates single sentences and has no access to previous ones. The signature `text` splits texts into \
+sentences. For all other signatures, pass one sentence per string.
 - A source sentence has at most {source.max_tokens} tokens, END included. If it has more, `truncated` is true and the \
 rest is not translated. A translation has at most {translator.search.max_tokens} tokens. A target for the signature \
 `score` has at most {target.max_tokens} tokens.

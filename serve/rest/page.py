@@ -1,4 +1,4 @@
-"""The files of the page. ``config.json`` is completed with an available model and its languages."""
+"""The files of the page. ``config.json`` is completed with an available model, its languages and its search."""
 
 from __future__ import annotations
 
@@ -16,9 +16,12 @@ from ..models.status import StatusError
 
 CONFIG = "config.json"
 MANIFEST = Path("assets.extra", "manifest.json")
-"""JSON file of a version. Its ``languages`` hold the language codes of ``source`` and ``target``."""
+"""JSON file of a version. Its ``languages`` hold the language codes of ``source`` and ``target``, its ``search`` holds
+the ``beam_size`` of the default search."""
 _LANGUAGES = {"source": "source_language", "target": "target_language"}
 """Mapping from the name of a language code in the manifest to its name in the page's configuration."""
+_SETTINGS = (*_LANGUAGES.values(), "search")
+"""Fields of the page's configuration that belong to its model."""
 
 
 class PageFiles(StaticFiles):
@@ -51,12 +54,12 @@ class PageFiles(StaticFiles):
 
 
 def page_config(path: Path, repository: Repository) -> dict[str, Any] | None:
-    """Returns the configuration in a file, completed with an available model and its languages.
+    """Returns the configuration in a file, completed with an available model, its languages and its search.
 
     The model in the file is kept if it is available. Otherwise the first available model by name replaces it, and the
-    file's languages are dropped. Models with a manifest, which every translation model has, come before other models.
-    Languages that the file does not set come from the model's manifest. If no model is available, the configuration is
-    returned unchanged.
+    file's languages and search are dropped. Models with a manifest, which every translation model has, come before
+    other models. Languages and search that the file does not set come from the model's manifest. If no model is
+    available, the configuration is returned unchanged.
 
     Returns:
         `None` if there is no such file, or it does not hold a JSON object.
@@ -66,10 +69,10 @@ def page_config(path: Path, repository: Repository) -> dict[str, Any] | None:
     if config is None or not names:
         return config
     if config.get("model") not in names:
-        kept = {field: value for field, value in config.items() if field not in _LANGUAGES.values()}
+        kept = {field: value for field, value in config.items() if field not in _SETTINGS}
         translator = next((name for name in names if _manifest(repository, name) is not None), names[0])
         config = {**kept, "model": translator}
-    return {**_languages(_manifest(repository, config["model"])), **config}
+    return {**_settings(_manifest(repository, config["model"])), **config}
 
 
 def _manifest(repository: Repository, name: str) -> dict[str, Any] | None:
@@ -80,12 +83,15 @@ def _manifest(repository: Repository, name: str) -> dict[str, Any] | None:
         return None
 
 
-def _languages(manifest: dict[str, Any] | None) -> dict[str, str]:
-    """Returns the language codes in a manifest."""
-    languages = (manifest or {}).get("languages")
-    if not isinstance(languages, dict):
-        return {}
-    return {field: languages[side] for side, field in _LANGUAGES.items() if isinstance(languages.get(side), str)}
+def _settings(manifest: dict[str, Any] | None) -> dict[str, str]:
+    """Returns the language codes in a manifest, and the signature that runs its default search."""
+    languages, search = ((manifest or {}).get(name) for name in ("languages", "search"))
+    found = {}
+    if isinstance(languages, dict):
+        found = {field: languages[side] for side, field in _LANGUAGES.items() if isinstance(languages.get(side), str)}
+    if isinstance(search, dict) and isinstance(beam_size := search.get("beam_size"), int):
+        found["search"] = "beam" if beam_size > 1 else "align"
+    return found
 
 
 def _read_object(path: Path) -> dict[str, Any] | None:

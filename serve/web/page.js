@@ -20,7 +20,8 @@ const name = new URLSearchParams(location.search).get("model")?.trim() || config
 const [sourceLanguage, targetLanguage] =
   name === config.model ? [config.source_language, config.target_language] : ["", ""];
 for (const id of ["sentence", "source"]) write(element(id), sourceLanguage);
-for (const id of ["target", "spoken"]) write(element(id), targetLanguage);
+for (const id of ["target", "whole", "spoken"]) write(element(id), targetLanguage);
+if (name === config.model) form.elements.search.value = config.search;
 const service = new Service(name, config.timeout_seconds);
 const showSentences = createSentences(
   { source: element("source"), target: element("target"), attended: element("attended") },
@@ -56,7 +57,7 @@ function write(element, lang) {
 
 /** Reads config.json. If the file or a setting is missing, defaults are used. */
 async function readConfig() {
-  const defaults = { model: "", timeout_seconds: 20, source_language: "", target_language: "" };
+  const defaults = { model: "", timeout_seconds: 20, source_language: "", target_language: "", search: "align" };
   try {
     const response = await fetch("config.json");
     return response.ok ? { ...defaults, ...(await response.json()) } : defaults;
@@ -66,32 +67,35 @@ async function readConfig() {
   }
 }
 
-/** Translates the sentence after `milliseconds`, unless it is called again earlier. */
+/** Translates the text after `milliseconds`, unless it is called again earlier. */
 function ask(milliseconds) {
   clearTimeout(timer);
   request.abort();
   request = new AbortController();
   const { signal } = request;
   timer = setTimeout(() => answer(signal), milliseconds);
-  if (sentence() === "") showNothing();
+  if (typed() === "") showNothing();
 }
 
 /** Requests and shows an answer, unless `signal` is aborted. */
 async function answer(signal) {
-  const text = sentence();
+  const text = typed();
   try {
     if (text === "") {
       if (service.model === null) await service.find();
       showModel();
     } else {
       result.ariaBusy = "true";
-      const signature = form.elements.search.value;
       const began = performance.now();
-      const found = await service.translate(signature, text, signal);
+      const whole = await service.translateText(text, signal);
+      const sentence = text.replace(/\s+/gu, " ");
+      const signature = service.model.hasBeam ? form.elements.search.value : "align";
+      const found = whole ?? (await service.translate(signature, sentence, signal));
       const milliseconds = performance.now() - began;
       if (signal.aborted) return;
       showModel();
-      showAnswer(text, found, signature, milliseconds);
+      if (whole) showText(whole, milliseconds);
+      else showAnswer(sentence, found, signature, milliseconds);
     }
     wait = FIRST_WAIT;
     showProblem(null);
@@ -108,14 +112,24 @@ async function answer(signal) {
   }
 }
 
-/** Returns the sentence with composed characters and single spaces. */
-function sentence() {
-  return field.value.normalize("NFC").replace(/\s+/gu, " ").trim();
+/** Returns the typed text with composed characters. */
+function typed() {
+  return field.value.normalize("NFC").trim();
 }
 
 function showModel() {
   element("model").replaceChildren(bdi(name), ` · version ${service.model.version}`);
   element("searches").hidden = !service.model.hasBeam;
+}
+
+/** Shows the translation of several sentences, without attention. */
+function showText({ text, truncated, sentences }, milliseconds) {
+  showSentences({ source: [], target: [], weights: [] }, "", "");
+  element("whole").textContent = text;
+  element("spoken").textContent = text;
+  element("heatmap").replaceChildren();
+  element("hypotheses").replaceChildren();
+  showResult(true, truncated, `${Math.round(milliseconds)} ms · ${sentences} sentences`);
 }
 
 function showAnswer(text, { sourceTokens, truncated, hypotheses }, signature, milliseconds) {
@@ -127,11 +141,18 @@ function showAnswer(text, { sourceTokens, truncated, hypotheses }, signature, mi
   };
   const [best] = hypotheses;
   show(best);
-  element("truncated").hidden = !truncated;
   const isBeam = signature === "beam";
   element("hypotheses").replaceChildren(...(isBeam ? [createHypotheses(hypotheses, targetLanguage, show)] : []));
   const scores = isBeam ? "" : ` · score ${number(best.score)} · log-probability ${number(best.logProb)}`;
-  element("facts").textContent = `${Math.round(milliseconds)} ms${scores}`;
+  showResult(false, truncated, `${Math.round(milliseconds)} ms${scores}`);
+}
+
+/** Shows the section of the result: as a text, or as a sentence with its attention. */
+function showResult(isText, truncated, facts) {
+  element("whole").hidden = !isText;
+  for (const id of ["target", "source-label", "source", "attended"]) element(id).hidden = isText;
+  element("truncated").hidden = !truncated;
+  element("facts").textContent = facts;
   result.hidden = false;
   result.ariaBusy = "false";
 }

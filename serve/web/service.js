@@ -23,6 +23,7 @@ export class ServiceError extends Error {
  * @typedef {object} Model
  * @property {string} version the newest available version
  * @property {boolean} hasBeam `true` if it has beam search
+ * @property {boolean} hasText `true` if it translates texts of several sentences
  *
  * @typedef {object} Hypothesis
  * @property {string} text
@@ -35,6 +36,11 @@ export class ServiceError extends Error {
  * @property {string[]} sourceTokens
  * @property {boolean} truncated `true` if the sentence exceeded the model's length limit
  * @property {Hypothesis[]} hypotheses at least one, best first
+ *
+ * @typedef {object} TextAnswer
+ * @property {string} text translation, with the line breaks of the source
+ * @property {boolean} truncated `true` if a sentence or the text exceeded a limit
+ * @property {number} sentences number of translated sentences
  */
 
 const OUTPUTS = {
@@ -46,7 +52,11 @@ const OUTPUTS = {
     ...["translations", "scores", "log_probs", "truncated", "source_tokens", "source_lengths"],
     ...["tokens", "lengths", "alignment"],
   ],
+  text: ["translation", "truncated", "sentences"],
 };
+
+/** A line break or a punctuation mark before a letter or digit. Without one, a text is certainly one sentence. */
+const MAY_HAVE_SENTENCES = /[\n\p{Po}].*[\p{L}\p{N}]/su;
 
 export class Service {
   #path;
@@ -69,13 +79,27 @@ export class Service {
     const version = read(newestVersion, await this.#ask(this.#path));
     const signatures = read(signaturesIn, await this.#ask(`${this.#path}/versions/${version}/metadata`));
     if (!signatures.includes("align")) throw new ServiceError("unfit");
-    this.model = { version, hasBeam: signatures.includes("beam") };
+    this.model = { version, hasBeam: signatures.includes("beam"), hasText: signatures.includes("text") };
+  }
+
+  /**
+   * Translates a text of several sentences with the default search of the model.
+   *
+   * @param {string} text
+   * @param {AbortSignal} signal
+   * @returns {Promise<TextAnswer | null>} null for one sentence, or if the model reads every text as one sentence
+   */
+  async translateText(text, signal) {
+    if (this.model === null) await this.find();
+    if (!this.model.hasText || !MAY_HAVE_SENTENCES.test(text)) return null;
+    const found = await this.translate("text", text, signal);
+    return found.sentences > 1 ? found : null;
   }
 
   /**
    * Translates one sentence, greedily ("align") or by beam search ("beam").
    *
-   * @param {"align" | "beam"} signature
+   * @param {"align" | "beam" | "text"} signature
    * @param {string} text
    * @param {AbortSignal} signal
    * @returns {Promise<Answer>}
@@ -94,7 +118,7 @@ export class Service {
   async #predict(signature, text, signal) {
     const body = JSON.stringify({ signature_name: signature, inputs: { text: [text] } });
     const path = `${this.#path}/versions/${this.model.version}:predict`;
-    return read(signature === "beam" ? nBestIn : translationIn, await this.#ask(path, { method: "POST", body, signal }));
+    return read(READERS[signature], await this.#ask(path, { method: "POST", body, signal }));
   }
 
   /** Returns the JSON at a path. Throws after the time limit, or when `signal` aborts. */
@@ -176,6 +200,11 @@ function readJson(text) {
   }
 }
 
+/** Returns the answer in the outputs of `text` for one text. */
+function textIn({ outputs }) {
+  return { text: outputs.translation[0], truncated: outputs.truncated[0], sentences: outputs.sentences[0] };
+}
+
 /** Returns the answer in the outputs of `align` for one sentence. */
 function translationIn({ outputs }) {
   const sourceTokens = outputs.source_tokens[0].slice(0, outputs.source_lengths[0]);
@@ -202,6 +231,8 @@ function nBestIn({ outputs }) {
   if (found.length === 0) throw new ServiceError("unreadable");
   return { sourceTokens, truncated: outputs.truncated[0], hypotheses: found };
 }
+
+const READERS = { align: translationIn, beam: nBestIn, text: textIn };
 
 function withoutPadding(tokens, weights, targetLength, sourceLength) {
   return {

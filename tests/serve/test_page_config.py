@@ -179,3 +179,18 @@ ENGLISH_TO_SPANISH = '{"languages": {"source": "en", "target": "es"}}'
 def test_the_page_is_told_of_the_languages_of_its_model(configured, said, published, told):
     found = configured(json.dumps({"model": "spa-eng", **said}), *published).json()
     assert (found.get("source_language"), found.get("target_language")) == told
+
+
+@pytest.mark.parametrize(
+    ("own", "manifest", "told"),
+    [
+        ({}, '{"search": {"beam_size": 5}}', "beam"),
+        ({}, '{"search": {"beam_size": 1}}', "align"),
+        ({"search": "align"}, '{"search": {"beam_size": 5}}', "align"),
+        ({}, '{"search": {"beam_size": "5"}}', None),
+        ({}, '{"search": 5}', None),
+    ],
+)
+def test_the_page_is_told_of_the_default_search_of_its_model(configured, own, manifest, told):
+    content = json.dumps({"model": "spa-eng", **own})
+    assert configured(content, Published("spa-eng", 1, manifest)).json().get("search") == told
