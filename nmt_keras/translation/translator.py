@@ -78,6 +78,7 @@ class Translator(tf.Module):
 
     def translate_texts(self, texts: Sequence[str], batch_size: int = 64) -> list[TranslatedText]:
         """Splits texts into sentences, and returns the translation of each text with the white space of the source."""
+        _require_strings("texts", texts)
         translate = partial(self.translate, batch_size=batch_size)
         return [TranslatedText(*found) for found in translate_texts(texts, translate, lambda each: each.text)]
 
@@ -102,9 +103,7 @@ def in_batches(
     ``answer`` receives a string tensor of shape [B] for each column.
     """
     for name, column in columns.items():
-        is_list = isinstance(column, Sequence) and not isinstance(column, str | bytes)
-        if not is_list or not all(isinstance(sentence, str) for sentence in column):
-            raise TypeError(f"{name}: expected a list of strings, received {column!r:.80}. Pass [sentence].")
+        _require_strings(name, column)
     require(batch_size >= 1, "batch_size", "at least 1", batch_size)
     counts = [len(column) for column in columns.values()]
     require(len(set(counts)) == 1, ", ".join(columns), "lists of the same length", counts)
@@ -122,6 +121,12 @@ def in_batches(
         pool.shutdown(cancel_futures=True)  # so that an interruption does not wait for the other batches
     by_row = dict(zip(order, answers, strict=True))
     return [by_row[i] for i in range(len(order))]
+
+
+def _require_strings(name: str, texts: Sequence[str]) -> None:
+    is_list = isinstance(texts, Sequence) and not isinstance(texts, str | bytes)
+    if not is_list or not all(isinstance(text, str) for text in texts):
+        raise TypeError(f"{name}: expected a list of strings, received {texts!r:.80}. Pass [sentence].")
 
 
 def _rows(batch: Batch) -> list[Batch]:

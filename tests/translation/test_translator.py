@@ -366,6 +366,8 @@ def test_a_beginning_longer_than_a_translation_may_be_is_kept(beam, pairs):
 def test_anything_but_a_list_of_strings_is_refused(translator, sentences):
     with pytest.raises(TypeError, match=r"^sentences: "):
         translator.translate(sentences)
+    with pytest.raises(TypeError, match=r"^texts: "):
+        translator.translate_texts(sentences)
     with pytest.raises(TypeError, match=r"^targets: "):
         translator.score(["hola"], sentences)
 
