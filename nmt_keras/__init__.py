@@ -88,7 +88,8 @@ def load(path: str | PathLike[str], *more: str | PathLike[str]) -> Translator:
             probabilities. The ensemble uses the search options of the first run's recipe.
 
     Returns:
-        A translator with the search of the recipe, or of the export. Its ``translate`` takes a list of strings and returns a list of ``Translation`` records.
+        A translator with the search of the recipe or of the export. Its ``translate`` takes a list of strings and
+        returns a list of ``Translation`` records.
 
     Raises:
         FileNotFoundError: ``path`` does not exist.
